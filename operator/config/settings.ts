@@ -1,0 +1,190 @@
+import type { DestinationType } from '../destinations/destination.ts';
+import type { Secret } from './secret.ts';
+
+/**
+ * Everything the engine is configured with, as one immutable value that is swapped whole (design 2).
+ * Where a value comes from: TenantOverride → MeteringPolicy → environment → default (design 4).
+ * All durations are milliseconds.
+ */
+export interface Settings {
+  readonly identity: IdentitySettings;
+  readonly discovery: DiscoverySettings;
+  readonly metering: MeteringSettings;
+  readonly tenantApi: TenantApiSettings;
+  readonly prometheus: PrometheusSettings;
+  readonly ledger: LedgerSettings;
+  readonly http: HttpSettings;
+  readonly enforcement: EnforcementSettings;
+  readonly billing: BillingSettings;
+  readonly log: LogSettings;
+}
+
+export interface IdentitySettings {
+  readonly region: string;
+  readonly clusterName: string;
+  readonly zone?: string;
+  readonly regionFromNode: boolean;
+  readonly defaultTenantClass?: string;
+  readonly tenantSource: 'cluster' | 'project';
+  /** The real value of `{label_prefix}`, `meterfeed.io` by default. */
+  readonly labelPrefix: string;
+}
+
+export interface DiscoverySettings {
+  readonly reconcileIntervalMs: number;
+  readonly offboardGraceMs: number;
+  readonly platformCluster?: string;
+  readonly trustPlatformMetadata: boolean;
+  /** Namespaces to scan; empty means all. */
+  readonly watchNamespaces: readonly string[];
+}
+
+/** What may differ per tenant is in {@link TenantMeteringSettings}. */
+export interface MeteringSettings extends TenantMeteringSettings {
+  /** COLLECTION_INTERVAL: the window size. */
+  readonly windowMs: number;
+  readonly maxBackfillMs: number;
+  /** A window closes at its end plus this delay (design 6). */
+  readonly settlingDelayMs: number;
+  readonly gpuResources: readonly string[];
+  readonly skuLabel?: string;
+  readonly capacityTypeLabel: string;
+  readonly unhealthyNodeTaints: readonly string[];
+  /** `key=%s`, `%s` being the tenant cluster's name. */
+  readonly dedicatedNodeLabel?: string;
+  readonly watchDeletions: boolean;
+  readonly draGpuDrivers: readonly string[];
+  readonly customMetrics: readonly CustomMetricSetting[];
+}
+
+/** The metering settings that a TenantOverride may change for one tenant cluster (design 4). */
+export interface TenantMeteringSettings {
+  readonly cpuMemoryBasis: 'usage' | 'requests' | 'max';
+  readonly meterControlPlane: boolean;
+  readonly meterByNamespace: boolean;
+  readonly privateNodeBilling: 'node' | 'usage';
+  readonly excludeNamespaces: readonly string[];
+  /** `running`: from the first container start; `scheduled`: from binding (design 7). */
+  readonly podLifetime: 'running' | 'scheduled';
+  readonly egressQuery?: string;
+  readonly gpuUtilQuery?: string;
+  readonly gpuCountQuery?: string;
+}
+
+/** One entry of CUSTOM_METRICS, `code:unit[:key|key]`. */
+export interface CustomMetricSetting {
+  readonly code: string;
+  readonly unit: string;
+  readonly dimensions: readonly string[];
+}
+
+export interface TenantApiSettings {
+  readonly enabled: boolean;
+  readonly kubeconfigSecret: string;
+  readonly adminFallback: boolean;
+  readonly clustersFile?: string;
+  readonly allowedHosts: readonly string[];
+}
+
+export interface PrometheusSettings {
+  readonly url?: string;
+  /** Credentials out of the URL, when it had some. */
+  readonly basicAuth?: Secret;
+  readonly headers: ReadonlyMap<string, Secret>;
+  readonly bearerTokenFile?: string;
+  readonly preset: 'default' | 'vcluster-platform';
+  readonly metricsFile?: string;
+}
+
+export interface LedgerSettings {
+  readonly dataDir: string;
+  readonly retentionMs: number;
+}
+
+export interface HttpSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly apiTokens: readonly Secret[];
+  /** INGEST_TOKEN, else API_TOKEN; empty means that ingest is disabled. */
+  readonly ingestTokens: readonly Secret[];
+}
+
+export interface EnforcementSettings {
+  readonly mode: 'observe' | 'annotate' | 'enforce';
+  readonly rules: ReadonlyMap<string, BillingState>;
+  readonly webhookSecrets: Readonly<Record<'stripe' | 'metronome' | 'lago', readonly Secret[]>>;
+}
+
+export type BillingState = 'active' | 'warning' | 'delinquent' | 'suspended';
+
+export interface BillingSettings {
+  /** The destinations named in ADAPTERS, complete with what they need. */
+  readonly destinations: readonly DestinationSettings[];
+  readonly defaultPlanCode: string;
+  readonly currency: string;
+}
+
+export interface LogSettings {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly format: 'json' | 'text';
+}
+
+/** One destination, from the environment or from a BillingDestination. */
+export type DestinationSettings = {
+  /** The user's spelling, or the name of the custom resource; names the cursor. */
+  readonly name: string;
+  readonly type: DestinationType;
+  readonly suspend: boolean;
+  readonly startFrom: 'now' | 'earliest';
+  readonly metrics?: MetricFilter;
+} & (
+  | { readonly type: 'lago'; readonly lago: LagoSettings }
+  | { readonly type: 'stripe'; readonly stripe: StripeSettings }
+  | { readonly type: 'metronome'; readonly metronome: MetronomeSettings }
+  | { readonly type: 'webhook'; readonly webhook: WebhookSettings }
+  | { readonly type: 'noop' }
+);
+
+/** Metric codes; `include` wins over the destination's own choice, `exclude` wins over both. */
+export interface MetricFilter {
+  readonly include?: readonly string[];
+  readonly exclude?: readonly string[];
+}
+
+export interface LagoSettings {
+  readonly url: string;
+  readonly apiKey: Secret;
+  readonly planCode: string;
+  readonly currency: string;
+}
+
+export interface StripeSettings {
+  readonly url: string;
+  readonly apiKey: Secret;
+  readonly apiVersion: string;
+  readonly splitMetersBy: readonly string[];
+  readonly autoSubscribe: boolean;
+  readonly cancelOnRemove: boolean;
+  readonly maxRequestsPerSecond: number;
+  readonly planCode: string;
+  readonly currency: string;
+}
+
+export interface MetronomeSettings {
+  readonly url: string;
+  readonly apiToken: Secret;
+  readonly rateCard?: string;
+  readonly stripeLink?: {
+    readonly apiKey: Secret;
+    readonly collectionMethod: 'charge_automatically' | 'send_invoice';
+  };
+}
+
+export interface WebhookSettings {
+  readonly url: string;
+  /** Several during rotation; every one signs. Empty means unsigned. */
+  readonly secrets: readonly Secret[];
+  readonly headers: ReadonlyMap<string, Secret>;
+  /** The CloudEvents source, CLUSTER_NAME. */
+  readonly source: string;
+}

@@ -1,0 +1,106 @@
+import type { MetricDefinition } from '../usage/catalog.ts';
+import type { UsageEvent } from '../usage/event.ts';
+
+/**
+ * What a billing system must be able to do for the delivery engine (design 10). A destination knows
+ * nothing of Kubernetes or the ledger: it is handed events and tenants, and answers with outcomes.
+ * It never retries, sleeps or keeps a cursor; the feeder does.
+ */
+export interface Destination {
+  /** The spelling the user chose (`billing_c` or `lago`, or the name of the custom resource). */
+  readonly name: string;
+  readonly type: DestinationType;
+  readonly limits: DestinationLimits;
+  /** Whether this destination wants events of a metric at all (informational ones differ, design 7). */
+  accepts(metric: MetricDefinition): boolean;
+  /** Creates or finds what the billing system needs before any event (metrics, plan, meters). Idempotent. */
+  bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome>;
+  /** Creates or finds the customer and its subscription or contract. Idempotent. */
+  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
+  /** Sends one batch. `outcomes[i]` belongs to `events[i]`. Never throws for anything the other side did. */
+  send(events: readonly UsageEvent[], signal: AbortSignal): Promise<readonly DeliveryOutcome[]>;
+  /** Ends the tenant's subscription after its last event was delivered. Idempotent. */
+  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
+  /**
+   * Which of these events the billing system already has, for events in flight whose outcome is
+   * unknown and that are older than it remembers ids. Absent when `limits.idMemoryMs` is undefined.
+   */
+  verify?(events: readonly UsageEvent[], signal: AbortSignal): Promise<VerifyOutcome>;
+  /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
+  totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
+  /** Closes pooled connections. */
+  close(): Promise<void>;
+}
+
+export type DestinationType = 'lago' | 'stripe' | 'metronome' | 'webhook' | 'noop';
+
+export interface DestinationLimits {
+  /** Events per call. */
+  readonly batchEvents: number;
+  /** Bytes of a call's body, where the other side bounds them. */
+  readonly batchBytes?: number;
+  /** Older events are refused by the other side and become dead letters. */
+  readonly maxAgeMs?: number;
+  /** How long the other side remembers event ids; undefined means for ever. */
+  readonly idMemoryMs?: number;
+}
+
+/** A billing customer and what belongs to it, as discovery and overrides say (design 5). */
+export interface Tenant {
+  readonly id: string;
+  readonly displayName: string;
+  readonly email?: string;
+  readonly project?: string;
+  readonly tenantClass?: string;
+  readonly plan?: string;
+  readonly currency?: string;
+  readonly costCenter?: string;
+  readonly stripeCustomerId?: string;
+  readonly metronomeCustomerId?: string;
+  readonly region: string;
+  /** Ids of its tenant clusters, sorted. */
+  readonly clusters: readonly string[];
+  /** Creation of its oldest tenant cluster, milliseconds since the epoch. */
+  readonly createdAt: number;
+}
+
+/**
+ * What became of one event (facts/destinations.md section 5):
+ * - `delivered`: the other side has it (a duplicate answer counts).
+ * - `retry`: not now; the whole batch is sent again after `afterMs` or the feeder's own backoff.
+ * - `provision`: its tenant is unknown over there; provision, then retry.
+ * - `hold`: an operator must act (wrong key, endpoint gone); nothing is sent until the configuration changes or the probe interval passes.
+ * - `split`: the batch as a whole is refused without saying which event; the feeder bisects.
+ * - `rejected`: this event will never be accepted; it becomes a dead letter.
+ */
+export type DeliveryOutcome =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
+  | { readonly kind: 'provision'; readonly reason: string }
+  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'split'; readonly reason: string }
+  | { readonly kind: 'rejected'; readonly reason: string };
+
+/** What became of a bootstrap, provisioning or offboarding step. `rejected` concerns this tenant (or this bootstrap) only. */
+export type StepOutcome =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
+  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'rejected'; readonly reason: string };
+
+export type VerifyOutcome =
+  | { readonly kind: 'verified'; readonly known: ReadonlySet<string> }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
+
+export interface TotalsQuery {
+  readonly tenant: Tenant;
+  readonly metric: string;
+  /** Whole UTC days, milliseconds since the epoch. */
+  readonly from: number;
+  readonly to: number;
+}
+
+export type TotalsOutcome =
+  | { readonly kind: 'total'; readonly quantity: string }
+  | { readonly kind: 'unsupported'; readonly reason: string }
+  | { readonly kind: 'retry'; readonly reason: string };

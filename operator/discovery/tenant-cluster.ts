@@ -1,0 +1,38 @@
+/**
+ * A tenant cluster and whom its usage is billed to, as discovery found it (design 5).
+ * Immutable: every discovery round makes new values.
+ */
+export interface TenantCluster {
+  /** `tenant-<namespace>-<name>`, or `external-<name>`; remembered once assigned (design 7, Ids). */
+  readonly id: string;
+  readonly source: 'workload' | 'external';
+  /** Host namespace that holds its control plane and synced objects. */
+  readonly namespace: string;
+  readonly name: string;
+  /** Billing customer: override → label or annotation → TENANT_SOURCE (design 5). */
+  readonly tenant: string;
+  readonly displayName: string;
+  readonly project?: string;
+  readonly tenantClass?: string;
+  readonly plan?: string;
+  readonly currency?: string;
+  readonly email?: string;
+  readonly costCenter?: string;
+  readonly stripeCustomerId?: string;
+  readonly metronomeCustomerId?: string;
+  /** Platform instance that points here, when there is one. */
+  readonly instance?: string;
+  /** Not metered: metadata key `exclude` or a TenantOverride. */
+  readonly excluded: boolean;
+  /** Never suspended: a TenantOverride says so. */
+  readonly enforcementExempt: boolean;
+  /** Milliseconds since the epoch, of its oldest control plane workload. */
+  readonly createdAt: number;
+  /** Names of the TenantOverrides that apply, most specific first. */
+  readonly overrides: readonly string[];
+}
+
+/** What one discovery round says. `failed` never shrinks the known set (design 5). */
+export type DiscoveryOutcome =
+  | { readonly kind: 'found'; readonly clusters: readonly TenantCluster[] }
+  | { readonly kind: 'failed'; readonly reason: string };

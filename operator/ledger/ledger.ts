@@ -1,0 +1,135 @@
+import type { UsageEvent } from '../usage/event.ts';
+
+/**
+ * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per
+ * destination (spec 2.2, design 9). Everything above this interface is ignorant of the storage
+ * behind it. Promises P1 to P9 are in `docs/ledger-format.md`; `conformance.ts` tests them on every
+ * implementation.
+ */
+export interface Ledger {
+  /** Events and records as one durable unit: when it resolves `appended` they survive a power cut; otherwise nothing of them counts. */
+  append(batch: AppendBatch): Promise<AppendOutcome>;
+  /** Up to `limit` events after a sequence number, in order. An empty page means that the reader has caught up. */
+  read(afterSequence: number, limit: number): Promise<ReadOutcome>;
+  /** Events whose window starts in `[from, to)`, in ledger order, a page at a time; for export and sums. */
+  scan(from: number, to: number, signal?: AbortSignal): AsyncIterable<StoredEvent>;
+  /** The sequence number of the newest event; 0 when there is none. */
+  head(): number;
+  /** The sequence number before the oldest event that is still stored. */
+  lowWater(): number;
+  /** Resolves when the head has passed `afterSequence`; rejects with the signal's reason. */
+  changed(afterSequence: number, signal: AbortSignal): Promise<void>;
+
+  /** The cursors of all destinations, retired ones included. */
+  cursors(): readonly Cursor[];
+  /** Durably moves a destination's cursor forward (never back), creating it when there is none. */
+  commitCursor(destination: string, sequence: number): Promise<WriteOutcome>;
+  /** Durably puts a cursor at any position; only for operators, who accept that destinations may bill twice. */
+  moveCursor(destination: string, sequence: number): Promise<WriteOutcome>;
+  /** Marks a cursor as retired at `at`: it holds back retention only until `at` + retention (design 4). Appending to it again revives it. */
+  retireCursor(destination: string, at: number): Promise<WriteOutcome>;
+  /** Forgets a cursor. */
+  dropCursor(destination: string): Promise<WriteOutcome>;
+
+  /** A small record kept beside the events (journal, gaps, tenant ids, dead letters, billing states). */
+  record(key: string): Promise<string | undefined>;
+  /** All records whose key begins with `prefix`, in key order. */
+  records(prefix: string): AsyncIterable<readonly [key: string, value: string]>;
+  /** Durably changes records without appending an event. */
+  writeRecords(changes: readonly RecordChange[]): Promise<WriteOutcome>;
+
+  /** Deletes whole segments that every cursor has passed and that are older than the retention. */
+  retain(now: number): Promise<void>;
+  /** Checks every stored byte of a range of sequence numbers. */
+  verify(signal?: AbortSignal): Promise<VerifyReport>;
+  stats(): LedgerStats;
+  /** Waits for the write under way and releases the directory. */
+  close(): Promise<void>;
+}
+
+/** One batch to append. Repeats of an id, inside the batch or of a stored event, are dropped: first write wins. */
+export interface AppendBatch {
+  readonly events: readonly UsageEvent[];
+  /** Changed in the same durable unit as the events. */
+  readonly records?: readonly RecordChange[];
+  /** Set by the collector: the end of the window that this batch closes, in milliseconds. */
+  readonly windowEnd?: number;
+}
+
+/** A record to set (`value` present) or to delete (`value` undefined). */
+export interface RecordChange {
+  readonly key: string;
+  readonly value: string | undefined;
+}
+
+/** What became of each event of a batch, by its index. */
+export type EventOutcome = 'accepted' | 'duplicate' | 'conflict';
+
+/**
+ * `outcomes[i]` belongs to `events[i]`: `duplicate` has the same id and quantity as a stored event,
+ * `conflict` the same id and another quantity (it is not stored; it is counted and logged).
+ */
+export type AppendOutcome =
+  | { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[]; readonly head: number }
+  | LedgerFailure;
+
+export type WriteOutcome = { readonly kind: 'written' } | LedgerFailure;
+
+/**
+ * `retryable`: nothing is acknowledged, try again. `full`: no room on the volume; retry later.
+ * `fenced`: another writer owns the ledger; stop. `corrupt`: stored bytes are damaged; stop and tell.
+ */
+export interface LedgerFailure {
+  readonly kind: 'failed';
+  readonly cause: 'retryable' | 'full' | 'fenced' | 'corrupt';
+  /** `what: where: "input"`, fit for a log line. */
+  readonly message: string;
+}
+
+export interface StoredEvent {
+  readonly sequence: number;
+  readonly event: UsageEvent;
+}
+
+export type ReadOutcome =
+  | { readonly kind: 'page'; readonly events: readonly StoredEvent[]; readonly lastSequence: number }
+  | LedgerFailure;
+
+export interface Cursor {
+  readonly destination: string;
+  /** Every event up to and including this number is delivered, or parked for a stated reason. */
+  readonly sequence: number;
+  /** End of the window of the event at the cursor, RFC 3339; absent before the first event. */
+  readonly windowEnd?: string;
+  /** Milliseconds since the epoch; absent while the destination is in use. */
+  readonly retiredAt?: number;
+}
+
+export interface VerifyReport {
+  readonly ok: boolean;
+  readonly records: number;
+  readonly segments: number;
+  readonly firstSequence: number;
+  readonly lastSequence: number;
+  /** Hash of the chain at the last event, hex. */
+  readonly chain: string;
+  /** The first 20 problems, each naming the segment and the sequence number. */
+  readonly errors: readonly string[];
+}
+
+export interface LedgerStats {
+  readonly sequence: number;
+  readonly bytes: number;
+  readonly segments: number;
+  readonly chain: string;
+  /** Last closed window, milliseconds since the epoch; absent before the first. */
+  readonly lastWindowEnd?: number;
+  /** Append time when the oldest stored segment was opened, milliseconds since the epoch. */
+  readonly oldestAt?: number;
+  /** Batches whose event had the id of a stored event and another quantity, since start. */
+  readonly conflicts: number;
+  /** `normal` → `warn` (75 %) → `ingest-refused` (85 %) → `collector-paused` (95 %). */
+  readonly disk: { readonly level: DiskLevel; readonly usedRatio: number; readonly retentionShortened: boolean };
+}
+
+export type DiskLevel = 'normal' | 'warn' | 'ingest-refused' | 'collector-paused';

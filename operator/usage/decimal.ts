@@ -1,0 +1,58 @@
+/**
+ * Exact decimal quantities with at most nine fraction digits (spec 2.1).
+ *
+ * A quantity is computed as an integer number of nano-units, rounded once, and carried as
+ * plain decimal text from there on, so that no double ever touches an invoiced number.
+ */
+
+declare const decimalBrand: unique symbol;
+
+/** Plain decimal text, never negative, never in exponent form, no trailing zeros: `"0.133333333"`. */
+export type Decimal = string & { readonly [decimalBrand]: true };
+
+/** Fraction digits of a quantity (spec 2.1). */
+export const DECIMAL_PLACES = 9;
+
+const NANOS_PER_UNIT = 1_000_000_000n;
+const DECIMAL_PATTERN = /^(0|[1-9][0-9]*)(?:\.([0-9]{1,9}))?$/;
+const NUMBER_PATTERN = /^([0-9]+)(?:\.([0-9]+))?(?:e([+-]?[0-9]+))?$/;
+
+/** The decimal text of a non-negative count of nano-units. Throws a RangeError when it is negative. */
+export function decimalFromNanos(nanos: bigint): Decimal {
+  if (nanos < 0n) throw new RangeError(`quantity: below zero: "${nanos}n"`);
+  const whole = nanos / NANOS_PER_UNIT;
+  const fraction = (nanos % NANOS_PER_UNIT).toString().padStart(DECIMAL_PLACES, '0');
+  const trimmed = fraction.replace(/0+$/, '');
+  return (trimmed === '' ? `${whole}` : `${whole}.${trimmed}`) as Decimal;
+}
+
+/** The exact count of nano-units of a decimal text. */
+export function nanosFromDecimal(text: Decimal): bigint {
+  const [whole = '0', fraction = ''] = text.split('.');
+  return BigInt(whole) * NANOS_PER_UNIT + BigInt(fraction.padEnd(DECIMAL_PLACES, '0'));
+}
+
+/** The text as a {@link Decimal} in canonical form, or undefined when it is not plain decimal text. */
+export function parseDecimal(text: string): Decimal | undefined {
+  if (!DECIMAL_PATTERN.test(text)) return undefined;
+  return decimalFromNanos(nanosFromDecimal(text as Decimal));
+}
+
+/**
+ * The decimal nearest to a finite number that is not negative, half up at the ninth digit;
+ * undefined for anything else. Reads the number's shortest text, so 0.1 is exactly 0.1.
+ */
+export function decimalFromNumber(value: number): Decimal | undefined {
+  const match = NUMBER_PATTERN.exec(String(value));
+  if (match === null) return undefined;
+  const [, whole = '', fraction = '', exponent = '0'] = match;
+  const digits = BigInt(whole + fraction);
+  const scale = Number(exponent) - fraction.length + DECIMAL_PLACES;
+  if (scale >= 0) return decimalFromNanos(digits * 10n ** BigInt(scale));
+  return decimalFromNanos(divideHalfUp(digits, 10n ** BigInt(-scale)));
+}
+
+/** numerator ÷ denominator, rounded half up. Both must not be negative; the denominator must not be zero. */
+export function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
+  return (2n * numerator + denominator) / (2n * denominator);
+}

@@ -1,0 +1,71 @@
+import type { Decimal } from './decimal.ts';
+
+/** The schema of every usage event (spec 2.1); it changes only with a breaking change (spec 9). */
+export const SCHEMA_VERSION = 'svc.usage/v1';
+
+/** Informational context of an event; never part of its identity. */
+export type EventProperty = string | number | boolean;
+
+/**
+ * One metered quantity for one tenant over one closed window (spec 2.1), exactly as it is stored.
+ * Times are `YYYY-MM-DDTHH:MM:SSZ` in UTC (`recorded_at` may carry milliseconds).
+ * Outward, `quantity` is a bare JSON number: use `encodeEvent`.
+ */
+export interface UsageEvent {
+  readonly schema_version: typeof SCHEMA_VERSION;
+  readonly id: string;
+  readonly tenant: string;
+  readonly metric: string;
+  readonly quantity: Decimal;
+  readonly unit: string;
+  readonly window_start: string;
+  readonly window_end: string;
+  readonly recorded_at: string;
+  readonly region?: string;
+  readonly project?: string;
+  readonly sku?: string;
+  readonly resource_id?: string;
+  readonly dimensions?: Readonly<Record<string, string>>;
+  readonly properties?: Readonly<Record<string, EventProperty>>;
+  readonly source?: string;
+}
+
+/** The values that an event's id is derived from (spec 2.1): everything that tells two charges apart. */
+export type EventIdentity = Pick<
+  UsageEvent,
+  | 'tenant'
+  | 'metric'
+  | 'window_start'
+  | 'window_end'
+  | 'region'
+  | 'project'
+  | 'sku'
+  | 'resource_id'
+  | 'dimensions'
+>;
+
+declare global {
+  interface JSON {
+    /** Node 22 and later: a value that is serialised as the given JSON text (TC39 JSON.parse source text access). */
+    rawJSON(text: string): object;
+  }
+}
+
+/** The event as one line of JSON, the quantity as a plain decimal number, absent fields left out. */
+export function encodeEvent(event: UsageEvent): string {
+  return JSON.stringify({ ...event, quantity: JSON.rawJSON(event.quantity) });
+}
+
+/**
+ * The event of a line written by {@link encodeEvent}. The quantity keeps every digit of the text.
+ * Throws a SyntaxError when the line is not JSON; the line must come from encodeEvent.
+ */
+export function decodeEvent(line: string): UsageEvent {
+  return JSON.parse(line, keepQuantityText) as UsageEvent;
+}
+
+function keepQuantityText(this: unknown, key: string, value: unknown, ...rest: unknown[]): unknown {
+  if (key !== 'quantity' || typeof value !== 'number') return value;
+  const context = rest[0] as { source?: string } | undefined;
+  return context?.source ?? value;
+}
