@@ -1,0 +1,70 @@
+/** A Kubernetes API resource; a namespace narrows it to that namespace. */
+export interface ApiResource {
+  /** `''` for the core group. */
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+  readonly namespace?: string;
+}
+
+/** An object as the API server sent it; nothing about its shape is believed until a projection has looked. */
+export type RawObject = Readonly<Record<string, unknown>>;
+
+/** The few fields of an object that the engine keeps. Projections add their own. */
+export interface Projected {
+  readonly uid: string;
+  /** `''` for cluster-scoped objects. */
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Takes what is needed out of a raw object at the door; undefined means "not of interest". Must not throw. */
+export type Projection<T extends Projected> = (object: RawObject) => T | undefined;
+
+/** When and how a change was learnt. */
+export interface Arrival {
+  /** Wall clock at arrival, milliseconds since the epoch. */
+  readonly at: number;
+  /** Wall clock when the previous version was last known to hold: the last event or successful list before this change. */
+  readonly knownUntil: number;
+  /** True when a relist, not a watch event, brought the change: it may have happened any time since `knownUntil`. */
+  readonly late: boolean;
+}
+
+/** Told of every change, in order, synchronously. An exception is logged and never reaches the watch loop. */
+export interface SourceHandler<T extends Projected> {
+  upserted(next: T, previous: T | undefined, arrival: Arrival): void;
+  /** `last` is the final version, as the DELETED event carried it or as it was last seen. */
+  deleted(last: T, arrival: Arrival): void;
+}
+
+/**
+ * `starting`: not listed yet. `synced`: the view is whole and being watched. `absent`: the API server
+ * does not serve the resource (404 on the group or resource). `failing`: the view is as it was when contact was lost.
+ */
+export type SourceState = 'starting' | 'synced' | 'absent' | 'failing';
+
+export interface SourceHealth {
+  readonly state: SourceState;
+  /** Wall clock since when the state holds. */
+  readonly since: number;
+  /** Wall clock of the last list, event or bookmark; 0 before the first. */
+  readonly lastContactAt: number;
+  /** Why it is failing; never carries a secret. */
+  readonly reason?: string;
+}
+
+/** A live, projected view of one resource, kept by one watch (design 6: one watch per kind). */
+export interface Source<T extends Projected> {
+  readonly resource: ApiResource;
+  /** Lists and watches until the signal is aborted; never rejects for anything the API server does. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Resolves when the first list is in, or the resource is known to be absent. */
+  ready(signal: AbortSignal): Promise<void>;
+  health(): SourceHealth;
+  readonly size: number;
+  values(): IterableIterator<T>;
+  find(namespace: string, name: string): T | undefined;
+  /** Where a restart may resume watching. */
+  resourceVersion(): string | undefined;
+}
