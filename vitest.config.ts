@@ -3,7 +3,13 @@ import { defineConfig } from 'vitest/config';
 /** Tests sit beside their sources; those that need an API server ask for the shared one themselves. */
 export default defineConfig({
   test: {
-    include: ['operator/**/*.test.ts', 'e2e/**/*.test.ts', 'scripts/**/*.test.ts', 'config/**/*.test.ts', 'crds/**/*.test.ts'],
+    include: [
+      'operator/**/*.test.ts',
+      'e2e/**/*.test.ts',
+      'scripts/**/*.test.ts',
+      'config/**/*.test.ts',
+      'crds/**/*.test.ts',
+    ],
     exclude: ['**/node_modules/**', 'e2e/long/**'],
     pool: 'forks',
     maxWorkers: 2,

@@ -17,6 +17,8 @@ export interface Settings {
   readonly enforcement: EnforcementSettings;
   readonly billing: BillingSettings;
   readonly log: LogSettings;
+  /** In no particular order; discovery applies them. */
+  readonly overrides: readonly TenantOverrideSettings[];
 }
 
 export interface IdentitySettings {
@@ -187,4 +189,59 @@ export interface WebhookSettings {
   readonly headers: ReadonlyMap<string, Secret>;
   /** The CloudEvents source, CLUSTER_NAME. */
   readonly source: string;
+}
+
+/** What one TenantOverride says (design 4). */
+export interface TenantOverrideSettings {
+  readonly name: string;
+  /** Creation, milliseconds since the epoch: of two overrides of equal specificity the older one holds. */
+  readonly createdAt: number;
+  readonly match: TenantMatch;
+  readonly tenant?: string;
+  readonly displayName?: string;
+  readonly project?: string;
+  readonly plan?: string;
+  readonly tenantClass?: string;
+  readonly exclude?: boolean;
+  readonly enforcementExempt?: boolean;
+  readonly metering?: Partial<TenantMeteringSettings>;
+}
+
+/** A tenant cluster by namespace and name, or by labels of its workload (which win over its Namespace's). */
+export type TenantMatch =
+  | { readonly kind: 'cluster'; readonly namespace: string; readonly name: string }
+  | {
+      readonly kind: 'labels';
+      readonly matchLabels: Readonly<Record<string, string>>;
+      readonly matchExpressions: readonly LabelRequirement[];
+    };
+
+export interface LabelRequirement {
+  readonly key: string;
+  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+  readonly values: readonly string[];
+}
+
+/** The settings that a MeteringPolicy may give; an absent field falls back to the environment. */
+export interface PolicySettings {
+  readonly identity?: Partial<
+    Pick<IdentitySettings, 'zone' | 'defaultTenantClass' | 'tenantSource' | 'regionFromNode'>
+  >;
+  readonly discovery?: Partial<Pick<DiscoverySettings, 'reconcileIntervalMs' | 'offboardGraceMs'>>;
+  readonly metering?: Partial<MeteringSettings>;
+}
+
+/**
+ * Holds the one {@link Settings} value in force and lays the layers over each other:
+ * custom resources over environment over defaults (design 4). Every change swaps the value whole.
+ */
+export interface SettingsStore {
+  current(): Settings;
+  /** Told after every swap; returns the function that ends the subscription. */
+  subscribe(listener: (next: Settings, previous: Settings) => void): () => void;
+  /** What the MeteringPolicy says; undefined gives its fields back to the environment. */
+  setPolicy(policy: PolicySettings | undefined): void;
+  /** A BillingDestination; it replaces a destination of the same name out of the environment. Undefined removes it. */
+  setDestination(name: string, destination: DestinationSettings | undefined): void;
+  setOverride(name: string, override: TenantOverrideSettings | undefined): void;
 }

@@ -1,3 +1,5 @@
+import type { TenantMeteringSettings } from '../config/settings.ts';
+
 /**
  * A tenant cluster and whom its usage is billed to, as discovery found it (design 5).
  * Immutable: every discovery round makes new values.
@@ -28,6 +30,8 @@ export interface TenantCluster {
   readonly enforcementExempt: boolean;
   /** Milliseconds since the epoch, of its oldest control plane workload. */
   readonly createdAt: number;
+  /** Settings in force for this tenant cluster: TenantOverride → MeteringPolicy → environment. */
+  readonly metering: TenantMeteringSettings;
   /** Names of the TenantOverrides that apply, most specific first. */
   readonly overrides: readonly string[];
 }

@@ -92,7 +92,11 @@ export interface StoredEvent {
 }
 
 export type ReadOutcome =
-  | { readonly kind: 'page'; readonly events: readonly StoredEvent[]; readonly lastSequence: number }
+  | {
+      readonly kind: 'page';
+      readonly events: readonly StoredEvent[];
+      readonly lastSequence: number;
+    }
   | LedgerFailure;
 
 export interface Cursor {
@@ -129,7 +133,11 @@ export interface LedgerStats {
   /** Batches whose event had the id of a stored event and another quantity, since start. */
   readonly conflicts: number;
   /** `normal` → `warn` (75 %) → `ingest-refused` (85 %) → `collector-paused` (95 %). */
-  readonly disk: { readonly level: DiskLevel; readonly usedRatio: number; readonly retentionShortened: boolean };
+  readonly disk: {
+    readonly level: DiskLevel;
+    readonly usedRatio: number;
+    readonly retentionShortened: boolean;
+  };
 }
 
 export type DiskLevel = 'normal' | 'warn' | 'ingest-refused' | 'collector-paused';

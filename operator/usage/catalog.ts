@@ -17,7 +17,13 @@ export interface MetricDefinition {
   readonly dimensions: readonly string[];
 }
 
-const POD_KEYS = ['region', 'capacity_type', 'billing_mode', 'tenant_cluster', 'tenant_class'] as const;
+const POD_KEYS = [
+  'region',
+  'capacity_type',
+  'billing_mode',
+  'tenant_cluster',
+  'tenant_class',
+] as const;
 
 /** The ten metrics that the collector itself measures: nine billable ones of spec 1.2 and the downtime record. */
 export const COLLECTOR_METRICS: readonly MetricDefinition[] = [
@@ -72,13 +78,13 @@ export const COLLECTOR_METRICS: readonly MetricDefinition[] = [
     'instance_type',
   ]),
   {
-    ...metric('tenant_gpu_downtime_hours', 'GPU downtime hours', 'gpu-hours', 'gpu_downtime_hours', [
-      'region',
-      'sku',
-      'gpu_type',
-      'tenant_cluster',
-      'node',
-    ]),
+    ...metric(
+      'tenant_gpu_downtime_hours',
+      'GPU downtime hours',
+      'gpu-hours',
+      'gpu_downtime_hours',
+      ['region', 'sku', 'gpu_type', 'tenant_cluster', 'node'],
+    ),
     informational: true,
   },
 ];
@@ -91,5 +97,14 @@ function metric(
   dimensions: readonly string[],
 ): MetricDefinition {
   const description = `${name} of a tenant cluster, measured over closed windows`;
-  return { code, name, unit, description, aggregationField, source: 'collector', informational: false, dimensions };
+  return {
+    code,
+    name,
+    unit,
+    description,
+    aggregationField,
+    source: 'collector',
+    informational: false,
+    dimensions,
+  };
 }
