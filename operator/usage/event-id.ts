@@ -14,7 +14,7 @@ const ID_BYTES = 16;
  */
 export function deriveEventId(identity: EventIdentity): string {
   const dimensions = Object.entries(identity.dimensions ?? {})
-    .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+    .toSorted(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
     .map(([key, value]) => `${key}=${value}`);
   const values = [
     SCHEMA_VERSION,
