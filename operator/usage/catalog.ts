@@ -108,3 +108,65 @@ function metric(
     dimensions,
   };
 }
+
+/** A metric declared in CUSTOM_METRICS: `code:unit[:key|key]`. */
+export interface CustomMetric {
+  readonly code: string;
+  readonly unit: string;
+  readonly dimensions: readonly string[];
+}
+
+/** Every metric the service knows, in a stable order: the collector's first. */
+export interface Catalog {
+  readonly metrics: readonly MetricDefinition[];
+  find(code: string): MetricDefinition | undefined;
+}
+
+export type CatalogOutcome =
+  | { readonly kind: 'catalog'; readonly catalog: Catalog }
+  /** Every problem at once, each `what: where: "input"`. */
+  | { readonly kind: 'invalid'; readonly problems: readonly string[] };
+
+/**
+ * The catalogue of the collector's metrics, those of CUSTOM_METRICS and those of the Prometheus
+ * metrics file. A code that is taken is an error: two metrics of one code would be billed as one.
+ */
+export function buildCatalog(
+  custom: readonly CustomMetric[],
+  prometheus: readonly MetricDefinition[] = [],
+): CatalogOutcome {
+  const byCode = new Map(COLLECTOR_METRICS.map((metric) => [metric.code, metric]));
+  const problems: string[] = [];
+  for (const metric of [...custom.map(customMetric), ...prometheus]) {
+    const taken = byCode.get(metric.code);
+    if (taken === undefined) byCode.set(metric.code, metric);
+    else problems.push(collision(metric, taken));
+  }
+  if (problems.length > 0) return { kind: 'invalid', problems };
+  const metrics = [...byCode.values()];
+  return { kind: 'catalog', catalog: { metrics, find: (code) => byCode.get(code) } };
+}
+
+const SOURCE_SETTING: Readonly<Record<MetricSource, string>> = {
+  collector: 'the collector',
+  custom: 'CUSTOM_METRICS',
+  prometheus: 'PROMETHEUS_METRICS_FILE',
+};
+
+function collision(metric: MetricDefinition, taken: MetricDefinition): string {
+  const where = SOURCE_SETTING[metric.source];
+  return `metric code already used by ${SOURCE_SETTING[taken.source]}: ${where}: "${metric.code}"`;
+}
+
+function customMetric({ code, unit, dimensions }: CustomMetric): MetricDefinition {
+  return {
+    code,
+    name: code,
+    unit,
+    description: `Declared in CUSTOM_METRICS, pushed in through the API`,
+    aggregationField: code,
+    source: 'custom',
+    informational: false,
+    dimensions,
+  };
+}

@@ -15,7 +15,11 @@ export const DECIMAL_PLACES = 9;
 
 const NANOS_PER_UNIT = 1_000_000_000n;
 const DECIMAL_PATTERN = /^(0|[1-9][0-9]*)(?:\.([0-9]{1,9}))?$/;
-const NUMBER_PATTERN = /^([0-9]+)(?:\.([0-9]+))?(?:e([+-]?[0-9]+))?$/;
+const NUMBER_PATTERN = /^([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/;
+
+/** Bounds that keep the arithmetic short whatever the text says; no double needs more. */
+const MAX_TEXT_LENGTH = 400;
+const MAX_SCALE = 400;
 
 /** The decimal text of a non-negative count of nano-units. Throws a RangeError when it is negative. */
 export function decimalFromNanos(nanos: bigint): Decimal {
@@ -43,11 +47,22 @@ export function parseDecimal(text: string): Decimal | undefined {
  * undefined for anything else. Reads the number's shortest text, so 0.1 is exactly 0.1.
  */
 export function decimalFromNumber(value: number): Decimal | undefined {
-  const match = NUMBER_PATTERN.exec(String(value));
+  return roundToDecimal(String(value));
+}
+
+/**
+ * The decimal nearest to a number's text as JSON writes it (exponents allowed), half up at the ninth
+ * digit; undefined when it is negative, not a number, or longer or larger than any double.
+ */
+export function roundToDecimal(text: string): Decimal | undefined {
+  if (text.length > MAX_TEXT_LENGTH) return undefined;
+  const match = NUMBER_PATTERN.exec(text);
   if (match === null) return undefined;
   const [, whole = '', fraction = '', exponent = '0'] = match;
   const digits = BigInt(whole + fraction);
   const scale = Number(exponent) - fraction.length + DECIMAL_PLACES;
+  if (digits === 0n || scale < -MAX_TEXT_LENGTH) return decimalFromNanos(0n);
+  if (scale > MAX_SCALE) return undefined;
   if (scale >= 0) return decimalFromNanos(digits * 10n ** BigInt(scale));
   return decimalFromNanos(divideHalfUp(digits, 10n ** BigInt(-scale)));
 }

@@ -1,10 +1,12 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
+import { sortedEntries } from './bytewise.ts';
 import { type EventIdentity, SCHEMA_VERSION } from './event.ts';
 
 /** The prefix of every derived id (spec 2.1). */
 export const EVENT_ID_PREFIX = 'svc1_';
 
-const ID_BYTES = 16;
+/** 128 bits. */
+const ID_HEX_DIGITS = 32;
 
 /**
  * The id of an event: `svc1_` and the first 128 bits, as hex, of SHA-256 over the identity values
@@ -13,9 +15,9 @@ const ID_BYTES = 16;
  * measuring a window again gives the same id.
  */
 export function deriveEventId(identity: EventIdentity): string {
-  const dimensions = Object.entries(identity.dimensions ?? {})
-    .toSorted(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-    .map(([key, value]) => `${key}=${value}`);
+  const dimensions = sortedEntries(identity.dimensions ?? {}).map(
+    ([key, value]) => `${key}=${value}`,
+  );
   const values = [
     SCHEMA_VERSION,
     identity.tenant,
@@ -28,6 +30,5 @@ export function deriveEventId(identity: EventIdentity): string {
     identity.resource_id ?? '',
     ...dimensions,
   ];
-  const digest = createHash('sha256').update(values.join('\0')).digest();
-  return EVENT_ID_PREFIX + digest.subarray(0, ID_BYTES).toString('hex');
+  return EVENT_ID_PREFIX + hash('sha256', values.join('\0'), 'hex').slice(0, ID_HEX_DIGITS);
 }

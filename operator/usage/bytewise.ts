@@ -1,0 +1,14 @@
+/** Orders texts by the bytes of their UTF-8 form, which differs from code unit order beyond the BMP. */
+export function compareBytewise(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let index = 0; index < length; index++) {
+    const difference = (a.codePointAt(index) ?? 0) - (b.codePointAt(index) ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return a.length - b.length;
+}
+
+/** The entries of a record, its keys in bytewise order (design 8). */
+export function sortedEntries<T>(record: Readonly<Record<string, T>>): [key: string, value: T][] {
+  return Object.entries(record).toSorted(([a], [b]) => compareBytewise(a, b));
+}

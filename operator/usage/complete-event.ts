@@ -1,0 +1,146 @@
+import { sortedEntries } from './bytewise.ts';
+import { type Decimal, roundToDecimal } from './decimal.ts';
+import { deriveEventId, EVENT_ID_PREFIX } from './event-id.ts';
+import { SCHEMA_VERSION, type UsageEvent } from './event.ts';
+import { eventProblem, quote } from './validate-event.ts';
+
+/** A number's own text, where a double could not hold all of its digits. */
+export class NumberText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** What the service adds to an event that was pushed in. */
+export interface Completion {
+  /** RFC 3339, UTC. */
+  readonly recordedAt: string;
+  /** `ingest:<client>` */
+  readonly source: string;
+  readonly region: string;
+  /** The unit of a metric of the catalogue; undefined when the metric is not known. */
+  readonly unitOf: (metric: string) => string | undefined;
+}
+
+export type CompletedEvent =
+  | { readonly kind: 'event'; readonly event: UsageEvent }
+  | { readonly kind: 'invalid'; readonly id?: string; readonly problem: string };
+
+const MAX_ID_CHARACTERS = 100;
+const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.0{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
+
+/**
+ * An event that was pushed in, made whole (design 7, Ingest): known fields are copied one by one and
+ * others ignored, empty optional values dropped, times brought to UTC, the quantity rounded to nine
+ * digits, `schema_version`, `unit` and `region` filled when absent, `recorded_at` and `source` set,
+ * the id derived when absent. An id that looks derived must be the derived one.
+ */
+export function completeEvent(input: unknown, completion: Completion): CompletedEvent {
+  if (!isRecord(input)) return invalid(undefined, `not an object: event: ${quote(input)}`);
+  const { id, metric } = input;
+  if (typeof metric !== 'string') {
+    return invalid(id, `not of type string: metric: ${quote(metric)}`);
+  }
+  const unit = completion.unitOf(metric);
+  if (unit === undefined) {
+    return invalid(id, `unknown metric: ${quote(metric)}: declare it in CUSTOM_METRICS`);
+  }
+  const quantity = readQuantity(input['quantity']);
+  if (quantity === undefined) {
+    return invalid(id, `not a number of at least 0: quantity: ${quoteNumber(input['quantity'])}`);
+  }
+  const draft = assemble(input, quantity, { ...completion, unit });
+  const problem = eventProblem(draft);
+  if (problem !== undefined) return invalid(id, problem);
+  const derived = deriveEventId(draft);
+  if (isAbsent(id)) return { kind: 'event', event: { ...draft, id: derived } };
+  if (!draft.id.startsWith(EVENT_ID_PREFIX) || draft.id === derived) {
+    return { kind: 'event', event: draft };
+  }
+  return invalid(id, `not the derived id: id: ${quote(id)}: leave it out or send ${derived}`);
+}
+
+/** Believes nothing: the result has an event's shape only once {@link eventProblem} finds no fault. */
+function assemble(
+  input: Readonly<Record<string, unknown>>,
+  quantity: Decimal,
+  fill: Completion & { readonly unit: string },
+): UsageEvent {
+  const draft = {
+    schema_version: orDefault(input['schema_version'], SCHEMA_VERSION),
+    id: orDefault(input['id'], `${EVENT_ID_PREFIX}unset`),
+    tenant: input['tenant'],
+    metric: input['metric'],
+    quantity,
+    unit: orDefault(input['unit'], fill.unit),
+    window_start: toUtc(input['window_start']),
+    window_end: toUtc(input['window_end']),
+    recorded_at: fill.recordedAt,
+    region: orDefault(input['region'], fill.region),
+    ...present('project', input['project']),
+    ...present('sku', input['sku']),
+    ...present('resource_id', input['resource_id']),
+    ...present('dimensions', withoutEmpty(input['dimensions'])),
+    ...present('properties', withPlainNumbers(input['properties'])),
+    source: fill.source,
+  };
+  return draft as UsageEvent;
+}
+
+function invalid(id: unknown, problem: string): CompletedEvent {
+  const quotable = typeof id === 'string' && id.length <= MAX_ID_CHARACTERS;
+  return { kind: 'invalid', ...(quotable ? { id } : {}), problem };
+}
+
+function readQuantity(value: unknown): Decimal | undefined {
+  if (typeof value === 'number') return roundToDecimal(String(value));
+  return value instanceof NumberText ? roundToDecimal(value.text) : undefined;
+}
+
+function quoteNumber(value: unknown): string {
+  return quote(value instanceof NumberText ? value.text : value);
+}
+
+/** The time as identities spell it; anything else unchanged, for the schema to refuse. */
+function toUtc(value: unknown): unknown {
+  const match = typeof value === 'string' ? DATE_TIME.exec(value) : null;
+  if (match === null) return value;
+  const [, date, time, zone = ''] = match;
+  if (zone === 'Z' || zone === 'z' || zone === '+00:00') return `${date}T${time}Z`;
+  const at = Date.parse(`${date}T${time}${zone}`);
+  return Number.isFinite(at) ? `${new Date(at).toISOString().slice(0, 19)}Z` : value;
+}
+
+function withoutEmpty(dimensions: unknown): unknown {
+  if (!isRecord(dimensions)) return dimensions;
+  const kept = sortedEntries(dimensions).filter(([, value]) => !isAbsent(value));
+  return kept.length === 0 ? undefined : Object.fromEntries(kept);
+}
+
+function withPlainNumbers(properties: unknown): unknown {
+  if (!isRecord(properties)) return properties;
+  const kept = Object.entries(properties).filter(([, value]) => value !== null);
+  if (kept.length === 0) return undefined;
+  return Object.fromEntries(
+    kept.map(([key, value]) => [key, value instanceof NumberText ? Number(value.text) : value]),
+  );
+}
+
+function present(key: string, value: unknown): Record<string, unknown> {
+  return isAbsent(value) ? {} : { [key]: value };
+}
+
+function orDefault(value: unknown, fallback: string): unknown {
+  return isAbsent(value) ? fallback : value;
+}
+
+/** Empty values and nulls count as absent, as they did in the earlier release. */
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null || value === '';
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

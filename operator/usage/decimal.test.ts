@@ -1,0 +1,98 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  decimalFromNanos,
+  decimalFromNumber,
+  divideHalfUp,
+  nanosFromDecimal,
+  parseDecimal,
+  roundToDecimal,
+} from './decimal.ts';
+
+const nanos = fc.bigInt({ min: 0n, max: 10n ** 27n });
+
+describe('a quantity as decimal text', () => {
+  test('comes back to the same count of nano-units', () => {
+    fc.assert(fc.property(nanos, (n) => nanosFromDecimal(decimalFromNanos(n)) === n));
+  });
+
+  test('is plain: no exponent, no sign, no trailing zero, at most nine fraction digits', () => {
+    fc.assert(
+      fc.property(nanos, (n) => {
+        expect(decimalFromNanos(n)).toMatch(/^(0|[1-9]\d*)(\.\d{0,8}[1-9])?$/);
+      }),
+    );
+  });
+
+  test('has one spelling: what is parsed is canonical, and parsing that changes nothing', () => {
+    expect(parseDecimal('1.500')).toBe('1.5');
+    fc.assert(fc.property(nanos, (n) => parseDecimal(decimalFromNanos(n)) === decimalFromNanos(n)));
+  });
+
+  test.each(['', '-1', '+1', '1e3', '01', '.5', '5.', '1.0000000001', ' 1', '1\n', 'NaN', '٣'])(
+    'refuses %j',
+    (text) => {
+      expect(parseDecimal(text)).toBeUndefined();
+    },
+  );
+
+  test('refuses a count below zero with a text that names it', () => {
+    expect(() => decimalFromNanos(-1n)).toThrow('quantity: below zero: "-1n"');
+  });
+});
+
+describe('a number made decimal', () => {
+  test.each([
+    [0.1, '0.1'],
+    [-0, '0'],
+    [1e-9, '0.000000001'],
+    [5e-10, '0.000000001'],
+    [4.9e-10, '0'],
+    [5e-324, '0'],
+    [0.1234567885, '0.123456789'],
+    [1e15, '1000000000000000'],
+    [1e21, '1000000000000000000000'],
+    [123456789.123456, '123456789.123456'],
+  ])('%d is %s', (value, text) => {
+    expect(decimalFromNumber(value)).toBe(text);
+  });
+
+  test.each([Number.NaN, Infinity, -Infinity, -1, -1e-12])('%d is refused', (value) => {
+    expect(decimalFromNumber(value)).toBeUndefined();
+  });
+
+  test('is the number itself wherever a double holds all digits', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 999_999_999_999_999 }), (n) => {
+        expect(decimalFromNumber(n / 1000)).toBe(decimalFromNanos(BigInt(n) * 1_000_000n));
+      }),
+    );
+  });
+
+  test('keeps the digits of a text that a double would lose', () => {
+    expect(roundToDecimal('999999999999999.123456789')).toBe('999999999999999.123456789');
+    expect(roundToDecimal('9007199254740993')).toBe('9007199254740993');
+    expect(roundToDecimal('0.12345678849999999999')).toBe('0.123456788');
+  });
+
+  test('is settled at once for texts made to be expensive', () => {
+    expect(roundToDecimal('1e999999999')).toBeUndefined();
+    expect(roundToDecimal('1e-999999999')).toBe('0');
+    expect(roundToDecimal('0e999999999')).toBe('0');
+    expect(roundToDecimal('9'.repeat(10_000_000))).toBeUndefined();
+  });
+});
+
+describe('division', () => {
+  test('rounds half up, never more than half a unit away', () => {
+    const denominator = fc.bigInt({ min: 1n, max: 10n ** 18n });
+    fc.assert(
+      fc.property(nanos, denominator, (numerator, divisor) => {
+        const error = 2n * (divideHalfUp(numerator, divisor) * divisor - numerator);
+        return error > -divisor && error <= divisor;
+      }),
+    );
+    expect(divideHalfUp(1n, 2n)).toBe(1n);
+    expect(divideHalfUp(4n, 3n)).toBe(1n);
+  });
+});

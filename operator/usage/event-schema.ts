@@ -1,0 +1,117 @@
+import { SCHEMA_VERSION } from './event.ts';
+
+/** The most an event may carry beyond the fields of spec 2.1 (security D.11). */
+export const EVENT_LIMITS = {
+  tenantCharacters: 128,
+  /** `unit`, `region`, `project`, `sku`, `resource_id`, `source` and dimension values. */
+  textCharacters: 256,
+  propertyCharacters: 1024,
+  dimensions: 32,
+  properties: 32,
+  /** UTF-8 bytes of the encoded event. */
+  encodedBytes: 16_384,
+  /** One quantity; far above any real one, and small enough for every billing system. */
+  quantity: 1e15,
+} as const;
+
+/** Dimensions with a fixed set of values (spec 2.1). */
+export const CLOSED_DIMENSIONS = {
+  capacity_type: ['on-demand', 'spot', 'preemptible', 'reserved'],
+  billing_mode: ['shared', 'dedicated_node', 'private_node'],
+} as const;
+
+/**
+ * Names that a dimension may not take: billing systems flatten dimensions beside the event's own
+ * fields, so one of these would overwrite a billed value there; the last three reach into prototypes.
+ */
+export const RESERVED_KEYS = [
+  'schema_version',
+  'id',
+  'tenant',
+  'metric',
+  'quantity',
+  'value',
+  'unit',
+  'timestamp',
+  'window_start',
+  'window_end',
+  'recorded_at',
+  'region',
+  'project',
+  'sku',
+  'resource_id',
+  'source',
+  'constructor',
+  'prototype',
+  '__proto__',
+] as const;
+
+/** No control characters, line separators or halves of surrogate pairs: ids are hashed with NUL as separator (design 7). */
+const CLEAN_TEXT = '^[^\\p{Cc}\\p{Cs}\\u2028\\u2029]*$';
+const INSTANT = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$';
+const INSTANT_WITH_FRACTION = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?Z$';
+
+const text = {
+  type: 'string',
+  minLength: 1,
+  maxLength: EVENT_LIMITS.textCharacters,
+  pattern: CLEAN_TEXT,
+} as const;
+
+/**
+ * The JSON Schema of a stored usage event (spec 2.1 with the closed values and limits of design 7).
+ * `quantity` is exact decimal text inside the service; its form is checked apart.
+ */
+export const EVENT_SCHEMA = {
+  type: 'object',
+  required: [
+    'schema_version',
+    'id',
+    'tenant',
+    'metric',
+    'quantity',
+    'unit',
+    'window_start',
+    'window_end',
+    'recorded_at',
+  ],
+  properties: {
+    schema_version: { const: SCHEMA_VERSION },
+    id: { type: 'string', pattern: '^[A-Za-z0-9._:\\-]{1,100}$' },
+    tenant: { ...text, maxLength: EVENT_LIMITS.tenantCharacters },
+    metric: { type: 'string', pattern: '^[a-z][a-z0-9_]{0,99}$' },
+    quantity: { type: 'string' },
+    unit: text,
+    window_start: { type: 'string', pattern: INSTANT },
+    window_end: { type: 'string', pattern: INSTANT },
+    recorded_at: { type: 'string', pattern: INSTANT_WITH_FRACTION },
+    region: text,
+    project: text,
+    sku: text,
+    resource_id: text,
+    source: text,
+    dimensions: {
+      type: 'object',
+      maxProperties: EVENT_LIMITS.dimensions,
+      propertyNames: { pattern: '^[a-z][a-z0-9_]{0,63}$', not: { enum: RESERVED_KEYS } },
+      properties: {
+        capacity_type: { enum: CLOSED_DIMENSIONS.capacity_type },
+        billing_mode: { enum: CLOSED_DIMENSIONS.billing_mode },
+      },
+      additionalProperties: text,
+    },
+    properties: {
+      type: 'object',
+      maxProperties: EVENT_LIMITS.properties,
+      propertyNames: {
+        pattern: '^[A-Za-z][A-Za-z0-9_.\\-]{0,63}$',
+        not: { enum: ['constructor', 'prototype', '__proto__'] },
+      },
+      additionalProperties: {
+        type: ['string', 'number', 'boolean'],
+        maxLength: EVENT_LIMITS.propertyCharacters,
+        pattern: CLEAN_TEXT,
+      },
+    },
+  },
+} as const;

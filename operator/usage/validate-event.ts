@@ -1,0 +1,78 @@
+import { Ajv, type ErrorObject } from 'ajv';
+import { nanosFromDecimal, parseDecimal } from './decimal.ts';
+import { EVENT_LIMITS, EVENT_SCHEMA } from './event-schema.ts';
+import { encodeEvent, type UsageEvent } from './event.ts';
+import { formatInstant } from './window.ts';
+
+const MAX_QUANTITY_NANOS = BigInt(EVENT_LIMITS.quantity) * 1_000_000_000n;
+const QUOTED_CHARACTERS = 64;
+
+/** Verbose, so that an error carries the value it complains of. */
+const validateShape = new Ajv({ verbose: true, allowUnionTypes: true }).compile(EVENT_SCHEMA);
+
+/**
+ * What is wrong with an event, as `what: where: "input"`; undefined when it may enter the ledger.
+ * The rules are those of spec 2.1, with the closed dimension values, limits and refused characters
+ * of design 7. Whether the metric is known, and whether the window is acceptable today, is not
+ * asked here.
+ */
+export function eventProblem(event: UsageEvent): string | undefined {
+  if (!validateShape(event)) return describe(validateShape.errors?.[0]);
+  return quantityProblem(event.quantity) ?? windowProblem(event) ?? sizeProblem(event);
+}
+
+/** A value as an error text quotes it: JSON, so that control characters show, and cut short. */
+export function quote(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  if (text.length <= QUOTED_CHARACTERS) return text;
+  return `${text.slice(0, QUOTED_CHARACTERS).toWellFormed()}…`;
+}
+
+function quantityProblem(quantity: string): string | undefined {
+  const decimal = parseDecimal(quantity);
+  if (decimal !== quantity) return `not a plain decimal number: quantity: ${quote(quantity)}`;
+  if (nanosFromDecimal(decimal) <= MAX_QUANTITY_NANOS) return undefined;
+  return `larger than ${EVENT_LIMITS.quantity}: quantity: ${quote(quantity)}`;
+}
+
+function windowProblem(event: UsageEvent): string | undefined {
+  for (const field of ['window_start', 'window_end'] as const) {
+    const at = Date.parse(event[field]);
+    if (!Number.isFinite(at) || formatInstant(at) !== event[field]) {
+      return `no such date and time: ${field}: ${quote(event[field])}`;
+    }
+  }
+  if (event.window_start < event.window_end) return undefined;
+  return `not after window_start ${quote(event.window_start)}: window_end: ${quote(event.window_end)}`;
+}
+
+function sizeProblem(event: UsageEvent): string | undefined {
+  const bytes = Buffer.byteLength(encodeEvent(event));
+  if (bytes <= EVENT_LIMITS.encodedBytes) return undefined;
+  return `larger than ${EVENT_LIMITS.encodedBytes} bytes: event: ${bytes} bytes`;
+}
+
+function describe(error: ErrorObject | undefined): string {
+  if (error === undefined) return 'not a usage event: event: "?"';
+  const where = error.instancePath.slice(1).replaceAll('/', '.') || 'event';
+  const what = WHAT[error.keyword]?.(error) ?? error.message ?? error.keyword;
+  if (error.propertyName !== undefined) return `${what}: ${where}: ${quote(error.propertyName)}`;
+  if (error.keyword === 'required') return what;
+  return `${what}: ${where}: ${quote(error.data)}`;
+}
+
+const WHAT: Readonly<Record<string, (error: ErrorObject) => string>> = {
+  type: (error) => `not of type ${[error.params['type']].flat().join(' or ')}`,
+  const: (error) => `not ${quote(error.params['allowedValue'])}`,
+  enum: (error) => `not one of ${(error.params['allowedValues'] as string[]).join(', ')}`,
+  required: (error) => `missing: ${error.params['missingProperty']}: give a value`,
+  minLength: () => 'empty',
+  maxLength: (error) => `longer than ${error.params['limit']} characters`,
+  maxProperties: (error) => `more than ${error.params['limit']} keys`,
+  not: () => 'reserved name',
+  propertyNames: () => 'not a usable key',
+  pattern: (error) =>
+    String(error.schema).includes('\\p{Cc}')
+      ? 'control characters'
+      : `does not match ${String(error.schema)}`,
+};
