@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-/** Tests sit beside their sources; those that need an API server ask for the shared one themselves. */
+/** Tests sit beside their sources; those that need an API server ask for the shared one: `useTestCluster()`. */
 export default defineConfig({
   test: {
     include: [
@@ -11,6 +11,7 @@ export default defineConfig({
       'crds/**/*.test.ts',
     ],
     exclude: ['**/node_modules/**', 'e2e/long/**'],
+    globalSetup: ['e2e/control-plane/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 30_000,
