@@ -1,0 +1,67 @@
+import { Secret } from '../config/secret.ts';
+
+/** What stands where a secret stood. */
+const MASK = '***';
+
+/** Shorter ones would mask ordinary words; as a credential they would be guessable anyway. */
+const SHORTEST_SECRET = 6;
+
+/** Credentials that may come from elsewhere, in an error text of a library for example. */
+const URL_CREDENTIALS = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#@"']+@/gi;
+const AUTHORIZATION = /\b(Bearer|Basic)\s+[A-Za-z0-9\-._~+/]{6,}=*/g;
+
+/** Takes known secrets, in the forms in which they travel, out of any text. */
+export interface Scrubber {
+  /** Remembers every {@link Secret} inside a value: settings, maps and lists are looked through. */
+  learn(value: unknown): void;
+  readonly scrub: (text: string) => string;
+}
+
+export function createScrubber(): Scrubber {
+  const known = new Set<string>();
+  let pattern: RegExp | undefined;
+  return {
+    learn: (value) => {
+      for (const secret of secretsIn(value, new Set())) {
+        for (const form of formsOf(secret.reveal())) known.add(form);
+      }
+      pattern = toPattern(known);
+    },
+    scrub: (text) => {
+      const clean = pattern === undefined ? text : text.replace(pattern, MASK);
+      return clean.replace(URL_CREDENTIALS, `$1${MASK}@`).replace(AUTHORIZATION, `$1 ${MASK}`);
+    },
+  };
+}
+
+function* secretsIn(value: unknown, seen: Set<object>): Generator<Secret> {
+  if (typeof value !== 'object' || value === null || seen.has(value)) return;
+  seen.add(value);
+  if (value instanceof Secret) {
+    yield value;
+    return;
+  }
+  const parts =
+    value instanceof Map || value instanceof Set ? value.values() : Object.values(value);
+  for (const part of parts) yield* secretsIn(part, seen);
+}
+
+/** As it is, as it stands inside JSON and URLs, and as the base64 of basic authentication. */
+function formsOf(text: string): string[] {
+  if (text.length < SHORTEST_SECRET) return [];
+  return [
+    text,
+    JSON.stringify(text).slice(1, -1),
+    encodeURIComponent(text.toWellFormed()),
+    Buffer.from(text).toString('base64').replace(/=+$/, ''),
+  ];
+}
+
+function toPattern(known: ReadonlySet<string>): RegExp | undefined {
+  if (known.size === 0) return undefined;
+  const longestFirst = [...known].toSorted((a, b) => b.length - a.length);
+  return new RegExp(
+    longestFirst.map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'),
+    'g',
+  );
+}
