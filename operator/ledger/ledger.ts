@@ -11,7 +11,10 @@ export interface Ledger {
   append(batch: AppendBatch): Promise<AppendOutcome>;
   /** Up to `limit` events after a sequence number, in order. An empty page means that the reader has caught up. */
   read(afterSequence: number, limit: number): Promise<ReadOutcome>;
-  /** Events whose window starts in `[from, to)`, in ledger order, a page at a time; for export and sums. */
+  /**
+   * Events whose window starts in `[from, to)`, in ledger order; for export and sums. Throws a
+   * {@link LedgerReadError} where stored bytes are damaged, so that no sum is silently too small.
+   */
   scan(from: number, to: number, signal?: AbortSignal): AsyncIterable<StoredEvent>;
   /** The sequence number of the newest event; 0 when there is none. */
   head(): number;
@@ -22,8 +25,13 @@ export interface Ledger {
 
   /** The cursors of all destinations, retired ones included. */
   cursors(): readonly Cursor[];
-  /** Durably moves a destination's cursor forward (never back), creating it when there is none. */
-  commitCursor(destination: string, sequence: number): Promise<WriteOutcome>;
+  /**
+   * Durably moves a destination's cursor forward (never back), creating it when there is none.
+   * With `from`, the position that was read from: nothing is written and the outcome is `retryable`
+   * when the cursor no longer stands there, so that an operator's move is not undone by what was in
+   * flight; read the cursor again.
+   */
+  commitCursor(destination: string, sequence: number, from?: number): Promise<WriteOutcome>;
   /** Durably puts a cursor at any position; only for operators, who accept that destinations may bill twice. */
   moveCursor(destination: string, sequence: number): Promise<WriteOutcome>;
   /** Marks a cursor as retired at `at`: it holds back retention only until `at` + retention (design 4). Appending to it again revives it. */
@@ -40,6 +48,8 @@ export interface Ledger {
 
   /** Deletes whole segments that every cursor has passed and that are older than the retention. */
   retain(now: number): Promise<void>;
+  /** The retention from the next {@link retain} on, milliseconds. */
+  setRetention(retentionMs: number): void;
   /** Checks every stored byte of a range of sequence numbers. */
   verify(signal?: AbortSignal): Promise<VerifyReport>;
   stats(): LedgerStats;
@@ -66,8 +76,9 @@ export interface RecordChange {
 export type EventOutcome = 'accepted' | 'duplicate' | 'conflict';
 
 /**
- * `outcomes[i]` belongs to `events[i]`: `duplicate` has the same id and quantity as a stored event,
- * `conflict` the same id and another quantity (it is not stored; it is counted and logged).
+ * `outcomes[i]` belongs to `events[i]`: `duplicate` has the same id, quantity and identity as a
+ * stored event, `conflict` the same id and another quantity or identity (it is not stored; it is
+ * counted and logged).
  */
 export type AppendOutcome =
   | { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[]; readonly head: number }
@@ -78,12 +89,24 @@ export type WriteOutcome = { readonly kind: 'written' } | LedgerFailure;
 /**
  * `retryable`: nothing is acknowledged, try again. `full`: no room on the volume; retry later.
  * `fenced`: another writer owns the ledger; stop. `corrupt`: stored bytes are damaged; stop and tell.
+ * `invalid`: the call itself is wrong (a cursor beyond the newest event); repeating it is useless.
  */
 export interface LedgerFailure {
   readonly kind: 'failed';
-  readonly cause: 'retryable' | 'full' | 'fenced' | 'corrupt';
+  readonly cause: 'retryable' | 'full' | 'fenced' | 'corrupt' | 'invalid';
   /** `what: where: "input"`, fit for a log line. */
   readonly message: string;
+}
+
+/** Thrown by iterations over the ledger, which have no other way to say why they end early. */
+export class LedgerReadError extends Error {
+  readonly failure: LedgerFailure;
+
+  constructor(failure: LedgerFailure) {
+    super(failure.message);
+    this.name = 'LedgerReadError';
+    this.failure = failure;
+  }
 }
 
 export interface StoredEvent {
@@ -130,8 +153,15 @@ export interface LedgerStats {
   readonly lastWindowEnd?: number;
   /** Append time when the oldest stored segment was opened, milliseconds since the epoch. */
   readonly oldestAt?: number;
-  /** Batches whose event had the id of a stored event and another quantity, since start. */
+  /** Events that had the id of a stored event and another quantity or identity, since start. */
   readonly conflicts: number;
+  /**
+   * Events whose window ended at or before this time may have been deleted: a repeat of them would
+   * not be recognised and must be refused. Milliseconds since the epoch; 0 while nothing is deleted.
+   */
+  readonly horizon: number;
+  /** Damage and missing ranges found so far, in words, at most 20; empty is healthy. */
+  readonly problems: readonly string[];
   /** `normal` → `warn` (75 %) → `ingest-refused` (85 %) → `collector-paused` (95 %). */
   readonly disk: {
     readonly level: DiskLevel;

@@ -1,0 +1,69 @@
+import type { Cursor, LedgerFailure } from './ledger.ts';
+
+/** A change of one cursor that has passed its checks; `undefined` means that nothing is to be written. */
+export type CursorMove =
+  | { readonly kind: 'move'; readonly cursor: Cursor | undefined }
+  | LedgerFailure;
+
+/** The rules of `commitCursor`: forward only, never beyond the newest event, never over an operator's move. */
+export function planCommit(
+  current: Cursor | undefined,
+  destination: string,
+  sequence: number,
+  head: number,
+  from: number | undefined,
+): CursorMove {
+  const refusal = refusePosition(destination, sequence, head);
+  if (refusal !== undefined) return refusal;
+  if (from !== undefined && current?.sequence !== from) {
+    const found = current === undefined ? 'dropped' : `moved to ${current.sequence}`;
+    return failure('retryable', `cursor: ${destination}: ${found} meanwhile, read from: "${from}"`);
+  }
+  if (current !== undefined && current.sequence >= sequence) {
+    if (current.retiredAt === undefined) return { kind: 'move', cursor: undefined };
+    return { kind: 'move', cursor: revived(current) };
+  }
+  return { kind: 'move', cursor: { destination, sequence } };
+}
+
+/** The rules of `moveCursor`: any position that is not beyond the newest event. */
+export function planMove(destination: string, sequence: number, head: number): CursorMove {
+  return (
+    refusePosition(destination, sequence, head) ?? {
+      kind: 'move',
+      cursor: { destination, sequence },
+    }
+  );
+}
+
+/** `retireCursor`: a second call does not extend the first, and there is nothing to retire without a cursor. */
+export function planRetire(current: Cursor | undefined, at: number): Cursor | undefined {
+  if (current === undefined || current.retiredAt !== undefined) return undefined;
+  return { ...current, retiredAt: at };
+}
+
+function revived(cursor: Cursor): Cursor {
+  const { retiredAt: _, ...rest } = cursor;
+  return rest;
+}
+
+function refusePosition(
+  destination: string,
+  sequence: number,
+  head: number,
+): LedgerFailure | undefined {
+  if (!Number.isSafeInteger(sequence) || sequence < 0) {
+    return failure('invalid', `cursor: ${destination}: not a sequence number: "${sequence}"`);
+  }
+  if (sequence > head) {
+    return failure(
+      'invalid',
+      `cursor: ${destination}: beyond the newest event, which is ${head}: "${sequence}"`,
+    );
+  }
+  return undefined;
+}
+
+function failure(cause: LedgerFailure['cause'], message: string): LedgerFailure {
+  return { kind: 'failed', cause, message };
+}
