@@ -1,0 +1,330 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import { installCustomResources } from './testing/install.ts';
+import { COMPLETE_SPECS, type Manifest, manifest } from './testing/objects.ts';
+import { PLURALS, type Plural, places, schemaOf } from './testing/schemas.ts';
+
+const cluster = useTestCluster();
+
+beforeAll(async () => {
+  await installCustomResources(cluster);
+});
+
+const webhook = { url: 'https://billing.example.com/' };
+const key = { name: 'billing', key: 'key' };
+const lago = { url: 'https://lago.example.com', apiKeySecretRef: key };
+const named = { namespace: 'acme', name: 'prod' };
+
+interface Row {
+  readonly reason: string;
+  readonly plural: Plural;
+  readonly spec: object;
+  readonly name?: string;
+  /** The field that the message must be about. */
+  readonly field?: string;
+  readonly message: string;
+}
+
+const withUrl = (url: string): object => ({ type: 'webhook', webhook: { url } });
+const withHeader = (...headers: readonly object[]): object => ({
+  type: 'webhook',
+  webhook: { ...webhook, headers },
+});
+const matching = (match: object): object => ({ match, tenant: 'acme' });
+
+const BLOCK = 'must be set when spec.type is';
+const URL = 'must be an absolute http or https URL, such as https://billing.example.com/events';
+const CREDENTIALS = 'must not carry credentials; reference a Secret instead';
+const LINK_LOCAL = 'must not be a link-local or cloud metadata address';
+const OWN_HEADER = 'this header is set by the operator';
+const SECRET_HEADER = 'this header carries a credential; use valueSecretRef';
+const ONE_VALUE = 'give either value or valueSecretRef';
+const ONE_MATCH = 'give either namespace and name, or a selector';
+const EMPTY_SELECTOR =
+  'an empty selector would match every tenant cluster; give at least one requirement';
+const LABEL_KEY = 'a key must be a label key, such as example.com/team';
+const VALUES = 'In and NotIn need values; Exists and DoesNotExist take none';
+const WINDOW = 'must be a duration in whole seconds between 10s and 1h, such as 60s';
+const DIVIDES = 'must divide an hour, as 10s, 30s, 60s, 5m and 1h do';
+
+/** Each cross-field rule, broken. */
+const BROKEN: readonly Row[] = [
+  ...[
+    {
+      reason: 'no block for its type',
+      spec: { type: 'webhook' },
+      message: `spec.webhook ${BLOCK}`,
+    },
+    { reason: 'no block for its type', spec: { type: 'lago' }, message: `spec.lago ${BLOCK}` },
+    {
+      reason: 'a block of another type beside its own',
+      spec: { type: 'webhook', webhook, lago },
+      message: `spec.lago ${BLOCK}`,
+    },
+    {
+      reason: 'a block where none belongs',
+      spec: { type: 'noop', webhook },
+      message: `spec.webhook ${BLOCK}`,
+    },
+    {
+      reason: 'a type whose feature does not exist',
+      spec: { type: 'stripe' },
+      message: 'spec.type: Unsupported value: "stripe"',
+    },
+    {
+      reason: 'a name that is too long for a cursor',
+      spec: { type: 'noop' },
+      name: 'n'.repeat(64),
+      message: 'the name of a BillingDestination has at most 63 characters',
+    },
+    { reason: 'a relative address', spec: withUrl('/events'), message: URL },
+    {
+      reason: 'a scheme that is not HTTP',
+      spec: withUrl('ftp://billing.example.com'),
+      message: URL,
+    },
+    { reason: 'an address without a host', spec: withUrl('https:///events'), message: URL },
+    {
+      reason: 'a password in the address',
+      spec: withUrl('https://me:pw@b.example.com/'),
+      message: CREDENTIALS,
+    },
+    {
+      reason: 'a user in the address',
+      spec: withUrl('https://me@b.example.com/'),
+      message: CREDENTIALS,
+    },
+    {
+      reason: 'the metadata service',
+      spec: withUrl('http://169.254.169.254/latest'),
+      message: LINK_LOCAL,
+    },
+    {
+      reason: 'a link-local IPv6 address',
+      spec: withUrl('http://[fe80::1]:80/'),
+      message: LINK_LOCAL,
+    },
+    {
+      reason: 'the metadata service as billing server',
+      spec: { type: 'lago', lago: { ...lago, url: 'http://169.254.169.254/' } },
+      message: LINK_LOCAL,
+    },
+    { reason: 'a header without a value', spec: withHeader({ name: 'X-A' }), message: ONE_VALUE },
+    {
+      reason: 'a header with two values',
+      spec: withHeader({ name: 'X-A', value: 'a', valueSecretRef: key }),
+      message: ONE_VALUE,
+    },
+    {
+      reason: 'the signature forged by a header',
+      spec: withHeader({ name: 'X-SVC-Signature', value: 't=1,v1=0' }),
+      message: OWN_HEADER,
+    },
+    {
+      reason: 'a credential in plain text',
+      spec: withHeader({ name: 'authorization', value: 'Bearer abc' }),
+      message: SECRET_HEADER,
+    },
+    {
+      reason: 'one header in two spellings',
+      spec: withHeader({ name: 'X-A', value: 'a' }, { name: 'x-a', value: 'b' }),
+      message: 'a header may be named once, whatever its case',
+    },
+    {
+      reason: 'a line break smuggled into a header',
+      spec: withHeader({ name: 'X-A', value: 'a\r\nHost: b' }),
+      message: "spec.webhook.headers[0].value in body should match '^[ -~]*$'",
+    },
+  ].map((row): Row => ({ ...row, plural: 'billingdestinations' })),
+  ...[
+    {
+      reason: 'nothing overridden',
+      spec: { match: named },
+      message: 'an override must override something',
+    },
+    { reason: 'a match that names nothing', spec: matching({}), message: ONE_MATCH },
+    { reason: 'half a name', spec: matching({ namespace: 'acme' }), message: ONE_MATCH },
+    {
+      reason: 'a name and a selector',
+      spec: matching({ ...named, selector: { matchLabels: { a: 'b' } } }),
+      message: ONE_MATCH,
+    },
+    {
+      reason: 'a selector that would match everyone',
+      spec: matching({ selector: { matchLabels: {}, matchExpressions: [] } }),
+      message: EMPTY_SELECTOR,
+    },
+    {
+      reason: 'a label key that no object can carry',
+      spec: matching({ selector: { matchLabels: { '-team': 'blue' } } }),
+      message: LABEL_KEY,
+    },
+    {
+      reason: 'In without values',
+      spec: matching({ selector: { matchExpressions: [{ key: 'tier', operator: 'In' }] } }),
+      message: VALUES,
+    },
+    {
+      reason: 'Exists with values',
+      spec: matching({
+        selector: { matchExpressions: [{ key: 'tier', operator: 'Exists', values: ['gold'] }] },
+      }),
+      message: VALUES,
+    },
+  ].map((row): Row => ({ ...row, plural: 'tenantoverrides' })),
+  ...[
+    {
+      reason: 'a second policy',
+      spec: {},
+      name: 'another',
+      message: 'there is one MeteringPolicy, and its name is default',
+    },
+    {
+      reason: 'a window below the smallest',
+      spec: { collectionInterval: '9s' },
+      message: WINDOW,
+    },
+    {
+      reason: 'a window above the largest',
+      spec: { collectionInterval: '2h' },
+      message: WINDOW,
+    },
+    {
+      reason: 'no window at all',
+      spec: { collectionInterval: '0s' },
+      message: WINDOW,
+    },
+    {
+      reason: 'windows that drift over the hour',
+      spec: { collectionInterval: '7m' },
+      message: DIVIDES,
+    },
+    {
+      reason: 'windows that drift over the hour',
+      spec: { collectionInterval: '59s' },
+      message: DIVIDES,
+    },
+    {
+      reason: 'windows that do not end on a second',
+      spec: { collectionInterval: '10500ms' },
+      message: WINDOW,
+    },
+    {
+      reason: 'discovery that never pauses',
+      spec: { reconcileInterval: '0.5s' },
+      field: 'spec.reconcileInterval',
+      message: 'must be a duration between 1s and 1h, such as 30s',
+    },
+    {
+      reason: 'backfill past what the ledger keeps ids for, in days',
+      spec: { maxBackfill: '35d' },
+      field: 'spec.maxBackfill',
+      message: 'must be a duration of at most 34d, such as 90m or 7d',
+    },
+    {
+      reason: 'backfill past what the ledger keeps ids for, in hours',
+      spec: { maxBackfill: '817h' },
+      field: 'spec.maxBackfill',
+      message: 'must be a duration of at most 34d, such as 90m or 7d',
+    },
+    {
+      reason: 'a grace that never ends',
+      spec: { offboardGrace: '9999d' },
+      field: 'spec.offboardGrace',
+      message: 'must be a duration of at most 34d, such as 90m or 7d',
+    },
+    {
+      reason: 'a negative duration',
+      spec: { offboardGrace: '-1h' },
+      field: 'spec.offboardGrace',
+      message: 'must be a duration of at most 34d, such as 90m or 7d',
+    },
+    {
+      reason: 'windows that close after the next one',
+      spec: { settlingDelay: '31s' },
+      field: 'spec.settlingDelay',
+      message: 'must be a duration of at most 30s, such as 3s',
+    },
+    {
+      reason: 'a custom metric that pre-empts a measured one',
+      spec: { customMetrics: [{ code: 'tenant_gpu_hours', unit: 'gpu-hours' }] },
+      message: 'this metric is measured by the operator itself; choose another code',
+    },
+  ].map((row): Row => ({ ...row, plural: 'meteringpolicies' })),
+];
+
+describe('custom resources', () => {
+  test.each(PLURALS.flatMap((plural) => COMPLETE_SPECS[plural].map((spec) => ({ plural, spec }))))(
+    'a valid object of $plural is accepted: $spec',
+    async ({ plural, spec }) => {
+      expect(await dryRun(plural, manifest(plural, spec))).toBe('accepted');
+    },
+  );
+
+  test.each(BROKEN)('$plural: $reason is refused: $message', async (row) => {
+    const answer = await dryRun(row.plural, manifest(row.plural, row.spec, row.name));
+    expect(answer).toContain(row.message);
+    expect(answer).toContain(row.field ?? '');
+  });
+
+  test.each(PLURALS)('%s: no cross-field rule lacks a row above', (plural) => {
+    const messages = [...places(schemaOf(plural))].flatMap(({ schema }) =>
+      (schema['x-kubernetes-validations'] ?? []).map((rule) => rule.message),
+    );
+    const untried = messages
+      .filter((message) => message !== IMMUTABLE)
+      .filter((message) => !BROKEN.some((row) => overlaps(row.message, message)));
+    expect(messages.length).toBeGreaterThan(0);
+    expect(untried).toEqual([]);
+  });
+
+  test('a destination never becomes one of another type under the same cursor', async () => {
+    const path = '/apis/meterfeed.io/v1alpha1/billingdestinations';
+    const first = manifest('billingdestinations', { type: 'noop' }, 'immutable-type');
+    const created = await cluster.call('POST', path, first);
+    const changed = { ...created, spec: { type: 'webhook', webhook } };
+    const answer = await cluster.request('PUT', `${path}/immutable-type`, changed);
+    expect(answer.status).toBe(422);
+    expect(answer.body['message']).toContain(IMMUTABLE);
+    await cluster.call('DELETE', `${path}/immutable-type`);
+  });
+
+  test('defaults show what is in force', async () => {
+    const answer = await cluster.call(
+      'POST',
+      '/apis/meterfeed.io/v1alpha1/billingdestinations?dryRun=All',
+      manifest('billingdestinations', { type: 'noop' }),
+    );
+    expect(answer['spec']).toEqual({ type: 'noop', suspend: false, startFrom: 'now' });
+  });
+
+  test('short names and the category list what a user looks for', async () => {
+    const name = 'listed-by-short-name';
+    const destination = manifest('billingdestinations', { type: 'noop' }, name);
+    await cluster.kubectl(['apply', '--filename', '-'], JSON.stringify(destination));
+    expect(await cluster.kubectl(['get', 'bdest', name])).toMatch(
+      /^NAME +READY +TYPE +LAG +LAST DELIVERY +AGE\n/,
+    );
+    expect(await cluster.kubectl(['get', 'bdest', '--field-selector', 'spec.type=noop'])).toContain(
+      name,
+    );
+    expect(await cluster.kubectl(['get', 'meterfeed', '--output', 'name'])).toContain(
+      `billingdestination.meterfeed.io/${name}`,
+    );
+    await cluster.kubectl(['delete', 'billingdestination', name]);
+  });
+});
+
+const IMMUTABLE = 'spec.type cannot be changed; create another BillingDestination';
+
+/** A row may quote a message with the field in front of it, or only its beginning. */
+function overlaps(row: string, message: string): boolean {
+  return row.includes(message) || message.includes(row);
+}
+
+/** `accepted`, or the API server's message. Unknown fields are refused, as kubectl does. */
+async function dryRun(plural: Plural, object: Manifest): Promise<unknown> {
+  const path = `/apis/meterfeed.io/v1alpha1/${plural}?dryRun=All&fieldValidation=Strict`;
+  const answer = await cluster.request('POST', path, object);
+  return answer.status === 201 ? 'accepted' : answer.body['message'];
+}

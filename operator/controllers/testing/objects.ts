@@ -1,0 +1,105 @@
+import type { Plural } from './schemas.ts';
+
+/** A custom resource as a user writes it. */
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: unknown;
+}
+
+const KINDS: Readonly<Record<Plural, string>> = {
+  billingdestinations: 'BillingDestination',
+  tenantoverrides: 'TenantOverride',
+  meteringpolicies: 'MeteringPolicy',
+};
+
+/** A manifest of a kind; the only MeteringPolicy there may be is `default`. */
+export function manifest(plural: Plural, spec: unknown, name?: string): Manifest {
+  return {
+    apiVersion: 'meterfeed.io/v1alpha1',
+    kind: KINDS[plural],
+    metadata: { name: name ?? (plural === 'meteringpolicies' ? 'default' : 'example') },
+    spec,
+  };
+}
+
+const signingKey = { name: 'billing', key: 'current' };
+
+/** Valid specs that between them use every field. */
+export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
+  billingdestinations: [
+    {
+      type: 'webhook',
+      suspend: true,
+      startFrom: 'earliest',
+      metrics: { include: ['tenant_gpu_hours'], exclude: ['tenant_lb_hours'] },
+      webhook: {
+        url: 'https://billing.example.com/events?source=meterfeed',
+        secretRefs: [signingKey, { name: 'billing', key: 'next' }],
+        headers: [
+          { name: 'Authorization', valueSecretRef: { name: 'billing', key: 'bearer' } },
+          { name: 'X-Tenant', value: 'platform' },
+        ],
+      },
+    },
+    {
+      type: 'lago',
+      lago: {
+        url: 'http://lago.billing.svc:3000',
+        apiKeySecretRef: { name: 'lago', key: 'api-key' },
+        planCode: 'tenant-standard',
+        currency: 'EUR',
+      },
+    },
+    { type: 'noop' },
+  ],
+  tenantoverrides: [
+    {
+      match: { namespace: 'acme', name: 'prod' },
+      tenant: 'acme',
+      displayName: 'Acme Corporation',
+      project: 'research',
+      plan: 'enterprise',
+      tenantClass: 'enterprise',
+      exclude: false,
+      metering: {
+        cpuMemoryBasis: 'max',
+        meterControlPlane: true,
+        meterByNamespace: true,
+        podLifetime: 'scheduled',
+      },
+    },
+    {
+      match: {
+        selector: {
+          matchLabels: { 'example.com/team': 'blue' },
+          matchExpressions: [
+            { key: 'tier', operator: 'In', values: ['gold', ''] },
+            { key: 'legacy', operator: 'DoesNotExist' },
+          ],
+        },
+      },
+      exclude: true,
+    },
+  ],
+  meteringpolicies: [
+    {
+      collectionInterval: '1m',
+      reconcileInterval: '1s',
+      maxBackfill: '34d',
+      offboardGrace: '1h30m',
+      settlingDelay: '2.5s',
+      cpuMemoryBasis: 'requests',
+      meterControlPlane: false,
+      meterByNamespace: true,
+      podLifetime: 'running',
+      watchDeletions: true,
+      zone: 'zone-a',
+      defaultTenantClass: 'public',
+      tenantSource: 'project',
+      customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['model'] }],
+    },
+    {},
+  ],
+};

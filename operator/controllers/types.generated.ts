@@ -1,0 +1,628 @@
+// Generated from crds/ by "npm run generate". Change the YAML there, never this file.
+
+/**
+ * Where to deliver to, and what.
+ */
+export interface BillingDestinationSpec {
+  /**
+   * The kind of billing system. webhook posts CloudEvents 1.0 batches to an address of yours; lago feeds a Lago server; noop delivers to nowhere, which shows what would be delivered. Cannot be changed: create another destination instead.
+   */
+  type: 'lago' | 'webhook' | 'noop';
+  /**
+   * Stops delivery and keeps the cursor. The ledger keeps every event until delivery goes on.
+   */
+  suspend?: boolean;
+  /**
+   * Where a destination without a cursor begins. now delivers the windows that close from now on; earliest delivers everything the ledger still holds. Without effect once the cursor exists.
+   */
+  startFrom?: 'now' | 'earliest';
+  /**
+   * Which metrics to deliver. Without it, those that this type of destination takes by itself: webhook and noop take all, lago takes those it can bill and GPU utilization.
+   */
+  metrics?: {
+    /**
+     * Deliver these metrics and no others.
+     *
+     * @minItems 1
+     * @maxItems 200
+     *
+     * Items: A metric code, as GET /api/v1/catalog lists it.
+     */
+    include?: string[];
+    /**
+     * Deliver none of these metrics. Wins over include.
+     *
+     * @minItems 1
+     * @maxItems 200
+     *
+     * Items: A metric code, as GET /api/v1/catalog lists it.
+     */
+    exclude?: string[];
+  };
+  /**
+   * Settings of type webhook.
+   */
+  webhook?: {
+    /**
+     * Where batches are posted to. Credentials in the address, link-local addresses and cloud metadata addresses are refused; redirects are never followed.
+     */
+    url: string;
+    /**
+     * Keys that sign each batch, in the header X-Svc-Signature. Every key given signs, so that a receiver goes on verifying while you rotate: add the new key, change the receiver, remove the old key. Without any, batches are not signed. The Secrets are read in the operator's own namespace; a change reaches the destination without a restart.
+     *
+     * @maxItems 4
+     *
+     * Items: One signing key.
+     */
+    secretRefs?: {
+      /**
+       * Name of the Secret.
+       */
+      name: string;
+      /**
+       * Key within the Secret's data.
+       */
+      key: string;
+    }[];
+    /**
+     * Headers added to each request, such as Authorization.
+     *
+     * @maxItems 16
+     *
+     * Items: One header.
+     */
+    headers?: {
+      /**
+       * The header's name.
+       */
+      name: string;
+      /**
+       * The value as plain text. For anything confidential use valueSecretRef.
+       */
+      value?: string;
+      /**
+       * The value out of a Secret in the operator's own namespace.
+       */
+      valueSecretRef?: {
+        /**
+         * Name of the Secret.
+         */
+        name: string;
+        /**
+         * Key within the Secret's data.
+         */
+        key: string;
+      };
+    }[];
+  };
+  /**
+   * Settings of type lago.
+   */
+  lago?: {
+    /**
+     * Base address of the Lago API, without /api/v1, such as https://lago.example.com. Credentials in the address, link-local addresses and cloud metadata addresses are refused; redirects are never followed.
+     */
+    url: string;
+    /**
+     * The API key, in a Secret in the operator's own namespace.
+     */
+    apiKeySecretRef: {
+      /**
+       * Name of the Secret.
+       */
+      name: string;
+      /**
+       * Key within the Secret's data.
+       */
+      key: string;
+    };
+    /**
+     * Code of the plan that new tenants are subscribed to. Created with all charges 0 when Lago has no such plan. Without it, the operator's DEFAULT_PLAN_CODE.
+     */
+    planCode?: string;
+    /**
+     * Currency of the plan and of new tenants, ISO 4217. Without it, the operator's BILLING_CURRENCY.
+     */
+    currency?: string;
+  };
+}
+
+/**
+ * What the operator last saw of this destination. Moving numbers are written at most once a minute.
+ */
+export interface BillingDestinationStatus {
+  /**
+   * What is true of this object, one entry per type. Ready: events are being delivered, or there is nothing to deliver. Bootstrapped: the billing system has what it needs before any event. Delivering: the last attempt was accepted. Stalled: the newest spec cannot be used and the last good one, if any, goes on.
+   *
+   * @maxItems 16
+   *
+   * Items: One aspect of this object's state.
+   */
+  conditions?: {
+    /**
+     * The aspect.
+     */
+    type: string;
+    /**
+     * Whether it holds; Unknown while the operator cannot tell.
+     */
+    status: 'True' | 'False' | 'Unknown';
+    /**
+     * The metadata.generation that this condition was computed from.
+     */
+    observedGeneration?: number;
+    /**
+     * When status last changed.
+     */
+    lastTransitionTime: string;
+    /**
+     * The cause as one CamelCase word, for machines.
+     */
+    reason: string;
+    /**
+     * The cause in a sentence, for people; says how to mend it. Never carries a secret.
+     */
+    message: string;
+  }[];
+  /**
+   * The metadata.generation that the operator acted on last. Below it, the newest spec has not been looked at.
+   */
+  observedGeneration?: number;
+  /**
+   * How far delivery has come.
+   */
+  cursor?: {
+    /**
+     * Every event up to this ledger sequence number is delivered, or set aside as a dead letter.
+     */
+    sequence: number;
+    /**
+     * End of the window of the event at the cursor.
+     */
+    windowEnd?: string;
+  };
+  /**
+   * How far delivery is behind the ledger.
+   */
+  lag?: {
+    /**
+     * Events in the ledger after the cursor.
+     */
+    events: number;
+    /**
+     * Seconds since the end of the oldest window that is not delivered yet; 0 when all are.
+     */
+    seconds: number;
+  };
+  /**
+   * Events accepted by the billing system since the operator started.
+   */
+  delivered?: number;
+  /**
+   * Events that the billing system will never accept as they are, kept until replayed or discarded.
+   */
+  deadLetters?: number;
+  /**
+   * When events were last accepted.
+   */
+  lastDeliveryTime?: string;
+  /**
+   * Why the last failed attempt failed; gone once delivery succeeds. Never carries a secret.
+   */
+  lastError?: string;
+}
+
+/**
+ * Which tenant clusters, and what to override.
+ */
+export interface TenantOverrideSpec {
+  /**
+   * The tenant clusters this applies to: one by its namespace and name, or all that carry certain labels. Where several overrides match one tenant cluster, a named match beats a selector; of equal ones the older holds.
+   */
+  match: {
+    /**
+     * Namespace on the control plane cluster that holds the tenant cluster.
+     */
+    namespace?: string;
+    /**
+     * Name of the tenant cluster.
+     */
+    name?: string;
+    /**
+     * Labels of the tenant cluster's workload and of its Namespace; the workload's win where both carry a key. All requirements must hold.
+     */
+    selector?: {
+      /**
+       * Labels that must be present with exactly these values.
+       */
+      matchLabels?: {
+        /**
+         * The label's value.
+         */
+        [k: string]: string;
+      };
+      /**
+       * Further requirements on labels.
+       *
+       * @maxItems 16
+       *
+       * Items: One requirement.
+       */
+      matchExpressions?: {
+        /**
+         * The label's key.
+         */
+        key: string;
+        /**
+         * In and NotIn compare the value with values (NotIn also holds where the label is absent); Exists and DoesNotExist look only at the key.
+         */
+        operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+        /**
+         * Values to compare with.
+         *
+         * @maxItems 32
+         *
+         * Items: One value.
+         */
+        values?: string[];
+      }[];
+    };
+  };
+  /**
+   * The billing customer id. Several tenant clusters may share one.
+   */
+  tenant?: string;
+  /**
+   * The customer's name in billing systems.
+   */
+  displayName?: string;
+  /**
+   * The cost-attribution project stamped on events.
+   */
+  project?: string;
+  /**
+   * Code of the plan, or name of the rate card, that billing systems put the customer on.
+   */
+  plan?: string;
+  /**
+   * The class stamped on events, such as public, enterprise or dev.
+   */
+  tenantClass?: string;
+  /**
+   * Whether these tenant clusters are left unmetered.
+   */
+  exclude?: boolean;
+  /**
+   * Metering settings that differ for these tenant clusters. An absent one follows the MeteringPolicy.
+   */
+  metering?: {
+    /**
+     * What CPU and memory are billed by. usage is what the metrics API reports, requests is what pods reserve, max is the greater of the two for each pod and resource.
+     */
+    cpuMemoryBasis?: 'usage' | 'requests' | 'max';
+    /**
+     * Whether pods, volumes and load balancers of the tenant cluster's control plane are billed as well. Instance hours normally cover them.
+     */
+    meterControlPlane?: boolean;
+    /**
+     * Whether CPU and memory events are split by the namespace inside the tenant cluster.
+     */
+    meterByNamespace?: boolean;
+    /**
+     * From when on a pod is billed. running bills from the first start of any of its containers, scheduled from its binding to a node. Both end with its last container.
+     */
+    podLifetime?: 'running' | 'scheduled';
+  };
+}
+
+/**
+ * What the override applies to.
+ */
+export interface TenantOverrideStatus {
+  /**
+   * What is true of this object, one entry per type. Ready: the override is in force. Conflicting: another override of equal specificity matches one of the same tenant clusters, and the older one holds there. Stalled: the newest spec cannot be used and the last good one, if any, stays in force.
+   *
+   * @maxItems 16
+   *
+   * Items: One aspect of this object's state.
+   */
+  conditions?: {
+    /**
+     * The aspect.
+     */
+    type: string;
+    /**
+     * Whether it holds; Unknown while the operator cannot tell.
+     */
+    status: 'True' | 'False' | 'Unknown';
+    /**
+     * The metadata.generation that this condition was computed from.
+     */
+    observedGeneration?: number;
+    /**
+     * When status last changed.
+     */
+    lastTransitionTime: string;
+    /**
+     * The cause as one CamelCase word, for machines.
+     */
+    reason: string;
+    /**
+     * The cause in a sentence, for people; says how to mend it. Never carries a secret.
+     */
+    message: string;
+  }[];
+  /**
+   * The metadata.generation that the operator acted on last. Below it, the newest spec has not been looked at.
+   */
+  observedGeneration?: number;
+  /**
+   * The tenant clusters that it applies to.
+   */
+  matched?: {
+    /**
+     * How many there are.
+     */
+    total: number;
+    /**
+     * The first 100 of their ids, sorted. All of them are at GET /api/v1/tenants.
+     *
+     * @maxItems 100
+     *
+     * Items: The id of a tenant cluster, such as tenant-acme-prod.
+     */
+    items?: string[];
+  };
+}
+
+/**
+ * The metering settings. Changes take effect without a restart. Durations are written as in 500ms, 90s or 1h30m; those that may be long also as whole days, as in 7d.
+ */
+export interface MeteringPolicySpec {
+  /**
+   * The size of a metering window, in whole seconds: 10s to 1h and a divisor of an hour. Windows are aligned to the wall clock. Environment variable COLLECTION_INTERVAL, by default 60s.
+   */
+  collectionInterval?: string;
+  /**
+   * How often tenant clusters are discovered. Environment variable RECONCILE_INTERVAL, by default 30s.
+   */
+  reconcileInterval?: string;
+  /**
+   * How far back windows missed during a downtime are made up for. Environment variable MAX_BACKFILL, by default 6h.
+   */
+  maxBackfill?: string;
+  /**
+   * How long a tenant may be without tenant clusters before it is offboarded from billing systems. Environment variable OFFBOARD_GRACE, by default 1h.
+   */
+  offboardGrace?: string;
+  /**
+   * How long after its end a window is closed, so that late news of the cluster still counts. Environment variable SETTLING_DELAY, by default 3s.
+   */
+  settlingDelay?: string;
+  /**
+   * What CPU and memory are billed by. usage is what the metrics API reports, requests is what pods reserve, max is the greater of the two for each pod and resource.
+   */
+  cpuMemoryBasis?: 'usage' | 'requests' | 'max';
+  /**
+   * Whether pods, volumes and load balancers of the tenant cluster's control plane are billed as well. Instance hours normally cover them.
+   */
+  meterControlPlane?: boolean;
+  /**
+   * Whether CPU and memory events are split by the namespace inside the tenant cluster.
+   */
+  meterByNamespace?: boolean;
+  /**
+   * From when on a pod is billed. running bills from the first start of any of its containers, scheduled from its binding to a node. Both end with its last container.
+   */
+  podLifetime?: 'running' | 'scheduled';
+  /**
+   * Whether pods and nodes that are deleted within a window are billed to the moment of their deletion. Otherwise they are billed to the last window end at which they were still there.
+   */
+  watchDeletions?: boolean;
+  /**
+   * The zone of nodes that carry no zone label.
+   */
+  zone?: string;
+  /**
+   * The class of tenant clusters that carry none.
+   */
+  defaultTenantClass?: string;
+  /**
+   * Whom usage is billed to unless a label or TenantOverride says so. cluster makes one customer of each tenant cluster, project one of each platform project.
+   */
+  tenantSource?: 'cluster' | 'project';
+  /**
+   * Metrics of your own that may be pushed in through POST /api/v1/events. Environment variable CUSTOM_METRICS.
+   *
+   * @maxItems 100
+   *
+   * Items: One metric.
+   */
+  customMetrics?: {
+    /**
+     * Its code.
+     */
+    code: string;
+    /**
+     * The unit of its quantities, such as tokens.
+     */
+    unit: string;
+    /**
+     * Keys by which billing systems may split it.
+     *
+     * @maxItems 16
+     *
+     * Items: One key.
+     */
+    dimensions?: string[];
+  }[];
+}
+
+/**
+ * How metering is doing. Moving numbers are written at most once a minute.
+ */
+export interface MeteringPolicyStatus {
+  /**
+   * What is true of this object, one entry per type. Ready: windows are being closed. Stalled: the newest spec cannot be used and the last good one, or the environment, stays in force.
+   *
+   * @maxItems 16
+   *
+   * Items: One aspect of this object's state.
+   */
+  conditions?: {
+    /**
+     * The aspect.
+     */
+    type: string;
+    /**
+     * Whether it holds; Unknown while the operator cannot tell.
+     */
+    status: 'True' | 'False' | 'Unknown';
+    /**
+     * The metadata.generation that this condition was computed from.
+     */
+    observedGeneration?: number;
+    /**
+     * When status last changed.
+     */
+    lastTransitionTime: string;
+    /**
+     * The cause as one CamelCase word, for machines.
+     */
+    reason: string;
+    /**
+     * The cause in a sentence, for people; says how to mend it. Never carries a secret.
+     */
+    message: string;
+  }[];
+  /**
+   * The metadata.generation that the operator acted on last. Below it, the newest spec has not been looked at.
+   */
+  observedGeneration?: number;
+  /**
+   * End of the last closed window.
+   */
+  lastWindow?: string;
+  /**
+   * The window size in force.
+   */
+  windowSeconds?: number;
+  /**
+   * How many customers are metered.
+   */
+  tenants?: number;
+  /**
+   * How many tenant clusters are metered.
+   */
+  tenantClusters?: number;
+  /**
+   * Tenant clusters with nodes of their own whose API could not be read.
+   */
+  failedTenantAPIs?: {
+    /**
+     * How many there are.
+     */
+    total: number;
+    /**
+     * The first 100, sorted by tenant cluster. All of them are at GET /api/v1/status.
+     *
+     * @maxItems 100
+     *
+     * Items: One of them.
+     */
+    items?: {
+      /**
+       * Its id.
+       */
+      tenantCluster: string;
+      /**
+       * Why its API could not be read.
+       */
+      reason: string;
+      /**
+       * Since when.
+       */
+      since: string;
+    }[];
+  };
+  /**
+   * Stretches of time in which something could not be measured. Nothing is billed for them.
+   */
+  gaps?: {
+    /**
+     * How many there are.
+     */
+    total: number;
+    /**
+     * The newest 100. All of them are at GET /api/v1/windows.
+     *
+     * @maxItems 100
+     *
+     * Items: One gap.
+     */
+    items?: {
+      /**
+       * What could not be read, such as metrics.
+       */
+      source: string;
+      /**
+       * What it concerns, such as the id of a tenant cluster.
+       */
+      scope: string;
+      /**
+       * Its start.
+       */
+      from: string;
+      /**
+       * Its end.
+       */
+      to: string;
+      /**
+       * Why.
+       */
+      reason: string;
+    }[];
+  };
+  /**
+   * The first 100 destinations, of custom resources and of the environment, sorted by name.
+   *
+   * @maxItems 100
+   *
+   * Items: One destination.
+   */
+  destinations?: {
+    /**
+     * Its name.
+     */
+    name: string;
+    /**
+     * The ledger sequence number up to which it is served.
+     */
+    cursor: number;
+    /**
+     * Seconds since the end of the oldest window that is not delivered yet; 0 when all are.
+     */
+    lagSeconds: number;
+  }[];
+  /**
+   * The durable store of usage events.
+   */
+  ledger?: {
+    /**
+     * Sequence number of the newest event.
+     */
+    sequence: number;
+    /**
+     * Bytes on disk.
+     */
+    bytes: number;
+    /**
+     * Segments on disk.
+     */
+    segments: number;
+    /**
+     * Hash over every event up to sequence; two ledgers with the same one hold the same events.
+     */
+    chain?: string;
+  };
+}

@@ -1,0 +1,54 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { compile, type JSONSchema } from 'json-schema-to-typescript';
+import { parse } from 'yaml';
+
+/** Where the generated types live, relative to the repository's root. */
+export const TYPES_FILE = 'operator/controllers/types.generated.ts';
+
+const CRDS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies'];
+
+const BANNER = `// Generated from crds/ by "npm run generate". Change the YAML there, never this file.`;
+
+interface Crd {
+  readonly spec: {
+    readonly names: { readonly kind: string };
+    readonly versions: readonly [
+      { readonly schema: { readonly openAPIV3Schema: { readonly properties: Properties } } },
+    ];
+  };
+}
+
+type Properties = Readonly<Record<string, JSONSchema>>;
+
+/**
+ * TypeScript types of every custom resource's spec and status: `<Kind>Spec` and `<Kind>Status`.
+ * `crds/` is the only source of the schemas (design 4).
+ */
+export async function generateTypes(): Promise<string> {
+  const parts = await Promise.all(CRDS.map(typesOf));
+  return [BANNER, ...parts.flat()].join('\n\n');
+}
+
+async function typesOf(file: string): Promise<readonly string[]> {
+  const crd = parse(
+    await readFile(new URL(`../crds/${file}.yaml`, import.meta.url), 'utf8'),
+  ) as Crd;
+  const { kind } = crd.spec.names;
+  const { spec = {}, status = {} } = crd.spec.versions[0].schema.openAPIV3Schema.properties;
+  return [await typeOf(`${kind}Spec`, spec), await typeOf(`${kind}Status`, status)];
+}
+
+async function typeOf(name: string, schema: JSONSchema): Promise<string> {
+  const text = await compile(structuredClone(schema), name, {
+    bannerComment: '',
+    additionalProperties: false,
+    // Tuples of every allowed length are of no use to a reader.
+    ignoreMinAndMaxItems: true,
+    style: { singleQuote: true, printWidth: 100 },
+  });
+  return text.trim();
+}
+
+if (import.meta.main) {
+  await writeFile(new URL(`../${TYPES_FILE}`, import.meta.url), `${await generateTypes()}\n`);
+}
