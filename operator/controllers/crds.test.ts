@@ -109,6 +109,16 @@ const BROKEN: readonly Row[] = [
       spec: { type: 'lago', lago: { ...lago, url: 'http://169.254.169.254/' } },
       message: LINK_LOCAL,
     },
+    {
+      reason: 'an address of which the end is never sent',
+      spec: withUrl('https://b.example.com/#events'),
+      message: 'must not have a fragment; remove the part from # on',
+    },
+    {
+      reason: 'a base address that paths cannot be added to',
+      spec: { type: 'lago', lago: { ...lago, url: 'https://lago.example.com/?v=1' } },
+      message: 'must not have a query; remove the part from ? on',
+    },
     { reason: 'a header without a value', spec: withHeader({ name: 'X-A' }), message: ONE_VALUE },
     {
       reason: 'a header with two values',
@@ -244,6 +254,16 @@ const BROKEN: readonly Row[] = [
       spec: { settlingDelay: '31s' },
       field: 'spec.settlingDelay',
       message: 'must be a duration of at most 30s, such as 3s',
+    },
+    {
+      reason: 'a window that closes after the next one has ended',
+      spec: { settlingDelay: '10s', collectionInterval: '10s' },
+      message: 'settlingDelay must be shorter than collectionInterval',
+    },
+    {
+      reason: 'a dimension that would overwrite what is billed',
+      spec: { customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['quantity'] }] },
+      message: 'this is a field of every event; choose another key',
     },
     {
       reason: 'a custom metric that pre-empts a measured one',
