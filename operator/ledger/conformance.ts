@@ -216,13 +216,39 @@ export function ledgerConformance(name: string, open: () => Promise<Ledger>): vo
         await accept(ledger, { events: testWindow(TEST_WINDOW_START, 5) });
         await ledger.commitCursor('lago', 4);
         await ledger.moveCursor('lago', 1);
-        expect(await ledger.commitCursor('lago', 5, 4)).toMatchObject({
+        expect(await ledger.commitCursor('lago', 5, { from: 4 })).toMatchObject({
           kind: 'failed',
           cause: 'retryable',
         });
         expect(ledger.cursors()[0]?.sequence).toBe(1);
-        expect(await ledger.commitCursor('lago', 5, 1)).toEqual({ kind: 'written' });
+        expect(await ledger.commitCursor('lago', 5, { from: 1 })).toEqual({ kind: 'written' });
         expect(ledger.cursors()[0]?.sequence).toBe(5);
+      });
+
+      test('records are parked by the write that moves the cursor, or neither happens', async () => {
+        const ledger = await openEmpty();
+        await accept(ledger, { events: testWindow(TEST_WINDOW_START, 5) });
+        await ledger.writeRecords([{ key: 'in-flight', value: '1' }]);
+        const records = [
+          { key: 'in-flight', value: undefined },
+          { key: 'parked', value: '3' },
+        ];
+        expect(await ledger.commitCursor('lago', 3, { records })).toEqual({ kind: 'written' });
+        expect(await ledger.record('in-flight')).toBeUndefined();
+        expect(await ledger.record('parked')).toBe('3');
+
+        const late = [{ key: 'late', value: '5' }];
+        const refused = await ledger.commitCursor('lago', 5, { from: 2, records: late });
+        expect(refused).toMatchObject({ kind: 'failed', cause: 'retryable' });
+        expect(await ledger.record('late')).toBeUndefined();
+      });
+
+      test('records are written though the cursor stands there already', async () => {
+        const ledger = await openEmpty();
+        await accept(ledger, { events: testWindow(TEST_WINDOW_START, 5) });
+        await ledger.commitCursor('lago', 3);
+        await ledger.commitCursor('lago', 3, { from: 3, records: [{ key: 'k', value: 'v' }] });
+        expect(await ledger.record('k')).toBe('v');
       });
 
       test('a retired cursor keeps its place, is revived by a commit, and goes when dropped', async () => {

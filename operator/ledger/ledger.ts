@@ -26,12 +26,11 @@ export interface Ledger {
   /** The cursors of all destinations, retired ones included. */
   cursors(): readonly Cursor[];
   /**
-   * Durably moves a destination's cursor forward (never back), creating it when there is none.
-   * With `from`, the position that was read from: nothing is written and the outcome is `retryable`
-   * when the cursor no longer stands there, so that an operator's move is not undone by what was in
-   * flight; read the cursor again.
+   * Durably moves a destination's cursor forward (never back), creating it when there is none, and
+   * changes records in the same durable unit: an event that a cursor passes undelivered is parked
+   * by the very write that passes it.
    */
-  commitCursor(destination: string, sequence: number, from?: number): Promise<WriteOutcome>;
+  commitCursor(destination: string, sequence: number, commit?: CursorCommit): Promise<WriteOutcome>;
   /** Durably puts a cursor at any position; only for operators, who accept that destinations may bill twice. */
   moveCursor(destination: string, sequence: number): Promise<WriteOutcome>;
   /** Marks a cursor as retired at `at`: it holds back retention only until `at` + retention (design 4). Appending to it again revives it. */
@@ -55,6 +54,18 @@ export interface Ledger {
   stats(): LedgerStats;
   /** Waits for the write under way and releases the directory. */
   close(): Promise<void>;
+}
+
+/** What a cursor's move depends on, and what is written with it. */
+export interface CursorCommit {
+  /**
+   * The position that was read from: nothing is written and the outcome is `retryable` when the
+   * cursor no longer stands there, so that an operator's move is not undone by what was in flight;
+   * read the cursor again.
+   */
+  readonly from?: number;
+  /** Changed together with the cursor; also when the cursor stands at the position already. */
+  readonly records?: readonly RecordChange[];
 }
 
 /** One batch to append. Repeats of an id, inside the batch or of a stored event, are dropped: first write wins. */

@@ -74,10 +74,11 @@ export function createMemoryLedger(): Ledger {
     changed: (afterSequence, signal) => waiters.wait(afterSequence, signal),
 
     cursors: () => [...cursors.values()],
-    async commitCursor(destination, sequence, from) {
+    async commitCursor(destination, sequence, { from, records: changes = [] } = {}) {
       const plan = planCommit(cursors.get(destination), destination, sequence, events.length, from);
       if (plan.kind === 'failed') return plan;
       if (plan.cursor !== undefined) setCursor(plan.cursor);
+      for (const entry of changes) change(entry);
       return WRITTEN;
     },
     async moveCursor(destination, sequence) {
