@@ -1,0 +1,186 @@
+import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/client-node';
+import type { Dispatcher } from 'undici';
+import { readLines } from './lines.ts';
+import {
+  type NetworkFailure,
+  networkFailure,
+  type RequestFailure,
+  type StatusFailure,
+  statusFailure,
+} from './outcome.ts';
+import { PooledKubeConfig } from './pooled-kube-config.ts';
+
+export type QueryValue = string | number | boolean | undefined;
+
+export interface RequestOptions {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Undefined values are left out. */
+  readonly query?: Readonly<Record<string, QueryValue>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** `application/json` by default; patches name their kind here. */
+  readonly contentType?: string;
+  readonly accept?: string;
+  readonly signal?: AbortSignal;
+  /** For the whole exchange, body included. */
+  readonly timeoutMs?: number;
+}
+
+export type RequestOutcome =
+  | { readonly kind: 'ok'; readonly status: number; readonly body: unknown }
+  | RequestFailure;
+
+export interface StreamOptions {
+  readonly query?: Readonly<Record<string, QueryValue>>;
+  readonly signal: AbortSignal;
+}
+
+export type StreamOutcome =
+  /** `lines` throws when the connection is cut or the signal aborts; leaving the loop closes it. */
+  { readonly kind: 'ok'; readonly lines: AsyncIterable<string> } | RequestFailure;
+
+/** One API server: address, credentials and pooled connections. Never throws for what the server or network does. */
+export interface Connection {
+  /** For typed calls; they use the same pool. */
+  readonly kubeConfig: KubeConfig;
+  /** A typed client of the client library, such as `CoreV1Api`. */
+  client<T extends ApiType>(type: new (...args: ClientArguments) => T): T;
+  /** One request and its JSON answer; any 2xx is `ok`. */
+  request(path: string, options?: RequestOptions): Promise<RequestOutcome>;
+  /** A response that is read line by line as it arrives, without an end of its own. */
+  stream(path: string, options: StreamOptions): Promise<StreamOutcome>;
+  /** Cuts everything that is open; requests after it fail. */
+  close(): Promise<void>;
+}
+
+type ClientArguments = ConstructorParameters<Parameters<KubeConfig['makeApiClient']>[0]>;
+
+export interface ConnectionOptions {
+  readonly kubeConfig: KubeConfig;
+}
+
+const DEFAULT_TIMEOUT_MS = 15_000;
+const USER_AGENT = 'meterfeed';
+
+/** Opens nothing yet; the first request does. */
+export function createConnection(options: ConnectionOptions): Connection {
+  const kubeConfig = new PooledKubeConfig(options.kubeConfig);
+
+  async function send(
+    path: string,
+    pool: 'requests' | 'streams',
+    options: RequestOptions,
+  ): Promise<Dispatcher.ResponseData> {
+    const cluster = kubeConfig.getCurrentCluster();
+    if (cluster === null) throw new Error('connection: the kubeconfig names no cluster');
+    const url = new URL(cluster.server.replace(/\/+$/, '') + path);
+    for (const [name, value] of Object.entries(options.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    }
+    const context = new RequestContext(url.href, 'GET');
+    await kubeConfig.applySecurityAuthentication(context);
+    return await kubeConfig.pools()[pool].request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: options.method ?? 'GET',
+      headers: {
+        ...context.getHeaders(),
+        'User-Agent': USER_AGENT,
+        Accept: options.accept ?? 'application/json',
+        ...(options.body === undefined
+          ? {}
+          : { 'Content-Type': options.contentType ?? 'application/json' }),
+      },
+      body: options.body === undefined ? null : JSON.stringify(options.body),
+      signal: options.signal ?? null,
+    });
+  }
+
+  async function request(path: string, options: RequestOptions = {}): Promise<RequestOutcome> {
+    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const deadline = createDeadline(timeoutMs, options.signal);
+    try {
+      const response = await send(path, 'requests', { ...options, signal: deadline.signal });
+      const text = await response.body.text();
+      const body = parseJson(text);
+      if (response.statusCode < 200 || response.statusCode > 299) return failureOf(response, body);
+      return { kind: 'ok', status: response.statusCode, body };
+    } catch (error) {
+      if (deadline.expired()) return timedOut(timeoutMs);
+      return options.signal?.aborted === true ? ABORTED : networkFailure(error);
+    } finally {
+      deadline.clear();
+    }
+  }
+
+  async function stream(path: string, options: StreamOptions): Promise<StreamOutcome> {
+    try {
+      const response = await send(path, 'streams', options);
+      // An abort between here and the first read must not become an unhandled 'error' event.
+      response.body.on('error', () => undefined);
+      if (response.statusCode === 200) return { kind: 'ok', lines: readLines(response.body) };
+      return failureOf(response, parseJson(await response.body.text()));
+    } catch (error) {
+      return options.signal.aborted ? ABORTED : networkFailure(error);
+    }
+  }
+
+  return {
+    kubeConfig,
+    client: (type) => kubeConfig.makeApiClient(type),
+    request,
+    stream,
+    close: () => kubeConfig.close(),
+  };
+}
+
+const ABORTED: NetworkFailure = { kind: 'network', message: 'aborted' };
+
+function timedOut(timeoutMs: number): NetworkFailure {
+  return { kind: 'network', message: `no complete answer within ${timeoutMs} ms` };
+}
+
+function failureOf(response: Dispatcher.ResponseData, body: unknown): StatusFailure {
+  const retryAfter = response.headers['retry-after'];
+  return statusFailure(
+    response.statusCode,
+    body,
+    typeof retryAfter === 'string' ? retryAfter : undefined,
+  );
+}
+
+/** Undefined for what is not JSON, such as the plain text of a 404 on an unknown group. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+interface Deadline {
+  readonly signal: AbortSignal;
+  expired(): boolean;
+  clear(): void;
+}
+
+/** A signal of its own per request: `AbortSignal.any` on a long-lived signal would pile up listeners. */
+function createDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadline {
+  const controller = new AbortController();
+  let expired = false;
+  const timer = setTimeout(() => {
+    expired = true;
+    controller.abort();
+  }, timeoutMs);
+  const onAbort = (): void => controller.abort();
+  if (outer?.aborted === true) controller.abort();
+  outer?.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    expired: () => expired,
+    clear: () => {
+      clearTimeout(timer);
+      outer?.removeEventListener('abort', onAbort);
+    },
+  };
+}

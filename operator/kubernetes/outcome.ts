@@ -1,0 +1,77 @@
+import type { RawObject } from './source.ts';
+
+/** The API server answered, with something else than success. */
+export interface StatusFailure {
+  readonly kind: 'status';
+  /** HTTP status code. */
+  readonly code: number;
+  /** Machine-readable reason of the `Status` object, such as `Conflict`; `''` when there was none. */
+  readonly reason: string;
+  /** One line, safe to log: the `Status` object's message, else only the HTTP code. */
+  readonly message: string;
+  /** From the `Retry-After` header, milliseconds. */
+  readonly retryAfterMs?: number;
+}
+
+/** No answer: not connected, timed out, cut, closed or aborted. `message` is one line, safe to log. */
+export interface NetworkFailure {
+  readonly kind: 'network';
+  readonly message: string;
+}
+
+export type RequestFailure = StatusFailure | NetworkFailure;
+
+const MAX_MESSAGE_LENGTH = 500;
+
+/** `HTTP 403 Forbidden: pods is forbidden …`, or the network's message. */
+export function describeFailure(failure: RequestFailure): string {
+  if (failure.kind === 'network') return failure.message;
+  const name = failure.reason === '' ? '' : ` ${failure.reason}`;
+  return `HTTP ${failure.code}${name}: ${failure.message}`;
+}
+
+/** Reads an error answer. Only a Kubernetes `Status` is quoted: any other body could be anyone's text. */
+export function statusFailure(code: number, body: unknown, retryAfter?: string): StatusFailure {
+  const status = isRawObject(body) && body['kind'] === 'Status' ? body : {};
+  const message = status['message'];
+  const retryAfterMs = parseRetryAfter(retryAfter);
+  return {
+    kind: 'status',
+    code,
+    reason: typeof status['reason'] === 'string' ? status['reason'] : '',
+    message: typeof message === 'string' && message !== '' ? oneLine(message) : 'no message',
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  };
+}
+
+/** Messages of errors with a code come from Node or undici and hold addresses, never headers or bodies. */
+export function networkFailure(error: unknown): NetworkFailure {
+  const cause = rootCause(error);
+  if (!(cause instanceof Error)) return { kind: 'network', message: 'unknown failure' };
+  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+  const message = code === undefined ? cause.name : `${oneLine(cause.message)} (${code})`;
+  return { kind: 'network', message };
+}
+
+export function isRawObject(value: unknown): value is RawObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').trim().slice(0, MAX_MESSAGE_LENGTH);
+}
+
+function rootCause(error: unknown): unknown {
+  let current = error;
+  for (let depth = 0; depth < 5; depth += 1) {
+    if (!(current instanceof Error) || current.cause === undefined) return current;
+    current = current.cause;
+  }
+  return current;
+}
+
+/** The API server sends seconds; the HTTP-date form is not used by Kubernetes. */
+function parseRetryAfter(header: string | undefined): number | undefined {
+  if (header === undefined || !/^\d{1,6}$/.test(header.trim())) return undefined;
+  return Number(header) * 1000;
+}
