@@ -1,0 +1,185 @@
+import type { Registry } from 'prom-client';
+import { Agent, buildConnector, type Dispatcher } from 'undici';
+import type { Clock } from '../telemetry/clock.ts';
+import { addressProblem, createGuardedLookup, RefusedAddressError } from './address-guard.ts';
+import { createDeadline } from './deadline.ts';
+import { describeFailure } from './failure-reason.ts';
+import {
+  DEFAULT_TIMEOUTS,
+  type HttpClient,
+  type HttpOutcome,
+  type HttpRequest,
+  type HttpTimeouts,
+} from './http-client.ts';
+import { createOutboundMetrics } from './outbound-metrics.ts';
+import { redactPath } from './redact.ts';
+
+/** Connections per client; one in reserve for probes while batches are under way. */
+const DEFAULT_CONNECTIONS = 8;
+const DEFAULT_RESPONSE_BYTES = 4 * 1024 * 1024;
+const KEEP_ALIVE_MS = 30_000;
+
+export interface Outbound {
+  /** A client of one base URL with its own connections. Throws a TypeError when the URL is not http or https. */
+  client(options: HttpClientOptions): HttpClient;
+}
+
+export interface HttpClientOptions {
+  /** Names the client in metrics: the destination's name, or `prometheus`. */
+  readonly name: string;
+  /** Credentials in it are sent as Basic authorization, never as part of the URL. */
+  readonly baseUrl: string;
+  /** Sent with every request; a request's own headers win. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly timeouts?: Partial<HttpTimeouts>;
+  readonly connections?: number;
+  readonly responseBytes?: number;
+}
+
+export interface OutboundOptions {
+  readonly registry: Registry;
+  readonly clock: Clock;
+  /** `meterfeed/<version>` */
+  readonly userAgent: string;
+  /** For tests: how names become addresses. */
+  readonly lookup?: Parameters<typeof createGuardedLookup>[0];
+}
+
+/** The one maker of HTTP clients: pooled, bounded, without redirects, its addresses checked as they are dialled. */
+export function createOutbound(options: OutboundOptions): Outbound {
+  const metrics = createOutboundMetrics(options.registry);
+  const { clock } = options;
+  return {
+    client: (client) => {
+      const base = readBaseUrl(client.baseUrl);
+      const timeouts = { ...DEFAULT_TIMEOUTS, ...client.timeouts };
+      const responseBytes = client.responseBytes ?? DEFAULT_RESPONSE_BYTES;
+      const agent = createAgent(client, timeouts, options.lookup);
+      const headers = lowerCased({ 'user-agent': options.userAgent, ...base.authorization });
+      const fixed = { ...headers, ...lowerCased(client.headers ?? {}) };
+
+      const attempt = async (request: HttpRequest): Promise<HttpOutcome> => {
+        const path = request.path === '' ? base.whole : base.prefix + request.path;
+        const deadline = createDeadline(request.timeoutMs ?? timeouts.total, request.signal);
+        try {
+          const response = await agent.request({
+            origin: base.origin,
+            path,
+            method: request.method,
+            headers: { ...fixed, ...lowerCased(request.headers ?? {}) },
+            body: request.body ?? null,
+            signal: deadline.signal,
+          });
+          return {
+            kind: 'response',
+            status: response.statusCode,
+            headers: plainHeaders(response.headers),
+            ...(await readBody(response.body, responseBytes)),
+          };
+        } catch (error) {
+          const { text, sent, permanent } = describeFailure(error);
+          const reason = `HTTP ${request.method} ${redactPath(path)}: ${deadline.cause() ?? text}`;
+          return { kind: 'failed', reason, sent, permanent };
+        } finally {
+          deadline.end();
+        }
+      };
+      return {
+        request: async (request) => {
+          const startedAt = clock.monotonic();
+          const outcome = await attempt(request);
+          const code = outcome.kind === 'response' ? String(outcome.status) : 'failed';
+          const seconds = (clock.monotonic() - startedAt) / 1000;
+          metrics.observe(client.name, request.method, code, seconds);
+          return outcome;
+        },
+        close: () => agent.destroy(),
+      };
+    },
+  };
+}
+
+function createAgent(
+  client: HttpClientOptions,
+  timeouts: HttpTimeouts,
+  lookup: OutboundOptions['lookup'],
+): Agent {
+  const connect = buildConnector({
+    allowH2: false,
+    timeout: timeouts.connect,
+    lookup: createGuardedLookup(lookup),
+    autoSelectFamily: true,
+  });
+  return new Agent({
+    connections: client.connections ?? DEFAULT_CONNECTIONS,
+    pipelining: 1,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    headersTimeout: timeouts.headers,
+    bodyTimeout: timeouts.body,
+    allowH2: false,
+    // An address that is written out never passes the lookup, so it is checked here.
+    connect: (target, callback) => {
+      const problem = addressProblem(target.hostname);
+      if (problem !== undefined) return callback(new RefusedAddressError(problem), null);
+      connect(target, callback);
+    },
+  });
+}
+
+interface BaseUrl {
+  readonly origin: string;
+  /** Path and query, for requests that name no path of their own. */
+  readonly whole: string;
+  /** Path without a slash at its end, before which a request's own path is put. */
+  readonly prefix: string;
+  readonly authorization: Readonly<Record<string, string>>;
+}
+
+function readBaseUrl(text: string): BaseUrl {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
+    throw new TypeError('not an http or https URL: base URL');
+  }
+  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  const basic = `Basic ${Buffer.from(credentials).toString('base64')}`;
+  return {
+    origin: url.origin,
+    whole: url.pathname + url.search,
+    prefix: url.pathname.replace(/\/$/, ''),
+    authorization: credentials === ':' ? {} : { authorization: basic },
+  };
+}
+
+function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+}
+
+function plainHeaders(headers: Dispatcher.ResponseData['headers']): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, [value ?? ''].flat().join(', ')]),
+  );
+}
+
+async function readBody(
+  body: Dispatcher.ResponseData['body'],
+  bound: number,
+): Promise<{ body: string; complete: boolean }> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  let complete = true;
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > bound) {
+        complete = false;
+        break;
+      }
+    }
+  } catch {
+    complete = false;
+  }
+  return { body: Buffer.concat(chunks).subarray(0, bound).toString('utf8'), complete };
+}
