@@ -1,4 +1,4 @@
-import { type LookupAddress, lookup as resolve } from 'node:dns';
+import { type LookupAddress, type LookupAllOptions, lookup as resolve } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
 
 /** IPv4 networks that nothing outside may be asked at: link-local, and where clouds serve credentials. */
@@ -40,11 +40,18 @@ export class RefusedAddressError extends Error {
   readonly code = 'ERR_REFUSED_ADDRESS';
 }
 
+/** How a name becomes addresses: `dns.lookup` asked for all of them. */
+export type AddressLookup = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void;
+
 /**
  * A DNS lookup that fails when any answer is an address that may not be dialled. The connection is
  * made to the very addresses that were checked, so a name cannot answer differently afterwards.
  */
-export function createGuardedLookup(lookup: typeof resolve = resolve): LookupFunction {
+export function createGuardedLookup(lookup: AddressLookup = resolve): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error !== null) return callback(error, []);

@@ -1,7 +1,12 @@
 import type { Registry } from 'prom-client';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import type { Clock } from '../telemetry/clock.ts';
-import { addressProblem, createGuardedLookup, RefusedAddressError } from './address-guard.ts';
+import {
+  addressProblem,
+  type AddressLookup,
+  createGuardedLookup,
+  RefusedAddressError,
+} from './address-guard.ts';
 import { createDeadline } from './deadline.ts';
 import { describeFailure } from './failure-reason.ts';
 import {
@@ -42,7 +47,7 @@ export interface OutboundOptions {
   /** `meterfeed/<version>` */
   readonly userAgent: string;
   /** For tests: how names become addresses. */
-  readonly lookup?: Parameters<typeof createGuardedLookup>[0];
+  readonly lookup?: AddressLookup;
 }
 
 /** The one maker of HTTP clients: pooled, bounded, without redirects, its addresses checked as they are dialled. */
