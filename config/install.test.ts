@@ -1,0 +1,122 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
+
+const cluster = useOwnTestCluster();
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const OVERLAYS = ['config/overlays/development', 'config/overlays/production'];
+
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly spec?: Readonly<Record<string, unknown>>;
+}
+
+interface PodTemplate {
+  readonly metadata: object;
+  readonly spec: Readonly<Record<string, unknown>>;
+}
+
+describe('installing on a fresh cluster', () => {
+  test('one command is enough, and a second one would change nothing', async () => {
+    expect(await apply('.')).toContain('statefulset.apps/meterfeed created');
+    expect(await cluster.kubectl(['diff', '--kustomize', ROOT])).toBe('');
+  });
+
+  test('the samples are valid beside it', async () => {
+    expect(await apply('config/samples')).toContain('billingdestination.meterfeed.io/webhook created');
+  });
+
+  test.each(OVERLAYS)('the API server accepts %s', async (overlay) => {
+    // The size of a volume claim cannot be changed in place.
+    const stateful = ['statefulset', 'meterfeed', '--namespace', 'meterfeed-system'];
+    await cluster.kubectl(['delete', ...stateful, '--ignore-not-found']);
+    expect(await apply(overlay)).toContain('statefulset.apps/meterfeed created');
+  });
+
+  test('overlays change what they say they change', async () => {
+    expect(await storage('config/default')).toBe('5Gi');
+    expect(await storage('config/overlays/development')).toBe('1Gi');
+    expect(await storage('config/overlays/production')).toBe('25Gi');
+    const production = await build('config/overlays/production');
+    expect(production.map(({ kind }) => kind)).toContain('NetworkPolicy');
+  });
+
+  test('the pod is one that the restricted pod security level admits', async () => {
+    const template = await podTemplate();
+    expect(await admit(template.spec)).toBe(201);
+    const [container] = template.spec['containers'] as [Record<string, unknown>];
+    const { securityContext: _, ...careless } = container;
+    expect(await admit({ ...template.spec, containers: [careless] })).toBe(403);
+    const { securityContext: __, ...rootPod } = template.spec;
+    expect(await admit(rootPod)).toBe(403);
+  });
+
+  test('everything namespaced is where its rights are, and nothing is left in no namespace', async () => {
+    const homes = (await build('.'))
+      .filter(({ metadata }) => metadata.namespace !== undefined)
+      .map(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}`);
+    expect(homes).toEqual([
+      'ServiceAccount meterfeed-system/meterfeed',
+      'Role default/meterfeed-events',
+      'Role meterfeed-system/meterfeed',
+      'RoleBinding default/meterfeed-events',
+      'RoleBinding meterfeed-system/meterfeed',
+      expect.stringMatching(/^ConfigMap meterfeed-system\/meterfeed-[a-z0-9]{10}$/),
+      'Service meterfeed-system/meterfeed',
+      'StatefulSet meterfeed-system/meterfeed',
+    ]);
+  });
+});
+
+async function apply(directory: string): Promise<string> {
+  return cluster.kubectl(['apply', '--kustomize', `${ROOT}${directory}`]);
+}
+
+async function build(directory: string): Promise<readonly Manifest[]> {
+  const { stdout } = await promisify(execFile)(cluster.kubectlPath, [
+    'kustomize',
+    `${ROOT}${directory}`,
+  ]);
+  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+}
+
+async function statefulSet(directory: string): Promise<Readonly<Record<string, unknown>>> {
+  const found = (await build(directory)).find(({ kind }) => kind === 'StatefulSet');
+  if (found?.spec === undefined) throw new Error(`${directory}: StatefulSet: missing`);
+  return found.spec;
+}
+
+async function storage(directory: string): Promise<string | undefined> {
+  const spec = await statefulSet(directory);
+  const claims = spec['volumeClaimTemplates'] as {
+    spec: { resources: { requests: { storage: string } } };
+  }[];
+  return claims[0]?.spec.resources.requests.storage;
+}
+
+async function podTemplate(): Promise<PodTemplate> {
+  const { template } = (await statefulSet('.')) as { template?: PodTemplate };
+  if (template === undefined) throw new Error('StatefulSet: template: missing');
+  return template;
+}
+
+/** What the API server says to a pod with this spec in the operator's namespace. */
+async function admit(spec: object): Promise<number> {
+  const path = '/api/v1/namespaces/meterfeed-system/pods?dryRun=All';
+  const volumes = [
+    { name: 'data', emptyDir: {} },
+    { name: 'tmp', emptyDir: {} },
+  ];
+  const pod = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'admitted' },
+    spec: { ...spec, volumes },
+  };
+  return (await cluster.request('POST', path, pod)).status;
+}
