@@ -1,0 +1,68 @@
+import { decimalFromNanos, divideHalfUp } from '../usage/decimal.ts';
+import { deriveEventId } from '../usage/event-id.ts';
+import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../usage/event.ts';
+import { eventProblem } from '../usage/validate-event.ts';
+import { formatInstant, type Window } from '../usage/window.ts';
+import type { Settled } from './credits.ts';
+import { quantityDivisor, unitOf } from './metric-units.ts';
+
+export interface AssembleOptions {
+  readonly window: Window;
+  /** RFC 3339; not part of any identity. */
+  readonly recordedAt: string;
+  /** The window was closed late, after downtime or a failed source (spec 1, rule 6). */
+  readonly backfilled: boolean;
+}
+
+export interface Assembled {
+  readonly events: readonly UsageEvent[];
+  /** Charges that cannot become an event, `what: where: "input"` each; they cost that tenant only. */
+  readonly refused: readonly string[];
+}
+
+/** The events of a window: quantities rounded once to nine decimals, zeros left out (design 8). */
+export function assembleEvents(settled: Iterable<Settled>, options: AssembleOptions): Assembled {
+  const events: UsageEvent[] = [];
+  const refused: string[] = [];
+  for (const one of settled) {
+    const event = eventOf(one, options);
+    if (event === undefined) continue;
+    const problem = eventProblem(event);
+    if (problem === undefined) events.push(event);
+    else refused.push(`${problem}: ${event.metric} of "${event.resource_id}"`);
+  }
+  return { events, refused };
+}
+
+function eventOf(settled: Settled, options: AssembleOptions): UsageEvent | undefined {
+  const { charge, total } = settled;
+  const nanos = divideHalfUp(total, quantityDivisor(charge.identity.metric));
+  if (nanos <= 0n) return undefined;
+  const { dimensions, ...identity } = charge.identity;
+  const sorted = Object.entries(dimensions ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const whole = {
+    ...identity,
+    window_start: formatInstant(options.window.start),
+    window_end: formatInstant(options.window.end),
+    dimensions: Object.fromEntries(sorted),
+  };
+  const properties = propertiesOf(settled, options.backfilled);
+  return {
+    schema_version: SCHEMA_VERSION,
+    id: deriveEventId(whole),
+    quantity: decimalFromNanos(nanos),
+    unit: unitOf(charge.identity.metric),
+    recorded_at: options.recordedAt,
+    source: 'collector',
+    ...whole,
+    ...(Object.keys(properties).length === 0 ? {} : { properties }),
+  };
+}
+
+function propertiesOf(settled: Settled, backfilled: boolean): Record<string, EventProperty> {
+  return {
+    ...settled.charge.properties,
+    ...(settled.carriedMs === 0 ? {} : { carried_seconds: settled.carriedMs / 1000 }),
+    ...(backfilled ? { backfilled: true } : {}),
+  };
+}

@@ -1,0 +1,50 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { NodeState } from '../observation/node.ts';
+import type { MeterSettings } from './meter.ts';
+import type { ChargeIdentity } from './tally.ts';
+
+/** The codes of the metrics that this service measures on the cluster itself (spec 1.2). */
+export type CollectorMetric =
+  | 'tenant_cpu_core_hours'
+  | 'tenant_memory_gb_hours'
+  | 'tenant_storage_gb_hours'
+  | 'tenant_instance_hours'
+  | 'tenant_lb_hours';
+
+/** What a metric adds to the dimensions that every event carries. */
+export interface IdentityParts {
+  readonly sku?: string;
+  /** Given for node-related events only: zone and, with REGION_FROM_NODE, region come from it. */
+  readonly node?: NodeState | 'unknown';
+  readonly dimensions?: Readonly<Record<string, string>>;
+}
+
+/**
+ * The identity of a charge to a tenant cluster as a whole: `tenant_cluster` and, where known,
+ * `tenant_class` are on every event, `zone` on node-related ones (facts: predecessor, section 4).
+ */
+export function chargeIdentity(
+  cluster: TenantCluster,
+  metric: CollectorMetric,
+  settings: MeterSettings,
+  parts: IdentityParts = {},
+): ChargeIdentity {
+  const tenantClass = cluster.tenantClass ?? settings.defaultTenantClass;
+  const node = typeof parts.node === 'object' ? parts.node : undefined;
+  const zone = parts.node === undefined ? undefined : (node?.zone ?? settings.zone);
+  const region = (settings.regionFromNode ? node?.region : undefined) ?? settings.region;
+  return {
+    tenant: cluster.tenant,
+    metric,
+    region,
+    resource_id: cluster.id,
+    ...(cluster.project === undefined ? {} : { project: cluster.project }),
+    ...(parts.sku === undefined ? {} : { sku: parts.sku }),
+    dimensions: {
+      tenant_cluster: cluster.id,
+      ...(tenantClass === undefined ? {} : { tenant_class: tenantClass }),
+      ...(zone === undefined ? {} : { zone }),
+      ...parts.dimensions,
+    },
+  };
+}

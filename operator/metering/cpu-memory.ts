@@ -1,0 +1,126 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { NodeState } from '../observation/node.ts';
+import type { PodState } from '../observation/pod-timeline.ts';
+import type { UsageSample } from '../observation/usage-samples.ts';
+import { chargeIdentity } from './charge-identity.ts';
+import type { Meter, MeterInput } from './meter.ts';
+import { nodesByName } from './node-stretches.ts';
+import { type Piece, visitPieces } from './pieces.ts';
+import { addTo, type Charge } from './tally.ts';
+
+/** The two charges that a pod adds to. */
+interface PodCharges {
+  readonly cpu: Charge;
+  readonly memory: Charge;
+}
+
+const NANOS = 1_000_000_000n;
+
+/**
+ * CPU and memory of pods on shared nodes, on the tenant cluster's basis: `usage` (samples),
+ * `requests`, or `max` of both per pod and resource (design 7). Split by capacity type, zone and,
+ * when asked, by namespace. A stretch without a sample is unknown: it is reported, not billed; basis
+ * `max` then goes on with the requests.
+ */
+export const meterCpuAndMemory: Meter = (input) => {
+  const nodeAt = nodesByName(input.observation.nodes);
+  const chargesFor = createChargeCache(input);
+  visitPieces(input, input.observation.pods, (piece) => {
+    const { podLifetime } = piece.cluster.metering;
+    if (piece.state.phase === 'bound' && podLifetime === 'running') return;
+    for (const { from, to, state } of nodeAt(piece.state.node, piece.from, piece.to)) {
+      addPod(input, { ...piece, from, to }, chargesFor(piece.cluster, state, piece.state));
+    }
+  });
+};
+
+function addPod(input: MeterInput, piece: Piece<PodState>, charges: PodCharges): void {
+  const { cpuMemoryBasis: basis } = piece.cluster.metering;
+  const { requests } = piece.state;
+  if (basis === 'requests') {
+    add(charges, piece, piece.to - piece.from, requests.cpu, requests.memory);
+    return;
+  }
+  const { usage } = input.observation;
+  const hold = input.settings.sampleHoldMs;
+  for (const { from, to, sample } of usage.stretches(
+    piece.timeline.uid,
+    piece.from,
+    piece.to,
+    hold,
+  )) {
+    if (sample === undefined) noteUnsampled(input, piece, to - from);
+    const used = usedBy(sample);
+    const cpu = basis === 'max' ? larger(used.cpu, requests.cpu) : used.cpu;
+    const memory = basis === 'max' ? larger(used.memory, requests.memory) : used.memory;
+    add(charges, piece, to - from, cpu, memory);
+  }
+}
+
+function add(
+  charges: PodCharges,
+  piece: Piece<PodState>,
+  ms: number,
+  cpu: bigint,
+  memory: bigint,
+): void {
+  const { carried, weight } = piece;
+  addTo(charges.cpu, { carried, weight, ms }, cpu);
+  addTo(charges.memory, { carried, weight, ms }, memory);
+}
+
+function usedBy(sample: UsageSample | undefined): {
+  readonly cpu: bigint;
+  readonly memory: bigint;
+} {
+  if (sample === undefined) return { cpu: 0n, memory: 0n };
+  return { cpu: BigInt(sample.cpu), memory: BigInt(sample.memory) * NANOS };
+}
+
+function noteUnsampled(input: MeterInput, piece: Piece<PodState>, ms: number): void {
+  if (piece.carried || piece.state.phase === 'bound') return;
+  const { unsampledMs } = input.findings;
+  unsampledMs.set(piece.cluster.id, (unsampledMs.get(piece.cluster.id) ?? 0) + ms);
+}
+
+/** Finds a pod's charges without building an identity for every pod. */
+function createChargeCache(input: MeterInput) {
+  const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, PodCharges>>>();
+  return (cluster: TenantCluster, node: NodeState | undefined, pod: PodState): PodCharges => {
+    const namespace = cluster.metering.meterByNamespace ? (pod.labels.virtualNamespace ?? '') : '';
+    const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, PodCharges>>();
+    caches.set(cluster, byNode);
+    const byNamespace = byNode.get(node) ?? new Map<string, PodCharges>();
+    byNode.set(node, byNamespace);
+    const known = byNamespace.get(namespace);
+    if (known !== undefined) return known;
+    const charges = createCharges(input, cluster, node, namespace);
+    byNamespace.set(namespace, charges);
+    return charges;
+  };
+}
+
+function createCharges(
+  input: MeterInput,
+  cluster: TenantCluster,
+  node: NodeState | undefined,
+  namespace: string,
+): PodCharges {
+  const parts = {
+    node: node ?? 'unknown',
+    dimensions: {
+      billing_mode: 'shared',
+      capacity_type: node?.capacityType ?? 'on-demand',
+      ...(namespace === '' ? {} : { namespace }),
+    },
+  } as const;
+  const { settings, tally } = input;
+  const cpu = tally.charge(chargeIdentity(cluster, 'tenant_cpu_core_hours', settings, parts));
+  const memory = tally.charge(chargeIdentity(cluster, 'tenant_memory_gb_hours', settings, parts));
+  for (const charge of [cpu, memory]) charge.properties['basis'] = cluster.metering.cpuMemoryBasis;
+  return { cpu, memory };
+}
+
+function larger(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}

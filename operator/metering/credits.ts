@@ -1,0 +1,103 @@
+import type { Charge, ChargeIdentity } from './tally.ts';
+import { identityKey } from './tally.ts';
+
+/**
+ * What was billed too much in closed windows and could not be given back yet (design 6). Never
+ * positive: usage that was billed too little is charged at once.
+ */
+export interface Credit {
+  readonly identity: ChargeIdentity;
+  /** Nano-units × milliseconds, below zero. */
+  readonly amount: bigint;
+  /** Object time behind it, milliseconds, at most zero. */
+  readonly ms: number;
+  /** End of the window in which it arose, milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** A charge with everything carried into it: what its event will say. */
+export interface Settled {
+  readonly charge: Charge;
+  /** Nano-units × milliseconds, not below zero. */
+  readonly total: bigint;
+  /** Seconds of closed windows in it, signed; 0 when there are none. */
+  readonly carriedMs: number;
+}
+
+export interface Settlement {
+  readonly settled: readonly Settled[];
+  /** Still to be given back. */
+  readonly credits: readonly Credit[];
+  /** Credits that found no charge within MAX_BACKFILL: object time billed too much, milliseconds, positive. */
+  readonly unsettledMs: number;
+}
+
+/**
+ * Gives credits back. Each goes to the charge of its own identity; what is left, or has no such
+ * charge, to another charge of the same tenant, metric and sku; the rest waits (design 6). No total
+ * falls below zero.
+ */
+export function settleCredits(
+  charges: Iterable<Charge>,
+  open: readonly Credit[],
+  windowEnd: number,
+  maxAgeMs: number,
+): Settlement {
+  const totals = new Map<string, Running>();
+  const credits: Credit[] = [];
+  for (const charge of charges) {
+    const total = charge.amount + charge.carried;
+    const ms = charge.carriedMs;
+    totals.set(identityKey(charge.identity), { charge, total, carriedMs: ms });
+  }
+  for (const running of totals.values()) {
+    if (running.total >= 0n) continue;
+    const ms = share(running.carriedMs, running.total, running.charge.carried);
+    const { identity } = running.charge;
+    credits.push({ identity, amount: running.total, ms, since: windowEnd });
+    running.carriedMs -= ms;
+    running.total = 0n;
+  }
+  const waiting: Credit[] = [];
+  let unsettledMs = 0;
+  for (const credit of [...open, ...credits]) {
+    const rest = spend(credit, totals);
+    if (rest === undefined) continue;
+    if (windowEnd - rest.since < maxAgeMs) waiting.push(rest);
+    else unsettledMs -= rest.ms;
+  }
+  return { settled: [...totals.values()], credits: waiting, unsettledMs };
+}
+
+interface Running {
+  readonly charge: Charge;
+  total: bigint;
+  carriedMs: number;
+}
+
+/** Takes a credit off the charges that may bear it; what is left of it, if anything. */
+function spend(credit: Credit, totals: ReadonlyMap<string, Running>): Credit | undefined {
+  let { amount, ms } = credit;
+  const own = totals.get(identityKey(credit.identity));
+  for (const running of own === undefined ? totals.values() : [own, ...totals.values()]) {
+    if (amount === 0n) return undefined;
+    if (running.total <= 0n || !isSibling(running.charge.identity, credit.identity)) continue;
+    const taken = running.total < -amount ? -running.total : amount;
+    const takenMs = share(ms, taken, amount);
+    running.total += taken;
+    running.carriedMs += takenMs;
+    amount -= taken;
+    ms -= takenMs;
+  }
+  return amount === 0n ? undefined : { ...credit, amount, ms };
+}
+
+function isSibling(a: ChargeIdentity, b: ChargeIdentity): boolean {
+  return a.tenant === b.tenant && a.metric === b.metric && a.sku === b.sku;
+}
+
+/** The part of `ms` that belongs to `part` of `whole`. */
+function share(ms: number, part: bigint, whole: bigint): number {
+  if (part === whole || whole === 0n) return ms;
+  return Math.round((ms * Number(part)) / Number(whole));
+}

@@ -1,0 +1,43 @@
+import type { Observation } from '../observation/observation.ts';
+import type { Window } from '../usage/window.ts';
+import type { Attribute } from './attribution.ts';
+import type { Tally } from './tally.ts';
+
+/** What every rule family is given. All times are milliseconds since the epoch. */
+export interface MeterInput {
+  readonly window: Window;
+  readonly observation: Observation;
+  /** Late facts are settled back to here: the start of the first window that was ever metered. */
+  readonly meteredFrom: number;
+  /** The tenant clusters that closed windows knew of: those learnt up to this number. */
+  readonly learntUntil: number;
+  readonly settings: MeterSettings;
+  readonly attribute: Attribute;
+  readonly tally: Tally;
+  readonly findings: Findings;
+}
+
+/** The settings that are the same for all tenant clusters. */
+export interface MeterSettings {
+  readonly region: string;
+  readonly zone?: string;
+  readonly regionFromNode: boolean;
+  readonly defaultTenantClass?: string;
+  /** How long a usage sample holds at most. */
+  readonly sampleHoldMs: number;
+}
+
+/** What a rule family found besides charges, for the window report. */
+export interface Findings {
+  /** `namespace/name` of objects that cannot be told whose they are. */
+  readonly unattributed: Set<string>;
+  /** Pod time without a usage sample where the basis needs one, by tenant cluster id, milliseconds. */
+  readonly unsampledMs: Map<string, number>;
+}
+
+/** One rule family: adds the charges of its metrics. */
+export type Meter = (input: MeterInput) => void;
+
+export function createFindings(): Findings {
+  return { unattributed: new Set(), unsampledMs: new Map() };
+}

@@ -1,0 +1,127 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
+import type { Tenancy } from '../observation/tenant-cluster-timeline.ts';
+import type { Span, Timeline } from '../observation/timeline.ts';
+import type { Attribution } from './attribution.ts';
+import type { MeterInput } from './meter.ts';
+
+/** A stretch of one object's time that is charged to one tenant cluster. */
+export interface Piece<S> {
+  readonly timeline: Timeline<S>;
+  readonly state: S;
+  readonly cluster: TenantCluster;
+  readonly from: number;
+  readonly to: number;
+  /** Of a closed window, charged or credited late (design 6). */
+  readonly carried: boolean;
+  /** -1 takes back what was billed. */
+  readonly weight: 1 | -1;
+}
+
+/** The timelines of a kind, as `Timelines` gives them. */
+interface TimelineView<S> {
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
+  inNamespace(namespace: string): Iterable<Timeline<S>>;
+  late(): Iterable<Timeline<S>>;
+}
+
+interface Pass {
+  readonly carried: boolean;
+  readonly weight: 1 | -1;
+  /** Only usage of this tenant cluster. */
+  readonly only?: string;
+}
+
+/**
+ * Visits everything of a kind that is charged in a window: the spans inside it, then what late facts
+ * changed about closed windows (`after − before`), then the past of tenant clusters that became
+ * known after windows of theirs had been closed. Objects of excluded tenant clusters, and control
+ * plane objects unless METER_CONTROL_PLANE, are left out.
+ */
+export function visitPieces<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  view: TimelineView<S>,
+  visit: (piece: Piece<S>) => void,
+): void {
+  const { window, meteredFrom } = input;
+  const measured: Pass = { carried: false, weight: 1 };
+  const inWindow = createAttributor(input, window.start, window.end);
+  for (const [namespace, timelines] of view.namespaces()) {
+    const tenancies = inWindow.tenancies(namespace);
+    if (tenancies.length === 0) continue;
+    for (const timeline of timelines) inWindow.visit(timeline, timeline.spans, measured, visit);
+  }
+  if (meteredFrom >= window.start) return;
+  const inPast = createAttributor(input, meteredFrom, window.start);
+  for (const timeline of view.late()) {
+    inPast.visit(timeline, timeline.billed ?? [], { carried: true, weight: -1 }, visit);
+    inPast.visit(timeline, timeline.spans, { carried: true, weight: 1 }, visit);
+  }
+  for (const { cluster, from } of input.observation.tenantClusters.learntAfter(input.learntUntil)) {
+    if (from >= window.start) continue;
+    const ownPast = createAttributor(input, Math.max(from, meteredFrom), window.start);
+    const pass: Pass = { carried: true, weight: 1, only: cluster.id };
+    for (const timeline of view.inNamespace(cluster.namespace)) {
+      ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
+    }
+  }
+}
+
+interface Attributor {
+  tenancies(namespace: string): readonly Tenancy[];
+  visit<S extends { readonly labels: ObjectLabels }>(
+    timeline: Timeline<S>,
+    spans: readonly Span<S>[],
+    pass: Pass,
+    visit: (piece: Piece<S>) => void,
+  ): void;
+}
+
+/** Attributes objects during `[from, to)`, asking once per tenancy and set of labels. */
+function createAttributor(input: MeterInput, from: number, to: number): Attributor {
+  const byNamespace = new Map<string, readonly Tenancy[]>();
+  const answers = new Map<Tenancy, Map<ObjectLabels, Attribution>>();
+
+  const tenancies = (namespace: string): readonly Tenancy[] => {
+    const known = byNamespace.get(namespace);
+    if (known !== undefined) return known;
+    const found = input.observation.tenantClusters.tenancies(namespace, from, to);
+    byNamespace.set(namespace, found);
+    return found;
+  };
+
+  const attribute = (labels: ObjectLabels, tenancy: Tenancy): Attribution => {
+    const perTenancy = answers.get(tenancy) ?? new Map<ObjectLabels, Attribution>();
+    answers.set(tenancy, perTenancy);
+    const known = perTenancy.get(labels);
+    if (known !== undefined) return known;
+    const answer = input.attribute(labels, tenancy.clusters);
+    perTenancy.set(labels, answer);
+    return answer;
+  };
+
+  return {
+    tenancies,
+    visit: (timeline, spans, pass, visit) => {
+      for (const span of spans) {
+        if (span.from >= to || span.to <= from) continue;
+        for (const tenancy of tenancies(timeline.namespace)) {
+          const start = Math.max(span.from, tenancy.from);
+          const end = Math.min(span.to, tenancy.to);
+          if (end <= start) continue;
+          const owner = attribute(span.state.labels, tenancy);
+          if (owner.kind === 'unattributed') {
+            input.findings.unattributed.add(`${timeline.namespace}/${timeline.name}`);
+            continue;
+          }
+          const { cluster } = owner;
+          if (cluster.excluded) continue;
+          if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;
+          if (pass.only !== undefined && cluster.id !== pass.only) continue;
+          const { carried, weight } = pass;
+          visit({ timeline, state: span.state, cluster, from: start, to: end, carried, weight });
+        }
+      }
+    },
+  };
+}

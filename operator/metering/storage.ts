@@ -1,0 +1,19 @@
+import { chargeIdentity } from './charge-identity.ts';
+import type { Meter } from './meter.ts';
+import { visitPieces } from './pieces.ts';
+import { addTo, count } from './tally.ts';
+
+/** Bound volume claims by storage class, mounted or not (design 7, Storage). */
+export const meterStorage: Meter = (input) => {
+  const counted = new Set<unknown>();
+  visitPieces(input, input.observation.volumes, (piece) => {
+    const { cluster, state, timeline, carried, weight } = piece;
+    const sku = state.storageClass;
+    const charge = input.tally.charge(
+      chargeIdentity(cluster, 'tenant_storage_gb_hours', input.settings, { sku }),
+    );
+    addTo(charge, { carried, weight, ms: piece.to - piece.from }, state.size);
+    if (!carried && !counted.has(timeline)) count(charge, 'volumes');
+    counted.add(timeline);
+  });
+};

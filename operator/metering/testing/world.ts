@@ -1,0 +1,181 @@
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { RawObject } from '../../kubernetes/source.ts';
+import { projectLoadBalancer } from '../../observation/load-balancer.ts';
+import { projectNode } from '../../observation/node.ts';
+import { createObservation, type Observation } from '../../observation/observation.ts';
+import { projectPod } from '../../observation/pod.ts';
+import { amountAt } from '../../observation/amount.ts';
+import { projectVolumeClaim } from '../../observation/volume-claim.ts';
+import { projectWorkload } from '../../observation/workload.ts';
+import type { UsageEvent } from '../../usage/event.ts';
+import { assembleEvents } from '../assemble.ts';
+import type { Attribute } from '../attribution.ts';
+import { meterCpuAndMemory } from '../cpu-memory.ts';
+import { type Credit, settleCredits } from '../credits.ts';
+import { meterInstanceHours } from '../instance-hours.ts';
+import { meterLoadBalancers } from '../load-balancers.ts';
+import { createFindings, type Findings, type Meter, type MeterSettings } from '../meter.ts';
+import { meterStorage } from '../storage.ts';
+import { createTally } from '../tally.ts';
+
+export const HOUR = 3_600_000;
+/** The start of the first window of every test: a full hour. */
+export const START = Date.parse('2026-03-01T12:00:00Z');
+
+const METERS: readonly Meter[] = [
+  meterInstanceHours,
+  meterCpuAndMemory,
+  meterStorage,
+  meterLoadBalancers,
+];
+
+/** A small cluster in memory that is observed and metered as the collector would. */
+export interface World {
+  readonly observation: Observation;
+  pod(object: RawObject, at?: number): void;
+  podGone(object: RawObject, at: number): void;
+  node(object: RawObject, at?: number): void;
+  claim(object: RawObject, at?: number): void;
+  service(object: RawObject, at?: number): void;
+  workload(object: RawObject, at?: number): void;
+  clusters(clusters: readonly TenantCluster[], at?: number): void;
+  /** One reading of the metrics API: cpu and memory by pod name, in Kubernetes quantities. */
+  sample(usage: Readonly<Record<string, readonly [cpu: string, memory: string]>>, at: number): void;
+  /** Closes the window `[from, to)`. */
+  close(from: number, to: number): { readonly events: UsageEvent[]; readonly findings: Findings };
+  readonly clamped: number;
+  readonly credits: readonly Credit[];
+}
+
+export interface WorldOptions {
+  readonly settings?: Partial<MeterSettings>;
+  readonly watchDeletions?: boolean;
+  readonly windowMs?: number;
+  readonly attribute: Attribute;
+}
+
+export function createWorld(options: WorldOptions): World {
+  const { watchDeletions = true, windowMs = HOUR } = options;
+  let clamped = 0;
+  let credits: readonly Credit[] = [];
+  let meteredFrom = Infinity;
+  let learntUntil = 0;
+  const observation = createObservation({
+    capacityTypeLabel: () => 'meterfeed.io/capacity-type',
+    billedUntil: (present) =>
+      watchDeletions ? present : Math.floor(present / windowMs) * windowMs,
+    countClamped: () => {
+      clamped += 1;
+    },
+  });
+  const settings: MeterSettings = {
+    region: 'default',
+    regionFromNode: false,
+    sampleHoldMs: HOUR,
+    ...options.settings,
+  };
+  const lists = [
+    observation.pods,
+    observation.nodes,
+    observation.volumes,
+    observation.loadBalancers,
+    observation.workloads,
+  ];
+  for (const list of lists) list.listed(START - HOUR);
+  const seen = (at = START - 1000) => ({ at, knownUntil: at, late: false });
+
+  return {
+    observation,
+    get clamped() {
+      return clamped;
+    },
+    get credits() {
+      return credits;
+    },
+    pod: (object, at) => {
+      observation.pods.upserted(projected(projectPod(object)), undefined, seen(at));
+    },
+    podGone: (object, at) => {
+      observation.pods.deleted(projected(projectPod(object)), seen(at));
+    },
+    node: (object, at) => {
+      observation.nodes.upserted(projected(projectNode(object)), undefined, seen(at));
+    },
+    claim: (object, at) => {
+      observation.volumes.upserted(projected(projectVolumeClaim(object)), undefined, seen(at));
+    },
+    service: (object, at) => {
+      const view = projected(projectLoadBalancer(object));
+      observation.loadBalancers.upserted(view, undefined, seen(at));
+    },
+    workload: (object, at) => {
+      observation.workloads.upserted(projected(projectWorkload(object)), undefined, seen(at));
+    },
+    clusters: (clusters, at = START - 1000) => {
+      observation.tenantClusters.observe(clusters, at);
+    },
+    sample: (usage, at) => {
+      for (const [name, [cpu, memory]] of Object.entries(usage)) {
+        const sample = {
+          at,
+          cpu: Number(amountAt({ cpu }, 'cpu') ?? 0n),
+          memory: Number((amountAt({ memory }, 'memory') ?? 0n) / 1_000_000_000n),
+        };
+        observation.usage.add(`uid-${name}`, sample);
+      }
+    },
+    close: (start, end) => {
+      const window = { start, end };
+      meteredFrom = Math.min(meteredFrom, start);
+      const tally = createTally();
+      const findings = createFindings();
+      for (const meter of METERS) {
+        meter({
+          window,
+          observation,
+          meteredFrom,
+          learntUntil,
+          settings,
+          attribute: options.attribute,
+          tally,
+          findings,
+        });
+      }
+      const settlement = settleCredits(tally.charges(), credits, end, 6 * HOUR);
+      ({ credits } = settlement);
+      for (const list of lists) list.settle(end);
+      learntUntil = observation.tenantClusters.sequence;
+      const recordedAt = '2026-03-01T00:00:00Z';
+      const { events, refused } = assembleEvents(settlement.settled, {
+        window,
+        recordedAt,
+        backfilled: false,
+      });
+      if (refused.length > 0) throw new Error(refused.join('\n'));
+      return { events: [...events], findings };
+    },
+  };
+}
+
+function projected<T>(view: T | undefined): T {
+  if (view === undefined) throw new Error('fixture without uid or name');
+  return view;
+}
+
+/** The sum of a metric's quantities, as a number, over events with these dimensions or fields. */
+export function total(
+  events: readonly UsageEvent[],
+  metric: string,
+  match: Readonly<Record<string, string>> = {},
+): number {
+  return events
+    .filter((event) => event.metric === metric)
+    .filter((event) =>
+      Object.entries(match).every(
+        ([key, value]) =>
+          event.dimensions?.[key] === value ||
+          Object.entries(event).some(([k, v]) => k === key && v === value),
+      ),
+    )
+    .reduce((sum, event) => sum + Number(event.quantity), 0);
+}

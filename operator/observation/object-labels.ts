@@ -1,0 +1,60 @@
+import type { RawObject } from '../kubernetes/source.ts';
+import { createIntern } from './intern.ts';
+import { recordAt, textAt } from './raw-fields.ts';
+
+/**
+ * The labels that say whose an object is (design 5). The syncer of a tenant cluster writes
+ * `managed-by` and `namespace` itself and renames a tenant's own spelling of them, and of `release`;
+ * `app` is kept verbatim, so a tenant can set it to anything.
+ */
+export interface ObjectLabels {
+  /** `vcluster.loft.sh/managed-by`: name of the tenant cluster that synced the object. */
+  readonly managedBy?: string;
+  /** `vcluster.loft.sh/namespace`: namespace inside the tenant cluster. */
+  readonly virtualNamespace?: string;
+  readonly app?: string;
+  readonly release?: string;
+}
+
+const MANAGED_BY = 'vcluster.loft.sh/managed-by';
+const VIRTUAL_NAMESPACE = 'vcluster.loft.sh/namespace';
+
+const intern = createIntern<ObjectLabels>();
+
+/** The labels of an object's metadata, shared between objects that have the same ones. */
+export function objectLabels(metadata: RawObject): ObjectLabels {
+  const labels = recordAt(metadata, 'labels');
+  return shareLabels({
+    managedBy: textAt(labels, MANAGED_BY),
+    virtualNamespace: textAt(labels, VIRTUAL_NAMESPACE),
+    app: textAt(labels, 'app'),
+    release: textAt(labels, 'release'),
+  });
+}
+
+/** The one shared value with these labels. */
+export function shareLabels(
+  labels: {
+    readonly [Key in keyof ObjectLabels]: string | undefined;
+  },
+): ObjectLabels {
+  const { managedBy, virtualNamespace, app, release } = labels;
+  const key = [managedBy, virtualNamespace, app, release].map((label) => label ?? '').join('\0');
+  return intern(key, () => ({
+    ...(managedBy === undefined ? {} : { managedBy }),
+    ...(virtualNamespace === undefined ? {} : { virtualNamespace }),
+    ...(app === undefined ? {} : { app }),
+    ...(release === undefined ? {} : { release }),
+  }));
+}
+
+/** True when both say the same, whether or not they are the same value. */
+export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
+  if (a === b) return true;
+  return (
+    a.managedBy === b.managedBy &&
+    a.virtualNamespace === b.virtualNamespace &&
+    a.app === b.app &&
+    a.release === b.release
+  );
+}

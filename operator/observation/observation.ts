@@ -1,0 +1,153 @@
+import type { NodeState, NodeView } from './node.ts';
+import { nodeState } from './node.ts';
+import { followHolding } from './held-timeline.ts';
+import type { LoadBalancerView } from './load-balancer.ts';
+import { type ObjectLabels, sameLabels } from './object-labels.ts';
+import { finishPod, followPod, type PodState } from './pod-timeline.ts';
+import type { PodView } from './pod.ts';
+import {
+  createTenantClusterTimelines,
+  type TenantClusterTimelines,
+} from './tenant-cluster-timeline.ts';
+import { enter, type Timeline } from './timeline.ts';
+import { createTimelines, type Timelines } from './timelines.ts';
+import { createUsageSamples, type UsageSamples } from './usage-samples.ts';
+import type { VolumeClaimView } from './volume-claim.ts';
+import type { WorkloadView } from './workload.ts';
+
+/** A bound claim's billing state. */
+export interface VolumeState {
+  readonly labels: ObjectLabels;
+  /** Nano-bytes. */
+  readonly size: bigint;
+  readonly storageClass: string;
+}
+
+/** A load balancer's billing state: that it exists, and whose it is. */
+export interface LoadBalancerState {
+  readonly labels: ObjectLabels;
+}
+
+/** A control plane workload's billing state: that a replica of it is ready. */
+export interface WorkloadState {
+  readonly labels: ObjectLabels;
+}
+
+/** Everything observed: one timeline store per kind, each of them the handler of its watch. */
+export interface Observation {
+  readonly pods: Timelines<PodView, PodState>;
+  readonly nodes: Timelines<NodeView, NodeState>;
+  readonly volumes: Timelines<VolumeClaimView, VolumeState>;
+  readonly loadBalancers: Timelines<LoadBalancerView, LoadBalancerState>;
+  readonly workloads: Timelines<WorkloadView, WorkloadState>;
+  readonly tenantClusters: TenantClusterTimelines;
+  readonly usage: UsageSamples;
+}
+
+export interface ObservationOptions {
+  /** CAPACITY_TYPE_LABEL in force. */
+  readonly capacityTypeLabel: () => string;
+  /** The last window end at or before a moment when WATCH_DELETIONS is false; the moment itself when it is true. */
+  readonly billedUntil: (present: number) => number;
+  /** Told of every API time that had to be moved. */
+  readonly countClamped?: () => void;
+}
+
+/** Empty timelines of every kind. */
+export function createObservation(options: ObservationOptions): Observation {
+  const { billedUntil, capacityTypeLabel, countClamped } = options;
+  return {
+    pods: createTimelines<PodView, PodState>(
+      {
+        kind: 'pod',
+        createdAt: (pod) => pod.createdAt,
+        follow: followPod,
+        finish: finishPod,
+        billedUntil,
+      },
+      countClamped,
+    ),
+    nodes: createTimelines<NodeView, NodeState>(
+      {
+        kind: 'node',
+        createdAt: (node) => node.createdAt,
+        follow: (timeline, node, seen) => {
+          const state = nodeState(node.labels, capacityTypeLabel());
+          const holding = { state, since: node.createdAt, createdAt: node.createdAt };
+          followHolding(timeline, holding, seen, (a, b) => a === b);
+        },
+        finish: endAtLatest,
+        billedUntil,
+      },
+      countClamped,
+    ),
+    volumes: createTimelines<VolumeClaimView, VolumeState>(
+      {
+        kind: 'volume',
+        createdAt: (claim) => claim.createdAt,
+        follow: (timeline, claim, seen) => {
+          const { labels, size, storageClass, createdAt } = claim;
+          const state = claim.bound ? { labels, size, storageClass } : undefined;
+          followHolding(timeline, { state, createdAt }, seen, sameVolume);
+        },
+        finish: endAtLatest,
+      },
+      countClamped,
+    ),
+    loadBalancers: createTimelines<LoadBalancerView, LoadBalancerState>(
+      {
+        kind: 'load-balancer',
+        createdAt: (service) => service.createdAt,
+        follow: (timeline, { labels, provisioned, createdAt }, seen) => {
+          const state = provisioned ? { labels } : undefined;
+          followHolding(timeline, { state, createdAt }, seen, sameOwner);
+        },
+        finish: endAtLatest,
+      },
+      countClamped,
+    ),
+    workloads: createTimelines<WorkloadView, WorkloadState>(
+      {
+        kind: 'workload',
+        createdAt: (workload) => workload.createdAt,
+        follow: (timeline, { labels, ready, readyAt, createdAt }, seen) => {
+          const state = ready ? { labels } : undefined;
+          const since = readyAt === undefined ? {} : { since: readyAt };
+          followHolding(timeline, { state, createdAt, ...since }, seen, sameOwner);
+        },
+        finish: endAtLatest,
+      },
+      countClamped,
+    ),
+    tenantClusters: createTenantClusterTimelines(),
+    usage: createUsageSamples(),
+  };
+}
+
+/** Nodes whose labels mean something else under changed settings begin a new span at `at`. */
+export function relabelNodes(
+  nodes: Observation['nodes'],
+  views: Iterable<NodeView>,
+  at: number,
+): void {
+  for (const view of views) {
+    nodes.upserted(view, view, { at, knownUntil: at, late: false });
+  }
+}
+
+function endAtLatest<S>(
+  timeline: Timeline<S>,
+  _last: unknown,
+  _seen: unknown,
+  latest: number,
+): void {
+  enter(timeline, undefined, latest);
+}
+
+function sameVolume(a: VolumeState, b: VolumeState): boolean {
+  return a.size === b.size && a.storageClass === b.storageClass && sameLabels(a.labels, b.labels);
+}
+
+function sameOwner(a: { labels: ObjectLabels }, b: { labels: ObjectLabels }): boolean {
+  return sameLabels(a.labels, b.labels);
+}

@@ -1,0 +1,98 @@
+import type { Projected, RawObject } from '../kubernetes/source.ts';
+import { effectiveRequests, type Requests } from './effective-requests.ts';
+import { type ObjectLabels, objectLabels } from './object-labels.ts';
+import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+
+/** What of a pod bears on billing. Times are milliseconds since the epoch. */
+export interface PodView extends Projected {
+  readonly labels: ObjectLabels;
+  readonly requests: Requests;
+  /** Absent until the scheduler has bound it. */
+  readonly node?: string;
+  readonly createdAt: number;
+  /** When the scheduler bound it; absent where the API does not say. */
+  readonly boundAt?: number;
+  /** A container has started: one says so, or the phase does. */
+  readonly started: boolean;
+  /** First start of any container that the status still remembers, init containers included. */
+  readonly startedAt?: number;
+  /** Last finish of any container; absent while one runs or may run again. */
+  readonly finishedAt?: number;
+  /** Phase Succeeded or Failed: it holds nothing any more. */
+  readonly terminal: boolean;
+}
+
+/** Takes out of a pod what bears on billing (design 7, Pods). */
+export function projectPod(object: RawObject): PodView | undefined {
+  const metadata = recordAt(object, 'metadata');
+  const uid = textAt(metadata, 'uid');
+  const name = textAt(metadata, 'name');
+  if (uid === undefined || name === undefined) return undefined;
+  const spec = recordAt(object, 'spec');
+  const status = recordAt(object, 'status');
+  const phase = textAt(status, 'phase');
+  const terminal = phase === 'Succeeded' || phase === 'Failed';
+  const times = lifetime(status, terminal);
+  return {
+    uid,
+    name,
+    namespace: textAt(metadata, 'namespace') ?? '',
+    labels: objectLabels(metadata),
+    requests: effectiveRequests(spec, status),
+    createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
+    terminal,
+    started: phase === 'Running' || times.startedAt !== undefined,
+    ...times,
+    ...optional('node', textAt(spec, 'nodeName')),
+    ...optional('boundAt', boundAt(status)),
+  };
+}
+
+function boundAt(status: RawObject): number | undefined {
+  const scheduled = conditionOf(status, 'PodScheduled');
+  if (scheduled?.['status'] !== 'True') return undefined;
+  return timeAt(scheduled, 'lastTransitionTime');
+}
+
+const STATUS_LISTS = ['initContainerStatuses', 'containerStatuses', 'ephemeralContainerStatuses'];
+
+/**
+ * First start and last finish over all containers. A container that was restarted remembers its
+ * previous run in `lastState`; earlier ones are forgotten, so the timeline keeps the first start seen.
+ */
+function lifetime(status: RawObject, terminal: boolean): Pick<PodView, 'startedAt' | 'finishedAt'> {
+  const starts: number[] = [];
+  const finishes: number[] = [];
+  let mayRun = false;
+  for (const container of STATUS_LISTS.flatMap((list) => listAt(status, list))) {
+    const state = recordAt(container, 'state');
+    const terminated = recordAt(state, 'terminated');
+    const previous = recordAt(recordAt(container, 'lastState'), 'terminated');
+    if (!('terminated' in state)) mayRun ||= !terminal;
+    push(starts, timeAt(recordAt(state, 'running'), 'startedAt'));
+    push(starts, timeAt(terminated, 'startedAt'));
+    push(starts, timeAt(previous, 'startedAt'));
+    push(finishes, timeAt(terminated, 'finishedAt'));
+    push(finishes, timeAt(previous, 'finishedAt'));
+  }
+  return {
+    ...optional('startedAt', least(starts)),
+    ...optional('finishedAt', mayRun ? undefined : greatest(finishes)),
+  };
+}
+
+function push(times: number[], time: number | undefined): void {
+  if (time !== undefined) times.push(time);
+}
+
+function least(times: readonly number[]): number | undefined {
+  return times.length === 0 ? undefined : Math.min(...times);
+}
+
+function greatest(times: readonly number[]): number | undefined {
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+function optional<K extends string, V>(key: K, value: V | undefined): { [P in K]?: V } {
+  return value === undefined ? {} : ({ [key]: value } as { [P in K]?: V });
+}

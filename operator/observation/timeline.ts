@@ -1,0 +1,89 @@
+/**
+ * A stretch of time `[from, to)` in which the billing state of an object did not change. Milliseconds
+ * since the epoch; `to` is `Infinity` while the state holds.
+ */
+export interface Span<S> {
+  readonly from: number;
+  readonly to: number;
+  readonly state: S;
+}
+
+/**
+ * What one watched object was, from when to when (design 6). Spans are in order and never overlap;
+ * where there is none the object cost nothing. The span list is replaced, never changed in place.
+ */
+export interface Timeline<S> {
+  readonly uid: string;
+  readonly namespace: string;
+  readonly name: string;
+  spans: readonly Span<S>[];
+  /** Arrival of the newest version of the object; the lower bound for what the next one claims. */
+  versionAt: number;
+  /** It will never cost anything again, whatever its object says later. */
+  finished: boolean;
+  /** The object is gone: the timeline is kept only until nothing can change what it was billed. */
+  gone: boolean;
+  /**
+   * The spans as closed windows billed them, kept from the first change to reach back before the
+   * last closed window until the difference is carried into the next one (design 6, late facts).
+   */
+  billed: readonly Span<S>[] | undefined;
+  /** Changed since the journal was last written. */
+  dirty: boolean;
+}
+
+export function createTimeline<S>(
+  object: { readonly uid: string; readonly namespace: string; readonly name: string },
+  versionAt: number,
+): Timeline<S> {
+  const { uid, namespace, name } = object;
+  return {
+    uid,
+    namespace,
+    name,
+    spans: [],
+    versionAt,
+    finished: false,
+    gone: false,
+    billed: undefined,
+    dirty: true,
+  };
+}
+
+/** The state that holds until further notice; undefined when the object costs nothing. */
+export function currentState<S>(timeline: Timeline<S>): S | undefined {
+  const last = timeline.spans.at(-1);
+  return last !== undefined && last.to === Infinity ? last.state : undefined;
+}
+
+/** From `at` on the object is in `state`, or costs nothing; what was noted after `at` is undone. */
+export function enter<S>(timeline: Timeline<S>, state: S | undefined, at: number): void {
+  const kept = spansBefore(timeline.spans, at);
+  timeline.spans = state === undefined ? kept : joined(kept, { from: at, to: Infinity, state });
+  timeline.dirty = true;
+}
+
+/** The spans up to `at`, the one that holds at `at` cut there. */
+export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly Span<S>[] {
+  const last = spans.at(-1);
+  if (last === undefined || last.to <= at) return spans;
+  return spans
+    .filter((span) => span.from < at)
+    .map((span) => (span.to <= at ? span : { ...span, to: at }));
+}
+
+/** The spans that reach beyond `at`, whole. */
+export function spansAfter<S>(spans: readonly Span<S>[], at: number): readonly Span<S>[] {
+  const [first] = spans;
+  if (first === undefined || first.to > at) return spans;
+  return spans.filter((span) => span.to > at);
+}
+
+/** A span that continues the one before it in the same state becomes one with it. */
+function joined<S>(spans: readonly Span<S>[], next: Span<S>): readonly Span<S>[] {
+  const last = spans.at(-1);
+  if (last === undefined || last.state !== next.state || last.to < next.from) {
+    return [...spans, next];
+  }
+  return [...spans.slice(0, -1), { ...last, to: next.to }];
+}

@@ -1,0 +1,210 @@
+import type { Arrival, Projected, SourceHandler } from '../kubernetes/source.ts';
+import { type Sighting, sightingOf } from './sighting.ts';
+import {
+  createTimeline,
+  enter,
+  type Span,
+  spansAfter,
+  spansBefore,
+  type Timeline,
+} from './timeline.ts';
+
+/** How one kind of object is followed. */
+export interface TimelineRules<T extends Projected, S> {
+  /** Names the kind in the journal. */
+  readonly kind: string;
+  createdAt(object: T): number;
+  /** Brings a timeline up to date with a version of its object. */
+  follow(timeline: Timeline<S>, next: T, seen: Sighting): void;
+  /** The object is gone; nothing of it may be billed beyond `latest`. */
+  finish(timeline: Timeline<S>, last: T, seen: Sighting, latest: number): void;
+  /**
+   * The moment up to which a vanished object is billed, given when it is known to have been there;
+   * WATCH_DELETIONS=false makes it the last window end before (design 6).
+   */
+  readonly billedUntil?: (present: number) => number;
+}
+
+/** The timelines of one kind of object, kept by the watch that it handles. */
+export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
+  readonly kind: string;
+  readonly size: number;
+  /** By namespace, so that a window close touches each live object once. */
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
+  inNamespace(namespace: string): Iterable<Timeline<S>>;
+  /** Those whose billed past has changed since the last window was closed. */
+  late(): Iterable<Timeline<S>>;
+  /** Everything before `end` is billed as it stands; forgets what no late fact can change any more. */
+  settle(end: number): void;
+  /** Changes of timelines since the last call, for the journal. */
+  drain(): { readonly changed: Timeline<S>[]; readonly removed: readonly string[] };
+  /**
+   * Puts back the timelines of the journal. `knownUntil` is when the watch was last in contact;
+   * `settled` the end of the last closed window.
+   */
+  restore(timelines: readonly Timeline<S>[], knownUntil: number, settled: number): void;
+  /** The first list is in: what the journal knew and the list does not have is gone. */
+  listed(at: number): void;
+}
+
+/** How long a timeline whose object is gone is kept, so that a tenant cluster found late still gets it. */
+const GONE_KEPT_MS = 120_000;
+
+/** How far back state changes of a live object are kept for late facts. */
+const SPANS_KEPT_MS = 600_000;
+
+/** A live view of what each object was, from when to when (design 6). `countClamped` is told of API times that were moved. */
+export function createTimelines<T extends Projected, S>(
+  rules: TimelineRules<T, S>,
+  countClamped: () => void = () => undefined,
+): Timelines<T, S> {
+  const byNamespace = new Map<string, Map<string, Timeline<S>>>();
+  const late = new Set<Timeline<S>>();
+  const removed = new Set<string>();
+  /** Restored from the journal, not yet seen again. */
+  const unconfirmed = new Set<Timeline<S>>();
+  let size = 0;
+  let settled = -Infinity;
+  let restoredUntil = 0;
+  /** Without a journal nobody knows what was billed of the objects of the first list. */
+  let pastKnown = false;
+
+  const find = (object: Projected): Timeline<S> | undefined =>
+    byNamespace.get(object.namespace)?.get(object.uid);
+
+  const keep = (timeline: Timeline<S>): void => {
+    const timelines = byNamespace.get(timeline.namespace) ?? new Map<string, Timeline<S>>();
+    byNamespace.set(timeline.namespace, timelines.set(timeline.uid, timeline));
+    removed.delete(timeline.uid);
+    size += 1;
+  };
+
+  const drop = (timeline: Timeline<S>): void => {
+    const timelines = byNamespace.get(timeline.namespace);
+    timelines?.delete(timeline.uid);
+    if (timelines?.size === 0) byNamespace.delete(timeline.namespace);
+    removed.add(timeline.uid);
+    size -= 1;
+  };
+
+  /** Remembers what was billed when a change reaches back before the last closed window. */
+  const changing = (timeline: Timeline<S>, change: () => void): void => {
+    const before = timeline.spans;
+    change();
+    if (timeline.spans === before || timeline.billed !== undefined || !pastKnown) return;
+    if (agreeBefore(before, timeline.spans, settled)) return;
+    timeline.billed = before;
+    late.add(timeline);
+  };
+
+  const sighting = (
+    timeline: Timeline<S>,
+    object: T,
+    arrival: Arrival,
+    first: boolean,
+  ): Sighting => {
+    const born = Math.max(rules.createdAt(object), arrival.late ? restoredUntil : 0);
+    return sightingOf(arrival, first ? born : timeline.versionAt, first, countClamped);
+  };
+
+  const see = (next: T, arrival: Arrival): Timeline<S> => {
+    const known = find(next);
+    const timeline = known ?? createTimeline<S>(next, arrival.at);
+    if (known === undefined) keep(timeline);
+    unconfirmed.delete(timeline);
+    const seen = sighting(timeline, next, arrival, known === undefined);
+    changing(timeline, () => rules.follow(timeline, next, seen));
+    timeline.versionAt = arrival.at;
+    return timeline;
+  };
+
+  const end = (timeline: Timeline<S>, present: number, finish: (latest: number) => void): void => {
+    const latest = rules.billedUntil?.(present) ?? present;
+    changing(timeline, () => {
+      finish(latest);
+      if ((timeline.spans.at(-1)?.to ?? 0) > latest) enter(timeline, undefined, latest);
+    });
+    timeline.finished = true;
+    timeline.gone = true;
+    timeline.dirty = true;
+  };
+
+  return {
+    kind: rules.kind,
+    get size() {
+      return size;
+    },
+    *namespaces() {
+      for (const [namespace, timelines] of byNamespace) yield [namespace, timelines.values()];
+    },
+    inNamespace: (namespace) => byNamespace.get(namespace)?.values() ?? [],
+    late: () => late,
+    upserted: (next, _previous, arrival) => {
+      see(next, arrival);
+    },
+    deleted: (last, arrival) => {
+      const timeline = arrival.late ? (find(last) ?? see(last, arrival)) : see(last, arrival);
+      unconfirmed.delete(timeline);
+      const seen = sighting(timeline, last, arrival, false);
+      const present = arrival.late ? arrival.knownUntil : arrival.at;
+      end(timeline, present, (latest) => rules.finish(timeline, last, seen, latest));
+    },
+    settle: (boundary) => {
+      settled = boundary;
+      for (const timeline of late) timeline.billed = undefined;
+      late.clear();
+      for (const timelines of byNamespace.values()) {
+        for (const timeline of timelines.values()) {
+          timeline.spans = spansAfter(timeline.spans, boundary - SPANS_KEPT_MS);
+          const last = timeline.spans.at(-1);
+          if (timeline.gone && (last?.to ?? timeline.versionAt) <= boundary - GONE_KEPT_MS) {
+            drop(timeline);
+          }
+        }
+      }
+    },
+    drain: () => {
+      const changed: Timeline<S>[] = [];
+      for (const timelines of byNamespace.values()) {
+        for (const timeline of timelines.values()) {
+          if (timeline.dirty) changed.push(timeline);
+          timeline.dirty = false;
+        }
+      }
+      const uids = [...removed];
+      removed.clear();
+      return { changed, removed: uids };
+    },
+    restore: (timelines, knownUntil, boundary) => {
+      for (const timeline of timelines) {
+        keep(timeline);
+        if (!timeline.gone) unconfirmed.add(timeline);
+      }
+      restoredUntil = knownUntil;
+      settled = boundary;
+      pastKnown = true;
+    },
+    listed: () => {
+      for (const timeline of unconfirmed) {
+        end(timeline, restoredUntil, (latest) => enter(timeline, undefined, latest));
+      }
+      unconfirmed.clear();
+      pastKnown = true;
+    },
+  };
+}
+
+function agreeBefore<S>(a: readonly Span<S>[], b: readonly Span<S>[], at: number): boolean {
+  const left = spansBefore(a, at);
+  const right = spansBefore(b, at);
+  if (left.length !== right.length) return false;
+  return left.every((span, index) => {
+    const other = right[index];
+    return (
+      other !== undefined &&
+      span.from === other.from &&
+      span.to === other.to &&
+      span.state === other.state
+    );
+  });
+}
