@@ -15,6 +15,11 @@ export class Secret {
     return this.#text;
   }
 
+  /** Whether both hold the same text; for noticing a change, not for checking a caller's token. */
+  equals(other: Secret): boolean {
+    return this.#text === other.#text;
+  }
+
   toString(): string {
     return '***';
   }

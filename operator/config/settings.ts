@@ -68,6 +68,7 @@ export interface TenantMeteringSettings {
   readonly excludeNamespaces: readonly string[];
   /** `running`: from the first container start; `scheduled`: from binding (design 7). */
   readonly podLifetime: 'running' | 'scheduled';
+  /** PromQL templates; absent means the built-in one, the text `none` switches the query off. */
   readonly egressQuery?: string;
   readonly gpuUtilQuery?: string;
   readonly gpuCountQuery?: string;
@@ -90,7 +91,7 @@ export interface TenantApiSettings {
 
 export interface PrometheusSettings {
   readonly url?: string;
-  /** Credentials out of the URL, when it had some. */
+  /** Credentials out of the URL, as `user:password`, when it had some. */
   readonly basicAuth?: Secret;
   readonly headers: ReadonlyMap<string, Secret>;
   readonly bearerTokenFile?: string;
@@ -104,6 +105,7 @@ export interface LedgerSettings {
 }
 
 export interface HttpSettings {
+  /** `''` listens on all addresses. */
   readonly host: string;
   readonly port: number;
   readonly apiTokens: readonly Secret[];

@@ -1,0 +1,95 @@
+import { present } from './present.ts';
+import type { Secret } from './secret.ts';
+import type { DestinationSettings, MeteringSettings, Settings } from './settings.ts';
+import type { Values } from './variables/variables.ts';
+
+/** The settings that the values of the environment make, before any custom resource. */
+export function assembleSettings(
+  values: Values,
+  destinations: readonly DestinationSettings[],
+): Settings {
+  return {
+    identity: {
+      region: values.REGION,
+      clusterName: values.CLUSTER_NAME,
+      regionFromNode: values.REGION_FROM_NODE,
+      tenantSource: values.TENANT_SOURCE,
+      labelPrefix: values.LABEL_PREFIX,
+      ...present({ zone: values.ZONE, defaultTenantClass: values.DEFAULT_TENANT_CLASS }),
+    },
+    discovery: {
+      reconcileIntervalMs: values.RECONCILE_INTERVAL,
+      offboardGraceMs: values.OFFBOARD_GRACE,
+      trustPlatformMetadata: values.TRUST_PLATFORM_METADATA,
+      watchNamespaces: values.WATCH_NAMESPACES,
+      ...present({ platformCluster: values.PLATFORM_CLUSTER }),
+    },
+    metering: assembleMetering(values),
+    tenantApi: {
+      enabled: values.TENANT_API,
+      kubeconfigSecret: values.TENANT_KUBECONFIG_SECRET,
+      adminFallback: values.TENANT_ADMIN_FALLBACK,
+      allowedHosts: values.TENANT_API_ALLOWED_HOSTS,
+      ...present({ clustersFile: values.TENANT_CLUSTERS_FILE }),
+    },
+    prometheus: {
+      headers: values.PROMETHEUS_HEADERS ?? new Map<string, Secret>(),
+      preset: values.PROMETHEUS_PRESET,
+      ...present({
+        url: values.PROMETHEUS_URL?.url,
+        basicAuth: values.PROMETHEUS_URL?.basicAuth,
+        bearerTokenFile: values.PROMETHEUS_BEARER_TOKEN_FILE,
+        metricsFile: values.PROMETHEUS_METRICS_FILE,
+      }),
+    },
+    ledger: { dataDir: values.DATA_DIR, retentionMs: values.RETENTION },
+    http: {
+      ...values.LISTEN_ADDR,
+      apiTokens: values.API_TOKEN ?? [],
+      ingestTokens: values.INGEST_TOKEN ?? values.API_TOKEN ?? [],
+    },
+    enforcement: {
+      mode: values.ENFORCEMENT_MODE,
+      rules: values.ENFORCEMENT_RULES,
+      webhookSecrets: {
+        stripe: values.BILLING_A_WEBHOOK_SECRET ?? [],
+        metronome: values.BILLING_B_WEBHOOK_SECRET ?? [],
+        lago: values.BILLING_C_WEBHOOK_SECRET ?? [],
+      },
+    },
+    billing: {
+      destinations,
+      defaultPlanCode: values.DEFAULT_PLAN_CODE,
+      currency: values.BILLING_CURRENCY,
+    },
+    log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
+    overrides: [],
+  };
+}
+
+function assembleMetering(values: Values): MeteringSettings {
+  return {
+    windowMs: values.COLLECTION_INTERVAL,
+    maxBackfillMs: values.MAX_BACKFILL,
+    settlingDelayMs: values.SETTLING_DELAY,
+    cpuMemoryBasis: values.CPU_MEMORY_BASIS,
+    meterControlPlane: values.METER_CONTROL_PLANE,
+    meterByNamespace: values.METER_BY_NAMESPACE,
+    podLifetime: values.POD_LIFETIME,
+    privateNodeBilling: values.PRIVATE_NODE_BILLING,
+    excludeNamespaces: values.TENANT_EXCLUDE_NAMESPACES,
+    gpuResources: values.GPU_RESOURCES,
+    capacityTypeLabel: values.CAPACITY_TYPE_LABEL ?? `${values.LABEL_PREFIX}/capacity-type`,
+    unhealthyNodeTaints: values.UNHEALTHY_NODE_TAINTS,
+    watchDeletions: values.WATCH_DELETIONS,
+    draGpuDrivers: values.DRA_GPU_DRIVERS,
+    customMetrics: values.CUSTOM_METRICS,
+    ...present({
+      skuLabel: values.SKU_LABEL,
+      dedicatedNodeLabel: values.VCLUSTER_NODE_LABEL,
+      egressQuery: values.EGRESS_QUERY,
+      gpuUtilQuery: values.GPU_UTIL_QUERY,
+      gpuCountQuery: values.GPU_COUNT_QUERY,
+    }),
+  };
+}

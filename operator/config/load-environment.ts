@@ -1,0 +1,151 @@
+import { adaptersFrom } from './adapters.ts';
+import { assembleSettings } from './assemble-settings.ts';
+import { settlingProblem } from './checks.ts';
+import { deepFreeze } from './immutable.ts';
+import { invalid, type ParseProblem, parseOrThrow } from './parsers/parser.ts';
+import { problemText, shownText } from './problem-text.ts';
+import type { Settings } from './settings.ts';
+import { typoWarnings } from './typos.ts';
+import type { Variable } from './variables/variable.ts';
+import { type Values, variables } from './variables/variables.ts';
+
+/** A process environment. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What one variable came to, fit to be shown: credentials are masked. */
+export interface EffectiveValue {
+  readonly name: string;
+  /** The spelling that was used, such as `LAGO_API_KEY`; the name itself when it was not given. */
+  readonly spelling: string;
+  /** Absent when it was not given and has no fixed default. */
+  readonly value?: string;
+  readonly origin: 'environment' | 'default';
+}
+
+export type LoadedEnvironment =
+  | {
+      readonly kind: 'loaded';
+      readonly settings: Settings;
+      readonly warnings: readonly string[];
+      readonly effective: readonly EffectiveValue[];
+    }
+  | { readonly kind: 'invalid'; readonly problems: readonly string[] };
+
+/** Shorter tokens are warned of. */
+const SHORT_TOKEN = 16;
+
+/**
+ * Reads the whole environment and reports all problems at once, each as
+ * `NAME: what is wrong: "value"; how to mend it`. An empty variable counts as not set. No credential
+ * is in anything that is returned, except inside `Secret`.
+ */
+export function loadEnvironment(environment: Environment): LoadedEnvironment {
+  const parsed: Record<string, unknown> = {};
+  const faulty = new Set<string>();
+  const problems: string[] = [];
+  const deprecations: string[] = [];
+  const effective: EffectiveValue[] = [];
+  for (const [name, variable] of variables()) {
+    const read = readVariable(name, variable, environment);
+    if (read.kind === 'problem') {
+      faulty.add(name);
+      problems.push(read.text);
+      // The default stands in, so that what depends on this variable can still be checked.
+      parsed[name] = defaultOf(variable);
+      continue;
+    }
+    parsed[name] = read.value;
+    effective.push(read.effective);
+    if (variable.deprecated !== undefined && read.effective.origin === 'environment') {
+      deprecations.push(`${name}: deprecated; ${variable.deprecated}`);
+    }
+  }
+  // Every variable of the schema was read by its own parser, so each has the type it declares.
+  const values = parsed as Values;
+  const adapters = adaptersFrom(values, faulty);
+  problems.push(...adapters.problems, ...settlingTexts(values, faulty));
+  if (problems.length > 0) return { kind: 'invalid', problems };
+
+  const settings = deepFreeze(assembleSettings(values, adapters.destinations));
+  const known = variables().flatMap(([name, variable]) => [name, ...(variable.aliases ?? [])]);
+  const warnings = [
+    ...deprecations,
+    ...settingsWarnings(settings),
+    ...typoWarnings(environment, known),
+  ];
+  return { kind: 'loaded', settings, warnings, effective };
+}
+
+type ReadVariable =
+  | { readonly kind: 'value'; readonly value: unknown; readonly effective: EffectiveValue }
+  | { readonly kind: 'problem'; readonly text: string };
+
+function readVariable(name: string, variable: Variable, environment: Environment): ReadVariable {
+  const given = [name, ...(variable.aliases ?? [])]
+    .map((spelling) => ({ spelling, text: environment[spelling] ?? '' }))
+    .filter(({ text }) => text !== '');
+  const [first, second] = given;
+  if (first === undefined) {
+    const value = variable.default === undefined ? {} : { value: variable.default };
+    const effective = { name, spelling: name, origin: 'default', ...value } as const;
+    return { kind: 'value', value: defaultOf(variable), effective };
+  }
+  const text = first.text.trim();
+  const shown = shownText(variable, text);
+  if (second !== undefined && second.text.trim() !== text) {
+    const problem = invalid(`differs from ${second.spelling}`, 'keep one of the two');
+    return { kind: 'problem', text: problemText(first.spelling, problem, shown) };
+  }
+  const outcome =
+    text === ''
+      ? invalid('blank', 'give a value, or remove the variable')
+      : variable.parser.parse(text);
+  if (outcome.kind === 'problem') {
+    return {
+      kind: 'problem',
+      text: problemText(first.spelling, quotable(variable, outcome), shown),
+    };
+  }
+  const effective = {
+    name,
+    spelling: first.spelling,
+    value: shown,
+    origin: 'environment',
+  } as const;
+  return { kind: 'value', value: outcome.value, effective };
+}
+
+/** The problem without the part of the input that it quotes, where the input must not be shown. */
+function quotable(variable: Variable, problem: ParseProblem): ParseProblem {
+  return variable.shown === undefined ? problem : invalid(problem.what, problem.mend);
+}
+
+function defaultOf(variable: Variable): unknown {
+  return variable.default === undefined
+    ? undefined
+    : parseOrThrow(variable.parser, variable.default);
+}
+
+function settlingTexts(values: Values, faulty: ReadonlySet<string>): readonly string[] {
+  if (faulty.has('SETTLING_DELAY') || faulty.has('COLLECTION_INTERVAL')) return [];
+  const problem = settlingProblem(values.SETTLING_DELAY, values.COLLECTION_INTERVAL);
+  if (problem === undefined) return [];
+  return [problemText('SETTLING_DELAY', problem, `${values.SETTLING_DELAY}ms`)];
+}
+
+/** What works but should not stay so. */
+function settingsWarnings(settings: Settings): readonly string[] {
+  const warnings: string[] = [];
+  if (settings.identity.region === 'default') {
+    warnings.push('REGION: "default"; set one that no other control plane cluster has');
+  }
+  if (settings.http.apiTokens.length === 0) {
+    warnings.push('API_TOKEN: not set; whoever reaches the HTTP API can read all usage');
+  }
+  const tokens = [...settings.http.apiTokens, ...settings.http.ingestTokens];
+  if (tokens.some((token) => token.reveal().length < SHORT_TOKEN)) {
+    const advice = `take at least ${SHORT_TOKEN} random characters`;
+    warnings.push(`API_TOKEN or INGEST_TOKEN: easily guessed; ${advice}`);
+  }
+  return warnings;
+}

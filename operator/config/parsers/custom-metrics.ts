@@ -1,0 +1,57 @@
+import { COLLECTOR_METRICS } from '../../usage/catalog.ts';
+import { RESERVED_KEYS } from '../../usage/event-schema.ts';
+import type { CustomMetricSetting } from '../settings.ts';
+import { invalid, type Parsed, type Parser, valid } from './parser.ts';
+import { text } from './scalars.ts';
+
+const CODE = /^[a-z][a-z0-9_]{0,99}$/;
+const KEY = /^[a-z][a-z0-9_]{0,63}$/;
+const MOST_KEYS = 16;
+const MEND = 'write code:unit or code:unit:key|key';
+
+const UNIT = text(64);
+const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
+const RESERVED = new Set<string>(RESERVED_KEYS);
+
+/** `code:unit[:key|key],...` (spec 2.2). A code that the collector measures itself is refused. */
+export function customMetrics(): Parser<readonly CustomMetricSetting[]> {
+  return {
+    accepts: '`code:unit[:key\\|key],...`; `none` for no metric',
+    parse(input) {
+      if (input === 'none') return valid([]);
+      const metrics: CustomMetricSetting[] = [];
+      for (const item of input.split(',').map((part) => part.trim())) {
+        const metric = parseMetric(item);
+        if (metric.kind === 'problem') return { ...metric, input: item };
+        if (metrics.some((other) => other.code === metric.value.code)) {
+          return invalid('declared twice', 'declare each code once', metric.value.code);
+        }
+        metrics.push(metric.value);
+      }
+      return valid(metrics);
+    },
+  };
+}
+
+function parseMetric(item: string): Parsed<CustomMetricSetting> {
+  const [code = '', unit = '', keys, ...rest] = item.split(':').map((part) => part.trim());
+  if (rest.length > 0) return invalid('more than three parts', MEND);
+  if (!CODE.test(code)) {
+    return invalid(
+      'not a metric code',
+      'begin with a small letter; use a-z, 0-9 and _, at most 100',
+    );
+  }
+  if (MEASURED.has(code)) return invalid('measured by the operator itself', 'choose another code');
+  if (unit === '') return invalid('no unit', MEND);
+  const parsedUnit = UNIT.parse(unit);
+  if (parsedUnit.kind === 'problem') return parsedUnit;
+  const dimensions = keys === undefined ? [] : keys.split('|').map((key) => key.trim());
+  const bad = dimensions.find((key) => !KEY.test(key) || RESERVED.has(key));
+  if (bad !== undefined) {
+    return invalid(`key "${bad}" cannot be used`, 'use a-z, 0-9 and _, and no field of the event');
+  }
+  if (new Set(dimensions).size < dimensions.length) return invalid('a key twice', 'name it once');
+  if (dimensions.length > MOST_KEYS) return invalid('too many keys', `at most ${MOST_KEYS}`);
+  return valid({ code, unit, dimensions });
+}

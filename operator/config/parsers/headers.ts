@@ -1,0 +1,42 @@
+import { Secret } from '../secret.ts';
+import { invalid, type Parser, valid } from './parser.ts';
+
+const TOKEN = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
+const VALUE = /^[\t -~]+$/;
+
+/** Headers that the operator or the HTTP client itself sets. */
+const RESERVED = new Set([
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'host',
+  'transfer-encoding',
+  'x-svc-signature',
+]);
+
+/** `Name=value,Name=value` (spec 5); a value may hold `=` but no comma. Every value counts as a credential. */
+export function headers(): Parser<ReadonlyMap<string, Secret>> {
+  const mend = 'write Name=value,Name=value';
+  return {
+    accepts: '`Name=value,Name=value`',
+    parse(text) {
+      const entries = new Map<string, Secret>();
+      const seen = new Set<string>();
+      for (const item of text.split(',')) {
+        const at = item.indexOf('=');
+        const name = item.slice(0, Math.max(at, 0)).trim();
+        const value = item.slice(at + 1).trim();
+        if (at < 0 || !TOKEN.test(name)) return invalid('an item that is no Name=value', mend);
+        if (!VALUE.test(value)) return invalid(`no usable value for header ${name}`, mend);
+        if (RESERVED.has(name.toLowerCase())) {
+          return invalid(`header ${name} is set by the operator`, 'leave it out');
+        }
+        if (seen.has(name.toLowerCase())) return invalid(`header ${name} twice`, 'name it once');
+        seen.add(name.toLowerCase());
+        entries.set(name, new Secret(value));
+      }
+      return valid(entries);
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import { invalid, type Parsed, type Parser, valid } from './parser.ts';
+
+/** The list value that means "nothing", so that a default can be switched off (design 7). */
+const NONE = 'none';
+
+/** A comma list whose items another parser reads; `none` is the empty list, and nothing may stand twice. */
+export function list<T>(item: Parser<T>): Parser<readonly T[]> {
+  return {
+    accepts: `comma list of: ${item.accepts}; \`none\` for no item`,
+    parse(text) {
+      if (text === NONE) return valid([]);
+      const split = splitItems(text);
+      if (split.kind === 'problem') return split;
+      const values: T[] = [];
+      for (const part of split.value) {
+        if (part === NONE)
+          return invalid(`"${NONE}" beside other items`, `let "${NONE}" stand alone`);
+        const parsed = item.parse(part);
+        if (parsed.kind === 'problem') return { ...parsed, input: parsed.input ?? part };
+        values.push(parsed.value);
+      }
+      return valid(values);
+    },
+  };
+}
+
+/** The trimmed items of a comma list; an empty or repeated item is a problem. */
+export function splitItems(text: string): Parsed<readonly string[]> {
+  const items = text.split(',').map((part) => part.trim());
+  const seen = new Set<string>();
+  for (const item of items) {
+    if (item === '') return invalid('an empty item in the list', 'remove the surplus comma');
+    if (seen.has(item)) return invalid('listed twice', 'name it once', item);
+    seen.add(item);
+  }
+  return valid(items);
+}

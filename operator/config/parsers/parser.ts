@@ -1,0 +1,34 @@
+/** What a parser made of a text. `input` is the part that is wrong, where that is not all of it. */
+export type Parsed<T> = { readonly kind: 'value'; readonly value: T } | ParseProblem;
+
+export interface ParseProblem {
+  readonly kind: 'problem';
+  /** What is wrong, in a few words: `not a duration`. */
+  readonly what: string;
+  /** How to mend it: `write it as in 90s, 1h30m or 7d`. */
+  readonly mend: string;
+  readonly input?: string;
+}
+
+/** Reads one kind of value from text, and says in words what it accepts. */
+export interface Parser<T> {
+  /** The accepted values, as the documentation states them. */
+  readonly accepts: string;
+  /** The text is trimmed; it may be empty. */
+  parse(text: string): Parsed<T>;
+}
+
+export function valid<T>(value: T): Parsed<T> {
+  return { kind: 'value', value };
+}
+
+export function invalid(what: string, mend: string, input?: string): ParseProblem {
+  return { kind: 'problem', what, mend, ...(input === undefined ? {} : { input }) };
+}
+
+/** The value of a text that is known to be right, such as a default. Throws a TypeError when it is not. */
+export function parseOrThrow<T>(parser: Parser<T>, text: string): T {
+  const parsed = parser.parse(text);
+  if (parsed.kind === 'value') return parsed.value;
+  throw new TypeError(`${parsed.what}: "${parsed.input ?? text}"; ${parsed.mend}`);
+}

@@ -1,0 +1,103 @@
+import { posix } from 'node:path';
+import { invalid, type Parser, valid } from './parser.ts';
+
+/** Control characters and line separators: they break log lines and the hashing of identities (design 7). */
+const UNCLEAN = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
+
+/** Printable text of 1 to `most` characters. */
+export function text(most: number): Parser<string> {
+  const mend = `give 1 to ${most} printable characters`;
+  return {
+    accepts: `1 to ${most} printable characters`,
+    parse(input) {
+      if (input === '') return invalid('blank', mend);
+      if (input.length > most) return invalid('too long', mend);
+      if (UNCLEAN.test(input)) return invalid('contains control characters', mend);
+      return valid(input);
+    },
+  };
+}
+
+/** Text of a given form. */
+export function matching(
+  pattern: RegExp,
+  description: string,
+  what: string,
+  mend: string,
+): Parser<string> {
+  return {
+    accepts: description,
+    parse: (input) => (pattern.test(input) ? valid(input) : invalid(what, mend)),
+  };
+}
+
+/** One of a few words. */
+export function choice<const T extends string>(...options: readonly T[]): Parser<T> {
+  const listed = options.map((option) => `\`${option}\``).join(', ');
+  const last = options.at(-1) ?? '';
+  const mend = `use ${options.slice(0, -1).join(', ')} or ${last}`;
+  return {
+    accepts: listed,
+    parse(input) {
+      const found = options.find((option) => option === input);
+      return found === undefined ? invalid('not one of the choices', mend) : valid(found);
+    },
+  };
+}
+
+const TRUE = new Set(['true', '1', 'yes']);
+const FALSE = new Set(['false', '0', 'no']);
+
+/** `true/false/1/0/yes/no`, in any case (design 7). */
+export function boolean(): Parser<boolean> {
+  return {
+    accepts: '`true`, `false`',
+    parse(input) {
+      const word = input.toLowerCase();
+      if (TRUE.has(word)) return valid(true);
+      if (FALSE.has(word)) return valid(false);
+      return invalid('not a boolean', 'use true or false');
+    },
+  };
+}
+
+/** A whole number between two others, both included. */
+export function integer(least: number, most: number): Parser<number> {
+  const mend = `give a whole number between ${least} and ${most}`;
+  return {
+    accepts: `${least} to ${most}`,
+    parse(input) {
+      if (!/^\d{1,15}$/.test(input)) return invalid('not a whole number', mend);
+      const value = Number(input);
+      return value < least || value > most ? invalid('out of range', mend) : valid(value);
+    },
+  };
+}
+
+/** An absolute path, in its normal form. */
+export function absolutePath(): Parser<string> {
+  const mend = 'give an absolute path, such as /var/lib/meterfeed';
+  return {
+    accepts: 'an absolute path',
+    parse(input) {
+      if (!posix.isAbsolute(input)) return invalid('not an absolute path', mend);
+      if (UNCLEAN.test(input)) return invalid('contains control characters', mend);
+      const normal = posix.normalize(input);
+      return valid(normal.length > 1 ? normal.replace(/\/$/, '') : normal);
+    },
+  };
+}
+
+const CURRENCIES = new Set(Intl.supportedValuesOf('currency'));
+
+/** An ISO 4217 currency code; lower case is accepted. */
+export function currency(): Parser<string> {
+  return {
+    accepts: 'an ISO 4217 code',
+    parse(input) {
+      const code = input.toUpperCase();
+      if (CURRENCIES.has(code)) return valid(code);
+      return invalid('not an ISO 4217 currency', 'give a code such as USD or EUR');
+    },
+  };
+}

@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'vitest';
+import { loadEnvironment } from './load-environment.ts';
+import { Secret } from './secret.ts';
+import type { DestinationSettings, Settings } from './settings.ts';
+import { createSettingsStore } from './settings-store.ts';
+
+function environment(): Settings {
+  const loaded = loadEnvironment({ ADAPTERS: 'noop', ZONE: 'from-environment' });
+  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join());
+  return loaded.settings;
+}
+
+function webhook(name: string, secret: string): DestinationSettings {
+  return {
+    name,
+    type: 'webhook',
+    suspend: false,
+    startFrom: 'now',
+    webhook: {
+      url: 'https://x.example.com',
+      secrets: [new Secret(secret)],
+      headers: new Map([['X-A', new Secret(secret)]]),
+      source: 'control-plane',
+    },
+  };
+}
+
+describe('a custom resource is removed and its values stay', () => {
+  test('a policy lies over the environment and gives its fields back', () => {
+    const store = createSettingsStore(environment());
+    store.setPolicy({ metering: { windowMs: 10_000 }, identity: { zone: 'z' } });
+    expect(store.current().metering).toMatchObject({ windowMs: 10_000, settlingDelayMs: 3_000 });
+    expect(store.current().identity.zone).toBe('z');
+    store.setPolicy({ metering: { maxBackfillMs: 0 } });
+    expect(store.current().metering).toMatchObject({ windowMs: 60_000, maxBackfillMs: 0 });
+    store.setPolicy(undefined);
+    expect(store.current()).toStrictEqual(environment());
+  });
+
+  test('a destination replaces the environment’s of the same name and gives it back', () => {
+    const store = createSettingsStore(environment());
+    store.setDestination('noop', webhook('noop', 's'));
+    expect(store.current().billing.destinations).toMatchObject([{ name: 'noop', type: 'webhook' }]);
+    store.setDestination('noop', undefined);
+    expect(store.current()).toStrictEqual(environment());
+  });
+
+  test('overrides come and go', () => {
+    const store = createSettingsStore(environment());
+    const match = { kind: 'cluster', namespace: 'tenant-a', name: 'a' } as const;
+    store.setOverride('one', { name: 'one', createdAt: 1, match, tenant: 'acme' });
+    expect(store.current().overrides).toMatchObject([{ tenant: 'acme' }]);
+    store.setOverride('one', undefined);
+    expect(store.current().overrides).toStrictEqual([]);
+  });
+});
+
+describe('a resync of unchanged resources restarts every destination', () => {
+  test('setting the same again tells nobody', () => {
+    const store = createSettingsStore(environment());
+    let told = 0;
+    store.subscribe(() => told++);
+    store.setDestination('hook', webhook('hook', 's'));
+    store.setDestination('hook', webhook('hook', 's'));
+    store.setPolicy({});
+    store.setPolicy({ metering: { windowMs: 60_000 } });
+    store.setOverride('absent', undefined);
+    expect(told).toBe(1);
+  });
+
+  test('a rotated credential is a change, though it looks the same', () => {
+    const store = createSettingsStore(environment());
+    store.setDestination('hook', webhook('hook', 'old'));
+    let told = 0;
+    store.subscribe(() => told++);
+    store.setDestination('hook', webhook('hook', 'new'));
+    expect(told).toBe(1);
+  });
+
+  test('resources that arrive in another order make the same value', () => {
+    const stores = [createSettingsStore(environment()), createSettingsStore(environment())];
+    for (const name of ['a', 'b', 'c']) stores[0]?.setDestination(name, webhook(name, 's'));
+    for (const name of ['c', 'a', 'b']) stores[1]?.setDestination(name, webhook(name, 's'));
+    expect(stores[0]?.current()).toStrictEqual(stores[1]?.current());
+  });
+});
+
+describe('a listener sees a value that is not the one in force', () => {
+  test('each swap is told with the value before it, in order', () => {
+    const store = createSettingsStore(environment());
+    const seen: (readonly [number, number])[] = [];
+    store.subscribe((next, previous) => {
+      seen.push([previous.metering.windowMs, next.metering.windowMs]);
+      if (next.metering.windowMs === 10_000) store.setPolicy({ metering: { windowMs: 20_000 } });
+    });
+    const second: number[] = [];
+    store.subscribe((next) => second.push(next.metering.windowMs));
+    store.setPolicy({ metering: { windowMs: 10_000 } });
+    expect(seen).toStrictEqual([
+      [60_000, 10_000],
+      [10_000, 20_000],
+    ]);
+    expect(second).toStrictEqual([10_000, 20_000]);
+  });
+
+  test('who left is told nothing more', () => {
+    const store = createSettingsStore(environment());
+    let told = 0;
+    const leave = store.subscribe(() => told++);
+    leave();
+    store.setPolicy({ metering: { windowMs: 10_000 } });
+    expect(told).toBe(0);
+  });
+});
+
+test('somebody changes the value in force in place', () => {
+  const store = createSettingsStore(environment());
+  store.setPolicy({ metering: { gpuResources: ['example.com/gpu'] } });
+  const { metering } = store.current();
+  expect(() => Object.assign(metering, { windowMs: 1 })).toThrow(TypeError);
+  expect(Object.isFrozen(metering.gpuResources)).toBe(true);
+});

@@ -1,0 +1,96 @@
+import { deepFreeze, sameValue } from './immutable.ts';
+import type {
+  DestinationSettings,
+  PolicySettings,
+  Settings,
+  SettingsStore,
+  TenantOverrideSettings,
+} from './settings.ts';
+
+type Listener = (next: Settings, previous: Settings) => void;
+
+/**
+ * Lays what custom resources say over the environment (design 4). Callers set only what they have
+ * validated, so the value in force is always a good one; what they set stays until they set it
+ * again or take it back. Listeners are told of every swap in order, and must not throw.
+ */
+export function createSettingsStore(environment: Settings): SettingsStore {
+  const destinations = new Map<string, DestinationSettings>();
+  const overrides = new Map<string, TenantOverrideSettings>();
+  const listeners = new Set<Listener>();
+  const untold: (readonly [next: Settings, previous: Settings])[] = [];
+  let policy: PolicySettings | undefined;
+  let settings = deepFreeze(environment);
+  let telling = false;
+
+  /** A listener may itself change the settings: its change is told after this one, to everybody. */
+  function tell(): void {
+    if (telling) return;
+    telling = true;
+    try {
+      for (let swap = untold.shift(); swap !== undefined; swap = untold.shift()) {
+        for (const listener of listeners) listener(...swap);
+      }
+    } finally {
+      telling = false;
+    }
+  }
+
+  function swap(): void {
+    const next = layer(environment, policy, destinations, overrides);
+    if (sameValue(next, settings)) return;
+    const previous = settings;
+    settings = deepFreeze(next);
+    untold.push([settings, previous]);
+    tell();
+  }
+
+  return {
+    current: () => settings,
+    subscribe(listener) {
+      // Wrapped, so that a function that subscribes twice is told twice and can leave once.
+      const entry: Listener = (next, previous) => listener(next, previous);
+      listeners.add(entry);
+      return () => void listeners.delete(entry);
+    },
+    setPolicy(next) {
+      policy = next;
+      swap();
+    },
+    setDestination(name, destination) {
+      setOrDelete(destinations, name, destination);
+      swap();
+    },
+    setOverride(name, override) {
+      setOrDelete(overrides, name, override);
+      swap();
+    },
+  };
+}
+
+function layer(
+  environment: Settings,
+  policy: PolicySettings | undefined,
+  destinations: ReadonlyMap<string, DestinationSettings>,
+  overrides: ReadonlyMap<string, TenantOverrideSettings>,
+): Settings {
+  const kept = environment.billing.destinations.filter(({ name }) => !destinations.has(name));
+  return {
+    ...environment,
+    identity: { ...environment.identity, ...policy?.identity },
+    discovery: { ...environment.discovery, ...policy?.discovery },
+    metering: { ...environment.metering, ...policy?.metering },
+    billing: { ...environment.billing, destinations: [...kept, ...byName(destinations)] },
+    overrides: byName(overrides),
+  };
+}
+
+/** Sorted, so that the order in which resources arrived makes no difference. */
+function byName<T>(map: ReadonlyMap<string, T>): T[] {
+  return [...map].toSorted(([a], [b]) => (a < b ? -1 : Number(a > b))).map(([, value]) => value);
+}
+
+function setOrDelete<T>(map: Map<string, T>, name: string, value: T | undefined): void {
+  if (value === undefined) map.delete(name);
+  else map.set(name, value);
+}

@@ -1,0 +1,75 @@
+import { allowedHost } from '../parsers/allowed-hosts.ts';
+import { duration } from '../parsers/durations.ts';
+import { namespaceName, subdomain } from '../parsers/kubernetes-names.ts';
+import { list } from '../parsers/lists.ts';
+import { absolutePath, boolean, text } from '../parsers/scalars.ts';
+import { SETTINGS_TEST, type Variable } from './variable.ts';
+
+/** Which tenant clusters there are, and how their own APIs are reached (spec 1, 1.1). */
+export const DISCOVERY_VARIABLES = {
+  RECONCILE_INTERVAL: {
+    meaning: 'How often tenant clusters are discovered.',
+    parser: duration('1s', '1h'),
+    default: '30s',
+    fields: ['MeteringPolicy spec.reconcileInterval'],
+    test: 'operator/discovery/discovery.test.ts',
+  },
+  OFFBOARD_GRACE: {
+    meaning:
+      'How long a tenant may be without tenant clusters before it is offboarded from the destinations.',
+    parser: duration('0s', '34d'),
+    default: '1h',
+    fields: ['MeteringPolicy spec.offboardGrace'],
+    test: 'operator/discovery/offboarding.test.ts',
+  },
+  WATCH_NAMESPACES: {
+    meaning: 'Namespaces to scan for tenant clusters.',
+    parser: list(namespaceName()),
+    default: 'none',
+    otherwise: 'all',
+    test: 'operator/discovery/discover.test.ts',
+  },
+  PLATFORM_CLUSTER: {
+    meaning:
+      'The platform’s name of this cluster; instances that the platform placed on another one are left alone.',
+    parser: text(253),
+    test: 'operator/discovery/discover.test.ts',
+  },
+  TRUST_PLATFORM_METADATA: {
+    meaning:
+      'Believe all metadata keys on platform instances, which the users of a project can edit, and not only project and display name.',
+    parser: boolean(),
+    default: 'false',
+    test: 'operator/discovery/discover.test.ts',
+  },
+  TENANT_API: {
+    meaning: 'Meter tenant clusters that have their own nodes through their own API.',
+    parser: boolean(),
+    default: 'true',
+    test: SETTINGS_TEST,
+  },
+  TENANT_KUBECONFIG_SECRET: {
+    meaning: 'Secret in a tenant cluster’s namespace that holds a read-only kubeconfig.',
+    parser: subdomain('secret name', 'svc-kubeconfig'),
+    default: 'svc-kubeconfig',
+    test: SETTINGS_TEST,
+  },
+  TENANT_ADMIN_FALLBACK: {
+    meaning: 'Accept the tenant cluster’s admin kubeconfig where that secret is missing.',
+    parser: boolean(),
+    default: 'false',
+    test: SETTINGS_TEST,
+  },
+  TENANT_API_ALLOWED_HOSTS: {
+    meaning: 'Where kubeconfigs of tenants may point to beside the tenant cluster’s own Service.',
+    parser: list(allowedHost()),
+    default: 'none',
+    test: SETTINGS_TEST,
+  },
+  TENANT_CLUSTERS_FILE: {
+    meaning:
+      'YAML list of external tenant clusters: name, kubeconfig, tenant, displayName, project, metadata.',
+    parser: absolutePath(),
+    test: SETTINGS_TEST,
+  },
+} as const satisfies Record<string, Variable>;

@@ -1,0 +1,126 @@
+import { customMetrics } from '../parsers/custom-metrics.ts';
+import { duration, windowSize } from '../parsers/durations.ts';
+import {
+  gpuResource,
+  namespaceName,
+  nodeLabelTemplate,
+  qualifiedName,
+  subdomain,
+} from '../parsers/kubernetes-names.ts';
+import { list } from '../parsers/lists.ts';
+import { boolean, choice } from '../parsers/scalars.ts';
+import { SETTINGS_TEST, type Variable } from './variable.ts';
+
+/** Windows, and what is measured in them (spec 1.1). */
+export const METERING_VARIABLES = {
+  COLLECTION_INTERVAL: {
+    meaning: 'The window size. Windows are aligned to multiples of it since the Unix epoch.',
+    parser: windowSize(),
+    default: '60s',
+    fields: ['MeteringPolicy spec.collectionInterval'],
+    test: SETTINGS_TEST,
+  },
+  SETTLING_DELAY: {
+    meaning:
+      'How long after its end a window is closed, so that late news of the cluster still counts; shorter than the window.',
+    parser: duration('0s', '30s'),
+    default: '3s',
+    fields: ['MeteringPolicy spec.settlingDelay'],
+    test: SETTINGS_TEST,
+  },
+  MAX_BACKFILL: {
+    meaning: 'How far back windows missed during a downtime are made up for.',
+    parser: duration('0s', '34d'),
+    default: '6h',
+    fields: ['MeteringPolicy spec.maxBackfill'],
+    test: SETTINGS_TEST,
+  },
+  CPU_MEMORY_BASIS: {
+    meaning:
+      'What CPU and memory are billed by: usage from the metrics API, requests, or the greater of both.',
+    parser: choice('usage', 'requests', 'max'),
+    default: 'usage',
+    fields: ['MeteringPolicy spec.cpuMemoryBasis', 'TenantOverride spec.metering.cpuMemoryBasis'],
+    test: 'operator/discovery/overrides.test.ts',
+  },
+  POD_LIFETIME: {
+    meaning:
+      'From when on a pod is billed: `running` from the first start of any of its containers, `scheduled` from its binding to a node.',
+    parser: choice('running', 'scheduled'),
+    default: 'running',
+    fields: ['MeteringPolicy spec.podLifetime', 'TenantOverride spec.metering.podLifetime'],
+    test: SETTINGS_TEST,
+  },
+  METER_CONTROL_PLANE: {
+    meaning:
+      'Bill pods, volumes and load balancers of the tenant clusters’ control planes; instance hours normally cover them.',
+    parser: boolean(),
+    default: 'false',
+    fields: [
+      'MeteringPolicy spec.meterControlPlane',
+      'TenantOverride spec.metering.meterControlPlane',
+    ],
+    test: SETTINGS_TEST,
+  },
+  METER_BY_NAMESPACE: {
+    meaning: 'Split events by the namespace inside the tenant cluster.',
+    parser: boolean(),
+    default: 'false',
+    fields: [
+      'MeteringPolicy spec.meterByNamespace',
+      'TenantOverride spec.metering.meterByNamespace',
+    ],
+    test: SETTINGS_TEST,
+  },
+  WATCH_DELETIONS: {
+    meaning:
+      'Bill pods and nodes that are deleted within a window to the moment of their deletion; otherwise to the last window end at which they were present.',
+    parser: boolean(),
+    default: 'true',
+    fields: ['MeteringPolicy spec.watchDeletions'],
+    test: SETTINGS_TEST,
+  },
+  CUSTOM_METRICS: {
+    meaning: 'Metrics of your own that may be pushed in through `POST /api/v1/events`.',
+    parser: customMetrics(),
+    default: 'none',
+    fields: ['MeteringPolicy spec.customMetrics'],
+    test: SETTINGS_TEST,
+  },
+  GPU_RESOURCES: {
+    meaning: 'Extended resources of which one is a full GPU.',
+    parser: list(gpuResource()),
+    default: 'nvidia.com/gpu,amd.com/gpu',
+    test: SETTINGS_TEST,
+  },
+  DRA_GPU_DRIVERS: {
+    meaning: 'DRA drivers whose devices are metered as GPUs.',
+    parser: list(subdomain('driver name', 'gpu.nvidia.com')),
+    default: 'gpu.nvidia.com,gpu.amd.com',
+    test: SETTINGS_TEST,
+  },
+  UNHEALTHY_NODE_TAINTS: {
+    meaning: 'Taints that mark a node as down.',
+    parser: list(qualifiedName('taint key', 'node.kubernetes.io/not-ready')),
+    default: 'node.kubernetes.io/not-ready,node.kubernetes.io/unreachable',
+    test: SETTINGS_TEST,
+  },
+  VCLUSTER_NODE_LABEL: {
+    meaning:
+      'A further selector of dedicated nodes; `%s` stands for the name of the tenant cluster.',
+    parser: nodeLabelTemplate(),
+    test: SETTINGS_TEST,
+  },
+  PRIVATE_NODE_BILLING: {
+    meaning: 'Bill own nodes of tenant clusters whole, or the pods on them.',
+    parser: choice('node', 'usage'),
+    default: 'node',
+    test: SETTINGS_TEST,
+  },
+  TENANT_EXCLUDE_NAMESPACES: {
+    meaning: 'Namespaces inside tenant clusters whose pods are free when pods are billed.',
+    parser: list(namespaceName()),
+    default: 'kube-system',
+    test: SETTINGS_TEST,
+  },
+} as const satisfies Record<string, Variable>;

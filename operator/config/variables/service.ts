@@ -1,0 +1,67 @@
+import { duration } from '../parsers/durations.ts';
+import { enforcementRules } from '../parsers/enforcement-rules.ts';
+import { listenAddress } from '../parsers/listen-address.ts';
+import { absolutePath, choice } from '../parsers/scalars.ts';
+import { secrets } from '../parsers/secrets.ts';
+import { SETTINGS_TEST, type Variable } from './variable.ts';
+
+/** The ledger, the HTTP API, enforcement and the log (spec 2.2, 3, 5). */
+export const SERVICE_VARIABLES = {
+  DATA_DIR: {
+    meaning: 'Directory of the ledger.',
+    parser: absolutePath(),
+    default: '/var/lib/vbilling-data',
+    test: SETTINGS_TEST,
+  },
+  RETENTION: {
+    meaning: 'How long closed ledger segments are kept after every destination has consumed them.',
+    parser: duration('1h', '36500d'),
+    default: '168h',
+    test: SETTINGS_TEST,
+  },
+  LISTEN_ADDR: {
+    meaning: 'Address of the HTTP API, dashboard, metrics and webhooks.',
+    parser: listenAddress(),
+    default: ':8080',
+    test: SETTINGS_TEST,
+  },
+  API_TOKEN: {
+    meaning:
+      'Bearer token of `/api/*`; several during rotation. Without one, reading is open and changing is refused.',
+    parser: secrets(),
+    shown: 'masked',
+    test: SETTINGS_TEST,
+  },
+  INGEST_TOKEN: {
+    meaning:
+      'Bearer token of `POST /api/v1/events`; several during rotation. Ingest is disabled when there is neither this nor API_TOKEN.',
+    parser: secrets(),
+    otherwise: 'API_TOKEN',
+    shown: 'masked',
+    test: SETTINGS_TEST,
+  },
+  ENFORCEMENT_MODE: {
+    meaning: 'What billing alerts lead to.',
+    parser: choice('observe', 'annotate', 'enforce'),
+    default: 'observe',
+    test: SETTINGS_TEST,
+  },
+  ENFORCEMENT_RULES: {
+    meaning: 'The billing state that an event type of a billing provider leads to.',
+    parser: enforcementRules(),
+    default: 'none',
+    test: SETTINGS_TEST,
+  },
+  LOG_LEVEL: {
+    meaning: 'The least severe messages to log.',
+    parser: choice('debug', 'info', 'warn', 'error'),
+    default: 'info',
+    test: SETTINGS_TEST,
+  },
+  LOG_FORMAT: {
+    meaning: 'JSON, or text for people.',
+    parser: choice('json', 'text'),
+    default: 'json',
+    test: SETTINGS_TEST,
+  },
+} as const satisfies Record<string, Variable>;

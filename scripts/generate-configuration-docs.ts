@@ -1,0 +1,65 @@
+import { writeFileSync } from 'node:fs';
+import type { Variable } from '../operator/config/variables/variable.ts';
+import { variables } from '../operator/config/variables/variables.ts';
+
+export const CONFIGURATION_PAGE = new URL('../docs/configuration.md', import.meta.url);
+
+const INTRODUCTION = `# Configuration
+
+<!-- Generated from operator/config/variables/ by \`npm run generate:docs\`. -->
+
+A value comes from the first of these that gives it: TenantOverride, MeteringPolicy (or, for
+destinations, BillingDestination), environment, default. Custom resources take effect without a
+restart, and a removed one gives its fields back.
+
+The environment is read once at start. All problems are reported at once, each as
+\`NAME: what is wrong: "value"; how to mend it\`, and the operator does not start with any. An empty
+variable counts as not set. Credentials are never shown.
+
+- **Durations** are written as in Go, and with \`d\` for days: \`90s\`, \`1h30m\`, \`7d\`.
+- **Booleans** are \`true\`, \`false\`, \`1\`, \`0\`, \`yes\` or \`no\`.
+- **Lists** are separated by commas; \`none\` is the empty list, which also switches off a default.
+- **Credentials** that take several values accept each of them, so that they can be rotated.
+- **Addresses** may be private or loopback ones; link-local and cloud metadata addresses are refused.
+`;
+
+/** The text of docs/configuration.md. */
+export function configurationPage(): string {
+  const rows = variables().map(([name, variable]) => row(name, variable));
+  return [
+    INTRODUCTION,
+    '| Variable | Meaning | Default | Accepts | Custom resource field | Proven by |',
+    '|---|---|---|---|---|---|',
+    ...rows,
+    '',
+  ].join('\n');
+}
+
+function row(name: string, variable: Variable): string {
+  const names = [name, ...(variable.aliases ?? [])].map(code).join(' or ');
+  const fields = (variable.fields ?? []).map(code).join(', ') || 'environment only';
+  const deprecated =
+    variable.deprecated === undefined ? '' : `Deprecated: ${variable.deprecated}. `;
+  const cells = [
+    names,
+    deprecated + variable.meaning,
+    defaultText(variable),
+    variable.parser.accepts,
+    fields,
+    code(variable.test),
+  ];
+  return `| ${cells.join(' | ')} |`;
+}
+
+function defaultText(variable: Variable): string {
+  if (variable.otherwise !== undefined) return variable.otherwise;
+  return variable.default === undefined ? 'none' : code(variable.default);
+}
+
+function code(text: string): string {
+  return `\`${text}\``;
+}
+
+if (import.meta.main) {
+  writeFileSync(CONFIGURATION_PAGE, configurationPage());
+}
