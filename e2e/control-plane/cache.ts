@@ -6,6 +6,7 @@ import { KUBERNETES_SERIES, missingBinaries, platformName } from './release.ts';
 /** The project's own cache of control plane programs; `make clean` keeps it. */
 export const CACHE_DIRECTORY = resolve(import.meta.dirname, '../../.cache/control-plane');
 
+const STAGING_PREFIX = '.staging-';
 const LOCK_POLL_MS = 500;
 
 /** The complete cached directory of the newest patch release, or undefined. */
@@ -35,7 +36,7 @@ export async function install(
   fill: (directory: string) => Promise<void>,
 ): Promise<string> {
   const target = join(root, `${version}-${platformName()}`);
-  const staging = join(root, `.staging-${process.pid}-${Date.now()}`);
+  const staging = join(root, `${STAGING_PREFIX}${process.pid}-${Date.now()}`);
   await mkdir(staging, { recursive: true });
   try {
     await fill(staging);
@@ -68,9 +69,17 @@ export async function withLock<T>(
     await delay(LOCK_POLL_MS);
   }
   try {
+    await removeStaging(root);
     return await work();
   } finally {
     await rm(file, { force: true });
+  }
+}
+
+/** What a killed owner left half-made; whoever holds the lock is alone here. */
+async function removeStaging(root: string): Promise<void> {
+  for (const name of await readdir(root)) {
+    if (name.startsWith(STAGING_PREFIX)) await rm(join(root, name), { recursive: true });
   }
 }
 

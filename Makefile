@@ -1,0 +1,46 @@
+# Every target works on a fresh clone with Node >= 20, npm, Go >= 1.21 and make.
+# `make` alone lists them.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run run-against-cluster test check generate e2e bench clean
+
+# The packages bring the Node release that the sources need. npm itself must not run on it, because
+# `npm ci` replaces it.
+WITH_NODE := PATH="$(CURDIR)/node_modules/.bin:$$PATH"
+INSTALLED := node_modules/.package-lock.json
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) ## A local cluster, simulated tenants, the operator and a receiver; Ctrl-C stops
+	@$(WITH_NODE) exec node scripts/run.ts
+
+run-against-cluster: $(INSTALLED) ## The operator from its sources against the cluster of KUBECONFIG
+	@$(WITH_NODE) exec node scripts/run-against-cluster.ts
+
+test: $(INSTALLED) ## Checks, then every test but the long suites
+	@$(WITH_NODE) node e2e/control-plane/prepare.ts
+	@npm run --silent check
+	@$(WITH_NODE) vitest run
+
+check: $(INSTALLED) ## Types, lint and format
+	@npm run --silent check
+
+generate: $(INSTALLED) ## Files that are derived from others
+	@npm run --silent generate
+
+e2e: $(INSTALLED) ## The long end-to-end suites
+	@$(WITH_NODE) node e2e/control-plane/prepare.ts
+	@$(WITH_NODE) vitest run --config vitest.long.config.ts
+
+bench: $(INSTALLED) ## Benches, one JSON line per figure
+	@npm run --silent bench
+
+clean: ## Forget the local cluster and its ledger; the built control plane programs stay
+	@[ ! -x node_modules/.bin/node ] || node_modules/.bin/node scripts/clean.ts
+	@rm -rf .run
+
+$(INSTALLED): package-lock.json
+	npm ci --no-audit --no-fund
+	@touch $@

@@ -1,0 +1,119 @@
+import { mkdir, rm, symlink } from 'node:fs/promises';
+import { findBinaries } from '../control-plane/binaries.ts';
+import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
+import { stablePort } from '../control-plane/ports.ts';
+import { endRemembered, livingProcess, rememberProcess } from '../processes/pid-file.ts';
+import { startReceiver } from '../receiver/receiver.ts';
+import { startSimulator } from '../simulator/simulator.ts';
+import { applyCustomResources } from './custom-resources.ts';
+import { createKubectl } from '../control-plane/kubectl.ts';
+import { type RunningOperator, startOperator } from './operator-process.ts';
+import type { RunFiles } from './run-directory.ts';
+
+export interface LocalCloudOptions {
+  readonly files: RunFiles;
+  readonly progress: (line: string) => void;
+  /** Aborting it ends the start, and everything started so far. */
+  readonly signal: AbortSignal;
+  /** Stands in for `operator/main.ts` in tests. */
+  readonly operatorProgram?: string;
+}
+
+export interface LocalCloud {
+  readonly operator: RunningOperator;
+  /** Resolves with the first process that ends unasked, and how. */
+  readonly failed: Promise<string>;
+  /** Ends everything in order: operator, simulator, receiver, API server, etcd. */
+  stop(): Promise<void>;
+}
+
+/** Known to everybody who reads this; it guards nothing but a loopback address. */
+const LOCAL_SECRET = 'local-development-only';
+
+/**
+ * Brings up the control plane, the simulated cloud, the receiver and the operator, each once what it
+ * needs is there. What an earlier run left in the directory goes on, and processes that a kill left
+ * over are ended first. Rejects after undoing what was started.
+ */
+export async function startLocalCloud(options: LocalCloudOptions): Promise<LocalCloud> {
+  const { files, progress, signal } = options;
+  const parts: (() => Promise<void>)[] = [];
+  const stop = async (): Promise<void> => {
+    for (const part of parts.toReversed()) await part();
+    parts.length = 0;
+    await rm(files.runPid, { force: true });
+  };
+  await claimDirectory(files);
+  try {
+    const { plane, kubectlProgram } = await bringUpControlPlane(files, progress);
+    parts.push(plane.stop);
+    signal.throwIfAborted();
+
+    const port = await stablePort(files.receiverPort);
+    const receiver = await startReceiver({ file: files.received, secret: LOCAL_SECRET, port });
+    parts.push(() => receiver.stop());
+    progress('applying the custom resource definitions and samples');
+    const kubectl = createKubectl(kubectlProgram, files.kubeconfig);
+    await applyCustomResources(kubectl, { url: receiver.url, secret: LOCAL_SECRET });
+    signal.throwIfAborted();
+
+    progress('simulating a small GPU cloud');
+    const simulator = await startSimulator({
+      credentials: plane.credentials,
+      truthFile: files.truth,
+      log: progress,
+    });
+    parts.push(() => simulator.stop());
+    signal.throwIfAborted();
+
+    progress('starting the operator');
+    const operator = await startOperator({
+      files,
+      kubeconfig: files.kubeconfig,
+      env: LOCAL_SETTINGS,
+      signal,
+      ...(options.operatorProgram === undefined ? {} : { program: options.operatorProgram }),
+    });
+    parts.push(() => operator.stop());
+    signal.throwIfAborted();
+    const died = operator.exited.then((how) => `operator: ${how}`);
+    return { operator, failed: Promise.race([plane.failed, died]), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+const LOCAL_SETTINGS: Readonly<Record<string, string>> = {
+  CLUSTER_NAME: 'local',
+  REGION: 'local',
+  PLATFORM_CLUSTER: 'local',
+  COLLECTION_INTERVAL: '10s',
+  RECONCILE_INTERVAL: '10s',
+};
+
+/** One run at a time in a directory, and nothing left of an earlier one. */
+async function claimDirectory(files: RunFiles): Promise<void> {
+  const other = livingProcess(files.runPid);
+  if (other !== undefined && other !== process.pid) {
+    throw new Error(
+      `make run: ${files.directory}: process ${other} is running it; stop that first`,
+    );
+  }
+  await mkdir(files.directory, { recursive: true });
+  rememberProcess(files.runPid, process.pid);
+  await endRemembered(files.operatorPid, 20_000);
+}
+
+async function bringUpControlPlane(
+  files: RunFiles,
+  progress: (line: string) => void,
+): Promise<{ readonly plane: ControlPlane; readonly kubectlProgram: string }> {
+  const binaries = await findBinaries({ assets: process.env['KUBEBUILDER_ASSETS'], progress });
+  await rm(files.kubectl, { force: true });
+  await symlink(binaries.kubectl, files.kubectl);
+  progress('starting etcd and kube-apiserver');
+  const { directory } = files;
+  const plane = await startControlPlane({ binaries, directory, ephemeral: false });
+  return { plane, kubectlProgram: binaries.kubectl };
+}

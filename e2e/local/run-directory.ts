@@ -1,0 +1,44 @@
+import { join, resolve } from 'node:path';
+
+/** Where `make run` keeps the cluster, the ledger and what it saw; `make clean` removes it. */
+export const RUN_DIRECTORY = resolve(import.meta.dirname, '../../.run');
+
+/** The files of a run directory. `etcd/`, `kubeconfig` and the control plane's own files lie beside them. */
+export interface RunFiles {
+  readonly directory: string;
+  readonly kubeconfig: string;
+  /** The operator's ledger. */
+  readonly data: string;
+  readonly operatorLog: string;
+  readonly operatorPid: string;
+  readonly operatorPort: string;
+  /** The address of the operator's API, one line. */
+  readonly address: string;
+  /** Every event that the receiver accepted, one per line. */
+  readonly received: string;
+  readonly receiverPort: string;
+  /** What really happened to every simulated pod that ended, one per line. */
+  readonly truth: string;
+  /** The process of `make run` itself. */
+  readonly runPid: string;
+  /** A link to the kubectl of the control plane's release. */
+  readonly kubectl: string;
+}
+
+export function runFiles(directory: string = RUN_DIRECTORY): RunFiles {
+  const file = (name: string): string => join(directory, name);
+  return {
+    directory,
+    kubeconfig: file('kubeconfig'),
+    data: file('data'),
+    operatorLog: file('operator.log'),
+    operatorPid: file('operator.pid'),
+    operatorPort: file('operator.port'),
+    address: file('address'),
+    received: file('received.ndjson'),
+    receiverPort: file('receiver.port'),
+    truth: file('truth.ndjson'),
+    runPid: file('run.pid'),
+    kubectl: file('kubectl'),
+  };
+}

@@ -1,0 +1,15 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { endLeftovers } from '../e2e/control-plane/control-plane.ts';
+import { RUN_DIRECTORY, runFiles } from '../e2e/local/run-directory.ts';
+import { endRemembered } from '../e2e/processes/pid-file.ts';
+
+/** `make clean`: ends whatever still runs in `.run` and forgets cluster and ledger. */
+const directories = [RUN_DIRECTORY, join(RUN_DIRECTORY, 'against-cluster')];
+for (const files of directories.map((directory) => runFiles(directory))) {
+  // An orderly stop of `make run` takes its children along.
+  await endRemembered(files.runPid, 30_000);
+  await endRemembered(files.operatorPid, 20_000);
+  await endLeftovers(files.directory);
+}
+await rm(RUN_DIRECTORY, { recursive: true, force: true });

@@ -1,0 +1,67 @@
+import { relative } from 'node:path';
+import { startLocalCloud } from '../e2e/local/local-cloud.ts';
+import { runFiles } from '../e2e/local/run-directory.ts';
+import { logTail } from '../e2e/processes/managed-process.ts';
+import { untilSignal } from './until-signal.ts';
+
+/**
+ * `make run`: a whole control plane cluster on this machine, with tenant clusters that change all the
+ * time, the operator metering them and a receiver for what it bills. Ctrl-C ends everything; the next
+ * start goes on where this one was.
+ */
+const files = runFiles(process.argv[2]);
+const began = performance.now();
+const interrupted = untilSignal();
+const progress = (line: string): void => {
+  const seconds = Math.round((performance.now() - began) / 1000);
+  console.log(`[${String(seconds).padStart(3)} s] ${line}`);
+};
+
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const operatorProgram = process.env['OPERATOR_PROGRAM'];
+  const cloud = await startLocalCloud({
+    files,
+    progress,
+    signal: interrupted.signal,
+    ...(operatorProgram === undefined ? {} : { operatorProgram }),
+  }).catch((error: unknown) => {
+    if (!interrupted.signal.aborted) {
+      console.error(error instanceof Error ? error.message : error);
+    }
+    return undefined;
+  });
+  if (cloud === undefined) return interrupted.signal.aborted ? 0 : 1;
+  announce(cloud.operator.address);
+  const failure = await Promise.race([cloud.failed, interrupted.promise]);
+  if (failure !== undefined) {
+    console.error(`${failure}. ${files.operatorLog} ends\n${logTail(files.operatorLog)}`);
+  } else {
+    console.log('stopping');
+  }
+  await cloud.stop();
+  return failure === undefined ? 0 : 1;
+}
+
+function announce(address: string): void {
+  const path = (file: string): string => relative(process.cwd(), file) || '.';
+  const kubectl = `${path(files.kubectl)} --kubeconfig ${path(files.kubeconfig)}`;
+  console.log(
+    [
+      'ready',
+      '',
+      `API and dashboard  ${address}`,
+      '',
+      'Try, in another terminal (a window closes every 10 s):',
+      `  curl '${address}/api/v1/usage?group_by=tenant'`,
+      `  curl '${address}/api/v1/status'`,
+      `  ${kubectl} get meteringpolicies,billingdestinations,tenantoverrides`,
+      `  ${kubectl} get pods -A -w`,
+      `  tail -f ${path(files.received)}`,
+      `  tail -f ${path(files.operatorLog)}`,
+      '',
+      'Ctrl-C stops everything; `make run` goes on from there, `make clean` forgets it.',
+    ].join('\n'),
+  );
+}
