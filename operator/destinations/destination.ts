@@ -11,6 +11,8 @@ export interface Destination {
   readonly name: string;
   readonly type: DestinationType;
   readonly limits: DestinationLimits;
+  /** Bytes that an event takes up in a call's body; absent where `limits.batchBytes` is. */
+  encodedBytes?(event: UsageEvent): number;
   /** Whether this destination wants events of a metric at all (informational ones differ, design 7). */
   accepts(metric: MetricDefinition): boolean;
   /** Creates or finds what the billing system needs before any event (metrics, plan, meters). Idempotent. */
@@ -35,7 +37,7 @@ export interface Destination {
 export type DestinationType = 'lago' | 'stripe' | 'metronome' | 'webhook' | 'noop';
 
 export interface DestinationLimits {
-  /** Events per call. */
+  /** Events per `send`. */
   readonly batchEvents: number;
   /** Bytes of a call's body, where the other side bounds them. */
   readonly batchBytes?: number;
@@ -62,6 +64,11 @@ export interface Tenant {
   readonly clusters: readonly string[];
   /** Creation of its oldest tenant cluster, milliseconds since the epoch. */
   readonly createdAt: number;
+  /**
+   * The earliest window start that may have to be billed, milliseconds since the epoch; the delivery
+   * engine fills it in. A subscription that begins later would leave usage unbilled.
+   */
+  readonly billableFrom?: number;
 }
 
 /**

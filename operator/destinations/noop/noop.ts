@@ -1,0 +1,25 @@
+import type { DestinationContext } from '../context.ts';
+import type { Destination } from '../destination.ts';
+
+const BATCH_EVENTS = 500;
+
+/** Discards every event (spec 1.4); at log level debug it says which. */
+export function createNoop(name: string, { logger }: DestinationContext): Destination {
+  const done = async () => ({ kind: 'done' }) as const;
+  return {
+    name,
+    type: 'noop',
+    limits: { batchEvents: BATCH_EVENTS },
+    accepts: () => true,
+    bootstrap: done,
+    provision: done,
+    send: async (events) => {
+      for (const { tenant, metric, quantity } of events) {
+        logger.debug(`[${name}] event tenant=${tenant} metric=${metric} quantity=${quantity}`);
+      }
+      return events.map(() => ({ kind: 'delivered' }) as const);
+    },
+    offboard: done,
+    close: async () => undefined,
+  };
+}

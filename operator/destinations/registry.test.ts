@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest';
+import { Secret } from '../config/secret.ts';
+import type { DestinationSettings } from '../config/settings.ts';
+import { testEvent } from '../ledger/testing/events.ts';
+import { createDestinationRegistry, sameDestination } from './registry.ts';
+import { createTestContext } from './testing/context.ts';
+
+const common = { name: 'mine', suspend: false, startFrom: 'now' } as const;
+
+function webhook(url: string, secret = 'one'): DestinationSettings {
+  const secrets = [new Secret(secret)];
+  const settings = { url, secrets, headers: new Map(), source: 'control-plane' };
+  return { ...common, type: 'webhook', webhook: settings };
+}
+
+test('settings that cannot be used are named, not thrown', () => {
+  const create = createDestinationRegistry(createTestContext());
+  expect(create(webhook('ftp://canary@host'))).toStrictEqual({
+    kind: 'invalid',
+    reason: 'destination "mine": not an http or https URL: base URL',
+  });
+});
+
+test('noop accepts and discards', async () => {
+  const context = createTestContext();
+  const outcome = createDestinationRegistry(context)({ ...common, type: 'noop' });
+  if (outcome.kind !== 'created') throw new Error(outcome.reason);
+  const { signal } = new AbortController();
+  expect(await outcome.destination.send([testEvent(), testEvent()], signal)).toStrictEqual([
+    { kind: 'delivered' },
+    { kind: 'delivered' },
+  ]);
+  expect(context.logger.lines[0]).toBe(
+    'debug [mine] event tenant=tenant-vcluster-a-a metric=tenant_instance_hours quantity=0.016666667',
+  );
+});
+
+test('a rotated secret is a change, though it looks the same in every log', () => {
+  const url = 'http://127.0.0.1:1';
+  expect(sameDestination(webhook(url), webhook(url))).toBe(true);
+  expect(sameDestination(webhook(url), webhook(url, 'two'))).toBe(false);
+});

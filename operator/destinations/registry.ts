@@ -1,0 +1,48 @@
+import { sameValue } from '../config/immutable.ts';
+import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationContext } from './context.ts';
+import type { Destination } from './destination.ts';
+import { createNoop } from './noop/noop.ts';
+import { createWebhook } from './webhook/webhook.ts';
+
+export type CreateDestinationOutcome =
+  | { readonly kind: 'created'; readonly destination: Destination }
+  /** The settings cannot be used; `what: where: "input"`. */
+  | { readonly kind: 'invalid'; readonly reason: string };
+
+export type CreateDestination = (settings: DestinationSettings) => CreateDestinationOutcome;
+
+/** The maker of destinations: one line for each type. */
+export function createDestinationRegistry(context: DestinationContext): CreateDestination {
+  return (settings) => {
+    try {
+      return create(settings, context);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      return { kind: 'invalid', reason: `destination "${settings.name}": ${reason}` };
+    }
+  };
+}
+
+function create(
+  settings: DestinationSettings,
+  context: DestinationContext,
+): CreateDestinationOutcome {
+  switch (settings.type) {
+    case 'webhook':
+      return created(createWebhook(settings.name, settings.webhook, context));
+    case 'noop':
+      return created(createNoop(settings.name, context));
+    default:
+      throw new TypeError(`type not available: "${settings.type}"`);
+  }
+}
+
+function created(destination: Destination): CreateDestinationOutcome {
+  return { kind: 'created', destination };
+}
+
+/** Whether two settings make the same destination, credentials included. */
+export function sameDestination(a: DestinationSettings, b: DestinationSettings): boolean {
+  return sameValue(a, b);
+}

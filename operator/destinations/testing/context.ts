@@ -1,0 +1,41 @@
+import { Registry } from 'prom-client';
+import { createOutbound } from '../../outbound/outbound.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import type { DestinationContext } from '../context.ts';
+import type { Tenant } from '../destination.ts';
+
+/** A logger that keeps its lines, `level message`. */
+export function createMemoryLogger(): Logger & { readonly lines: readonly string[] } {
+  const lines: string[] = [];
+  return {
+    lines,
+    debug: (message) => void lines.push(`debug ${message}`),
+    info: (message) => void lines.push(`info ${message}`),
+    warn: (message) => void lines.push(`warn ${message}`),
+    error: (message) => void lines.push(`error ${message}`),
+  };
+}
+
+export interface TestContext extends DestinationContext {
+  readonly logger: ReturnType<typeof createMemoryLogger>;
+}
+
+/** What a destination is built with, on the real network. */
+export function createTestContext(clock: Clock = systemClock): TestContext {
+  const registry = new Registry();
+  const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
+  return { outbound, clock, logger: createMemoryLogger() };
+}
+
+export function testTenant(change: Partial<Tenant> = {}): Tenant {
+  return {
+    id: 'tenant-vcluster-a-a',
+    displayName: 'Team A',
+    region: 'eu-central-1',
+    clusters: ['tenant-vcluster-a-a'],
+    createdAt: Date.UTC(2026, 10, 20, 12, 0, 0),
+    ...change,
+  };
+}

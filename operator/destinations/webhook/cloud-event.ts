@@ -1,0 +1,58 @@
+import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
+
+/** The media type of a CloudEvents batch; receivers compare it as text, so it carries no parameters. */
+export const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
+
+/** Event types (design 7): one per metric, so that a meter at the receiver maps to one metric. */
+export const TYPE_PREFIX = 'io.meterfeed.';
+
+/** The attributes of a lifecycle event; `data` is any JSON value. */
+export interface LifecycleEvent {
+  readonly id: string;
+  readonly source: string;
+  readonly type: 'tenant.v1' | 'tenant.offboarded.v1' | 'catalog.v1';
+  readonly subject: string;
+  /** Milliseconds since the epoch. */
+  readonly time: number;
+  readonly data: unknown;
+}
+
+/**
+ * A usage event as one element of a batch: CloudEvents 1.0 without extension attributes, `data` being
+ * the event itself with its quantity as a bare number (facts 4.4).
+ */
+export function usageCloudEvent(event: UsageEvent, source: string): string {
+  const attributes = {
+    specversion: '1.0',
+    id: event.id,
+    source,
+    type: `${TYPE_PREFIX}usage.v1.${event.metric}`,
+    subject: event.tenant,
+    time: event.window_start,
+    datacontenttype: 'application/json',
+  };
+  return withData(attributes, encodeEvent(event));
+}
+
+/** A lifecycle event as one element of a batch. */
+export function lifecycleCloudEvent(event: LifecycleEvent): string {
+  const attributes = {
+    specversion: '1.0',
+    id: event.id,
+    source: event.source,
+    type: `${TYPE_PREFIX}${event.type}`,
+    subject: event.subject,
+    time: new Date(event.time).toISOString(),
+    datacontenttype: 'application/json',
+  };
+  return withData(attributes, JSON.stringify(event.data));
+}
+
+/** The body of a batch of encoded elements. */
+export function batchBody(elements: readonly string[]): string {
+  return `[${elements.join(',')}]`;
+}
+
+function withData(attributes: Readonly<Record<string, string>>, data: string): string {
+  return `${JSON.stringify(attributes).slice(0, -1)},"data":${data}}`;
+}

@@ -1,0 +1,270 @@
+import { type CloudEvent, HTTP } from 'cloudevents';
+import { Stripe } from 'stripe';
+import { afterEach, describe, expect, test } from 'vitest';
+import { Secret } from '../../config/secret.ts';
+import type { WebhookSettings } from '../../config/settings.ts';
+import { TEST_WINDOW_START, testEvent, testWindow } from '../../ledger/testing/events.ts';
+import {
+  type Answer,
+  startTestServer,
+  type TestServer,
+} from '../../outbound/testing/test-server.ts';
+import { COLLECTOR_METRICS } from '../../usage/catalog.ts';
+import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
+import type { Destination, DeliveryOutcome } from '../destination.ts';
+import { createTestContext, testTenant } from '../testing/context.ts';
+import { createWebhook } from './webhook.ts';
+
+const closers: (() => Promise<void>)[] = [];
+const signal = new AbortController().signal;
+
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+async function receiver(answer: Answer): Promise<TestServer> {
+  const server = await startTestServer(answer);
+  closers.push(() => server.close());
+  return server;
+}
+
+function answering(status: number, headers: Record<string, string> = {}): Answer {
+  return (_, response) => void response.writeHead(status, headers).end();
+}
+
+function webhookTo(
+  url: string,
+  settings: Partial<WebhookSettings> = {},
+  context = createTestContext(),
+): Destination {
+  const webhook = createWebhook(
+    'webhook',
+    { url, secrets: [], headers: new Map(), source: 'control-plane', ...settings },
+    context,
+  );
+  closers.push(() => webhook.close());
+  return webhook;
+}
+
+async function outcomeOf(answer: Answer, events = [testEvent()]): Promise<DeliveryOutcome> {
+  const server = await receiver(answer);
+  const [outcome] = await webhookTo(`${server.url}/hook?key=canary`).send(events, signal);
+  if (outcome === undefined) throw new Error('no outcome');
+  return outcome;
+}
+
+function parse(server: TestServer, index = 0): CloudEvent<unknown>[] {
+  const request = server.requests[index];
+  if (request === undefined) throw new Error(`no request ${index}`);
+  const parsed = HTTP.toEvent<unknown>({ headers: { ...request.headers }, body: request.body });
+  return [parsed].flat() as CloudEvent<unknown>[];
+}
+
+describe('a batch', () => {
+  test('is read by the CloudEvents SDK, with every event as it is in the ledger', async () => {
+    const server = await receiver(answering(202));
+    const events = [...testWindow(TEST_WINDOW_START, 3), testEvent({ quantity: '0.000000001' })];
+    const outcomes = await webhookTo(server.url).send(events, signal);
+    expect(outcomes).toStrictEqual(events.map(() => ({ kind: 'delivered' })));
+    expect(server.requests[0]?.headers['content-type']).toBe('application/cloudevents-batch+json');
+    const parsed = parse(server);
+    expect(parsed.map((event) => event.toJSON())).toEqual(
+      events.map((event) => ({
+        specversion: '1.0',
+        id: event.id,
+        source: 'control-plane',
+        type: `io.meterfeed.usage.v1.${event.metric}`,
+        subject: event.tenant,
+        time: '2026-11-21T09:00:00.000Z',
+        datacontenttype: 'application/json',
+        data: JSON.parse(encodeEvent(event)) as unknown,
+      })),
+    );
+  });
+
+  test('carries the quantity as a plain number, digit for digit', async () => {
+    const server = await receiver(answering(200));
+    await webhookTo(server.url).send([testEvent({ quantity: '0.000000001' })], signal);
+    expect(server.requests[0]?.body).toContain('"quantity":0.000000001}');
+  });
+
+  test('carries the configured headers, and they cannot change its media type', async () => {
+    const server = await receiver(answering(200));
+    const headers = new Map([
+      ['Authorization', new Secret('Bearer token')],
+      ['Content-Type', new Secret('text/plain')],
+    ]);
+    await webhookTo(server.url, { headers }).send([testEvent()], signal);
+    expect(server.requests[0]?.headers).toMatchObject({
+      authorization: 'Bearer token',
+      'content-type': 'application/cloudevents-batch+json',
+    });
+  });
+
+  test('is announced with the bytes that it takes, so that size bounds hold', async () => {
+    const server = await receiver(answering(200));
+    const events = testWindow(TEST_WINDOW_START, 20);
+    const webhook = webhookTo(server.url);
+    await webhook.send(events, signal);
+    const announced = events.reduce((sum, event) => sum + (webhook.encodedBytes?.(event) ?? 0), 1);
+    expect(Buffer.byteLength(server.requests[0]?.body ?? '')).toBe(announced);
+  });
+});
+
+describe('the signature', () => {
+  const stripe = new Stripe('sk_test_unused');
+
+  function verify(server: TestServer, index: number, secret: string): unknown {
+    const request = server.requests[index];
+    const header = String(request?.headers['x-svc-signature']);
+    return stripe.webhooks.constructEvent(request?.body ?? '', header, secret);
+  }
+
+  test("is accepted by Stripe's verifier under every secret of a rotation, and no other", async () => {
+    const server = await receiver(answering(200));
+    const secrets = [new Secret('whsec_old'), new Secret('whsec_new')];
+    await webhookTo(server.url, { secrets }).send([testEvent()], signal);
+    for (const secret of ['whsec_old', 'whsec_new']) {
+      expect(verify(server, 0, secret)).toHaveLength(1);
+    }
+    expect(() => verify(server, 0, 'whsec_other')).toThrow(/signature/);
+  });
+
+  test('is fresh at each attempt, or a retry after five minutes would be refused', async () => {
+    const server = await receiver(answering(503));
+    let now = Date.now() - 3_600_000;
+    const context = createTestContext({
+      now: () => now,
+      monotonic: () => 0,
+      sleep: async () => undefined,
+    });
+    const webhook = webhookTo(server.url, { secrets: [new Secret('s')] }, context);
+    const events = [testEvent()];
+    await webhook.send(events, signal);
+    now += 3_600_000;
+    await webhook.send(events, signal);
+    expect(() => verify(server, 0, 's')).toThrow(/tolerance/);
+    expect(verify(server, 1, 's')).toHaveLength(1);
+    expect(parse(server, 1).map(({ id }) => id)).toStrictEqual(events.map(({ id }) => id));
+  });
+
+  test('is absent without a secret', async () => {
+    const server = await receiver(answering(200));
+    await webhookTo(server.url).send([testEvent()], signal);
+    expect(server.requests[0]?.headers).not.toHaveProperty('x-svc-signature');
+  });
+});
+
+describe('an answer', () => {
+  test.each([200, 201, 202, 204])('%i is delivered', async (status) => {
+    expect(await outcomeOf(answering(status))).toStrictEqual({ kind: 'delivered' });
+  });
+
+  test.each([408, 425, 429, 500, 502, 503, 504])('%i is tried again', async (status) => {
+    expect(await outcomeOf(answering(status))).toStrictEqual({
+      kind: 'retry',
+      reason: `HTTP POST /hook: status ${status}`,
+    });
+  });
+
+  test.each([429, 503])('%i with Retry-After is tried again only then', async (status) => {
+    expect(await outcomeOf(answering(status, { 'retry-after': '7' }))).toMatchObject({
+      kind: 'retry',
+      afterMs: 7000,
+    });
+  });
+
+  test.each([301, 302, 307, 401, 403, 404, 410, 415])(
+    '%i holds the destination instead of losing its events',
+    async (status) => {
+      const headers = { location: 'http://127.0.0.1:1/elsewhere' };
+      const outcome = await outcomeOf(answering(status, headers));
+      expect(outcome.kind).toBe('hold');
+      expect(JSON.stringify(outcome)).not.toContain('canary');
+    },
+  );
+
+  test.each([400, 413, 422])('%i is narrowed down to the event at fault', async (status) => {
+    expect((await outcomeOf(answering(status))).kind).toBe('split');
+  });
+
+  test('that never comes is tried again', async () => {
+    const outcome = await outcomeOf((_, __, socket) => void socket.resetAndDestroy());
+    expect(outcome).toMatchObject({ kind: 'retry' });
+  });
+
+  test('of 413 makes later batches smaller', async () => {
+    const server = await receiver(answering(413));
+    const webhook = webhookTo(server.url);
+    const events: UsageEvent[] = testWindow(TEST_WINDOW_START, 200);
+    await webhook.send(events, signal);
+    const body = Buffer.byteLength(server.requests[0]?.body ?? '');
+    expect(webhook.limits.batchBytes).toBe(Math.floor(body / 2));
+  });
+});
+
+describe('lifecycle events', () => {
+  test('tell of the catalogue, of tenants and of their end, and the CloudEvents SDK reads them', async () => {
+    const server = await receiver(answering(204));
+    const webhook = webhookTo(server.url);
+    expect(await webhook.bootstrap(COLLECTOR_METRICS, signal)).toStrictEqual({ kind: 'done' });
+    expect(await webhook.provision(testTenant(), signal)).toStrictEqual({ kind: 'done' });
+    expect(await webhook.offboard(testTenant(), signal)).toStrictEqual({ kind: 'done' });
+    const [catalog, tenant, end] = [0, 1, 2].map((index) => parse(server, index)[0]);
+    expect(catalog).toMatchObject({ type: 'io.meterfeed.catalog.v1', subject: 'control-plane' });
+    expect(catalog?.data).toMatchObject({
+      metrics: COLLECTOR_METRICS.map(({ code, aggregationField }) => ({
+        code,
+        aggregation_field: aggregationField,
+      })),
+    });
+    expect(tenant).toMatchObject({
+      type: 'io.meterfeed.tenant.v1',
+      subject: 'tenant-vcluster-a-a',
+      data: { tenant: 'tenant-vcluster-a-a', display_name: 'Team A' },
+    });
+    expect(end).toMatchObject({
+      type: 'io.meterfeed.tenant.offboarded.v1',
+      subject: 'tenant-vcluster-a-a',
+    });
+  });
+
+  test('keep their id over retries, and get a new one when there is something new to say', async () => {
+    const server = await receiver(answering(503));
+    let now = TEST_WINDOW_START;
+    const context = createTestContext({
+      now: () => now,
+      monotonic: () => 0,
+      sleep: async () => undefined,
+    });
+    const webhook = webhookTo(server.url, {}, context);
+    for (const displayName of ['One', 'One', 'Two', 'One']) {
+      await webhook.provision(testTenant({ displayName }), signal);
+      now += 60_000;
+    }
+    const ids = [0, 1, 2, 3].map((index) => parse(server, index)[0]?.id);
+    expect(ids[0]).toBe(ids[1]);
+    expect(new Set(ids).size).toBe(3);
+  });
+
+  test('that a receiver does not understand do not stop its usage', async () => {
+    const server = await receiver(answering(422));
+    expect(await webhookTo(server.url).provision(testTenant(), signal)).toStrictEqual({
+      kind: 'done',
+    });
+  });
+
+  test('wait for a receiver that is down', async () => {
+    const server = await receiver(answering(503));
+    expect(await webhookTo(server.url).provision(testTenant(), signal)).toMatchObject({
+      kind: 'retry',
+    });
+  });
+});
+
+test.each(['', 'two words', 'tab\t', 'ü'])(
+  'a source that makes readers refuse whole batches is refused at start: %j',
+  (source) => {
+    expect(() => webhookTo('http://127.0.0.1:1', { source })).toThrow(/not a URI reference/);
+  },
+);
