@@ -1,0 +1,83 @@
+import { settlingProblem } from '../config/checks.ts';
+import { present } from '../config/present.ts';
+import type { MeteringSettings, PolicySettings } from '../config/settings.ts';
+import { VARIABLES } from '../config/variables/variables.ts';
+import { COLLECTOR_METRICS } from '../usage/catalog.ts';
+import { invalidField, invalidSpec, type Translation } from './translation.ts';
+import type { MeteringPolicySpec } from './types.generated.ts';
+
+/** Each duration of a MeteringPolicy has the bounds of the environment variable of the same meaning. */
+const DURATIONS = {
+  collectionInterval: VARIABLES.COLLECTION_INTERVAL.parser,
+  reconcileInterval: VARIABLES.RECONCILE_INTERVAL.parser,
+  maxBackfill: VARIABLES.MAX_BACKFILL.parser,
+  offboardGrace: VARIABLES.OFFBOARD_GRACE.parser,
+  settlingDelay: VARIABLES.SETTLING_DELAY.parser,
+} as const;
+
+type DurationField = keyof typeof DURATIONS;
+
+const DURATION_FIELDS = Object.keys(DURATIONS) as readonly DurationField[];
+const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
+
+/**
+ * The settings that the MeteringPolicy asks for (design 4). `environment` is what holds where the
+ * policy says nothing.
+ */
+export function translatePolicy(
+  spec: MeteringPolicySpec,
+  environment: Pick<MeteringSettings, 'settlingDelayMs' | 'windowMs'>,
+): Translation<PolicySettings> {
+  const durations: Partial<Record<DurationField, number>> = {};
+  for (const field of DURATION_FIELDS) {
+    const text = spec[field];
+    if (text === undefined) continue;
+    const parsed = DURATIONS[field].parse(text);
+    if (parsed.kind === 'problem') return invalidField(`spec.${field}`, parsed, text);
+    durations[field] = parsed.value;
+  }
+  const settlingDelayMs = durations.settlingDelay ?? environment.settlingDelayMs;
+  const windowMs = durations.collectionInterval ?? environment.windowMs;
+  const problem = settlingProblem(settlingDelayMs, windowMs);
+  if (problem !== undefined) {
+    return invalidField('spec.settlingDelay', problem, `${settlingDelayMs} ms of ${windowMs} ms`);
+  }
+  const measured = spec.customMetrics?.find(({ code }) => MEASURED.has(code));
+  if (measured !== undefined) {
+    const message = `measured by the operator itself: "${measured.code}"; choose another code`;
+    return invalidSpec('InvalidSpec', `spec.customMetrics: ${message}`);
+  }
+  return { kind: 'settings', settings: layersOf(spec, durations) };
+}
+
+function layersOf(
+  spec: MeteringPolicySpec,
+  durations: Partial<Record<DurationField, number>>,
+): PolicySettings {
+  return {
+    identity: present({
+      zone: spec.zone,
+      defaultTenantClass: spec.defaultTenantClass,
+      tenantSource: spec.tenantSource,
+    }),
+    discovery: present({
+      reconcileIntervalMs: durations.reconcileInterval,
+      offboardGraceMs: durations.offboardGrace,
+    }),
+    metering: present({
+      windowMs: durations.collectionInterval,
+      maxBackfillMs: durations.maxBackfill,
+      settlingDelayMs: durations.settlingDelay,
+      cpuMemoryBasis: spec.cpuMemoryBasis,
+      meterControlPlane: spec.meterControlPlane,
+      meterByNamespace: spec.meterByNamespace,
+      podLifetime: spec.podLifetime,
+      watchDeletions: spec.watchDeletions,
+      customMetrics: spec.customMetrics?.map(({ code, unit, dimensions }) => ({
+        code,
+        unit,
+        dimensions: dimensions ?? [],
+      })),
+    }),
+  };
+}

@@ -1,0 +1,261 @@
+import { describe, expect, test } from 'vitest';
+import { Secret } from '../config/secret.ts';
+import {
+  type DestinationDefaults,
+  secretNames,
+  translateDestination,
+} from './destination-settings.ts';
+import { translateOverride } from './override-settings.ts';
+import { translatePolicy } from './policy-settings.ts';
+import type { SecretRead } from './secret-reader.ts';
+import { COMPLETE_SPECS } from './testing/objects.ts';
+import type {
+  BillingDestinationSpec,
+  MeteringPolicySpec,
+  TenantOverrideSpec,
+} from './types.generated.ts';
+
+const DEFAULTS: DestinationDefaults = {
+  planCode: 'tenant-standard',
+  currency: 'USD',
+  clusterName: 'control-plane-1',
+};
+const ENVIRONMENT = { settlingDelayMs: 3_000, windowMs: 60_000 };
+
+function secretOf(values: Readonly<Record<string, string>>): SecretRead {
+  const entries = Object.entries(values).map(([key, text]) => [key, new Secret(text)] as const);
+  return { kind: 'found', values: new Map(entries) };
+}
+
+const READS = new Map([
+  [
+    'billing',
+    secretOf({ current: 'k1', next: 'k2', bearer: 'Bearer abc', broken: 'a\nb', blank: '' }),
+  ],
+  ['lago', secretOf({ 'api-key': 'lago-key' })],
+  ['gone', { kind: 'missing' } as const],
+]);
+
+const webhookSpec = (webhook: object): BillingDestinationSpec => ({
+  type: 'webhook',
+  webhook: { url: 'https://b.example.com/', ...webhook },
+});
+
+const translate = (spec: BillingDestinationSpec) =>
+  translateDestination('main', spec, READS, DEFAULTS);
+
+/** Secrets compare equal in tests whatever they hold, so their texts are compared. */
+function credentials(spec: BillingDestinationSpec | undefined): readonly string[] {
+  const translation = spec && translate(spec);
+  if (translation?.kind !== 'settings') throw new Error('not translated');
+  const { settings } = translation;
+  const held =
+    settings.type === 'webhook'
+      ? [...settings.webhook.secrets, ...settings.webhook.headers.values()]
+      : [settings.type === 'lago' ? settings.lago.apiKey : new Secret('')];
+  return held.map((secret) => secret.reveal());
+}
+
+describe('a BillingDestination', () => {
+  test('reaches the engine with every field, credentials included', () => {
+    const [webhook, lago] = COMPLETE_SPECS.billingdestinations as BillingDestinationSpec[];
+    expect(webhook && translate(webhook)).toEqual({
+      kind: 'settings',
+      settings: {
+        name: 'main',
+        type: 'webhook',
+        suspend: true,
+        startFrom: 'earliest',
+        metrics: { include: ['tenant_gpu_hours'], exclude: ['tenant_lb_hours'] },
+        webhook: {
+          url: 'https://billing.example.com/events?source=meterfeed',
+          secrets: [new Secret('k1'), new Secret('k2')],
+          headers: new Map([
+            ['Authorization', new Secret('Bearer abc')],
+            ['X-Tenant', new Secret('platform')],
+          ]),
+          source: 'control-plane-1',
+        },
+      },
+    });
+    expect(credentials(webhook)).toEqual(['k1', 'k2', 'Bearer abc', 'platform']);
+    expect(credentials(lago)).toEqual(['lago-key']);
+    expect(lago && translate(lago)).toMatchObject({
+      settings: {
+        lago: { url: 'http://lago.billing.svc:3000', planCode: 'tenant-standard', currency: 'EUR' },
+      },
+    });
+  });
+
+  test('follows the environment where it says nothing', () => {
+    const lago = {
+      url: 'https://lago.example.com/',
+      apiKeySecretRef: { name: 'lago', key: 'api-key' },
+    };
+    expect(translate({ type: 'lago', lago })).toMatchObject({
+      settings: {
+        suspend: false,
+        startFrom: 'now',
+        lago: { url: 'https://lago.example.com', planCode: 'tenant-standard', currency: 'USD' },
+      },
+    });
+  });
+
+  test('names each Secret that it needs once', () => {
+    const [webhook, lago, noop] = COMPLETE_SPECS.billingdestinations as BillingDestinationSpec[];
+    expect([webhook, lago, noop].map((spec) => spec && secretNames(spec))).toEqual([
+      ['billing'],
+      ['lago'],
+      [],
+    ]);
+  });
+
+  const key = (name: string, of = 'billing') => ({ name: of, key: name });
+  const auth = (name: string) => ({ headers: [{ name: 'X-A', valueSecretRef: key(name) }] });
+  test.each([
+    {
+      accident: 'a Secret that does not exist',
+      spec: webhookSpec({ secretRefs: [key('current', 'gone')] }),
+      reason: 'SecretNotFound',
+      message:
+        'spec.webhook.secretRefs[0]: no such Secret: "gone"; create it in the namespace of the operator',
+    },
+    {
+      accident: 'a Secret without the key',
+      spec: webhookSpec({ secretRefs: [key('current'), key('typo')] }),
+      reason: 'SecretKeyNotFound',
+      message: 'spec.webhook.secretRefs[1]: no such key: "typo"; add the key to Secret "billing"',
+    },
+    {
+      accident: 'an empty credential, which would sign with nothing',
+      spec: webhookSpec({ secretRefs: [key('blank')] }),
+      reason: 'InvalidSecret',
+      message:
+        'spec.webhook.secretRefs[0]: not a usable credential: key "blank" of Secret "billing"; use printable characters without spaces',
+    },
+    {
+      accident: 'a header value with a line break',
+      spec: webhookSpec(auth('broken')),
+      reason: 'InvalidSecret',
+      message:
+        'spec.webhook.headers[0].valueSecretRef: not a usable credential: key "broken" of Secret "billing"; use printable ASCII characters on one line',
+    },
+    {
+      accident: 'an address that the schema of another release let through',
+      spec: webhookSpec({ url: 'ftp://b.example.com/' }),
+      reason: 'InvalidSpec',
+      message:
+        'spec.webhook.url: not an http or https URL: "ftp://b.example.com/"; write an absolute http or https URL, such as https://billing.example.com',
+    },
+    {
+      accident: 'a type without its block',
+      spec: { type: 'lago' } as const,
+      reason: 'InvalidSpec',
+      message: 'spec.lago: missing; it is required by type lago',
+    },
+  ])('$accident is told, not used', ({ spec, reason, message }) => {
+    expect(translate(spec)).toEqual({ kind: 'invalid', reason, message });
+  });
+
+  test('never quotes a credential out of an address', () => {
+    const answer = translate(webhookSpec({ url: 'https://me:hunter2@b.example.com/?key=hunter3' }));
+    expect(answer.kind).toBe('invalid');
+    expect(JSON.stringify(answer)).not.toMatch(/hunter/);
+  });
+});
+
+describe('a TenantOverride', () => {
+  test('reaches the engine with every field', () => {
+    const [named, selecting] = COMPLETE_SPECS.tenantoverrides as TenantOverrideSpec[];
+    const { match: _, ...overridden } = named ?? { match: {} };
+    expect(named && translateOverride('acme', 1_000, named)).toEqual({
+      kind: 'settings',
+      settings: {
+        name: 'acme',
+        createdAt: 1_000,
+        match: { kind: 'cluster', namespace: 'acme', name: 'prod' },
+        ...overridden,
+      },
+    });
+    expect(selecting && translateOverride('blue', 2_000, selecting)).toMatchObject({
+      settings: {
+        exclude: true,
+        match: {
+          kind: 'labels',
+          matchLabels: { 'example.com/team': 'blue' },
+          matchExpressions: [
+            { key: 'tier', operator: 'In', values: ['gold', ''] },
+            { key: 'legacy', operator: 'DoesNotExist', values: [] },
+          ],
+        },
+      },
+    });
+  });
+
+  test.each([
+    {},
+    { selector: {} },
+    { namespace: 'acme' },
+    { namespace: 'a', name: 'b', selector: {} },
+  ])('never matches every tenant by saying nothing: %o', (match) => {
+    expect(translateOverride('all', 0, { match, exclude: true })).toMatchObject({
+      kind: 'invalid',
+    });
+  });
+});
+
+describe('the MeteringPolicy', () => {
+  test('reaches the engine with every field', () => {
+    const [complete] = COMPLETE_SPECS.meteringpolicies as MeteringPolicySpec[];
+    expect(complete && translatePolicy(complete, ENVIRONMENT)).toEqual({
+      kind: 'settings',
+      settings: {
+        identity: { zone: 'zone-a', defaultTenantClass: 'public', tenantSource: 'project' },
+        discovery: { reconcileIntervalMs: 1_000, offboardGraceMs: 5_400_000 },
+        metering: {
+          windowMs: 60_000,
+          maxBackfillMs: 34 * 86_400_000,
+          settlingDelayMs: 2_500,
+          cpuMemoryBasis: 'requests',
+          meterControlPlane: false,
+          meterByNamespace: true,
+          podLifetime: 'running',
+          watchDeletions: true,
+          customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['model'] }],
+        },
+      },
+    });
+  });
+
+  test('an empty one leaves everything to the environment', () => {
+    expect(translatePolicy({}, ENVIRONMENT)).toEqual({
+      kind: 'settings',
+      settings: { identity: {}, discovery: {}, metering: {} },
+    });
+  });
+
+  test.each([
+    [{ collectionInterval: '7m' }, 'spec.collectionInterval: does not divide an hour'],
+    [{ maxBackfill: '35d' }, 'spec.maxBackfill: too long: "35d"; must be between 0s and 34d'],
+    [{ offboardGrace: 'soon' }, 'spec.offboardGrace: not a duration: "soon"'],
+    [
+      { customMetrics: [{ code: 'tenant_gpu_hours', unit: 'x' }] },
+      'spec.customMetrics: measured by the operator itself: "tenant_gpu_hours"',
+    ],
+  ])('%o is told, not used', (spec, message) => {
+    expect(translatePolicy(spec, ENVIRONMENT)).toMatchObject({
+      kind: 'invalid',
+      reason: 'InvalidSpec',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  test('windows that would close after the next one are refused, whichever layer says so', () => {
+    const environment = { settlingDelayMs: 20_000, windowMs: 60_000 };
+    expect(translatePolicy({ collectionInterval: '10s' }, environment)).toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining('spec.settlingDelay: not shorter than the window'),
+    });
+    expect(translatePolicy({ collectionInterval: '30s' }, environment).kind).toBe('settings');
+  });
+});
