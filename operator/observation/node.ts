@@ -60,6 +60,11 @@ export function shareNodeState(state: {
   }));
 }
 
+/** True when both lend the same dimensions. */
+export function sameNodeState(a: NodeState, b: NodeState): boolean {
+  return a.capacityType === b.capacityType && a.zone === b.zone && a.region === b.region;
+}
+
 function firstOf(labels: RawObject, names: readonly string[]): string | undefined {
   for (const name of names) {
     const value = textAt(labels, name);

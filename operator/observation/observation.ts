@@ -1,5 +1,5 @@
 import type { NodeState, NodeView } from './node.ts';
-import { nodeState } from './node.ts';
+import { nodeState, sameNodeState } from './node.ts';
 import { followHolding } from './held-timeline.ts';
 import type { LoadBalancerView } from './load-balancer.ts';
 import { type ObjectLabels, sameLabels } from './object-labels.ts';
@@ -74,7 +74,7 @@ export function createObservation(options: ObservationOptions): Observation {
         follow: (timeline, node, seen) => {
           const state = nodeState(node.labels, capacityTypeLabel());
           const holding = { state, since: node.createdAt, createdAt: node.createdAt };
-          followHolding(timeline, holding, seen, (a, b) => a === b);
+          followHolding(timeline, holding, seen, sameNodeState);
         },
         finish: endAtLatest,
         billedUntil,

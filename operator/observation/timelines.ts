@@ -25,6 +25,11 @@ export interface TimelineRules<T extends Projected, S> {
   readonly billedUntil?: (present: number) => number;
 }
 
+/** A timeline with the newest version of its object, for the journal. */
+export interface Tracked<T extends Projected, S> extends Timeline<S> {
+  view: T;
+}
+
 /** The timelines of one kind of object, kept by the watch that it handles. */
 export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   readonly kind: string;
@@ -37,14 +42,11 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   /** Everything before `end` is billed as it stands; forgets what no late fact can change any more. */
   settle(end: number): void;
   /** Changes of timelines since the last call, for the journal. */
-  drain(): { readonly changed: Timeline<S>[]; readonly removed: readonly string[] };
-  /**
-   * Puts back the timelines of the journal. `knownUntil` is when the watch was last in contact;
-   * `settled` the end of the last closed window.
-   */
-  restore(timelines: readonly Timeline<S>[], knownUntil: number, settled: number): void;
-  /** The first list is in: what the journal knew and the list does not have is gone. */
-  listed(at: number): void;
+  drain(): { readonly changed: readonly Tracked<T, S>[]; readonly removed: readonly string[] };
+  /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
+  restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
+  /** The first list is in: from here on it is known what closed windows billed. */
+  listed(): void;
 }
 
 /** How long a timeline whose object is gone is kept, so that a tenant cluster found late still gets it. */
@@ -58,22 +60,19 @@ export function createTimelines<T extends Projected, S>(
   rules: TimelineRules<T, S>,
   countClamped: () => void = () => undefined,
 ): Timelines<T, S> {
-  const byNamespace = new Map<string, Map<string, Timeline<S>>>();
+  const byNamespace = new Map<string, Map<string, Tracked<T, S>>>();
   const late = new Set<Timeline<S>>();
   const removed = new Set<string>();
-  /** Restored from the journal, not yet seen again. */
-  const unconfirmed = new Set<Timeline<S>>();
   let size = 0;
   let settled = -Infinity;
-  let restoredUntil = 0;
-  /** Without a journal nobody knows what was billed of the objects of the first list. */
+  /** Without a journal nobody knows what closed windows billed of the objects of the first list. */
   let pastKnown = false;
 
-  const find = (object: Projected): Timeline<S> | undefined =>
+  const find = (object: Projected): Tracked<T, S> | undefined =>
     byNamespace.get(object.namespace)?.get(object.uid);
 
-  const keep = (timeline: Timeline<S>): void => {
-    const timelines = byNamespace.get(timeline.namespace) ?? new Map<string, Timeline<S>>();
+  const keep = (timeline: Tracked<T, S>): void => {
+    const timelines = byNamespace.get(timeline.namespace) ?? new Map<string, Tracked<T, S>>();
     byNamespace.set(timeline.namespace, timelines.set(timeline.uid, timeline));
     removed.delete(timeline.uid);
     size += 1;
@@ -103,18 +102,19 @@ export function createTimelines<T extends Projected, S>(
     arrival: Arrival,
     first: boolean,
   ): Sighting => {
-    const born = Math.max(rules.createdAt(object), arrival.late ? restoredUntil : 0);
+    const born = Math.max(rules.createdAt(object), arrival.late ? arrival.knownUntil : 0);
     return sightingOf(arrival, first ? born : timeline.versionAt, first, countClamped);
   };
 
-  const see = (next: T, arrival: Arrival): Timeline<S> => {
+  const see = (next: T, arrival: Arrival): Tracked<T, S> => {
     const known = find(next);
-    const timeline = known ?? createTimeline<S>(next, arrival.at);
+    const timeline = known ?? { ...createTimeline<S>(next, arrival.at), view: next };
     if (known === undefined) keep(timeline);
-    unconfirmed.delete(timeline);
     const seen = sighting(timeline, next, arrival, known === undefined);
     changing(timeline, () => rules.follow(timeline, next, seen));
     timeline.versionAt = arrival.at;
+    timeline.view = next;
+    timeline.dirty = true;
     return timeline;
   };
 
@@ -144,7 +144,6 @@ export function createTimelines<T extends Projected, S>(
     },
     deleted: (last, arrival) => {
       const timeline = arrival.late ? (find(last) ?? see(last, arrival)) : see(last, arrival);
-      unconfirmed.delete(timeline);
       const seen = sighting(timeline, last, arrival, false);
       const present = arrival.late ? arrival.knownUntil : arrival.at;
       end(timeline, present, (latest) => rules.finish(timeline, last, seen, latest));
@@ -164,7 +163,7 @@ export function createTimelines<T extends Projected, S>(
       }
     },
     drain: () => {
-      const changed: Timeline<S>[] = [];
+      const changed: Tracked<T, S>[] = [];
       for (const timelines of byNamespace.values()) {
         for (const timeline of timelines.values()) {
           if (timeline.dirty) changed.push(timeline);
@@ -175,20 +174,12 @@ export function createTimelines<T extends Projected, S>(
       removed.clear();
       return { changed, removed: uids };
     },
-    restore: (timelines, knownUntil, boundary) => {
-      for (const timeline of timelines) {
-        keep(timeline);
-        if (!timeline.gone) unconfirmed.add(timeline);
-      }
-      restoredUntil = knownUntil;
+    restore: (timelines, boundary) => {
+      for (const timeline of timelines) keep(timeline);
       settled = boundary;
       pastKnown = true;
     },
     listed: () => {
-      for (const timeline of unconfirmed) {
-        end(timeline, restoredUntil, (latest) => enter(timeline, undefined, latest));
-      }
-      unconfirmed.clear();
       pastKnown = true;
     },
   };

@@ -42,9 +42,16 @@ export interface World {
   /** One reading of the metrics API: cpu and memory by pod name, in Kubernetes quantities. */
   sample(usage: Readonly<Record<string, readonly [cpu: string, memory: string]>>, at: number): void;
   /** Closes the window `[from, to)`. */
-  close(from: number, to: number): { readonly events: UsageEvent[]; readonly findings: Findings };
+  close(from: number, to: number): Closed;
   readonly clamped: number;
   readonly credits: readonly Credit[];
+}
+
+export interface Closed {
+  readonly events: UsageEvent[];
+  readonly findings: Findings;
+  /** Exact nano-units × milliseconds charged, by metric. */
+  readonly amounts: ReadonlyMap<string, bigint>;
 }
 
 export interface WorldOptions {
@@ -81,7 +88,7 @@ export function createWorld(options: WorldOptions): World {
     observation.loadBalancers,
     observation.workloads,
   ];
-  for (const list of lists) list.listed(START - HOUR);
+  for (const list of lists) list.listed();
   const seen = (at = START - 1000) => ({ at, knownUntil: at, late: false });
 
   return {
@@ -152,7 +159,12 @@ export function createWorld(options: WorldOptions): World {
         backfilled: false,
       });
       if (refused.length > 0) throw new Error(refused.join('\n'));
-      return { events: [...events], findings };
+      const amounts = new Map<string, bigint>();
+      for (const { charge, total } of settlement.settled) {
+        const { metric } = charge.identity;
+        amounts.set(metric, (amounts.get(metric) ?? 0n) + total);
+      }
+      return { events: [...events], findings, amounts };
     },
   };
 }

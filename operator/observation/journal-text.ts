@@ -1,0 +1,97 @@
+import type { Projected } from '../kubernetes/source.ts';
+import { createIntern } from './intern.ts';
+import type { Tracked } from './timelines.ts';
+
+/**
+ * The text of a timeline in the journal: versioned JSON, in which `{"$bigint": "…"}` and
+ * `{"$map": […]}` stand for what JSON cannot hold.
+ */
+const VERSION = 1;
+
+interface Stored {
+  readonly v: typeof VERSION;
+  readonly view: Projected;
+  /** `to` is null while a span is open. */
+  readonly spans: readonly {
+    readonly from: number;
+    readonly to: number | null;
+    readonly state: unknown;
+  }[];
+  readonly versionAt: number;
+  readonly finished: boolean;
+  readonly gone: boolean;
+}
+
+export function encodeTimeline<T extends Projected, S>(timeline: Tracked<T, S>): string {
+  const { view, spans, versionAt, finished, gone } = timeline;
+  const stored: Stored = {
+    v: VERSION,
+    view,
+    spans: spans.map((span) => ({ ...span, to: span.to === Infinity ? null : span.to })),
+    versionAt,
+    finished,
+    gone,
+  };
+  return encodeJson(stored);
+}
+
+/**
+ * The timeline of a text written by {@link encodeTimeline}; undefined when it is none, or of another
+ * version. What the text says of states is believed: it comes out of the own ledger.
+ */
+export function decodeTimeline<T extends Projected, S>(text: string): Tracked<T, S> | undefined {
+  const stored = decodeJson(text);
+  if (!isStored(stored)) return undefined;
+  const { view, versionAt, finished, gone } = stored;
+  return {
+    uid: view.uid,
+    namespace: view.namespace,
+    name: view.name,
+    spans: stored.spans.map(({ from, to, state }) => ({
+      from,
+      to: to ?? Infinity,
+      state: state as S,
+    })),
+    versionAt,
+    finished,
+    gone,
+    billed: undefined,
+    dirty: false,
+    view: view as T,
+  };
+}
+
+/** JSON with bigints and maps in it. */
+export function encodeJson(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) => {
+    if (typeof part === 'bigint') return { $bigint: String(part) };
+    if (part instanceof Map) return { $map: [...part] };
+    return part;
+  });
+}
+
+/** The value of a text written by {@link encodeJson}; undefined when it is no JSON. */
+export function decodeJson(text: string): unknown {
+  try {
+    return JSON.parse(text, revive);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Parts that a great many objects share, as they do when they are observed. */
+const SHARED: ReadonlySet<string> = new Set(['labels', 'requests']);
+const share = createIntern<unknown>();
+
+function revive(key: string, part: unknown): unknown {
+  if (typeof part !== 'object' || part === null) return part;
+  if ('$bigint' in part) return BigInt(String(part.$bigint));
+  if ('$map' in part) return new Map(part.$map as [unknown, unknown][]);
+  return SHARED.has(key) ? share(encodeJson(part), () => part) : part;
+}
+
+function isStored(value: unknown): value is Stored {
+  if (typeof value !== 'object' || value === null) return false;
+  const { v, view, spans } = value as Partial<Stored>;
+  return v === VERSION && typeof view?.uid === 'string' && Array.isArray(spans);
+}

@@ -1,0 +1,288 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Arrival, RawObject } from '../kubernetes/source.ts';
+import { pod } from '../metering/testing/objects.ts';
+import { START } from '../metering/testing/world.ts';
+import { decodeTimeline, encodeTimeline } from './journal-text.ts';
+import { createObservation, type Observation } from './observation.ts';
+import type { PodState } from './pod-timeline.ts';
+import { type PodView, projectPod } from './pod.ts';
+import { type Span, spansBefore } from './timeline.ts';
+
+const at = (second: number): number => START + second * 1000;
+const live = (second: number): Arrival => ({
+  at: at(second),
+  knownUntil: at(second),
+  late: false,
+});
+
+let clamped = 0;
+
+function observe(billedUntil = (present: number) => present): Observation {
+  clamped = 0;
+  const observation = createObservation({
+    capacityTypeLabel: () => 'meterfeed.io/capacity-type',
+    billedUntil,
+    countClamped: () => {
+      clamped += 1;
+    },
+  });
+  observation.pods.listed();
+  return observation;
+}
+
+function view(object: RawObject): PodView {
+  const projected = projectPod(object);
+  if (projected === undefined) throw new Error('fixture without uid or name');
+  return projected;
+}
+
+const pending = view(pod({ name: 'p', phase: 'Pending', startedAt: null, createdAt: at(0) }));
+const running = view(pod({ name: 'p', createdAt: at(0), startedAt: at(7) }));
+const finished = view(
+  pod({ name: 'p', phase: 'Succeeded', createdAt: at(0), startedAt: at(7), finishedAt: at(14) }),
+);
+
+/** Seconds since START of the running spans. */
+function runs(observation: Observation): [number, number][] {
+  return [...observation.pods.inNamespace('tenant-a')]
+    .flatMap((timeline) => timeline.spans)
+    .filter((span) => span.state.phase === 'running')
+    .map(({ from, to }) => [(from - START) / 1000, (to - START) / 1000]);
+}
+
+describe('a pod', () => {
+  test('is billed for the seconds between its API times, however late they arrive', () => {
+    const observation = observe();
+    observation.pods.upserted(pending, undefined, live(1));
+    observation.pods.upserted(running, pending, live(9));
+    observation.pods.upserted(finished, running, live(20));
+    observation.pods.deleted(finished, live(25));
+    expect(runs(observation)).toEqual([[7, 14]]);
+    expect(clamped).toBe(0);
+  });
+
+  test('that lived and died between two looks is billed all the same', () => {
+    const observation = observe();
+    observation.pods.upserted(finished, undefined, live(30));
+    expect(runs(observation)).toEqual([[7, 14]]);
+  });
+
+  test('is not billed beyond the arrival of a finish that lies in the future', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    observation.pods.upserted(finished, running, live(12));
+    expect(runs(observation)).toEqual([[7, 12]]);
+    expect(clamped).toBe(1);
+  });
+
+  test('is not billed from a start long before the version that knew of none', () => {
+    const observation = observe();
+    observation.pods.upserted(pending, undefined, live(300));
+    const forged = view(pod({ name: 'p', createdAt: at(0), startedAt: at(-3000) }));
+    observation.pods.upserted(forged, pending, live(310));
+    expect(runs(observation)).toEqual([[300, Infinity]]);
+    expect(clamped).toBe(1);
+  });
+
+  test('that is removed while it runs ends when the deletion arrives', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    observation.pods.deleted(running, live(33));
+    expect(runs(observation)).toEqual([[7, 33]]);
+  });
+
+  test('that vanished unseen ends when it was last known to be there', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    observation.pods.deleted(running, { at: at(90), knownUntil: at(40), late: true });
+    expect(runs(observation)).toEqual([[7, 40]]);
+  });
+
+  test('whose labels change is split there, and its life stays whole', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    const relabelled = view(pod({ name: 'p', createdAt: at(0), startedAt: at(7), labels: {} }));
+    observation.pods.upserted(relabelled, running, live(11));
+    observation.pods.upserted(finished, relabelled, live(20));
+    expect(runs(observation)).toEqual([
+      [7, 11],
+      [11, 14],
+    ]);
+  });
+
+  test('that was restarted so often that the status forgot keeps its first start', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    const restarted = view(pod({ name: 'p', createdAt: at(0), startedAt: at(50) }));
+    observation.pods.upserted(restarted, running, live(51));
+    expect(runs(observation)).toEqual([[7, Infinity]]);
+  });
+
+  test('evicted without container states ends when the eviction arrives', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    const evicted = view(pod({ name: 'p', phase: 'Failed', createdAt: at(0), startedAt: null }));
+    observation.pods.upserted(evicted, running, live(22));
+    observation.pods.upserted(evicted, evicted, live(60));
+    expect(runs(observation)).toEqual([[7, 22]]);
+  });
+
+  test('whose finish is not known yet to a kubelet that writes the epoch ends on arrival', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    const unknown = view(
+      pod({ name: 'p', phase: 'Failed', createdAt: at(0), startedAt: at(7), finishedAt: 0 }),
+    );
+    observation.pods.upserted(unknown, running, live(22));
+    expect(runs(observation)).toEqual([[7, 22]]);
+  });
+});
+
+describe('late facts', () => {
+  test('keep what was billed until the next window settles the difference', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    observation.pods.settle(at(60));
+    observation.pods.upserted(finished, running, live(70));
+    const [late] = observation.pods.late();
+    expect(late?.billed?.map((span) => span.to)).toEqual([at(7), Infinity]);
+    expect(runs(observation)).toEqual([[7, 14]]);
+    observation.pods.settle(at(120));
+    expect([...observation.pods.late()]).toEqual([]);
+  });
+
+  test('are none when the change lies in the window under way', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    observation.pods.settle(at(10));
+    observation.pods.upserted(finished, running, live(20));
+    expect([...observation.pods.late()]).toEqual([]);
+  });
+
+  test('are none of the objects of a first list whose past nobody knows', () => {
+    const observation = createObservation({
+      capacityTypeLabel: () => 'c',
+      billedUntil: (present) => present,
+    });
+    observation.pods.settle(at(60));
+    observation.pods.upserted(running, undefined, { at: at(61), knownUntil: 0, late: true });
+    observation.pods.listed();
+    expect([...observation.pods.late()]).toEqual([]);
+  });
+});
+
+describe('the journal', () => {
+  test('gives back a timeline as it was', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    const { changed } = observation.pods.drain();
+    const [timeline] = changed;
+    if (timeline === undefined) throw new Error('nothing to journal');
+    const restored = decodeTimeline<PodView, PodState>(encodeTimeline(timeline));
+    expect(restored).toEqual(timeline);
+    expect(observation.pods.drain().changed).toEqual([]);
+  });
+
+  test('makes a restart bill a pod through as if nothing had happened', () => {
+    const before = observe();
+    before.pods.upserted(running, undefined, live(9));
+    const { changed } = before.pods.drain();
+    const after = observe();
+    const restored = changed.flatMap((timeline) => {
+      const decoded = decodeTimeline<PodView, PodState>(encodeTimeline(timeline));
+      return decoded === undefined ? [] : [decoded];
+    });
+    after.pods.restore(restored, at(60));
+    after.pods.upserted(running, undefined, { at: at(100), knownUntil: at(50), late: true });
+    expect(runs(after)).toEqual([[7, Infinity]]);
+    expect([...after.pods.late()]).toEqual([]);
+  });
+
+  test('forgets a timeline two minutes after nothing can change it', () => {
+    const observation = observe();
+    observation.pods.upserted(finished, undefined, live(20));
+    observation.pods.deleted(finished, live(25));
+    observation.pods.settle(at(60));
+    expect(observation.pods.size).toBe(1);
+    observation.pods.settle(at(180));
+    expect(observation.pods.size).toBe(0);
+    expect(observation.pods.drain().removed).toEqual(['uid-p']);
+  });
+
+  test('refuses text of another version instead of misreading it', () => {
+    expect(decodeTimeline('{"v":2,"view":{"uid":"x"},"spans":[]}')).toBeUndefined();
+    expect(decodeTimeline('{')).toBeUndefined();
+  });
+});
+
+describe('whatever happens to a pod', () => {
+  type Step = {
+    readonly kind: 'relabel' | 'resize' | 'finish' | 'delete';
+    readonly second: number;
+  };
+  const steps = fc.array(
+    fc.record({
+      kind: fc.constantFrom<Step['kind']>('relabel', 'resize', 'finish', 'delete'),
+      second: fc.integer({ min: -600, max: 600 }),
+    }),
+    { maxLength: 12 },
+  );
+
+  const apply = (observation: Observation, list: readonly Step[]): void => {
+    let clock = 1;
+    for (const [index, { kind, second }] of list.entries()) {
+      clock += 30;
+      const change = {
+        name: 'p',
+        createdAt: at(0),
+        startedAt: at(7),
+        ...(kind === 'relabel' ? { labels: { app: String(index) } } : {}),
+        ...(kind === 'resize' ? { containers: [{ cpu: String(index) }] } : {}),
+        ...(kind === 'finish' ? { phase: 'Succeeded', finishedAt: at(clock + second) } : {}),
+      };
+      const object = view(pod(change));
+      if (kind === 'delete') observation.pods.deleted(object, live(clock));
+      else observation.pods.upserted(object, undefined, live(clock));
+    }
+  };
+
+  const isOrdered = (spans: readonly Span<PodState>[]): boolean =>
+    spans.every((span, index) => {
+      const next = spans[index + 1];
+      return span.from <= span.to && (next === undefined || span.to <= next.from);
+    });
+
+  test('its spans stay in order and never overlap', () => {
+    fc.assert(
+      fc.property(steps, (list) => {
+        const observation = observe();
+        apply(observation, list);
+        const timelines = [...observation.pods.inNamespace('tenant-a')];
+        expect(timelines.every((timeline) => isOrdered(timeline.spans))).toBe(true);
+      }),
+    );
+  });
+
+  test('a change that reaches into closed windows is noticed', () => {
+    fc.assert(
+      fc.property(steps, fc.integer({ min: 1, max: 400 }), (list, closedAt) => {
+        const observation = observe();
+        apply(observation, [{ kind: 'resize', second: 0 }]);
+        observation.pods.settle(at(closedAt));
+        const [before] = [...observation.pods.inNamespace('tenant-a')].map((t) => t.spans);
+        apply(observation, list);
+        const [timeline] = observation.pods.inNamespace('tenant-a');
+        const clip = (spans: readonly Span<PodState>[] = []) =>
+          spansBefore(spans, at(closedAt)).map(({ from, to, state }) => [from, to, state]);
+        const changed =
+          JSON.stringify(clip(before), bigints) !== JSON.stringify(clip(timeline?.spans), bigints);
+        if (changed) expect(timeline?.billed).toBe(before);
+      }),
+    );
+  });
+});
+
+function bigints(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value;
+}
