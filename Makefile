@@ -29,6 +29,7 @@ check: $(INSTALLED) ## Types, lint and format
 
 generate: $(INSTALLED) ## Files that are derived from others
 	@npm run --silent generate
+	@npm run --silent generate:docs
 
 e2e: $(INSTALLED) ## The long end-to-end suites
 	@$(WITH_NODE) node e2e/control-plane/prepare.ts

@@ -38,7 +38,10 @@ describe('a kept control plane', () => {
   });
 
   const start = async (): Promise<ControlPlane> => {
-    const binaries = await findBinaries({ assets: undefined, progress: () => {} });
+    const binaries = await findBinaries({
+      assets: process.env['KUBEBUILDER_ASSETS'],
+      progress: () => {},
+    });
     plane = await startControlPlane({ binaries, directory, ephemeral: false });
     return plane;
   };

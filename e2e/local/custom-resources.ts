@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Kubectl } from '../control-plane/kubectl.ts';
 
@@ -13,21 +12,29 @@ export interface LocalReceiver {
 }
 
 /**
- * Applies what an administrator would: the custom resource definitions, the samples, a webhook
- * destination that points at the local receiver, and an override that bills the tenant cluster of
- * short-lived pods by requests and namespace, so that each pod's seconds can be read off its events.
+ * Applies what an administrator would: the custom resource definitions and a webhook destination that
+ * points at the local receiver; in a new cluster also the samples, and an override that bills the
+ * tenant cluster of short-lived pods by requests and namespace, so that each pod's seconds can be read
+ * off its events. What was changed or deleted in a kept cluster stays so.
  */
 export async function applyCustomResources(
   kubectl: Kubectl,
   receiver: LocalReceiver,
 ): Promise<void> {
-  const serverSide = ['apply', '--server-side', '--force-conflicts'];
-  await kubectl([...serverSide, '-k', join(ROOT, 'crds')]);
+  const apply = (...args: readonly string[]): Promise<string> =>
+    kubectl(['apply', '--server-side', '--force-conflicts', ...args]);
+  const applyObjects = (objects: readonly object[]): Promise<string> =>
+    kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], manifest(objects));
+  await apply('-k', join(ROOT, 'crds'));
   await kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all']);
-  await kubectl([...serverSide, '-f', '-'], JSON.stringify(namespace()));
-  const samples = join(ROOT, 'config/samples');
-  if (existsSync(samples)) await kubectl([...serverSide, '-k', samples]);
-  await kubectl([...serverSide, '-f', '-'], JSON.stringify(list(localObjects(receiver))));
+  // The namespace comes after the samples: where it exists, they were applied.
+  const known = await kubectl(['get', 'namespace', OPERATOR_NAMESPACE, '--ignore-not-found']);
+  if (known === '') {
+    await apply('-k', join(ROOT, 'config/samples'));
+    await applyObjects([BURST_OVERRIDE]);
+    await applyObjects([NAMESPACE]);
+  }
+  await applyObjects(webhookDestination('local-receiver', receiver));
 }
 
 /** A webhook destination of the given name whose Secret carries the same name. */
@@ -53,25 +60,18 @@ export function webhookDestination(name: string, receiver: LocalReceiver): reado
 }
 
 /** Several objects as kubectl takes them from one stream. */
-export function list(items: readonly object[]): object {
-  return { apiVersion: 'v1', kind: 'List', items };
+export function manifest(items: readonly object[]): string {
+  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
 }
 
-function localObjects(receiver: LocalReceiver): readonly object[] {
-  return [
-    ...webhookDestination('local-receiver', receiver),
-    {
-      apiVersion: 'meterfeed.io/v1alpha1',
-      kind: 'TenantOverride',
-      metadata: { name: 'burst' },
-      spec: {
-        match: { namespace: 'tenant-burst', name: 'burst' },
-        metering: { cpuMemoryBasis: 'requests', meterByNamespace: true },
-      },
-    },
-  ];
-}
+const BURST_OVERRIDE = {
+  apiVersion: 'meterfeed.io/v1alpha1',
+  kind: 'TenantOverride',
+  metadata: { name: 'burst' },
+  spec: {
+    match: { namespace: 'tenant-burst', name: 'burst' },
+    metering: { cpuMemoryBasis: 'requests', meterByNamespace: true },
+  },
+};
 
-function namespace(): object {
-  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name: OPERATOR_NAMESPACE } };
-}
+const NAMESPACE = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: OPERATOR_NAMESPACE } };

@@ -1,0 +1,211 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createKubectl, type Kubectl } from '../control-plane/kubectl.ts';
+import { manifest, webhookDestination } from '../local/custom-resources.ts';
+import { type RunFiles, runFiles } from '../local/run-directory.ts';
+import { endRun, type RunProcess, startRun } from '../local/testing/run-process.ts';
+import { livingProcess, signalProcess } from '../processes/pid-file.ts';
+import { type Receiver, type ReceiverStats, startReceiver } from '../receiver/receiver.ts';
+import { TENANT_CLUSTERS } from '../simulator/cloud.ts';
+import { type PodTruth, readTruth } from '../simulator/truth.ts';
+import {
+  missingWindows,
+  type ReceivedEvent,
+  readReceived,
+  repeatedIds,
+  sumNanos,
+} from './received.ts';
+
+const WINDOW_MS = 10_000;
+/** The end of a window, its settling delay, delivery, and a busy machine. */
+const WITHIN_A_WINDOW_MS = WINDOW_MS + 10_000;
+/** Status numbers move at most once a minute. */
+const STATUS_MS = 80_000;
+
+const TENANTS = [...new Set(TENANT_CLUSTERS.map(({ tenant }) => tenant))].toSorted();
+const FIVE_METRICS = [
+  'tenant_cpu_core_hours',
+  'tenant_instance_hours',
+  'tenant_lb_hours',
+  'tenant_memory_gb_hours',
+  'tenant_storage_gb_hours',
+];
+
+/** Issue "The main job runs", from `make run` to the billed seconds of single pods. The tests build on each other. */
+describe('the main job', () => {
+  let files: RunFiles;
+  let run: RunProcess;
+  let kubectl: Kubectl;
+  let second: Receiver;
+  const secondFile = (): string => join(files.directory, 'second.ndjson');
+
+  const startAndWait = async (): Promise<void> => {
+    run = startRun(files);
+    await run.ready;
+  };
+
+  beforeAll(async () => {
+    files = runFiles(await mkdtemp(join(tmpdir(), 'main-job-')));
+    await startAndWait();
+    kubectl = createKubectl(files.kubectl, files.kubeconfig);
+    second = await startReceiver({ file: secondFile(), secret: 'second-secret', port: 0 });
+  });
+  afterAll(async () => {
+    await second?.stop();
+    await endRun(files);
+    if (process.env['KEEP_RUN'] === undefined) {
+      await rm(files.directory, { recursive: true, force: true });
+    }
+  });
+
+  const api = async (path: string): Promise<Record<string, unknown>> => {
+    const address = readFileSync(files.address, 'utf8').trim();
+    const response = await fetch(`${address}${path}`);
+    expect({ path, status: response.status }).toEqual({ path, status: 200 });
+    return (await response.json()) as Record<string, unknown>;
+  };
+
+  const receiverStats = async (): Promise<ReceiverStats> => {
+    const port = readFileSync(files.receiverPort, 'utf8').trim();
+    return (await (await fetch(`http://127.0.0.1:${port}/`)).json()) as ReceiverStats;
+  };
+
+  const lastWindow = (): number =>
+    Math.max(...readReceived(files.received).map(({ window_end }) => Date.parse(window_end)));
+
+  const windowsPass = async (count: number): Promise<void> => {
+    const until = lastWindow() + count * WINDOW_MS;
+    await vi.waitFor(() => expect(lastWindow()).toBeGreaterThanOrEqual(until), {
+      timeout: (count + 3) * WINDOW_MS,
+      interval: 500,
+    });
+  };
+
+  test('within two windows every tenant has rows of the five metrics', async () => {
+    await vi.waitFor(
+      async () => {
+        const usage = await api('/api/v1/usage?group_by=tenant');
+        const rows = usage['rows'] as readonly { tenant: string; metric: string }[];
+        expect([...new Set(rows.map(({ tenant }) => tenant))].toSorted()).toEqual(TENANTS);
+        for (const tenant of TENANTS) {
+          const metrics = rows.filter((row) => row.tenant === tenant).map(({ metric }) => metric);
+          expect({ tenant, metrics }).toEqual({
+            tenant,
+            metrics: expect.arrayContaining(FIVE_METRICS) as unknown,
+          });
+        }
+      },
+      { timeout: 2 * WINDOW_MS + WITHIN_A_WINDOW_MS, interval: 1_000 },
+    );
+  });
+
+  test('the receiver gets every window once, each event under an id of its own', async () => {
+    await vi.waitFor(() => expect(existsSync(files.received)).toBe(true), WITHIN_A_WINDOW_MS);
+    const before = await receiverStats();
+    await windowsPass(3);
+    const after = await receiverStats();
+    expect(after.batches - before.batches).toBeGreaterThanOrEqual(3);
+    expect(after).toMatchObject({ duplicates: 0, conflicts: 0, refused: 0 });
+    const events = readReceived(files.received);
+    expect(repeatedIds(events)).toEqual([]);
+    expect(missingWindows(events, WINDOW_MS)).toEqual([]);
+  });
+
+  test('kubectl shows readiness, tenants and lag', async () => {
+    await vi.waitFor(
+      async () => {
+        const table = await kubectl([
+          'get',
+          'meteringpolicies,billingdestinations,tenantoverrides',
+        ]);
+        expect(table).toMatch(/billingdestination\S*\/local-receiver\s+True\s+webhook/);
+        expect(table).toMatch(/tenantoverride\S*\/burst\s+True/);
+        expect(table).toMatch(/meteringpolic\S*\/default\s+True/);
+        const policy = await status('meteringpolicy', 'default');
+        expect(policy['tenants']).toBe(TENANTS.length);
+        expect(await status('billingdestination', 'local-receiver')).toHaveProperty('lag');
+        expect(await status('tenantoverride', 'burst')).toMatchObject({ matched: { total: 1 } });
+      },
+      { timeout: STATUS_MS, interval: 2_000 },
+    );
+  });
+
+  test('a second webhook destination is delivered to within a window', async () => {
+    const objects = webhookDestination('second', { url: second.url, secret: 'second-secret' });
+    await kubectl(['apply', '-f', '-'], manifest(objects));
+    await vi.waitFor(() => expect(second.stats().accepted).toBeGreaterThan(0), {
+      timeout: WITHIN_A_WINDOW_MS,
+      interval: 250,
+    });
+    await windowsPass(1);
+    await vi.waitFor(() => expect(ids(secondFile())).toEqual(ids(files.received)), {
+      timeout: WITHIN_A_WINDOW_MS,
+      interval: 500,
+    });
+    expect(second.stats()).toMatchObject({ conflicts: 0, refused: 0 });
+  });
+
+  test('a kill -9 of the operator and another make run lose no window and repeat no id', async () => {
+    const pid = livingProcess(files.operatorPid);
+    if (pid === undefined) throw new Error(`the operator is not running: ${run.output()}`);
+    signalProcess(pid, 'SIGKILL');
+    expect(await run.exited).toBe(1);
+    expect(run.output()).toContain('operator: signal SIGKILL');
+    await startAndWait();
+    await windowsPass(3);
+    const events = readReceived(files.received);
+    expect(repeatedIds(events)).toEqual([]);
+    for (const tenant of TENANTS) {
+      const instances = events.filter(
+        (event) => event.tenant === tenant && event.metric === 'tenant_instance_hours',
+      );
+      const missing = missingWindows(instances, WINDOW_MS);
+      expect({ tenant, missing }).toEqual({ tenant, missing: [] });
+    }
+    expect((await receiverStats()).conflicts).toBe(0);
+    await vi.waitFor(() => expect(ids(secondFile())).toEqual(ids(files.received)), {
+      timeout: WITHIN_A_WINDOW_MS,
+      interval: 500,
+    });
+  });
+
+  test('every pod that came and went is billed for finishedAt − startedAt, to the second', async () => {
+    const ended = readTruth(files.truth);
+    await windowsPass(3);
+    const events = readReceived(files.received);
+    const measuredFrom = Math.min(...events.map(({ window_start }) => Date.parse(window_start)));
+    const pods = ended.filter(
+      (pod) => pod.namespace === 'tenant-burst' && Date.parse(pod.startedAt) >= measuredFrom,
+    );
+    expect(pods.length).toBeGreaterThan(20);
+    const wrong = pods
+      .map((pod) => ({ pod, billed: billedSeconds(pod, events) }))
+      .filter(({ pod, billed }) => billed !== pod.seconds);
+    expect(wrong).toEqual([]);
+  });
+
+  async function status(kind: string, name: string): Promise<Record<string, unknown>> {
+    const object = JSON.parse(await kubectl(['get', kind, name, '-o', 'json'])) as {
+      readonly status?: Record<string, unknown>;
+    };
+    return object.status ?? {};
+  }
+});
+
+function ids(file: string): readonly string[] {
+  return readReceived(file)
+    .map(({ id }) => id)
+    .toSorted();
+}
+
+/** The burst pods ask for 3.6 cores, each in a namespace of its own: 0.001 core-hours are one second. */
+function billedSeconds(pod: PodTruth, events: readonly ReceivedEvent[]): number {
+  const mine = events.filter(
+    ({ metric, dimensions }) =>
+      metric === 'tenant_cpu_core_hours' && dimensions?.['namespace'] === pod.tenantNamespace,
+  );
+  return Number(sumNanos(mine)) / 1_000_000;
+}

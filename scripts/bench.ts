@@ -1,0 +1,27 @@
+import { spawnSync } from 'node:child_process';
+import { globSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+/**
+ * `make bench`: runs every `*.bench.ts` under `e2e/bench`, one after the other, each in a process of
+ * its own. A bench prints one JSON line per figure. Names given as arguments narrow the choice.
+ */
+const root = resolve(import.meta.dirname, '..');
+const wanted = process.argv.slice(2);
+const benches = globSync('e2e/bench/**/*.bench.ts', { cwd: root })
+  .filter((file) => wanted.length === 0 || wanted.some((name) => file.includes(name)))
+  .toSorted();
+if (benches.length === 0) {
+  console.error(`bench: no e2e/bench/*.bench.ts matches "${wanted.join(' ')}"`);
+  process.exit(1);
+}
+for (const bench of benches) {
+  const { status, signal } = spawnSync(process.execPath, ['--expose-gc', bench], {
+    cwd: root,
+    stdio: 'inherit',
+  });
+  if (status !== 0) {
+    console.error(`bench: ${bench}: ended with ${signal ?? status}`);
+    process.exitCode = 1;
+  }
+}
