@@ -1,0 +1,85 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ClassicLevel } from 'classic-level';
+import { damage } from './failures.ts';
+import { isMissing } from './files.ts';
+
+/** One LevelDB directory. Every write to it is synced. */
+export type Database = ClassicLevel<Buffer, Buffer>;
+
+/** One change within a batch. */
+export type Operation =
+  | { readonly type: 'put'; readonly key: Buffer; readonly value: Buffer }
+  | { readonly type: 'del'; readonly key: Buffer };
+
+const ACTIVE = { writeBufferSize: 4 * 1024 * 1024, cacheSize: 8 * 1024 * 1024 };
+const SEALED = { writeBufferSize: 1024 * 1024, cacheSize: 2 * 1024 * 1024, maxOpenFiles: 64 };
+
+/** Opens an existing database; it never creates one, because LevelDB would hide a loss that way. */
+export async function openDatabase(directory: string, use: 'active' | 'sealed'): Promise<Database> {
+  return open(directory, use === 'active' ? ACTIVE : SEALED, false);
+}
+
+export async function createDatabase(directory: string): Promise<Database> {
+  return open(directory, ACTIVE, true);
+}
+
+async function open(
+  directory: string,
+  sizes: typeof ACTIVE | typeof SEALED,
+  create: boolean,
+): Promise<Database> {
+  const database: Database = new ClassicLevel<Buffer, Buffer>(directory, {
+    keyEncoding: 'buffer',
+    valueEncoding: 'buffer',
+    createIfMissing: create,
+    errorIfExists: create,
+    ...sizes,
+  });
+  await database.open();
+  return database;
+}
+
+/** The one way anything is written. LevelDB keeps a batch whole or not at all. */
+export async function writeBatch(database: Database, operations: Operation[]): Promise<void> {
+  await database.batch(operations, { sync: true });
+}
+
+/** The file by which LevelDB knows its tables. It only grows while a database is open. */
+export interface ManifestNote {
+  /** `MANIFEST-000123` */
+  readonly name: string;
+  readonly size: number;
+}
+
+/** Finds the MANIFEST that CURRENT names. Throws a LedgerReadError when either is missing or malformed. */
+export async function readManifestNote(directory: string): Promise<ManifestNote> {
+  const current = join(directory, 'CURRENT');
+  const text = await readFile(current, 'utf8').catch((error: unknown) => {
+    throw isMissing(error) ? damage(current, 'missing') : error;
+  });
+  const name = /^(MANIFEST-\d{6,})\n$/.exec(text)?.[1];
+  if (name === undefined) throw damage(current, `not the name of a MANIFEST: "${text}"`);
+  const found = await stat(join(directory, name)).catch((error: unknown) => {
+    throw isMissing(error) ? damage(join(directory, name), 'missing') : error;
+  });
+  return { name, size: found.size };
+}
+
+/**
+ * Compares a database's files with what was noted of them while it was last in use. To be called
+ * before it is opened: opening a database with a shortened MANIFEST deletes the tables it has forgotten.
+ */
+export async function checkManifest(directory: string, noted: ManifestNote): Promise<void> {
+  const found = await readManifestNote(directory);
+  if (manifestNumber(found) < manifestNumber(noted)) {
+    throw damage(join(directory, 'CURRENT'), `older than ${noted.name}: "${found.name}"`);
+  }
+  if (found.name === noted.name && found.size < noted.size) {
+    throw damage(join(directory, found.name), `${noted.size} bytes before: "${found.size}"`);
+  }
+}
+
+function manifestNumber(note: ManifestNote): number {
+  return Number(note.name.slice('MANIFEST-'.length));
+}

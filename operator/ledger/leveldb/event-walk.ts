@@ -1,0 +1,96 @@
+import { setImmediate as yieldToLoop } from 'node:timers/promises';
+import { decodeEvent, encodeEvent, type UsageEvent } from '../../usage/event.ts';
+import { openValue, sealValue } from './checked-value.ts';
+import type { Database } from './database.ts';
+import { damage } from './failures.ts';
+import { KEY_SPACE, keyNumber, numberKey } from './keys.ts';
+
+/** An event as it is stored. */
+export interface EventEntry {
+  readonly sequence: number;
+  /** The whole value: what the chain is made of. */
+  readonly value: Buffer;
+  /** The event's text. */
+  readonly body: Buffer;
+}
+
+const CHUNK_EVENTS = 1_000;
+const READ_AHEAD_BYTES = 1024 * 1024;
+
+export function encodeStoredEvent(
+  sequence: number,
+  event: UsageEvent,
+): [key: Buffer, value: Buffer] {
+  const key = numberKey(KEY_SPACE.event, sequence);
+  return [key, sealValue(key, encodeEvent(event))];
+}
+
+/** The event of an entry whose checksum is right. */
+export function decodeStoredEvent(entry: EventEntry): UsageEvent {
+  return decodeEvent(entry.body.toString());
+}
+
+/**
+ * Every event from `first` to `last`, in chunks, each with its checksum and number checked. Throws a
+ * LedgerReadError at the first that is damaged or missing: nothing is ever passed over.
+ * The iterator is opened anew for each chunk, so that a slow reader pins no files.
+ */
+export async function* walkEvents(
+  database: Database,
+  where: string,
+  first: number,
+  last: number,
+): AsyncGenerator<readonly EventEntry[], void, void> {
+  let expected = first;
+  while (expected <= last) {
+    const limit = Math.min(CHUNK_EVENTS, last - expected + 1);
+    const chunk: EventEntry[] = [];
+    for (const [key, value] of await readChunk(database, expected, last, limit)) {
+      chunk.push(checkEntry(where, expected, key, value));
+      expected += 1;
+    }
+    if (chunk.length < limit) throw damage(where, `event ${expected} is missing`);
+    yield chunk;
+    await yieldToLoop();
+  }
+}
+
+/** One event. Throws a LedgerReadError when it is damaged or missing. */
+export async function readEvent(
+  database: Database,
+  where: string,
+  sequence: number,
+): Promise<UsageEvent> {
+  const key = numberKey(KEY_SPACE.event, sequence);
+  const value = await database.get(key);
+  if (value === undefined) throw damage(where, `event ${sequence} is missing`);
+  return decodeStoredEvent(checkEntry(where, sequence, key, value));
+}
+
+async function readChunk(
+  database: Database,
+  first: number,
+  last: number,
+  limit: number,
+): Promise<[Buffer, Buffer][]> {
+  const iterator = database.iterator({
+    gte: numberKey(KEY_SPACE.event, first),
+    lte: numberKey(KEY_SPACE.event, last),
+    limit,
+    fillCache: false,
+    highWaterMarkBytes: READ_AHEAD_BYTES,
+  });
+  try {
+    return await iterator.all();
+  } finally {
+    await iterator.close();
+  }
+}
+
+function checkEntry(where: string, expected: number, key: Buffer, value: Buffer): EventEntry {
+  const sequence = keyNumber(key);
+  if (sequence !== expected) throw damage(where, `event ${expected} is missing`);
+  const body = openValue(key, value);
+  if (body === undefined) throw damage(where, `event ${sequence} is damaged`);
+  return { sequence, value, body };
+}

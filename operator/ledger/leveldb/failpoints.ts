@@ -1,0 +1,20 @@
+/**
+ * Named steps at which a test may crash, fail or hold the ledger. `hit` is awaited at each step; in
+ * production it does nothing.
+ */
+export type Failpoint =
+  | 'append:before-write'
+  | 'append:after-write'
+  | 'roll:before-create'
+  | 'roll:copying'
+  | 'roll:before-rename'
+  | 'roll:after-rename'
+  | 'roll:before-open'
+  | 'retain:before-forget'
+  | 'retain:after-forget'
+  | 'retain:after-rename'
+  | 'recover:before-open';
+
+export type Failpoints = (step: Failpoint) => Promise<void>;
+
+export const noFailpoints: Failpoints = async () => undefined;

@@ -1,0 +1,33 @@
+import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
+
+export function ledgerFailure(cause: LedgerFailure['cause'], message: string): LedgerFailure {
+  return { kind: 'failed', cause, message };
+}
+
+/** Damaged bytes at a named place. */
+export function damage(where: string, what: string): LedgerReadError {
+  return new LedgerReadError(ledgerFailure('corrupt', `ledger: ${where}: ${what}`));
+}
+
+const CAUSE_BY_CODE: ReadonlyMap<string, LedgerFailure['cause']> = new Map([
+  ['LEVEL_LOCKED', 'fenced'],
+  ['LEVEL_CORRUPTION', 'corrupt'],
+  ['ENOSPC', 'full'],
+  ['EDQUOT', 'full'],
+]);
+
+/** LevelDB reports what the system said as text only. */
+const NO_ROOM = /No space left on device|Disk quota exceeded|File too large/;
+
+/** Whatever was thrown while working on the ledger, as an outcome. */
+export function toLedgerFailure(what: string, error: unknown): LedgerFailure {
+  const texts: string[] = [];
+  let cause: LedgerFailure['cause'] = 'retryable';
+  for (let current = error; current instanceof Error; current = current.cause) {
+    if (current instanceof LedgerReadError) return current.failure;
+    texts.push(current.message);
+    const code = 'code' in current && typeof current.code === 'string' ? current.code : '';
+    cause = CAUSE_BY_CODE.get(code) ?? (NO_ROOM.test(current.message) ? 'full' : cause);
+  }
+  return ledgerFailure(cause, `ledger: ${what}: ${texts.join(': ') || String(error)}`);
+}

@@ -1,0 +1,163 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { ManifestNote } from './database.ts';
+import { damage } from './failures.ts';
+import { isMissing, writeFileDurably } from './files.ts';
+
+/** How far the ledger had come, noted outside the database so that a loss within it is noticed. */
+export interface Head {
+  /** Grows by one with every start; whoever finds a higher one than its own has been replaced. */
+  readonly epoch: number;
+  readonly batch: number;
+  readonly sequence: number;
+  readonly chain: string;
+  /** Name of the active segment's directory. */
+  readonly segment: string;
+  /** Absent until the active segment's files were looked at. */
+  readonly manifest?: ManifestNote;
+}
+
+export interface HeadFile {
+  /** What was read when the file was opened, or noted since. */
+  current(): Head;
+  /** Notes how far the ledger has come. Written soon, newest first; synced at most once a second. */
+  note(head: Head): void;
+  /** Notes and waits until it is on the disk. */
+  noteDurably(head: Head): Promise<void>;
+  /** Whether no other process has raised the epoch since. */
+  owned(): Promise<boolean>;
+  /** Writes what is waiting, syncs and closes. */
+  close(): Promise<void>;
+}
+
+const FILE = 'HEAD';
+const SLOT_BYTES = 512;
+const CHECKSUM_CHARACTERS = 8;
+const SYNC_INTERVAL_MS = 1_000;
+
+interface Slot {
+  /** Counts up; the higher of two valid slots is the newer, and the next one goes to the other slot. */
+  readonly turn: number;
+  readonly head: Head;
+}
+
+/** Sets up the file of a new ledger. */
+export async function createHeadFile(directory: string, head: Head): Promise<void> {
+  await writeFileDurably(
+    join(directory, FILE),
+    Buffer.concat([encodeSlot({ turn: 0, head }), encodeSlot({ turn: 1, head })]),
+  );
+}
+
+/** What HEAD says, without opening it for writing. Throws a LedgerReadError when it is missing or damaged. */
+export async function readHead(directory: string): Promise<Head> {
+  const handle = await openFile(directory, 'r');
+  try {
+    return (await readSlot(handle, directory)).head;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Opens the file of an existing ledger. Throws a LedgerReadError when it is missing or damaged. */
+export async function openHeadFile(
+  directory: string,
+  clock: Clock,
+  onError: (error: unknown) => void,
+): Promise<HeadFile> {
+  const handle = await openFile(directory, 'r+');
+  let slot: Slot;
+  try {
+    slot = await readSlot(handle, directory);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+  let syncedAt = clock.monotonic();
+  let waiting: Head | undefined;
+  let writing: Promise<void> | undefined;
+
+  const write = async (head: Head): Promise<void> => {
+    slot = { turn: slot.turn + 1, head };
+    await handle.write(encodeSlot(slot), 0, SLOT_BYTES, (slot.turn % 2) * SLOT_BYTES);
+  };
+  const drain = async (): Promise<void> => {
+    for (let head = waiting; head !== undefined; head = waiting) {
+      waiting = undefined;
+      try {
+        await write(head);
+        if (clock.monotonic() - syncedAt < SYNC_INTERVAL_MS) continue;
+        await handle.datasync();
+        syncedAt = clock.monotonic();
+      } catch (error) {
+        onError(error);
+      }
+    }
+    writing = undefined;
+  };
+
+  return {
+    current: () => waiting ?? slot.head,
+    note(head) {
+      waiting = head;
+      writing ??= drain();
+    },
+    async noteDurably(head) {
+      waiting = undefined;
+      await writing;
+      await write(head);
+      await handle.datasync();
+      syncedAt = clock.monotonic();
+    },
+    async owned() {
+      const found = await readSlot(handle, directory);
+      return found.head.epoch <= slot.head.epoch;
+    },
+    async close() {
+      await writing;
+      await handle.datasync();
+      await handle.close();
+    },
+  };
+}
+
+async function openFile(directory: string, flags: 'r' | 'r+'): Promise<FileHandle> {
+  return open(join(directory, FILE), flags).catch((error: unknown) => {
+    throw isMissing(error) ? damage(join(directory, FILE), 'missing') : error;
+  });
+}
+
+async function readSlot(handle: FileHandle, directory: string): Promise<Slot> {
+  const buffer = Buffer.alloc(2 * SLOT_BYTES);
+  const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0);
+  const slots = [0, SLOT_BYTES]
+    .filter((start) => start + SLOT_BYTES <= bytesRead)
+    .map((start) => decodeSlot(buffer.toString('utf8', start, start + SLOT_BYTES)))
+    .filter((slot) => slot !== undefined)
+    .toSorted((a, b) => b.turn - a.turn);
+  const newest = slots[0];
+  if (newest === undefined) throw damage(join(directory, FILE), 'no readable slot');
+  return newest;
+}
+
+function encodeSlot(slot: Slot): Buffer {
+  const text = JSON.stringify(slot).padEnd(SLOT_BYTES - CHECKSUM_CHARACTERS - 1);
+  if (text.length !== SLOT_BYTES - CHECKSUM_CHARACTERS - 1) {
+    throw new RangeError(`HEAD: longer than a slot: "${text}"`);
+  }
+  return Buffer.from(`${checksum(text)}${text}\n`);
+}
+
+function decodeSlot(content: string): Slot | undefined {
+  const text = content.slice(CHECKSUM_CHARACTERS, -1);
+  if (!content.endsWith('\n') || content.slice(0, CHECKSUM_CHARACTERS) !== checksum(text)) {
+    return undefined;
+  }
+  return JSON.parse(text) as Slot;
+}
+
+function checksum(text: string): string {
+  return crc32(text).toString(16).padStart(CHECKSUM_CHARACTERS, '0');
+}

@@ -1,0 +1,68 @@
+import { hash } from 'node:crypto';
+
+/** First byte of every key of a segment (docs/ledger-format.md). */
+export const KEY_SPACE = {
+  event: 0x65, // e
+  id: 0x64, // d
+  batch: 0x62, // b
+  record: 0x72, // r
+  cursor: 0x63, // c
+  sealed: 0x73, // s
+  state: 0x6d, // m
+} as const;
+
+export type KeySpace = (typeof KEY_SPACE)[keyof typeof KEY_SPACE];
+
+/** The key spaces of the small entries that every new segment gets a copy of. */
+export const ENTRY_SPACES = [KEY_SPACE.record, KEY_SPACE.cursor, KEY_SPACE.sealed] as const;
+
+/** The one key of the state. */
+export const STATE_KEY = Buffer.of(KEY_SPACE.state);
+
+const NUMBER_KEY_BYTES = 9;
+const ID_HASH_BYTES = 16;
+
+/** A key that ends in a sequence number, so that LevelDB's order is the order of the numbers. */
+export function numberKey(space: KeySpace, sequence: number): Buffer {
+  const key = Buffer.alloc(NUMBER_KEY_BYTES);
+  key[0] = space;
+  key.writeUIntBE(sequence, 3, 6);
+  return key;
+}
+
+/** The sequence number in a key made by {@link numberKey}; NaN when it cannot be one. */
+export function keyNumber(key: Buffer): number {
+  if (key.length !== NUMBER_KEY_BYTES || key[1] !== 0 || key[2] !== 0) return Number.NaN;
+  return key.readUIntBE(3, 6);
+}
+
+/** The key of an event id. Hashed, so that every key has one length whatever clients choose. */
+export function idKey(id: string): Buffer {
+  const key = Buffer.allocUnsafe(1 + ID_HASH_BYTES);
+  key[0] = KEY_SPACE.id;
+  hash('sha256', id, 'buffer').copy(key, 1, 0, ID_HASH_BYTES);
+  return key;
+}
+
+/** A key that ends in text. */
+export function textKey(space: KeySpace, text: string): Buffer {
+  const key = Buffer.allocUnsafe(1 + Buffer.byteLength(text));
+  key[0] = space;
+  key.write(text, 1);
+  return key;
+}
+
+/** The text in a key made by {@link textKey}. */
+export function keyText(key: Buffer): string {
+  return key.toString('utf8', 1);
+}
+
+/** The range of keys that begin with the same bytes. UTF-8 never contains the byte 0xff. */
+export function keysFrom(prefix: Buffer): { gte: Buffer; lt: Buffer } {
+  return { gte: prefix, lt: Buffer.concat([prefix, Buffer.of(0xff)]) };
+}
+
+/** All keys of one space. */
+export function keysOf(space: KeySpace): { gte: Buffer; lt: Buffer } {
+  return { gte: Buffer.of(space), lt: Buffer.of(space + 1) };
+}

@@ -1,0 +1,21 @@
+import { afterEach } from 'vitest';
+import { ledgerConformance } from '../conformance.ts';
+import { openTestLedger } from '../testing/level-ledger.ts';
+import { scratchDirectory } from '../testing/scratch.ts';
+
+const removals: (() => Promise<void>)[] = [];
+
+async function openEmpty(options: Parameters<typeof openTestLedger>[1] = {}) {
+  const { path, remove } = await scratchDirectory();
+  removals.push(remove);
+  return openTestLedger(path, options);
+}
+
+afterEach(async () => {
+  for (const remove of removals.splice(0)) await remove();
+});
+
+ledgerConformance('the LevelDB ledger', () => openEmpty());
+ledgerConformance('the LevelDB ledger with a new segment for every few events', () =>
+  openEmpty({ segmentLimits: { events: 3, bytes: 1024 } }),
+);

@@ -1,0 +1,241 @@
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
+import { createHeadWaiters } from '../head-waiters.ts';
+import {
+  type AppendBatch,
+  type AppendOutcome,
+  type DiskLevel,
+  type Ledger,
+  type LedgerFailure,
+  LedgerReadError,
+  type RecordChange,
+  type WriteOutcome,
+} from '../ledger.ts';
+import type { DiskGauge } from './disk-gauge.ts';
+import type { Failpoints } from './failpoints.ts';
+import { damage, ledgerFailure, toLedgerFailure } from './failures.ts';
+import { KEY_SPACE, keysFrom, keyText, textKey } from './keys.ts';
+import type { LedgerMetrics } from './ledger-metrics.ts';
+import { discardSegment } from './leftovers.ts';
+import { openValue } from './checked-value.ts';
+import type { Problems } from './problems.ts';
+import { readPage, scanEvents } from './read-events.ts';
+import type { EntryChange, Request, RequestOutcome } from './requests.ts';
+import { consumedUpTo, isExpired } from './retention.ts';
+import type { SealedSegment } from './state.ts';
+import type { Store } from './store.ts';
+import { verifyLedger } from './verify-ledger.ts';
+import { createWriter } from './writer.ts';
+
+export interface LevelLedgerParts {
+  readonly directory: string;
+  readonly retentionMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly store: Store;
+  readonly gauge: DiskGauge;
+  readonly problems: Problems;
+  readonly metrics: LedgerMetrics;
+  readonly failpoint: Failpoints;
+}
+
+const DISK_INTERVAL_MS = 10_000;
+const RECORDS_PAGE = 500;
+
+/** The ledger over a store whose checks have passed. */
+export function createLevelLedger(parts: LevelLedgerParts): Ledger {
+  const { store, gauge, problems, metrics, clock } = parts;
+  const writer = createWriter((requests) => store.write(requests));
+  const waiters = createHeadWaiters(store.contents().state.segment.lastSequence);
+  let { retentionMs } = parts;
+  let measuredAt = clock.monotonic();
+  let retaining: Promise<void> | undefined;
+
+  const head = (): number => store.contents().state.segment.lastSequence;
+  const submit = async (request: Request, bounded: boolean): Promise<RequestOutcome> => {
+    const outcome = await writer.submit(request, bounded);
+    if (outcome.kind === 'failed' && outcome.cause === 'corrupt') problems.add(outcome.message);
+    waiters.advance(head());
+    return outcome;
+  };
+  const write = async (request: Request): Promise<WriteOutcome> => {
+    const outcome = await submit(request, false);
+    return outcome.kind === 'failed' ? outcome : { kind: 'written' };
+  };
+  const refusal = async (batch: AppendBatch): Promise<LedgerFailure | undefined> => {
+    if (clock.monotonic() - measuredAt >= DISK_INTERVAL_MS) {
+      measuredAt = clock.monotonic();
+      await gauge.measure().catch(() => undefined);
+    }
+    const { level, usedRatio } = gauge.current();
+    if (!refuses(level, batch.windowEnd !== undefined)) return undefined;
+    const used = `${(usedRatio * 100).toFixed(1)} %`;
+    return ledgerFailure(
+      'full',
+      `ledger: ${parts.directory}: too little room left, in use: "${used}"`,
+    );
+  };
+
+  const retain = async (now: number): Promise<void> => {
+    await gauge.measure();
+    for (const segment of store.contents().sealed) {
+      const { cursors } = store.contents();
+      if (segment.lastSequence > consumedUpTo(cursors.values(), now, retentionMs)) return;
+      const expired = isExpired(segment, now, retentionMs);
+      if (!expired && gauge.current().level === 'normal') return;
+      await drop(segment);
+      await gauge.measure();
+    }
+  };
+  const drop = async (segment: SealedSegment): Promise<void> => {
+    const { firstSequence, lastSequence } = segment;
+    await parts.failpoint('retain:before-forget');
+    const outcome = await write({ kind: 'forget', segment });
+    if (outcome.kind === 'failed') throw new LedgerReadError(outcome);
+    await parts.failpoint('retain:after-forget');
+    await store.places().pool.evict(firstSequence);
+    await discardSegment(parts.directory, firstSequence, () =>
+      parts.failpoint('retain:after-rename'),
+    );
+    parts.logger.info(`[ledger] deleted events ${firstSequence} to ${lastSequence}`);
+  };
+
+  const ledger: Ledger = {
+    async append(batch): Promise<AppendOutcome> {
+      const startedAt = clock.monotonic();
+      const refused = batch.events.length > 0 ? await refusal(batch) : undefined;
+      if (refused !== undefined) return refused;
+      const outcome = await submit(
+        {
+          kind: 'append',
+          events: batch.events,
+          changes: (batch.records ?? []).map(recordChange),
+          ...(batch.windowEnd !== undefined && { windowEnd: batch.windowEnd }),
+        },
+        batch.windowEnd === undefined,
+      );
+      if (outcome.kind === 'appended') {
+        const accepted = outcome.outcomes.filter((word) => word === 'accepted').length;
+        const duplicates = outcome.outcomes.filter((word) => word === 'duplicate').length;
+        metrics.appended(accepted, duplicates, (clock.monotonic() - startedAt) / 1_000);
+      }
+      return outcome;
+    },
+    async read(afterSequence, limit) {
+      const outcome = await readPage(store.places(), afterSequence, limit);
+      if (outcome.kind === 'failed' && outcome.cause === 'corrupt') problems.add(outcome.message);
+      return outcome;
+    },
+    scan: (from, to, signal) => scanEvents(() => store.places(), from, to, signal),
+    head,
+    lowWater: () => store.contents().state.lowWater,
+    changed: (afterSequence, signal) => waiters.wait(afterSequence, signal),
+
+    cursors: () => [...store.contents().cursors.values()],
+    commitCursor: (destination, sequence, { from, records = [] } = {}) =>
+      write({
+        kind: 'cursor',
+        destination,
+        changes: records.map(recordChange),
+        plan: (current, newest) => planCommit(current, destination, sequence, newest, from),
+      }),
+    moveCursor: (destination, sequence) =>
+      write({
+        kind: 'cursor',
+        destination,
+        plan: (_, newest) => planMove(destination, sequence, newest),
+      }),
+    retireCursor: (destination, at) =>
+      write({
+        kind: 'cursor',
+        destination,
+        plan: (current) => ({ kind: 'move', cursor: planRetire(current, at) }),
+      }),
+    dropCursor: (destination) => write({ kind: 'cursor', destination, plan: () => 'drop' }),
+
+    async record(key) {
+      const { active, activeName } = store.places();
+      const stored = textKey(KEY_SPACE.record, key);
+      const value = await active.get(stored);
+      return value === undefined ? undefined : recordText(activeName, stored, value);
+    },
+    async *records(prefix) {
+      const range = keysFrom(textKey(KEY_SPACE.record, prefix));
+      let gte = range.gte;
+      for (;;) {
+        const { active, activeName } = store.places();
+        const page = await active.iterator({ gte, lt: range.lt, limit: RECORDS_PAGE }).all();
+        for (const [key, value] of page) yield [keyText(key), recordText(activeName, key, value)];
+        const last = page.at(-1)?.[0];
+        if (last === undefined || page.length < RECORDS_PAGE) return;
+        gte = Buffer.concat([last, Buffer.of(0)]);
+      }
+    },
+    writeRecords: (changes) =>
+      write({ kind: 'append', events: [], changes: changes.map(recordChange) }),
+
+    async retain(now) {
+      retaining ??= retain(now)
+        .catch((error: unknown) => {
+          const { message } = toLedgerFailure('deleting old segments', error);
+          parts.logger.error(`[ledger] ${message}`);
+        })
+        .finally(() => {
+          retaining = undefined;
+        });
+      await retaining;
+    },
+    setRetention(milliseconds) {
+      retentionMs = milliseconds;
+    },
+    async verify(signal) {
+      const report = await verifyLedger(store.places(), signal);
+      for (const error of report.errors) problems.add(error);
+      return report;
+    },
+    stats() {
+      const { state, sealed } = store.contents();
+      const { bytes, level, usedRatio } = gauge.current();
+      return {
+        sequence: state.segment.lastSequence,
+        bytes,
+        segments: sealed.length + 1,
+        chain: state.segment.chain,
+        ...(state.lastWindowEnd !== undefined && { lastWindowEnd: state.lastWindowEnd }),
+        oldestAt: (sealed[0] ?? state.segment).openedAt,
+        conflicts: metrics.conflicts(),
+        horizon: state.horizon,
+        problems: problems.list(),
+        disk: {
+          level,
+          usedRatio,
+          retentionShortened: state.horizon > clock.now() - retentionMs,
+        },
+      };
+    },
+    async close() {
+      await retaining;
+      await writer.stop();
+      waiters.end(new Error('ledger: closed'));
+      metrics.close();
+      await store.close();
+    },
+  };
+  metrics.observe(() => ledger.stats());
+  return ledger;
+}
+
+function refuses(level: DiskLevel, isWindow: boolean): boolean {
+  return level === 'collector-paused' || (level === 'ingest-refused' && !isWindow);
+}
+
+function recordChange({ key, value }: RecordChange): EntryChange {
+  return { key: textKey(KEY_SPACE.record, key), body: value };
+}
+
+function recordText(where: string, key: Buffer, value: Buffer): string {
+  const body = openValue(key, value);
+  if (body === undefined) throw damage(where, `the record is damaged: "${keyText(key)}"`);
+  return body.toString();
+}

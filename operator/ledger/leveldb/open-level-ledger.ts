@@ -1,0 +1,107 @@
+import { mkdir } from 'node:fs/promises';
+import type { Registry } from 'prom-client';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Ledger, LedgerFailure } from '../ledger.ts';
+import { openActiveSegment } from './active-segment.ts';
+import { checkAgainstHead } from './check-against-head.ts';
+import type { Database } from './database.ts';
+import { createDiskGauge, type FreeBytes, systemFreeBytes } from './disk-gauge.ts';
+import { type Failpoints, noFailpoints } from './failpoints.ts';
+import { toLedgerFailure } from './failures.ts';
+import { openHeadFile } from './head-file.ts';
+import { readIdentity } from './identity-file.ts';
+import { createLedgerMetrics } from './ledger-metrics.ts';
+import { clearLeftovers } from './leftovers.ts';
+import { createLevelLedger } from './level-ledger.ts';
+import { createProblems } from './problems.ts';
+import { openReserve } from './reserve-file.ts';
+import { createSegmentPool } from './segment-pool.ts';
+import { setUpLedger } from './set-up.ts';
+import { createStore, type SegmentLimits } from './store.ts';
+
+export interface LevelLedgerOptions {
+  /** DATA_DIR; created when it does not exist. */
+  readonly directory: string;
+  /** RETENTION, milliseconds. */
+  readonly retentionMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly registry?: Registry;
+  /** By default 1,000,000 events or 512 MiB. */
+  readonly segmentLimits?: SegmentLimits;
+  /** By default 32 MiB. */
+  readonly reserveBytes?: number;
+  /** By default the system's word. */
+  readonly freeBytes?: FreeBytes;
+  readonly failpoint?: Failpoints;
+}
+
+export type OpenLedgerOutcome =
+  | { readonly kind: 'opened'; readonly ledger: Ledger }
+  | LedgerFailure;
+
+const SEGMENT_LIMITS: SegmentLimits = { events: 1_000_000, bytes: 512 * 1024 * 1024 };
+const RESERVE_BYTES = 32 * 1024 * 1024;
+
+/**
+ * Opens the ledger in a directory, or sets one up where there is none, after the checks of
+ * docs/ledger-format.md ("At start"). `fenced`: another process has it open. `corrupt`: the message
+ * names the file that is damaged.
+ */
+export async function openLevelLedger(options: LevelLedgerOptions): Promise<OpenLedgerOutcome> {
+  try {
+    return { kind: 'opened', ledger: await open(options) };
+  } catch (error) {
+    return toLedgerFailure(options.directory, error);
+  }
+}
+
+async function open(options: LevelLedgerOptions): Promise<Ledger> {
+  const { directory, clock, logger, failpoint = noFailpoints } = options;
+  await mkdir(directory, { recursive: true });
+  const identity = (await readIdentity(directory)) ?? (await setUpLedger(directory, clock.now()));
+  const head = await openHeadFile(directory, clock, (error) =>
+    logger.warn('[ledger] cannot note how far the ledger is', { error: String(error) }),
+  );
+  let database: Database | undefined;
+  try {
+    const noted = head.current();
+    const active = await openActiveSegment(directory, identity, noted);
+    database = active.database;
+    await head.noteDurably({ ...noted, epoch: noted.epoch + 1 });
+
+    const problems = createProblems(logger);
+    const metrics = createLedgerMetrics(options.registry);
+    const reserve = await openReserve(directory, options.reserveBytes ?? RESERVE_BYTES);
+    const gauge = createDiskGauge(directory, reserve, options.freeBytes ?? systemFreeBytes);
+    const store = createStore({
+      directory,
+      ...active,
+      head,
+      pool: createSegmentPool(directory),
+      clock,
+      limits: options.segmentLimits ?? SEGMENT_LIMITS,
+      failpoint,
+      giveRoom: () => reserve.release(),
+      onConflict: (event) => {
+        metrics.conflict();
+        logger.warn('[ledger] an event has the id of a stored one and differs from it', {
+          id: event.id,
+          quantity: event.quantity,
+        });
+      },
+      onSealed: ({ sequence, chain }) =>
+        logger.info(`[ledger] a segment ends at ${sequence}, chain ${chain}`),
+      onError: (failure) => logger.error(`[ledger] ${failure.message}`, { cause: failure.cause }),
+    });
+    await checkAgainstHead(store, noted, problems);
+    await clearLeftovers(directory, store.contents(), problems);
+    await gauge.measure();
+    return createLevelLedger({ ...options, failpoint, store, gauge, problems, metrics });
+  } catch (error) {
+    await database?.close();
+    await head.close();
+    throw error;
+  }
+}

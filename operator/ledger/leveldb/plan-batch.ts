@@ -1,0 +1,227 @@
+import type { UsageEvent } from '../../usage/event.ts';
+import type { Cursor, EventOutcome } from '../ledger.ts';
+import { sameCharge } from '../same-charge.ts';
+import { batchMarkOperation } from './batch-marks.ts';
+import { nextChain } from './chain.ts';
+import { checksumOf, sealValue } from './checked-value.ts';
+import type { Database, Operation } from './database.ts';
+import type { Contents } from './entries.ts';
+import { encodeStoredEvent, readEvent } from './event-walk.ts';
+import { toLedgerFailure } from './failures.ts';
+import { findStored, isDerivedId, type StoredEvents } from './find-stored.ts';
+import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
+import type { EntryChange, Request, RequestOutcome } from './requests.ts';
+import {
+  addEntry,
+  encodeState,
+  type EntrySum,
+  type LedgerState,
+  removeEntry,
+  type SegmentSummary,
+  widen,
+} from './state.ts';
+
+/** One batch, ready to be written, and what holds once it is. */
+export interface BatchPlan {
+  /** Empty when there is nothing to store, as when all events are repeats. */
+  readonly operations: Operation[];
+  readonly contents: Contents;
+  /** By request. */
+  readonly outcomes: readonly RequestOutcome[];
+  /** Events that had the id of a stored one and differed from it. */
+  readonly conflicts: readonly UsageEvent[];
+}
+
+/** Turns waiting requests into one batch. Reads, but writes nothing. `now` in milliseconds since the epoch. */
+export async function planBatch(
+  requests: readonly Request[],
+  before: Contents,
+  places: StoredEvents,
+  now: number,
+): Promise<BatchPlan> {
+  const draft = createDraft(before, places);
+  const outcomes: RequestOutcome[] = [];
+  for (const request of requests) outcomes.push(await draft.add(request));
+  return { ...(await draft.finish(now)), outcomes };
+}
+
+interface Draft {
+  add(request: Request): Promise<RequestOutcome>;
+  finish(now: number): Promise<Omit<BatchPlan, 'outcomes'>>;
+}
+
+function createDraft(before: Contents, places: StoredEvents): Draft {
+  const operations: Operation[] = [];
+  const accepted = new Map<string, UsageEvent>();
+  const conflicts: UsageEvent[] = [];
+  const changes = new Map<string, EntryChange>();
+  const cursors = new Map(before.cursors);
+  const chain = nextChain(before.state.segment.chain);
+  let { sealed } = before;
+  let { segment, lowWater, horizon, lastWindowEnd } = before.state;
+
+  const change = (entry: EntryChange): void => {
+    changes.set(entry.key.toString('latin1'), entry);
+  };
+  const accept = (event: UsageEvent): void => {
+    const sequence = segment.lastSequence + 1;
+    const [key, value] = encodeStoredEvent(sequence, event);
+    const number = Buffer.alloc(8);
+    number.writeUIntBE(sequence, 2, 6);
+    operations.push({ type: 'put', key, value });
+    operations.push({ type: 'put', key: idKey(event.id), value: number });
+    chain.update(value);
+    accepted.set(event.id, event);
+    segment = withEvent(segment, event, value.length);
+  };
+  const judge = (event: UsageEvent, stored: ReadonlyMap<string, UsageEvent>): EventOutcome => {
+    const first = accepted.get(event.id) ?? stored.get(event.id);
+    if (first === undefined) {
+      accept(event);
+      return 'accepted';
+    }
+    if (sameCharge(first, event)) return 'duplicate';
+    conflicts.push(event);
+    return 'conflict';
+  };
+  const written = (outcomes: readonly EventOutcome[]): RequestOutcome => ({
+    kind: 'appended',
+    outcomes,
+    head: segment.lastSequence,
+  });
+
+  const addAppend = async (
+    request: Extract<Request, { kind: 'append' }>,
+  ): Promise<RequestOutcome> => {
+    const stored = await findStored(request.events, places);
+    const outcomes = request.events.map((event) => judge(event, stored));
+    for (const entry of request.changes) change(entry);
+    if (request.windowEnd !== undefined) {
+      lastWindowEnd = Math.max(lastWindowEnd ?? 0, request.windowEnd);
+    }
+    return written(outcomes);
+  };
+  const addCursor = async (
+    request: Extract<Request, { kind: 'cursor' }>,
+  ): Promise<RequestOutcome> => {
+    const { destination } = request;
+    const move = request.plan(cursors.get(destination), before.state.segment.lastSequence);
+    const key = textKey(KEY_SPACE.cursor, destination);
+    if (move === 'drop') {
+      cursors.delete(destination);
+      change({ key, body: undefined });
+      return written([]);
+    }
+    if (move.kind === 'failed') return move;
+    for (const entry of request.changes ?? []) change(entry);
+    if (move.cursor === undefined) return written([]);
+    const cursor = await withWindowEnd(move.cursor, places);
+    cursors.set(destination, cursor);
+    change({ key, body: JSON.stringify(cursor) });
+    return written([]);
+  };
+  const addForget = (request: Extract<Request, { kind: 'forget' }>): RequestOutcome => {
+    const { firstSequence, lastSequence, ends } = request.segment;
+    change({ key: numberKey(KEY_SPACE.sealed, firstSequence), body: undefined });
+    sealed = sealed.filter((other) => other.firstSequence !== firstSequence);
+    lowWater = Math.max(lowWater, lastSequence);
+    horizon = Math.max(horizon, ends?.to ?? 0);
+    return written([]);
+  };
+
+  return {
+    async add(request) {
+      try {
+        if (request.kind === 'append') return await addAppend(request);
+        if (request.kind === 'cursor') return await addCursor(request);
+        return addForget(request);
+      } catch (error) {
+        return toLedgerFailure(request.kind, error);
+      }
+    },
+    async finish(now) {
+      if (accepted.size > 0) {
+        segment = { ...segment, chain: chain.digest('hex') };
+        const { lastSequence } = segment;
+        operations.push(
+          batchMarkOperation({ lastSequence, appendedAt: now, chain: segment.chain }),
+        );
+      }
+      const entries = await applyChanges(
+        [...changes.values()],
+        before.state.entries,
+        places.active,
+        operations,
+      );
+      if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
+        return { operations, contents: before, conflicts };
+      }
+      const state: LedgerState = {
+        ledgerId: before.state.ledgerId,
+        batch: before.state.batch + 1,
+        segment,
+        lowWater,
+        horizon,
+        ...(lastWindowEnd !== undefined && { lastWindowEnd }),
+        entries,
+      };
+      operations.push({ type: 'put', key: STATE_KEY, value: encodeState(state) });
+      return { operations, contents: { state, cursors, sealed }, conflicts };
+    },
+  };
+}
+
+function withEvent(segment: SegmentSummary, event: UsageEvent, bytes: number): SegmentSummary {
+  return {
+    ...segment,
+    lastSequence: segment.lastSequence + 1,
+    bytes: segment.bytes + bytes,
+    starts: widen(segment.starts, Date.parse(event.window_start)),
+    ends: widen(segment.ends, Date.parse(event.window_end)),
+    foreignIds: segment.foreignIds || !isDerivedId(event.id),
+  };
+}
+
+/** Adds the operations of entry changes, and gives the sum of all entries after them. */
+async function applyChanges(
+  changes: readonly EntryChange[],
+  before: EntrySum,
+  database: Database,
+  operations: Operation[],
+): Promise<EntrySum> {
+  if (changes.length === 0) return before;
+  let sum = before;
+  const oldValues = await database.getMany(changes.map(({ key }) => key));
+  for (const [index, { key, body }] of changes.entries()) {
+    const old = oldValues[index];
+    if (old !== undefined) sum = removeEntry(sum, checksumOf(old));
+    if (body !== undefined) {
+      const value = sealValue(key, body);
+      sum = addEntry(sum, checksumOf(value));
+      operations.push({ type: 'put', key, value });
+      continue;
+    }
+    if (old !== undefined) operations.push({ type: 'del', key });
+  }
+  return sum;
+}
+
+/** The cursor with the end of the window of the event it stands at, where that can be read. */
+async function withWindowEnd(cursor: Cursor, places: StoredEvents): Promise<Cursor> {
+  const { windowEnd: _, ...rest } = cursor;
+  // A cursor must be able to leave a damaged event behind.
+  const windowEnd = await windowEndAt(cursor.sequence, places).catch(() => undefined);
+  return windowEnd === undefined ? rest : { ...rest, windowEnd };
+}
+
+async function windowEndAt(sequence: number, places: StoredEvents): Promise<string | undefined> {
+  const read = async (database: Database, where: string): Promise<string> =>
+    (await readEvent(database, where, sequence)).window_end;
+  if (holds(places.segment, sequence)) return read(places.active, places.activeName);
+  const segment = places.sealed.find((candidate) => holds(candidate, sequence));
+  return segment === undefined ? undefined : places.pool.use(segment, read);
+}
+
+function holds(segment: SegmentSummary, sequence: number): boolean {
+  return sequence >= segment.firstSequence && sequence <= segment.lastSequence;
+}

@@ -1,0 +1,33 @@
+import type { UsageEvent } from '../../usage/event.ts';
+import type { CursorMove } from '../cursor-moves.ts';
+import type { AppendOutcome, Cursor, LedgerFailure } from '../ledger.ts';
+import type { SealedSegment } from './state.ts';
+
+/** A change of one entry: a record, a cursor or a line of the list of sealed segments. */
+export interface EntryChange {
+  readonly key: Buffer;
+  /** undefined deletes. */
+  readonly body: string | undefined;
+}
+
+/** What a caller wants written. Requests that wait together become one batch. */
+export type Request =
+  | {
+      readonly kind: 'append';
+      readonly events: readonly UsageEvent[];
+      readonly changes: readonly EntryChange[];
+      readonly windowEnd?: number;
+    }
+  | {
+      readonly kind: 'cursor';
+      readonly destination: string;
+      /** Decides on the cursor as it is when the batch is made; `drop` deletes it. */
+      readonly plan: (current: Cursor | undefined, head: number) => CursorMove | 'drop';
+      /** Made unless the plan fails. */
+      readonly changes?: readonly EntryChange[];
+    }
+  /** Retention: forgets the oldest sealed segment. */
+  | { readonly kind: 'forget'; readonly segment: SealedSegment };
+
+/** What became of a request: `appended` for every kind that was written. */
+export type RequestOutcome = Extract<AppendOutcome, { kind: 'appended' }> | LedgerFailure;

@@ -1,0 +1,88 @@
+import { openValue, sealValue } from './checked-value.ts';
+import { STATE_KEY } from './keys.ts';
+
+/** A closed range of times, milliseconds since the epoch. */
+export interface TimeRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What is known of a segment without opening it. */
+export interface SegmentSummary {
+  readonly firstSequence: number;
+  /** `firstSequence - 1` while it is empty. */
+  readonly lastSequence: number;
+  /** The chain value before its first event, hex. */
+  readonly firstChain: string;
+  /** The chain value at its last event, hex. */
+  readonly chain: string;
+  /** Append time when it began, milliseconds since the epoch. */
+  readonly openedAt: number;
+  /** Uncompressed bytes of its events. */
+  readonly bytes: number;
+  /** Window starts of its events; absent while it is empty. */
+  readonly starts?: TimeRange;
+  /** Window ends of its events; absent while it is empty. */
+  readonly ends?: TimeRange;
+  /** Whether any of its ids is not derived from the event, so that its window cannot be told from the id. */
+  readonly foreignIds: boolean;
+}
+
+/** A segment that is never written again. */
+export interface SealedSegment extends SegmentSummary {
+  /** Milliseconds since the epoch. */
+  readonly sealedAt: number;
+  /** What was found when it was sealed because of damage. */
+  readonly damage?: string;
+}
+
+/** The `m` entry of the active segment: rewritten by every batch. */
+export interface LedgerState {
+  readonly ledgerId: string;
+  /** Number of the last batch, over the whole life of the ledger. */
+  readonly batch: number;
+  readonly segment: SegmentSummary;
+  /** The sequence number before the oldest stored event. */
+  readonly lowWater: number;
+  /** The end of the newest window of which anything was deleted, milliseconds since the epoch. */
+  readonly horizon: number;
+  readonly lastWindowEnd?: number;
+  readonly entries: EntrySum;
+}
+
+/** Count and sum of the checksums of all records, cursors and list entries. */
+export interface EntrySum {
+  readonly count: number;
+  readonly sum: number;
+}
+
+export const NO_ENTRIES: EntrySum = { count: 0, sum: 0 };
+
+const SUM_MODULUS = 2 ** 48;
+
+/** The sum with an entry's checksum added. */
+export function addEntry(sum: EntrySum, checksum: number): EntrySum {
+  return { count: sum.count + 1, sum: (sum.sum + checksum) % SUM_MODULUS };
+}
+
+/** The sum without an entry's checksum. */
+export function removeEntry(sum: EntrySum, checksum: number): EntrySum {
+  return { count: sum.count - 1, sum: (sum.sum - checksum + SUM_MODULUS) % SUM_MODULUS };
+}
+
+/** The range that also covers a time. */
+export function widen(range: TimeRange | undefined, time: number): TimeRange {
+  if (range === undefined) return { from: time, to: time };
+  if (time < range.from) return { ...range, from: time };
+  return time > range.to ? { ...range, to: time } : range;
+}
+
+export function encodeState(state: LedgerState): Buffer {
+  return sealValue(STATE_KEY, JSON.stringify(state));
+}
+
+/** The state in a value of {@link encodeState}, or undefined when it is damaged. */
+export function decodeState(value: Buffer | undefined): LedgerState | undefined {
+  const body = value === undefined ? undefined : openValue(STATE_KEY, value);
+  return body === undefined ? undefined : (JSON.parse(body.toString()) as LedgerState);
+}

@@ -1,0 +1,75 @@
+import { ledgerFailure } from './failures.ts';
+import type { Request, RequestOutcome } from './requests.ts';
+
+/** The queue in front of the store: what waits while a batch is being written becomes the next one. */
+export interface Writer {
+  /** Waits for its turn. Refuses with `retryable` when too much waits already and `bounded` is set. */
+  submit(request: Request, bounded: boolean): Promise<RequestOutcome>;
+  /** Refuses further requests and resolves when those that wait are written. */
+  stop(): Promise<void>;
+}
+
+interface Waiting {
+  readonly request: Request;
+  readonly events: number;
+  readonly resolve: (outcome: RequestOutcome) => void;
+}
+
+/** A batch takes requests until it has this many events; a single request may have more. */
+const BATCH_EVENTS = 1_000;
+/** Requests that carry no event are small, but not free. */
+const BATCH_REQUESTS = 2_000;
+const QUEUE_EVENTS = 20_000;
+
+export function createWriter(
+  write: (requests: readonly Request[]) => Promise<readonly RequestOutcome[]>,
+): Writer {
+  const queue: Waiting[] = [];
+  let waitingEvents = 0;
+  let running: Promise<void> | undefined;
+  let stopping = false;
+
+  const takeBatch = (): Waiting[] => {
+    let events = 0;
+    let count = 0;
+    for (const waiting of queue) {
+      if (count > 0 && events + waiting.events > BATCH_EVENTS) break;
+      if (count === BATCH_REQUESTS) break;
+      events += waiting.events;
+      count += 1;
+    }
+    waitingEvents -= events;
+    return queue.splice(0, count);
+  };
+  const run = async (): Promise<void> => {
+    while (queue.length > 0) {
+      const batch = takeBatch();
+      const outcomes = await write(batch.map(({ request }) => request)).catch((error: unknown) =>
+        batch.map(() => ledgerFailure('retryable', `ledger: writing: ${String(error)}`)),
+      );
+      for (const [index, { resolve }] of batch.entries()) {
+        resolve(outcomes[index] ?? ledgerFailure('retryable', 'ledger: writing: no outcome'));
+      }
+    }
+    running = undefined;
+  };
+
+  return {
+    async submit(request, bounded) {
+      if (stopping) return ledgerFailure('retryable', 'ledger: closed');
+      const events = request.kind === 'append' ? request.events.length : 0;
+      if (bounded && waitingEvents + events > QUEUE_EVENTS && waitingEvents > 0) {
+        return ledgerFailure('retryable', `ledger: queue: full: "${waitingEvents} events wait"`);
+      }
+      return new Promise((resolve) => {
+        queue.push({ request, events, resolve });
+        waitingEvents += events;
+        running ??= run();
+      });
+    },
+    async stop() {
+      stopping = true;
+      await running;
+    },
+  };
+}
