@@ -300,9 +300,11 @@ export async function startScriptedApiServer(
     },
     cutWatches: () => {
       for (const watch of watches) watch.response.destroy();
+      watches.clear();
     },
     endWatches: () => {
       for (const watch of watches) watch.response.end();
+      watches.clear();
     },
     write: (text) => {
       for (const watch of watches) watch.response.write(text);

@@ -1,0 +1,32 @@
+import type { Clock } from '../telemetry/clock.ts';
+
+/** An abort of its own that also follows its parent, and leaves no listener on it when released. */
+export interface LinkedAbort {
+  readonly signal: AbortSignal;
+  readonly abort: () => void;
+  readonly release: () => void;
+}
+
+export function linkAbort(parent: AbortSignal): LinkedAbort {
+  const controller = new AbortController();
+  const abort = (): void => controller.abort();
+  if (parent.aborted) controller.abort();
+  else parent.addEventListener('abort', abort, { once: true });
+  return {
+    signal: controller.signal,
+    abort,
+    release: () => parent.removeEventListener('abort', abort),
+  };
+}
+
+/** Sleeps; false when the signal cut it short. */
+export async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
+  if (signal.aborted) return false;
+  if (ms <= 0) return true;
+  try {
+    await clock.sleep(ms, signal);
+    return true;
+  } catch {
+    return false;
+  }
+}

