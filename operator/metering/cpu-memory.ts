@@ -49,7 +49,7 @@ function addPod(input: MeterInput, piece: Piece<PodState>, charges: PodCharges):
     piece.to,
     hold,
   )) {
-    if (sample === undefined) noteUnsampled(input, piece, to - from);
+    if (sample === undefined) noteUnsampled(input, piece, from, to);
     const used = usedBy(sample);
     const cpu = basis === 'max' ? larger(used.cpu, requests.cpu) : used.cpu;
     const memory = basis === 'max' ? larger(used.memory, requests.memory) : used.memory;
@@ -77,8 +77,11 @@ function usedBy(sample: UsageSample | undefined): {
   return { cpu: BigInt(sample.cpu), memory: BigInt(sample.memory) * NANOS };
 }
 
-function noteUnsampled(input: MeterInput, piece: Piece<PodState>, ms: number): void {
+/** A pod is allowed two intervals before its first sample: metrics servers need two scrapes of it. */
+function noteUnsampled(input: MeterInput, piece: Piece<PodState>, from: number, to: number): void {
   if (piece.carried || piece.state.phase === 'bound') return;
+  const ms = to - Math.max(from, piece.since + input.settings.sampleHoldMs);
+  if (ms <= 0) return;
   const { unsampledMs } = input.findings;
   unsampledMs.set(piece.cluster.id, (unsampledMs.get(piece.cluster.id) ?? 0) + ms);
 }

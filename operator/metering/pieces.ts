@@ -12,6 +12,8 @@ export interface Piece<S> {
   readonly cluster: TenantCluster;
   readonly from: number;
   readonly to: number;
+  /** Since when the object is in this state, perhaps long before `from`. */
+  readonly since: number;
   /** Of a closed window, charged or credited late (design 6). */
   readonly carried: boolean;
   /** -1 takes back what was billed. */
@@ -119,7 +121,8 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;
           if (pass.only !== undefined && cluster.id !== pass.only) continue;
           const { carried, weight } = pass;
-          visit({ timeline, state: span.state, cluster, from: start, to: end, carried, weight });
+          const bounds = { from: start, to: end, since: span.from };
+          visit({ timeline, state: span.state, cluster, ...bounds, carried, weight });
         }
       }
     },

@@ -1,5 +1,6 @@
 import type { Projected } from '../kubernetes/source.ts';
 import { createIntern } from './intern.ts';
+import type { Span } from './timeline.ts';
 import type { Tracked } from './timelines.ts';
 
 /**
@@ -11,23 +12,28 @@ const VERSION = 1;
 interface Stored {
   readonly v: typeof VERSION;
   readonly view: Projected;
-  /** `to` is null while a span is open. */
-  readonly spans: readonly {
-    readonly from: number;
-    readonly to: number | null;
-    readonly state: unknown;
-  }[];
+  readonly spans: readonly StoredSpan[];
+  /** What closed windows billed, where a late fact has changed it since. */
+  readonly billed?: readonly StoredSpan[];
   readonly versionAt: number;
   readonly finished: boolean;
   readonly gone: boolean;
 }
 
+interface StoredSpan {
+  readonly from: number;
+  /** null while the span is open */
+  readonly to: number | null;
+  readonly state: unknown;
+}
+
 export function encodeTimeline<T extends Projected, S>(timeline: Tracked<T, S>): string {
-  const { view, spans, versionAt, finished, gone } = timeline;
+  const { view, spans, billed, versionAt, finished, gone } = timeline;
   const stored: Stored = {
     v: VERSION,
     view,
-    spans: spans.map((span) => ({ ...span, to: span.to === Infinity ? null : span.to })),
+    spans: spans.map(storedSpan),
+    ...(billed === undefined ? {} : { billed: billed.map(storedSpan) }),
     versionAt,
     finished,
     gone,
@@ -47,18 +53,22 @@ export function decodeTimeline<T extends Projected, S>(text: string): Tracked<T,
     uid: view.uid,
     namespace: view.namespace,
     name: view.name,
-    spans: stored.spans.map(({ from, to, state }) => ({
-      from,
-      to: to ?? Infinity,
-      state: state as S,
-    })),
+    spans: stored.spans.map(liveSpan<S>),
     versionAt,
     finished,
     gone,
-    billed: undefined,
+    billed: stored.billed?.map(liveSpan<S>),
     dirty: false,
     view: view as T,
   };
+}
+
+function storedSpan({ from, to, state }: Span<unknown>): StoredSpan {
+  return { from, to: to === Infinity ? null : to, state };
+}
+
+function liveSpan<S>({ from, to, state }: StoredSpan): Span<S> {
+  return { from, to: to ?? Infinity, state: state as S };
 }
 
 /** JSON with bigints and maps in it. */

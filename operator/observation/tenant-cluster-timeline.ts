@@ -31,21 +31,22 @@ export interface TenantClusterTimelines {
   learntAfter(sequence: number): readonly LateTenantCluster[];
   /** Counts up with every tenant cluster that is new. */
   readonly sequence: number;
+  /** Counts up with every change, for the journal. */
+  readonly version: number;
+  /** When discovery last succeeded; 0 before the first time. */
+  readonly observedAt: number;
   /** Forgets what ended before `horizon`. */
   prune(horizon: number): void;
   snapshot(): TenantClusterSnapshot;
-  restore(snapshot: TenantClusterSnapshot): void;
+  restore(snapshot: TenantClusterSnapshot, observedAt: number): void;
 }
 
 /** All of it as plain JSON values; `to` null while a state holds. */
-export interface TenantClusterSnapshot {
-  readonly observedAt: number;
-  readonly clusters: readonly {
-    readonly from: number;
-    readonly to: number | null;
-    readonly cluster: TenantCluster;
-  }[];
-}
+export type TenantClusterSnapshot = readonly {
+  readonly from: number;
+  readonly to: number | null;
+  readonly cluster: TenantCluster;
+}[];
 
 interface Entry {
   spans: readonly Span<TenantCluster>[];
@@ -61,12 +62,14 @@ export function createTenantClusterTimelines(): TenantClusterTimelines {
   let current: readonly TenantCluster[] = [];
   let observedAt = 0;
   let sequence = 0;
+  let version = 0;
 
   const meet = (cluster: TenantCluster, at: number): void => {
     const known = entries.get(cluster.id);
     const open = known?.spans.at(-1)?.to === Infinity;
     const key = billingKey(cluster);
     if (known !== undefined && open && known.billingKey === key) return;
+    version += 1;
     if (known !== undefined && open) {
       known.billingKey = key;
       known.spans = [...spansBefore(known.spans, at), openSpan(cluster, at)];
@@ -103,6 +106,12 @@ export function createTenantClusterTimelines(): TenantClusterTimelines {
     get sequence() {
       return sequence;
     },
+    get version() {
+      return version;
+    },
+    get observedAt() {
+      return observedAt;
+    },
     observe: (clusters, at) => {
       index = undefined;
       for (const cluster of clusters) meet(cluster, at);
@@ -110,6 +119,7 @@ export function createTenantClusterTimelines(): TenantClusterTimelines {
       for (const [id, entry] of entries) {
         if (!ids.has(id) && entry.spans.at(-1)?.to === Infinity) {
           entry.spans = spansBefore(entry.spans, at);
+          version += 1;
         }
       }
       current = clusters;
@@ -134,20 +144,18 @@ export function createTenantClusterTimelines(): TenantClusterTimelines {
         if (entry.spans.length === 0) entries.delete(id);
       }
     },
-    snapshot: () => ({
-      observedAt,
-      clusters: [...entries.values()].flatMap((entry) =>
+    snapshot: () =>
+      [...entries.values()].flatMap((entry) =>
         entry.spans.map((span) => ({
           from: span.from,
           to: span.to === Infinity ? null : span.to,
           cluster: span.state,
         })),
       ),
-    }),
-    restore: (snapshot) => {
+    restore: (snapshot, at) => {
       index = undefined;
-      observedAt = snapshot.observedAt;
-      const byId = Map.groupBy(snapshot.clusters, (stored) => stored.cluster.id);
+      observedAt = at;
+      const byId = Map.groupBy(snapshot, (stored) => stored.cluster.id);
       for (const [id, stored] of byId) {
         const spans = stored.map(({ from, to, cluster }) => ({
           from,
@@ -159,7 +167,7 @@ export function createTenantClusterTimelines(): TenantClusterTimelines {
         const key = billingKey(last.state);
         entries.set(id, { spans, billingKey: key, learntAs: 0, existedFrom: last.from });
       }
-      current = snapshot.clusters.filter(({ to }) => to === null).map(({ cluster }) => cluster);
+      current = snapshot.filter(({ to }) => to === null).map(({ cluster }) => cluster);
     },
   };
 }

@@ -45,8 +45,11 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   drain(): { readonly changed: readonly Tracked<T, S>[]; readonly removed: readonly string[] };
   /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
-  /** The first list is in: from here on it is known what closed windows billed. */
-  listed(): void;
+  /**
+   * The first list is in: from here on it is known what closed windows billed. What the journal knew
+   * and the watch does not hold vanished unseen, and is billed until it was last known to be there.
+   */
+  listed(holds: (object: Projected) => boolean, knownUntil: number): void;
 }
 
 /** How long a timeline whose object is gone is kept, so that a tenant cluster found late still gets it. */
@@ -175,11 +178,20 @@ export function createTimelines<T extends Projected, S>(
       return { changed, removed: uids };
     },
     restore: (timelines, boundary) => {
-      for (const timeline of timelines) keep(timeline);
+      for (const timeline of timelines) {
+        keep(timeline);
+        if (timeline.billed !== undefined) late.add(timeline);
+      }
       settled = boundary;
       pastKnown = true;
     },
-    listed: () => {
+    listed: (holds, knownUntil) => {
+      for (const timelines of byNamespace.values()) {
+        for (const timeline of timelines.values()) {
+          if (timeline.gone || holds(timeline)) continue;
+          end(timeline, knownUntil, (latest) => enter(timeline, undefined, latest));
+        }
+      }
       pastKnown = true;
     },
   };

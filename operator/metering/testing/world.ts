@@ -88,7 +88,7 @@ export function createWorld(options: WorldOptions): World {
     observation.loadBalancers,
     observation.workloads,
   ];
-  for (const list of lists) list.listed();
+  for (const list of lists) list.listed(() => true, 0);
   const seen = (at = START - 1000) => ({ at, knownUntil: at, late: false });
 
   return {
