@@ -1,0 +1,74 @@
+import { formatInstant } from '../usage/window.ts';
+import type { ConditionClaim } from './conditions.ts';
+import type { BillingDestinationStatus } from './types.generated.ts';
+import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
+import type { DestinationProgress } from './views.ts';
+
+/** Fewer failures in a row are ordinary retries, and would only make conditions flap. */
+const FAILURES_TO_REPORT = 3;
+const LONGEST_ERROR = 1024;
+
+/** What is known of a destination when its status is written. */
+export interface DestinationFacts {
+  readonly verdict: Verdict;
+  readonly suspended: boolean;
+  /** Undefined while nothing feeds it. */
+  readonly progress: DestinationProgress | undefined;
+}
+
+/** `Ready`, `Bootstrapped`, `Delivering`, and `Stalled` when it holds (design 4). */
+export function destinationClaims(facts: DestinationFacts): readonly ConditionClaim[] {
+  const bootstrapped = bootstrappedClaim(facts);
+  const delivering = deliveringClaim(facts);
+  const ready = readyBySpec(facts.verdict) ?? {
+    ...(bootstrapped.status === 'True' || facts.suspended ? delivering : bootstrapped),
+    type: 'Ready',
+  };
+  return [ready, bootstrapped, delivering, ...stalledClaims(facts.verdict)];
+}
+
+/** The fields of the status beside conditions and generation. */
+export function destinationNumbers(
+  progress: DestinationProgress | undefined,
+): BillingDestinationStatus {
+  if (progress === undefined) return {};
+  const { cursor, windowEnd, lagEvents, lagSeconds, lastSuccessAt, lastError } = progress;
+  return {
+    cursor: { sequence: cursor, ...(windowEnd === undefined ? {} : { windowEnd }) },
+    lag: { events: lagEvents, seconds: Math.round(lagSeconds) },
+    delivered: progress.delivered,
+    deadLetters: progress.deadLetters,
+    ...(lastSuccessAt === undefined ? {} : { lastDeliveryTime: formatInstant(lastSuccessAt) }),
+    ...(lastError === undefined ? {} : { lastError: lastError.slice(0, LONGEST_ERROR) }),
+  };
+}
+
+function bootstrappedClaim({ progress }: DestinationFacts): ConditionClaim {
+  const type = 'Bootstrapped';
+  if (progress === undefined) return starting(type);
+  if (progress.bootstrapped) {
+    const message = 'The billing system has what it needs';
+    return { type, status: 'True', reason: 'Bootstrapped', message };
+  }
+  const message = 'The billing system could not be prepared yet; status.lastError says why';
+  return { type, status: 'False', reason: 'NotBootstrapped', message };
+}
+
+function deliveringClaim({ suspended, progress }: DestinationFacts): ConditionClaim {
+  const type = 'Delivering';
+  if (suspended) {
+    const message = 'Delivery is suspended by spec.suspend';
+    return { type, status: 'False', reason: 'Suspended', message };
+  }
+  if (progress === undefined) return starting(type);
+  if (progress.consecutiveFailures >= FAILURES_TO_REPORT) {
+    const message = 'The last attempts failed; status.lastError says why';
+    return { type, status: 'False', reason: 'DeliveryFailing', message };
+  }
+  const message = 'Events are delivered as windows close';
+  return { type, status: 'True', reason: 'Delivering', message };
+}
+
+function starting(type: string): ConditionClaim {
+  return { type, status: 'Unknown', reason: 'Starting', message: 'Delivery has not begun yet' };
+}

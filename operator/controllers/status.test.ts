@@ -1,0 +1,296 @@
+import { describe, expect, test } from 'vitest';
+import type { TenantOverrideSettings } from '../config/settings.ts';
+import { type Condition, type ConditionClaim, conditionsOf } from './conditions.ts';
+import {
+  type DestinationFacts,
+  destinationClaims,
+  destinationNumbers,
+} from './destination-status.ts';
+import { overrideClaims, overrideNumbers } from './override-status.ts';
+import { policyClaims, policyNumbers } from './policy-status.ts';
+import { clusterOf, progressOf, tenantsOf, viewsOf, windowsOf } from './testing/facts.ts';
+import type { Verdict } from './verdict.ts';
+
+const NOON = Date.parse('2026-11-21T12:00:00Z');
+const ACCEPTED: Verdict = { kind: 'accepted' };
+const REFUSED: Verdict = {
+  kind: 'invalid',
+  reason: 'SecretNotFound',
+  message: 'spec.webhook.secretRefs[0]: no such Secret: "gone"',
+  inForce: true,
+};
+
+/** `Ready=True Metering`, one a claim. */
+function brief(claims: readonly ConditionClaim[]): readonly string[] {
+  return claims.map(({ type, status, reason }) => `${type}=${status} ${reason}`);
+}
+
+describe('conditions', () => {
+  const ready: ConditionClaim = { type: 'Ready', status: 'True', reason: 'Metering', message: 'm' };
+  const before: Condition = {
+    ...ready,
+    observedGeneration: 1,
+    lastTransitionTime: '2026-11-20T00:00:00Z',
+  };
+
+  test('a new reason for the same status does not look like a transition', () => {
+    const [next] = conditionsOf([{ ...ready, reason: 'Other' }], [before], 2, NOON);
+    expect(next).toEqual({
+      ...before,
+      reason: 'Other',
+      observedGeneration: 2,
+    });
+  });
+
+  test('a changed status carries the time of its change, to the second', () => {
+    const [next] = conditionsOf([{ ...ready, status: 'False' }], [before], 1, NOON + 999);
+    expect(next?.lastTransitionTime).toBe('2026-11-21T12:00:00Z');
+  });
+
+  test('stand in one order, so that equal states compare equal', () => {
+    const types = ['Stalled', 'Delivering', 'Ready', 'Bootstrapped'];
+    const next = conditionsOf(
+      types.map((type) => ({ ...ready, type })),
+      [],
+      1,
+      NOON,
+    );
+    expect(next.map(({ type }) => type)).toEqual([
+      'Ready',
+      'Bootstrapped',
+      'Delivering',
+      'Stalled',
+    ]);
+  });
+});
+
+describe('the status of a destination', () => {
+  const healthy: DestinationFacts = {
+    verdict: ACCEPTED,
+    suspended: false,
+    progress: progressOf('main'),
+  };
+  const failing = progressOf('main', { consecutiveFailures: 3 });
+
+  test.each([
+    [
+      'delivers',
+      healthy,
+      ['Ready=True Delivering', 'Bootstrapped=True Bootstrapped', 'Delivering=True Delivering'],
+    ],
+    [
+      'is not fed yet',
+      { ...healthy, progress: undefined },
+      ['Ready=Unknown Starting', 'Bootstrapped=Unknown Starting', 'Delivering=Unknown Starting'],
+    ],
+    [
+      'cannot be prepared',
+      { ...healthy, progress: progressOf('main', { bootstrapped: false }) },
+      [
+        'Ready=False NotBootstrapped',
+        'Bootstrapped=False NotBootstrapped',
+        'Delivering=True Delivering',
+      ],
+    ],
+    [
+      'fails',
+      { ...healthy, progress: failing },
+      [
+        'Ready=False DeliveryFailing',
+        'Bootstrapped=True Bootstrapped',
+        'Delivering=False DeliveryFailing',
+      ],
+    ],
+    [
+      'is suspended before it ever ran',
+      { ...healthy, suspended: true, progress: undefined },
+      ['Ready=False Suspended', 'Bootstrapped=Unknown Starting', 'Delivering=False Suspended'],
+    ],
+    [
+      'goes on with its last good spec',
+      { ...healthy, verdict: REFUSED },
+      [
+        'Ready=False SecretNotFound',
+        'Bootstrapped=True Bootstrapped',
+        'Delivering=True Delivering',
+        'Stalled=True SecretNotFound',
+      ],
+    ],
+    [
+      'waits for a Secret that cannot be read',
+      { ...healthy, verdict: { kind: 'waiting', message: 'HTTP 500' } as const },
+      [
+        'Ready=Unknown SecretUnreadable',
+        'Bootstrapped=True Bootstrapped',
+        'Delivering=True Delivering',
+      ],
+    ],
+  ])('tells that it %s', (_, facts, conditions) => {
+    expect(brief(destinationClaims(facts))).toEqual(conditions);
+  });
+
+  test('does not flap with every single retry', () => {
+    const once = { ...healthy, progress: progressOf('main', { consecutiveFailures: 2 }) };
+    expect(destinationClaims(once)).toEqual(destinationClaims(healthy));
+  });
+
+  test('says whether anything is in force beside a refused spec', () => {
+    const stalled = (inForce: boolean) =>
+      destinationClaims({ ...healthy, verdict: { ...REFUSED, inForce } }).at(-1)?.message;
+    expect(stalled(true)).toContain('(the last good settings stay in force)');
+    expect(stalled(false)).toContain('(nothing is in force)');
+  });
+
+  test('carries the numbers, whole seconds, and an error of bounded length', () => {
+    const progress = progressOf('main', {
+      windowEnd: '2026-11-21T11:59:00Z',
+      lastSuccessAt: NOON,
+      lastError: 'e'.repeat(5_000),
+    });
+    expect(destinationNumbers(progress)).toEqual({
+      cursor: { sequence: 12, windowEnd: '2026-11-21T11:59:00Z' },
+      lag: { events: 3, seconds: 10 },
+      delivered: 7,
+      deadLetters: 0,
+      lastDeliveryTime: '2026-11-21T12:00:00Z',
+      lastError: 'e'.repeat(1024),
+    });
+  });
+});
+
+describe('the status of an override', () => {
+  const settings = (name: string, createdAt: number, labels = false): TenantOverrideSettings => ({
+    name,
+    createdAt,
+    match: labels
+      ? { kind: 'labels', matchLabels: { a: 'b' }, matchExpressions: [] }
+      : { kind: 'cluster', namespace: 'acme', name: 'prod' },
+  });
+  const both = tenantsOf(
+    clusterOf('acme', 'prod', { overrides: ['first', 'second'] }),
+    clusterOf('acme', 'dev', { overrides: ['second'] }),
+  );
+  const facts = (name: string, ...inForce: readonly TenantOverrideSettings[]) => ({
+    name,
+    verdict: ACCEPTED,
+    tenants: both,
+    inForce,
+  });
+
+  test('lists what it matches', () => {
+    expect(overrideNumbers(facts('second'))).toEqual({
+      matched: { total: 2, items: ['tenant-acme-dev', 'tenant-acme-prod'] },
+    });
+  });
+
+  test('lists the first hundred of many and counts all', () => {
+    const many = Array.from({ length: 101 }, (_, index) =>
+      clusterOf('acme', `c${index}`, { overrides: ['all'] }),
+    );
+    const { matched } = overrideNumbers({ ...facts('all'), tenants: tenantsOf(...many) });
+    expect([matched?.total, matched?.items?.length]).toEqual([101, 100]);
+  });
+
+  test('tells both sides of a conflict which one holds', () => {
+    const inForce = [settings('first', 1), settings('second', 2)];
+    expect(brief(overrideClaims(facts('first', ...inForce)))).toEqual([
+      'Ready=True InForce',
+      'Conflicting=True YoungerGivesWay',
+    ]);
+    expect(brief(overrideClaims(facts('second', ...inForce)))).toEqual([
+      'Ready=True InForce',
+      'Conflicting=True OlderHolds',
+    ]);
+    expect(overrideClaims(facts('second', ...inForce)).at(1)?.message).toContain('"first"');
+  });
+
+  test('sees no conflict where one is more specific', () => {
+    const inForce = [settings('first', 1), settings('second', 2, true)];
+    expect(brief(overrideClaims(facts('second', ...inForce)))).toEqual(['Ready=True InForce']);
+  });
+
+  test('does not claim to match nothing before discovery has looked', () => {
+    const tenants = { known: () => false, clusters: () => [] };
+    const early = { ...facts('first', settings('first', 1)), tenants };
+    expect(brief(overrideClaims(early))).toEqual(['Ready=Unknown Starting']);
+    expect(overrideNumbers(early)).toEqual({});
+    const later = { ...early, tenants: tenantsOf() };
+    expect(brief(overrideClaims(later))).toEqual(['Ready=True NothingMatched']);
+  });
+});
+
+describe('the status of the policy', () => {
+  const WINDOW_MS = 60_000;
+  const closed = (agoMs: number) => windowsOf({ lastWindowEnd: () => NOON - agoMs });
+
+  test.each([
+    ['True Metering', closed(WINDOW_MS)],
+    ['False WindowsLate', closed(3 * WINDOW_MS + 1)],
+    ['Unknown Starting', windowsOf()],
+  ])('Ready=%s follows the windows', (expected, windows) => {
+    expect(brief(policyClaims(ACCEPTED, windows, WINDOW_MS, NOON))).toEqual([`Ready=${expected}`]);
+  });
+
+  test('is the front page: tenants, gaps, failed APIs, destinations, ledger', () => {
+    const gap = (from: number) => ({
+      source: 'metrics',
+      scope: 'tenant-acme-prod',
+      from,
+      to: from + 1_000,
+      reason: 'HTTP 503',
+    });
+    const status = policyNumbers(
+      viewsOf({
+        delivery: { list: () => [progressOf('b'), progressOf('a')] },
+        tenants: tenantsOf(
+          clusterOf('acme', 'prod', { tenant: 'acme' }),
+          clusterOf('acme', 'dev', { tenant: 'acme' }),
+          clusterOf('free', 'one', { excluded: true }),
+        ),
+        windows: windowsOf({
+          lastWindowEnd: () => NOON,
+          gaps: () => [gap(NOON - 9_000), gap(NOON - 1_000)],
+          failedTenantApis: () => [
+            { tenantCluster: 'tenant-x-y', reason: 'no Secret', since: NOON },
+          ],
+        }),
+      }),
+      WINDOW_MS,
+    );
+    expect(status).toEqual({
+      lastWindow: '2026-11-21T12:00:00Z',
+      windowSeconds: 60,
+      tenants: 1,
+      tenantClusters: 2,
+      failedTenantAPIs: {
+        total: 1,
+        items: [
+          { tenantCluster: 'tenant-x-y', reason: 'no Secret', since: '2026-11-21T12:00:00Z' },
+        ],
+      },
+      gaps: {
+        total: 2,
+        items: [
+          {
+            source: 'metrics',
+            scope: 'tenant-acme-prod',
+            from: '2026-11-21T11:59:59Z',
+            to: '2026-11-21T12:00:00Z',
+            reason: 'HTTP 503',
+          },
+          expect.objectContaining({ from: '2026-11-21T11:59:51Z' }),
+        ],
+      },
+      destinations: [
+        { name: 'a', cursor: 12, lagSeconds: 10 },
+        { name: 'b', cursor: 12, lagSeconds: 10 },
+      ],
+      ledger: { sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' },
+    });
+  });
+
+  test('does not say "no tenants" before discovery has looked', () => {
+    const tenants = { known: () => false, clusters: () => [] };
+    expect(policyNumbers(viewsOf({ tenants }), WINDOW_MS)).not.toHaveProperty('tenants');
+  });
+});

@@ -1,0 +1,79 @@
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { DestinationProgress, TenantsView, WindowsView } from '../views.ts';
+import type { PolicyViews } from '../policy-status.ts';
+
+/** A healthy destination; tests change what they are about. */
+export function progressOf(
+  name: string,
+  change: Partial<DestinationProgress> = {},
+): DestinationProgress {
+  return {
+    name,
+    cursor: 12,
+    lagEvents: 3,
+    lagSeconds: 9.6,
+    delivered: 7,
+    deadLetters: 0,
+    bootstrapped: true,
+    consecutiveFailures: 0,
+    ...change,
+  };
+}
+
+/** A tenant cluster `<namespace>/<name>`, matched by the overrides named. */
+export function clusterOf(
+  namespace: string,
+  name: string,
+  change: Partial<TenantCluster> = {},
+): TenantCluster {
+  const id = `tenant-${namespace}-${name}`;
+  return {
+    id,
+    source: 'workload',
+    namespace,
+    name,
+    tenant: id,
+    displayName: id,
+    excluded: false,
+    enforcementExempt: false,
+    createdAt: 0,
+    metering: {
+      cpuMemoryBasis: 'usage',
+      meterControlPlane: false,
+      meterByNamespace: false,
+      privateNodeBilling: 'node',
+      excludeNamespaces: [],
+      podLifetime: 'running',
+    },
+    overrides: [],
+    ...change,
+  };
+}
+
+export function tenantsOf(...clusters: readonly TenantCluster[]): TenantsView {
+  return { known: () => true, clusters: () => clusters };
+}
+
+/** An engine at rest; tests change what they are about. */
+export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
+  return {
+    delivery: { list: () => [] },
+    tenants: tenantsOf(),
+    windows: windowsOf(),
+    ledger: {
+      stats: () => ({
+        sequence: 42,
+        bytes: 4_096,
+        segments: 1,
+        chain: 'c0ffee',
+        conflicts: 0,
+        disk: { level: 'normal', usedRatio: 0.1, retentionShortened: false },
+      }),
+    },
+    ...change,
+  };
+}
+
+export function windowsOf(change: Partial<WindowsView> = {}): WindowsView {
+  return { lastWindowEnd: () => undefined, gaps: () => [], failedTenantApis: () => [], ...change };
+}

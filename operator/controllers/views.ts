@@ -1,0 +1,68 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { LedgerStats } from '../ledger/ledger.ts';
+
+/*
+ * What the controllers see of the engine to report it in status (design 4). Every call answers from
+ * memory, at once. Times are milliseconds since the epoch.
+ */
+
+/** The delivery engine. */
+export interface DeliveryView {
+  /** Every destination that is being fed, of custom resources and of the environment. */
+  list(): readonly DestinationProgress[];
+}
+
+export interface DestinationProgress {
+  readonly name: string;
+  /** The last sequence number that is delivered or parked. */
+  readonly cursor: number;
+  /** End of the window of the event at the cursor, RFC 3339. */
+  readonly windowEnd?: string;
+  readonly lagEvents: number;
+  readonly lagSeconds: number;
+  /** Events accepted since the start of the process. */
+  readonly delivered: number;
+  readonly deadLetters: number;
+  /** Whether the billing system has what it needs before any event. */
+  readonly bootstrapped: boolean;
+  /** Attempts that failed since the last one that succeeded. */
+  readonly consecutiveFailures: number;
+  readonly lastSuccessAt?: number;
+  /** Why the last attempt failed, without secrets; absent once one succeeds. */
+  readonly lastError?: string;
+}
+
+/** Discovery. */
+export interface TenantsView {
+  /** False until one discovery round has succeeded. */
+  known(): boolean;
+  clusters(): readonly TenantCluster[];
+}
+
+/** The collector. */
+export interface WindowsView {
+  /** End of the last closed window; undefined before the first. */
+  lastWindowEnd(): number | undefined;
+  /** Stretches that could not be measured, and are not filled. */
+  gaps(): readonly GapReport[];
+  /** Tenant clusters whose own API could not be read (spec 1.1). */
+  failedTenantApis(): readonly FailedTenantApi[];
+}
+
+export interface GapReport {
+  readonly source: string;
+  readonly scope: string;
+  readonly from: number;
+  readonly to: number;
+  readonly reason: string;
+}
+
+export interface FailedTenantApi {
+  readonly tenantCluster: string;
+  readonly reason: string;
+  readonly since: number;
+}
+
+export interface LedgerView {
+  stats(): LedgerStats;
+}
