@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
 import type { UsageEvent } from '../usage/event.ts';
-import { attribute } from './testing/attribute.ts';
 import { claim, cluster, node, OWN_LABELS, pod, service, workload } from './testing/objects.ts';
 import { createWorld, HOUR, START, total, type World } from './testing/world.ts';
 
@@ -10,7 +9,7 @@ import { createWorld, HOUR, START, total, type World } from './testing/world.ts'
 const CONTROL_PLANE = { app: 'vcluster', release: 'a' };
 
 function hour(build: (world: World) => void, options = {}): UsageEvent[] {
-  const world = createWorld({ attribute, ...options });
+  const world = createWorld(options);
   world.node(node('n7', { 'karpenter.sh/capacity-type': 'on-demand' }));
   world.clusters([cluster('a')]);
   build(world);
@@ -217,7 +216,7 @@ describe('CPU and memory by requests', () => {
   });
 
   test('two tenant clusters in one namespace are charged for their own pods, and for nothing unattributed', () => {
-    const world = createWorld({ attribute });
+    const world = createWorld();
     world.clusters([cluster('a'), cluster('b')]);
     world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
     const labels = { 'vcluster.loft.sh/managed-by': 'b' };
@@ -299,7 +298,7 @@ describe('CPU and memory by usage', () => {
   });
 
   test('C20: a pod without a sample is unknown, and does not hold back the others', () => {
-    const world = createWorld({ attribute });
+    const world = createWorld();
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
     world.pod(pod({ name: 'p' }));
     world.pod(pod({ name: 'q' }));
@@ -310,7 +309,7 @@ describe('CPU and memory by usage', () => {
   });
 
   test('a sample holds for two intervals, not for ever, and never past the pod', () => {
-    const world = createWorld({ attribute, settings: { sampleHoldMs: 600_000 } });
+    const world = createWorld({ settings: { sampleHoldMs: 600_000 } });
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
     world.pod(pod({ name: 'p' }));
     world.pod(pod({ name: 'q', phase: 'Succeeded', finishedAt: START + 60_000 }), START + 61_000);
@@ -530,7 +529,7 @@ describe('identity of the events', () => {
 
 describe('windows', () => {
   test('W02: a minute of eight units has nine decimals', () => {
-    const world = createWorld({ attribute });
+    const world = createWorld();
     world.clusters([cluster('a')]);
     world.pod(pod({ name: 'p', containers: [{ cpu: '8' }] }));
     const { events } = world.close(START, START + 60_000);
@@ -547,7 +546,7 @@ describe('windows', () => {
 
   test('W10: with WATCH_DELETIONS=false a deleted pod is billed to the last window end it saw', () => {
     const billed = (watchDeletions: boolean): number => {
-      const world = createWorld({ attribute, watchDeletions, windowMs: 60_000 });
+      const world = createWorld({ watchDeletions, windowMs: 60_000 });
       world.clusters([cluster('a')]);
       const object = pod({ name: 'p', containers: [{ cpu: '36' }] });
       world.pod(object);
@@ -560,7 +559,7 @@ describe('windows', () => {
   });
 
   test('W11: a deletionTimestamp in the future bills nothing beyond the last container', () => {
-    const world = createWorld({ attribute });
+    const world = createWorld();
     world.clusters([cluster('a')]);
     const terminating = { deletionTimestamp: '2026-03-01T12:05:00Z' };
     const running = pod({ name: 'p', containers: [{ cpu: '36' }] });
@@ -581,7 +580,7 @@ describe('windows', () => {
   });
 
   test('W12: a pod made again under its name is another pod', () => {
-    const world = createWorld({ attribute });
+    const world = createWorld();
     world.clusters([cluster('a')]);
     const first = pod({ name: 'p', containers: [{ cpu: '36' }] });
     world.pod(first);
@@ -598,7 +597,7 @@ describe('windows', () => {
   });
 
   test('W15: a tenant cluster deleted in mid-window is charged up to then', () => {
-    const world = createWorld({ attribute });
+    const world = createWorld();
     world.clusters([cluster('a')]);
     const object = workload({ name: 'a' });
     world.workload(object);

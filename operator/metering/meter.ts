@@ -1,6 +1,5 @@
 import type { Observation } from '../observation/observation.ts';
 import type { Window } from '../usage/window.ts';
-import type { Attribute } from './attribution.ts';
 import type { Tally } from './tally.ts';
 
 /** What every rule family is given. All times are milliseconds since the epoch. */
@@ -12,7 +11,6 @@ export interface MeterInput {
   /** The tenant clusters that closed windows knew of: those learnt up to this number. */
   readonly learntUntil: number;
   readonly settings: MeterSettings;
-  readonly attribute: Attribute;
   readonly tally: Tally;
   readonly findings: Findings;
 }

@@ -1,8 +1,8 @@
+import { type Attribution, attribute } from '../discovery/attribution.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Tenancy } from '../observation/tenant-cluster-timeline.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
-import type { Attribution } from './attribution.ts';
 import type { MeterInput } from './meter.ts';
 
 /** A stretch of one object's time that is charged to one tenant cluster. */
@@ -92,12 +92,12 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
     return found;
   };
 
-  const attribute = (labels: ObjectLabels, tenancy: Tenancy): Attribution => {
+  const ownerOf = (labels: ObjectLabels, tenancy: Tenancy): Attribution => {
     const perTenancy = answers.get(tenancy) ?? new Map<ObjectLabels, Attribution>();
     answers.set(tenancy, perTenancy);
     const known = perTenancy.get(labels);
     if (known !== undefined) return known;
-    const answer = input.attribute(labels, tenancy.clusters);
+    const answer = attribute(labels, tenancy.clusters);
     perTenancy.set(labels, answer);
     return answer;
   };
@@ -111,7 +111,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const start = Math.max(span.from, tenancy.from);
           const end = Math.min(span.to, tenancy.to);
           if (end <= start) continue;
-          const owner = attribute(span.state.labels, tenancy);
+          const owner = ownerOf(span.state.labels, tenancy);
           if (owner.kind === 'unattributed') {
             input.findings.unattributed.add(`${timeline.namespace}/${timeline.name}`);
             continue;

@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { attribute } from './testing/attribute.ts';
 import { cluster, pod, workload } from './testing/objects.ts';
 import { createWorld, START, type World } from './testing/world.ts';
 
@@ -63,7 +62,7 @@ function play(
   bounds: readonly number[],
   clusters: readonly TenantCluster[],
 ) {
-  const world = createWorld({ attribute });
+  const world = createWorld();
   world.clusters(clusters);
   const amounts: bigint[] = [];
   const pending = [...steps];
@@ -143,7 +142,7 @@ describe('however changes arrive', () => {
   test('what a tenant cluster used before it became known is charged with its first window', () => {
     fc.assert(
       fc.property(lives, fc.integer({ min: 1, max: 90 }), (list, knownAt) => {
-        const world = createWorld({ attribute });
+        const world = createWorld();
         world.clusters([]);
         const born = cluster('a', {}, { createdAt: START });
         const steps: Step[] = [
@@ -168,7 +167,7 @@ describe('however changes arrive', () => {
 });
 
 test('a credit that its own identity cannot bear goes to another of the same tenant and metric', () => {
-  const world = createWorld({ attribute });
+  const world = createWorld();
   world.clusters([cluster('a')]);
   const at = (second: number) => START + second * 1000;
   const life = { name: 'p', createdAt: at(0), startedAt: at(0), containers: [{ cpu: '1' }] };

@@ -9,7 +9,6 @@ import { projectVolumeClaim } from '../../observation/volume-claim.ts';
 import { projectWorkload } from '../../observation/workload.ts';
 import type { UsageEvent } from '../../usage/event.ts';
 import { assembleEvents } from '../assemble.ts';
-import type { Attribute } from '../attribution.ts';
 import { meterCpuAndMemory } from '../cpu-memory.ts';
 import { type Credit, settleCredits } from '../credits.ts';
 import { meterInstanceHours } from '../instance-hours.ts';
@@ -58,10 +57,9 @@ export interface WorldOptions {
   readonly settings?: Partial<MeterSettings>;
   readonly watchDeletions?: boolean;
   readonly windowMs?: number;
-  readonly attribute: Attribute;
 }
 
-export function createWorld(options: WorldOptions): World {
+export function createWorld(options: WorldOptions = {}): World {
   const { watchDeletions = true, windowMs = HOUR } = options;
   let clamped = 0;
   let credits: readonly Credit[] = [];
@@ -143,7 +141,6 @@ export function createWorld(options: WorldOptions): World {
           meteredFrom,
           learntUntil,
           settings,
-          attribute: options.attribute,
           tally,
           findings,
         });
