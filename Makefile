@@ -43,5 +43,5 @@ clean: ## Forget the local cluster and its ledger; the built control plane progr
 	@rm -rf .run
 
 $(INSTALLED): package-lock.json
-	npm ci --no-audit --no-fund
+	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
