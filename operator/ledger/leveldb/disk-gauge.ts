@@ -41,16 +41,24 @@ export function createDiskGauge(
   freeBytes: FreeBytes,
 ): DiskGauge {
   let use: DiskUse = { level: 'normal', usedRatio: 0, bytes: 0 };
+  let measuring: Promise<DiskUse> | undefined;
+
+  const measure = async (): Promise<DiskUse> => {
+    await reserve.restore(await freeBytes(directory));
+    const bytes = await ownBytes(directory);
+    const free = Math.max(0, (await freeBytes(directory)) - reserve.missingBytes());
+    const usedRatio = bytes / Math.max(1, bytes + free);
+    use = { level: diskLevel(usedRatio), usedRatio, bytes };
+    return use;
+  };
 
   return {
     current: () => use,
-    async measure() {
-      await reserve.restore(await freeBytes(directory));
-      const bytes = await ownBytes(directory);
-      const free = Math.max(0, (await freeBytes(directory)) - reserve.missingBytes());
-      const usedRatio = bytes / Math.max(1, bytes + free);
-      use = { level: diskLevel(usedRatio), usedRatio, bytes };
-      return use;
+    measure() {
+      measuring ??= measure().finally(() => {
+        measuring = undefined;
+      });
+      return measuring;
     },
   };
 }

@@ -8,22 +8,19 @@ import {
   type DiskLevel,
   type Ledger,
   type LedgerFailure,
-  LedgerReadError,
   type RecordChange,
   type WriteOutcome,
 } from '../ledger.ts';
 import type { DiskGauge } from './disk-gauge.ts';
 import type { Failpoints } from './failpoints.ts';
-import { damage, ledgerFailure, toLedgerFailure } from './failures.ts';
-import { KEY_SPACE, keysFrom, keyText, textKey } from './keys.ts';
+import { ledgerFailure } from './failures.ts';
+import { KEY_SPACE, textKey } from './keys.ts';
 import type { LedgerMetrics } from './ledger-metrics.ts';
-import { discardSegment } from './leftovers.ts';
-import { openValue } from './checked-value.ts';
 import type { Problems } from './problems.ts';
 import { readPage, scanEvents } from './read-events.ts';
 import type { EntryChange, Request, RequestOutcome } from './requests.ts';
-import { consumedUpTo, isExpired } from './retention.ts';
-import type { SealedSegment } from './state.ts';
+import { readRecord, readRecords } from './read-records.ts';
+import { createRetention } from './retention.ts';
 import type { Store } from './store.ts';
 import { verifyLedger } from './verify-ledger.ts';
 import { createWriter } from './writer.ts';
@@ -41,7 +38,6 @@ export interface LevelLedgerParts {
 }
 
 const DISK_INTERVAL_MS = 10_000;
-const RECORDS_PAGE = 500;
 
 /** The ledger over a store whose checks have passed. */
 export function createLevelLedger(parts: LevelLedgerParts): Ledger {
@@ -50,12 +46,14 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
   const waiters = createHeadWaiters(store.contents().state.segment.lastSequence);
   let { retentionMs } = parts;
   let measuredAt = clock.monotonic();
-  let retaining: Promise<void> | undefined;
 
   const head = (): number => store.contents().state.segment.lastSequence;
   const submit = async (request: Request, bounded: boolean): Promise<RequestOutcome> => {
     const outcome = await writer.submit(request, bounded);
-    if (outcome.kind === 'failed' && outcome.cause === 'corrupt') problems.add(outcome.message);
+    if (outcome.kind === 'failed') {
+      if (outcome.cause === 'corrupt') problems.add(outcome.message);
+      if (outcome.cause === 'full') measuredAt = Number.NEGATIVE_INFINITY;
+    }
     waiters.advance(head());
     return outcome;
   };
@@ -77,29 +75,10 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
     );
   };
 
-  const retain = async (now: number): Promise<void> => {
-    await gauge.measure();
-    for (const segment of store.contents().sealed) {
-      const { cursors } = store.contents();
-      if (segment.lastSequence > consumedUpTo(cursors.values(), now, retentionMs)) return;
-      const expired = isExpired(segment, now, retentionMs);
-      if (!expired && gauge.current().level === 'normal') return;
-      await drop(segment);
-      await gauge.measure();
-    }
-  };
-  const drop = async (segment: SealedSegment): Promise<void> => {
-    const { firstSequence, lastSequence } = segment;
-    await parts.failpoint('retain:before-forget');
-    const outcome = await write({ kind: 'forget', segment });
-    if (outcome.kind === 'failed') throw new LedgerReadError(outcome);
-    await parts.failpoint('retain:after-forget');
-    await store.places().pool.evict(firstSequence);
-    await discardSegment(parts.directory, firstSequence, () =>
-      parts.failpoint('retain:after-rename'),
-    );
-    parts.logger.info(`[ledger] deleted events ${firstSequence} to ${lastSequence}`);
-  };
+  const retain = createRetention({
+    ...parts,
+    submit: (request) => submit(request, false),
+  });
 
   const ledger: Ledger = {
     async append(batch): Promise<AppendOutcome> {
@@ -154,38 +133,12 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
       }),
     dropCursor: (destination) => write({ kind: 'cursor', destination, plan: () => 'drop' }),
 
-    async record(key) {
-      const { active, activeName } = store.places();
-      const stored = textKey(KEY_SPACE.record, key);
-      const value = await active.get(stored);
-      return value === undefined ? undefined : recordText(activeName, stored, value);
-    },
-    async *records(prefix) {
-      const range = keysFrom(textKey(KEY_SPACE.record, prefix));
-      let gte = range.gte;
-      for (;;) {
-        const { active, activeName } = store.places();
-        const page = await active.iterator({ gte, lt: range.lt, limit: RECORDS_PAGE }).all();
-        for (const [key, value] of page) yield [keyText(key), recordText(activeName, key, value)];
-        const last = page.at(-1)?.[0];
-        if (last === undefined || page.length < RECORDS_PAGE) return;
-        gte = Buffer.concat([last, Buffer.of(0)]);
-      }
-    },
+    record: (key) => readRecord(store.places(), key),
+    records: (prefix) => readRecords(() => store.places(), prefix),
     writeRecords: (changes) =>
       write({ kind: 'append', events: [], changes: changes.map(recordChange) }),
 
-    async retain(now) {
-      retaining ??= retain(now)
-        .catch((error: unknown) => {
-          const { message } = toLedgerFailure('deleting old segments', error);
-          parts.logger.error(`[ledger] ${message}`);
-        })
-        .finally(() => {
-          retaining = undefined;
-        });
-      await retaining;
-    },
+    retain: (now) => retain(now, retentionMs),
     setRetention(milliseconds) {
       retentionMs = milliseconds;
     },
@@ -215,7 +168,6 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
       };
     },
     async close() {
-      await retaining;
       await writer.stop();
       waiters.end(new Error('ledger: closed'));
       metrics.close();
@@ -232,10 +184,4 @@ function refuses(level: DiskLevel, isWindow: boolean): boolean {
 
 function recordChange({ key, value }: RecordChange): EntryChange {
   return { key: textKey(KEY_SPACE.record, key), body: value };
-}
-
-function recordText(where: string, key: Buffer, value: Buffer): string {
-  const body = openValue(key, value);
-  if (body === undefined) throw damage(where, `the record is damaged: "${keyText(key)}"`);
-  return body.toString();
 }

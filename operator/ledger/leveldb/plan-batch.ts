@@ -208,10 +208,9 @@ async function applyChanges(
 
 /** The cursor with the end of the window of the event it stands at, where that can be read. */
 async function withWindowEnd(cursor: Cursor, places: StoredEvents): Promise<Cursor> {
-  const { windowEnd: _, ...rest } = cursor;
   // A cursor must be able to leave a damaged event behind.
   const windowEnd = await windowEndAt(cursor.sequence, places).catch(() => undefined);
-  return windowEnd === undefined ? rest : { ...rest, windowEnd };
+  return windowEnd === undefined ? cursor : { ...cursor, windowEnd };
 }
 
 async function windowEndAt(sequence: number, places: StoredEvents): Promise<string | undefined> {

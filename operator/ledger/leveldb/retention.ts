@@ -1,5 +1,68 @@
-import type { Cursor } from '../ledger.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { type Cursor, LedgerReadError } from '../ledger.ts';
+import type { DiskGauge } from './disk-gauge.ts';
+import type { Failpoints } from './failpoints.ts';
+import { toLedgerFailure } from './failures.ts';
+import { discardSegment } from './leftovers.ts';
+import type { Request, RequestOutcome } from './requests.ts';
 import type { SealedSegment } from './state.ts';
+import type { Store } from './store.ts';
+
+export interface RetentionOptions {
+  readonly directory: string;
+  readonly store: Store;
+  readonly submit: (request: Request) => Promise<RequestOutcome>;
+  readonly gauge: DiskGauge;
+  readonly failpoint: Failpoints;
+  readonly logger: Logger;
+}
+
+/**
+ * Deletes sealed segments, oldest first, that every cursor has passed and that are older than
+ * RETENTION, or not so old where room is short (docs/ledger-format.md, "Deletion", "Disk use"). One
+ * run at a time; failures are logged and the next run tries again.
+ */
+export function createRetention(
+  options: RetentionOptions,
+): (now: number, retentionMs: number) => Promise<void> {
+  const { store, gauge, logger } = options;
+  let running: Promise<void> | undefined;
+
+  const run = async (now: number, retentionMs: number): Promise<void> => {
+    await gauge.measure();
+    for (const segment of store.contents().sealed) {
+      const { cursors } = store.contents();
+      if (segment.lastSequence > consumedUpTo(cursors.values(), now, retentionMs)) return;
+      const expired = isExpired(segment, now, retentionMs);
+      if (!expired && gauge.current().level === 'normal') return;
+      await drop(segment);
+      await gauge.measure();
+    }
+  };
+  const drop = async (segment: SealedSegment): Promise<void> => {
+    const { firstSequence, lastSequence } = segment;
+    await options.failpoint('retain:before-forget');
+    const outcome = await options.submit({ kind: 'forget', segment });
+    if (outcome.kind === 'failed') throw new LedgerReadError(outcome);
+    await options.failpoint('retain:after-forget');
+    await store.places().pool.evict(firstSequence);
+    await discardSegment(options.directory, firstSequence, () =>
+      options.failpoint('retain:after-rename'),
+    );
+    logger.info(`[ledger] deleted events ${firstSequence} to ${lastSequence}`);
+  };
+
+  return (now, retentionMs) => {
+    running ??= run(now, retentionMs)
+      .catch((error: unknown) => {
+        logger.error(`[ledger] ${toLedgerFailure('deleting old segments', error).message}`);
+      })
+      .finally(() => {
+        running = undefined;
+      });
+    return running;
+  };
+}
 
 /** The sequence number up to which every cursor that counts has passed. A retired one counts until RETENTION has passed. */
 export function consumedUpTo(cursors: Iterable<Cursor>, now: number, retentionMs: number): number {

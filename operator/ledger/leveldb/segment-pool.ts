@@ -97,6 +97,8 @@ export function createSegmentPool(directory: string): SegmentPool {
 async function openSealed(directory: string, segment: SealedSegment): Promise<Database> {
   const name = segmentName(segment.firstSequence);
   const database = await openDatabase(join(directory, name), 'sealed');
+  // What is still readable before the damage is read.
+  if (segment.damage !== undefined) return database;
   try {
     const { lastSequence } = segment;
     const last = await database.get(numberKey(KEY_SPACE.event, lastSequence));

@@ -110,7 +110,9 @@ export function createStore(options: StoreOptions): Store {
       await noteSegment();
       return undefined;
     } catch (error) {
-      return toLedgerFailure('opening it again after an error', error);
+      const again = toLedgerFailure('opening it again after an error', error);
+      interrupted = { planned, failure: again };
+      return again;
     }
   };
   const noteSegment = async (): Promise<void> => {

@@ -1,0 +1,86 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { crashWriter, inspectAfterCrash, type Acknowledged } from '../testing/crash.ts';
+import { openTestLedger } from '../testing/level-ledger.ts';
+import { scratchDirectory } from '../testing/scratch.ts';
+import type { Failpoint } from './failpoints.ts';
+
+/** More with LEDGER_KILLS, for a long run. */
+const KILLS = Number(process.env['LEDGER_KILLS'] ?? 20);
+const RUN_MS = 2_000;
+
+const removals: (() => Promise<void>)[] = [];
+
+async function emptyDirectory(): Promise<string> {
+  const { path, remove } = await scratchDirectory();
+  removals.push(remove);
+  return path;
+}
+
+async function reopen(
+  directory: string,
+  acknowledged: Acknowledged | undefined,
+): Promise<readonly string[]> {
+  const ledger = await openTestLedger(directory);
+  try {
+    return await inspectAfterCrash(ledger, acknowledged);
+  } finally {
+    await ledger.close();
+  }
+}
+
+afterEach(async () => {
+  for (const remove of removals.splice(0)) await remove();
+});
+
+describe('a process that is killed', () => {
+  test(
+    'loses nothing it acknowledged and leaves no half window, however often it happens',
+    async () => {
+      const directory = await emptyDirectory();
+      for (let kill = 0; kill < KILLS; kill++) {
+        const acknowledged = await crashWriter({
+          directory,
+          segmentEvents: 60,
+          afterWindows: 1 + ((kill * 7) % 23),
+          delayMs: (kill * 3) % 5,
+        });
+        expect(await reopen(directory, acknowledged), `after kill ${kill}`).toEqual([]);
+      }
+    },
+    RUN_MS * KILLS,
+  );
+
+  const steps: readonly Failpoint[] = [
+    'append:before-write',
+    'append:after-write',
+    'roll:before-create',
+    'roll:before-rename',
+    'roll:after-rename',
+    'roll:before-open',
+    'retain:before-forget',
+    'retain:after-forget',
+    'retain:after-rename',
+  ];
+  test.each(steps)('loses nothing at the step %s, twice in a row', async (step) => {
+    const directory = await emptyDirectory();
+    for (const hit of [2, 1]) {
+      const acknowledged = await crashWriter({
+        directory,
+        segmentEvents: 25,
+        failpoint: { step, hit },
+      });
+      expect(await reopen(directory, acknowledged)).toEqual([]);
+    }
+  });
+
+  test('leaves a directory that can be set up again when it is killed while setting up', async () => {
+    const directory = await emptyDirectory();
+    const acknowledged = await crashWriter({
+      directory,
+      segmentEvents: 25,
+      failpoint: { step: 'append:before-write', hit: 1 },
+    });
+    expect(acknowledged).toBeUndefined();
+    expect(await reopen(directory, acknowledged)).toEqual([]);
+  });
+});
