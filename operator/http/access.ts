@@ -1,0 +1,89 @@
+import type { Request, RequestHandler, Response } from 'express';
+import type { Secret } from '../config/secret.ts';
+import type { HttpSettings } from '../config/settings.ts';
+import { Problem } from './problem.ts';
+import { bearerToken, createTokenCheck, fingerprint, type TokenCheck } from './tokens.ts';
+
+/**
+ * Who may use a route (spec 5, design 11): `open` everyone; `read` API_TOKEN, or everyone when none
+ * is set; `change` API_TOKEN, nobody when none is set; `ingest` INGEST_TOKEN, nobody when none is set.
+ */
+export type Access = 'open' | 'read' | 'change' | 'ingest';
+
+interface Checks {
+  readonly api: TokenCheck;
+  readonly ingest: TokenCheck;
+}
+
+/** Gives the middleware for each kind of access. Tokens are read anew when the settings are swapped. */
+export function createAccess(settings: () => HttpSettings): (access: Access) => RequestHandler {
+  const checksOf = cacheByIdentity(
+    (current: HttpSettings): Checks => ({
+      api: createTokenCheck(current.apiTokens),
+      ingest: createTokenCheck(current.ingestTokens),
+    }),
+  );
+  return (access) => (request, response, next) => {
+    const current = settings();
+    admit(access, current, checksOf(current), request, response);
+    next();
+  };
+}
+
+/** The digest of the client's token, or its address when it needs none: the key of its rate limit. */
+export function clientKey(request: Request, response: Response): string {
+  const digest: unknown = response.locals['client'];
+  return typeof digest === 'string' ? digest : (request.ip ?? 'unknown');
+}
+
+/** Throws the {@link Problem} that keeps the client out. */
+function admit(
+  access: Access,
+  settings: HttpSettings,
+  checks: Checks,
+  request: Request,
+  response: Response,
+): void {
+  if (access === 'open') return;
+  const required = requiredTokens(access, settings);
+  if (required.length === 0 && access === 'read') return;
+  if (required.length === 0) throw disabled(access);
+  const token = bearerToken(request.headers.authorization);
+  if (token === undefined) throw unauthorized();
+  const digest = fingerprint(token);
+  const [own, other] =
+    access === 'ingest' ? [checks.ingest, checks.api] : [checks.api, checks.ingest];
+  if (!own(digest)) throw other(digest) ? wrongToken(access) : unauthorized();
+  response.locals['client'] = digest;
+}
+
+function requiredTokens(access: Access, settings: HttpSettings): readonly Secret[] {
+  return access === 'ingest' ? settings.ingestTokens : settings.apiTokens;
+}
+
+function disabled(access: Access): Problem {
+  if (access === 'ingest') {
+    return new Problem(403, 'ingest is disabled: set INGEST_TOKEN (or API_TOKEN) to enable it');
+  }
+  return new Problem(403, 'changes are disabled: no API_TOKEN: set API_TOKEN to enable them');
+}
+
+function unauthorized(): Problem {
+  const message =
+    'missing or invalid bearer token: Authorization header: send "Authorization: Bearer <token>"';
+  return new Problem(401, message, { 'WWW-Authenticate': 'Bearer' });
+}
+
+function wrongToken(access: Access): Problem {
+  const [has, needs] =
+    access === 'ingest' ? ['API_TOKEN', 'INGEST_TOKEN'] : ['INGEST_TOKEN', 'API_TOKEN'];
+  return new Problem(403, `token not allowed here: ${has}: use a token of ${needs}`);
+}
+
+function cacheByIdentity<K, V>(make: (key: K) => V): (key: K) => V {
+  let cached: { readonly key: K; readonly value: V } | undefined;
+  return (key) => {
+    if (cached?.key !== key) cached = { key, value: make(key) };
+    return cached.value;
+  };
+}

@@ -1,0 +1,260 @@
+import { describe, expect, test } from 'vitest';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import type { Ledger, LedgerFailure } from '../ledger/ledger.ts';
+import { deriveEventId } from '../usage/event-id.ts';
+import type { UsageEvent } from '../usage/event.ts';
+import {
+  INGEST_TOKEN,
+  NOW,
+  startTestServer,
+  type TestServer,
+  testCluster,
+  testSettings,
+} from './testing/test-server.ts';
+
+const event = {
+  tenant: 'acme',
+  metric: 'tokens_used',
+  quantity: 1500,
+  window_start: '2026-11-21T09:00:00Z',
+  window_end: '2026-11-21T09:01:00Z',
+};
+
+function push(server: TestServer, body: unknown, headers: Record<string, string> = {}) {
+  return server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body, headers });
+}
+
+async function stored(ledger: Ledger): Promise<UsageEvent[]> {
+  const page = await ledger.read(0, 10_000);
+  if (page.kind === 'failed') throw new Error(page.message);
+  return page.events.map((item) => item.event);
+}
+
+function minutesFromNow(minutes: number): string {
+  return `${new Date(NOW + minutes * 60_000).toISOString().slice(0, 19)}Z`;
+}
+
+describe('what is pushed in', () => {
+  test.each([
+    ['one event', event],
+    ['an array', [event]],
+    ['{events}', { events: [event] }],
+  ])('as %s is durable, complete and named after its sender', async (_form, body) => {
+    await using server = await startTestServer();
+    const answer = await push(server, body, { 'x-meterfeed-client': 'slurm-exporter' });
+    const [recorded] = await stored(server.ledger);
+    if (recorded === undefined) throw new Error('nothing recorded');
+    expect(answer.status).toBe(200);
+    expect(answer.json).toStrictEqual({
+      accepted: 1,
+      duplicates: 0,
+      rejected: [],
+      ids: [deriveEventId(recorded)],
+    });
+    expect(recorded).toMatchObject({
+      ...event,
+      quantity: '1500',
+      unit: 'tokens',
+      region: 'eu-central-1',
+      source: 'ingest:slurm-exporter',
+      recorded_at: '2026-11-21T09:05:00.000Z',
+    });
+  });
+
+  test('twice counts once, also within one body', async () => {
+    await using server = await startTestServer();
+    const first = await push(server, [event, event]);
+    expect(first.json).toMatchObject({ accepted: 1, duplicates: 1, rejected: [] });
+    const again = await push(server, event);
+    expect([again.status, again.json]).toMatchObject([200, { accepted: 0, duplicates: 1 }]);
+    expect(await stored(server.ledger)).toHaveLength(1);
+  });
+
+  test('with the same id and another quantity is rejected, not swallowed', async () => {
+    await using server = await startTestServer();
+    await push(server, { ...event, id: 'order-7' });
+    const answer = await push(server, { ...event, id: 'order-7', quantity: 1501 });
+    expect([answer.status, answer.json]).toStrictEqual([
+      400,
+      {
+        accepted: 0,
+        duplicates: 0,
+        rejected: [
+          { index: 0, id: 'order-7', error: 'recorded with another quantity: id: "order-7"' },
+        ],
+        ids: [],
+      },
+    ]);
+  });
+
+  test('is judged event by event: the bad ones are named by their place, the good ones stay', async () => {
+    await using server = await startTestServer();
+    const body = [
+      { ...event, metric: 'unheard_of' },
+      event,
+      { ...event, id: 'svc1_00000000000000000000000000000000' },
+      { ...event, quantity: -1 },
+      { ...event, dimensions: { billing_mode: 'rented' } },
+      null,
+    ];
+    const { status, json } = await push(server, body);
+    expect(status).toBe(200);
+    expect(json).toMatchObject({
+      accepted: 1,
+      rejected: [0, 2, 3, 4, 5].map((index) => ({ index })),
+    });
+    expect(await stored(server.ledger)).toHaveLength(1);
+  });
+
+  test('keeps digits that a double would lose', async () => {
+    await using server = await startTestServer();
+    const text = JSON.stringify(event).replace('1500', '123456789012.123456789');
+    await push(server, text);
+    expect((await stored(server.ledger))[0]?.quantity).toBe('123456789012.123456789');
+  });
+});
+
+describe('windows', () => {
+  test.each([
+    [minutesFromNow(5), 200],
+    [minutesFromNow(6), 400],
+    [minutesFromNow(-7 * 24 * 60), 200],
+    [minutesFromNow(-7 * 24 * 60 - 1), 400],
+  ])('that end at %s are answered %i: five minutes ahead, RETENTION back', async (end, status) => {
+    await using server = await startTestServer();
+    const start = `${new Date(Date.parse(end) - 60_000).toISOString().slice(0, 19)}Z`;
+    const answer = await push(server, { ...event, window_start: start, window_end: end });
+    expect(answer.status).toBe(status);
+  });
+
+  test('older than 34 days are refused however long the retention is', async () => {
+    await using server = await startTestServer({ environment: { RETENTION: '365d' } });
+    const days = (count: number) => minutesFromNow(-count * 24 * 60);
+    const old = { ...event, window_start: days(35), window_end: days(34.5) };
+    const { json } = await push(server, old);
+    expect(json).toMatchObject({
+      rejected: [{ error: expect.stringContaining('too old: window_end') }],
+    });
+    const long = await push(server, { ...event, window_start: days(35) });
+    expect(long.text).toContain('too old: window_start');
+  });
+});
+
+describe('a collector’s event cannot be pre-empted', () => {
+  const collectors = { ...event, metric: 'tenant_gpu_hours' };
+  const settings = testSettings();
+  const clusters = () => [testCluster('tenant-ns-main', settings)];
+  const discovery = { known: () => true, tenants: () => [], clusters };
+
+  test.each([
+    { tenant: 'tenant-ns-main' },
+    { dimensions: { tenant_cluster: 'tenant-ns-main' } },
+    { resource_id: 'tenant-ns-main' },
+  ])('by an event about a tenant cluster metered here: %j', async (change) => {
+    await using server = await startTestServer({ views: { discovery } });
+    const { status, text } = await push(server, { ...collectors, ...change });
+    expect(status).toBe(400);
+    expect(text).toContain('measured here by the collector');
+    expect(await stored(server.ledger)).toHaveLength(0);
+  });
+
+  test('but others may push the same metrics, and custom metrics go for everybody', async () => {
+    await using server = await startTestServer({ views: { discovery } });
+    const body = [collectors, { ...event, tenant: 'tenant-ns-main' }];
+    expect((await push(server, body)).json).toMatchObject({ accepted: 2 });
+  });
+
+  test('nor while it is not known yet who is metered here', async () => {
+    const unknown = { known: () => false, tenants: () => [], clusters: () => [] };
+    await using server = await startTestServer({ views: { discovery: unknown } });
+    const answer = await push(server, [event, collectors]);
+    expect(answer.status).toBe(503);
+    expect(answer.headers.get('retry-after')).toBe('5');
+    expect(await stored(server.ledger)).toHaveLength(0);
+    expect((await push(server, event)).status).toBe(200);
+  });
+});
+
+describe('bodies that are not understood', () => {
+  test.each([
+    ['', 'empty: body: send JSON'],
+    ['{"tenant":', 'not valid JSON: body'],
+    ['[]', 'no events: body'],
+    ['7', 'not an event: body: 7'],
+    ['null', 'not an event: body: null'],
+    ['{"events":{}}', 'not an array: events: {}'],
+    [`${'['.repeat(100_000)}${']'.repeat(100_000)}`, 'nested too deeply: body'],
+    [`{"metric":${'['.repeat(50)}${']'.repeat(50)}}`, 'nested too deeply: body'],
+    [JSON.stringify(Array.from({ length: 5001 }, () => 0)), 'too many events: body: 5001'],
+    [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'not UTF-8: body'],
+  ])('%#: 400 with the reason', async (body, error) => {
+    await using server = await startTestServer();
+    const answer = await push(server, body);
+    expect(answer.status).toBe(400);
+    expect(answer.json).toMatchObject({ error: expect.stringContaining(error) });
+  });
+
+  test.each([
+    { 'content-type': 'text/plain' },
+    { 'content-type': 'application/x-www-form-urlencoded' },
+    { 'content-encoding': 'gzip' },
+  ])('%j is 415', async (headers) => {
+    await using server = await startTestServer();
+    expect((await push(server, event, headers)).status).toBe(415);
+  });
+
+  test('keys that reach into prototypes change nothing but the answer', async () => {
+    await using server = await startTestServer();
+    const poison = '{"__proto__":{"polluted":"yes"},"constructor":{"prototype":{"polluted":"yes"}}';
+    const rest = JSON.stringify(event).slice(1);
+    const answer = await push(
+      server,
+      `[${poison},${rest},${poison},"dimensions":{"__proto__":"x"},${rest}]`,
+    );
+    expect(answer.json).toMatchObject({ accepted: 1, rejected: [{ index: 1 }] });
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+
+  test.each(['', 'A', 'a b', 'x'.repeat(65), 'ä'])('client name %j is 400', async (name) => {
+    await using server = await startTestServer();
+    const headers = { 'x-meterfeed-client': Buffer.from(name).toString('latin1') };
+    expect((await push(server, event, headers)).status).toBe(400);
+  });
+});
+
+describe('when the ledger cannot take more', () => {
+  function failing(cause: LedgerFailure['cause']): Ledger {
+    const message = 'write failed: segment 3: "ENOSPC"';
+    return { ...createMemoryLedger(), append: async () => ({ kind: 'failed', cause, message }) };
+  }
+
+  test.each([
+    ['retryable', '1'],
+    ['full', '60'],
+    ['fenced', '60'],
+    ['corrupt', '60'],
+  ] as const)('%s: 503, and nothing is acknowledged', async (cause, seconds) => {
+    await using server = await startTestServer({ ledger: failing(cause) });
+    const answer = await push(server, event);
+    expect([answer.status, answer.headers.get('retry-after')]).toStrictEqual([503, seconds]);
+    expect(answer.text).toContain('ledger write failed');
+  });
+
+  test('ingest is refused before the body is read once the volume is nearly full', async () => {
+    const ledger = createMemoryLedger();
+    const disk = { level: 'ingest-refused', usedRatio: 0.9, retentionShortened: true } as const;
+    const stats = () => ({ ...ledger.stats(), disk });
+    await using server = await startTestServer({ ledger: { ...ledger, stats } });
+    const answer = await push(server, '{broken');
+    expect([answer.status, answer.headers.get('retry-after')]).toStrictEqual([503, '60']);
+  });
+});
+
+test('events are counted by client and outcome, and the clients are bounded', async () => {
+  await using server = await startTestServer();
+  await push(server, [event, event, {}], { 'x-meterfeed-client': 'one' });
+  const { text } = await server.call('GET', '/metrics');
+  for (const outcome of ['accepted', 'duplicate', 'rejected']) {
+    expect(text).toContain(`meterfeed_ingested_events_total{client="one",outcome="${outcome}"} 1`);
+  }
+});

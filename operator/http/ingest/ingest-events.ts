@@ -1,0 +1,104 @@
+import type { AppendOutcome, Ledger } from '../../ledger/ledger.ts';
+import type { Catalog } from '../../usage/catalog.ts';
+import { completeEvent } from '../../usage/complete-event.ts';
+import type { UsageEvent } from '../../usage/event.ts';
+import { quote } from '../../usage/validate-event.ts';
+import { windowRefusal } from './acceptance.ts';
+import type { MeteredHere } from './metered-here.ts';
+
+/** The body of the answer (design 7, Ingest). `ids` are those of all valid events, in the order sent. */
+export interface IngestAnswer {
+  readonly accepted: number;
+  readonly duplicates: number;
+  readonly rejected: readonly Rejection[];
+  readonly ids: readonly string[];
+}
+
+export interface Rejection {
+  /** Position among the events sent. */
+  readonly index: number;
+  readonly id?: string;
+  /** `what: where: "input"` */
+  readonly error: string;
+}
+
+export interface IngestContext {
+  readonly client: string;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly region: string;
+  readonly retentionMs: number;
+  readonly catalog: Catalog;
+  /** Undefined until discovery has told who is metered here. */
+  readonly meteredHere: MeteredHere | undefined;
+}
+
+export type IngestOutcome =
+  | { readonly kind: 'answered'; readonly answer: IngestAnswer }
+  /** Nothing is recorded: whether a collector's metric may be pushed in cannot be told yet. */
+  | { readonly kind: 'not-known-yet' }
+  | Extract<AppendOutcome, { kind: 'failed' }>;
+
+/** Checks each event for itself, appends the good ones as one durable batch, and tells what became of each. */
+export async function ingestEvents(
+  inputs: readonly unknown[],
+  context: IngestContext,
+  ledger: Ledger,
+): Promise<IngestOutcome> {
+  const rejected: Rejection[] = [];
+  const good: { readonly index: number; readonly event: UsageEvent }[] = [];
+  const completion = {
+    recordedAt: new Date(context.now).toISOString(),
+    source: `ingest:${context.client}`,
+    region: context.region,
+    unitOf: (metric: string) => context.catalog.find(metric)?.unit,
+  };
+  for (const [index, input] of inputs.entries()) {
+    const completed = completeEvent(input, completion);
+    if (completed.kind === 'invalid') {
+      const { id, problem } = completed;
+      rejected.push({ index, ...(id !== undefined && { id }), error: problem });
+      continue;
+    }
+    const { event } = completed;
+    const isCollectors = context.catalog.find(event.metric)?.source === 'collector';
+    if (isCollectors && context.meteredHere === undefined) return { kind: 'not-known-yet' };
+    const refusal =
+      windowRefusal(event, context.now, context.retentionMs) ??
+      (isCollectors ? collectorRefusal(event, context.meteredHere) : undefined);
+    if (refusal === undefined) good.push({ index, event });
+    else rejected.push({ index, id: event.id, error: refusal });
+  }
+  if (good.length === 0) return answer([], rejected, []);
+  const appended = await ledger.append({ events: good.map(({ event }) => event) });
+  if (appended.kind === 'failed') return appended;
+  return answer(good, rejected, appended.outcomes);
+}
+
+function answer(
+  good: readonly { readonly index: number; readonly event: UsageEvent }[],
+  refused: readonly Rejection[],
+  outcomes: Extract<AppendOutcome, { kind: 'appended' }>['outcomes'],
+): IngestOutcome {
+  const conflicts = good.flatMap(({ index, event: { id } }, position) => {
+    if (outcomes[position] !== 'conflict') return [];
+    return [{ index, id, error: `recorded with another quantity: id: ${quote(id)}` }];
+  });
+  const valid = good.filter((_, position) => outcomes[position] !== 'conflict');
+  return {
+    kind: 'answered',
+    answer: {
+      accepted: outcomes.filter((outcome) => outcome === 'accepted').length,
+      duplicates: outcomes.filter((outcome) => outcome === 'duplicate').length,
+      rejected: [...refused, ...conflicts].toSorted((a, b) => a.index - b.index),
+      ids: valid.map(({ event }) => event.id),
+    },
+  };
+}
+
+/** First write wins in the ledger, so nobody may write what the collector is going to measure (design 7). */
+function collectorRefusal(event: UsageEvent, meteredHere?: MeteredHere): string | undefined {
+  if (meteredHere?.(event) !== true) return undefined;
+  const where = `metric: ${quote(event.metric)}`;
+  return `measured here by the collector: ${where}: tenant ${quote(event.tenant)} is metered by this operator`;
+}

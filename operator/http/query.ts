@@ -1,0 +1,117 @@
+import type { Request } from 'express';
+import type { UsageEvent } from '../usage/event.ts';
+import { quote } from '../usage/validate-event.ts';
+import { badRequest } from './problem.ts';
+
+/** The query parameters of a request, each known and given once. */
+export type Query = ReadonlyMap<string, string>;
+
+/** Throws 400 for a parameter that is not known: a filter with a typing error would bill everybody. */
+export function readQuery(request: Request, known: readonly string[]): Query {
+  const query = new Map<string, string>();
+  for (const [name, value] of Object.entries(request.query)) {
+    if (!known.includes(name)) {
+      const use = known.length === 0 ? 'this path takes none' : `use one of ${known.join(', ')}`;
+      throw badRequest(`unknown query parameter: ${quote(name)}: ${use}`);
+    }
+    if (typeof value !== 'string') {
+      throw badRequest(`query parameter given more than once: ${name}: give it once`);
+    }
+    if (value !== '') query.set(name, value);
+  }
+  return query;
+}
+
+/** Milliseconds since the epoch, `from` inclusive, `to` exclusive. */
+export interface TimeRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+export const RANGE_PARAMETERS = ['from', 'to'] as const;
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const DATE_TIME = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
+
+/** `from` and `to` as RFC 3339 or YYYY-MM-DD (UTC); by default the current UTC month until now. */
+export function readTimeRange(query: Query, now: number): TimeRange {
+  const month = new Date(now);
+  const from = readTime(query, 'from') ?? Date.UTC(month.getUTCFullYear(), month.getUTCMonth());
+  const to = readTime(query, 'to') ?? now;
+  if (to > from) return { from, to };
+  throw badRequest(
+    `to must be after from: to: ${quote(new Date(to).toISOString())}: give a later one`,
+  );
+}
+
+function readTime(query: Query, name: string): number | undefined {
+  const text = query.get(name);
+  if (text === undefined) return undefined;
+  const at = DAY.test(text) || DATE_TIME.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isFinite(at) && isRealDay(text)) return at;
+  throw badRequest(`invalid time: ${name}: ${quote(text)}: use RFC 3339 or YYYY-MM-DD`);
+}
+
+/** Date.parse turns the 31st of a short month into the next one. */
+function isRealDay(text: string): boolean {
+  const day = text.slice(0, 10);
+  const at = Date.parse(day);
+  return Number.isFinite(at) && new Date(at).toISOString().startsWith(day);
+}
+
+/** A whole number of at least `min`, at most `max`; the fallback when it is not given. */
+export function readCount(
+  query: Query,
+  name: string,
+  bounds: { readonly min: number; readonly max: number; readonly fallback: number },
+): number {
+  const text = query.get(name);
+  if (text === undefined) return bounds.fallback;
+  const count = Number(text);
+  if (/^\d{1,16}$/.test(text) && count >= bounds.min && count <= bounds.max) return count;
+  throw badRequest(
+    `not a whole number: ${name}: ${quote(text)}: use ${bounds.min} to ${bounds.max}`,
+  );
+}
+
+/** One of a few words; the first when it is not given. */
+export function readChoice<T extends string>(
+  query: Query,
+  name: string,
+  choices: readonly [T, ...T[]],
+): T {
+  const text = query.get(name);
+  if (text === undefined) return choices[0];
+  const choice = choices.find((candidate) => candidate === text);
+  if (choice !== undefined) return choice;
+  throw badRequest(`unknown ${name}: ${quote(text)}: use ${choices.join(' or ')}`);
+}
+
+/** Filters that exports and sums share; `cluster` is the dimension `tenant_cluster`. */
+export const FILTER_PARAMETERS = [
+  'tenant',
+  'metric',
+  'project',
+  'region',
+  'sku',
+  'cluster',
+] as const;
+
+/** Whether an event has exactly the values that are asked for. */
+export type EventFilter = (event: Filterable) => boolean;
+
+export type Filterable = Pick<
+  UsageEvent,
+  'tenant' | 'metric' | 'project' | 'region' | 'sku' | 'dimensions'
+>;
+
+export function readFilter(query: Query): EventFilter {
+  const wanted = FILTER_PARAMETERS.flatMap((name) => {
+    const value = query.get(name);
+    return value === undefined ? [] : [{ name, value }];
+  });
+  return (event) =>
+    wanted.every(({ name, value }) =>
+      name === 'cluster' ? event.dimensions?.['tenant_cluster'] === value : event[name] === value,
+    );
+}

@@ -1,0 +1,109 @@
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage } from 'node:http';
+import type { Request, RequestHandler } from 'express';
+import { NumberText } from '../usage/complete-event.ts';
+import type { Gate } from './gate.ts';
+import { badRequest, Problem } from './problem.ts';
+
+/** Deeper values have no place in any body here, and make serialisers recurse (security D.11). */
+const MAX_DEPTH = 8;
+
+/** A number with more digits than a double may keep; matches other long runs too, at no harm. */
+const LONG_NUMBER = /[\d.]{16}/;
+
+/** Bodies under way are counted by the bytes they may take; see {@link readBody}. */
+export interface BodyOptions {
+  readonly maxBytes: number;
+  /** Shared by all bodies of the server, in bytes. */
+  readonly memory: Gate;
+  /** A request without any body is let through, its `request.body` undefined. */
+  readonly optional?: boolean;
+}
+
+/**
+ * Middleware that reads an uncompressed JSON body into `request.body`, as bytes. 415 for anything
+ * else, 413 when it is too large, 503 when bodies under way fill the memory set aside for them.
+ */
+export function readBody(options: BodyOptions): RequestHandler {
+  const { maxBytes, memory, optional = false } = options;
+  return async (request, response, next) => {
+    if (optional && hasNoBody(request)) {
+      next();
+      return;
+    }
+    if (!isJson(request) || isCompressed(request)) throw unsupported();
+    const announced = Number(request.headers['content-length'] ?? maxBytes);
+    if (announced > maxBytes) throw tooLarge(maxBytes);
+    response.once('close', memory.enter(announced));
+    request.body = await collect(request, maxBytes);
+    next();
+  };
+}
+
+/** The value of a body read by {@link readBody}; quantities keep their digits (`NumberText`). */
+export function parseBody(body: unknown): unknown {
+  if (!Buffer.isBuffer(body) || body.length === 0) throw badRequest('empty: body: send JSON');
+  if (!isUtf8(body)) throw badRequest('not UTF-8: body: send JSON in UTF-8');
+  const value = parseJson(body.toString());
+  if (depthExceeds(value, MAX_DEPTH)) {
+    throw badRequest(`nested too deeply: body: send at most ${MAX_DEPTH} levels`);
+  }
+  return value;
+}
+
+/** Not the usual parser's way, which reads a refused body to its end before it says so. */
+async function collect(request: Request, maxBytes: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  const stream = request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
+  for await (const piece of stream) {
+    size += piece.length;
+    if (size > maxBytes) throw tooLarge(maxBytes);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces, size);
+}
+
+function unsupported(): Problem {
+  const message = 'unsupported media type: Content-Type: send application/json, uncompressed';
+  return new Problem(415, message);
+}
+
+function tooLarge(maxBytes: number): Problem {
+  return new Problem(413, `too large: body: send at most ${maxBytes} bytes at a time`);
+}
+
+function hasNoBody({ headers }: Request): boolean {
+  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
+}
+
+function isCompressed({ headers }: Request): boolean {
+  return (headers['content-encoding'] ?? 'identity') !== 'identity';
+}
+
+function isJson({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
+  const type = headers['content-type']?.split(';', 1)[0];
+  return type?.trim().toLowerCase() === 'application/json';
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return LONG_NUMBER.test(text) ? JSON.parse(text, keepLongNumbers) : JSON.parse(text);
+  } catch (error) {
+    const reason = error instanceof SyntaxError ? error.message : 'unreadable';
+    throw badRequest(`not valid JSON: body: ${reason}`);
+  }
+}
+
+/** `context.source` is the number's own text (ECMAScript, JSON.parse source text access). */
+function keepLongNumbers(this: unknown, _key: string, value: unknown, ...rest: unknown[]): unknown {
+  if (typeof value !== 'number') return value;
+  const source = (rest[0] as { readonly source?: string } | undefined)?.source;
+  return source !== undefined && LONG_NUMBER.test(source) ? new NumberText(source) : value;
+}
+
+function depthExceeds(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (depth === 0) return true;
+  return Object.values(value).some((item) => depthExceeds(item, depth - 1));
+}

@@ -1,0 +1,30 @@
+import type { RequestHandler } from 'express';
+import type { Registry } from 'prom-client';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Access } from './access.ts';
+import type { Views } from './views.ts';
+
+/** One operation of the API, as the OpenAPI document lists it. */
+export interface Route {
+  readonly method: 'get' | 'post';
+  /** As in OpenAPI: `/api/v1/tenants/{tenant}`. */
+  readonly path: string;
+  readonly access: Access;
+  /** For the index at `/`. */
+  readonly summary: string;
+  readonly handlers: readonly RequestHandler[];
+}
+
+/** What the routes are built from. */
+export interface RouteContext {
+  readonly version: string;
+  readonly views: Views;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Registry;
+  /** True from the moment the server has been told to stop. */
+  readonly stopping: () => boolean;
+}

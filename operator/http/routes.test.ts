@@ -1,0 +1,422 @@
+import { describe, expect, test } from 'vitest';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { testEvent } from '../ledger/testing/events.ts';
+import {
+  API_TOKEN,
+  NOW,
+  startTestServer,
+  testCluster,
+  testSettings,
+  testTenant,
+} from './testing/test-server.ts';
+import type { DestinationStatusView, DestinationsView, MeteringView } from './views.ts';
+
+const token = API_TOKEN;
+
+const webhook: DestinationStatusView = {
+  name: 'webhook',
+  type: 'webhook',
+  ready: true,
+  suspended: false,
+  cursor: 1,
+  lagEvents: 2,
+  lagSeconds: 61.5,
+  delivered: 1,
+  skipped: 0,
+  deadLetters: 1,
+  consecutiveFailures: 3,
+  lastSuccessAt: NOW - 1000,
+  lastErrorAt: NOW,
+  lastError: 'HTTP POST /usage: connection refused',
+};
+
+const gap = { source: 'metrics', scope: 'acme', from: NOW - 60_000, to: NOW, reason: 'timed out' };
+
+const metering: MeteringView = {
+  failedTenantApis: () => [
+    { tenantCluster: 'tenant-a-b', reason: 'secret "svc-kubeconfig" not found', since: NOW },
+  ],
+  gaps: () => [gap],
+  windows: () => [
+    { start: NOW - 60_000, end: NOW, events: 12, gaps: [gap], details: { unaccounted: 0 } },
+    { start: NOW - 120_000, end: NOW - 60_000, events: 11, gaps: [] },
+  ],
+};
+
+describe('status', () => {
+  test('shows what an operator has to know', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [testEvent()], windowEnd: NOW });
+    await ledger.commitCursor('webhook', 1);
+    await using server = await startTestServer({
+      ledger,
+      views: {
+        metering,
+        discovery: {
+          known: () => true,
+          tenants: () => [testTenant('acme')],
+          clusters: () => [testCluster('acme', testSettings())],
+        },
+        destinations: withDestinations({}),
+      },
+    });
+    const { json } = await server.call('GET', '/api/v1/status', { token });
+    expect(json).toMatchObject({
+      version: '1.2.3',
+      region: 'eu-central-1',
+      cluster: 'control-plane',
+      ready: true,
+      window: '1m0s',
+      window_seconds: 60,
+      last_window_end: '2026-11-21T09:05:00Z',
+      tenants: 1,
+      tenant_clusters: 1,
+      adapters: ['webhook'],
+      failed_tenant_apis: [
+        {
+          tenant_cluster: 'tenant-a-b',
+          reason: 'secret "svc-kubeconfig" not found',
+          since: '2026-11-21T09:05:00Z',
+        },
+      ],
+      gaps: [{ source: 'metrics', scope: 'acme', to: '2026-11-21T09:05:00Z' }],
+      ledger: { committed: 1, cursors: { webhook: 1 } },
+      destinations: [{ name: 'webhook', lag_records: 2, dead_letters: 1 }],
+      warnings: [],
+    });
+  });
+
+  test('has empty lists and no times where there is nothing yet', async () => {
+    await using server = await startTestServer();
+    const { json } = await server.call('GET', '/api/v1/status', { token });
+    expect(json).toMatchObject({
+      adapters: [],
+      failed_tenant_apis: [],
+      gaps: [],
+      destinations: [],
+    });
+    expect(json).not.toHaveProperty('last_window_end');
+  });
+
+  test('warns of a region that is not unique', async () => {
+    await using server = await startTestServer({ environment: { REGION: '' } });
+    const { text } = await server.call('GET', '/api/v1/status', { token });
+    expect(text).toContain('REGION is \\"default\\"');
+  });
+});
+
+describe('readiness', () => {
+  const readiness = () => [
+    { name: 'ledger', ok: true },
+    { name: 'discovery', ok: false, detail: 'waiting for first successful discovery' },
+  ];
+
+  test('is 503 with what it waits for, while liveness is not touched', async () => {
+    await using server = await startTestServer({ views: { readiness } });
+    const answer = await server.call('GET', '/readyz');
+    expect(answer.status).toBe(503);
+    expect(answer.text).toBe('waiting for first successful discovery\n');
+    expect((await server.call('GET', '/healthz')).text).toBe('ok\n');
+  });
+
+  test('lists its checks when asked', async () => {
+    await using server = await startTestServer({ views: { readiness } });
+    const lines = '[+] ledger ok\n[-] discovery failed: waiting for first successful discovery\n';
+    for (const query of ['?verbose', '?verbose=true']) {
+      expect((await server.call('GET', `/readyz${query}`)).text).toBe(lines);
+    }
+    expect((await server.call('GET', '/readyz?verbose=false')).text).not.toContain('[+]');
+  });
+});
+
+test('the catalogue has the ten metrics of the collector and the custom ones', async () => {
+  await using server = await startTestServer();
+  const { json } = await server.call('GET', '/api/v1/catalog', { token });
+  const { metrics } = json as { metrics: { code: string }[] };
+  expect(metrics).toHaveLength(11);
+  expect(metrics.at(-1)).toMatchObject({
+    code: 'tokens_used',
+    unit: 'tokens',
+    source: 'custom',
+    aggregation_field: 'tokens_used',
+    dimensions: ['model'],
+  });
+});
+
+describe('tenants', () => {
+  const tenants = () => [
+    testTenant('b', { plan: 'gold', stripeCustomerId: 'cus_1', costCenter: 'cc-9' }),
+    testTenant('a/ü "x"', { displayName: '<img src=x onerror=alert(1)>' }),
+  ];
+  const clusters = () => [testCluster('b', testSettings())];
+  const views = { discovery: { known: () => true, tenants, clusters } };
+
+  test('are sorted, and show what is set', async () => {
+    await using server = await startTestServer({ views });
+    const { json } = await server.call('GET', '/api/v1/tenants', { token });
+    expect(json).toMatchObject({
+      tenants: [
+        { id: 'a/ü "x"', display_name: '<img src=x onerror=alert(1)>' },
+        {
+          id: 'b',
+          plan: 'gold',
+          provider_ids: { stripe: 'cus_1' },
+          metadata: { cost_center: 'cc-9' },
+        },
+      ],
+    });
+  });
+
+  test('are found by any id, and answered as JSON that no browser renders', async () => {
+    await using server = await startTestServer({ views });
+    const path = `/api/v1/tenants/${encodeURIComponent('a/ü "x"')}`;
+    const answer = await server.call('GET', path, { token });
+    expect(answer.json).toMatchObject({ id: 'a/ü "x"', tenant_clusters: [] });
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
+    const one = await server.call('GET', '/api/v1/tenants/b', { token });
+    expect(one.json).toMatchObject({ tenant_clusters: [{ id: 'b', overrides: [] }] });
+  });
+
+  test('that are unknown are 404', async () => {
+    await using server = await startTestServer({ views });
+    const answer = await server.call('GET', '/api/v1/tenants/nobody', { token });
+    expect(answer.status).toBe(404);
+    expect(answer.json).toStrictEqual({ error: 'no such tenant: "nobody": see /api/v1/tenants' });
+  });
+});
+
+describe('windows', () => {
+  test('are listed newest first, and found by their end', async () => {
+    await using server = await startTestServer({ views: { metering } });
+    const { json } = await server.call('GET', '/api/v1/windows?limit=1', { token });
+    expect(json).toMatchObject({
+      windows: [{ window_end: '2026-11-21T09:05:00Z', events: 12, unaccounted: 0 }],
+    });
+    const one = await server.call('GET', '/api/v1/windows/2026-11-21T09:04:00Z', { token });
+    expect(one.json).toMatchObject({ window_start: '2026-11-21T09:03:00Z', events: 11 });
+    for (const end of ['2026-11-21T08:00:00Z', 'yesterday']) {
+      expect((await server.call('GET', `/api/v1/windows/${end}`, { token })).status).toBe(404);
+    }
+  });
+});
+
+describe('destinations', () => {
+  const event = testEvent({ quantity: '123456789.123456789' });
+
+  test('list their dead letters page by page, every digit kept', async () => {
+    const asked: unknown[] = [];
+    const destinations = withDestinations({
+      deadLetters: async (...args) => {
+        asked.push(args);
+        return { deadLetters: [{ sequence: 7, at: NOW, reason: 'too old', event }], next: 7 };
+      },
+    });
+    await using server = await startTestServer({ views: { destinations } });
+    const path = '/api/v1/destinations/web%20hook/dead-letters';
+    const answer = await server.call('GET', `${path}?after=3&limit=1`, { token });
+    expect(asked).toStrictEqual([['web hook', 3, 1]]);
+    expect(answer.json).toMatchObject({ destination: 'web hook', next: 7 });
+    expect(answer.text).toContain('"quantity":123456789.123456789}');
+  });
+
+  test('replay all without a body, as the earlier release did, or those that are named', async () => {
+    const asked: unknown[] = [];
+    const destinations = withDestinations({
+      replay: async (...args) => {
+        asked.push(args);
+        return { kind: 'replayed', replayed: 2, stillRejected: 1 };
+      },
+    });
+    await using server = await startTestServer({ views: { destinations } });
+    const path = '/api/v1/destinations/webhook/dead-letters/replay';
+    const all = await server.call('POST', path, { token });
+    expect(all.json).toStrictEqual({ replayed: 2, still_rejected: 1 });
+    await server.call('POST', path, { token, body: { all: true } });
+    await server.call('POST', path, { token, body: { ids: ['a', 'b'] } });
+    expect(asked).toStrictEqual([
+      ['webhook', undefined],
+      ['webhook', undefined],
+      ['webhook', ['a', 'b']],
+    ]);
+    expect(server.log.join()).toContain('an operator replayed dead letters');
+  });
+
+  test('never discard everything because a body was empty or misspelt', async () => {
+    const destinations = withDestinations({
+      discard: async () => ({ kind: 'discarded', discarded: 1 }),
+    });
+    await using server = await startTestServer({ views: { destinations } });
+    const path = '/api/v1/destinations/webhook/dead-letters/discard';
+    const status = async (body: unknown) =>
+      (await server.call('POST', path, { token, body })).status;
+    for (const body of [{}, { ids: [] }, { all: 'yes' }, { id: 'a' }, [], 'x', { ids: [1] }]) {
+      expect(await status(body)).toBe(400);
+    }
+    expect((await server.call('POST', path, { token })).status).toBe(415);
+    expect(await status({ ids: ['a'] })).toBe(200);
+    expect(await status({ all: true })).toBe(200);
+  });
+
+  test('move their cursor, at most to the head, and pass on warnings', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [event] });
+    const moved: unknown[] = [];
+    const destinations = withDestinations({
+      moveCursor: async (name, sequence) => {
+        moved.push([name, sequence]);
+        return { kind: 'moved', sequence, warnings: ['ids are remembered for 24 hours'] };
+      },
+    });
+    await using server = await startTestServer({ ledger, views: { destinations } });
+    const path = '/api/v1/destinations/webhook/cursor';
+    const answer = await server.call('POST', path, { token, body: { seq: 99 } });
+    expect(answer.json).toStrictEqual({
+      destination: 'webhook',
+      cursor: 1,
+      warnings: ['ids are remembered for 24 hours'],
+    });
+    expect(moved).toStrictEqual([['webhook', 1]]);
+    for (const seq of [-1, 1.5, '1', null, 1e300]) {
+      expect((await server.call('POST', path, { token, body: { seq } })).status).toBe(400);
+    }
+  });
+
+  test('that are unknown are 404; what could not be done is said, and nothing changed', async () => {
+    await using unknown = await startTestServer();
+    const paths = ['cursor', 'dead-letters/replay', 'dead-letters/discard'];
+    for (const path of paths) {
+      const body = { seq: 1, all: true };
+      const answer = await unknown.call('POST', `/api/v1/destinations/x/${path}`, { token, body });
+      expect(answer.status).toBe(404);
+      expect(answer.text).toContain('no destination');
+    }
+    expect(
+      (await unknown.call('GET', '/api/v1/destinations/x/dead-letters', { token })).status,
+    ).toBe(404);
+    const failed = async () => ({ kind: 'failed', reason: 'connection refused' }) as const;
+    await using server = await startTestServer({
+      views: {
+        destinations: withDestinations({ replay: failed, discard: failed, moveCursor: failed }),
+      },
+    });
+    const statuses = [];
+    for (const path of paths) {
+      const body = { seq: 1, all: true };
+      const answer = await server.call('POST', `/api/v1/destinations/x/${path}`, { token, body });
+      expect(answer.text).toContain('connection refused');
+      statuses.push(answer.status);
+    }
+    expect(statuses).toStrictEqual([409, 502, 409]);
+  });
+});
+
+test('a damaged ledger is 409 with the places', async () => {
+  const sound = createMemoryLedger();
+  await sound.append({ events: [testEvent()] });
+  await using server = await startTestServer({ ledger: sound });
+  const ok = await server.call('GET', '/api/v1/ledger/verify', { token });
+  expect([ok.status, ok.json]).toMatchObject([200, { ok: true, records: 1, errors: [] }]);
+  const report = await sound.verify();
+  const damaged = { ...report, ok: false, errors: ['segment 1: sequence 7: wrong checksum'] };
+  await using broken = await startTestServer({
+    ledger: { ...sound, verify: async () => damaged },
+  });
+  const answer = await broken.call('GET', '/api/v1/ledger/verify', { token });
+  expect([answer.status, answer.json]).toMatchObject([409, { ok: false, errors: damaged.errors }]);
+});
+
+describe('what is asked wrongly', () => {
+  test.each([
+    ['/api/v1/status?verbos=1', 'unknown query parameter: "verbos": this path takes none'],
+    ['/api/v1/usage?tennant=a', 'unknown query parameter: "tennant": use one of from, to, tenant'],
+    ['/api/v1/usage?tenant=a&tenant=b', 'query parameter given more than once: tenant'],
+    ['/api/v1/usage?from=yesterday', 'invalid time: from: "yesterday": use RFC 3339 or YYYY-MM-DD'],
+    ['/api/v1/usage?from=2026-02-30', 'invalid time: from: "2026-02-30"'],
+    [
+      '/api/v1/usage?from=2026-11-21&to=2026-11-20',
+      'to must be after from: to: "2026-11-20T00:00:00.000Z"',
+    ],
+    ['/api/v1/usage?group_by=Tenant', 'unknown key: group_by: "Tenant"'],
+    ['/api/v1/usage?group_by=quantity', 'unknown key: group_by: "quantity"'],
+    ['/api/v1/usage?group_by=a,b,c,d,e,f,g,h,i', 'too many keys: group_by: 9: use at most 8'],
+    ['/api/v1/usage?format=xml', 'unknown format: "xml": use json or csv'],
+    ['/api/v1/events?limit=-1', 'not a whole number: limit: "-1"'],
+    ['/api/v1/events?limit=ten', 'not a whole number: limit: "ten"'],
+    ['/api/v1/windows?limit=1001', 'not a whole number: limit: "1001": use 1 to 1000'],
+    ['/api/v1/tenants/%E0%A4%A', 'bad request: path: check its percent-encoding'],
+  ])('%s', async (path, error) => {
+    await using server = await startTestServer();
+    const answer = await server.call('GET', path, { token });
+    expect(answer.status).toBe(400);
+    expect(answer.text).toContain(JSON.stringify(error).slice(1, -1));
+  });
+
+  test('another method is 405 and says which ones there are', async () => {
+    await using server = await startTestServer();
+    const answer = await server.call('DELETE', '/api/v1/events', { token });
+    expect(answer.status).toBe(405);
+    expect(answer.headers.get('allow')).toBe('POST, GET, HEAD');
+    expect((await server.call('POST', '/healthz')).headers.get('allow')).toBe('GET, HEAD');
+  });
+
+  test('another path is 404, and never a page', async () => {
+    await using server = await startTestServer();
+    for (const path of ['/api/v1/nothing', '/index.html', '/../etc/passwd', '/API/v1/status']) {
+      const answer = await server.call('GET', path, { token });
+      expect(answer.status).toBe(404);
+      expect(answer.json).toHaveProperty('error');
+    }
+  });
+});
+
+test('every answer carries the headers that keep a browser out of trouble', async () => {
+  await using server = await startTestServer();
+  for (const path of ['/', '/healthz', '/api/v1/status', '/nothing']) {
+    const { headers } = await server.call('GET', path, { token });
+    expect(headers.get('content-security-policy')).toBe(
+      "default-src 'none';script-src 'self';style-src 'self';img-src 'self';connect-src 'self';frame-ancestors 'none';base-uri 'none';form-action 'none'",
+    );
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('referrer-policy')).toBe('no-referrer');
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(headers.has('x-powered-by')).toBe(false);
+  }
+});
+
+test('requests are counted by path template, never by what a client writes', async () => {
+  await using server = await startTestServer();
+  await server.call('GET', '/api/v1/tenants/evil%22%0Aname', { token });
+  await server.call('GET', '/api/v1/guess-1', { token });
+  const { text } = await server.call('GET', '/metrics');
+  expect(text).toContain(
+    'meterfeed_http_request_duration_seconds_count{method="GET",route="/api/v1/tenants/{tenant}",status="404"} 1',
+  );
+  expect(text).toContain('{method="GET",route="unmatched",status="404"} 1');
+  expect(text).not.toContain('evil');
+});
+
+test('a fault of ours is 500, logged, and its text kept inside', async () => {
+  await using server = await startTestServer({
+    views: {
+      readiness: () => {
+        throw new Error('secret detail');
+      },
+    },
+  });
+  const answer = await server.call('GET', '/readyz');
+  expect(answer.status).toBe(500);
+  expect(answer.text).not.toContain('secret detail');
+  expect(server.log.join()).toContain('error [http] request failed');
+});
+
+function withDestinations(change: Partial<DestinationsView>): DestinationsView {
+  return {
+    list: () => [webhook],
+    deadLetters: async () => ({ deadLetters: [] }),
+    replay: async () => ({ kind: 'replayed', replayed: 0, stillRejected: 0 }),
+    discard: async () => ({ kind: 'discarded', discarded: 0 }),
+    moveCursor: async (_name, sequence) => ({ kind: 'moved', sequence, warnings: [] }),
+    ...change,
+  };
+}

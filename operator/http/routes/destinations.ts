@@ -1,0 +1,193 @@
+import type { Request, Response } from 'express';
+import type { Logger } from '../../telemetry/logger.ts';
+import { quote } from '../../usage/validate-event.ts';
+import { encodeEvent } from '../../usage/event.ts';
+import type { Gate } from '../gate.ts';
+import { isoTime, pathParameter } from '../presentation.ts';
+import { badRequest, Problem } from '../problem.ts';
+import { readCount, readQuery } from '../query.ts';
+import { parseBody, readBody } from '../request-body.ts';
+import type { Route, RouteContext } from '../route.ts';
+import type { DeadLetter, DestinationStatusView, OperationFailure } from '../views.ts';
+
+const MAX_BODY_BYTES = 256 * 1024;
+const MAX_IDS = 5000;
+const PAGE = { min: 1, max: 1000, fallback: 100 };
+
+/** The delivery operations: what is stuck, and what an operator may do about it (design 11). */
+export function destinationRoutes(context: RouteContext, memory: Gate): readonly Route[] {
+  const { views, ledger, logger } = context;
+  const body = readBody({ maxBytes: MAX_BODY_BYTES, memory });
+  return [
+    {
+      method: 'get',
+      path: '/api/v1/destinations',
+      access: 'read',
+      summary: 'where delivery stands',
+      handlers: [
+        (request, response) => {
+          readQuery(request, []);
+          const head = ledger.head();
+          const destinations = views.destinations.list().map((s) => showDestination(s, head));
+          response.json({ destinations });
+        },
+      ],
+    },
+    {
+      method: 'get',
+      path: '/api/v1/destinations/{name}/dead-letters',
+      access: 'read',
+      summary: 'events that a destination will never accept, with reasons',
+      handlers: [
+        async (request, response) => {
+          const query = readQuery(request, ['after', 'limit']);
+          const after = readCount(query, 'after', {
+            min: 0,
+            max: Number.MAX_SAFE_INTEGER,
+            fallback: 0,
+          });
+          const name = pathParameter(request, 'name');
+          const limit = readCount(query, 'limit', PAGE);
+          const page = await views.destinations.deadLetters(name, after, limit);
+          if (page === undefined) throw noDestination(name);
+          sendDeadLetters(response, name, page.deadLetters, page.next);
+        },
+      ],
+    },
+    {
+      method: 'post',
+      path: '/api/v1/destinations/{name}/dead-letters/replay',
+      access: 'change',
+      summary: 'send dead letters once more',
+      handlers: [
+        readBody({ maxBytes: MAX_BODY_BYTES, memory, optional: true }),
+        async (request, response) => {
+          readQuery(request, []);
+          const name = pathParameter(request, 'name');
+          const ids = Buffer.isBuffer(request.body) ? readIds(request) : undefined;
+          const outcome = await views.destinations.replay(name, ids);
+          if (outcome.kind !== 'replayed') throw failure(name, outcome, 502);
+          const { replayed, stillRejected } = outcome;
+          audit(logger, 'replayed dead letters', { destination: name, replayed, stillRejected });
+          response.json({ replayed, still_rejected: stillRejected });
+        },
+      ],
+    },
+    {
+      method: 'post',
+      path: '/api/v1/destinations/{name}/dead-letters/discard',
+      access: 'change',
+      summary: 'give dead letters up for good',
+      handlers: [
+        body,
+        async (request, response) => {
+          readQuery(request, []);
+          const name = pathParameter(request, 'name');
+          const outcome = await views.destinations.discard(name, readIds(request));
+          if (outcome.kind !== 'discarded') throw failure(name, outcome, 409);
+          const { discarded } = outcome;
+          audit(logger, 'discarded dead letters', { destination: name, discarded });
+          response.json({ discarded });
+        },
+      ],
+    },
+    {
+      method: 'post',
+      path: '/api/v1/destinations/{name}/cursor',
+      access: 'change',
+      summary: 'put a cursor at a position of the ledger',
+      handlers: [
+        body,
+        async (request, response) => {
+          readQuery(request, []);
+          const name = pathParameter(request, 'name');
+          const sequence = Math.min(readSequence(request), ledger.head());
+          const outcome = await views.destinations.moveCursor(name, sequence);
+          if (outcome.kind !== 'moved') throw failure(name, outcome, 409);
+          audit(logger, 'moved a cursor', { destination: name, sequence: outcome.sequence });
+          const { warnings } = outcome;
+          response.json({ destination: name, cursor: outcome.sequence, warnings });
+        },
+      ],
+    },
+  ];
+}
+
+/** The names of the earlier release; what is not set is left out. */
+export function showDestination(status: DestinationStatusView, committed: number) {
+  return {
+    name: status.name,
+    type: status.type,
+    ready: status.ready,
+    suspended: status.suspended,
+    cursor: status.cursor,
+    committed,
+    lag_records: status.lagEvents,
+    lag_seconds: status.lagSeconds,
+    delivered_events: status.delivered,
+    skipped_events: status.skipped,
+    dead_letters: status.deadLetters,
+    consecutive_failures: status.consecutiveFailures,
+    last_success: isoTime(status.lastSuccessAt),
+    last_error: status.lastError,
+    last_error_at: isoTime(status.lastErrorAt),
+  };
+}
+
+/** Written by hand for the sake of the events, whose quantities are exact. */
+function sendDeadLetters(
+  response: Response,
+  destination: string,
+  letters: readonly DeadLetter[],
+  next: number | undefined,
+): void {
+  const items = letters.map(({ sequence, at, reason, event }) => {
+    const rest = JSON.stringify({ sequence, at: isoTime(at), reason });
+    return `${rest.slice(0, -1)},"event":${encodeEvent(event)}}`;
+  });
+  const head = JSON.stringify({ destination, ...(next !== undefined && { next }) });
+  response
+    .type('application/json')
+    .send(`${head.slice(0, -1)},"dead_letters":[${items.join(',')}]}\n`);
+}
+
+/** `{"all": true}` means all (undefined), `{"ids": [...]}` some. */
+function readIds(request: Request): readonly string[] | undefined {
+  const body = parseBody(request.body);
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw badRequest(`not an object: body: ${quote(body)}: send {"ids": [...]} or {"all": true}`);
+  }
+  const ids: unknown = 'ids' in body ? body.ids : undefined;
+  const all: unknown = 'all' in body ? body.all : undefined;
+  if (ids === undefined && all === true) return undefined;
+  if (Array.isArray(ids) && ids.length <= MAX_IDS && ids.every((id) => typeof id === 'string')) {
+    if (ids.length > 0) return ids;
+  }
+  throw badRequest(
+    `which dead letters: body: ${quote(body)}: send {"ids": [1 to ${MAX_IDS} event ids]} or {"all": true}`,
+  );
+}
+
+function readSequence(request: Request): number {
+  const body = parseBody(request.body);
+  const sequence: unknown =
+    typeof body === 'object' && body !== null && 'seq' in body ? body.seq : undefined;
+  if (typeof sequence === 'number' && Number.isSafeInteger(sequence) && sequence >= 0) {
+    return sequence;
+  }
+  throw badRequest(`not a whole number of at least 0: seq: ${quote(sequence)}: send {"seq": N}`);
+}
+
+function failure(name: string, outcome: OperationFailure, status: number): Problem {
+  if (outcome.kind === 'unknown-destination') return noDestination(name);
+  return new Problem(status, `${outcome.reason}: destination ${quote(name)}: nothing was changed`);
+}
+
+function noDestination(name: string): Problem {
+  return new Problem(404, `no destination ${quote(name)}: see /api/v1/destinations`);
+}
+
+/** What an operator does by hand is always in the log. */
+function audit(logger: Logger, what: string, fields: Readonly<Record<string, unknown>>): void {
+  logger.info(`[http] an operator ${what}`, fields);
+}

@@ -1,0 +1,96 @@
+import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
+import { sortedEntries } from '../../usage/bytewise.ts';
+import { csvLine } from '../csv.ts';
+import type { Gate } from '../gate.ts';
+import {
+  FILTER_PARAMETERS,
+  RANGE_PARAMETERS,
+  readChoice,
+  readCount,
+  readFilter,
+  readQuery,
+  readTimeRange,
+} from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { goneSignal, streamLines } from '../stream-lines.ts';
+
+const COLUMNS = [
+  'id',
+  'tenant',
+  'metric',
+  'quantity',
+  'unit',
+  'window_start',
+  'window_end',
+  'region',
+  'project',
+  'sku',
+  'resource_id',
+  'dimensions',
+  'source',
+] as const;
+
+/** GET /api/v1/events: the ledger's events whose window starts in a range, as NDJSON or CSV. */
+export function eventsExportRoute({ ledger, clock }: RouteContext, scans: Gate): Route {
+  return {
+    method: 'get',
+    path: '/api/v1/events',
+    access: 'read',
+    summary: 'export events as NDJSON or CSV',
+    handlers: [
+      async (request, response) => {
+        const query = readQuery(request, [
+          ...RANGE_PARAMETERS,
+          ...FILTER_PARAMETERS,
+          'limit',
+          'format',
+        ]);
+        const range = readTimeRange(query, clock.now());
+        const filter = readFilter(query);
+        const bounds = { min: 1, max: Number.MAX_SAFE_INTEGER, fallback: Number.MAX_SAFE_INTEGER };
+        const limit = readCount(query, 'limit', bounds);
+        const format = readChoice(query, 'format', ['ndjson', 'csv']);
+        response.once('close', scans.enter(1));
+        const stored = ledger.scan(range.from, range.to, goneSignal(response));
+        const events = take(stored, filter, limit);
+        if (format === 'csv') {
+          response.attachment('events.csv').type('text/csv');
+          await streamLines(response, csvLines(events));
+          return;
+        }
+        response.type('application/x-ndjson');
+        await streamLines(response, jsonLines(events));
+      },
+    ],
+  };
+}
+
+async function* take(
+  stored: AsyncIterable<{ readonly event: UsageEvent }>,
+  filter: (event: UsageEvent) => boolean,
+  limit: number,
+): AsyncGenerator<UsageEvent> {
+  let taken = 0;
+  for await (const { event } of stored) {
+    if (!filter(event)) continue;
+    yield event;
+    taken += 1;
+    if (taken === limit) return;
+  }
+}
+
+async function* jsonLines(events: AsyncIterable<UsageEvent>): AsyncGenerator<string> {
+  for await (const event of events) yield `${encodeEvent(event)}\n`;
+}
+
+async function* csvLines(events: AsyncIterable<UsageEvent>): AsyncGenerator<string> {
+  yield csvLine(COLUMNS);
+  for await (const event of events) yield csvLine(COLUMNS.map((column) => cell(event, column)));
+}
+
+function cell(event: UsageEvent, column: (typeof COLUMNS)[number]): string {
+  if (column !== 'dimensions') return event[column] ?? '';
+  return sortedEntries(event.dimensions ?? {})
+    .map(([key, value]) => `${key}=${value}`)
+    .join(';');
+}

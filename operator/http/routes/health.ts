@@ -1,0 +1,64 @@
+import type { ReadinessCheck } from '../views.ts';
+import { readChoice, readQuery } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+
+/** /healthz, /readyz and /metrics: for probes and scrapers, without a token. */
+export function healthRoutes({ views, metrics }: RouteContext): readonly Route[] {
+  return [
+    {
+      method: 'get',
+      path: '/healthz',
+      access: 'open',
+      summary: 'liveness: the process answers',
+      handlers: [
+        (_request, response) => {
+          response.type('text/plain').send('ok\n');
+        },
+      ],
+    },
+    {
+      method: 'get',
+      path: '/readyz',
+      access: 'open',
+      summary: 'readiness; ?verbose lists the checks',
+      handlers: [
+        (request, response) => {
+          const verbose = isVerbose(request);
+          const checks = views.readiness();
+          const failed = checks.find((check) => !check.ok);
+          const text = verbose ? checks.map(checkLine).join('') : shortText(failed);
+          response
+            .status(failed === undefined ? 200 : 503)
+            .type('text/plain')
+            .send(text);
+        },
+      ],
+    },
+    {
+      method: 'get',
+      path: '/metrics',
+      access: 'open',
+      summary: 'metrics in the Prometheus text format',
+      handlers: [
+        async (_request, response) => {
+          response.set('Content-Type', metrics.contentType).send(await metrics.metrics());
+        },
+      ],
+    },
+  ];
+}
+
+/** Both `?verbose` and `?verbose=true` ask for the list. */
+function isVerbose(request: Parameters<typeof readQuery>[0]): boolean {
+  const query = readQuery(request, ['verbose']);
+  return 'verbose' in request.query && readChoice(query, 'verbose', ['true', 'false']) === 'true';
+}
+
+function shortText(failed: ReadinessCheck | undefined): string {
+  return failed === undefined ? 'ok\n' : `${failed.detail ?? `${failed.name} failed`}\n`;
+}
+
+function checkLine({ name, ok, detail }: ReadinessCheck): string {
+  const suffix = detail === undefined ? '' : `: ${detail}`;
+  return `${ok ? '[+]' : '[-]'} ${name} ${ok ? 'ok' : 'failed'}${suffix}\n`;
+}

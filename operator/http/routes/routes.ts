@@ -1,0 +1,64 @@
+import { createGate } from '../gate.ts';
+import { readQuery } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { catalogRoute } from './catalog.ts';
+import { destinationRoutes } from './destinations.ts';
+import { eventsExportRoute } from './events-export.ts';
+import { healthRoutes } from './health.ts';
+import { ingestRoute } from './ingest.ts';
+import { statusRoute } from './status.ts';
+import { tenantRoutes } from './tenants.ts';
+import { usageRoute } from './usage.ts';
+import { verifyRoute } from './verify.ts';
+import { windowRoutes } from './windows.ts';
+
+/** Bytes of request bodies under way, all together. */
+const BODY_MEMORY_BYTES = 64 * 1024 * 1024;
+
+/** Requests that read the ledger, at the same time. */
+const CONCURRENT_SCANS = 4;
+
+/** Every operation of the API. `docs/openapi.yaml` lists the same; a test compares them. */
+export function createRoutes(context: RouteContext): readonly Route[] {
+  const memory = createGate(BODY_MEMORY_BYTES, 'too much is being sent at once');
+  const scans = createGate(CONCURRENT_SCANS, 'too many exports and sums at once');
+  const verifications = createGate(1, 'the ledger is being verified');
+  const routes = [
+    ...healthRoutes(context),
+    statusRoute(context),
+    catalogRoute(context),
+    ingestRoute(context, memory),
+    eventsExportRoute(context, scans),
+    usageRoute(context, scans),
+    ...tenantRoutes(context),
+    ...destinationRoutes(context, memory),
+    ...windowRoutes(context),
+    verifyRoute(context, verifications),
+  ];
+  return [indexRoute(context.version, routes), ...routes];
+}
+
+/** GET /: what there is to ask. */
+function indexRoute(version: string, routes: readonly Route[]): Route {
+  const index = {
+    name: 'meterfeed',
+    version,
+    routes: routes.map(({ method, path, summary }) => ({
+      method: method.toUpperCase(),
+      path,
+      summary,
+    })),
+  };
+  return {
+    method: 'get',
+    path: '/',
+    access: 'open',
+    summary: 'this list',
+    handlers: [
+      (request, response) => {
+        readQuery(request, []);
+        response.json(index);
+      },
+    ],
+  };
+}

@@ -1,0 +1,82 @@
+import type { HttpSettings, Settings } from '../../config/settings.ts';
+import type { LedgerStats } from '../../ledger/ledger.ts';
+import { goDuration, isoTime, showGap } from '../presentation.ts';
+import { readQuery } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { showDestination } from './destinations.ts';
+
+/** GET /api/v1/status: the operator at a glance, and everything that is wrong with it. */
+export function statusRoute({ version, views, ledger, clock }: RouteContext): Route {
+  return {
+    method: 'get',
+    path: '/api/v1/status',
+    access: 'read',
+    summary: 'version, last window, destinations, ledger, failed tenant APIs, gaps',
+    handlers: [
+      (request, response) => {
+        readQuery(request, []);
+        const settings = views.settings();
+        const stats = ledger.stats();
+        const destinations = views.destinations.list();
+        response.json({
+          version,
+          region: settings.identity.region,
+          cluster: settings.identity.clusterName,
+          time: isoTime(clock.now()),
+          ready: views.readiness().every((check) => check.ok),
+          adapters: destinations.map(({ name }) => name),
+          window: goDuration(settings.metering.windowMs),
+          window_seconds: settings.metering.windowMs / 1000,
+          last_window_end: isoTime(stats.lastWindowEnd),
+          enforcement_mode: settings.enforcement.mode,
+          tenants: views.discovery.tenants().length,
+          tenant_clusters: views.discovery.clusters().length,
+          failed_tenant_apis: views.metering
+            .failedTenantApis()
+            .map(({ tenantCluster, reason, since }) => ({
+              tenant_cluster: tenantCluster,
+              reason,
+              since: isoTime(since),
+            })),
+          gaps: views.metering.gaps().map(showGap),
+          ledger: { ...showLedger(stats, ledger.lowWater()), cursors: cursors(ledger.cursors()) },
+          destinations: destinations.map((status) => showDestination(status, stats.sequence)),
+          warnings: [...warnings(settings, settings.http)],
+        });
+      },
+    ],
+  };
+}
+
+function showLedger(stats: LedgerStats, lowWater: number) {
+  const { disk } = stats;
+  return {
+    committed: stats.sequence,
+    first_seq: Math.min(lowWater + 1, stats.sequence),
+    segments: stats.segments,
+    bytes: stats.bytes,
+    chain: stats.chain,
+    conflicts: stats.conflicts,
+    oldest_at: isoTime(stats.oldestAt),
+    watermarks: { collector: isoTime(stats.lastWindowEnd) },
+    disk: {
+      level: disk.level,
+      used_ratio: disk.usedRatio,
+      retention_shortened: disk.retentionShortened,
+    },
+  };
+}
+
+function cursors(all: readonly { readonly destination: string; readonly sequence: number }[]) {
+  return Object.fromEntries(all.map(({ destination, sequence }) => [destination, sequence]));
+}
+
+/** What an administrator should know about the configuration itself (design 7 and 11). */
+function* warnings(settings: Settings, http: HttpSettings): Generator<string> {
+  if (http.apiTokens.length === 0) {
+    yield 'API_TOKEN is not set: everyone who reaches this address can read; changes are disabled';
+  }
+  if (settings.identity.region === 'default') {
+    yield 'REGION is "default": it is part of every event id and must be unique per control plane';
+  }
+}

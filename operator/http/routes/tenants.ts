@@ -1,0 +1,85 @@
+import type { Tenant } from '../../destinations/destination.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { quote } from '../../usage/validate-event.ts';
+import { Problem } from '../problem.ts';
+import { readQuery } from '../query.ts';
+import { isoTime, pathParameter } from '../presentation.ts';
+import type { Route, RouteContext } from '../route.ts';
+
+/** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters. */
+export function tenantRoutes({ views }: RouteContext): readonly Route[] {
+  return [
+    {
+      method: 'get',
+      path: '/api/v1/tenants',
+      access: 'read',
+      summary: 'the tenants known here',
+      handlers: [
+        (request, response) => {
+          readQuery(request, []);
+          const tenants = views.discovery
+            .tenants()
+            .map(showTenant)
+            .toSorted((a, b) => (a.id < b.id ? -1 : 1));
+          response.json({ tenants });
+        },
+      ],
+    },
+    {
+      method: 'get',
+      path: '/api/v1/tenants/{tenant}',
+      access: 'read',
+      summary: 'one tenant with its tenant clusters',
+      handlers: [
+        (request, response) => {
+          readQuery(request, []);
+          const id = pathParameter(request, 'tenant');
+          const tenant = views.discovery.tenants().find((candidate) => candidate.id === id);
+          if (tenant === undefined) {
+            throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
+          }
+          const clusters = views.discovery.clusters().filter((cluster) => cluster.tenant === id);
+          response.json({ ...showTenant(tenant), tenant_clusters: clusters.map(showCluster) });
+        },
+      ],
+    },
+  ];
+}
+
+/** The names of the earlier release; what is not set is left out. */
+function showTenant(tenant: Tenant) {
+  const { costCenter, stripeCustomerId, metronomeCustomerId } = tenant;
+  return {
+    id: tenant.id,
+    display_name: tenant.displayName,
+    email: tenant.email,
+    currency: tenant.currency,
+    region: tenant.region,
+    project: tenant.project,
+    class: tenant.tenantClass,
+    plan: tenant.plan,
+    clusters: tenant.clusters,
+    metadata: costCenter === undefined ? undefined : { cost_center: costCenter },
+    provider_ids:
+      stripeCustomerId === undefined && metronomeCustomerId === undefined
+        ? undefined
+        : { stripe: stripeCustomerId, metronome: metronomeCustomerId },
+    created_at: isoTime(tenant.createdAt),
+  };
+}
+
+function showCluster(cluster: TenantCluster) {
+  return {
+    id: cluster.id,
+    namespace: cluster.namespace,
+    name: cluster.name,
+    source: cluster.source,
+    display_name: cluster.displayName,
+    project: cluster.project,
+    class: cluster.tenantClass,
+    instance: cluster.instance,
+    excluded: cluster.excluded,
+    overrides: cluster.overrides,
+    created_at: isoTime(cluster.createdAt),
+  };
+}

@@ -1,0 +1,120 @@
+import type { Response } from 'express';
+import { csvLine } from '../csv.ts';
+import type { Gate } from '../gate.ts';
+import { badRequest } from '../problem.ts';
+import {
+  FILTER_PARAMETERS,
+  RANGE_PARAMETERS,
+  readChoice,
+  readFilter,
+  readQuery,
+  readTimeRange,
+  type TimeRange,
+} from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { goneSignal, streamLines } from '../stream-lines.ts';
+import { readGroupBy } from '../usage/group-by.ts';
+import { createUsageSums, type UsageRow } from '../usage/usage-sums.ts';
+
+const MAX_ROWS = 100_000;
+
+interface UsageAnswer {
+  readonly range: TimeRange;
+  readonly groupBy: readonly string[];
+  readonly events: number;
+  readonly rows: readonly UsageRow[];
+  readonly note?: string;
+}
+
+/** GET /api/v1/usage: exact sums of the events whose window starts in a range. */
+export function usageRoute({ ledger, clock }: RouteContext, scans: Gate): Route {
+  return {
+    method: 'get',
+    path: '/api/v1/usage',
+    access: 'read',
+    summary: 'sums by tenant, sku, day, dimension…, as JSON or CSV',
+    handlers: [
+      async (request, response) => {
+        const query = readQuery(request, [
+          ...RANGE_PARAMETERS,
+          ...FILTER_PARAMETERS,
+          'group_by',
+          'format',
+        ]);
+        const range = readTimeRange(query, clock.now());
+        const groupBy = readGroupBy(query.get('group_by'));
+        const filter = readFilter(query);
+        const format = readChoice(query, 'format', ['json', 'csv']);
+        response.once('close', scans.enter(1));
+        const sums = createUsageSums(groupBy, MAX_ROWS);
+        for await (const { event } of ledger.scan(range.from, range.to, goneSignal(response))) {
+          if (filter(event) && !sums.add(event)) throw tooManyRows();
+        }
+        const note = noteOn(range, ledger.stats().oldestAt);
+        const answer = { range, groupBy, events: sums.events, rows: sums.rows(), ...note };
+        await (format === 'csv' ? sendCsv(response, answer) : sendJson(response, answer));
+      },
+    ],
+  };
+}
+
+function tooManyRows(): Error {
+  return badRequest(
+    `more than ${MAX_ROWS} rows: group_by: use fewer keys, filters or a short range`,
+  );
+}
+
+/** Says so when part of the range is older than what the ledger keeps. */
+function noteOn({ from }: TimeRange, oldestAt: number | undefined): { note?: string } {
+  if (oldestAt === undefined || from >= oldestAt) return {};
+  const since = new Date(oldestAt).toISOString();
+  return { note: `the ledger keeps events recorded since ${since}: earlier usage may be missing` };
+}
+
+async function sendCsv(response: Response, { range, groupBy, rows }: UsageAnswer): Promise<void> {
+  const days = [range.from, range.to].map((at) => isoDay(at).replaceAll('-', ''));
+  response.attachment(`usage-${days.join('-')}.csv`).type('text/csv');
+  await streamLines(
+    response,
+    (async function* lines() {
+      yield csvLine([...groupBy, 'metric', 'unit', 'quantity', 'events']);
+      for (const row of rows) {
+        yield csvLine([...row.keys, row.metric, row.unit, row.quantity, String(row.events)]);
+      }
+    })(),
+  );
+}
+
+/** Written row by row: the quantities are exact decimals, which JSON.stringify would round. */
+async function sendJson(response: Response, answer: UsageAnswer): Promise<void> {
+  const { range, groupBy, events, rows, note } = answer;
+  const head = JSON.stringify({
+    from: new Date(range.from).toISOString(),
+    to: new Date(range.to).toISOString(),
+    group_by: groupBy,
+    events,
+    ...(note !== undefined && { note }),
+  });
+  response.type('application/json');
+  await streamLines(
+    response,
+    (async function* lines() {
+      yield `${head.slice(0, -1)},"rows":[`;
+      for (const [index, row] of rows.entries()) {
+        yield `${index === 0 ? '' : ','}${rowJson(groupBy, row)}`;
+      }
+      yield ']}\n';
+    })(),
+  );
+}
+
+function rowJson(groupBy: readonly string[], row: UsageRow): string {
+  const keys = groupBy.map((key, index) => [key, row.keys[index]]);
+  const { metric, unit, events } = row;
+  const rest = JSON.stringify({ ...Object.fromEntries(keys), metric, unit, events });
+  return `${rest.slice(0, -1)},"quantity":${row.quantity}}`;
+}
+
+function isoDay(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}

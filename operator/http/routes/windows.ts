@@ -1,0 +1,55 @@
+import { quote } from '../../usage/validate-event.ts';
+import { isoTime, pathParameter, showGap } from '../presentation.ts';
+import { Problem } from '../problem.ts';
+import { readCount, readQuery } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import type { WindowReportView } from '../views.ts';
+
+const PAGE = { min: 1, max: 1000, fallback: 100 };
+
+/** GET /api/v1/windows and /api/v1/windows/{end}: the reports of the windows closed last, newest first. */
+export function windowRoutes({ views }: RouteContext): readonly Route[] {
+  return [
+    {
+      method: 'get',
+      path: '/api/v1/windows',
+      access: 'read',
+      summary: 'reports of the windows closed last',
+      handlers: [
+        (request, response) => {
+          const limit = readCount(readQuery(request, ['limit']), 'limit', PAGE);
+          const windows = views.metering.windows().slice(0, limit).map(showWindow);
+          response.json({ windows });
+        },
+      ],
+    },
+    {
+      method: 'get',
+      path: '/api/v1/windows/{end}',
+      access: 'read',
+      summary: 'the report of one window',
+      handlers: [
+        (request, response) => {
+          readQuery(request, []);
+          const end = pathParameter(request, 'end');
+          const at = Date.parse(end);
+          const report = views.metering.windows().find((window) => window.end === at);
+          if (report === undefined) {
+            throw new Problem(404, `no report of this window: ${quote(end)}: see /api/v1/windows`);
+          }
+          response.json(showWindow(report));
+        },
+      ],
+    },
+  ];
+}
+
+function showWindow({ start, end, events, gaps, details }: WindowReportView) {
+  return {
+    ...details,
+    window_start: isoTime(start),
+    window_end: isoTime(end),
+    events,
+    gaps: gaps.map(showGap),
+  };
+}

@@ -1,0 +1,196 @@
+import { Registry } from 'prom-client';
+import { loadEnvironment } from '../../config/load-environment.ts';
+import type { Settings } from '../../config/settings.ts';
+import type { Tenant } from '../../destinations/destination.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import { buildCatalog } from '../../usage/catalog.ts';
+import type { HttpLimits } from '../limits.ts';
+import { createHttpServer } from '../server.ts';
+import type { Views } from '../views.ts';
+import { type ApiDocument, loadApiDocument } from './api-document.ts';
+
+/** When the tests take place. */
+export const NOW = Date.parse('2026-11-21T09:05:00Z');
+
+export const API_TOKEN = 'api-canary-3f9d1c77b2';
+export const INGEST_TOKEN = 'ingest-canary-81ab54e0';
+
+export interface TestServerOptions {
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly ledger?: Ledger;
+  readonly views?: Partial<Views>;
+  readonly limits?: Partial<HttpLimits>;
+}
+
+export interface CallOptions {
+  readonly token?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A string or bytes are sent as they are, anything else as JSON. */
+  readonly body?: unknown;
+}
+
+export interface CallResult {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The parsed body; undefined when it is not JSON. */
+  readonly json: unknown;
+}
+
+export interface TestServer extends AsyncDisposable {
+  readonly port: number;
+  readonly ledger: Ledger;
+  readonly metrics: Registry;
+  /** Lines of the log, level first. */
+  readonly log: string[];
+  /** Everything that was ever answered, headers included. */
+  readonly answers: string[];
+  settings: Settings;
+  /** Asks, and fails when the answer is not as `docs/openapi.yaml` says. */
+  call(method: string, path: string, options?: CallOptions): Promise<CallResult>;
+  close(): Promise<void>;
+}
+
+/** The wall clock stands still at {@link NOW}; durations are real. */
+export const testClock: Clock = { ...systemClock, now: () => NOW };
+
+let document: ApiDocument | undefined;
+
+/** A real server on a free port of 127.0.0.1, with the real settings loader and a ledger in memory. */
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const api = (document ??= loadApiDocument());
+  const ledger = options.ledger ?? createMemoryLedger();
+  const metrics = new Registry();
+  const log: string[] = [];
+  const state = { settings: testSettings(options.environment) };
+  const views = { ...quietViews(() => state.settings), ...options.views };
+  const write = (level: string) => (message: string, fields?: object) => {
+    log.push(`${level} ${message} ${JSON.stringify(fields)}`);
+  };
+  const logger = {
+    debug: write('debug'),
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
+  };
+  const server = createHttpServer({
+    version: '1.2.3',
+    views,
+    ledger,
+    clock: testClock,
+    logger,
+    metrics,
+    ...(options.limits !== undefined && { limits: options.limits }),
+  });
+  const { port } = await server.listen(new AbortController().signal);
+  const answers: string[] = [];
+  const call = async (method: string, path: string, wish: CallOptions = {}) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method,
+      headers: {
+        ...(wish.token !== undefined && { authorization: `Bearer ${wish.token}` }),
+        ...(wish.body !== undefined && { 'content-type': 'application/json' }),
+        ...wish.headers,
+      },
+      ...(wish.body !== undefined && { body: toBody(wish.body) }),
+    });
+    const text = await response.text();
+    const contentType = response.headers.get('content-type') ?? '';
+    answers.push(JSON.stringify([...response.headers]), text);
+    if (method !== 'HEAD') {
+      const { pathname } = new URL(path, 'http://host');
+      api.check({ method, path: pathname, status: response.status, contentType, text });
+    }
+    const json: unknown = contentType.startsWith('application/json') ? JSON.parse(text) : undefined;
+    return { status: response.status, headers: response.headers, text, json };
+  };
+  return {
+    port,
+    ledger,
+    metrics,
+    log,
+    answers,
+    get settings() {
+      return state.settings;
+    },
+    set settings(next) {
+      state.settings = next;
+    },
+    call,
+    close: () => server.close(),
+    [Symbol.asyncDispose]: () => server.close(),
+  };
+}
+
+/** Settings as the real loader gives them; an empty value takes a variable away. */
+export function testSettings(environment: Readonly<Record<string, string>> = {}): Settings {
+  const loaded = loadEnvironment({
+    ADAPTERS: 'noop',
+    REGION: 'eu-central-1',
+    LISTEN_ADDR: '127.0.0.1:0',
+    CUSTOM_METRICS: 'tokens_used:tokens:model',
+    API_TOKEN,
+    INGEST_TOKEN,
+    ...environment,
+  });
+  if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
+  return loaded.settings;
+}
+
+/** An operator that has discovered nothing and delivers nowhere. */
+export function quietViews(settings: () => Settings): Views {
+  return {
+    settings,
+    catalog: () => {
+      const outcome = buildCatalog(settings().metering.customMetrics);
+      if (outcome.kind === 'invalid') throw new Error(outcome.problems.join());
+      return outcome.catalog;
+    },
+    readiness: () => [{ name: 'discovery', ok: true }],
+    discovery: { known: () => true, tenants: () => [], clusters: () => [] },
+    metering: { failedTenantApis: () => [], gaps: () => [], windows: () => [] },
+    destinations: {
+      list: () => [],
+      deadLetters: async () => undefined,
+      replay: async () => ({ kind: 'unknown-destination' }),
+      discard: async () => ({ kind: 'unknown-destination' }),
+      moveCursor: async () => ({ kind: 'unknown-destination' }),
+    },
+  };
+}
+
+export function testTenant(id: string, change: Partial<Tenant> = {}): Tenant {
+  return {
+    id,
+    displayName: id,
+    region: 'eu-central-1',
+    clusters: [id],
+    createdAt: NOW - 86_400_000,
+    ...change,
+  };
+}
+
+export function testCluster(id: string, settings: Settings): TenantCluster {
+  return {
+    id,
+    source: 'workload',
+    namespace: 'ns',
+    name: 'main',
+    tenant: id,
+    displayName: id,
+    excluded: false,
+    enforcementExempt: false,
+    createdAt: NOW - 86_400_000,
+    metering: settings.metering,
+    overrides: [],
+  };
+}
+
+function toBody(body: unknown): string | Uint8Array<ArrayBuffer> {
+  if (typeof body === 'string') return body;
+  return body instanceof Uint8Array ? new Uint8Array(body) : JSON.stringify(body);
+}

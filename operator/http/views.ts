@@ -1,0 +1,129 @@
+import type { Settings } from '../config/settings.ts';
+import type { Tenant } from '../destinations/destination.ts';
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { UsageEvent } from '../usage/event.ts';
+import type { Catalog } from '../usage/catalog.ts';
+
+/** What the API reads of the rest of the operator. Every call answers from memory, at once. */
+export interface Views {
+  settings(): Settings;
+  catalog(): Catalog;
+  readonly discovery: DiscoveryView;
+  readonly metering: MeteringView;
+  readonly destinations: DestinationsView;
+  /** What must hold before `/readyz` says ok, in the order it is shown. */
+  readiness(): readonly ReadinessCheck[];
+}
+
+export interface ReadinessCheck {
+  readonly name: string;
+  readonly ok: boolean;
+  /** Why not, or more about it. */
+  readonly detail?: string;
+}
+
+export interface DiscoveryView {
+  /** False until one discovery round has succeeded: who is metered here is not known before. */
+  readonly known: () => boolean;
+  tenants(): readonly Tenant[];
+  clusters(): readonly TenantCluster[];
+}
+
+export interface MeteringView {
+  /** Tenant clusters whose own API could not be read (spec 1.1). */
+  failedTenantApis(): readonly FailedTenantApi[];
+  /** Stretches that could not be measured and are not filled yet. */
+  gaps(): readonly GapView[];
+  /** Reports of the windows closed last, newest first, as plain JSON. */
+  windows(): readonly WindowReportView[];
+}
+
+export interface FailedTenantApi {
+  readonly tenantCluster: string;
+  readonly reason: string;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** Times are milliseconds since the epoch. */
+export interface GapView {
+  readonly source: string;
+  readonly scope: string;
+  readonly from: number;
+  readonly to: number;
+  readonly reason: string;
+}
+
+export interface WindowReportView {
+  /** Milliseconds since the epoch. */
+  readonly start: number;
+  readonly end: number;
+  readonly events: number;
+  readonly gaps: readonly GapView[];
+  /** Whatever else the report says, as plain JSON. */
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** The delivery engine as operators see it. */
+export interface DestinationsView {
+  list(): readonly DestinationStatusView[];
+  /** A page of the dead letters after a sequence number; undefined when there is no such destination. */
+  deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;
+  /** Sends dead letters once more; all of them when no ids are given. */
+  replay(name: string, ids: readonly string[] | undefined): Promise<ReplayOutcome>;
+  /** Gives dead letters up for good; all of them when no ids are given. */
+  discard(name: string, ids: readonly string[] | undefined): Promise<DiscardOutcome>;
+  /** Puts the cursor at a position; warnings name horizons beyond which the destination may bill twice. */
+  moveCursor(name: string, sequence: number): Promise<MoveOutcome>;
+}
+
+/** Times are milliseconds since the epoch. */
+export interface DestinationStatusView {
+  readonly name: string;
+  readonly type: string;
+  readonly ready: boolean;
+  readonly suspended: boolean;
+  readonly cursor: number;
+  readonly lagEvents: number;
+  readonly lagSeconds: number;
+  /** Since the start of the process. */
+  readonly delivered: number;
+  readonly skipped: number;
+  readonly deadLetters: number;
+  readonly consecutiveFailures: number;
+  readonly lastSuccessAt?: number;
+  readonly lastErrorAt?: number;
+  /** Without secrets. */
+  readonly lastError?: string;
+}
+
+export interface DeadLetter {
+  readonly sequence: number;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly reason: string;
+  readonly event: UsageEvent;
+}
+
+export interface DeadLetterPage {
+  readonly deadLetters: readonly DeadLetter[];
+  /** Where the next page begins; absent on the last. */
+  readonly next?: number;
+}
+
+export type OperationFailure =
+  | { readonly kind: 'unknown-destination' }
+  /** Nothing was changed; the reason says why. */
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export type ReplayOutcome =
+  | { readonly kind: 'replayed'; readonly replayed: number; readonly stillRejected: number }
+  | OperationFailure;
+
+export type DiscardOutcome =
+  | { readonly kind: 'discarded'; readonly discarded: number }
+  | OperationFailure;
+
+export type MoveOutcome =
+  | { readonly kind: 'moved'; readonly sequence: number; readonly warnings: readonly string[] }
+  | OperationFailure;
