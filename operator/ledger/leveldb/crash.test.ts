@@ -73,14 +73,13 @@ describe('a process that is killed', () => {
     }
   });
 
-  test('leaves a directory that can be set up again when it is killed while setting up', async () => {
-    const directory = await emptyDirectory();
-    const acknowledged = await crashWriter({
-      directory,
-      segmentEvents: 25,
-      failpoint: { step: 'append:before-write', hit: 1 },
-    });
-    expect(acknowledged).toBeUndefined();
-    expect(await reopen(directory, acknowledged)).toEqual([]);
-  });
+  test.each<Failpoint>(['set-up:before-head', 'set-up:before-identity', 'set-up:after-identity'])(
+    'leaves a directory that can be opened when a ledger is being set up, at the step %s',
+    async (step) => {
+      const directory = await emptyDirectory();
+      const failpoint = { step, hit: 1 };
+      expect(await crashWriter({ directory, segmentEvents: 25, failpoint })).toBeUndefined();
+      expect(await reopen(directory, undefined)).toEqual([]);
+    },
+  );
 });

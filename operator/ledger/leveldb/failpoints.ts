@@ -3,6 +3,9 @@
  * production it does nothing.
  */
 export type Failpoint =
+  | 'set-up:before-head'
+  | 'set-up:before-identity'
+  | 'set-up:after-identity'
   | 'append:before-write'
   | 'append:after-write'
   | 'roll:before-create'

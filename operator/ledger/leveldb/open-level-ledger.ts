@@ -60,7 +60,8 @@ export async function openLevelLedger(options: LevelLedgerOptions): Promise<Open
 async function open(options: LevelLedgerOptions): Promise<Ledger> {
   const { directory, clock, logger, failpoint = noFailpoints } = options;
   await mkdir(directory, { recursive: true });
-  const identity = (await readIdentity(directory)) ?? (await setUpLedger(directory, clock.now()));
+  const identity =
+    (await readIdentity(directory)) ?? (await setUpLedger(directory, clock.now(), failpoint));
   const head = await openHeadFile(directory, clock, (error) =>
     logger.warn('[ledger] cannot note how far the ledger is', { error: String(error) }),
   );

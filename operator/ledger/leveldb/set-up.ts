@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FIRST_CHAIN } from './chain.ts';
 import { createDatabase, writeBatch } from './database.ts';
+import type { Failpoints } from './failpoints.ts';
 import { syncDirectory } from './files.ts';
 import { createHeadFile } from './head-file.ts';
 import { FORMAT, type Identity, writeIdentity } from './identity-file.ts';
@@ -16,7 +17,11 @@ const FIRST_SEQUENCE = 1;
  * Sets up a ledger in a directory that has none. The first segment waits in `next/`: once IDENTITY
  * is written the ledger exists, and whoever opens it puts the segment in its place.
  */
-export async function setUpLedger(directory: string, now: number): Promise<Identity> {
+export async function setUpLedger(
+  directory: string,
+  now: number,
+  failpoint: Failpoints,
+): Promise<Identity> {
   const identity: Identity = {
     ledgerId: randomUUID(),
     format: FORMAT,
@@ -29,6 +34,7 @@ export async function setUpLedger(directory: string, now: number): Promise<Ident
   await writeBatch(database, [{ type: 'put', key: STATE_KEY, value }]);
   await database.close();
   await syncDirectory(directory);
+  await failpoint('set-up:before-head');
   await createHeadFile(directory, {
     epoch: 0,
     batch: 0,
@@ -36,7 +42,9 @@ export async function setUpLedger(directory: string, now: number): Promise<Ident
     chain: FIRST_CHAIN,
     segment: segmentName(FIRST_SEQUENCE),
   });
+  await failpoint('set-up:before-identity');
   await writeIdentity(directory, identity);
+  await failpoint('set-up:after-identity');
   return identity;
 }
 
