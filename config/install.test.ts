@@ -66,7 +66,7 @@ describe('installing on a fresh cluster', () => {
       'Role meterfeed-system/meterfeed',
       'RoleBinding default/meterfeed-events',
       'RoleBinding meterfeed-system/meterfeed',
-      expect.stringMatching(/^ConfigMap meterfeed-system\/meterfeed-[a-z0-9]{10}$/),
+      expect.stringMatching(/^ConfigMap meterfeed-system\/meterfeed-settings-[a-z0-9]{10}$/),
       'Service meterfeed-system/meterfeed',
       'StatefulSet meterfeed-system/meterfeed',
     ]);

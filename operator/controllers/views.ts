@@ -64,5 +64,5 @@ export interface FailedTenantApi {
 }
 
 export interface LedgerView {
-  stats(): LedgerStats;
+  stats(): Pick<LedgerStats, 'sequence' | 'bytes' | 'segments' | 'chain'>;
 }

@@ -61,14 +61,7 @@ export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
     tenants: tenantsOf(),
     windows: windowsOf(),
     ledger: {
-      stats: () => ({
-        sequence: 42,
-        bytes: 4_096,
-        segments: 1,
-        chain: 'c0ffee',
-        conflicts: 0,
-        disk: { level: 'normal', usedRatio: 0.1, retentionShortened: false },
-      }),
+      stats: () => ({ sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' }),
     },
     ...change,
   };
