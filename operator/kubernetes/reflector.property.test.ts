@@ -109,6 +109,6 @@ test('whatever happens on the way, every deletion is told once and the view ends
       await server.until(() => server.openSockets === 0);
       await server.close();
     }),
-    { numRuns: 60 },
+    { numRuns: 100 },
   );
 });

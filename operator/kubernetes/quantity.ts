@@ -1,0 +1,99 @@
+import { inspect } from 'node:util';
+
+/** Nano-units in one unit: quantities are whole numbers of nano-units. */
+export const NANO = 1_000_000_000n;
+
+export type QuantityOutcome =
+  | { readonly kind: 'quantity'; readonly nano: bigint }
+  | { readonly kind: 'invalid'; readonly error: string };
+
+/** Powers of ten; `E` alone is exa, before digits it is an exponent. */
+const DECIMAL_SUFFIXES: Readonly<Record<string, number>> = {
+  n: -9,
+  u: -6,
+  m: -3,
+  '': 0,
+  k: 3,
+  M: 6,
+  G: 9,
+  T: 12,
+  P: 15,
+  E: 18,
+};
+
+/** Powers of two. */
+const BINARY_SUFFIXES: Readonly<Record<string, number>> = {
+  Ki: 10,
+  Mi: 20,
+  Gi: 30,
+  Ti: 40,
+  Pi: 50,
+  Ei: 60,
+};
+
+const GRAMMAR = /^([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d+)|([A-Za-z]{0,2}))$/;
+const MAX_LENGTH = 64;
+/** Far beyond any quantity; keeps `1e999999999` from costing memory. */
+const MAX_EXPONENT = 64;
+/** Kubernetes caps quantities with a binary suffix here, and no others. */
+const MAX_BINARY = (2n ** 63n - 1n) * NANO;
+
+/**
+ * Reads a Kubernetes quantity exactly. A part below one nano-unit is rounded away from zero, as
+ * Kubernetes itself does; nothing else is rounded. JSON numbers are accepted like text.
+ */
+export function parseQuantity(input: unknown): QuantityOutcome {
+  if (typeof input !== 'string' && typeof input !== 'number') {
+    return invalid('expected text or a number', inspect(input, { depth: 0 }));
+  }
+  const text = String(input);
+  const match = text.length > MAX_LENGTH ? null : GRAMMAR.exec(text);
+  if (match === null) {
+    return invalid('expected a number with an optional suffix such as m, k, Mi or Gi', text);
+  }
+  const [, sign, whole = '', decimals, bareDecimals, exponent, suffix = ''] = match;
+  const fraction = decimals ?? bareDecimals ?? '';
+  const digits = BigInt(whole + fraction);
+  const places = fraction.length;
+  const magnitude =
+    exponent === undefined
+      ? fromSuffix(digits, places, suffix)
+      : fromExponent(digits, places, Number(exponent));
+  if (magnitude === undefined) {
+    return exponent === undefined
+      ? invalid(`unknown suffix "${suffix}"; suffixes are case-sensitive`, text)
+      : invalid('the exponent is too large', text);
+  }
+  return { kind: 'quantity', nano: sign === '-' ? -magnitude : magnitude };
+}
+
+function fromSuffix(digits: bigint, places: number, suffix: string): bigint | undefined {
+  const decimal = Object.hasOwn(DECIMAL_SUFFIXES, suffix) ? DECIMAL_SUFFIXES[suffix] : undefined;
+  if (decimal !== undefined) return toNano(digits, decimal - places);
+  const binary = Object.hasOwn(BINARY_SUFFIXES, suffix) ? BINARY_SUFFIXES[suffix] : undefined;
+  if (binary === undefined) return undefined;
+  const nano = toNano(digits << BigInt(binary), -places);
+  return nano > MAX_BINARY ? MAX_BINARY : nano;
+}
+
+function fromExponent(digits: bigint, places: number, exponent: number): bigint | undefined {
+  if (exponent > MAX_EXPONENT) return undefined;
+  // Below this every quantity of MAX_LENGTH digits is less than a nano-unit already.
+  const bounded = Math.max(exponent, -2 * MAX_LENGTH);
+  return toNano(digits, bounded - places);
+}
+
+/** `digits` × 10^`power` in nano-units, rounded up. */
+function toNano(digits: bigint, power: number): bigint {
+  const shift = power + 9;
+  if (shift >= 0) return digits * 10n ** BigInt(shift);
+  const divisor = 10n ** BigInt(-shift);
+  return (digits + divisor - 1n) / divisor;
+}
+
+function invalid(problem: string, text: string): QuantityOutcome {
+  return {
+    kind: 'invalid',
+    error: `quantity: ${problem}: ${JSON.stringify(text.slice(0, MAX_LENGTH))}`,
+  };
+}

@@ -1,0 +1,124 @@
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { applyStatus, type StatusTarget } from './apply-status.ts';
+import type { Condition } from './conditions.ts';
+import type { Connection } from './connection.ts';
+import { resourcePath } from './paths.ts';
+import { createWorkQueue, type WorkOutcome } from './work-queue.ts';
+import type { WorkQueueMetrics } from './work-queue-metrics.ts';
+
+/** A status; every field that the operator owns, each time. */
+export interface PublishedStatus {
+  readonly observedGeneration?: number;
+  readonly conditions?: readonly Condition[];
+  readonly [field: string]: unknown;
+}
+
+/**
+ * Writes statuses no oftener than is useful (design 4): at once when conditions or the observed
+ * generation change, at most once a minute per object when only numbers move, and not at all when
+ * nothing did. The last word is always written.
+ */
+export interface StatusPublisher {
+  publish(target: StatusTarget, status: PublishedStatus): void;
+  /** The object is gone: forgets it, and anything still to be written. */
+  forget(target: StatusTarget): void;
+  /** Writes until the signal is aborted. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export interface StatusPublisherOptions {
+  readonly connection: Pick<Connection, 'request'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics?: WorkQueueMetrics;
+  /** Between writes of moving numbers, per object. */
+  readonly intervalMs?: number;
+}
+
+interface Entry {
+  readonly target: StatusTarget;
+  wanted: PublishedStatus;
+  /** What was last written, without transition times; undefined before the first write. */
+  written?: { readonly whole: string; readonly urgent: string; readonly at: number };
+}
+
+const DEFAULT_INTERVAL_MS = 60_000;
+
+export function createStatusPublisher(options: StatusPublisherOptions): StatusPublisher {
+  const { connection, clock, logger, intervalMs = DEFAULT_INTERVAL_MS } = options;
+  /** By the path of the object, so that a successor under the same name takes over its place. */
+  const entries = new Map<string, Entry>();
+  const queue = createWorkQueue({
+    name: 'status',
+    process: write,
+    concurrency: 4,
+    clock,
+    logger,
+    ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
+  });
+
+  /** Milliseconds until the entry may be written; undefined when there is nothing to write. */
+  function due(entry: Entry): number | undefined {
+    const { written, wanted } = entry;
+    if (written === undefined) return 0;
+    if (written.whole === comparable(wanted)) return undefined;
+    if (written.urgent !== comparable(urgentPart(wanted))) return 0;
+    return Math.max(0, written.at + intervalMs - clock.monotonic());
+  }
+
+  async function write(path: string, signal: AbortSignal): Promise<WorkOutcome> {
+    const entry = entries.get(path);
+    const wait = entry && due(entry);
+    if (entry === undefined || wait === undefined) return { kind: 'done' };
+    if (wait > 0) return { kind: 'again', afterMs: wait };
+    const { wanted } = entry;
+    const outcome = await applyStatus(connection, entry.target, wanted, signal);
+    switch (outcome.kind) {
+      case 'applied':
+        entry.written = {
+          whole: comparable(wanted),
+          urgent: comparable(urgentPart(wanted)),
+          at: clock.monotonic(),
+        };
+        return { kind: 'done' };
+      case 'gone':
+        if (entries.get(path) === entry) entries.delete(path);
+        return { kind: 'done' };
+      default:
+        return { kind: 'failed', reason: `cannot write status: ${outcome.reason}` };
+    }
+  }
+
+  return {
+    publish: (target, status) => {
+      const path = resourcePath(target.resource, target.name);
+      const present = entries.get(path);
+      const entry = present?.target.uid === target.uid ? present : { target, wanted: status };
+      entry.wanted = status;
+      entries.set(path, entry);
+      const wait = due(entry);
+      if (wait !== undefined) queue.addAfter(path, wait);
+    },
+    forget: (target) => {
+      const path = resourcePath(target.resource, target.name);
+      if (entries.get(path)?.target.uid === target.uid) entries.delete(path);
+    },
+    run: (signal) => queue.run(signal),
+  };
+}
+
+function urgentPart({ observedGeneration, conditions }: PublishedStatus): object {
+  return { observedGeneration, conditions };
+}
+
+/** JSON with sorted keys, without the times at which conditions changed. */
+function comparable(value: object): string {
+  return JSON.stringify(value, (key, entry: unknown) => {
+    if (key === 'lastTransitionTime') return undefined;
+    if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return entry;
+    return Object.fromEntries(
+      Object.entries(entry).toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)),
+    );
+  });
+}

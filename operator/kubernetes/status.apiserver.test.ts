@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { applyStatus, type StatusTarget } from './apply-status.ts';
+import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import type { Connection } from './connection.ts';
+import { connectWith } from './testing/connect.ts';
+import { createEventRecorder } from './events.ts';
+import { identify } from './object-metadata.ts';
+import { isRawObject } from './outcome.ts';
+import { resourcePath } from './paths.ts';
+import { createCapturingLogger } from './testing/capturing-logger.ts';
+import { WIDGET_CRD, WIDGETS, widget } from './testing/widget.ts';
+
+const cluster = useTestCluster();
+let connection: Connection;
+
+beforeAll(async () => {
+  await cluster.installCRDs(WIDGET_CRD);
+  connection = connectWith(cluster.kubeconfig);
+});
+
+afterAll(async () => {
+  await connection.close();
+});
+
+async function create(name: string): Promise<StatusTarget> {
+  const body = widget(name);
+  const outcome = await connection.request(resourcePath(WIDGETS), { method: 'POST', body });
+  const identity = outcome.kind === 'ok' ? identify(outcome.body) : undefined;
+  if (identity === undefined) throw new Error(JSON.stringify(outcome));
+  return { resource: WIDGETS, kind: 'Widget', name, uid: identity.uid };
+}
+
+async function statusOf(name: string): Promise<unknown> {
+  const outcome = await connection.request(resourcePath(WIDGETS, name));
+  return outcome.kind === 'ok' && isRawObject(outcome.body) ? outcome.body['status'] : outcome;
+}
+
+const condition = (type: string) => ({
+  type,
+  status: 'True',
+  reason: 'Tested',
+  message: '',
+  lastTransitionTime: '2026-01-01T00:00:00Z',
+  observedGeneration: 1,
+});
+
+describe('server-side apply of a status', () => {
+  test('a field left out the next time is removed, not left behind', async () => {
+    const target = await create('left-out');
+    await applyStatus(connection, target, { count: 1, lastError: 'x' });
+    expect(await applyStatus(connection, target, { count: 2 })).toEqual({ kind: 'applied' });
+    expect(await statusOf('left-out')).toEqual({ count: 2 });
+  });
+
+  test('a condition of another writer survives ours', async () => {
+    const target = await create('shared');
+    await connection.request(resourcePath(WIDGETS, 'shared', 'status'), {
+      method: 'PATCH',
+      contentType: 'application/apply-patch+yaml',
+      query: { fieldManager: 'someone-else' },
+      body: { ...widget('shared'), status: { conditions: [condition('Theirs')] } },
+    });
+    await applyStatus(connection, target, { conditions: [condition('Ready')] });
+    await applyStatus(connection, target, { conditions: [] });
+    expect(await statusOf('shared')).toEqual({ conditions: [condition('Theirs')] });
+  });
+
+  test('a deleted object is gone, also when another has taken its name', async () => {
+    const target = await create('reborn');
+    await connection.request(resourcePath(WIDGETS, 'reborn'), { method: 'DELETE' });
+    expect(await applyStatus(connection, target, { count: 1 })).toEqual({ kind: 'gone' });
+    await create('reborn');
+    expect(await applyStatus(connection, target, { count: 1 })).toEqual({ kind: 'gone' });
+  });
+
+  test('a status that the schema refuses is a failure that says why', async () => {
+    const target = await create('refused');
+    const outcome = await applyStatus(connection, target, { conditions: 'none' });
+    expect(outcome).toMatchObject({
+      kind: 'failed',
+      reason: expect.stringContaining('.status.conditions'),
+    });
+  });
+});
+
+describe('events', () => {
+  test('the API server takes an event about a cluster-scoped object, once', async () => {
+    const { uid } = await create('eventful');
+    const logger = createCapturingLogger();
+    const recorder = createEventRecorder({
+      connection,
+      clock: systemClock,
+      logger,
+      instance: 'meterfeed-0',
+    });
+    const event = {
+      regarding: { apiVersion: 'test.meterfeed.io/v1', kind: 'Widget', name: 'eventful', uid },
+      type: 'Warning',
+      reason: 'DeliveryStopped',
+      action: 'Deliver',
+      note: `Höchstens ${'ü'.repeat(2_000)}`,
+    } as const;
+    recorder.record(event);
+    recorder.record(event);
+    await recorder.settled();
+    expect(logger.lines).toEqual([]);
+    const listed = await connection.request('/apis/events.k8s.io/v1/namespaces/default/events');
+    const items = listed.kind === 'ok' && isRawObject(listed.body) ? listed.body['items'] : listed;
+    const mine = Array.isArray(items)
+      ? items.filter((item) => isRawObject(item) && item['reason'] === 'DeliveryStopped')
+      : [];
+    expect(mine).toMatchObject([
+      { reportingController: 'meterfeed.io/operator', regarding: { uid }, type: 'Warning' },
+    ]);
+  });
+});

@@ -1,0 +1,9 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import { type Connection, createConnection } from '../connection.ts';
+
+/** A connection by the text of a kubeconfig. */
+export function connectWith(kubeconfig: string): Connection {
+  const kubeConfig = new KubeConfig();
+  kubeConfig.loadFromString(kubeconfig);
+  return createConnection({ kubeConfig });
+}

@@ -1,0 +1,89 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** What one queue counts. Durations are seconds. */
+export interface WorkQueueRecorder {
+  readonly depth: (keys: number) => void;
+  readonly added: () => void;
+  readonly retried: () => void;
+  readonly waited: (seconds: number) => void;
+  readonly worked: (seconds: number) => void;
+}
+
+/** The series of all queues on one registry; create it once. */
+export interface WorkQueueMetrics {
+  /** `running` gives how long each key under way has been running, seconds. */
+  recorder(name: string, running: () => readonly number[]): WorkQueueRecorder;
+}
+
+const BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
+
+/** The names are those of client-go's queues, so that dashboards for controllers work as they are. */
+export function createWorkQueueMetrics(registry: Registry): WorkQueueMetrics {
+  const queues = new Map<string, () => readonly number[]>();
+  const common = { labelNames: ['name'] as const, registers: [registry] };
+  const depth = new Gauge({ ...common, name: 'workqueue_depth', help: 'Keys that wait' });
+  const adds = new Counter({ ...common, name: 'workqueue_adds_total', help: 'Keys added' });
+  const retries = new Counter({
+    ...common,
+    name: 'workqueue_retries_total',
+    help: 'Keys put back after a failure',
+  });
+  const waited = new Histogram({
+    ...common,
+    name: 'workqueue_queue_duration_seconds',
+    help: 'How long a key waited before it was taken up',
+    buckets: BUCKETS,
+  });
+  const worked = new Histogram({
+    ...common,
+    name: 'workqueue_work_duration_seconds',
+    help: 'How long the work on a key took',
+    buckets: BUCKETS,
+  });
+  const unfinished = new Gauge({
+    ...common,
+    name: 'workqueue_unfinished_work_seconds',
+    help: 'Seconds of work under way that work_duration has not seen yet',
+    collect: () => {
+      for (const [name, running] of queues) {
+        unfinished.set(
+          { name },
+          running().reduce((sum, seconds) => sum + seconds, 0),
+        );
+      }
+    },
+  });
+  const longest = new Gauge({
+    ...common,
+    name: 'workqueue_longest_running_processor_seconds',
+    help: 'How long the slowest key under way has been running',
+    collect: () => {
+      for (const [name, running] of queues) longest.set({ name }, Math.max(0, ...running()));
+    },
+  });
+
+  return {
+    recorder: (name, running) => {
+      queues.set(name, running);
+      depth.set({ name }, 0);
+      return {
+        depth: (keys) => depth.set({ name }, keys),
+        added: () => adds.inc({ name }),
+        retried: () => retries.inc({ name }),
+        waited: (seconds) => waited.observe({ name }, seconds),
+        worked: (seconds) => worked.observe({ name }, seconds),
+      };
+    },
+  };
+}
+
+const nothing = (): void => undefined;
+
+/** For a queue without a registry. */
+export const silentQueueRecorder: WorkQueueRecorder = {
+  depth: nothing,
+  added: nothing,
+  retried: nothing,
+  waited: nothing,
+  worked: nothing,
+};
