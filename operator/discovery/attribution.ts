@@ -1,0 +1,40 @@
+import { CONTROL_PLANE_APPS } from './selection.ts';
+import type { TenantCluster } from './tenant-cluster.ts';
+
+/** The labels of a pod, claim or Service that say whose it is. */
+export interface OwnershipLabels {
+  /** `vcluster.loft.sh/managed-by`: the syncer writes it, and renames a tenant's own spelling of it. */
+  readonly managedBy?: string;
+  readonly app?: string;
+  readonly release?: string;
+}
+
+/** Whose an object is. `unattributed`: nobody can tell, so it is reported and billed to nobody. */
+export type Attribution =
+  | { readonly kind: 'tenant'; readonly cluster: TenantCluster }
+  | { readonly kind: 'control-plane'; readonly cluster: TenantCluster }
+  | { readonly kind: 'unattributed' };
+
+/**
+ * Tells whose an object is, among the tenant clusters of its namespace, excluded ones included
+ * (design 5). `managed-by` is looked at first: tenants may give their own pods any `app` label, and
+ * an object that a syncer brought is never control plane. Objects without that label belong to the
+ * namespace's only tenant cluster, and to nobody where there are several.
+ */
+export function attribute(
+  labels: OwnershipLabels,
+  clusters: readonly TenantCluster[],
+): Attribution {
+  const { managedBy, app, release } = labels;
+  if (managedBy !== undefined) {
+    const cluster = clusters.find(({ name }) => name === managedBy);
+    return cluster === undefined ? { kind: 'unattributed' } : { kind: 'tenant', cluster };
+  }
+  if (app !== undefined && CONTROL_PLANE_APPS.includes(app)) {
+    const cluster = clusters.find(({ name }) => name === release);
+    if (cluster !== undefined) return { kind: 'control-plane', cluster };
+  }
+  const [only, ...others] = clusters;
+  if (only === undefined || others.length > 0) return { kind: 'unattributed' };
+  return { kind: 'tenant', cluster: only };
+}

@@ -1,0 +1,108 @@
+import { compareBytewise } from '../usage/bytewise.ts';
+import type { ControlPlaneWorkload, PlatformInstance } from './views.ts';
+
+/** A tenant cluster before anything but its place is known. */
+export interface Candidate {
+  readonly namespace: string;
+  readonly name: string;
+  /** Oldest first; empty when only the platform knows of it. */
+  readonly workloads: readonly ControlPlaneWorkload[];
+  readonly instance?: PlatformInstance;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+}
+
+export interface CandidateInput {
+  readonly workloads: Iterable<ControlPlaneWorkload>;
+  readonly instances: Iterable<PlatformInstance>;
+  readonly namespaceExists: (namespace: string) => boolean;
+  /** Empty means all. */
+  readonly watchNamespaces: readonly string[];
+  readonly platformCluster?: string | undefined;
+}
+
+export interface Candidates {
+  /** In the order of their age, so that ids are given in that order. */
+  readonly candidates: readonly Candidate[];
+  readonly problems: readonly string[];
+}
+
+/**
+ * Puts workloads and platform instances together by namespace and name (design 5): a StatefulSet
+ * and a Deployment of one release are one tenant cluster, a workload that no instance points to is
+ * one of its own, and so is an instance whose host namespace is here.
+ */
+export function findCandidates(input: CandidateInput): Candidates {
+  const watched = new Set(input.watchNamespaces);
+  const isWatched = (namespace: string) => watched.size === 0 || watched.has(namespace);
+  const workloads = Map.groupBy(input.workloads, (workload) =>
+    placeOf(workload.namespace, workload.release),
+  );
+  const problems: string[] = [];
+  const instances = chooseInstances(input, problems);
+  const candidates: Candidate[] = [];
+  for (const place of new Set([...workloads.keys(), ...instances.keys()])) {
+    const [namespace = '', name = ''] = place.split('/');
+    const own = (workloads.get(place) ?? []).toSorted(byAge);
+    const instance = instances.get(place);
+    if (!isWatched(namespace)) continue;
+    if (own.length === 0 && !input.namespaceExists(namespace)) continue;
+    const createdAt = own[0]?.createdAt ?? instance?.createdAt ?? 0;
+    const found = { namespace, name, workloads: own, createdAt };
+    candidates.push(instance === undefined ? found : { ...found, instance });
+  }
+  return { candidates: candidates.toSorted(byAge), problems };
+}
+
+/** One instance per place: not one that is moving away, rather one that stays, rather the older. */
+function chooseInstances(
+  { instances, platformCluster }: CandidateInput,
+  problems: string[],
+): ReadonlyMap<string, PlatformInstance> {
+  const local = [...instances].filter(
+    ({ ignored, cluster }) =>
+      !ignored && (platformCluster === undefined || cluster === platformCluster),
+  );
+  const clusters = new Set(local.flatMap(({ cluster }) => cluster ?? []));
+  if (platformCluster === undefined && clusters.size > 1) {
+    const named = [...clusters].toSorted(compareBytewise).join(', ');
+    problems.push(`platform instances of several clusters (${named}); set PLATFORM_CLUSTER`);
+  }
+  const chosen = new Map<string, PlatformInstance>();
+  for (const instance of local.toSorted(byStayThenAge)) {
+    if (instance.hostNamespace === undefined) continue;
+    const place = placeOf(instance.hostNamespace, instance.hostName);
+    const first = chosen.get(place);
+    if (first === undefined) {
+      chosen.set(place, instance);
+      continue;
+    }
+    problems.push(
+      `platform instances ${nameOf(first)} and ${nameOf(instance)} both point to ${place}; the first holds`,
+    );
+  }
+  return chosen;
+}
+
+function placeOf(namespace: string, name: string): string {
+  return `${namespace}/${name}`;
+}
+
+function nameOf({ namespace, name }: PlatformInstance): string {
+  return `${namespace}/${name}`;
+}
+
+interface Aged {
+  readonly createdAt: number;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+function byAge(a: Aged, b: Aged): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
+  return compareBytewise(a.namespace, b.namespace) || compareBytewise(a.name, b.name);
+}
+
+function byStayThenAge(a: PlatformInstance, b: PlatformInstance): number {
+  return Number(a.deleting) - Number(b.deleting) || byAge(a, b);
+}

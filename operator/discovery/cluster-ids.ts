@@ -1,0 +1,60 @@
+import { hash } from 'node:crypto';
+
+/** Ids that were given out, by `<namespace>/<name>`; kept for as long as the same id might come again. */
+export type AssignedIds = ReadonlyMap<string, string>;
+
+/** The longest customer id (spec 8). */
+const LONGEST_ID = 128;
+const HASH_DIGITS = 8;
+
+/** A tenant cluster's place, the key of {@link AssignedIds}. */
+export interface Place {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export function placeKey({ namespace, name }: Place): string {
+  return `${namespace}/${name}`;
+}
+
+/**
+ * The id of each place, in the order given, and those that are new. An id that was given out stays;
+ * a new one is `tenant-<namespace>-<name>`, or, where that belongs to another place or is too long,
+ * the same ending in `-<8 hex of its hash>` (design 7, "Ids").
+ */
+export function assignIds(
+  places: readonly Place[],
+  assigned: AssignedIds,
+): { readonly ids: AssignedIds; readonly added: AssignedIds } {
+  const ids = new Map<string, string>();
+  const added = new Map<string, string>();
+  const taken = new Set(assigned.values());
+  for (const place of places) {
+    const key = placeKey(place);
+    const known = assigned.get(key) ?? added.get(key);
+    const id = known ?? freeId(`tenant-${place.namespace}-${place.name}`, key, taken);
+    ids.set(key, id);
+    if (known !== undefined) continue;
+    added.set(key, id);
+    taken.add(id);
+  }
+  return { ids, added };
+}
+
+/** The customer id of a platform project (design 7, "Ids"). */
+export function projectTenant(project: string): string {
+  const id = `project-${project}`;
+  return id.length <= LONGEST_ID ? id : hashed(id, project);
+}
+
+function freeId(plain: string, key: string, taken: ReadonlySet<string>): string {
+  if (plain.length <= LONGEST_ID && !taken.has(plain)) return plain;
+  let id = hashed(plain, key);
+  for (let attempt = 1; taken.has(id); attempt++) id = hashed(plain, `${key}/${attempt}`);
+  return id;
+}
+
+function hashed(plain: string, of: string): string {
+  const ending = `-${hash('sha256', of, 'hex').slice(0, HASH_DIGITS)}`;
+  return plain.slice(0, LONGEST_ID - ending.length) + ending;
+}

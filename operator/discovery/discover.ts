@@ -1,0 +1,202 @@
+import { present } from '../config/present.ts';
+import type { Settings } from '../config/settings.ts';
+import { compareBytewise } from '../usage/bytewise.ts';
+import { type Candidate, findCandidates } from './candidates.ts';
+import { type AssignedIds, assignIds, placeKey, projectTenant } from './cluster-ids.ts';
+import { type MetadataSource, type MetadataValues, readMetadata } from './metadata.ts';
+import { applyOverrides, overridden, overriddenMetering } from './overrides.ts';
+import type { TenantCluster } from './tenant-cluster.ts';
+import type { ControlPlaneWorkload, HostNamespace, PlatformInstance } from './views.ts';
+
+/** Everything that a discovery round looks at, as it is at one moment. */
+export interface DiscoverInput {
+  readonly settings: Settings;
+  readonly workloads: Iterable<ControlPlaneWorkload>;
+  /** Empty when the platform API is absent. */
+  readonly instances: Iterable<PlatformInstance>;
+  readonly namespace: (name: string) => HostNamespace | undefined;
+  readonly assignedIds: AssignedIds;
+  /** The tenant clusters of the round before, by id. */
+  readonly known: ReadonlyMap<string, TenantCluster>;
+}
+
+export interface Discovered {
+  /** Sorted by id. */
+  readonly clusters: readonly TenantCluster[];
+  /** Ids that must be remembered before anybody hears of the clusters. */
+  readonly newIds: AssignedIds;
+  /** Bad metadata and ambiguities, one line each; each costs at most the tenant that it names. */
+  readonly problems: readonly string[];
+  readonly overrides: readonly OverrideUse[];
+  /** How many tenant clusters a platform instance points to. */
+  readonly enriched: number;
+}
+
+/** Where one TenantOverride applies, for its status. */
+export interface OverrideUse {
+  readonly name: string;
+  /** Ids of tenant clusters, sorted. */
+  readonly applied: readonly string[];
+  /** Where another override of equal specificity, being older, holds instead. */
+  readonly conflicts: readonly { readonly cluster: string; readonly heldBy: string }[];
+}
+
+/** One discovery round, given what all sources hold (design 5). */
+export function discover(input: DiscoverInput): Discovered {
+  const { settings } = input;
+  const found = findCandidates({
+    workloads: input.workloads,
+    instances: input.instances,
+    namespaceExists: (name) => input.namespace(name) !== undefined,
+    watchNamespaces: settings.discovery.watchNamespaces,
+    platformCluster: settings.discovery.platformCluster,
+  });
+  const { ids, added } = assignIds(found.candidates, input.assignedIds);
+  const problems = [...found.problems];
+  const uses = new Map(settings.overrides.map(({ name }) => [name, newUse(name)]));
+  const clusters: TenantCluster[] = [];
+  for (const candidate of found.candidates) {
+    const id = ids.get(placeKey(candidate)) ?? '';
+    const namespace = input.namespace(candidate.namespace);
+    if (namespace === undefined) {
+      // Its Namespace has not arrived yet; without its metadata the customer could be the wrong one.
+      const known = input.known.get(id);
+      if (known !== undefined) clusters.push(known);
+      continue;
+    }
+    const cluster = describe({ candidate, namespace, id, settings, problems, uses });
+    clusters.push(cluster);
+  }
+  return {
+    clusters: clusters.toSorted((a, b) => compareBytewise(a.id, b.id)),
+    newIds: added,
+    problems,
+    overrides: [...uses.values()].map(({ name, applied, conflicts }) => ({
+      name,
+      applied: applied.toSorted(compareBytewise),
+      conflicts,
+    })),
+    enriched: found.candidates.filter(({ instance }) => instance !== undefined).length,
+  };
+}
+
+interface MutableUse {
+  readonly name: string;
+  readonly applied: string[];
+  readonly conflicts: { readonly cluster: string; readonly heldBy: string }[];
+}
+
+function newUse(name: string): MutableUse {
+  return { name, applied: [], conflicts: [] };
+}
+
+interface DescribeInput {
+  readonly candidate: Candidate;
+  readonly namespace: HostNamespace;
+  readonly id: string;
+  readonly settings: Settings;
+  readonly problems: string[];
+  readonly uses: ReadonlyMap<string, MutableUse>;
+}
+
+/** All that is to be said of one tenant cluster: override → metadata keys → platform → settings. */
+function describe(input: DescribeInput): TenantCluster {
+  const { candidate, namespace, id, settings } = input;
+  const { name, instance, workloads, createdAt } = candidate;
+  const read = readMetadata(settings.identity.labelPrefix, sourcesOf(input));
+  input.problems.push(...read.problems.map((problem) => `${id}: ${problem}`));
+  const { values } = read;
+
+  const labels = Object.fromEntries(
+    [namespace.metadata, ...workloads.toReversed().map(({ metadata }) => metadata)].flatMap(
+      (metadata) => Object.entries(metadata.labels),
+    ),
+  );
+  const target = { namespace: candidate.namespace, name, labels };
+  const { applied, beaten } = applyOverrides(target, settings.overrides);
+  for (const { name: override } of applied) input.uses.get(override)?.applied.push(id);
+  for (const { override, by } of beaten) {
+    input.uses.get(override.name)?.conflicts.push({ cluster: id, heldBy: by.name });
+  }
+
+  const project =
+    overridden(applied, 'project') ??
+    values.project ??
+    projectOf(instance) ??
+    hostProject(namespace);
+  return {
+    id,
+    source: 'workload',
+    namespace: candidate.namespace,
+    name,
+    tenant: overridden(applied, 'tenant') ?? values.tenant ?? tenantOf(id, project, settings),
+    displayName:
+      overridden(applied, 'displayName') ??
+      values['display-name'] ??
+      instance?.displayName ??
+      defaultDisplayName(candidate),
+    ...present({
+      project,
+      tenantClass:
+        overridden(applied, 'tenantClass') ??
+        values['tenant-class'] ??
+        settings.identity.defaultTenantClass,
+      plan: overridden(applied, 'plan') ?? values.plan,
+      instance: instance?.name,
+    }),
+    ...billingDetails(values),
+    excluded: overridden(applied, 'exclude') ?? values.exclude ?? false,
+    enforcementExempt: overridden(applied, 'enforcementExempt') ?? false,
+    createdAt,
+    metering: overriddenMetering(settings.metering, applied),
+    overrides: applied.map((override) => override.name),
+  };
+}
+
+/** The display name of a tenant cluster that nobody has named. */
+export function defaultDisplayName(place: { namespace: string; name: string }): string {
+  return `Tenant cluster ${place.namespace}-${place.name}`;
+}
+
+/** Namespace, then workloads; the instance only where its users are trusted (design 5, 7). */
+function sourcesOf({ candidate, namespace, settings }: DescribeInput): MetadataSource[] {
+  const { workloads, instance } = candidate;
+  const sources: MetadataSource[] = [
+    { name: `Namespace ${namespace.name}`, metadata: namespace.metadata },
+    ...workloads.map(({ name, metadata }) => ({ name: `workload ${name}`, metadata })),
+  ];
+  if (instance !== undefined && settings.discovery.trustPlatformMetadata) {
+    sources.push({ name: `platform instance ${instance.name}`, metadata: instance.metadata });
+  }
+  return sources;
+}
+
+function billingDetails(values: MetadataValues) {
+  return present({
+    currency: values.currency,
+    email: values.email,
+    costCenter: values['cost-center'],
+    stripeCustomerId: values['stripe-customer-id'],
+    metronomeCustomerId: values['metronome-customer-id'],
+  });
+}
+
+function tenantOf(id: string, project: string | undefined, settings: Settings): string {
+  const byProject = settings.identity.tenantSource === 'project' && project !== undefined;
+  return byProject ? projectTenant(project) : id;
+}
+
+const PROJECT_PREFIXES = ['loft-p-', 'p-'] as const;
+
+/** The platform keeps a project's instances in a namespace named for it, which its users cannot choose. */
+function projectOf(instance: PlatformInstance | undefined): string | undefined {
+  if (instance === undefined) return undefined;
+  const prefix = PROJECT_PREFIXES.find((known) => instance.namespace.startsWith(known));
+  if (prefix !== undefined) return instance.namespace.slice(prefix.length) || undefined;
+  return instance.metadata.labels['loft.sh/project'] || undefined;
+}
+
+/** What the platform wrote on the host namespace, so that the project is the same without its API. */
+function hostProject({ metadata: { labels } }: HostNamespace): string | undefined {
+  return labels['loft.sh/vcluster-instance-project'] || labels['loft.sh/project'] || undefined;
+}

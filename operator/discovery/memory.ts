@@ -1,0 +1,114 @@
+import { sameValue } from '../config/immutable.ts';
+import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import type { AssignedIds } from './cluster-ids.ts';
+import type { KnownTenant, KnownTenants } from './offboarding.ts';
+
+/** Where discovery keeps what must survive a restart. */
+export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
+
+/** The id of a tenant cluster, and since when the tenant cluster is gone (milliseconds since the epoch). */
+export interface RememberedId {
+  readonly id: string;
+  readonly goneAt?: number;
+}
+
+/** What discovery remembers: ids by `<namespace>/<name>`, customers by id. */
+export interface Memory {
+  readonly ids: ReadonlyMap<string, RememberedId>;
+  readonly tenants: KnownTenants;
+}
+
+const ID_PREFIX = 'discovery/cluster/';
+const TENANT_PREFIX = 'discovery/tenant/';
+
+/**
+ * An id is kept this long after its tenant cluster has gone, so that a namesake does not get the
+ * customer of another; for ever would grow without bound where tenant clusters come and go.
+ */
+const KEEP_ID_MS = 400 * 86_400_000;
+
+export interface LoadedMemory {
+  readonly memory: Memory;
+  /** Records that cannot be read, one line each; what they held is learnt anew. */
+  readonly problems: readonly string[];
+}
+
+/** Reads what was remembered. Throws when the store cannot be read. */
+export async function loadMemory(store: RecordStore): Promise<LoadedMemory> {
+  const problems: string[] = [];
+  const ids = await readAll<RememberedId>(store, ID_PREFIX, 'id', problems);
+  const tenants = await readAll<KnownTenant>(store, TENANT_PREFIX, 'tenant', problems);
+  return { memory: { ids, tenants }, problems };
+}
+
+/** The ids to be given again. */
+export function assignedIds({ ids }: Memory): AssignedIds {
+  return new Map([...ids].map(([place, { id }]) => [place, id]));
+}
+
+/** The ids after a round that found the places in `present`; `added` are new. */
+export function rememberIds(
+  { ids }: Memory,
+  added: AssignedIds,
+  present: ReadonlySet<string>,
+  now: number,
+): ReadonlyMap<string, RememberedId> {
+  const next = new Map<string, RememberedId>();
+  for (const [place, { id, goneAt }] of ids) {
+    if (present.has(place)) next.set(place, { id });
+    else if (goneAt === undefined) next.set(place, { id, goneAt: now });
+    else if (now - goneAt < KEEP_ID_MS) next.set(place, { id, goneAt });
+  }
+  for (const [place, id] of added) next.set(place, { id });
+  return next;
+}
+
+/** The records that lead from one memory to another. */
+export function memoryChanges(from: Memory, to: Memory): readonly RecordChange[] {
+  return [
+    ...changesOf(ID_PREFIX, from.ids, to.ids),
+    ...changesOf(TENANT_PREFIX, from.tenants, to.tenants),
+  ];
+}
+
+function changesOf<T>(
+  prefix: string,
+  from: ReadonlyMap<string, T>,
+  to: ReadonlyMap<string, T>,
+): RecordChange[] {
+  const changes: RecordChange[] = [];
+  for (const [key, value] of to) {
+    if (sameValue(value, from.get(key))) continue;
+    changes.push({ key: prefix + key, value: JSON.stringify(value) });
+  }
+  for (const key of from.keys()) {
+    if (!to.has(key)) changes.push({ key: prefix + key, value: undefined });
+  }
+  return changes;
+}
+
+async function readAll<T extends object>(
+  store: RecordStore,
+  prefix: string,
+  field: keyof T & string,
+  problems: string[],
+): Promise<ReadonlyMap<string, T>> {
+  const values = new Map<string, T>();
+  for await (const [key, text] of store.records(prefix)) {
+    const value = parseObject(text);
+    // Only this module writes under the prefix, so the field tells a whole record from a damaged one.
+    if (value !== undefined && field in value) values.set(key.slice(prefix.length), value as T);
+    else
+      problems.push(`damaged record, passed over: ${key}: ${JSON.stringify(text.slice(0, 160))}`);
+  }
+  return values;
+}
+
+function parseObject(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

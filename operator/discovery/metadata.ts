@@ -1,0 +1,86 @@
+import type { Parser } from '../config/parsers/parser.ts';
+import { boolean, currency, matching, text } from '../config/parsers/scalars.ts';
+import type { Metadata } from './views.ts';
+
+/** The metadata keys under the label prefix (design 7), and what is accepted as their value. */
+const KEYS = {
+  tenant: text(128),
+  'display-name': text(256),
+  email: form(/^(?=.{3,254}$)[^\s@]+@[^\s@]+$/, 'an e-mail address'),
+  project: text(256),
+  'tenant-class': text(128),
+  plan: text(128),
+  currency: currency(),
+  'stripe-customer-id': form(/^cus_[A-Za-z0-9]{1,251}$/, 'a Stripe customer id'),
+  'metronome-customer-id': form(
+    /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
+    'a Metronome customer id',
+  ),
+  'cost-center': text(256),
+  exclude: boolean(),
+} as const;
+
+export type MetadataKey = keyof typeof KEYS;
+export type MetadataValues = {
+  readonly [Key in MetadataKey]?: (typeof KEYS)[Key] extends Parser<infer T> ? T : never;
+};
+
+/** An object that metadata is read from, and how to call it when a value is bad. */
+export interface MetadataSource {
+  /** `Namespace tenant-a`. */
+  readonly name: string;
+  readonly metadata: Metadata;
+}
+
+export interface ReadMetadata {
+  readonly values: MetadataValues;
+  /** One line for each bad value; it is passed over, and the next source is asked. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * The metadata of a tenant cluster out of several objects, the first that has a good value for a
+ * key wins; within an object the annotation beats the label (design 7).
+ */
+export function readMetadata(
+  labelPrefix: string,
+  sources: readonly MetadataSource[],
+): ReadMetadata {
+  const values: Partial<Record<MetadataKey, unknown>> = {};
+  const problems: string[] = [];
+  for (const [key, parser] of entries()) {
+    const label = `${labelPrefix}/${key}`;
+    for (const { where, input } of inputs(label, sources)) {
+      const parsed = parser.parse(input);
+      if (parsed.kind === 'value') {
+        values[key] = parsed.value;
+        break;
+      }
+      problems.push(`${where} ${label}: ${parsed.what}: ${quote(input)}; ${parsed.mend}`);
+    }
+  }
+  // Each value was made by the parser of its own key.
+  return { values: values as MetadataValues, problems };
+}
+
+function entries(): readonly (readonly [MetadataKey, Parser<unknown>])[] {
+  return Object.entries(KEYS) as [MetadataKey, Parser<unknown>][];
+}
+
+function inputs(label: string, sources: readonly MetadataSource[]) {
+  return sources.flatMap(({ name, metadata }) =>
+    [
+      { where: `${name}: annotation`, input: metadata.annotations[label]?.trim() ?? '' },
+      { where: `${name}: label`, input: metadata.labels[label]?.trim() ?? '' },
+    ].filter(({ input }) => input !== ''),
+  );
+}
+
+function form(pattern: RegExp, description: string): Parser<string> {
+  return matching(pattern, description, `not ${description}`, `give ${description}`);
+}
+
+/** Enough of a value to find it, on one line. */
+function quote(input: string): string {
+  return JSON.stringify(input.length > 160 ? `${input.slice(0, 160)}…` : input);
+}

@@ -1,0 +1,109 @@
+import type { Tenant } from '../destinations/destination.ts';
+
+/** What is known of a customer's presence. Times are milliseconds since the epoch. */
+export type Presence =
+  | { readonly kind: 'present' }
+  | {
+      readonly kind: 'missing';
+      /** The first successful round without it. */
+      readonly since: number;
+      /** Successful rounds without it; counted to 2. */
+      readonly rounds: number;
+      /** Too many vanished at once: a further full grace must confirm it. */
+      readonly held: boolean;
+    }
+  | { readonly kind: 'offboarded'; readonly at: number };
+
+export interface KnownTenant {
+  /** As it was last seen. */
+  readonly tenant: Tenant;
+  readonly presence: Presence;
+}
+
+/** By customer id. */
+export type KnownTenants = ReadonlyMap<string, KnownTenant>;
+
+export interface Roster {
+  /** Customers with a metered cluster. */
+  readonly tenants: readonly Tenant[];
+  /** Customers all of whose clusters are left unmetered: they are still there. */
+  readonly unmetered: ReadonlySet<string>;
+}
+
+export interface OffboardingStep {
+  readonly known: KnownTenants;
+  /** Due in this step. */
+  readonly offboarded: readonly Tenant[];
+  /** There again, having been offboarded. */
+  readonly returned: readonly Tenant[];
+  /** How many are waiting for a further grace, of how many in all. */
+  readonly held: { readonly count: number; readonly of: number };
+}
+
+const ROUNDS_NEEDED = 2;
+/** A larger share than this vanishing at once is more likely a fault than farewells (design 5). */
+const HELD_SHARE = 1 / 5;
+/** By then every destination has long finished with an offboarded customer (design 7: at most MAX_BACKFILL). */
+const FORGET_AFTER_MS = 90 * 86_400_000;
+
+/**
+ * What one successful round means for offboarding (spec 1, rule 8; design 5): a customer that is
+ * missing in two rounds and for the whole grace is offboarded; one that returns starts anew. Rounds
+ * that failed never come here.
+ */
+export function stepOffboarding(
+  known: KnownTenants,
+  roster: Roster,
+  now: number,
+  graceMs: number,
+): OffboardingStep {
+  const next = new Map<string, KnownTenant>();
+  const returned: Tenant[] = [];
+  for (const tenant of roster.tenants) {
+    if (known.get(tenant.id)?.presence.kind === 'offboarded') returned.push(tenant);
+    next.set(tenant.id, { tenant, presence: { kind: 'present' } });
+  }
+  let vanished = 0;
+  for (const [id, entry] of known) {
+    if (next.has(id)) continue;
+    if (roster.unmetered.has(id)) {
+      if (entry.presence.kind !== 'offboarded') {
+        next.set(id, { ...entry, presence: { kind: 'present' } });
+      }
+      continue;
+    }
+    if (entry.presence.kind === 'present') vanished++;
+    if (!isForgotten(entry.presence, now)) {
+      next.set(id, { ...entry, presence: oneMoreRound(entry.presence, now) });
+    }
+  }
+
+  const inAll = [...next.values()].filter(({ presence }) => presence.kind !== 'offboarded').length;
+  const missing = [...next].filter(([, { presence }]) => presence.kind === 'missing');
+  const hold = vanished > 0 && missing.length > inAll * HELD_SHARE;
+  const offboarded: Tenant[] = [];
+  let held = 0;
+  for (const [id, { tenant, presence }] of missing) {
+    if (presence.kind !== 'missing') continue;
+    const waiting = hold ? { ...presence, held: true } : presence;
+    const due = waiting.since + graceMs * (waiting.held ? 2 : 1);
+    if (waiting.rounds >= ROUNDS_NEEDED && now >= due) {
+      next.set(id, { tenant, presence: { kind: 'offboarded', at: now } });
+      offboarded.push(tenant);
+      continue;
+    }
+    next.set(id, { tenant, presence: waiting });
+    if (waiting.held) held++;
+  }
+  return { known: next, offboarded, returned, held: { count: held, of: inAll } };
+}
+
+function oneMoreRound(presence: Presence, now: number): Presence {
+  if (presence.kind === 'offboarded') return presence;
+  if (presence.kind === 'present') return { kind: 'missing', since: now, rounds: 1, held: false };
+  return { ...presence, rounds: Math.min(presence.rounds + 1, ROUNDS_NEEDED) };
+}
+
+function isForgotten(presence: Presence, now: number): boolean {
+  return presence.kind === 'offboarded' && now - presence.at > FORGET_AFTER_MS;
+}

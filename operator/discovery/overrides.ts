@@ -1,0 +1,111 @@
+import type {
+  LabelRequirement,
+  TenantMatch,
+  TenantMeteringSettings,
+  TenantOverrideSettings,
+} from '../config/settings.ts';
+import { compareBytewise } from '../usage/bytewise.ts';
+
+/** What an override is matched against. */
+export interface OverrideTarget {
+  readonly namespace: string;
+  readonly name: string;
+  /** Those of the Namespace, under those of the workload. */
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** What overrides say of one tenant cluster. */
+export interface AppliedOverrides {
+  /** Those that apply, most specific first: at most one by name and one by labels. */
+  readonly applied: readonly TenantOverrideSettings[];
+  /** Those that match as closely as one that applies, and are younger. */
+  readonly beaten: readonly {
+    readonly override: TenantOverrideSettings;
+    readonly by: TenantOverrideSettings;
+  }[];
+}
+
+/**
+ * The overrides of a tenant cluster: a match by namespace and name beats one by labels, field by
+ * field; of two of equal specificity the older holds, whole (design 4).
+ */
+export function applyOverrides(
+  target: OverrideTarget,
+  overrides: readonly TenantOverrideSettings[],
+): AppliedOverrides {
+  const matching = overrides.filter(({ match }) => matches(target, match)).toSorted(byAge);
+  const applied: TenantOverrideSettings[] = [];
+  const beaten: { override: TenantOverrideSettings; by: TenantOverrideSettings }[] = [];
+  for (const kind of ['cluster', 'labels'] as const) {
+    const [first, ...others] = matching.filter(({ match }) => match.kind === kind);
+    if (first === undefined) continue;
+    applied.push(first);
+    beaten.push(...others.map((override) => ({ override, by: first })));
+  }
+  return { applied, beaten };
+}
+
+/** The first override that says something of a field. */
+export function overridden<Field extends keyof TenantOverrideSettings>(
+  applied: readonly TenantOverrideSettings[],
+  field: Field,
+): TenantOverrideSettings[Field] | undefined {
+  return applied.find((override) => override[field] !== undefined)?.[field];
+}
+
+/** The metering settings with what overrides change, each named so that nothing else slips in. */
+export function overriddenMetering(
+  metering: TenantMeteringSettings,
+  applied: readonly TenantOverrideSettings[],
+): TenantMeteringSettings {
+  const merged = applied
+    .toReversed()
+    .reduce((below, override) => ({ ...below, ...override.metering }), metering);
+  const { egressQuery, gpuUtilQuery, gpuCountQuery } = merged;
+  return {
+    cpuMemoryBasis: merged.cpuMemoryBasis,
+    meterControlPlane: merged.meterControlPlane,
+    meterByNamespace: merged.meterByNamespace,
+    privateNodeBilling: merged.privateNodeBilling,
+    excludeNamespaces: merged.excludeNamespaces,
+    podLifetime: merged.podLifetime,
+    ...(egressQuery === undefined ? {} : { egressQuery }),
+    ...(gpuUtilQuery === undefined ? {} : { gpuUtilQuery }),
+    ...(gpuCountQuery === undefined ? {} : { gpuCountQuery }),
+  };
+}
+
+function matches({ namespace, name, labels }: OverrideTarget, match: TenantMatch): boolean {
+  if (match.kind === 'cluster') return match.namespace === namespace && match.name === name;
+  const equal = Object.entries(match.matchLabels);
+  // An empty selector would take in every tenant cluster, which nobody writes on purpose.
+  if (equal.length === 0 && match.matchExpressions.length === 0) return false;
+  return (
+    equal.every(([key, value]) => labels[key] === value) &&
+    match.matchExpressions.every((requirement) => holds(labels, requirement))
+  );
+}
+
+/** Kubernetes' own meaning: NotIn also holds where the label is absent. */
+function holds(
+  labels: Readonly<Record<string, string>>,
+  { key, operator, values }: LabelRequirement,
+): boolean {
+  const value = labels[key];
+  switch (operator) {
+    case 'In':
+      return value !== undefined && values.includes(value);
+    case 'NotIn':
+      return value === undefined || !values.includes(value);
+    case 'Exists':
+      return value !== undefined;
+    case 'DoesNotExist':
+      return value === undefined;
+    default:
+      return operator satisfies never;
+  }
+}
+
+function byAge(a: TenantOverrideSettings, b: TenantOverrideSettings): number {
+  return a.createdAt - b.createdAt || compareBytewise(a.name, b.name);
+}

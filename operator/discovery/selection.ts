@@ -1,0 +1,16 @@
+/** Values of the label `app` that make a StatefulSet or Deployment a tenant cluster (design 1). */
+export const DISCOVERY_APPS: readonly string[] = ['tenant-cluster', 'vcluster'];
+
+/** Other parts of a control plane: not a tenant cluster of their own, and not tenant usage (design 5). */
+export const CONTROL_PLANE_APPS: readonly string[] = [
+  ...DISCOVERY_APPS,
+  'vcluster-etcd',
+  'vcluster-api',
+  'vcluster-controller',
+];
+
+/** The label selector of the two workload watches. */
+export const WORKLOAD_SELECTOR = `app in (${DISCOVERY_APPS.join(',')})`;
+
+/** Written by a tenant cluster's syncer on everything that it brings to the host. */
+export const MANAGED_BY_LABEL = 'vcluster.loft.sh/managed-by';

@@ -1,0 +1,55 @@
+import { present } from '../config/present.ts';
+import type { Settings } from '../config/settings.ts';
+import type { Tenant } from '../destinations/destination.ts';
+import { compareBytewise } from '../usage/bytewise.ts';
+import { defaultDisplayName } from './discover.ts';
+import type { TenantCluster } from './tenant-cluster.ts';
+
+/**
+ * The billing customers that tenant clusters belong to, sorted by id. Each detail is the first that
+ * one of the customer's clusters gives, in the order of their ids. Clusters that are not metered
+ * make no customer.
+ */
+export function tenantsOf(clusters: readonly TenantCluster[], settings: Settings): Tenant[] {
+  const metered = clusters
+    .filter(({ excluded }) => !excluded)
+    .toSorted((a, b) => compareBytewise(a.id, b.id));
+  return [...Map.groupBy(metered, ({ tenant }) => tenant)]
+    .map(([id, own]) => tenant(id, own, settings))
+    .toSorted((a, b) => compareBytewise(a.id, b.id));
+}
+
+function tenant(id: string, clusters: readonly TenantCluster[], settings: Settings): Tenant {
+  const { region, defaultTenantClass } = settings.identity;
+  const first = <T>(pick: (cluster: TenantCluster) => T | undefined): T | undefined =>
+    clusters.map(pick).find((value) => value !== undefined);
+  return {
+    id,
+    displayName: displayNameOf(id, clusters),
+    ...present({
+      email: first(({ email }) => email),
+      project: first(({ project }) => project),
+      // A class that a cluster was given counts before the default of one that was not.
+      tenantClass:
+        first(({ tenantClass }) =>
+          tenantClass === defaultTenantClass ? undefined : tenantClass,
+        ) ?? defaultTenantClass,
+      plan: first(({ plan }) => plan),
+      currency: first(({ currency }) => currency),
+      costCenter: first(({ costCenter }) => costCenter),
+      stripeCustomerId: first(({ stripeCustomerId }) => stripeCustomerId),
+      metronomeCustomerId: first(({ metronomeCustomerId }) => metronomeCustomerId),
+    }),
+    region,
+    clusters: clusters.map((cluster) => cluster.id),
+    createdAt: Math.min(...clusters.map(({ createdAt }) => createdAt)),
+  };
+}
+
+/** A given name; else the cluster's own for a customer that is one cluster, else the customer's id. */
+function displayNameOf(id: string, clusters: readonly TenantCluster[]): string {
+  const given = clusters.find((cluster) => cluster.displayName !== defaultDisplayName(cluster));
+  if (given !== undefined) return given.displayName;
+  const [only, ...others] = clusters;
+  return only !== undefined && others.length === 0 && only.id === id ? only.displayName : id;
+}

@@ -1,0 +1,53 @@
+import type {
+  ApiResource,
+  Projected,
+  Projection,
+  RawObject,
+  Source,
+  SourceState,
+} from '../../kubernetes/source.ts';
+
+/** A source whose content and health a test sets. */
+export interface FakeSource<T extends Projected> extends Source<T> {
+  put(...objects: readonly RawObject[]): void;
+  remove(namespace: string, name: string): void;
+  become(state: SourceState, reason?: string): void;
+}
+
+export function createFakeSource<T extends Projected>(
+  resource: ApiResource,
+  project: Projection<T>,
+): FakeSource<T> {
+  const held = new Map<string, T>();
+  let state: SourceState = 'synced';
+  let reason: string | undefined;
+  return {
+    resource,
+    put: (...objects) => {
+      for (const object of objects) {
+        const projected = project(object);
+        if (projected !== undefined)
+          held.set(`${projected.namespace}/${projected.name}`, projected);
+      }
+    },
+    remove: (namespace, name) => void held.delete(`${namespace}/${name}`),
+    become: (next, why) => {
+      state = next;
+      reason = why;
+    },
+    run: () => Promise.resolve(),
+    ready: () => Promise.resolve(),
+    health: () => ({
+      state,
+      since: 0,
+      lastContactAt: 0,
+      ...(reason === undefined ? {} : { reason }),
+    }),
+    get size() {
+      return held.size;
+    },
+    values: () => held.values(),
+    find: (namespace, name) => held.get(`${namespace}/${name}`),
+    resourceVersion: () => '1',
+  };
+}

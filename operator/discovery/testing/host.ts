@@ -1,0 +1,60 @@
+import { type Environment, loadEnvironment } from '../../config/load-environment.ts';
+import type { Settings, TenantOverrideSettings } from '../../config/settings.ts';
+import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
+import { type Discovered, discover } from '../discover.ts';
+import type { TenantCluster } from '../tenant-cluster.ts';
+import { controlPlaneWorkload, hostNamespace, platformInstance } from '../views.ts';
+import { namespaceObject } from './objects.ts';
+
+/** A host cluster's objects, for one call of discover. */
+export interface Host {
+  readonly workloads?: readonly RawObject[];
+  /** Those that are not given exist without any metadata. */
+  readonly namespaces?: readonly RawObject[];
+  readonly instances?: readonly RawObject[];
+  readonly environment?: Environment;
+  readonly overrides?: readonly TenantOverrideSettings[];
+  readonly assignedIds?: ReadonlyMap<string, string>;
+  readonly known?: ReadonlyMap<string, TenantCluster>;
+  /** Namespaces that have not arrived. */
+  readonly missing?: readonly string[];
+}
+
+export function settingsFrom(
+  environment: Environment = {},
+  overrides: readonly TenantOverrideSettings[] = [],
+): Settings {
+  const loaded = loadEnvironment(environment);
+  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
+  return { ...loaded.settings, overrides };
+}
+
+/** One discovery round over objects as the API server sends them. */
+export function discoverHost(host: Host): Discovered {
+  const settings = settingsFrom(host.environment, host.overrides);
+  const prefix = settings.identity.labelPrefix;
+  const workloads = projectAll(controlPlaneWorkload(prefix), host.workloads ?? []);
+  const instances = projectAll(platformInstance(prefix), host.instances ?? []);
+  const project = hostNamespace(prefix);
+  const namespaces = new Map(
+    projectAll(project, host.namespaces ?? []).map((namespace) => [namespace.name, namespace]),
+  );
+  return discover({
+    settings,
+    workloads,
+    instances,
+    namespace: (name) =>
+      host.missing?.includes(name) === true
+        ? undefined
+        : (namespaces.get(name) ?? project(namespaceObject(name))),
+    assignedIds: host.assignedIds ?? new Map(),
+    known: host.known ?? new Map(),
+  });
+}
+
+function projectAll<T extends Projected>(
+  project: Projection<T>,
+  objects: readonly RawObject[],
+): readonly T[] {
+  return objects.flatMap((object) => project(object) ?? []);
+}

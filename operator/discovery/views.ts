@@ -1,0 +1,113 @@
+import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
+import { recordAt, textAt, textsAt, timeAt } from './object-reading.ts';
+import { DISCOVERY_APPS, MANAGED_BY_LABEL } from './selection.ts';
+
+/** Labels, and the annotations under the label prefix. */
+export interface Metadata {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/**
+ * A StatefulSet or Deployment that runs a tenant cluster's control plane. Its fields do not clash
+ * with those of observation's view of the same object, so that one watch can serve both.
+ */
+export interface ControlPlaneWorkload extends Projected {
+  readonly metadata: Metadata;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** The tenant cluster's name: label `release`, else the object's name. */
+  readonly release: string;
+}
+
+/** A Namespace of the host cluster. */
+export interface HostNamespace extends Projected {
+  readonly metadata: Metadata;
+}
+
+/** A virtual cluster instance of the platform (`management.loft.sh/v1`). */
+export interface PlatformInstance extends Projected {
+  readonly metadata: Metadata;
+  readonly createdAt: number;
+  readonly deleting: boolean;
+  /** The old copy of an instance that is being moved between projects (case I12). */
+  readonly ignored: boolean;
+  readonly displayName?: string;
+  /** The platform's name of the host cluster. */
+  readonly cluster?: string;
+  /** Where its workload is; absent for external and standalone instances. */
+  readonly hostNamespace?: string;
+  readonly hostName: string;
+}
+
+/** The resource of platform instances. */
+export const PLATFORM_INSTANCES = {
+  group: 'management.loft.sh',
+  version: 'v1',
+  plural: 'virtualclusterinstances',
+} as const;
+
+/** Takes control plane workloads; what a tenant cluster's syncer brought is none (design 5). */
+export function controlPlaneWorkload(labelPrefix: string): Projection<ControlPlaneWorkload> {
+  return (object) => {
+    const identity = identityOf(object);
+    const metadata = metadataOf(object, labelPrefix);
+    const { labels } = metadata;
+    if (identity === undefined || MANAGED_BY_LABEL in labels) return undefined;
+    if (!DISCOVERY_APPS.includes(labels['app'] ?? '')) return undefined;
+    const release = labels['release'] || identity.name;
+    return { ...identity, metadata, createdAt: createdAt(object), release };
+  };
+}
+
+/** Takes every Namespace. */
+export function hostNamespace(labelPrefix: string): Projection<HostNamespace> {
+  return (object) => {
+    const identity = identityOf(object);
+    return identity && { ...identity, metadata: metadataOf(object, labelPrefix) };
+  };
+}
+
+/** Takes every platform instance, whichever cluster it is on. */
+export function platformInstance(labelPrefix: string): Projection<PlatformInstance> {
+  return (object) => {
+    const identity = identityOf(object);
+    if (identity === undefined) return undefined;
+    const spec = recordAt(object, 'spec');
+    const reference = recordAt(spec, 'clusterRef');
+    const displayName = textAt(spec, 'displayName');
+    const cluster = textAt(reference, 'cluster');
+    const namespace = textAt(reference, 'namespace');
+    return {
+      ...identity,
+      metadata: metadataOf(object, labelPrefix),
+      createdAt: createdAt(object),
+      deleting: textAt(recordAt(object, 'metadata'), 'deletionTimestamp') !== undefined,
+      ignored: recordAt(object, 'status')['ignoreReconciliation'] === true,
+      hostName: textAt(reference, 'virtualCluster') ?? identity.name,
+      ...(displayName === undefined ? {} : { displayName }),
+      ...(cluster === undefined ? {} : { cluster }),
+      ...(namespace === undefined ? {} : { hostNamespace: namespace }),
+    };
+  };
+}
+
+function identityOf(object: RawObject): Projected | undefined {
+  const metadata = recordAt(object, 'metadata');
+  const uid = textAt(metadata, 'uid');
+  const name = textAt(metadata, 'name');
+  if (uid === undefined || name === undefined) return undefined;
+  return { uid, name, namespace: textAt(metadata, 'namespace') ?? '' };
+}
+
+function metadataOf(object: RawObject, labelPrefix: string): Metadata {
+  const metadata = recordAt(object, 'metadata');
+  return {
+    labels: textsAt(metadata, 'labels'),
+    annotations: textsAt(metadata, 'annotations', (key) => key.startsWith(`${labelPrefix}/`)),
+  };
+}
+
+function createdAt(object: RawObject): number {
+  return timeAt(recordAt(object, 'metadata'), 'creationTimestamp');
+}
