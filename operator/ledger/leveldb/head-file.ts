@@ -136,7 +136,8 @@ async function readSlot(handle: FileHandle, directory: string): Promise<Slot> {
     .filter((start) => start + SLOT_BYTES <= bytesRead)
     .map((start) => decodeSlot(buffer.toString('utf8', start, start + SLOT_BYTES)))
     .filter((slot) => slot !== undefined)
-    .toSorted((a, b) => b.turn - a.turn);
+    // A process that does not know yet that it has been replaced may have written the higher turn.
+    .toSorted((a, b) => b.head.epoch - a.head.epoch || b.turn - a.turn);
   const newest = slots[0];
   if (newest === undefined) throw damage(join(directory, FILE), 'no readable slot');
   return newest;

@@ -46,6 +46,7 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
   const waiters = createHeadWaiters(store.contents().state.segment.lastSequence);
   let { retentionMs } = parts;
   let measuredAt = clock.monotonic();
+  let closing: Promise<void> | undefined;
 
   const head = (): number => store.contents().state.segment.lastSequence;
   const submit = async (request: Request, bounded: boolean): Promise<RequestOutcome> => {
@@ -79,6 +80,13 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
     ...parts,
     submit: (request) => submit(request, false),
   });
+
+  const close = async (): Promise<void> => {
+    await writer.stop();
+    waiters.end(new Error('ledger: closed'));
+    metrics.close();
+    await store.close();
+  };
 
   const ledger: Ledger = {
     async append(batch): Promise<AppendOutcome> {
@@ -167,11 +175,9 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
         },
       };
     },
-    async close() {
-      await writer.stop();
-      waiters.end(new Error('ledger: closed'));
-      metrics.close();
-      await store.close();
+    close() {
+      closing ??= close();
+      return closing;
     },
   };
   metrics.observe(() => ledger.stats());

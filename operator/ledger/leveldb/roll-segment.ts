@@ -60,15 +60,30 @@ export async function createPlannedSegment(
   const draft = join(directory, NEXT_DIRECTORY);
   await failpoint('roll:before-create');
   await rm(draft, { recursive: true, force: true });
+  try {
+    await fillDraft(draft, source, sourceName, planned, failpoint);
+  } catch (error) {
+    await rm(draft, { recursive: true, force: true });
+    throw error;
+  }
+  await failpoint('roll:before-rename');
+  await renameDurably(draft, join(directory, segmentName(planned.state.segment.firstSequence)));
+  await failpoint('roll:after-rename');
+}
+
+async function fillDraft(
+  draft: string,
+  source: Database,
+  sourceName: string,
+  planned: Contents,
+  failpoint: Failpoints,
+): Promise<void> {
   const database = await createDatabase(draft);
   try {
     await copyEntries(source, sourceName, database, planned, failpoint);
   } finally {
     await database.close();
   }
-  await failpoint('roll:before-rename');
-  await renameDurably(draft, join(directory, segmentName(planned.state.segment.firstSequence)));
-  await failpoint('roll:after-rename');
 }
 
 async function copyEntries(

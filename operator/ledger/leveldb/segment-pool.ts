@@ -35,8 +35,8 @@ export function createSegmentPool(directory: string): SegmentPool {
   const entries = new Map<number, Entry>();
 
   const closeEntry = async (entry: Entry): Promise<void> => {
-    const database = await entry.database.catch(() => undefined);
-    await database?.close();
+    // What cannot be closed has nothing left to lose: sealed segments are not written.
+    await entry.database.then((database) => database.close()).catch(() => undefined);
   };
   const trim = async (): Promise<void> => {
     const idle = [...entries].filter(([, entry]) => entry.users === 0);

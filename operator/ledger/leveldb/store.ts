@@ -57,6 +57,7 @@ interface Interrupted {
 }
 
 const ATTEMPTS = 3;
+const NOTE_INTERVAL_MS = 10_000;
 const DAY_MS = 86_400_000;
 
 export function createStore(options: StoreOptions): Store {
@@ -64,6 +65,7 @@ export function createStore(options: StoreOptions): Store {
   let { database, contents } = options;
   let interrupted: Interrupted | undefined;
   let stopped: LedgerFailure | undefined;
+  let notedAt = clock.monotonic();
 
   const activeName = (): string => segmentName(contents.state.segment.firstSequence);
   const places = (): StoredEvents => ({
@@ -78,6 +80,15 @@ export function createStore(options: StoreOptions): Store {
     const { batch, segment } = after.state;
     const { lastSequence: sequence, chain } = segment;
     head.note({ ...head.current(), batch, sequence, chain });
+  };
+  /** Notes where the ledger is together with the active segment's MANIFEST, which grows meanwhile. */
+  const noteSegment = async (): Promise<void> => {
+    const manifest = await readManifestNote(join(directory, activeName()));
+    const { batch, segment } = contents.state;
+    const { lastSequence: sequence, chain } = segment;
+    const { epoch } = head.current();
+    await head.noteDurably({ epoch, batch, sequence, chain, segment: activeName(), manifest });
+    notedAt = clock.monotonic();
   };
   const stop = (failure: LedgerFailure): LedgerFailure => {
     stopped = failure;
@@ -115,12 +126,10 @@ export function createStore(options: StoreOptions): Store {
       return again;
     }
   };
-  const noteSegment = async (): Promise<void> => {
-    const manifest = await readManifestNote(join(directory, activeName()));
-    const { batch, segment } = contents.state;
-    const { lastSequence: sequence, chain } = segment;
-    const { epoch } = head.current();
-    await head.noteDurably({ epoch, batch, sequence, chain, segment: activeName(), manifest });
+  const noteQuietly = async (): Promise<void> => {
+    await noteSegment().catch((error: unknown) => {
+      options.onError(toLedgerFailure('noting how far it is', error));
+    });
   };
 
   const roll = async (firstSequence: number, damage?: string): Promise<void> => {
@@ -183,6 +192,7 @@ export function createStore(options: StoreOptions): Store {
       const failure = plan.operations.length === 0 ? undefined : await commit(plan);
       if (failure !== undefined) return failure;
       for (const event of plan.conflicts) options.onConflict(event);
+      if (clock.monotonic() - notedAt >= NOTE_INTERVAL_MS) await noteQuietly();
       return plan.outcomes;
     } catch (error) {
       return toLedgerFailure('preparing a batch', error);
@@ -196,7 +206,7 @@ export function createStore(options: StoreOptions): Store {
       let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not open');
       for (let tries = 0; tries < ATTEMPTS; tries++) {
         if (stopped !== undefined) return requests.map(() => stopped ?? failure);
-        if (interrupted === undefined) await rollIfDue();
+        if (interrupted === undefined && requests.some(hasEvents)) await rollIfDue();
         const refusal = interrupted === undefined ? undefined : await recover(interrupted);
         const result = refusal ?? (await attempt(requests));
         if (!('kind' in result)) return result;
@@ -207,9 +217,16 @@ export function createStore(options: StoreOptions): Store {
     roll,
     note: noteSegment,
     async close() {
+      if (interrupted === undefined && stopped === undefined && (await head.owned())) {
+        await noteQuietly();
+      }
       await database.close();
       await pool.close();
       await head.close();
     },
   };
+}
+
+function hasEvents(request: Request): boolean {
+  return request.kind === 'append' && request.events.length > 0;
 }
