@@ -30,6 +30,11 @@ export type RequestOutcome =
   | { readonly kind: 'ok'; readonly status: number; readonly body: unknown }
   | RequestFailure;
 
+/** `chunks` throws when the connection is cut or the signal aborts; leaving the loop closes it. */
+export type BytesOutcome =
+  | { readonly kind: 'ok'; readonly chunks: AsyncIterable<Uint8Array> }
+  | RequestFailure;
+
 export interface StreamOptions {
   readonly query?: Readonly<Record<string, QueryValue>>;
   readonly signal: AbortSignal;
@@ -47,6 +52,8 @@ export interface Connection {
   client<T extends ApiType>(type: new (...args: ClientArguments) => T): T;
   /** One request and its JSON answer; any 2xx is `ok`. */
   request(path: string, options?: RequestOptions): Promise<RequestOutcome>;
+  /** A response that is read as it arrives: a list too large to be held whole. */
+  bytes(path: string, options: StreamOptions): Promise<BytesOutcome>;
   /** A response that is read line by line as it arrives, without an end of its own. */
   stream(path: string, options: StreamOptions): Promise<StreamOutcome>;
   /** Cuts everything that is open; requests after it fail. */
@@ -113,22 +120,28 @@ export function createConnection(options: ConnectionOptions): Connection {
     }
   }
 
-  async function stream(path: string, options: StreamOptions): Promise<StreamOutcome> {
+  async function bytes(path: string, options: StreamOptions): Promise<BytesOutcome> {
     try {
       const response = await send(path, 'streams', options);
       // An abort between here and the first read must not become an unhandled 'error' event.
       response.body.on('error', () => undefined);
-      if (response.statusCode === 200) return { kind: 'ok', lines: readLines(response.body) };
+      if (response.statusCode === 200) return { kind: 'ok', chunks: response.body };
       return failureOf(response, parseJson(await response.body.text()));
     } catch (error) {
       return options.signal.aborted ? ABORTED : networkFailure(error);
     }
   }
 
+  async function stream(path: string, options: StreamOptions): Promise<StreamOutcome> {
+    const outcome = await bytes(path, options);
+    return outcome.kind === 'ok' ? { kind: 'ok', lines: readLines(outcome.chunks) } : outcome;
+  }
+
   return {
     kubeConfig,
     client: (type) => kubeConfig.makeApiClient(type),
     request,
+    bytes,
     stream,
     close: () => kubeConfig.close(),
   };
