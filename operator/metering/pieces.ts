@@ -12,7 +12,7 @@ export interface Piece<S> {
   readonly cluster: TenantCluster;
   readonly from: number;
   readonly to: number;
-  /** Since when the object is in this state, perhaps long before `from`. */
+  /** Since when the object is in this state and its tenant cluster exists, perhaps before `from`. */
   readonly since: number;
   /** Of a closed window, charged or credited late (design 6). */
   readonly carried: boolean;
@@ -121,7 +121,8 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;
           if (pass.only !== undefined && cluster.id !== pass.only) continue;
           const { carried, weight } = pass;
-          const bounds = { from: start, to: end, since: span.from };
+          const since = Math.max(span.from, cluster.createdAt);
+          const bounds = { from: start, to: end, since };
           visit({ timeline, state: span.state, cluster, ...bounds, carried, weight });
         }
       }

@@ -124,17 +124,6 @@ export function createObservation(options: ObservationOptions): Observation {
   };
 }
 
-/** Nodes whose labels mean something else under changed settings begin a new span at `at`. */
-export function relabelNodes(
-  nodes: Observation['nodes'],
-  views: Iterable<NodeView>,
-  at: number,
-): void {
-  for (const view of views) {
-    nodes.upserted(view, view, { at, knownUntil: at, late: false });
-  }
-}
-
 function endAtLatest<S>(
   timeline: Timeline<S>,
   _last: unknown,

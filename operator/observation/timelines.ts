@@ -45,6 +45,8 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   drain(): { readonly changed: readonly Tracked<T, S>[]; readonly removed: readonly string[] };
   /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
+  /** Follows every live object anew: settings that the rules depend on have changed. */
+  refresh(at: number): void;
   /**
    * The first list is in: from here on it is known what closed windows billed. What the journal knew
    * and the watch does not hold vanished unseen, and is billed until it was last known to be there.
@@ -184,6 +186,13 @@ export function createTimelines<T extends Projected, S>(
       }
       settled = boundary;
       pastKnown = true;
+    },
+    refresh: (at) => {
+      for (const timelines of byNamespace.values()) {
+        for (const { view, gone } of timelines.values()) {
+          if (!gone) see(view, { at, knownUntil: at, late: false });
+        }
+      }
     },
     listed: (holds, knownUntil) => {
       for (const timelines of byNamespace.values()) {

@@ -1,0 +1,52 @@
+import type { AppendBatch, EventOutcome, Ledger } from '../ledger/ledger.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+export type Appended =
+  | { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[] }
+  | { readonly kind: 'aborted' }
+  | { readonly kind: 'ledger'; readonly reason: string };
+
+/** Appends a window's batch, however long the ledger cannot take it: a window is never dropped. */
+export interface Appender {
+  append(batch: AppendBatch, signal: AbortSignal): Promise<Appended>;
+  /** False while the volume is so full that windows have to wait (design 9); logged once per change. */
+  mayAppend(): boolean;
+}
+
+export interface AppenderOptions {
+  readonly ledger: Pick<Ledger, 'append' | 'stats'>;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
+}
+
+const FIRST_DELAY_MS = 500;
+const MAX_DELAY_MS = 30_000;
+
+export function createAppender({ ledger, clock, random, logger }: AppenderOptions): Appender {
+  let paused = false;
+  return {
+    mayAppend: () => {
+      const full = ledger.stats().disk.level === 'collector-paused';
+      if (full !== paused && full) {
+        logger.error('[controller] the ledger volume is full: windows wait; enlarge the volume');
+      }
+      if (full !== paused && !full) logger.info('[controller] the ledger volume has room again');
+      paused = full;
+      return !full;
+    },
+    append: async (batch, signal) => {
+      for (let delay = FIRST_DELAY_MS; ; delay = Math.min(delay * 2, MAX_DELAY_MS)) {
+        const outcome = await ledger.append(batch);
+        if (outcome.kind === 'appended') return outcome;
+        if (outcome.cause !== 'retryable' && outcome.cause !== 'full') {
+          return { kind: 'ledger', reason: outcome.message };
+        }
+        logger.error(`[controller] cannot append a window, trying again: ${outcome.message}`);
+        await clock.sleep(delay * (0.5 + random() / 2), signal).catch(() => undefined);
+        if (signal.aborted) return { kind: 'aborted' };
+      }
+    },
+  };
+}

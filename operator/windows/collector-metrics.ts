@@ -1,0 +1,62 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** The collector's own metrics (design 12). */
+export interface CollectorMetrics {
+  readonly closeSeconds: Histogram;
+  readonly events: Gauge;
+  readonly gapSeconds: Counter<'source'>;
+  readonly clampedTimes: Counter;
+  readonly clockSteps: Counter;
+  readonly backfilledWindows: Counter;
+  readonly lateSeconds: Gauge;
+  readonly unsettledCreditSeconds: Counter;
+}
+
+/** Registers the collector's metrics. */
+export function createCollectorMetrics(registry: Registry): CollectorMetrics {
+  const registers = [registry];
+  return {
+    closeSeconds: new Histogram({
+      name: 'meterfeed_window_close_seconds',
+      help: 'Time to measure a window and append it to the ledger.',
+      buckets: [0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30],
+      registers,
+    }),
+    events: new Gauge({
+      name: 'meterfeed_window_events',
+      help: 'Events of the last closed window.',
+      registers,
+    }),
+    gapSeconds: new Counter({
+      name: 'meterfeed_gap_seconds_total',
+      help: 'Time for which something could not be measured, by what failed.',
+      labelNames: ['source'],
+      registers,
+    }),
+    clampedTimes: new Counter({
+      name: 'meterfeed_clamped_times_total',
+      help: 'Times out of the Kubernetes API that were not possible and were moved to the nearest possible one.',
+      registers,
+    }),
+    clockSteps: new Counter({
+      name: 'meterfeed_clock_steps_total',
+      help: 'Steps of the wall clock of more than 30 seconds.',
+      registers,
+    }),
+    backfilledWindows: new Counter({
+      name: 'meterfeed_backfilled_windows_total',
+      help: 'Windows that were closed after downtime or a failed source.',
+      registers,
+    }),
+    lateSeconds: new Gauge({
+      name: 'meterfeed_window_lag_seconds',
+      help: 'How long ago the oldest window that is not closed yet ended.',
+      registers,
+    }),
+    unsettledCreditSeconds: new Counter({
+      name: 'meterfeed_unsettled_credit_seconds_total',
+      help: 'Object time billed too much that could not be given back within MAX_BACKFILL.',
+      registers,
+    }),
+  };
+}

@@ -1,0 +1,194 @@
+import type { Settings } from '../config/settings.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Observation } from '../observation/observation.ts';
+import type { PodView } from '../observation/pod.ts';
+import { sampleIntervalMs } from '../observation/usage-samples.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { createAppender } from './appender.ts';
+import { createClockWatch } from './clock-watch.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+import { createGaps, type Gap, GAP_PREFIX } from './gaps.ts';
+import type { RestoredJournal } from './journal.ts';
+import type { PodMetricsReader } from './pod-metrics.ts';
+import { createSampler } from './sampler.ts';
+import { createScopes } from './scopes.ts';
+import type { WatchedSource } from './scope.ts';
+import { createWindowCloser } from './window-closer.ts';
+import { createWindowReports, REPORT_PREFIX, type WindowReport } from './window-report.ts';
+
+/** The watches, one for each kind; workloads have two. */
+export interface CollectorSources {
+  readonly pods: WatchedSource<PodView>;
+  readonly nodes: WatchedSource;
+  readonly volumes: WatchedSource;
+  readonly loadBalancers: WatchedSource;
+  readonly workloads: readonly WatchedSource[];
+}
+
+export interface CollectorOptions {
+  readonly observation: Observation;
+  /** As {@link restoreJournal} gave it. */
+  readonly restored: RestoredJournal;
+  readonly sources: CollectorSources;
+  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'records' | 'writeRecords'>;
+  /** The settings in force; asked again for every window. */
+  readonly settings: () => Settings;
+  readonly podMetrics: PodMetricsReader;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly metrics: CollectorMetrics;
+}
+
+/** Why a collector has ended. */
+export type CollectorEnd =
+  | { readonly kind: 'aborted' }
+  /** The ledger is fenced or damaged: the process has to stop. */
+  | { readonly kind: 'ledger'; readonly reason: string };
+
+/** What others may see of the windows. */
+export interface WindowsView {
+  /** The newest closed window, milliseconds since the epoch; undefined before the first. */
+  readonly lastWindow: { readonly start: number; readonly end: number } | undefined;
+  /** The window size in force. */
+  readonly windowMs: number;
+  /** Newest first. */
+  gaps(): readonly Gap[];
+  /** Oldest first, of the last day or so. */
+  reports(): readonly WindowReport[];
+  /** The metrics API cannot be read. */
+  readonly metricsFailure: { readonly reason: string; readonly since: number } | undefined;
+}
+
+/** Samples, closes windows and appends them, until it is told to stop. */
+export interface Collector extends WindowsView {
+  run(signal: AbortSignal): Promise<CollectorEnd>;
+}
+
+/** The loop looks at the clock at least this often, so that a step of it is noticed. */
+const MAX_SLEEP_MS = 1000;
+
+/**
+ * After a step of the clock windows wait this long: a clock that is put right again at once must
+ * not have closed windows that lie in the future.
+ */
+const STEP_HOLD_MS = 10_000;
+
+export function createCollector(options: CollectorOptions): Collector {
+  const { observation, sources, clock, logger, settings, ledger, metrics } = options;
+  const gaps = createGaps();
+  const reports = createWindowReports();
+  const scopes = createScopes({
+    observation,
+    sources,
+    restored: options.restored.state,
+    lastWindowEnd: ledger.stats().lastWindowEnd,
+    startedAt: clock.now(),
+    windowMs: settings().metering.windowMs,
+  });
+  const sampler = createSampler({
+    reader: options.podMetrics,
+    findPod: (namespace, name) => sources.pods.find(namespace, name),
+    usage: observation.usage,
+    tenantClusters: () => observation.tenantClusters.current,
+    logger,
+  });
+  const appender = createAppender({ ledger, clock, random: options.random, logger });
+  const closer = createWindowCloser({
+    ...options,
+    scopes,
+    gaps,
+    reports,
+    appender,
+    metricsFailure: () => sampler.failure,
+  });
+
+  const sampling = async (listed: Promise<unknown>, signal: AbortSignal): Promise<void> => {
+    await Promise.race([listed, aborted(signal)]);
+    if (!signal.aborted) await sampler.sample(clock.now(), signal);
+    while (!signal.aborted) {
+      const interval = sampleIntervalMs(settings().metering.windowMs);
+      const due = (Math.floor(clock.now() / interval) + 1) * interval;
+      await sleepUntil(clock, due, signal);
+      if (!signal.aborted) await sampler.sample(clock.now(), signal);
+    }
+  };
+
+  const closing = async (signal: AbortSignal): Promise<CollectorEnd> => {
+    const watch = createClockWatch(clock);
+    let heldUntil = -Infinity;
+    let label = settings().metering.capacityTypeLabel;
+    while (!signal.aborted) {
+      const step = watch.look();
+      if (step !== 0) {
+        logger.warn('[controller] the clock was set: windows are closed once each all the same', {
+          stepMs: step,
+        });
+        metrics.clockSteps.inc();
+        heldUntil = clock.monotonic() + STEP_HOLD_MS;
+      }
+      const { capacityTypeLabel } = settings().metering;
+      if (capacityTypeLabel !== label) observation.nodes.refresh(clock.now());
+      label = capacityTypeLabel;
+      if (clock.monotonic() >= heldUntil) {
+        const end = await closer.closeDue(signal);
+        if (end !== undefined) return end;
+      }
+      const wait = Math.min(Math.max(closer.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
+      await clock.sleep(wait, signal).catch(() => undefined);
+    }
+    return { kind: 'aborted' };
+  };
+
+  return {
+    get lastWindow() {
+      return closer.lastWindow;
+    },
+    get windowMs() {
+      return scopes.windowMs;
+    },
+    gaps: () => gaps.list(),
+    reports: () => reports.list(),
+    get metricsFailure() {
+      return sampler.failure;
+    },
+    run: async (signal) => {
+      gaps.restore(await collect(ledger.records(GAP_PREFIX)));
+      reports.restore(await collect(ledger.records(REPORT_PREFIX)));
+      const stop = new AbortController();
+      const either = AbortSignal.any([signal, stop.signal]);
+      await closer.begin();
+      const listed = scopes.awaitLists(either);
+      const sampled = sampling(listed, either);
+      try {
+        return await closing(either);
+      } finally {
+        stop.abort();
+        await Promise.all([listed, sampled]);
+      }
+    },
+  };
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise((resolve) => {
+    signal.addEventListener('abort', resolve, { once: true });
+  });
+}
+
+/** Sleeps in short stretches: the wall clock may be set meanwhile. */
+async function sleepUntil(clock: Clock, due: number, signal: AbortSignal): Promise<void> {
+  const begun = clock.now();
+  while (!signal.aborted && clock.now() < due && clock.now() >= begun - MAX_SLEEP_MS) {
+    const wait = Math.min(due - clock.now(), MAX_SLEEP_MS);
+    await clock.sleep(wait, signal).catch(() => undefined);
+  }
+}
+
+async function collect<T>(values: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const value of values) list.push(value);
+  return list;
+}

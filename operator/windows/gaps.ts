@@ -1,0 +1,100 @@
+import type { RecordChange } from '../ledger/ledger.ts';
+
+/** A stretch for which something could not be measured: unknown, which is not zero (design 6). */
+export interface Gap {
+  /** What failed: a watched resource, `metrics`, or `collector` for downtime. */
+  readonly source: string;
+  /** What it costs: a scope such as `pods`, or the id of a tenant cluster. */
+  readonly scope: string;
+  /** Milliseconds since the epoch. */
+  readonly from: number;
+  readonly to: number;
+  readonly reason: string;
+}
+
+/** All gaps that are kept, with the changes that the ledger has not seen. */
+export interface Gaps {
+  /** Notes a gap; one that continues an earlier one of the same source and scope extends it. Gives the added milliseconds. */
+  note(gap: Gap): number;
+  /** Takes back what was filled up to `until`. */
+  fill(source: string, scope: string, until: number): void;
+  /** Forgets gaps that ended before `horizon`. */
+  prune(horizon: number): void;
+  /** Newest first. */
+  list(): readonly Gap[];
+  /** Changes since the last call, as records. */
+  drain(): readonly RecordChange[];
+  restore(records: Iterable<readonly [key: string, value: string]>): void;
+}
+
+/** Key prefix of gap records. */
+export const GAP_PREFIX = 'gap/';
+
+export function createGaps(): Gaps {
+  const gaps = new Map<string, Gap>();
+  const changed = new Set<string>();
+
+  const put = (gap: Gap): void => {
+    gaps.set(keyOf(gap), gap);
+    changed.add(keyOf(gap));
+  };
+  const remove = (gap: Gap): void => {
+    gaps.delete(keyOf(gap));
+    changed.add(keyOf(gap));
+  };
+  const of = (source: string, scope: string): Gap[] =>
+    [...gaps.values()].filter((gap) => gap.source === source && gap.scope === scope);
+
+  return {
+    note: (gap) => {
+      const before = of(gap.source, gap.scope).find(
+        (known) => known.from <= gap.from && known.to >= gap.from,
+      );
+      if (before === undefined) {
+        put(gap);
+        return gap.to - gap.from;
+      }
+      const to = Math.max(before.to, gap.to);
+      if (to !== before.to || gap.reason !== before.reason) {
+        put({ ...before, to, reason: gap.reason });
+      }
+      return to - before.to;
+    },
+    fill: (source, scope, until) => {
+      for (const gap of of(source, scope)) {
+        if (gap.from >= until) continue;
+        remove(gap);
+        if (gap.to > until) put({ ...gap, from: until });
+      }
+    },
+    prune: (horizon) => {
+      for (const gap of gaps.values()) if (gap.to < horizon) remove(gap);
+    },
+    list: () => [...gaps.values()].toSorted((a, b) => b.to - a.to),
+    drain: () => {
+      const changes = [...changed].map((key) => {
+        const gap = gaps.get(key);
+        return { key, value: gap === undefined ? undefined : JSON.stringify({ v: 1, ...gap }) };
+      });
+      changed.clear();
+      return changes;
+    },
+    restore: (records) => {
+      for (const [key, value] of records) {
+        const gap = parseGap(value);
+        if (gap !== undefined) gaps.set(key, gap);
+      }
+    },
+  };
+}
+
+function keyOf({ source, scope, from }: Gap): string {
+  return `${GAP_PREFIX}${source}/${scope}/${new Date(from).toISOString()}`;
+}
+
+function parseGap(text: string): Gap | undefined {
+  const { v, source, scope, from, to, reason } = JSON.parse(text) as Partial<Gap> & { v?: unknown };
+  if (v !== 1 || source === undefined || scope === undefined) return undefined;
+  if (from === undefined || to === undefined) return undefined;
+  return { source, scope, from, to, reason: reason ?? '' };
+}

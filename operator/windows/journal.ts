@@ -1,0 +1,165 @@
+import type { Projected } from '../kubernetes/source.ts';
+import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import type { Credit } from '../metering/credits.ts';
+import {
+  decodeJson,
+  decodeTimeline,
+  encodeJson,
+  encodeTimeline,
+} from '../observation/journal-text.ts';
+import type { LoadBalancerView } from '../observation/load-balancer.ts';
+import type { NodeView } from '../observation/node.ts';
+import type { Observation } from '../observation/observation.ts';
+import type { PodView } from '../observation/pod.ts';
+import type { TenantClusterSnapshot } from '../observation/tenant-cluster-timeline.ts';
+import type { Timelines, Tracked } from '../observation/timelines.ts';
+import type { VolumeClaimView } from '../observation/volume-claim.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { ScopeName, ScopeProgress } from './scope.ts';
+
+/**
+ * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
+ * clusters, and how far every scope was closed. It is written in the same durable unit as the
+ * window's events, so that both tell of the same moment (design 6). Records, all versioned JSON:
+ * `journal/timeline/<kind>/<uid>`, `journal/tenant-clusters`, `journal/state`.
+ */
+export const TIMELINE_PREFIX = 'journal/timeline/';
+export const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
+export const STATE_KEY = 'journal/state';
+
+const VERSION = 1;
+
+/** The part of the journal that is written with every window. */
+export interface CollectorState {
+  readonly scopes: Readonly<Partial<Record<ScopeName, ScopeProgress>>>;
+  readonly credits: readonly Credit[];
+  /** By kind of timeline: where its watch can be resumed, and until when its view is known to hold. */
+  readonly watches: Readonly<Record<string, WatchPoint>>;
+  /** When discovery last succeeded. */
+  readonly tenantClustersObservedAt: number;
+}
+
+export interface WatchPoint {
+  readonly resourceVersion?: string;
+  readonly knownAt: number;
+}
+
+/** Where a watch resumes; fits the reflector's option of that name. */
+export interface Resume<T> {
+  readonly resourceVersion?: string;
+  readonly objects: readonly T[];
+  readonly knownAt: number;
+}
+
+/** What a start found in the journal. */
+export interface RestoredJournal {
+  /** Undefined at the first start. */
+  readonly state: CollectorState | undefined;
+  /** Undefined where the journal knows nothing. Workloads are listed afresh: they are few, and discovery needs more of them. */
+  readonly resume: {
+    readonly pods?: Resume<PodView>;
+    readonly nodes?: Resume<NodeView>;
+    readonly volumes?: Resume<VolumeClaimView>;
+    readonly loadBalancers?: Resume<LoadBalancerView>;
+  };
+}
+
+/** Puts the journal's timelines back into an empty observation. Call it before the watches begin. */
+export async function restoreJournal(
+  ledger: Pick<Ledger, 'record' | 'records'>,
+  observation: Observation,
+  logger: Logger,
+): Promise<RestoredJournal> {
+  const state = parseState(await ledger.record(STATE_KEY));
+  if (state === undefined) return { state, resume: {} };
+  const clusters = decodeJson((await ledger.record(TENANT_CLUSTERS_KEY)) ?? '');
+  if (isSnapshot(clusters)) {
+    observation.tenantClusters.restore(clusters.clusters, state.tenantClustersObservedAt);
+  }
+  const put = async <T extends Projected, S>(
+    timelines: Timelines<T, S>,
+    scope: ScopeName,
+  ): Promise<Resume<T> | undefined> => {
+    const restored: Tracked<T, S>[] = [];
+    for await (const [key, text] of ledger.records(`${TIMELINE_PREFIX}${timelines.kind}/`)) {
+      const timeline = decodeTimeline<T, S>(text);
+      if (timeline === undefined) logger.warn(`[controller] journal: unreadable: "${key}"`);
+      else restored.push(timeline);
+    }
+    const progress = state.scopes[scope];
+    const watch = state.watches[timelines.kind];
+    if (progress === undefined || watch === undefined) return undefined;
+    timelines.restore(restored, progress.end);
+    const live = restored.filter((timeline) => !timeline.gone);
+    return { ...watch, objects: live.map((timeline) => timeline.view) };
+  };
+  const pods = await put(observation.pods, 'pods');
+  const nodes = await put(observation.nodes, 'pods');
+  const volumes = await put(observation.volumes, 'volumes');
+  const loadBalancers = await put(observation.loadBalancers, 'load-balancers');
+  await put(observation.workloads, 'workloads');
+  const resume = {
+    ...(pods === undefined ? {} : { pods }),
+    ...(nodes === undefined ? {} : { nodes }),
+    ...(volumes === undefined ? {} : { volumes }),
+    ...(loadBalancers === undefined ? {} : { loadBalancers }),
+  };
+  return { state, resume };
+}
+
+/** Writes what changed since the last call. */
+export interface JournalWriter {
+  drain(state: CollectorState): readonly RecordChange[];
+}
+
+export function createJournalWriter(observation: Observation): JournalWriter {
+  let written = observation.tenantClusters.version;
+  const { pods, nodes, volumes, loadBalancers, workloads } = observation;
+
+  const timelineChanges = <T extends Projected, S>(timelines: Timelines<T, S>): RecordChange[] => {
+    const { changed, removed } = timelines.drain();
+    const keyOf = (uid: string): string => `${TIMELINE_PREFIX}${timelines.kind}/${uid}`;
+    return [
+      ...removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
+      ...changed.map((timeline) => ({
+        key: keyOf(timeline.uid),
+        value: encodeTimeline(timeline),
+      })),
+    ];
+  };
+
+  return {
+    drain: (state) => {
+      const changes = [
+        ...timelineChanges(pods),
+        ...timelineChanges(nodes),
+        ...timelineChanges(volumes),
+        ...timelineChanges(loadBalancers),
+        ...timelineChanges(workloads),
+        { key: STATE_KEY, value: encodeState(state) },
+      ];
+      const { tenantClusters } = observation;
+      if (tenantClusters.version === written) return changes;
+      written = tenantClusters.version;
+      const value = encodeJson({ v: VERSION, clusters: tenantClusters.snapshot() });
+      return [...changes, { key: TENANT_CLUSTERS_KEY, value }];
+    },
+  };
+}
+
+export function encodeState(state: CollectorState): string {
+  return encodeJson({ v: VERSION, state });
+}
+
+function parseState(text: string | undefined): CollectorState | undefined {
+  const stored = decodeJson(text ?? '');
+  if (typeof stored !== 'object' || stored === null) return undefined;
+  const { v, state } = stored as { v?: unknown; state?: CollectorState };
+  return v === VERSION ? state : undefined;
+}
+
+function isSnapshot(value: unknown): value is { readonly clusters: TenantClusterSnapshot } {
+  if (typeof value !== 'object' || value === null) return false;
+  const { v, clusters } = value as { v?: unknown; clusters?: unknown };
+  return v === VERSION && Array.isArray(clusters);
+}

@@ -1,0 +1,120 @@
+import { amountAt } from '../observation/amount.ts';
+import { listAt, recordAt, textAt } from '../observation/raw-fields.ts';
+import type { RawObject } from '../kubernetes/source.ts';
+import { createItemScanner } from './json-items.ts';
+
+/** What the metrics API says of one pod: usage summed over its containers. */
+export type PodReading =
+  | {
+      readonly kind: 'usage';
+      readonly namespace: string;
+      readonly name: string;
+      /** Nanocores. */
+      readonly cpu: number;
+      /** Bytes. */
+      readonly memory: number;
+    }
+  /** A value that is no quantity; `problem` is `what: where: "input"`. */
+  | { readonly kind: 'malformed'; readonly problem: string };
+
+export type PodMetricsOutcome =
+  | { readonly kind: 'read' }
+  /** The metrics API is absent, down or answered nonsense. */
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** Reads the usage of all pods of the cluster once, telling each as it comes. */
+export interface PodMetricsReader {
+  read(onReading: (reading: PodReading) => void, signal: AbortSignal): Promise<PodMetricsOutcome>;
+}
+
+/** An answer as bytes, or why there is none. `chunks` throws when the connection is cut. */
+export type BytesOutcome =
+  | { readonly kind: 'ok'; readonly chunks: AsyncIterable<Uint8Array> }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** One GET request to the API server, answered as a stream. */
+export type OpenBytes = (
+  path: string,
+  query: Readonly<Record<string, string | number | undefined>>,
+  signal: AbortSignal,
+) => Promise<BytesOutcome>;
+
+const PATH = '/apis/metrics.k8s.io/v1beta1/pods';
+const PAGE_SIZE = 500;
+/** A continue token that leads in circles must not hold up the next sample for ever. */
+const MAX_PAGES = 10_000;
+
+/**
+ * One cluster-wide list for each sample, in pages where the server pages (the metrics server does
+ * not), and one item in memory at a time.
+ */
+export function createPodMetricsReader(open: OpenBytes): PodMetricsReader {
+  const readPage = async (
+    token: string | undefined,
+    onReading: (reading: PodReading) => void,
+    signal: AbortSignal,
+  ): Promise<{ readonly kind: 'page'; readonly next: string | undefined } | Failed> => {
+    const outcome = await open(PATH, { limit: PAGE_SIZE, continue: token }, signal);
+    if (outcome.kind === 'failed') return outcome;
+    const scanner = createItemScanner((item) => onReading(readingOf(item)));
+    const decoder = new TextDecoder();
+    try {
+      for await (const chunk of outcome.chunks) {
+        scanner.push(decoder.decode(chunk, { stream: true }));
+      }
+    } catch (error) {
+      return failed(error instanceof Error ? error.message : 'cut off');
+    }
+    const list = scanner.end();
+    if (list === undefined) return failed('the answer is not a Kubernetes list');
+    return { kind: 'page', next: textAt(recordAt(list, 'metadata'), 'continue') };
+  };
+
+  return {
+    read: async (onReading, signal) => {
+      let token: string | undefined;
+      for (let page = 0; page < MAX_PAGES; page += 1) {
+        const outcome = await readPage(token, onReading, signal);
+        if (outcome.kind === 'failed') return outcome;
+        if (outcome.next === undefined) return { kind: 'read' };
+        token = outcome.next;
+      }
+      return failed(`no end after ${MAX_PAGES} pages`);
+    },
+  };
+}
+
+type Failed = Extract<PodMetricsOutcome, { kind: 'failed' }>;
+
+function failed(reason: string): Failed {
+  return { kind: 'failed', reason };
+}
+
+function readingOf(item: unknown): PodReading {
+  const object = (typeof item === 'object' && item !== null ? item : {}) as RawObject;
+  const metadata = recordAt(object, 'metadata');
+  const namespace = textAt(metadata, 'namespace') ?? '';
+  const name = textAt(metadata, 'name');
+  if (name === undefined) return malformed('PodMetrics without a name', 'metadata', metadata);
+  let cpu = 0n;
+  let memory = 0n;
+  for (const container of listAt(object, 'containers')) {
+    const usage = recordAt(container, 'usage');
+    const cores = amountAt(usage, 'cpu');
+    const bytes = amountAt(usage, 'memory');
+    if (cores === undefined || bytes === undefined) {
+      return malformed('not a quantity', `usage of pod ${namespace}/${name}`, usage);
+    }
+    cpu += cores;
+    memory += bytes;
+  }
+  return { kind: 'usage', namespace, name, cpu: Number(cpu), memory: Number(memory / NANOS) };
+}
+
+const NANOS = 1_000_000_000n;
+const QUOTED_CHARACTERS = 120;
+
+function malformed(what: string, where: string, input: unknown): PodReading {
+  const text = JSON.stringify(input).slice(0, QUOTED_CHARACTERS);
+  return { kind: 'malformed', problem: `${what}: ${where}: ${text}` };
+}

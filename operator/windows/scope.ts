@@ -1,0 +1,58 @@
+import type { Meter } from '../metering/meter.ts';
+import type { Projected, SourceHealth } from '../kubernetes/source.ts';
+import type { Progress } from './schedule.ts';
+
+/** The names of the scopes, as gaps and reports spell them. */
+export type ScopeName = 'pods' | 'volumes' | 'load-balancers' | 'workloads';
+
+/** A watch, as far as the collector needs to know it. */
+export interface WatchedSource<T extends Projected = Projected> {
+  readonly resource: { readonly plural: string };
+  health(): SourceHealth;
+  ready(signal: AbortSignal): Promise<void>;
+  find(namespace: string, name: string): T | undefined;
+  resourceVersion(): string | undefined;
+}
+
+/** Timelines as the collector settles them. */
+export interface Settleable {
+  readonly kind: string;
+  settle(end: number): void;
+  listed(holds: (object: Projected) => boolean, knownUntil: number): void;
+}
+
+/**
+ * What is metered out of the same watches, and therefore closed together. A scope whose watch has
+ * failed waits, while the others go on; no window of it is ever metered by half (design 6).
+ */
+export interface Scope {
+  readonly name: ScopeName;
+  readonly meters: readonly Meter[];
+  /** The timelines that it settles; no other scope settles them. */
+  readonly timelines: readonly Settleable[];
+  /** All watches that it depends on. */
+  readonly sources: readonly WatchedSource[];
+}
+
+/** Where a scope has got to. */
+export interface ScopeProgress extends Progress {
+  /** Start of the first window that was ever metered. */
+  readonly meteredFrom: number;
+}
+
+/**
+ * Why a scope cannot be closed for a window that ended at `end`; undefined when its view is whole.
+ * A watch that failed after the window had ended and settled has seen all of it.
+ */
+export function obstacle(
+  sources: readonly WatchedSource[],
+  settledAt: number,
+): { readonly source: string; readonly reason: string } | undefined {
+  for (const source of sources) {
+    const { state, reason, lastContactAt } = source.health();
+    if (state === 'synced' || state === 'absent') continue;
+    if (state === 'failing' && lastContactAt >= settledAt) continue;
+    return { source: source.resource.plural, reason: reason ?? `${state}: not listed yet` };
+  }
+  return undefined;
+}

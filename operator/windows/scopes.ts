@@ -1,0 +1,120 @@
+import type { Projected } from '../kubernetes/source.ts';
+import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
+import { meterInstanceHours } from '../metering/instance-hours.ts';
+import { meterLoadBalancers } from '../metering/load-balancers.ts';
+import { meterStorage } from '../metering/storage.ts';
+import type { Observation } from '../observation/observation.ts';
+import type { CollectorSources } from './collector.ts';
+import type { CollectorState, WatchPoint } from './journal.ts';
+import { firstProgress } from './schedule.ts';
+import type { Scope, ScopeName, ScopeProgress, Settleable, WatchedSource } from './scope.ts';
+
+/** A scope with where it has got to. */
+export interface ScopeUnderWay {
+  readonly scope: Scope;
+  progress: ScopeProgress;
+  /** The tenant clusters that its closed windows knew of: those learnt up to this number. */
+  learntUntil: number;
+  /** Every watch of it has listed once since the start. */
+  listed: boolean;
+}
+
+/** All scopes. */
+export interface Scopes {
+  readonly all: readonly ScopeUnderWay[];
+  /** The window size in force where windows are closed furthest. */
+  readonly windowMs: number;
+  /** Marks each scope as listed when its watches are; resolves when all are, or on abort. */
+  awaitLists(signal: AbortSignal): Promise<void>;
+  /** Where each watch could be resumed. */
+  watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
+}
+
+export interface ScopesOptions {
+  readonly observation: Observation;
+  readonly sources: CollectorSources;
+  readonly restored: CollectorState | undefined;
+  /** What the ledger says, for a ledger whose journal is lost. */
+  readonly lastWindowEnd: number | undefined;
+  readonly startedAt: number;
+  readonly windowMs: number;
+}
+
+export function createScopes(options: ScopesOptions): Scopes {
+  const { observation, sources, restored } = options;
+  const { pods, nodes, volumes, loadBalancers, workloads } = observation;
+  const scope = (
+    name: ScopeName,
+    meters: Scope['meters'],
+    timelines: Scope['timelines'],
+    watched: Scope['sources'],
+  ): ScopeUnderWay => ({
+    scope: { name, meters, timelines, sources: watched },
+    progress: restored?.scopes[name] ?? firstOf(options),
+    learntUntil: 0,
+    listed: false,
+  });
+  const all = [
+    scope('pods', [meterCpuAndMemory], [pods, nodes], [sources.pods, sources.nodes]),
+    scope('volumes', [meterStorage], [volumes], [sources.volumes]),
+    scope('load-balancers', [meterLoadBalancers], [loadBalancers], [sources.loadBalancers]),
+    scope('workloads', [meterInstanceHours], [workloads], sources.workloads),
+  ];
+  const watches: readonly (readonly [Settleable, readonly WatchedSource[]])[] = [
+    [pods, [sources.pods]],
+    [nodes, [sources.nodes]],
+    [volumes, [sources.volumes]],
+    [loadBalancers, [sources.loadBalancers]],
+    [workloads, sources.workloads],
+  ];
+
+  const awaitList = async (
+    timelines: Settleable,
+    watched: readonly WatchedSource[],
+    signal: AbortSignal,
+  ): Promise<void> => {
+    await Promise.all(watched.map((source) => source.ready(signal)));
+    const holds = ({ uid, namespace, name }: Projected): boolean =>
+      watched.some((source) => source.find(namespace, name)?.uid === uid);
+    timelines.listed(holds, restored?.watches[timelines.kind]?.knownAt ?? 0);
+  };
+
+  return {
+    all,
+    get windowMs() {
+      const furthest = all.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
+      return furthest.progress.sizeMs;
+    },
+    awaitLists: async (signal) => {
+      const lists = new Map(
+        watches.map(([timelines, watched]) => [timelines, awaitList(timelines, watched, signal)]),
+      );
+      const ready = all.map(async (one) => {
+        for (const timelines of one.scope.timelines) await lists.get(timelines);
+        one.listed = true;
+      });
+      // Only an abort ends the wait for a list early.
+      await Promise.allSettled(ready);
+    },
+    watchPoints: (now) =>
+      Object.fromEntries(
+        watches.map(([{ kind }, watched]) => {
+          const contacts = watched.map((source) => source.health().lastContactAt);
+          const version = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
+          const knownAt = Math.min(now, ...contacts);
+          return [
+            kind,
+            { knownAt, ...(version === undefined ? {} : { resourceVersion: version }) },
+          ];
+        }),
+      ),
+  };
+}
+
+function firstOf({ lastWindowEnd, startedAt, windowMs }: ScopesOptions): ScopeProgress {
+  const first =
+    lastWindowEnd === undefined
+      ? firstProgress(startedAt, windowMs)
+      : { end: lastWindowEnd, sizeMs: windowMs };
+  return { ...first, meteredFrom: first.end };
+}

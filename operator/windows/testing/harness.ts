@@ -1,0 +1,257 @@
+import { Registry } from 'prom-client';
+import { loadEnvironment } from '../../config/load-environment.ts';
+import type { Settings } from '../../config/settings.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { Projected, Projection, RawObject, SourceHandler } from '../../kubernetes/source.ts';
+import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { START } from '../../metering/testing/world.ts';
+import { projectLoadBalancer } from '../../observation/load-balancer.ts';
+import { projectNode } from '../../observation/node.ts';
+import { createObservation, type Observation } from '../../observation/observation.ts';
+import { projectPod } from '../../observation/pod.ts';
+import { projectVolumeClaim } from '../../observation/volume-claim.ts';
+import { projectWorkload } from '../../observation/workload.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { UsageEvent } from '../../usage/event.ts';
+import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
+import { type Collector, type CollectorEnd, createCollector } from '../collector.ts';
+import { restoreJournal, type Resume } from '../journal.ts';
+import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
+import type { WatchedSource } from '../scope.ts';
+
+/** A watch that a test drives by hand. */
+export interface HandSource<T extends Projected = Projected> extends WatchedSource<T> {
+  /** A version of an object arrives. */
+  apply(object: RawObject): void;
+  /** A DELETED event with the final version arrives. */
+  remove(object: RawObject): void;
+  fail(reason: string): void;
+  /** A relist is in: these are the objects there are. */
+  recover(objects: readonly RawObject[]): void;
+}
+
+export interface Process {
+  readonly observation: Observation;
+  readonly collector: Collector;
+  readonly metrics: CollectorMetrics;
+  readonly pods: HandSource;
+  readonly nodes: HandSource;
+  readonly volumes: HandSource;
+  readonly services: HandSource;
+  readonly workloads: HandSource;
+  readonly logs: string[];
+  /** What the metrics API answers; an Error is an outage. */
+  metricsApi: readonly PodReading[] | Error;
+  discover(clusters: readonly TenantCluster[]): void;
+  /** Ends the process at once, as kill -9 does. */
+  kill(): Promise<CollectorEnd>;
+  readonly ended: Promise<CollectorEnd>;
+}
+
+export interface HarnessOptions {
+  readonly ledger: Ledger;
+  readonly clock?: ManualClock;
+  readonly settings?: { current: Settings };
+  /** What the API server has when the process starts. */
+  readonly objects?: Partial<
+    Record<'pods' | 'nodes' | 'volumes' | 'services' | 'workloads', readonly RawObject[]>
+  >;
+}
+
+/** Settings from an environment. */
+export function settingsOf(environment: Readonly<Record<string, string>>): Settings {
+  const loaded = loadEnvironment({ CPU_MEMORY_BASIS: 'requests', ...environment });
+  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
+  return loaded.settings;
+}
+
+export function clockAt(seconds: number): ManualClock {
+  return createManualClock(START + seconds * 1000);
+}
+
+/** A collector with everything around it, on a clock that the test moves. */
+export async function startProcess(
+  options: HarnessOptions & { readonly clock: ManualClock },
+): Promise<Process> {
+  const { ledger, clock } = options;
+  const settings = options.settings ?? { current: settingsOf({}) };
+  const logs: string[] = [];
+  const logger = recordingLogger(logs);
+  const metrics = createCollectorMetrics(new Registry());
+  const observation = createObservation({
+    capacityTypeLabel: () => settings.current.metering.capacityTypeLabel,
+    billedUntil: (present) => {
+      const { watchDeletions, windowMs } = settings.current.metering;
+      return watchDeletions ? present : Math.floor(present / windowMs) * windowMs;
+    },
+    countClamped: () => metrics.clampedTimes.inc(),
+  });
+  const restored = await restoreJournal(ledger, observation, logger);
+  const { resume } = restored;
+  const make = <T extends Projected>(
+    plural: string,
+    project: Projection<T>,
+    handler: SourceHandler<T>,
+    from: Resume<T> | undefined,
+    objects: readonly RawObject[] = [],
+  ) => createHandSource({ plural, project, handler, from, objects, clock });
+  const { objects = {} } = options;
+  const pods = make('pods', projectPod, observation.pods, resume.pods, objects.pods);
+  const nodes = make('nodes', projectNode, observation.nodes, resume.nodes, objects.nodes);
+  const volumes = make(
+    'persistentvolumeclaims',
+    projectVolumeClaim,
+    observation.volumes,
+    resume.volumes,
+    objects.volumes,
+  );
+  const services = make(
+    'services',
+    projectLoadBalancer,
+    observation.loadBalancers,
+    resume.loadBalancers,
+    objects.services,
+  );
+  const workloads = make(
+    'statefulsets',
+    projectWorkload,
+    observation.workloads,
+    undefined,
+    objects.workloads,
+  );
+  const process = { metricsApi: [] as readonly PodReading[] | Error };
+  const podMetrics: PodMetricsReader = {
+    read: async (onReading) => {
+      const { metricsApi } = process;
+      if (metricsApi instanceof Error) return { kind: 'failed', reason: metricsApi.message };
+      for (const reading of metricsApi) onReading(reading);
+      return { kind: 'read' };
+    },
+  };
+  const collector = createCollector({
+    observation,
+    restored,
+    sources: { pods, nodes, volumes, loadBalancers: services, workloads: [workloads] },
+    ledger,
+    settings: () => settings.current,
+    podMetrics,
+    clock,
+    random: () => 0.5,
+    logger,
+    metrics,
+  });
+  const stop = new AbortController();
+  const ended = collector.run(stop.signal);
+  await settled();
+  return Object.assign(process, {
+    observation,
+    collector,
+    metrics,
+    pods,
+    nodes,
+    volumes,
+    services,
+    workloads,
+    logs,
+    ended,
+    discover: (clusters: readonly TenantCluster[]) => {
+      observation.tenantClusters.observe(clusters, clock.now());
+    },
+    kill: async () => {
+      stop.abort();
+      return ended;
+    },
+  });
+}
+
+/** Lets everything that waits for a promise go on. */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+}
+
+/** Moves the clock on second by second, so that loops that sleep come to their turn. */
+export async function pass(clock: ManualClock, seconds: number): Promise<void> {
+  for (let second = 0; second < seconds; second += 1) await clock.advance(1000);
+  await settled();
+}
+
+/** Everything in a ledger, in order. */
+export async function eventsOf(ledger: Ledger): Promise<UsageEvent[]> {
+  const page = await ledger.read(0, 1_000_000);
+  if (page.kind === 'failed') throw new Error(page.message);
+  return page.events.map(({ event }) => event);
+}
+
+interface HandSourceOptions<T extends Projected> {
+  readonly plural: string;
+  readonly project: Projection<T>;
+  readonly handler: SourceHandler<T>;
+  readonly from: Resume<T> | undefined;
+  readonly objects: readonly RawObject[];
+  readonly clock: ManualClock;
+}
+
+function createHandSource<T extends Projected>(options: HandSourceOptions<T>): HandSource<T> {
+  const { handler, project, clock, from } = options;
+  const view = new Map<string, T>();
+  let failure: string | undefined;
+  let contact = clock.now();
+  const key = ({ namespace, name }: Projected): string => `${namespace}/${name}`;
+  const projected = (object: RawObject): T => {
+    const value = project(object);
+    if (value === undefined) throw new Error('fixture without uid or name');
+    return value;
+  };
+  const take = (next: T, late: boolean, knownUntil: number): void => {
+    const previous = view.get(key(next));
+    view.set(key(next), next);
+    handler.upserted(next, previous, { at: clock.now(), knownUntil, late });
+  };
+  const relist = (objects: readonly RawObject[], knownUntil: number): void => {
+    const listed = objects.map(projected);
+    const uids = new Set(listed.map(({ uid }) => uid));
+    for (const held of [...view.values()].filter(({ uid }) => !uids.has(uid))) {
+      view.delete(key(held));
+      handler.deleted(held, { at: clock.now(), knownUntil, late: true });
+    }
+    for (const object of listed) take(object, true, knownUntil);
+    contact = clock.now();
+  };
+  for (const object of from?.objects ?? []) view.set(key(object), object);
+  relist(options.objects, from?.knownAt ?? 0);
+  return {
+    resource: { plural: options.plural },
+    ready: async () => undefined,
+    resourceVersion: () => '1',
+    find: (namespace, name) => view.get(`${namespace}/${name}`),
+    health: () => {
+      if (failure === undefined) {
+        return { state: 'synced', since: contact, lastContactAt: clock.now() };
+      }
+      return { state: 'failing', since: contact, lastContactAt: contact, reason: failure };
+    },
+    apply: (object) => take(projected(object), false, clock.now()),
+    remove: (object) => {
+      const last = projected(object);
+      view.delete(key(last));
+      const at = clock.now();
+      handler.deleted(last, { at, knownUntil: at, late: false });
+    },
+    fail: (reason) => {
+      contact = clock.now();
+      failure = reason;
+    },
+    recover: (objects) => {
+      failure = undefined;
+      relist(objects, contact);
+    },
+  };
+}
+
+function recordingLogger(logs: string[]): Logger {
+  const write = (message: string): void => {
+    logs.push(message);
+  };
+  return { debug: write, info: write, warn: write, error: write };
+}
