@@ -1,6 +1,7 @@
 import type { ErrorRequestHandler } from 'express';
 import type { Logger } from '../telemetry/logger.ts';
-import { Problem } from './problem.ts';
+import { LedgerReadError } from '../ledger/ledger.ts';
+import { Problem, tryLater } from './problem.ts';
 
 /** Turns whatever was thrown into `{"error": "what: where: how to mend it"}`; only our own faults are logged. */
 export function createErrorHandler(logger: Logger): ErrorRequestHandler {
@@ -11,7 +12,7 @@ export function createErrorHandler(logger: Logger): ErrorRequestHandler {
       if (!response.writableFinished) response.destroy();
       return;
     }
-    if (problem.status === 500) {
+    if (problem.status === 500 || error instanceof LedgerReadError) {
       logger.error('[http] request failed', { method: request.method, path: request.path, error });
     }
     response.removeHeader('Content-Disposition');
@@ -22,6 +23,9 @@ export function createErrorHandler(logger: Logger): ErrorRequestHandler {
 
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
+  if (error instanceof LedgerReadError) {
+    return tryLater(503, 5, `ledger read failed: ${error.message}: see the log of the operator`);
+  }
   const status: unknown = error instanceof Error && 'status' in error ? error.status : undefined;
   if (status === 400) return new Problem(400, 'bad request: path: check its percent-encoding');
   return new Problem(500, 'internal error: see the log of the operator: try again later');

@@ -80,7 +80,11 @@ describe('what is pushed in', () => {
         accepted: 0,
         duplicates: 0,
         rejected: [
-          { index: 0, id: 'order-7', error: 'recorded with another quantity: id: "order-7"' },
+          {
+            index: 0,
+            id: 'order-7',
+            error: 'recorded with another quantity or identity: id: "order-7"',
+          },
         ],
         ids: [],
       },
@@ -138,6 +142,19 @@ describe('windows', () => {
     const long = await push(server, { ...event, window_start: days(35) });
     expect(long.text).toContain('too old: window_start');
   });
+});
+
+test('a window whose ids the ledger may have forgotten is refused, lest it be billed twice', async () => {
+  const ledger = createMemoryLedger();
+  const stats = () => ({ ...ledger.stats(), horizon: Date.parse(event.window_end) });
+  await using server = await startTestServer({ ledger: { ...ledger, stats } });
+  const answer = await push(server, event);
+  expect([answer.status, answer.text]).toStrictEqual([
+    400,
+    expect.stringContaining('too old: window_end'),
+  ]);
+  const next = { ...event, window_start: event.window_end, window_end: '2026-11-21T09:02:00Z' };
+  expect((await push(server, next)).status).toBe(200);
 });
 
 describe('a collector’s event cannot be pre-empted', () => {

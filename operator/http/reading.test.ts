@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Ledger } from '../ledger/ledger.ts';
+import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import { decimalFromNanos } from '../usage/decimal.ts';
@@ -124,12 +124,19 @@ describe('the export', () => {
     const ledger: Ledger = {
       ...createMemoryLedger(),
       async *scan() {
-        yield* await Promise.reject<[]>(new Error('sequence 1: wrong checksum'));
+        const message = 'wrong checksum: segment 1: "sequence 1"';
+        yield* await Promise.reject<[]>(
+          new LedgerReadError({ kind: 'failed', cause: 'corrupt', message }),
+        );
       },
     };
     await using server = await startTestServer({ ledger });
-    expect((await get(server, '/api/v1/events')).status).toBe(500);
-    expect((await get(server, '/api/v1/usage')).status).toBe(500);
+    for (const path of ['/api/v1/events?format=csv', '/api/v1/events', '/api/v1/usage']) {
+      const answer = await get(server, path);
+      expect(answer.status).toBe(503);
+      expect(answer.text).toContain('ledger read failed: wrong checksum');
+      expect(answer.headers.has('content-disposition')).toBe(false);
+    }
   });
 });
 

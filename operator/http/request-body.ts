@@ -8,8 +8,8 @@ import { badRequest, Problem } from './problem.ts';
 /** Deeper values have no place in any body here, and make serialisers recurse (security D.11). */
 const MAX_DEPTH = 8;
 
-/** A number with more digits than a double may keep; matches other long runs too, at no harm. */
-const LONG_NUMBER = /[\d.]{16}/;
+/** A quantity with more digits than a double may keep. */
+const LONG_QUANTITY = /"quantity"\s*:\s*[\d.]{16}/;
 
 /** Bodies under way are counted by the bytes they may take; see {@link readBody}. */
 export interface BodyOptions {
@@ -52,16 +52,22 @@ export function parseBody(body: unknown): unknown {
 }
 
 /** Not the usual parser's way, which reads a refused body to its end before it says so. */
-async function collect(request: Request, maxBytes: number): Promise<Buffer> {
+function collect(request: Request, maxBytes: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let size = 0;
-  const stream = request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
-  for await (const piece of stream) {
-    size += piece.length;
-    if (size > maxBytes) throw tooLarge(maxBytes);
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces, size);
+  return new Promise((resolve, reject) => {
+    // Past the limit the rest is still taken, and dropped, so that the client gets to read the answer.
+    request.on('data', (piece: Buffer) => {
+      size += piece.length;
+      pieces.push(piece);
+      if (size <= maxBytes) return;
+      pieces.length = 0;
+      reject(tooLarge(maxBytes));
+    });
+    request.once('end', () => resolve(Buffer.concat(pieces, size)));
+    request.once('close', () => reject(badRequest('aborted: body: send it whole')));
+    request.once('error', reject);
+  });
 }
 
 function unsupported(): Problem {
@@ -88,7 +94,7 @@ function isJson({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
 
 function parseJson(text: string): unknown {
   try {
-    return LONG_NUMBER.test(text) ? JSON.parse(text, keepLongNumbers) : JSON.parse(text);
+    return LONG_QUANTITY.test(text) ? JSON.parse(text, keepQuantityText) : JSON.parse(text);
   } catch (error) {
     const reason = error instanceof SyntaxError ? error.message : 'unreadable';
     throw badRequest(`not valid JSON: body: ${reason}`);
@@ -96,10 +102,10 @@ function parseJson(text: string): unknown {
 }
 
 /** `context.source` is the number's own text (ECMAScript, JSON.parse source text access). */
-function keepLongNumbers(this: unknown, _key: string, value: unknown, ...rest: unknown[]): unknown {
-  if (typeof value !== 'number') return value;
+function keepQuantityText(this: unknown, key: string, value: unknown, ...rest: unknown[]): unknown {
+  if (key !== 'quantity' || typeof value !== 'number') return value;
   const source = (rest[0] as { readonly source?: string } | undefined)?.source;
-  return source !== undefined && LONG_NUMBER.test(source) ? new NumberText(source) : value;
+  return source === undefined ? value : new NumberText(source);
 }
 
 function depthExceeds(value: unknown, depth: number): boolean {

@@ -2,13 +2,17 @@
 export function compareBytewise(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let index = 0; index < length; index++) {
-    const difference = (a.codePointAt(index) ?? 0) - (b.codePointAt(index) ?? 0);
-    if (difference !== 0) return difference;
+    if (a.charCodeAt(index) === b.charCodeAt(index)) continue;
+    return (a.codePointAt(index) ?? 0) - (b.codePointAt(index) ?? 0);
   }
   return a.length - b.length;
 }
 
 /** The entries of a record, its keys in bytewise order (design 8). */
 export function sortedEntries<T>(record: Readonly<Record<string, T>>): [key: string, value: T][] {
-  return Object.entries(record).toSorted(([a], [b]) => compareBytewise(a, b));
+  const entries = Object.entries(record);
+  const inOrder = entries.every(
+    ([key], index) => index === 0 || compareBytewise(entries[index - 1]?.[0] ?? '', key) < 0,
+  );
+  return inOrder ? entries : entries.toSorted(([a], [b]) => compareBytewise(a, b));
 }

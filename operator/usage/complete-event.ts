@@ -29,6 +29,12 @@ export type CompletedEvent =
   | { readonly kind: 'invalid'; readonly id?: string; readonly problem: string };
 
 const MAX_ID_CHARACTERS = 100;
+
+/** Stands for the id until it is derived. */
+const UNSET_ID = `${EVENT_ID_PREFIX}unset`;
+
+const OPTIONAL_TEXTS = ['project', 'sku', 'resource_id'] as const;
+const IDENTITY_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/;
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.0{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 
 /**
@@ -51,7 +57,7 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   if (quantity === undefined) {
     return invalid(id, `not a number of at least 0: quantity: ${quoteNumber(input['quantity'])}`);
   }
-  const draft = assemble(input, quantity, { ...completion, unit });
+  const draft = assemble(input, quantity, unit, completion);
   const problem = eventProblem(draft);
   if (problem !== undefined) return invalid(id, problem);
   const derived = deriveEventId(draft);
@@ -66,27 +72,30 @@ export function completeEvent(input: unknown, completion: Completion): Completed
 function assemble(
   input: Readonly<Record<string, unknown>>,
   quantity: Decimal,
-  fill: Completion & { readonly unit: string },
+  unit: string,
+  fill: Completion,
 ): UsageEvent {
-  const draft = {
+  const draft: Record<string, unknown> = {
     schema_version: orDefault(input['schema_version'], SCHEMA_VERSION),
-    id: orDefault(input['id'], `${EVENT_ID_PREFIX}unset`),
+    id: orDefault(input['id'], UNSET_ID),
     tenant: input['tenant'],
     metric: input['metric'],
     quantity,
-    unit: orDefault(input['unit'], fill.unit),
+    unit: orDefault(input['unit'], unit),
     window_start: toUtc(input['window_start']),
     window_end: toUtc(input['window_end']),
     recorded_at: fill.recordedAt,
     region: orDefault(input['region'], fill.region),
-    ...present('project', input['project']),
-    ...present('sku', input['sku']),
-    ...present('resource_id', input['resource_id']),
-    ...present('dimensions', withoutEmpty(input['dimensions'])),
-    ...present('properties', withPlainNumbers(input['properties'])),
-    source: fill.source,
   };
-  return draft as UsageEvent;
+  for (const field of OPTIONAL_TEXTS) {
+    if (!isAbsent(input[field])) draft[field] = input[field];
+  }
+  const dimensions = withoutEmpty(input['dimensions']);
+  if (!isAbsent(dimensions)) draft['dimensions'] = dimensions;
+  const properties = withPlainNumbers(input['properties']);
+  if (!isAbsent(properties)) draft['properties'] = properties;
+  draft['source'] = fill.source;
+  return draft as object as UsageEvent;
 }
 
 function invalid(id: unknown, problem: string): CompletedEvent {
@@ -105,7 +114,8 @@ function quoteNumber(value: unknown): string {
 
 /** The time as identities spell it; anything else unchanged, for the schema to refuse. */
 function toUtc(value: unknown): unknown {
-  const match = typeof value === 'string' ? DATE_TIME.exec(value) : null;
+  if (typeof value !== 'string' || IDENTITY_TIME.test(value)) return value;
+  const match = DATE_TIME.exec(value);
   if (match === null) return value;
   const [, date, time, zone = ''] = match;
   if (zone === 'Z' || zone === 'z' || zone === '+00:00') return `${date}T${time}Z`;
@@ -126,10 +136,6 @@ function withPlainNumbers(properties: unknown): unknown {
   return Object.fromEntries(
     kept.map(([key, value]) => [key, value instanceof NumberText ? Number(value.text) : value]),
   );
-}
-
-function present(key: string, value: unknown): Record<string, unknown> {
-  return isAbsent(value) ? {} : { [key]: value };
 }
 
 function orDefault(value: unknown, fallback: string): unknown {

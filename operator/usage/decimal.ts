@@ -14,6 +14,7 @@ export type Decimal = string & { readonly [decimalBrand]: true };
 export const DECIMAL_PLACES = 9;
 
 const NANOS_PER_UNIT = 1_000_000_000n;
+const CANONICAL_PATTERN = /^(?:0|[1-9][0-9]*)(?:\.[0-9]{0,8}[1-9])?$/;
 const DECIMAL_PATTERN = /^(0|[1-9][0-9]*)(?:\.([0-9]{1,9}))?$/;
 const NUMBER_PATTERN = /^([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/;
 
@@ -38,6 +39,7 @@ export function nanosFromDecimal(text: Decimal): bigint {
 
 /** The text as a {@link Decimal} in canonical form, or undefined when it is not plain decimal text. */
 export function parseDecimal(text: string): Decimal | undefined {
+  if (CANONICAL_PATTERN.test(text)) return text as Decimal;
   if (!DECIMAL_PATTERN.test(text)) return undefined;
   return decimalFromNanos(nanosFromDecimal(text as Decimal));
 }
@@ -56,6 +58,7 @@ export function decimalFromNumber(value: number): Decimal | undefined {
  */
 export function roundToDecimal(text: string): Decimal | undefined {
   if (text.length > MAX_TEXT_LENGTH) return undefined;
+  if (CANONICAL_PATTERN.test(text)) return text as Decimal;
   const match = NUMBER_PATTERN.exec(text);
   if (match === null) return undefined;
   const [, whole = '', fraction = '', exponent = '0'] = match;

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { sortedEntries } from './bytewise.ts';
 import { decimalFromNanos, decimalFromNumber } from './decimal.ts';
 import { deriveEventId } from './event-id.ts';
 import { decodeEvent, encodeEvent, type UsageEvent } from './event.ts';
@@ -103,4 +104,19 @@ test('dimensions and properties that are called quantity do not disturb the quan
 
 test('a torn line is an error, not an event', () => {
   expect(() => decodeEvent(encodeEvent(event).slice(0, -5))).toThrow(SyntaxError);
+});
+
+test('bytes decide the order of keys, as a comparison of their UTF-8 forms does', () => {
+  const keys = fc.array(fc.string({ unit: 'binary' }));
+  fc.assert(
+    fc.property(keys, (texts) => {
+      const expected = [...new Set(texts)].toSorted((a, b) =>
+        Buffer.compare(Buffer.from(a), Buffer.from(b)),
+      );
+      const record = Object.fromEntries(texts.map((text) => [`k${text}`, 1]));
+      expect(sortedEntries(record).map(([key]) => key)).toStrictEqual(
+        expected.map((text) => `k${text}`),
+      );
+    }),
+  );
 });

@@ -7,6 +7,21 @@ import { formatInstant } from './window.ts';
 const MAX_QUANTITY_NANOS = BigInt(EVENT_LIMITS.quantity) * 1_000_000_000n;
 const QUOTED_CHARACTERS = 64;
 
+/** A text this long cannot be above the limit. */
+const SURELY_SMALL_DIGITS = 15;
+
+/** Days up to the 28th exist in every month. */
+const ALWAYS_REAL =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$/;
+
+/** A UTF-16 unit takes at most three bytes of UTF-8; quotes and backslashes take two. */
+const MOST_BYTES_PER_UNIT = 3;
+/** Of all fields but dimensions and properties: six texts of 256 characters, the tenant, the rest. */
+const MOST_BYTES_OF_FIELDS = 6 * 256 * 4 + 128 * 4 + 800;
+/** A key with its punctuation. */
+const LONGEST_KEY = 70;
+const LONGEST_NUMBER = 25;
+
 /** Verbose, so that an error carries the value it complains of. */
 const validateShape = new Ajv({ verbose: true, allowUnionTypes: true }).compile(EVENT_SCHEMA);
 
@@ -31,14 +46,14 @@ export function quote(value: unknown): string {
 function quantityProblem(quantity: string): string | undefined {
   const decimal = parseDecimal(quantity);
   if (decimal !== quantity) return `not a plain decimal number: quantity: ${quote(quantity)}`;
+  if (quantity.length <= SURELY_SMALL_DIGITS) return undefined;
   if (nanosFromDecimal(decimal) <= MAX_QUANTITY_NANOS) return undefined;
   return `larger than ${EVENT_LIMITS.quantity}: quantity: ${quote(quantity)}`;
 }
 
 function windowProblem(event: UsageEvent): string | undefined {
   for (const field of ['window_start', 'window_end'] as const) {
-    const at = Date.parse(event[field]);
-    if (!Number.isFinite(at) || formatInstant(at) !== event[field]) {
+    if (!isRealInstant(event[field])) {
       return `no such date and time: ${field}: ${quote(event[field])}`;
     }
   }
@@ -46,10 +61,27 @@ function windowProblem(event: UsageEvent): string | undefined {
   return `not after window_start ${quote(event.window_start)}: window_end: ${quote(event.window_end)}`;
 }
 
+/** Whether a text of the right form names a day and time that exist; the days of `28 <= day` differ by month. */
+function isRealInstant(instant: string): boolean {
+  if (ALWAYS_REAL.test(instant)) return true;
+  const at = Date.parse(instant);
+  return Number.isFinite(at) && formatInstant(at) === instant;
+}
+
 function sizeProblem(event: UsageEvent): string | undefined {
+  if (!mayBeLarge(event)) return undefined;
   const bytes = Buffer.byteLength(encodeEvent(event));
   if (bytes <= EVENT_LIMITS.encodedBytes) return undefined;
   return `larger than ${EVENT_LIMITS.encodedBytes} bytes: event: ${bytes} bytes`;
+}
+
+/** Spares most events the encoding: an upper bound from what the schema lets through. */
+function mayBeLarge({ dimensions = {}, properties = {} }: UsageEvent): boolean {
+  let characters = 0;
+  for (const value of [...Object.values(dimensions), ...Object.values(properties)]) {
+    characters += LONGEST_KEY + (typeof value === 'string' ? value.length : LONGEST_NUMBER);
+  }
+  return MOST_BYTES_OF_FIELDS + characters * MOST_BYTES_PER_UNIT > EVENT_LIMITS.encodedBytes;
 }
 
 function describe(error: ErrorObject | undefined): string {

@@ -8,26 +8,41 @@ const MAX_AHEAD_MS = 5 * 60_000;
 /** The longest that destinations accept usage after the fact; older ids are not remembered either. */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
+export interface AcceptanceContext {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly retentionMs: number;
+  /** The ledger may have forgotten ids of windows that ended at or before this time. */
+  readonly horizon: number;
+}
+
+/** Why the window of an event may not be pushed in, or undefined when it may. */
+export type WindowRefusal = (event: UsageEvent) => string | undefined;
+
 /**
- * Why a window may not be pushed in at `now`, or undefined when it may (design 7, Ingest):
- * deduplication has to cover all that is accepted, so nothing is older than the retention.
+ * The windows that may be pushed in at a moment (design 7, Ingest). Deduplication has to cover all
+ * that is accepted, so nothing is older than what the ledger keeps. Instants of one spelling compare
+ * as texts.
  */
-export function windowRefusal(
-  event: UsageEvent,
-  now: number,
-  retentionMs: number,
-): string | undefined {
-  const end = Date.parse(event.window_end);
-  if (end > now + MAX_AHEAD_MS) {
-    return `more than 5 minutes ahead: window_end: ${quote(event.window_end)}: send it once it has ended`;
-  }
-  const maxAge = Math.min(retentionMs, MAX_AGE_MS);
-  const oldest = formatInstant(Math.ceil((now - maxAge) / 1000) * 1000);
-  if (end < now - maxAge) {
-    return `too old: window_end: ${quote(event.window_end)}: the oldest accepted is ${oldest}`;
-  }
-  if (Date.parse(event.window_start) < now - MAX_AGE_MS) {
-    return `too old: window_start: ${quote(event.window_start)}: at most 34 days ago`;
-  }
-  return undefined;
+export function acceptWindows({ now, retentionMs, horizon }: AcceptanceContext): WindowRefusal {
+  const oldest = Math.max(now - Math.min(retentionMs, MAX_AGE_MS), horizon + 1);
+  const newestEnd = formatInstant(now + MAX_AHEAD_MS);
+  const oldestEnd = formatInstant(toNextSecond(oldest));
+  const oldestStart = formatInstant(toNextSecond(now - MAX_AGE_MS));
+  return ({ window_start: start, window_end: end }) => {
+    if (end > newestEnd) {
+      return `more than 5 minutes ahead: window_end: ${quote(end)}: send it once it has ended`;
+    }
+    if (end < oldestEnd) {
+      return `too old: window_end: ${quote(end)}: the oldest accepted is ${oldestEnd}`;
+    }
+    if (start < oldestStart) {
+      return `too old: window_start: ${quote(start)}: the oldest accepted is ${oldestStart}`;
+    }
+    return undefined;
+  };
+}
+
+function toNextSecond(ms: number): number {
+  return Math.ceil(ms / 1000) * 1000;
 }

@@ -1,9 +1,9 @@
-import type { AppendOutcome, Ledger } from '../../ledger/ledger.ts';
+import type { AppendOutcome, EventOutcome, Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../../usage/catalog.ts';
 import { completeEvent } from '../../usage/complete-event.ts';
 import type { UsageEvent } from '../../usage/event.ts';
 import { quote } from '../../usage/validate-event.ts';
-import { windowRefusal } from './acceptance.ts';
+import { type AcceptanceContext, acceptWindows } from './acceptance.ts';
 import type { MeteredHere } from './metered-here.ts';
 
 /** The body of the answer (design 7, Ingest). `ids` are those of all valid events, in the order sent. */
@@ -22,12 +22,9 @@ export interface Rejection {
   readonly error: string;
 }
 
-export interface IngestContext {
+export interface IngestContext extends AcceptanceContext {
   readonly client: string;
-  /** Milliseconds since the epoch. */
-  readonly now: number;
   readonly region: string;
-  readonly retentionMs: number;
   readonly catalog: Catalog;
   /** Undefined until discovery has told who is metered here. */
   readonly meteredHere: MeteredHere | undefined;
@@ -53,6 +50,7 @@ export async function ingestEvents(
     region: context.region,
     unitOf: (metric: string) => context.catalog.find(metric)?.unit,
   };
+  const windowRefusal = acceptWindows(context);
   for (const [index, input] of inputs.entries()) {
     const completed = completeEvent(input, completion);
     if (completed.kind === 'invalid') {
@@ -64,7 +62,7 @@ export async function ingestEvents(
     const isCollectors = context.catalog.find(event.metric)?.source === 'collector';
     if (isCollectors && context.meteredHere === undefined) return { kind: 'not-known-yet' };
     const refusal =
-      windowRefusal(event, context.now, context.retentionMs) ??
+      windowRefusal(event) ??
       (isCollectors ? collectorRefusal(event, context.meteredHere) : undefined);
     if (refusal === undefined) good.push({ index, event });
     else rejected.push({ index, id: event.id, error: refusal });
@@ -78,22 +76,24 @@ export async function ingestEvents(
 function answer(
   good: readonly { readonly index: number; readonly event: UsageEvent }[],
   refused: readonly Rejection[],
-  outcomes: Extract<AppendOutcome, { kind: 'appended' }>['outcomes'],
+  outcomes: readonly EventOutcome[],
 ): IngestOutcome {
-  const conflicts = good.flatMap(({ index, event: { id } }, position) => {
-    if (outcomes[position] !== 'conflict') return [];
-    return [{ index, id, error: `recorded with another quantity: id: ${quote(id)}` }];
-  });
-  const valid = good.filter((_, position) => outcomes[position] !== 'conflict');
-  return {
-    kind: 'answered',
-    answer: {
-      accepted: outcomes.filter((outcome) => outcome === 'accepted').length,
-      duplicates: outcomes.filter((outcome) => outcome === 'duplicate').length,
-      rejected: [...refused, ...conflicts].toSorted((a, b) => a.index - b.index),
-      ids: valid.map(({ event }) => event.id),
-    },
-  };
+  const counts = { accepted: 0, duplicate: 0, conflict: 0 };
+  const rejected = [...refused];
+  const ids: string[] = [];
+  for (const [position, { index, event }] of good.entries()) {
+    const outcome = outcomes[position] ?? 'conflict';
+    counts[outcome] += 1;
+    if (outcome === 'conflict') rejected.push({ index, id: event.id, error: conflict(event) });
+    else ids.push(event.id);
+  }
+  const inOrder = rejected.toSorted((a, b) => a.index - b.index);
+  const { accepted, duplicate: duplicates } = counts;
+  return { kind: 'answered', answer: { accepted, duplicates, rejected: inOrder, ids } };
+}
+
+function conflict({ id }: UsageEvent): string {
+  return `recorded with another quantity or identity: id: ${quote(id)}`;
 }
 
 /** First write wins in the ledger, so nobody may write what the collector is going to measure (design 7). */

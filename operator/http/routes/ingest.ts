@@ -53,6 +53,7 @@ export function ingestRoute(context: RouteContext, memory: Gate): Route {
             now: clock.now(),
             region: settings.identity.region,
             retentionMs: settings.ledger.retentionMs,
+            horizon: ledger.stats().horizon,
             catalog: views.catalog(),
             meteredHere: views.discovery.known() ? meteredHere() : undefined,
           },

@@ -24,10 +24,11 @@ export function createRoutes(context: RouteContext): readonly Route[] {
   const scans = createGate(CONCURRENT_SCANS, 'too many exports and sums at once');
   const verifications = createGate(1, 'the ledger is being verified');
   const routes = [
+    // First, because Express tries routes in order and this one is asked most.
+    ingestRoute(context, memory),
     ...healthRoutes(context),
     statusRoute(context),
     catalogRoute(context),
-    ingestRoute(context, memory),
     eventsExportRoute(context, scans),
     usageRoute(context, scans),
     ...tenantRoutes(context),

@@ -57,6 +57,7 @@ function showLedger(stats: LedgerStats, lowWater: number) {
     bytes: stats.bytes,
     chain: stats.chain,
     conflicts: stats.conflicts,
+    problems: stats.problems,
     oldest_at: isoTime(stats.oldestAt),
     watermarks: { collector: isoTime(stats.lastWindowEnd) },
     disk: {
