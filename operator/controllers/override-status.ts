@@ -1,5 +1,4 @@
-import type { TenantOverrideSettings } from '../config/settings.ts';
-import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { OverrideUse } from '../discovery/discover.ts';
 import type { ConditionClaim } from './conditions.ts';
 import type { TenantOverrideStatus } from './types.generated.ts';
 import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
@@ -14,71 +13,66 @@ export interface OverrideFacts {
   readonly name: string;
   readonly verdict: Verdict;
   readonly tenants: TenantsView;
-  /** All overrides in force, this one among them. */
-  readonly inForce: readonly TenantOverrideSettings[];
 }
 
 /** `Ready`; `Conflicting` and `Stalled` when they hold (design 4). */
 export function overrideClaims(facts: OverrideFacts): readonly ConditionClaim[] {
-  const ready = readyBySpec(facts.verdict) ?? readyByMatches(facts);
+  const ready = readyBySpec(facts.verdict) ?? readyByUse(facts);
   return [ready, ...conflictingClaims(facts), ...stalledClaims(facts.verdict)];
 }
 
 /** The fields of the status beside conditions and generation. */
-export function overrideNumbers({ name, tenants }: OverrideFacts): TenantOverrideStatus {
-  if (!tenants.known()) return {};
-  const ids = matchedBy(name, tenants)
-    .map((cluster) => cluster.id)
-    .toSorted();
-  return { matched: { total: ids.length, items: ids.slice(0, MOST_ITEMS) } };
+export function overrideNumbers(facts: OverrideFacts): TenantOverrideStatus {
+  const use = useOf(facts);
+  if (use === undefined) return {};
+  return { matched: { total: use.applied.length, items: use.applied.slice(0, MOST_ITEMS) } };
 }
 
-function readyByMatches({ name, tenants }: OverrideFacts): ConditionClaim {
+/** Undefined until a discovery round has looked at the override. */
+function useOf({ name, tenants }: OverrideFacts): OverrideUse | undefined {
+  return tenants.overrides().find((use) => use.name === name);
+}
+
+function readyByUse(facts: OverrideFacts): ConditionClaim {
   const type = 'Ready';
-  if (!tenants.known()) {
-    const message = 'Tenant clusters have not been discovered yet';
+  const use = useOf(facts);
+  if (use === undefined) {
+    const message = 'Takes effect with the next discovery of tenant clusters';
     return { type, status: 'Unknown', reason: 'Starting', message };
   }
-  if (matchedBy(name, tenants).length === 0) {
-    const message = 'In force, and no tenant cluster matches spec.match';
-    return { type, status: 'True', reason: 'NothingMatched', message };
+  if (use.applied.length > 0) {
+    const message = 'In force for the tenant clusters of status.matched';
+    return { type, status: 'True', reason: 'InForce', message };
   }
-  const message = 'In force for the tenant clusters of status.matched';
-  return { type, status: 'True', reason: 'InForce', message };
+  if (use.conflicts.length > 0) {
+    const message = 'Older overrides hold for all tenant clusters that spec.match matches';
+    return { type, status: 'False', reason: 'OlderHolds', message };
+  }
+  const message = 'In force, and no tenant cluster matches spec.match';
+  return { type, status: 'True', reason: 'NothingMatched', message };
 }
 
-/** Of two overrides that match one tenant cluster by the same kind of match, the older holds. */
+/** Of two overrides that match one tenant cluster equally closely the older holds; both are told. */
 function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
-  const own = facts.inForce.find(({ name }) => name === facts.name);
-  if (own === undefined) return [];
-  const names = new Set(matchedBy(facts.name, facts.tenants).flatMap(({ overrides }) => overrides));
-  const rivals = facts.inForce
-    .filter((other) => other !== own && names.has(other.name))
-    .filter((other) => other.match.kind === own.match.kind);
-  const older = rivals.filter((other) => isOlder(other, own));
   const [type, status] = ['Conflicting', 'True'] as const;
+  const older = useOf(facts)?.conflicts.map(({ heldBy }) => heldBy) ?? [];
   if (older.length > 0) {
     const message = `Some of the same tenant clusters are matched by the older ${quoted(older)}, which holds there`;
     return [{ type, status, reason: 'OlderHolds', message }];
   }
-  if (rivals.length === 0) return [];
-  const message = `Some of the same tenant clusters are matched by the younger ${quoted(rivals)}, which gives way there`;
+  const younger = facts.tenants
+    .overrides()
+    .filter(({ conflicts }) => conflicts.some(({ heldBy }) => heldBy === facts.name))
+    .map(({ name }) => name);
+  if (younger.length === 0) return [];
+  const message = `Some of the same tenant clusters are matched by the younger ${quoted(younger)}, which gives way there`;
   return [{ type, status, reason: 'YoungerGivesWay', message }];
 }
 
-function matchedBy(name: string, tenants: TenantsView): readonly TenantCluster[] {
-  return tenants.clusters().filter(({ overrides }) => overrides.includes(name));
-}
-
-function isOlder(a: TenantOverrideSettings, b: TenantOverrideSettings): boolean {
-  if (a.createdAt !== b.createdAt) return a.createdAt < b.createdAt;
-  return a.name < b.name;
-}
-
-function quoted(overrides: readonly TenantOverrideSettings[]): string {
-  return overrides
-    .map(({ name }) => `"${name}"`)
+function quoted(names: readonly string[]): string {
+  return [...new Set(names)]
     .toSorted()
     .slice(0, MOST_RIVALS)
+    .map((name) => `"${name}"`)
     .join(', ');
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { TenantOverrideSettings } from '../config/settings.ts';
-import { type Condition, type ConditionClaim, conditionsOf } from './conditions.ts';
+import type { OverrideUse } from '../discovery/discover.ts';
+import type { Condition } from '../kubernetes/conditions.ts';
+import { type ConditionClaim, conditionsOf } from './conditions.ts';
 import {
   type DestinationFacts,
   destinationClaims,
@@ -8,7 +9,7 @@ import {
 } from './destination-status.ts';
 import { overrideClaims, overrideNumbers } from './override-status.ts';
 import { policyClaims, policyNumbers } from './policy-status.ts';
-import { clusterOf, progressOf, tenantsOf, viewsOf, windowsOf } from './testing/facts.ts';
+import { clusterOf, progressOf, tenantsOf, usesOf, viewsOf, windowsOf } from './testing/facts.ts';
 import type { Verdict } from './verdict.ts';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
@@ -159,63 +160,53 @@ describe('the status of a destination', () => {
 });
 
 describe('the status of an override', () => {
-  const settings = (name: string, createdAt: number, labels = false): TenantOverrideSettings => ({
-    name,
-    createdAt,
-    match: labels
-      ? { kind: 'labels', matchLabels: { a: 'b' }, matchExpressions: [] }
-      : { kind: 'cluster', namespace: 'acme', name: 'prod' },
-  });
-  const both = tenantsOf(
-    clusterOf('acme', 'prod', { overrides: ['first', 'second'] }),
-    clusterOf('acme', 'dev', { overrides: ['second'] }),
-  );
-  const facts = (name: string, ...inForce: readonly TenantOverrideSettings[]) => ({
+  const facts = (name: string, ...uses: readonly OverrideUse[]) => ({
     name,
     verdict: ACCEPTED,
-    tenants: both,
-    inForce,
+    tenants: usesOf(...uses),
   });
+  const older: OverrideUse = { name: 'older', applied: ['tenant-acme-prod'], conflicts: [] };
+  const younger: OverrideUse = {
+    name: 'younger',
+    applied: ['tenant-acme-dev'],
+    conflicts: [{ cluster: 'tenant-acme-prod', heldBy: 'older' }],
+  };
 
-  test('lists what it matches', () => {
-    expect(overrideNumbers(facts('second'))).toEqual({
-      matched: { total: 2, items: ['tenant-acme-dev', 'tenant-acme-prod'] },
+  test('lists what it applies to', () => {
+    expect(overrideNumbers(facts('younger', older, younger))).toEqual({
+      matched: { total: 1, items: ['tenant-acme-dev'] },
     });
   });
 
   test('lists the first hundred of many and counts all', () => {
-    const many = Array.from({ length: 101 }, (_, index) =>
-      clusterOf('acme', `c${index}`, { overrides: ['all'] }),
-    );
-    const { matched } = overrideNumbers({ ...facts('all'), tenants: tenantsOf(...many) });
+    const applied = Array.from({ length: 101 }, (_, index) => `tenant-acme-${index}`);
+    const { matched } = overrideNumbers(facts('all', { name: 'all', applied, conflicts: [] }));
     expect([matched?.total, matched?.items?.length]).toEqual([101, 100]);
   });
 
   test('tells both sides of a conflict which one holds', () => {
-    const inForce = [settings('first', 1), settings('second', 2)];
-    expect(brief(overrideClaims(facts('first', ...inForce)))).toEqual([
+    expect(brief(overrideClaims(facts('older', older, younger)))).toEqual([
       'Ready=True InForce',
       'Conflicting=True YoungerGivesWay',
     ]);
-    expect(brief(overrideClaims(facts('second', ...inForce)))).toEqual([
-      'Ready=True InForce',
-      'Conflicting=True OlderHolds',
-    ]);
-    expect(overrideClaims(facts('second', ...inForce)).at(1)?.message).toContain('"first"');
+    const claims = overrideClaims(facts('younger', older, younger));
+    expect(brief(claims)).toEqual(['Ready=True InForce', 'Conflicting=True OlderHolds']);
+    expect(claims.at(1)?.message).toContain('"older"');
   });
 
-  test('sees no conflict where one is more specific', () => {
-    const inForce = [settings('first', 1), settings('second', 2, true)];
-    expect(brief(overrideClaims(facts('second', ...inForce)))).toEqual(['Ready=True InForce']);
+  test('does not look in force where older ones hold everywhere', () => {
+    const beaten = { ...younger, applied: [] };
+    expect(brief(overrideClaims(facts('younger', older, beaten)))).toEqual([
+      'Ready=False OlderHolds',
+      'Conflicting=True OlderHolds',
+    ]);
   });
 
   test('does not claim to match nothing before discovery has looked', () => {
-    const tenants = { known: () => false, clusters: () => [] };
-    const early = { ...facts('first', settings('first', 1)), tenants };
-    expect(brief(overrideClaims(early))).toEqual(['Ready=Unknown Starting']);
-    expect(overrideNumbers(early)).toEqual({});
-    const later = { ...early, tenants: tenantsOf() };
-    expect(brief(overrideClaims(later))).toEqual(['Ready=True NothingMatched']);
+    expect(brief(overrideClaims(facts('new', older)))).toEqual(['Ready=Unknown Starting']);
+    expect(overrideNumbers(facts('new', older))).toEqual({});
+    const looked = facts('new', { name: 'new', applied: [], conflicts: [] });
+    expect(brief(overrideClaims(looked))).toEqual(['Ready=True NothingMatched']);
   });
 });
 
@@ -290,7 +281,7 @@ describe('the status of the policy', () => {
   });
 
   test('does not say "no tenants" before discovery has looked', () => {
-    const tenants = { known: () => false, clusters: () => [] };
+    const tenants = { ...tenantsOf(), known: () => false };
     expect(policyNumbers(viewsOf({ tenants }), WINDOW_MS)).not.toHaveProperty('tenants');
   });
 });

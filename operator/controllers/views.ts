@@ -1,3 +1,4 @@
+import type { OverrideUse } from '../discovery/discover.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';
 
@@ -35,8 +36,10 @@ export interface DestinationProgress {
 /** Discovery. */
 export interface TenantsView {
   /** False until one discovery round has succeeded. */
-  known(): boolean;
+  readonly known: () => boolean;
   clusters(): readonly TenantCluster[];
+  /** Where each TenantOverride applies, as of the last round. */
+  overrides(): readonly OverrideUse[];
 }
 
 /** The collector. */

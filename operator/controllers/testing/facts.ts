@@ -1,3 +1,4 @@
+import type { OverrideUse } from '../../discovery/discover.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { DestinationProgress, TenantsView, WindowsView } from '../views.ts';
 import type { PolicyViews } from '../policy-status.ts';
@@ -20,7 +21,7 @@ export function progressOf(
   };
 }
 
-/** A tenant cluster `<namespace>/<name>`, matched by the overrides named. */
+/** A tenant cluster `<namespace>/<name>`. */
 export function clusterOf(
   namespace: string,
   name: string,
@@ -50,8 +51,13 @@ export function clusterOf(
   };
 }
 
+/** Discovery that knows where overrides apply. */
+export function usesOf(...uses: readonly OverrideUse[]): TenantsView {
+  return { ...tenantsOf(), overrides: () => uses };
+}
+
 export function tenantsOf(...clusters: readonly TenantCluster[]): TenantsView {
-  return { known: () => true, clusters: () => clusters };
+  return { known: () => true, clusters: () => clusters, overrides: () => [] };
 }
 
 /** An engine at rest; tests change what they are about. */

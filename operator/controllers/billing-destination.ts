@@ -1,0 +1,116 @@
+import type { SettingsStore } from '../config/settings.ts';
+import type { Acted, ControlledKind } from './controller.ts';
+import {
+  type DestinationDefaults,
+  secretNames,
+  translateDestination,
+} from './destination-settings.ts';
+import { destinationClaims, destinationNumbers } from './destination-status.ts';
+import type { SecretReads } from './secret-lookup.ts';
+import type { SecretRead, SecretReader } from './secret-reader.ts';
+import type { BillingDestinationSpec } from './types.generated.ts';
+import type { DeliveryView } from './views.ts';
+
+export interface BillingDestinationOptions {
+  readonly settings: SettingsStore;
+  readonly secrets: SecretReader;
+  readonly delivery: DeliveryView;
+  readonly cursors: CursorRetirement;
+  /** Between looks at the Secrets that a destination names. */
+  readonly secretIntervalMs?: number;
+}
+
+/** Ends what a destination left in the ledger. */
+export interface CursorRetirement {
+  /**
+   * Retires the cursor once nothing feeds the destination any more (design 4). Idempotent; a
+   * destination without a cursor counts as retired.
+   */
+  retire(destination: string, signal: AbortSignal): Promise<Retired>;
+}
+
+export type Retired =
+  | { readonly kind: 'retired' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export const CURSOR_FINALIZER = 'meterfeed.io/cursor';
+
+/** Secrets are read again instead of watched: a watch would need the right to list them all (security D.16). */
+const SECRET_INTERVAL_MS = 15_000;
+const SECRET_RETRY_MS = 5_000;
+
+/** BillingDestination: where usage is delivered to (design 4). */
+export function billingDestinations(
+  options: BillingDestinationOptions,
+): ControlledKind<BillingDestinationSpec> {
+  const { settings, secrets, delivery, cursors } = options;
+  const intervalMs = options.secretIntervalMs ?? SECRET_INTERVAL_MS;
+  /** Destinations whose last good settings are in force, with the generation they came from. */
+  const inForce = new Map<string, number>();
+
+  async function readSecrets(names: readonly string[], signal: AbortSignal): Promise<SecretReads> {
+    const reads = names.map(
+      async (name): Promise<[string, SecretRead]> => [name, await secrets.read(name, signal)],
+    );
+    return new Map(await Promise.all(reads));
+  }
+
+  function defaults(): DestinationDefaults {
+    const { billing, identity } = settings.current();
+    const { defaultPlanCode: planCode, currency } = billing;
+    return { planCode, currency, clusterName: identity.clusterName };
+  }
+
+  return {
+    resource: { group: 'meterfeed.io', version: 'v1alpha1', plural: 'billingdestinations' },
+    kind: 'BillingDestination',
+    finalizer: CURSOR_FINALIZER,
+
+    async act({ name, generation, spec }, signal): Promise<Acted> {
+      const names = secretNames(spec);
+      const reads = await readSecrets(names, signal);
+      const again = names.length === 0 ? {} : { againMs: intervalMs };
+      const unread = [...reads].find(([, read]) => read.kind === 'failed');
+      if (unread?.[1].kind === 'failed') {
+        // What was read before goes on.
+        if (inForce.get(name) === generation) {
+          return { verdict: { kind: 'accepted' }, againMs: SECRET_RETRY_MS };
+        }
+        const message = `Secret "${unread[0]}" cannot be read: ${unread[1].reason}`;
+        return { verdict: { kind: 'waiting', message } };
+      }
+      const translation = translateDestination(name, spec, reads, defaults());
+      if (translation.kind === 'invalid') {
+        return { verdict: { ...translation, inForce: inForce.has(name) }, ...again };
+      }
+      settings.setDestination(name, translation.settings);
+      inForce.set(name, generation);
+      return { verdict: { kind: 'accepted' }, ...again };
+    },
+
+    async remove(name, signal) {
+      settings.setDestination(name, undefined);
+      inForce.delete(name);
+      const { destinations } = settings.current().billing;
+      // The environment has one of the same name, which goes on from the same cursor.
+      if (destinations.some((destination) => destination.name === name)) return { kind: 'removed' };
+      const retired = await cursors.retire(name, signal);
+      if (retired.kind === 'failed') {
+        return { kind: 'failed', reason: `cannot retire the cursor: ${retired.reason}` };
+      }
+      const note =
+        'The cursor is retired; applying a destination of the same name and type again resumes there';
+      return { kind: 'removed', note };
+    },
+
+    report({ name, spec }, verdict) {
+      const progress = delivery.list().find((destination) => destination.name === name);
+      const facts = { verdict, suspended: spec.suspend ?? false, progress };
+      return {
+        settled: progress !== undefined || verdict.kind === 'invalid',
+        claims: destinationClaims(facts),
+        numbers: destinationNumbers(progress),
+      };
+    },
+  };
+}

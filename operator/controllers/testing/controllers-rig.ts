@@ -1,0 +1,94 @@
+import { loadEnvironment } from '../../config/load-environment.ts';
+import type { Settings, SettingsStore } from '../../config/settings.ts';
+import { createSettingsStore } from '../../config/settings-store.ts';
+import {
+  type CapturingLogger,
+  createCapturingLogger,
+} from '../../kubernetes/testing/capturing-logger.ts';
+import { connectWith } from '../../kubernetes/testing/connect.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import type { Retired } from '../billing-destination.ts';
+import { createControllers } from '../controllers.ts';
+import type { PolicyViews } from '../policy-status.ts';
+import { viewsOf } from './facts.ts';
+
+/** Controllers at work, over an engine that the test speaks for. */
+export interface ControllersRig {
+  readonly settings: SettingsStore;
+  readonly logger: CapturingLogger;
+  /** What the engine is said to do; replace its members to change it. */
+  readonly engine: { -readonly [View in keyof PolicyViews]: PolicyViews[View] };
+  /** Destinations whose cursor was retired, in order. */
+  readonly retired: readonly string[];
+  /** What retiring the next cursors comes to. */
+  retirement: Retired;
+  /** Resolves when the controllers have let go of everything. */
+  stop(): Promise<void>;
+}
+
+export interface RigOptions {
+  readonly kubeconfig: string;
+  readonly namespace: string;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** Starts the controllers with short intervals, and resolves when they have looked at everything. */
+export async function startControllers(options: RigOptions): Promise<ControllersRig> {
+  const environment = settingsFrom(options.environment ?? {});
+  const settings = createSettingsStore(environment);
+  const connection = connectWith(options.kubeconfig);
+  const logger = createCapturingLogger();
+  const stopping = new AbortController();
+  const engine: ControllersRig['engine'] = viewsOf();
+  const retired: string[] = [];
+  const controllers = createControllers({
+    connection,
+    namespace: options.namespace,
+    instance: 'meterfeed-0',
+    settings,
+    environment,
+    delivery: { list: () => engine.delivery.list() },
+    tenants: {
+      known: () => engine.tenants.known(),
+      clusters: () => engine.tenants.clusters(),
+      overrides: () => engine.tenants.overrides(),
+    },
+    windows: {
+      lastWindowEnd: () => engine.windows.lastWindowEnd(),
+      gaps: () => engine.windows.gaps(),
+      failedTenantApis: () => engine.windows.failedTenantApis(),
+    },
+    ledger: { stats: () => engine.ledger.stats() },
+    cursors: {
+      retire: async (destination) => {
+        if (rig.retirement.kind === 'retired') retired.push(destination);
+        return rig.retirement;
+      },
+    },
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    timings: { report: 50, statusInterval: 200, secrets: 100 },
+  });
+  const running = controllers.run(stopping.signal);
+  const rig: ControllersRig = {
+    settings,
+    logger,
+    engine,
+    retired,
+    retirement: { kind: 'retired' },
+    stop: async () => {
+      stopping.abort();
+      await running;
+      await connection.close();
+    },
+  };
+  await controllers.ready(AbortSignal.timeout(10_000));
+  return rig;
+}
+
+function settingsFrom(environment: Readonly<Record<string, string>>): Settings {
+  const loaded = loadEnvironment(environment);
+  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
+  return loaded.settings;
+}
