@@ -5,7 +5,8 @@ import type { Tracked } from './timelines.ts';
 
 /**
  * The text of a timeline in the journal: versioned JSON, in which `{"$bigint": "…"}` and
- * `{"$map": […]}` stand for what JSON cannot hold.
+ * `{"$map": […]}` stand for what JSON cannot hold, and `{"$same": n}` for labels or requests that
+ * were written out before: those of a span are mostly those of the object.
  */
 const VERSION = 1;
 
@@ -73,17 +74,23 @@ function liveSpan<S>({ from, to, state }: StoredSpan): Span<S> {
 
 /** JSON with bigints and maps in it. */
 export function encodeJson(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) => {
+  const written: unknown[] = [];
+  return JSON.stringify(value, (key, part: unknown) => {
     if (typeof part === 'bigint') return { $bigint: String(part) };
     if (part instanceof Map) return { $map: [...part] };
+    if (!SHARED.has(key) || typeof part !== 'object' || part === null) return part;
+    const before = written.indexOf(part);
+    if (before !== -1) return { $same: before };
+    written.push(part);
     return part;
   });
 }
 
 /** The value of a text written by {@link encodeJson}; undefined when it is no JSON. */
 export function decodeJson(text: string): unknown {
+  const read: unknown[] = [];
   try {
-    return JSON.parse(text, revive);
+    return JSON.parse(text, (key, part: unknown) => revive(key, part, read));
   } catch {
     return undefined;
   }
@@ -93,11 +100,15 @@ export function decodeJson(text: string): unknown {
 const SHARED: ReadonlySet<string> = new Set(['labels', 'requests']);
 const share = createIntern<unknown>();
 
-function revive(key: string, part: unknown): unknown {
+function revive(key: string, part: unknown, read: unknown[]): unknown {
   if (typeof part !== 'object' || part === null) return part;
   if ('$bigint' in part) return BigInt(String(part.$bigint));
   if ('$map' in part) return new Map(part.$map as [unknown, unknown][]);
-  return SHARED.has(key) ? share(encodeJson(part), () => part) : part;
+  if ('$same' in part) return read[Number(part.$same)];
+  if (!SHARED.has(key)) return part;
+  const value = share(encodeJson(part), () => part);
+  read.push(value);
+  return value;
 }
 
 function isStored(value: unknown): value is Stored {

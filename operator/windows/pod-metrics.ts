@@ -1,3 +1,5 @@
+import type { Connection } from '../kubernetes/connection.ts';
+import { describeFailure } from '../kubernetes/outcome.ts';
 import { amountAt } from '../observation/amount.ts';
 import { listAt, recordAt, textAt } from '../observation/raw-fields.ts';
 import type { RawObject } from '../kubernetes/source.ts';
@@ -27,35 +29,26 @@ export interface PodMetricsReader {
   read(onReading: (reading: PodReading) => void, signal: AbortSignal): Promise<PodMetricsOutcome>;
 }
 
-/** An answer as bytes, or why there is none. `chunks` throws when the connection is cut. */
-export type BytesOutcome =
-  | { readonly kind: 'ok'; readonly chunks: AsyncIterable<Uint8Array> }
-  | { readonly kind: 'failed'; readonly reason: string };
-
-/** One GET request to the API server, answered as a stream. */
-export type OpenBytes = (
-  path: string,
-  query: Readonly<Record<string, string | number | undefined>>,
-  signal: AbortSignal,
-) => Promise<BytesOutcome>;
-
 const PATH = '/apis/metrics.k8s.io/v1beta1/pods';
 const PAGE_SIZE = 500;
 /** A continue token that leads in circles must not hold up the next sample for ever. */
 const MAX_PAGES = 10_000;
+/** A sample that takes longer than this says little about the moment for which it stands. */
+const TIMEOUT_MS = 30_000;
 
 /**
  * One cluster-wide list for each sample, in pages where the server pages (the metrics server does
  * not), and one item in memory at a time.
  */
-export function createPodMetricsReader(open: OpenBytes): PodMetricsReader {
+export function createPodMetricsReader(connection: Pick<Connection, 'bytes'>): PodMetricsReader {
   const readPage = async (
     token: string | undefined,
     onReading: (reading: PodReading) => void,
     signal: AbortSignal,
   ): Promise<{ readonly kind: 'page'; readonly next: string | undefined } | Failed> => {
-    const outcome = await open(PATH, { limit: PAGE_SIZE, continue: token }, signal);
-    if (outcome.kind === 'failed') return outcome;
+    const query = { limit: PAGE_SIZE, continue: token };
+    const outcome = await connection.bytes(PATH, { query, signal });
+    if (outcome.kind !== 'ok') return failed(describeFailure(outcome));
     const scanner = createItemScanner((item) => onReading(readingOf(item)));
     const decoder = new TextDecoder();
     try {
@@ -71,7 +64,8 @@ export function createPodMetricsReader(open: OpenBytes): PodMetricsReader {
   };
 
   return {
-    read: async (onReading, signal) => {
+    read: async (onReading, outer) => {
+      const signal = AbortSignal.any([outer, AbortSignal.timeout(TIMEOUT_MS)]);
       let token: string | undefined;
       for (let page = 0; page < MAX_PAGES; page += 1) {
         const outcome = await readPage(token, onReading, signal);
