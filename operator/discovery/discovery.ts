@@ -176,13 +176,16 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   /** The first round waits for the first lists, but not so long that their failure stays unsaid. */
   async function waitForSources(signal: AbortSignal): Promise<void> {
     const { statefulSets, deployments, namespaces, instances } = sources;
+    const enough = new AbortController();
+    const waiting = AbortSignal.any([signal, enough.signal]);
     const ready = [statefulSets, deployments, namespaces, instances].map((source) =>
-      source.ready(signal),
+      source.ready(waiting),
     );
     await Promise.race([
       Promise.all(ready).catch(() => undefined),
-      sleep(settings.current().discovery.reconcileIntervalMs, signal),
+      sleep(settings.current().discovery.reconcileIntervalMs, waiting),
     ]);
+    enough.abort();
   }
 
   const request = (): void => requested.abort();

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { parseOrThrow } from '../parsers/parser.ts';
@@ -25,6 +25,12 @@ test('a default is refused by its own parser', () => {
 test('one name stands for two variables', () => {
   const names = variables().flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
   expect(names.length).toBe(new Set(names).size);
+});
+
+test('the documentation names a test that does not exist', () => {
+  const files = new Set(variables().map(([, variable]) => variable.test));
+  const root = new URL('../../../', import.meta.url);
+  expect([...files].filter((file) => !existsSync(new URL(file, root)))).toStrictEqual([]);
 });
 
 test('the documentation promises a field that no custom resource has', () => {

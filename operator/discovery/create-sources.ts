@@ -1,0 +1,70 @@
+import { createSource } from '../kubernetes/namespaced-source.ts';
+import type { ReflectorOptions } from '../kubernetes/reflector-options.ts';
+import type { Projected, Source, SourceHandler } from '../kubernetes/source.ts';
+import { WORKLOAD_SELECTOR } from './selection.ts';
+import type { DiscoverySources } from './sources.ts';
+import {
+  type ControlPlaneWorkload,
+  controlPlaneWorkload,
+  type HostNamespace,
+  hostNamespace,
+  PLATFORM_INSTANCES,
+  type PlatformInstance,
+  platformInstance,
+} from './views.ts';
+
+export interface CreateSourcesOptions
+  extends Pick<
+    ReflectorOptions<Projected>,
+    'connection' | 'clock' | 'random' | 'logger' | 'metrics' | 'timings'
+  > {
+  readonly labelPrefix: string;
+  /** WATCH_NAMESPACES; empty means all. */
+  readonly watchNamespaces: readonly string[];
+  /** Told when anything that discovery looks at has changed. */
+  readonly onChange: () => void;
+}
+
+/**
+ * The watches of discovery: workloads by one watch per kind (or per watched namespace), Namespaces
+ * and platform instances cluster-wide.
+ */
+export function createDiscoverySources(options: CreateSourcesOptions): DiscoverySources {
+  const { labelPrefix, watchNamespaces, onChange, ...shared } = options;
+  const handlers: SourceHandler<Projected>[] = [{ upserted: onChange, deleted: onChange }];
+  const workloads = (plural: string): Source<ControlPlaneWorkload> =>
+    createSource<ControlPlaneWorkload>({
+      ...shared,
+      resource: { group: 'apps', version: 'v1', plural },
+      namespaces: watchNamespaces,
+      labelSelector: WORKLOAD_SELECTOR,
+      project: controlPlaneWorkload(labelPrefix),
+      handlers,
+    });
+  return {
+    statefulSets: workloads('statefulsets'),
+    deployments: workloads('deployments'),
+    namespaces: createSource<HostNamespace>({
+      ...shared,
+      resource: { group: '', version: 'v1', plural: 'namespaces' },
+      namespaces: [],
+      project: hostNamespace(labelPrefix),
+      handlers,
+    }),
+    instances: createSource<PlatformInstance>({
+      ...shared,
+      resource: PLATFORM_INSTANCES,
+      namespaces: [],
+      project: platformInstance(labelPrefix),
+      handlers,
+    }),
+  };
+}
+
+/** Runs all watches until the signal is aborted. Never rejects. */
+export async function runSources(sources: DiscoverySources, signal: AbortSignal): Promise<void> {
+  const { statefulSets, deployments, namespaces, instances } = sources;
+  await Promise.all(
+    [statefulSets, deployments, namespaces, instances].map((source) => source.run(signal)),
+  );
+}

@@ -1,0 +1,137 @@
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import { createSettingsStore } from '../config/settings-store.ts';
+import type { Connection } from '../kubernetes/connection.ts';
+import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
+import { connectWith } from '../kubernetes/testing/connect.ts';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { createDiscoverySources, runSources } from './create-sources.ts';
+import { createDiscovery, type Discovery } from './discovery.ts';
+import { settingsFrom } from './testing/host.ts';
+
+const PLATFORM_CRD = fileURLToPath(
+  new URL('../../e2e/simulator/manifests/platform.yaml', import.meta.url),
+);
+const PLATFORM_API = '/apis/management.loft.sh/v1/namespaces/p-team1/virtualclusterinstances';
+
+const cluster = useOwnTestCluster();
+let connection: Connection;
+
+beforeAll(() => {
+  connection = connectWith(cluster.kubeconfig);
+});
+
+afterAll(async () => {
+  await connection.close();
+});
+
+/** Discovery as it runs in the operator, and the lines it has logged. */
+function startDiscovery() {
+  const logger = createCapturingLogger();
+  const environment = { TENANT_SOURCE: 'project', RECONCILE_INTERVAL: '1s' };
+  const settings = createSettingsStore(settingsFrom(environment));
+  const stop = new AbortController();
+  const sources = createDiscoverySources({
+    connection,
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    labelPrefix: settings.current().identity.labelPrefix,
+    watchNamespaces: [],
+    timings: { absentProbe: 200 },
+    onChange: () => discovery.request(),
+  });
+  const records = createMemoryLedger();
+  const discovery = createDiscovery({ sources, settings, records, clock: systemClock, logger });
+  const running = Promise.all([runSources(sources, stop.signal), discovery.run(stop.signal)]);
+  return {
+    discovery,
+    lines: logger.lines,
+    stop: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+/** Resolves after the first round whose result satisfies the predicate. */
+function found(discovery: Discovery, satisfies: () => boolean): Promise<void> {
+  if (discovery.known() && satisfies()) return Promise.resolve();
+  return new Promise((resolve) => {
+    const leave = discovery.subscribe(() => {
+      if (!satisfies()) return;
+      leave();
+      resolve();
+    });
+  });
+}
+
+async function createWorkload(
+  plural: 'statefulsets' | 'deployments',
+  namespace: string,
+  name: string,
+) {
+  const labels = { app: 'vcluster', release: name };
+  await cluster.call('POST', `/apis/apps/v1/namespaces/${namespace}/${plural}`, {
+    metadata: { name, labels },
+    spec: {
+      serviceName: name,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: { containers: [{ name: 'syncer', image: 'example.com/syncer' }] },
+      },
+    },
+  });
+}
+
+test('tenant clusters of a real API server come, are enriched, relabelled and go', async () => {
+  const namespace = await cluster.createNamespace('loft-team1-v-x');
+  const running = startDiscovery();
+  const { discovery, lines } = running;
+  const tenants = () => discovery.clusters().map(({ name, tenant }) => [name, tenant]);
+  await found(discovery, () => discovery.known());
+  expect(tenants()).toStrictEqual([]);
+  expect(lines.some((line) => line.includes('[discovery] found 0 '))).toBe(true);
+  expect(lines).toContain(
+    'info [discovery] platform API is absent; falling back to workload scanning',
+  );
+
+  await createWorkload('statefulsets', namespace, 'x');
+  await createWorkload('deployments', namespace, 'x');
+  await createWorkload('deployments', namespace, 'y');
+  await found(discovery, () => discovery.clusters().length === 2);
+  expect(tenants()).toStrictEqual([
+    ['x', `tenant-${namespace}-x`],
+    ['y', `tenant-${namespace}-y`],
+  ]);
+  const [x] = discovery.clusters();
+  expect(Math.abs(Date.now() - (x?.createdAt ?? 0))).toBeLessThan(60_000);
+
+  await cluster.installCRDs(PLATFORM_CRD);
+  await cluster.call('POST', '/api/v1/namespaces', { metadata: { name: 'p-team1' } });
+  await cluster.call('POST', PLATFORM_API, {
+    apiVersion: 'management.loft.sh/v1',
+    kind: 'VirtualClusterInstance',
+    metadata: { name: 'x' },
+    spec: { displayName: 'X', clusterRef: { cluster: 'c1', namespace, virtualCluster: 'x' } },
+  });
+  await found(discovery, () => discovery.clusters()[0]?.project === 'team1');
+  expect(discovery.clusters()[0]).toMatchObject({ tenant: 'project-team1', displayName: 'X' });
+  expect(lines).toContain('info [discovery] enriched 1 tenant cluster(s) from the platform');
+
+  await cluster.kubectl(['label', 'namespace', namespace, 'meterfeed.io/tenant=acme']);
+  await found(discovery, () => discovery.tenants().length === 1);
+  expect(discovery.tenants()).toMatchObject([{ id: 'acme', displayName: 'X' }]);
+
+  await cluster.call('DELETE', `/apis/apps/v1/namespaces/${namespace}/deployments/y`);
+  await found(discovery, () => discovery.clusters().length === 1);
+
+  await cluster.stopApiServer();
+  await expect.poll(() => discovery.lastOutcome()?.kind, { timeout: 20_000 }).toBe('failed');
+  expect(tenants()).toStrictEqual([['x', 'acme']]);
+  expect(lines.some((line) => line.startsWith('error [discovery] failed: '))).toBe(true);
+  await running.stop();
+}, 60_000);

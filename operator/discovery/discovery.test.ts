@@ -1,0 +1,304 @@
+import { array, assert, asyncProperty, constantFrom, tuple } from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { SourceState } from '../kubernetes/source.ts';
+import { createDiscoveryRig } from './testing/discovery-rig.ts';
+import { instance, namespaceObject, workload } from './testing/objects.ts';
+
+const MINUTE = 60_000;
+
+function ids(discovery: { clusters(): readonly { readonly id: string }[] }): readonly string[] {
+  return discovery.clusters().map(({ id }) => id);
+}
+
+describe('a source in trouble makes tenants disappear', () => {
+  test.each(['statefulSets', 'deployments', 'namespaces', 'instances'] as const)(
+    'W08, W09: %s cannot be listed',
+    async (name) => {
+      const { discovery, sources, lines, add, remove } = createDiscoveryRig();
+      add('tenant-a', 'a');
+      await discovery.round();
+      remove('tenant-a', 'a');
+      sources[name].become('failing', 'status 403');
+      const outcome = await discovery.round();
+      const plural = sources[name].resource.plural;
+      expect(outcome).toStrictEqual({ kind: 'failed', reason: `${plural}: status 403` });
+      expect(ids(discovery)).toStrictEqual(['tenant-tenant-a-a']);
+      expect(discovery.tenants().length).toBe(1);
+      expect(lines).toContain(
+        `error [discovery] failed: ${plural}: status 403; keeping 1 tenant cluster(s) as they were`,
+      );
+    },
+  );
+
+  test('before the first list nothing is known, rather than that nobody is there', async () => {
+    const { discovery, sources } = createDiscoveryRig();
+    sources.deployments.become('starting');
+    expect(await discovery.round()).toMatchObject({ kind: 'failed' });
+    expect(discovery.known()).toBe(false);
+    sources.deployments.become('synced');
+    await discovery.round();
+    expect(discovery.known()).toBe(true);
+  });
+
+  test('workloads are never optional', async () => {
+    const { discovery, sources } = createDiscoveryRig();
+    sources.statefulSets.become('absent');
+    expect(await discovery.round()).toStrictEqual({
+      kind: 'failed',
+      reason: 'statefulsets: not served',
+    });
+  });
+
+  test('whatever fails in whatever order, a failing round never shrinks the known set', async () => {
+    const health = constantFrom<SourceState>('synced', 'failing', 'starting', 'absent');
+    const change = constantFrom('add a', 'add b', 'remove a', 'remove b', 'nothing');
+    const steps = array(tuple(health, health, health, health, change), { maxLength: 20 });
+    await assert(
+      asyncProperty(steps, async (rounds) => {
+        const { discovery, sources, add, remove, clock } = createDiscoveryRig();
+        for (const [first, second, third, fourth, happens] of rounds) {
+          const [verb = '', name = ''] = happens.split(' ');
+          if (verb === 'add') add('host', name);
+          if (verb === 'remove') remove('host', name);
+          sources.statefulSets.become(first);
+          sources.deployments.become(second);
+          sources.namespaces.become(third);
+          sources.instances.become(fourth);
+          const before = { ids: ids(discovery), tenants: discovery.tenants() };
+          await clock.advance(61 * MINUTE);
+          const outcome = await discovery.round();
+          const whole = first === 'synced' && second === 'synced' && third === 'synced';
+          const readable = whole && (fourth === 'synced' || fourth === 'absent');
+          expect(outcome.kind).toBe(readable ? 'found' : 'failed');
+          if (readable) continue;
+          expect({ ids: ids(discovery), tenants: discovery.tenants() }).toStrictEqual(before);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('the log does not say what the specification promises', () => {
+  test('found N when it changes, found 0 every cycle', async () => {
+    const { discovery, lines, add } = createDiscoveryRig();
+    const zero = () => lines.filter((line) => line.includes('[discovery] found 0 '));
+    await discovery.round();
+    await discovery.round();
+    expect(zero().length).toBe(2);
+    add('tenant-a', 'a');
+    await discovery.round();
+    await discovery.round();
+    const found = lines.filter((line) => line === 'info [discovery] found 1 tenant cluster(s)');
+    expect(found.length).toBe(1);
+    expect(zero().length).toBe(2);
+  });
+
+  test('the fallback once per change', async () => {
+    const { discovery, sources, lines, add } = createDiscoveryRig();
+    const fallbacks = () => lines.filter((line) => line.includes('falling back'));
+    add('tenant-a', 'a');
+    await discovery.round();
+    await discovery.round();
+    expect(fallbacks()).toStrictEqual([
+      'info [discovery] platform API is absent; falling back to workload scanning',
+    ]);
+    sources.instances.become('synced');
+    sources.instances.put(instance('p-team', 'a', { hostNamespace: 'tenant-a' }));
+    await discovery.round();
+    expect(lines).toContain('info [discovery] enriched 1 tenant cluster(s) from the platform');
+    sources.instances.become('absent');
+    await discovery.round();
+    expect(fallbacks().length).toBe(2);
+  });
+
+  test('bad metadata once, not every cycle', async () => {
+    const { discovery, lines, add } = createDiscoveryRig();
+    add('tenant-a', 'a', { annotations: { 'meterfeed.io/currency': 'DOUBLOON' } });
+    await discovery.round();
+    await discovery.round();
+    expect(lines.filter((line) => line.includes('DOUBLOON')).length).toBe(1);
+    expect(discovery.problems().length).toBe(1);
+  });
+
+  test('a change of customer, with both names', async () => {
+    const { discovery, sources, lines, add } = createDiscoveryRig();
+    add('tenant-a', 'a');
+    await discovery.round();
+    const labels = { 'meterfeed.io/tenant': 'acme' };
+    sources.namespaces.put(namespaceObject('tenant-a', { labels }));
+    await discovery.round();
+    expect(lines).toContain(
+      'warn [discovery] tenant-tenant-a-a: customer changes from "tenant-tenant-a-a" to "acme"; usage from now on is the new one’s',
+    );
+  });
+
+  test('a lasting failure once a minute', async () => {
+    const { discovery, sources, lines, clock } = createDiscoveryRig();
+    sources.deployments.become('failing', 'gone');
+    for (let round = 0; round < 5; round++) {
+      await discovery.round();
+      await clock.advance(MINUTE / 2);
+    }
+    expect(lines.filter((line) => line.startsWith('error')).length).toBe(3);
+  });
+});
+
+describe('a restart changes who is billed', () => {
+  const older = { created: '2026-01-01T00:00:00Z' };
+  const younger = { created: '2026-01-02T00:00:00Z' };
+
+  test('an id that was given out stays, though its rival has gone', async () => {
+    const { discovery, add, remove, restart } = createDiscoveryRig();
+    add('a-b', 'c', older);
+    add('a', 'b-c', younger);
+    await discovery.round();
+    const [, hashed] = ids(discovery);
+    remove('a-b', 'c');
+    const next = restart();
+    await next.round();
+    expect(ids(next)).toStrictEqual([hashed]);
+    add('a-b', 'c', { created: '2026-03-01T00:00:00Z' });
+    await next.round();
+    expect(ids(next)).toStrictEqual(['tenant-a-b-c', hashed]);
+  });
+
+  test('a tenant that vanishes while the operator is down is offboarded all the same', async () => {
+    const { discovery, add, remove, restart, clock } = createDiscoveryRig();
+    for (const name of ['a', 'b', 'c', 'd', 'e']) add(`host-${name}`, name);
+    await discovery.round();
+    remove('host-e', 'e');
+    await clock.advance(120 * MINUTE);
+    const second = restart();
+    await second.round();
+    await clock.advance(MINUTE);
+    await second.round();
+    expect(second.offboarded()).toStrictEqual([]);
+
+    const third = restart();
+    await clock.advance(59 * MINUTE);
+    await third.round();
+    expect(third.offboarded()).toMatchObject([{ tenant: { id: 'tenant-host-e-e' } }]);
+
+    const fourth = restart();
+    await fourth.round();
+    expect(fourth.offboarded()).toMatchObject([{ tenant: { id: 'tenant-host-e-e' } }]);
+    add('host-e', 'e');
+    await fourth.round();
+    expect(fourth.offboarded()).toStrictEqual([]);
+  });
+
+  test('an id is used before it is certain to stay', async () => {
+    const rig = createDiscoveryRig();
+    rig.add('tenant-a', 'a');
+    const { records } = rig;
+    const writeRecords = records.writeRecords.bind(records);
+    records.writeRecords = () =>
+      Promise.resolve({ kind: 'failed', cause: 'full', message: 'no room: /data: "1 MiB free"' });
+    expect(await rig.discovery.round()).toStrictEqual({
+      kind: 'failed',
+      reason: 'ids cannot be stored: no room: /data: "1 MiB free"',
+    });
+    expect(ids(rig.discovery)).toStrictEqual([]);
+    records.writeRecords = writeRecords;
+    await rig.discovery.round();
+    expect(ids(rig.discovery)).toStrictEqual(['tenant-tenant-a-a']);
+  });
+
+  test('a damaged record stops discovery', async () => {
+    const { discovery, records, lines, add } = createDiscoveryRig();
+    await records.writeRecords([{ key: 'discovery/cluster/tenant-a/a', value: '{"id"' }]);
+    add('tenant-a', 'a');
+    expect(await discovery.round()).toMatchObject({ kind: 'found' });
+    expect(lines[0]).toBe(
+      'error [discovery] damaged record, passed over: discovery/cluster/tenant-a/a: "{\\"id\\""',
+    );
+  });
+
+  test('a round in which nothing changed writes', async () => {
+    const rig = createDiscoveryRig();
+    rig.add('tenant-a', 'a');
+    await rig.discovery.round();
+    let writes = 0;
+    const { records } = rig;
+    const writeRecords = records.writeRecords.bind(records);
+    records.writeRecords = (changes) => {
+      writes++;
+      return writeRecords(changes);
+    };
+    await rig.discovery.round();
+    expect(writes).toBe(0);
+  });
+});
+
+describe('news of tenant clusters comes late', () => {
+  test('RECONCILE_INTERVAL: a round at its end, one soon after a change of settings or a request', async () => {
+    const { discovery, settings, clock, add } = createDiscoveryRig({ RECONCILE_INTERVAL: '30s' });
+    const rounds: number[] = [];
+    const start = clock.now();
+    const stop = new AbortController();
+    const first = new Promise<void>((resolve) => {
+      discovery.subscribe((_clusters, at) => {
+        rounds.push((at - start) / 1_000);
+        resolve();
+      });
+    });
+    const running = discovery.run(stop.signal);
+    await first;
+    await clock.sleeper();
+    await clock.advance(30_000);
+    add('tenant-a', 'a');
+    discovery.request();
+    await clock.sleeper((ms) => ms === 1_000);
+    await clock.advance(5_000);
+    settings.setPolicy({ discovery: { reconcileIntervalMs: 10_000 } });
+    await clock.sleeper((ms) => ms === 1_000);
+    await clock.advance(20_000);
+    expect(rounds).toStrictEqual([0, 30, 31, 36, 46]);
+    stop.abort();
+    await running;
+    expect(clock.sleepers).toBe(0);
+  });
+
+  test('a first list that does not come is said within one interval', async () => {
+    const { discovery, sources, clock, lines } = createDiscoveryRig();
+    sources.statefulSets.become('starting');
+    sources.statefulSets.ready = () => new Promise(() => undefined);
+    const stop = new AbortController();
+    const running = discovery.run(stop.signal);
+    await clock.sleeper((ms) => ms === 30_000);
+    expect(lines).toStrictEqual([]);
+    await clock.advance(30_000);
+    expect(lines[0]).toContain('statefulsets: not listed yet');
+    stop.abort();
+    await running;
+  });
+
+  test('a listener that throws stops the others', async () => {
+    const { discovery, add, lines } = createDiscoveryRig();
+    add('tenant-a', 'a');
+    const told: number[] = [];
+    discovery.subscribe(() => {
+      throw new Error('boom');
+    });
+    const leave = discovery.subscribe((clusters) => told.push(clusters.length));
+    await discovery.round();
+    leave();
+    await discovery.round();
+    expect(told).toStrictEqual([1]);
+    expect(lines).toContain('error [discovery] a listener failed');
+  });
+});
+
+test('one round over a thousand tenant clusters takes long', async () => {
+  const { discovery, sources } = createDiscoveryRig();
+  for (let index = 0; index < 1_000; index++) {
+    sources.namespaces.put(namespaceObject(`host-${index}`));
+    sources.statefulSets.put(workload(`host-${index}`, 'x'));
+  }
+  await discovery.round();
+  const start = performance.now();
+  await discovery.round();
+  expect(performance.now() - start).toBeLessThan(500);
+  expect(discovery.clusters().length).toBe(1_000);
+});

@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'vitest';
+import { discoverHost, settingsFrom } from './testing/host.ts';
+import { namespaceObject, workload } from './testing/objects.ts';
+import { tenantsOf } from './tenants.ts';
+
+type Texts = Readonly<Record<string, string>>;
+
+/** One tenant cluster `<x>` in a namespace of the same name, for each set of metadata. */
+function tenants(clusters: Readonly<Record<string, Texts>>, environment: Texts = {}) {
+  const created = (index: number) => `2026-01-0${9 - index}T00:00:00Z`;
+  const names = Object.keys(clusters);
+  const { clusters: found } = discoverHost({
+    workloads: names.map((name, index) => workload(name, name, { created: created(index) })),
+    namespaces: Object.entries(clusters).map(([name, texts]) =>
+      namespaceObject(name, {
+        annotations: Object.fromEntries(
+          Object.entries(texts).map(([key, value]) => [`meterfeed.io/${key}`, value]),
+        ),
+      }),
+    ),
+    environment,
+  });
+  return tenantsOf(found, settingsFrom(environment));
+}
+
+test('a customer is one record for each of its clusters', () => {
+  const found = tenants(
+    {
+      a: { tenant: 'acme' },
+      b: { tenant: 'acme', email: 'b@acme.example', plan: 'gold', 'display-name': 'Acme' },
+      c: { tenant: 'acme', email: 'c@acme.example', currency: 'EUR' },
+      d: {},
+    },
+    { REGION: 'eu-1' },
+  );
+  expect(found).toStrictEqual([
+    {
+      id: 'acme',
+      displayName: 'Acme',
+      email: 'b@acme.example',
+      plan: 'gold',
+      currency: 'EUR',
+      region: 'eu-1',
+      clusters: ['tenant-a-a', 'tenant-b-b', 'tenant-c-c'],
+      createdAt: Date.UTC(2026, 0, 7),
+    },
+    {
+      id: 'tenant-d-d',
+      displayName: 'Tenant cluster d-d',
+      region: 'eu-1',
+      clusters: ['tenant-d-d'],
+      createdAt: Date.UTC(2026, 0, 6),
+    },
+  ]);
+});
+
+test('clusters that are not metered make a customer', () => {
+  const found = tenants({
+    a: { exclude: 'true' },
+    b: { tenant: 'x' },
+    c: { tenant: 'x', exclude: 'true' },
+  });
+  expect(found.map(({ id, clusters }) => [id, clusters])).toStrictEqual([['x', ['tenant-b-b']]]);
+});
+
+describe('a default hides what was given', () => {
+  test('the default class gives way to a class of another cluster', () => {
+    const clusters = { a: { tenant: 'x' }, b: { tenant: 'x', 'tenant-class': 'dev' } };
+    const environment = { DEFAULT_TENANT_CLASS: 'public' };
+    expect(tenants(clusters, environment)[0]?.tenantClass).toBe('dev');
+    expect(tenants({ a: {} }, environment)[0]?.tenantClass).toBe('public');
+  });
+
+  test('a customer of several unnamed clusters is not called after one of them', () => {
+    expect(tenants({ a: { tenant: 'x' }, b: { tenant: 'x' } })[0]?.displayName).toBe('x');
+    expect(tenants({ a: { tenant: 'x' } })[0]?.displayName).toBe('x');
+  });
+});

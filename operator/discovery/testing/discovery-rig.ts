@@ -1,0 +1,82 @@
+import type { Environment } from '../../config/load-environment.ts';
+import type { SettingsStore } from '../../config/settings.ts';
+import { createSettingsStore } from '../../config/settings-store.ts';
+import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
+import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { createDiscovery, type Discovery } from '../discovery.ts';
+import type { RecordStore } from '../memory.ts';
+import {
+  type ControlPlaneWorkload,
+  controlPlaneWorkload,
+  type HostNamespace,
+  hostNamespace,
+  PLATFORM_INSTANCES,
+  type PlatformInstance,
+  platformInstance,
+} from '../views.ts';
+import { createFakeSource, type FakeSource } from './fake-source.ts';
+import { settingsFrom } from './host.ts';
+import { namespaceObject, type ObjectOptions, workload } from './objects.ts';
+
+export interface DiscoveryRig {
+  readonly discovery: Discovery;
+  readonly clock: ManualClock;
+  readonly settings: SettingsStore;
+  /** A test may put something else in the place of `writeRecords`. */
+  readonly records: { -readonly [Key in keyof RecordStore]: RecordStore[Key] };
+  readonly sources: {
+    readonly statefulSets: FakeSource<ControlPlaneWorkload>;
+    readonly deployments: FakeSource<ControlPlaneWorkload>;
+    readonly namespaces: FakeSource<HostNamespace>;
+    readonly instances: FakeSource<PlatformInstance>;
+  };
+  /** Lines logged, each with its level before it. */
+  readonly lines: string[];
+  /** A tenant cluster with its Namespace. */
+  readonly add: (namespace: string, name: string, options?: ObjectOptions) => void;
+  readonly remove: (namespace: string, name: string) => void;
+  /** The same sources and records under a new process. */
+  readonly restart: () => Discovery;
+}
+
+/** Discovery over sources that a test sets; the platform API is absent until it says otherwise. */
+export function createDiscoveryRig(environment: Environment = {}): DiscoveryRig {
+  const prefix = 'meterfeed.io';
+  const apps = (plural: string) => ({ group: 'apps', version: 'v1', plural });
+  const sources = {
+    statefulSets: createFakeSource(apps('statefulsets'), controlPlaneWorkload(prefix)),
+    deployments: createFakeSource(apps('deployments'), controlPlaneWorkload(prefix)),
+    namespaces: createFakeSource(
+      { group: '', version: 'v1', plural: 'namespaces' },
+      hostNamespace(prefix),
+    ),
+    instances: createFakeSource(PLATFORM_INSTANCES, platformInstance(prefix)),
+  };
+  sources.instances.become('absent');
+  const clock = createManualClock();
+  const settings = createSettingsStore(settingsFrom(environment));
+  const records = createMemoryLedger();
+  const lines: string[] = [];
+  const logger: Logger = {
+    debug: (message) => void lines.push(`debug ${message}`),
+    info: (message) => void lines.push(`info ${message}`),
+    warn: (message) => void lines.push(`warn ${message}`),
+    error: (message) => void lines.push(`error ${message}`),
+  };
+  const create = () => createDiscovery({ sources, settings, records, clock, logger });
+  return {
+    discovery: create(),
+    clock,
+    settings,
+    records,
+    sources,
+    lines,
+    add: (namespace, name, options) => {
+      sources.namespaces.put(namespaceObject(namespace));
+      sources.statefulSets.put(workload(namespace, name, options));
+    },
+    remove: (namespace, name) => sources.statefulSets.remove(namespace, name),
+    restart: create,
+  };
+}
