@@ -1,0 +1,28 @@
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+const QUIET_MS = 60_000;
+const MAX_CAUSES = 1_000;
+
+/** Logs trouble that repeats: at most one line a minute for each cause (design 10). */
+export interface CauseLog {
+  warn(cause: string, message: string): void;
+}
+
+export function createCauseLog(logger: Logger, clock: Clock): CauseLog {
+  const causes = new Map<string, { readonly at: number; suppressed: number }>();
+  return {
+    warn: (cause, message) => {
+      const now = clock.monotonic();
+      const last = causes.get(cause);
+      if (last !== undefined && now - last.at < QUIET_MS) {
+        last.suppressed += 1;
+        return;
+      }
+      if (causes.size >= MAX_CAUSES) causes.clear();
+      causes.set(cause, { at: now, suppressed: 0 });
+      const more = last?.suppressed ?? 0;
+      logger.warn(more === 0 ? message : `${message} (${more} more like this)`);
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import type { DestinationSettings } from '../config/settings.ts';
+import type { Destination } from '../destinations/destination.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Catalog } from '../usage/catalog.ts';
+import { createBookKeeping } from './book-keeping.ts';
+import { createBootstrap } from './bootstrap.ts';
+import { createCauseLog } from './cause-log.ts';
+import { createCircuit } from './circuit.ts';
+import { createDeadLetterIndex } from './dead-letters.ts';
+import type { DeliveryMetrics } from './delivery-metrics.ts';
+import { createDeliveryRecords } from './delivery-records.ts';
+import { createEventFilter } from './event-filter.ts';
+import { createHealth } from './health.ts';
+import { createInFlight } from './in-flight.ts';
+import { createOffboarding } from './offboarding.ts';
+import { createParkedLane } from './parked-lane.ts';
+import { createPending } from './pending.ts';
+import { createReplayLane } from './replay-lane.ts';
+import { createReplaySessions } from './replay-sessions.ts';
+import { createSendRound } from './send-round.ts';
+import { createTenantGate } from './tenant-gate.ts';
+import type { TenantSource } from './tenant-source.ts';
+
+export interface FeederOptions {
+  readonly settings: DestinationSettings;
+  readonly destination: Destination;
+  readonly ledger: Ledger;
+  readonly tenants: TenantSource;
+  readonly catalog: () => Catalog;
+  readonly maxBackfillMs: () => number;
+  readonly clock: Clock;
+  /** Numbers in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly metrics: DeliveryMetrics;
+}
+
+/** Everything that a feeder works with, put together for one destination. */
+export function createFeederParts(options: FeederOptions) {
+  const { settings, destination, ledger, clock, random, logger } = options;
+  const { name } = settings;
+  const log = createCauseLog(logger, clock);
+  const records = createDeliveryRecords(ledger, name);
+  const deadLetters = createDeadLetterIndex(records);
+  const inFlight = createInFlight(ledger, records, clock, destination.limits.idMemoryMs);
+  const catalog = () => options.catalog().metrics;
+  const bootstrap = createBootstrap(destination, settings.metrics, catalog);
+  const gate = createTenantGate({
+    ...options,
+    records,
+    probe: async (signal) => (await bootstrap.probe(signal)).kind === 'done',
+    onParked: (tenant, reason) =>
+      log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is set aside: ${reason}`),
+  });
+  const books = createBookKeeping(ledger, records, clock, { deadLetters, gate, inFlight });
+  const sendRound = createSendRound({ destination, gate, inFlight, clock });
+  const replays = createReplaySessions(clock);
+  const batchEvents = (): number => destination.limits.batchEvents;
+  const lanes = { records, gate, books, sendRound, batchEvents };
+  return {
+    log,
+    records,
+    deadLetters,
+    inFlight,
+    bootstrap,
+    gate,
+    books,
+    sendRound,
+    replays,
+    pending: createPending(ledger, name),
+    circuit: createCircuit(),
+    health: createHealth(name, options.metrics, clock),
+    parkedLane: createParkedLane(lanes),
+    replayLane: createReplayLane(lanes, clock, random, replays.settled),
+    offboarding: createOffboarding({
+      ...options,
+      records,
+      gate,
+      deadLetters,
+      onDone: (tenant) => logger.info(`[${name}] tenant ${tenant} offboarded`),
+      onRefused: (tenant, reason) =>
+        log.warn(`offboard ${tenant}`, `[${name}] tenant ${tenant} not offboarded: ${reason}`),
+    }),
+    wants: createEventFilter(destination, settings.metrics, (code) => options.catalog().find(code)),
+  };
+}
+
+export type FeederParts = ReturnType<typeof createFeederParts>;

@@ -1,0 +1,95 @@
+import type { Ledger, RecordChange, WriteOutcome } from '../ledger/ledger.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { DeliveryRecords } from './delivery-records.ts';
+import type { Entry } from './entry.ts';
+
+/** An id is taken to be forgotten this long before the other side says it forgets it. */
+const MARGIN_MS = 3_600_000;
+
+/**
+ * Remembers durably when an event was first sent, for destinations that forget ids (design 10). An
+ * event whose outcome is unknown and older than that memory must be asked after, never sent blindly:
+ * it may be there already and would be billed twice.
+ */
+export interface InFlight {
+  load(resentUntil: number | undefined): Promise<void>;
+  /** Those that the other side may have had and forgotten. */
+  overdue(entries: readonly Entry[]): readonly Entry[];
+  /** Must succeed before the events are sent. */
+  begin(entries: readonly Entry[]): Promise<WriteOutcome>;
+  /** The other side does not have these: their time begins anew. */
+  restart(entries: readonly Entry[]): void;
+  /** The record without these, to be written with what settles them. */
+  without(sequences: readonly number[]): readonly RecordChange[];
+  /** After that was written. */
+  forget(sequences: readonly number[]): void;
+}
+
+export function createInFlight(
+  ledger: Ledger,
+  records: DeliveryRecords,
+  clock: Clock,
+  idMemoryMs: number | undefined,
+): InFlight {
+  if (idMemoryMs === undefined) return UNNEEDED;
+  const firstAttempts = new Map<number, number>();
+  let resentUntil = 0;
+  /** Sequence numbers below `resentUntil` that were asked after since. */
+  const askedAfter = new Set<number>();
+
+  const isOverdue = ({ sequence }: Entry): boolean => {
+    if (sequence <= resentUntil && !askedAfter.has(sequence)) return true;
+    const at = firstAttempts.get(sequence);
+    return at !== undefined && clock.now() - at >= idMemoryMs - MARGIN_MS;
+  };
+
+  return {
+    load: async (until) => {
+      resentUntil = until ?? 0;
+      askedAfter.clear();
+      for (const [sequence, at] of (await records.inFlight()) ?? [])
+        firstAttempts.set(sequence, at);
+    },
+    overdue: (entries) => entries.filter(isOverdue),
+    begin: async (entries) => {
+      const added = entries.filter(({ sequence }) => !firstAttempts.has(sequence));
+      if (added.length === 0) return WRITTEN;
+      const now = clock.now();
+      const next = [...firstAttempts, ...added.map(({ sequence }) => [sequence, now] as const)];
+      const outcome = await ledger.writeRecords([records.putInFlight(next)]);
+      if (outcome.kind === 'written') {
+        for (const { sequence } of added) firstAttempts.set(sequence, now);
+      }
+      return outcome;
+    },
+    restart: (entries) => {
+      for (const { sequence } of entries) {
+        firstAttempts.delete(sequence);
+        askedAfter.add(sequence);
+      }
+    },
+    without: (sequences) => {
+      if (!sequences.some((sequence) => firstAttempts.has(sequence))) return [];
+      const gone = new Set(sequences);
+      return [records.putInFlight([...firstAttempts].filter(([sequence]) => !gone.has(sequence)))];
+    },
+    forget: (sequences) => {
+      for (const sequence of sequences) {
+        firstAttempts.delete(sequence);
+        askedAfter.delete(sequence);
+      }
+    },
+  };
+}
+
+const WRITTEN: WriteOutcome = { kind: 'written' };
+
+/** For destinations that remember ids for ever. */
+const UNNEEDED: InFlight = {
+  load: async () => undefined,
+  overdue: () => [],
+  begin: async () => WRITTEN,
+  restart: () => undefined,
+  without: () => [],
+  forget: () => undefined,
+};

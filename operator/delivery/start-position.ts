@@ -1,0 +1,70 @@
+import type { DestinationSettings } from '../config/settings.ts';
+import type { Cursor, Ledger, LedgerFailure, RecordChange } from '../ledger/ledger.ts';
+import type { DeliveryRecords, FeederState } from './delivery-records.ts';
+
+export type StartPosition =
+  | { readonly kind: 'position'; readonly sequence: number; readonly state: FeederState }
+  | LedgerFailure;
+
+/**
+ * Where a destination begins to read. A cursor, retired or not, is where it went on last time;
+ * `startFrom` counts only where there is none (design 4). A cursor left by a destination of another
+ * type under the same name is not this one's: what that one had set aside becomes dead letters, so
+ * that it stays in sight.
+ */
+export async function findStartPosition(
+  ledger: Ledger,
+  records: DeliveryRecords,
+  settings: Pick<DestinationSettings, 'name' | 'type' | 'startFrom'>,
+  now: number,
+): Promise<StartPosition> {
+  const { name, type } = settings;
+  const state = await records.state();
+  const cursor = ledger.cursors().find(({ destination }) => destination === name);
+  const sameType = state === undefined || state.type === type;
+  if (cursor !== undefined && sameType) return resume(ledger, records, cursor, state ?? { type });
+
+  if (!sameType) {
+    const reason = `was waiting for the ${state.type} destination of this name`;
+    const cleared = await ledger.writeRecords(await keepAsDead(records, reason, now));
+    if (cleared.kind === 'failed') return cleared;
+    const dropped = await ledger.dropCursor(name);
+    if (dropped.kind === 'failed') return dropped;
+  }
+  const sequence = settings.startFrom === 'now' ? ledger.head() : ledger.lowWater();
+  const fresh: FeederState = { type };
+  const outcome = await ledger.commitCursor(name, sequence, { records: [records.putState(fresh)] });
+  return outcome.kind === 'failed' ? outcome : { kind: 'position', sequence, state: fresh };
+}
+
+async function resume(
+  ledger: Ledger,
+  records: DeliveryRecords,
+  { destination, sequence }: Cursor,
+  state: FeederState,
+): Promise<StartPosition> {
+  const commit = { from: sequence, records: [records.putState(state)] };
+  const outcome = await ledger.commitCursor(destination, sequence, commit);
+  return outcome.kind === 'failed' ? outcome : { kind: 'position', sequence, state };
+}
+
+async function keepAsDead(
+  records: DeliveryRecords,
+  reason: string,
+  at: number,
+): Promise<RecordChange[]> {
+  const changes: RecordChange[] = [records.putInFlight([])];
+  for await (const kept of records.parked()) {
+    const { tenant } = kept.event;
+    changes.push(
+      records.dropParked(tenant, kept.sequence),
+      records.dropTenant(tenant),
+      records.putDead({ ...kept, at, reason }),
+    );
+  }
+  for await (const kept of records.replay()) {
+    changes.push(records.dropReplay(kept.sequence), records.putDead({ ...kept, at, reason }));
+  }
+  for await (const { tenant } of records.offboards()) changes.push(records.dropOffboard(tenant.id));
+  return changes;
+}

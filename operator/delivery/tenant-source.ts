@@ -1,0 +1,37 @@
+import type { Tenant } from '../destinations/destination.ts';
+import type { UsageEvent } from '../usage/event.ts';
+
+/** The tenants that discovery knows. */
+export interface TenantSource {
+  find(id: string): Tenant | undefined;
+  /** Told after every change; returns the function that ends the subscription. */
+  subscribe(listener: () => void): () => void;
+  /** Whether usage of the tenant may still come, since some of it could not be measured yet. */
+  hasOpenGaps?(id: string): boolean;
+}
+
+/** A tenant that discovery does not know, as far as an event tells: usage may be pushed in for anybody. */
+export function tenantOfEvent(event: UsageEvent): Tenant {
+  return {
+    id: event.tenant,
+    displayName: event.tenant,
+    region: event.region ?? '',
+    clusters: [],
+    createdAt: Date.parse(event.window_start),
+  };
+}
+
+/**
+ * The earliest window start that may have to be billed: the tenant's creation, but no earlier than
+ * backfill could reach back from its first event, and never after that event.
+ */
+export function billableFrom(tenant: Tenant, event: UsageEvent, maxBackfillMs: number): number {
+  const first = Date.parse(event.window_start);
+  const known = tenant.billableFrom ?? Number.POSITIVE_INFINITY;
+  return Math.min(first, known, Math.max(tenant.createdAt, first - maxBackfillMs));
+}
+
+/** What makes a tenant worth provisioning again when it changes. */
+export function tenantFingerprint(tenant: Tenant): string {
+  return JSON.stringify({ ...tenant, billableFrom: undefined });
+}
