@@ -14,6 +14,8 @@ export interface StoredEvents {
   readonly segment: SegmentSummary;
   readonly sealed: readonly SealedSegment[];
   readonly pool: SegmentPool;
+  /** Off for measuring what deduplication costs. */
+  readonly deduplicate: boolean;
 }
 
 /** Whether an id is derived from the event and thus tells its window. */
@@ -30,6 +32,7 @@ export async function findStored(
   places: StoredEvents,
 ): Promise<ReadonlyMap<string, UsageEvent>> {
   const found = new Map<string, UsageEvent>();
+  if (!places.deduplicate) return found;
   await lookUp(events, places.active, places.activeName, found);
   for (const segment of places.sealed.toReversed()) {
     const candidates = events.filter((event) => !found.has(event.id) && mayHold(segment, event));

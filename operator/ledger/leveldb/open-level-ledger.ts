@@ -35,6 +35,8 @@ export interface LevelLedgerOptions {
   /** By default the system's word. */
   readonly freeBytes?: FreeBytes;
   readonly failpoint?: Failpoints;
+  /** On by default; off only for measuring what it costs. */
+  readonly deduplicate?: boolean;
 }
 
 export type OpenLedgerOutcome =
@@ -84,6 +86,7 @@ async function open(options: LevelLedgerOptions): Promise<Ledger> {
       clock,
       limits: options.segmentLimits ?? SEGMENT_LIMITS,
       failpoint,
+      deduplicate: options.deduplicate ?? true,
       giveRoom: () => reserve.release(),
       onConflict: (event) => {
         metrics.conflict();

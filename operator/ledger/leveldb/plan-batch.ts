@@ -32,6 +32,8 @@ export interface BatchPlan {
   readonly conflicts: readonly UsageEvent[];
 }
 
+const SEQUENCE_BYTES = 8;
+
 /** Turns waiting requests into one batch. Reads, but writes nothing. `now` in milliseconds since the epoch. */
 export async function planBatch(
   requests: readonly Request[],
@@ -66,10 +68,8 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
   const accept = (event: UsageEvent): void => {
     const sequence = segment.lastSequence + 1;
     const [key, value] = encodeStoredEvent(sequence, event);
-    const number = Buffer.alloc(8);
-    number.writeUIntBE(sequence, 2, 6);
     operations.push({ type: 'put', key, value });
-    operations.push({ type: 'put', key: idKey(event.id), value: number });
+    if (places.deduplicate) operations.push(idOperation(event.id, sequence));
     chain.update(value);
     accepted.set(event.id, event);
     segment = withEvent(segment, event, value.length);
@@ -169,6 +169,12 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
       return { operations, contents: { state, cursors, sealed }, conflicts };
     },
   };
+}
+
+function idOperation(id: string, sequence: number): Operation {
+  const value = Buffer.alloc(SEQUENCE_BYTES);
+  value.writeUIntBE(sequence, 2, 6);
+  return { type: 'put', key: idKey(id), value };
 }
 
 function withEvent(segment: SegmentSummary, event: UsageEvent, bytes: number): SegmentSummary {

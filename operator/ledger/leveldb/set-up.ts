@@ -48,7 +48,8 @@ export async function setUpLedger(
   return identity;
 }
 
-function firstState(ledgerId: string, now: number): LedgerState {
+/** The state of a ledger without any event. */
+export function firstState(ledgerId: string, now: number): LedgerState {
   return {
     ledgerId,
     batch: 0,

@@ -36,6 +36,7 @@ export interface StoreOptions {
   readonly clock: Clock;
   readonly limits: SegmentLimits;
   readonly failpoint: Failpoints;
+  readonly deduplicate: boolean;
   /** Called before the database is opened again because there was no room. */
   readonly giveRoom: () => Promise<void>;
   readonly onConflict: (event: UsageEvent) => void;
@@ -74,6 +75,7 @@ export function createStore(options: StoreOptions): Store {
     segment: contents.state.segment,
     sealed: contents.sealed,
     pool,
+    deduplicate: options.deduplicate,
   });
   const adopt = (after: Contents): void => {
     contents = after;

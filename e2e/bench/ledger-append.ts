@@ -1,0 +1,135 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  createDatabase,
+  type Database,
+  type Operation,
+  writeBatch,
+} from '../../operator/ledger/leveldb/database.ts';
+import { directoryBytes } from '../../operator/ledger/leveldb/files.ts';
+import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
+import { planBatch } from '../../operator/ledger/leveldb/plan-batch.ts';
+import { createSegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
+import { firstState } from '../../operator/ledger/leveldb/set-up.ts';
+import type { Ledger } from '../../operator/ledger/ledger.ts';
+import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
+import { systemClock } from '../../operator/telemetry/system-clock.ts';
+import { encodeEvent, type UsageEvent } from '../../operator/usage/event.ts';
+import { benchWindow } from './ledger-events.ts';
+
+export interface AppendFigures {
+  /** Time of bare classic-level ÷ time of the ledger without encoding; 1 is as fast. */
+  readonly ratio: number;
+  /** Milliseconds for a batch, encoding included. */
+  readonly p50: number;
+  readonly p99: number;
+  readonly rawP50: number;
+  /** Events a second, encoding included. */
+  readonly rate: number;
+  /** Microseconds an event. */
+  readonly encode: number;
+  readonly bytesPerEvent: number;
+}
+
+export interface AppendPlan {
+  readonly directory: string;
+  readonly deduplicate: boolean;
+  readonly batches: number;
+}
+
+const BATCH_EVENTS = 1_000;
+const WARM_UP = 20;
+
+/** Appends batches of 1,000 to the ledger and, in turns, writes the same entries with bare classic-level. */
+export async function measureAppend(plan: AppendPlan): Promise<AppendFigures> {
+  const { directory, deduplicate, batches } = plan;
+  await mkdir(directory, { recursive: true });
+  const ledger = await openBenchLedger(join(directory, 'ledger'), deduplicate);
+  const raw = await createDatabase(join(directory, 'raw'));
+  const planner = await createPlanner(join(directory, 'planner'), deduplicate);
+  const ours: number[] = [];
+  const bare: number[] = [];
+  const encodings: number[] = [];
+  for (let window = 0; window < batches + WARM_UP; window++) {
+    const events = benchWindow(window, BATCH_EVENTS);
+    const operations = await planner.operations(events);
+    const encoding = time(() => events.map((event) => Buffer.from(encodeEvent(event))));
+    const bareTime = await timeOf(() => writeBatch(raw, operations));
+    const ourTime = await timeOf(() => append(ledger, events));
+    if (window < WARM_UP) continue;
+    bare.push(bareTime);
+    ours.push(ourTime);
+    encodings.push(encoding);
+  }
+  await ledger.close();
+  await raw.close();
+  await planner.close();
+  const segment = join(directory, 'ledger', 'segment-0000000000000001');
+  const stored = (batches + WARM_UP) * BATCH_EVENTS;
+  return {
+    ratio: sum(bare) / (sum(ours) - sum(encodings)),
+    p50: quantile(ours, 0.5),
+    p99: quantile(ours, 0.99),
+    rawP50: quantile(bare, 0.5),
+    rate: (batches * BATCH_EVENTS * 1_000) / sum(ours),
+    encode: (sum(encodings) * 1_000) / (batches * BATCH_EVENTS),
+    bytesPerEvent: (await directoryBytes(segment)) / stored,
+  };
+}
+
+export async function openBenchLedger(directory: string, deduplicate = true): Promise<Ledger> {
+  const outcome = await openLevelLedger({
+    directory,
+    deduplicate,
+    retentionMs: Number.MAX_SAFE_INTEGER,
+    clock: systemClock,
+    logger: silentLogger,
+  });
+  if (outcome.kind === 'failed') throw new Error(outcome.message);
+  return outcome.ledger;
+}
+
+export async function append(ledger: Ledger, events: readonly UsageEvent[]): Promise<void> {
+  const outcome = await ledger.append({ events });
+  if (outcome.kind === 'failed') throw new Error(outcome.message);
+}
+
+/** Says what the ledger would write, without writing it. */
+async function createPlanner(directory: string, deduplicate: boolean) {
+  const active: Database = await createDatabase(directory);
+  const pool = createSegmentPool(directory);
+  const state = firstState('bench', Date.now());
+  let contents = { state, cursors: new Map(), sealed: [] } as Parameters<typeof planBatch>[1];
+  return {
+    async operations(events: readonly UsageEvent[]): Promise<Operation[]> {
+      const { segment } = contents.state;
+      const places = { active, activeName: 'bench', segment, sealed: [], pool, deduplicate };
+      const request = { kind: 'append', events, changes: [] } as const;
+      const plan = await planBatch([request], contents, places, Date.now());
+      contents = plan.contents;
+      return plan.operations;
+    },
+    close: () => active.close(),
+  };
+}
+
+function time(work: () => unknown): number {
+  const from = performance.now();
+  work();
+  return performance.now() - from;
+}
+
+async function timeOf(work: () => Promise<unknown>): Promise<number> {
+  const from = performance.now();
+  await work();
+  return performance.now() - from;
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
+}
