@@ -65,7 +65,9 @@ function collect(request: Request, maxBytes: number): Promise<Buffer> {
       reject(tooLarge(maxBytes));
     });
     request.once('end', () => resolve(Buffer.concat(pieces, size)));
-    request.once('close', () => reject(badRequest('aborted: body: send it whole')));
+    request.once('close', () => {
+      if (!request.complete) reject(badRequest('aborted: body: send it whole'));
+    });
     request.once('error', reject);
   });
 }
