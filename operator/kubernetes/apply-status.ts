@@ -14,7 +14,8 @@ export interface StatusTarget {
 }
 
 export type ApplyOutcome =
-  | { readonly kind: 'applied' }
+  /** `object` as the API server has it afterwards. */
+  | { readonly kind: 'applied'; readonly object: unknown }
   /** The object, or this incarnation of it, is not there any more. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly reason: string };
@@ -28,7 +29,7 @@ export const FIELD_MANAGER = 'meterfeed';
  */
 export async function applyStatus(
   connection: Pick<Connection, 'request'>,
-  target: StatusTarget,
+  target: Omit<StatusTarget, 'uid'> & { readonly uid?: string },
   status: object,
   signal?: AbortSignal,
 ): Promise<ApplyOutcome> {
@@ -49,9 +50,10 @@ export async function applyStatus(
     },
     ...(signal === undefined ? {} : { signal }),
   });
-  // The API server does not compare uids on a status; the successor's own status will follow.
   if (outcome.kind === 'ok') {
-    return identify(outcome.body)?.uid === uid ? { kind: 'applied' } : { kind: 'gone' };
+    // The API server does not compare uids on a status; the successor's own status will follow.
+    const isSuccessor = uid !== undefined && identify(outcome.body)?.uid !== uid;
+    return isSuccessor ? { kind: 'gone' } : { kind: 'applied', object: outcome.body };
   }
   if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'gone' };
   return { kind: 'failed', reason: describeFailure(outcome) };

@@ -47,7 +47,9 @@ export async function readPages(options: ListPagesOptions): Promise<ListOutcome>
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const page = parsePage(outcome.body);
     if (page === undefined) return NOT_A_LIST;
-    for (const item of page.items) if (isRawObject(item)) options.onItem(item);
+    for (const item of page.items) {
+      if (isRawObject(item)) options.onItem({ ...page.typeMeta, ...item });
+    }
     resourceVersion ??= page.resourceVersion;
     token = page.next;
   } while (token !== undefined);
@@ -60,6 +62,8 @@ const NOT_A_LIST: ListOutcome = {
 };
 
 interface Page {
+  /** Items of a list leave out what the list says for all of them; events carry it. */
+  readonly typeMeta: { readonly apiVersion?: unknown; readonly kind?: string };
   readonly items: readonly unknown[];
   readonly resourceVersion: string;
   readonly next: string | undefined;
@@ -72,8 +76,16 @@ function parsePage(body: unknown): Page | undefined {
   // An empty list may be sent as null.
   if (!Array.isArray(items) && items !== null) return undefined;
   return {
+    typeMeta: typeMetaOf(body),
     items: items ?? [],
     resourceVersion,
     next: typeof next === 'string' && next !== '' ? next : undefined,
   };
+}
+
+function typeMetaOf(list: unknown): Page['typeMeta'] {
+  if (!isRawObject(list)) return {};
+  const { apiVersion, kind } = list;
+  if (typeof kind !== 'string' || !kind.endsWith('List')) return {};
+  return { apiVersion, kind: kind.slice(0, -'List'.length) };
 }

@@ -116,7 +116,7 @@ describe('status publisher', () => {
     publisher.publish(target, { lag: 1 });
     await clock.advance(1);
     publisher.publish(target, { lag: 2 });
-    publisher.forget(target);
+    publisher.forget(target.uid);
     await clock.advance(600_000);
     expect(written).toHaveLength(2);
   });
@@ -130,7 +130,7 @@ describe('status publisher', () => {
     const successor = { ...target, uid: 'uid-2' };
     publisher.publish(successor, { lag: 1 });
     await clock.advance(1);
-    publisher.forget(target);
+    publisher.forget(target.uid);
     publisher.publish(successor, { lag: 3 });
     await clock.advance(600_000);
     expect(written).toEqual([{ lag: 1 }, { lag: 1 }, { lag: 3 }]);

@@ -22,7 +22,7 @@ export interface PublishedStatus {
 export interface StatusPublisher {
   publish(target: StatusTarget, status: PublishedStatus): void;
   /** The object is gone: forgets it, and anything still to be written. */
-  forget(target: StatusTarget): void;
+  forget(uid: string): void;
   /** Writes until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -100,9 +100,8 @@ export function createStatusPublisher(options: StatusPublisherOptions): StatusPu
       const wait = due(entry);
       if (wait !== undefined) queue.addAfter(path, wait);
     },
-    forget: (target) => {
-      const path = resourcePath(target.resource, target.name);
-      if (entries.get(path)?.target.uid === target.uid) entries.delete(path);
+    forget: (uid) => {
+      for (const [path, entry] of entries) if (entry.target.uid === uid) entries.delete(path);
     },
     run: (signal) => queue.run(signal),
   };

@@ -190,9 +190,13 @@ export async function startScriptedApiServer(
     if (token === null && !snapshots.has(at)) snapshots.set(at, stateAt(at));
     const all = (snapshots.get(at) ?? []).filter((object) => inNamespace(request.path, object));
     const limit = Number(request.query.get('limit') ?? all.length);
-    const items = all.slice(offset, offset + limit);
+    // Like the real one, it leaves the type to the list.
+    const items = all
+      .slice(offset, offset + limit)
+      .map(({ apiVersion: _a, kind: _k, ...rest }) => rest);
     const next = offset + limit < all.length ? `${at}:${offset + limit}` : undefined;
     answer(response, 200, {
+      apiVersion: options.apiVersion ?? 'v1',
       kind: `${options.kind ?? 'Pod'}List`,
       metadata: { resourceVersion: String(at), ...(next === undefined ? {} : { continue: next }) },
       items,
