@@ -1,0 +1,84 @@
+import { hostname } from 'node:os';
+import { loadEnvironment } from './config/load-environment.ts';
+import { createSettingsStore } from './config/settings-store.ts';
+import { createConnection } from './kubernetes/connection.ts';
+import { loadKubeConfig } from './kubernetes/kube-config.ts';
+import { openLevelLedger } from './ledger/leveldb/open-level-ledger.ts';
+import { createLogger } from './telemetry/create-logger.ts';
+import type { Logger } from './telemetry/logger.ts';
+import { createRegistry } from './telemetry/registry.ts';
+import { createScrubber } from './telemetry/scrubber.ts';
+import { systemClock } from './telemetry/system-clock.ts';
+import { buildOperator } from './wiring/build-operator.ts';
+import { clusterAccess, ownNamespace } from './wiring/cluster-access.ts';
+import { runParts } from './wiring/parts.ts';
+import { stopSignal } from './wiring/stop-signal.ts';
+import { VERSION } from './wiring/version.ts';
+
+const clock = systemClock;
+const random = Math.random;
+
+process.exitCode = await main(stopSignal());
+
+/** Configuration → build → run until the signal; gives the exit code. */
+async function main(stopping: AbortSignal): Promise<number> {
+  const loaded = loadEnvironment(process.env);
+  if (loaded.kind === 'invalid') return refuse(loaded.problems);
+  const access = loadKubeConfig(clusterAccess(process.env));
+  if (access.kind === 'invalid') return refuse([access.reason]);
+
+  const environment = loaded.settings;
+  const settings = createSettingsStore(environment);
+  const scrubber = createScrubber();
+  scrubber.learn(environment);
+  settings.subscribe((next) => scrubber.learn(next));
+  const logger = createLogger({ ...environment.log, scrubber });
+  logger.info(`[controller] meterfeed ${VERSION} starts`, {
+    settings: Object.fromEntries(loaded.effective.map(({ name, value }) => [name, value])),
+  });
+  for (const warning of loaded.warnings) logger.warn(`[controller] ${warning}`);
+  stopOnBug(logger);
+
+  const registry = createRegistry({ version: VERSION });
+  const { dataDir, retentionMs } = environment.ledger;
+  const opened = await openLevelLedger({
+    directory: dataDir,
+    retentionMs,
+    clock,
+    logger,
+    registry,
+  });
+  if (opened.kind === 'failed') {
+    logger.error(`[controller] the ledger cannot be opened: ${opened.message}`);
+    return 1;
+  }
+  const { ledger } = opened;
+  const connection = createConnection({ kubeConfig: access.kubeConfig });
+  const parts = await buildOperator({
+    ...{ environment, settings, connection, ledger, clock, random, logger, registry, stopping },
+    version: VERSION,
+    namespace: ownNamespace(process.env),
+    instance: hostname(),
+  });
+  const end = await runParts(parts, stopping, { clock, logger });
+  await ledger.close();
+  await connection.close();
+  if (end.kind === 'failed') logger.error(`[controller] stopped: ${end.reason}`);
+  else logger.info('[controller] stopped');
+  return end.kind === 'failed' ? 1 : 0;
+}
+
+function refuse(problems: readonly string[]): number {
+  for (const problem of problems) process.stderr.write(`${problem}\n`);
+  return 2;
+}
+
+/** What nobody expected may have left anything half done: end, and let the restart begin from the ledger. */
+function stopOnBug(logger: Logger): void {
+  const stop = (error: unknown): void => {
+    logger.error('[controller] unexpected failure', { error });
+    setImmediate(() => process.exit(70));
+  };
+  process.on('uncaughtException', stop);
+  process.on('unhandledRejection', stop);
+}

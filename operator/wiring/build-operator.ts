@@ -1,0 +1,148 @@
+import type { Registry } from 'prom-client';
+import type { Settings, SettingsStore } from '../config/settings.ts';
+import { createControllers } from '../controllers/controllers.ts';
+import { createDelivery } from '../delivery/delivery.ts';
+import { createDestinationRegistry } from '../destinations/registry.ts';
+import { createDiscovery, type Discovery } from '../discovery/discovery.ts';
+import { createHttpServer, type HttpServer } from '../http/server.ts';
+import type { Connection } from '../kubernetes/connection.ts';
+import { createReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
+import { createWorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createObservation } from '../observation/observation.ts';
+import { createOutbound } from '../outbound/outbound.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type Collector, createCollector } from '../windows/collector.ts';
+import { createCollectorMetrics } from '../windows/collector-metrics.ts';
+import { restoreJournal } from '../windows/journal.ts';
+import { createPodMetricsReader } from '../windows/pod-metrics.ts';
+import { createLiveCatalog } from './catalog.ts';
+import { createCursorRetirement } from './cursor-retirement.ts';
+import { deliveryPart } from './delivery-part.ts';
+import { aborted, type Part } from './parts.ts';
+import { controllerViews, type Engine, httpViews } from './views.ts';
+import { createWatches } from './watches.ts';
+
+export interface OperatorOptions {
+  readonly version: string;
+  /** The settings without any custom resource. */
+  readonly environment: Settings;
+  readonly settings: SettingsStore;
+  readonly connection: Connection;
+  readonly namespace: string;
+  /** Which process this is: the pod's name. */
+  readonly instance: string;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly stopping: AbortSignal;
+}
+
+const RETENTION_INTERVAL_MS = 600_000;
+
+/**
+ * Builds the operator out of its rooms, in the direction in which usage flows (docs/architecture.md).
+ * The parts come in the order in which they start; they stop the other way round.
+ */
+export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
+  const { settings, connection, ledger, clock, random, logger, registry } = options;
+  const collectorMetrics = createCollectorMetrics(registry);
+  const reflectorMetrics = createReflectorMetrics(registry);
+  const queueMetrics = createWorkQueueMetrics(registry);
+  const catalog = createLiveCatalog(settings, logger);
+
+  const observation = createObservation({
+    capacityTypeLabel: () => settings.current().metering.capacityTypeLabel,
+    billedUntil: (present) => billedUntil(settings.current(), present),
+    countClamped: () => collectorMetrics.clampedTimes.inc(),
+  });
+  const restored = await restoreJournal(ledger, observation, logger);
+  const watches = createWatches({
+    ...{ connection, observation, restored, clock, random, logger, metrics: reflectorMetrics },
+    settings: options.environment,
+    onTenantClusterChange: () => discovery.request(),
+  });
+  const discovery: Discovery = createDiscovery({
+    ...{ settings, clock, logger },
+    sources: watches.discovery,
+    records: ledger,
+  });
+  discovery.subscribe((clusters, at) => observation.tenantClusters.observe(clusters, at));
+
+  const windows = createCollector({
+    ...{ observation, restored, ledger, clock, random, logger, metrics: collectorMetrics },
+    sources: watches.collector,
+    settings: settings.current,
+    podMetrics: createPodMetricsReader(connection),
+  });
+  const delivery = createDelivery({
+    ...{ ledger, catalog, clock, random, logger, registry },
+    createDestination: createDestinationRegistry({
+      outbound: createOutbound({ registry, clock, userAgent: `meterfeed/${options.version}` }),
+      ...{ clock, logger },
+    }),
+    tenants: {
+      find: (id) => discovery.tenants().find((tenant) => tenant.id === id),
+      subscribe: (listener) => discovery.subscribe(() => listener()),
+    },
+    maxBackfillMs: () => settings.current().metering.maxBackfillMs,
+  });
+
+  const engine: Engine = {
+    ...{ settings, catalog, ledger, discovery, windows, delivery },
+    watches: watches.all,
+    running: () => !options.stopping.aborted,
+  };
+  const http = createHttpServer({
+    ...{ version: options.version, ledger, clock, logger, metrics: registry },
+    views: httpViews(engine),
+  });
+  const controllers = createControllers({
+    ...{ connection, settings, ledger, clock, random, logger, queueMetrics, reflectorMetrics },
+    ...controllerViews(engine),
+    environment: options.environment,
+    namespace: options.namespace,
+    instance: options.instance,
+    cursors: createCursorRetirement({ settings, delivery, ledger, clock }),
+  });
+  return [
+    { name: 'HTTP server', run: (signal) => serve(http, signal) },
+    ...watches.all.map((source) => ({
+      name: `watch of ${source.resource.plural}`,
+      run: (signal: AbortSignal) => source.run(signal),
+    })),
+    { name: 'retention', run: (signal) => retain(ledger, clock, signal) },
+    { name: 'discovery', run: discovery.run },
+    { name: 'controllers', run: controllers.run },
+    deliveryPart({ delivery, discovery, settings, controllers, logger }),
+    { name: 'windows', run: (signal) => closeWindows(windows, signal) },
+  ];
+}
+
+async function serve(http: HttpServer, signal: AbortSignal): Promise<void> {
+  await http.listen(signal);
+  await aborted(signal);
+  await http.close();
+}
+
+async function retain(ledger: Ledger, clock: Clock, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await ledger.retain(clock.now());
+    await clock.sleep(RETENTION_INTERVAL_MS, signal).catch(() => undefined);
+  }
+}
+
+async function closeWindows(windows: Collector, signal: AbortSignal): Promise<void> {
+  const end = await windows.run(signal);
+  if (end.kind === 'ledger') throw new Error(end.reason);
+}
+
+/** With WATCH_DELETIONS off, what vanishes is billed to the last window end at which it was there (design 6). */
+function billedUntil({ metering }: Settings, present: number): number {
+  if (metering.watchDeletions) return present;
+  return Math.floor(present / metering.windowMs) * metering.windowMs;
+}

@@ -1,0 +1,66 @@
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** Something that works until it is told to stop. */
+export interface Part {
+  readonly name: string;
+  /** Ends soon after the signal is aborted, with its work in order. Ending or rejecting before that stops everything. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Why {@link runParts} has ended: asked to, or because a part could not go on. */
+export type PartsEnd =
+  | { readonly kind: 'stopped' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** Longest wait for all parts to end; below the 60 s that Kubernetes grants the pod. */
+const STOP_DEADLINE_MS = 40_000;
+
+/**
+ * Runs all parts until the signal is aborted or one of them ends, then stops them one after the
+ * other, the last one first, so that nothing loses what it still needs.
+ */
+export async function runParts(
+  parts: readonly Part[],
+  signal: AbortSignal,
+  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+): Promise<PartsEnd> {
+  const running = parts.map((part) => {
+    const stop = new AbortController();
+    return { part, stop, ended: outcomeOf(part, stop.signal) };
+  });
+  const first = await Promise.race([
+    aborted(signal),
+    ...running.map(async ({ part, ended }) => `${part.name}: ${await ended}`),
+  ]);
+  const deadline = new AbortController();
+  const late = clock
+    .sleep(STOP_DEADLINE_MS, deadline.signal)
+    .then(() => 'late' as const)
+    .catch(() => 'in time' as const);
+  for (const { part, stop, ended } of running.toReversed()) {
+    stop.abort();
+    const outcome = await Promise.race([ended, late]);
+    if (outcome === 'late') logger.error(`[controller] ${part.name} does not stop`);
+    logger.debug(`[controller] stopped ${part.name}`);
+  }
+  deadline.abort();
+  return first === undefined ? { kind: 'stopped' } : { kind: 'failed', reason: first };
+}
+
+async function outcomeOf(part: Part, signal: AbortSignal): Promise<string> {
+  try {
+    await part.run(signal);
+    return 'ended unasked';
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** Resolves when the signal is aborted. */
+export async function aborted(signal: AbortSignal): Promise<undefined> {
+  if (signal.aborted) return;
+  await new Promise((resolve) => {
+    signal.addEventListener('abort', resolve, { once: true });
+  });
+}

@@ -1,0 +1,95 @@
+import type { SettingsStore } from '../config/settings.ts';
+import type {
+  DeliveryView,
+  TenantsView,
+  WindowsView as WindowsStatusView,
+} from '../controllers/views.ts';
+import type { Delivery } from '../delivery/delivery.ts';
+import type { Discovery } from '../discovery/discovery.ts';
+import type { ReadinessCheck, Views } from '../http/views.ts';
+import type { Projected, Source } from '../kubernetes/source.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Catalog } from '../usage/catalog.ts';
+import type { WindowReport } from '../windows/window-report.ts';
+import type { WindowsView } from '../windows/collector.ts';
+
+/** The engine, as far as it is shown to anybody. */
+export interface Engine {
+  readonly settings: SettingsStore;
+  readonly catalog: () => Catalog;
+  readonly ledger: Ledger;
+  readonly discovery: Discovery;
+  readonly windows: WindowsView;
+  readonly delivery: Delivery;
+  readonly watches: readonly Pick<Source<Projected>, 'health' | 'resource'>[];
+  /** Not in the course of stopping. */
+  readonly running: () => boolean;
+}
+
+/** What the HTTP API shows. */
+export function httpViews(engine: Engine): Views {
+  const { settings, discovery, windows, delivery } = engine;
+  return {
+    settings: settings.current,
+    catalog: engine.catalog,
+    discovery,
+    metering: {
+      failedTenantApis: () => [],
+      gaps: () => windows.gaps(),
+      windows: () => windows.reports().map(reportView).toReversed(),
+    },
+    destinations: { ...delivery, list: delivery.statuses },
+    readiness: () => readiness(engine),
+  };
+}
+
+/** What the status of the custom resources shows. */
+export function controllerViews(engine: Engine): {
+  readonly delivery: DeliveryView;
+  readonly tenants: TenantsView;
+  readonly windows: WindowsStatusView;
+} {
+  const { discovery, windows, delivery } = engine;
+  return {
+    delivery: {
+      list: () =>
+        delivery.statuses().map(({ cursorWindowEnd, ...status }) => ({
+          ...status,
+          ...(cursorWindowEnd === undefined ? {} : { windowEnd: cursorWindowEnd }),
+        })),
+    },
+    tenants: discovery,
+    windows: {
+      lastWindowEnd: () => windows.lastWindow?.end,
+      gaps: () => windows.gaps(),
+      failedTenantApis: () => [],
+    },
+  };
+}
+
+/** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */
+function readiness({ running, watches, discovery, ledger }: Engine): readonly ReadinessCheck[] {
+  const starting = watches.filter((watch) => watch.health().state === 'starting');
+  const { disk } = ledger.stats();
+  return [
+    { name: 'running', ok: running(), detail: running() ? 'yes' : 'stopping' },
+    {
+      name: 'watches',
+      ok: starting.length === 0,
+      ...(starting.length > 0 && {
+        detail: `not listed yet: ${starting.map(({ resource }) => resource.plural).join(', ')}`,
+      }),
+    },
+    {
+      name: 'discovery',
+      ok: discovery.known(),
+      ...(!discovery.known() && { detail: 'waiting for the first successful discovery' }),
+    },
+    { name: 'ledger', ok: disk.level !== 'collector-paused', detail: `disk: ${disk.level}` },
+  ];
+}
+
+function reportView(report: WindowReport) {
+  const { windowStart, windowEnd, events, gaps, ...details } = report;
+  return { start: Date.parse(windowStart), end: Date.parse(windowEnd), events, gaps, details };
+}

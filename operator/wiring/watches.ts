@@ -1,0 +1,133 @@
+import type { Settings } from '../config/settings.ts';
+import type { DiscoverySources } from '../discovery/sources.ts';
+import {
+  type ControlPlaneWorkload,
+  controlPlaneWorkload,
+  hostNamespace,
+  PLATFORM_INSTANCES,
+  platformInstance,
+} from '../discovery/views.ts';
+import type { Connection } from '../kubernetes/connection.ts';
+import { createSource } from '../kubernetes/namespaced-source.ts';
+import type { ReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
+import type { ResumePoint } from '../kubernetes/reflector-options.ts';
+import type {
+  ApiResource,
+  Projected,
+  Projection,
+  Source,
+  SourceHandler,
+} from '../kubernetes/source.ts';
+import { projectLoadBalancer } from '../observation/load-balancer.ts';
+import { projectNode } from '../observation/node.ts';
+import type { Observation } from '../observation/observation.ts';
+import { projectPod } from '../observation/pod.ts';
+import { projectVolumeClaim } from '../observation/volume-claim.ts';
+import { projectWorkload, type WorkloadView } from '../observation/workload.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { CollectorSources } from '../windows/collector.ts';
+import type { RestoredJournal } from '../windows/journal.ts';
+
+export interface WatchesOptions {
+  readonly connection: Connection;
+  readonly settings: Settings;
+  readonly observation: Observation;
+  readonly restored: RestoredJournal;
+  /** A tenant cluster's workload or Namespace has come, changed or gone. */
+  readonly onTenantClusterChange: () => void;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly metrics: ReflectorMetrics;
+}
+
+/** The one watch of each kind (design 6), and who is told of it. */
+export interface Watches {
+  readonly discovery: DiscoverySources;
+  readonly collector: CollectorSources;
+  readonly all: readonly Pick<Source<Projected>, 'run' | 'ready' | 'health' | 'resource'>[];
+}
+
+const CORE = { group: '', version: 'v1' } as const;
+const APPS = { group: 'apps', version: 'v1' } as const;
+
+export function createWatches(options: WatchesOptions): Watches {
+  const { observation, restored, settings, connection, clock, random, logger, metrics } = options;
+  const { labelPrefix } = settings.identity;
+  const { watchNamespaces } = settings.discovery;
+
+  const watch = <T extends Projected>(
+    resource: ApiResource,
+    project: Projection<T>,
+    handlers: readonly SourceHandler<T>[],
+    more: { readonly resume?: ResumePoint<T> | undefined; readonly clusterScoped?: true } = {},
+  ): Source<T> =>
+    createSource<T>({
+      connection,
+      resource,
+      project,
+      handlers,
+      clock,
+      random,
+      logger,
+      metrics,
+      namespaces: more.clusterScoped ? [] : watchNamespaces,
+      ...(more.resume === undefined ? {} : { resume: more.resume }),
+    });
+
+  const { resume } = restored;
+  const pods = watch({ ...CORE, plural: 'pods' }, projectPod, [observation.pods], {
+    resume: resume.pods,
+  });
+  const nodes = watch({ ...CORE, plural: 'nodes' }, projectNode, [observation.nodes], {
+    resume: resume.nodes,
+    clusterScoped: true,
+  });
+  const volumes = watch(
+    { ...CORE, plural: 'persistentvolumeclaims' },
+    projectVolumeClaim,
+    [observation.volumes],
+    { resume: resume.volumes },
+  );
+  const loadBalancers = watch(
+    { ...CORE, plural: 'services' },
+    projectLoadBalancer,
+    [observation.loadBalancers],
+    { resume: resume.loadBalancers },
+  );
+
+  const tell = { upserted: options.onTenantClusterChange, deleted: options.onTenantClusterChange };
+  const workload = controlPlaneView(labelPrefix);
+  const statefulSets = watch<ControlPlaneWorkload & WorkloadView>(
+    { ...APPS, plural: 'statefulsets' },
+    workload,
+    [observation.workloads, tell],
+  );
+  const deployments = watch<ControlPlaneWorkload & WorkloadView>(
+    { ...APPS, plural: 'deployments' },
+    workload,
+    [observation.workloads, tell],
+  );
+  const namespaces = watch({ ...CORE, plural: 'namespaces' }, hostNamespace(labelPrefix), [tell], {
+    clusterScoped: true,
+  });
+  const instances = watch(PLATFORM_INSTANCES, platformInstance(labelPrefix), [tell], {
+    clusterScoped: true,
+  });
+  return {
+    discovery: { statefulSets, deployments, namespaces, instances },
+    collector: { pods, nodes, volumes, loadBalancers, workloads: [statefulSets, deployments] },
+    all: [pods, nodes, volumes, loadBalancers, statefulSets, deployments, namespaces, instances],
+  };
+}
+
+/** One copy of a workload for both who look at it: whose it is, and when it was ready. */
+function controlPlaneView(labelPrefix: string): Projection<ControlPlaneWorkload & WorkloadView> {
+  const identify = controlPlaneWorkload(labelPrefix);
+  return (object) => {
+    const identified = identify(object);
+    const observed = identified === undefined ? undefined : projectWorkload(object);
+    return identified && observed && { ...observed, ...identified };
+  };
+}
