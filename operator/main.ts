@@ -55,8 +55,16 @@ async function main(stopping: AbortSignal): Promise<number> {
   const { ledger } = opened;
   const connection = createConnection({ kubeConfig: access.kubeConfig });
   const parts = await buildOperator({
-    ...{ environment, settings, connection, ledger, clock, random, logger, registry, stopping },
     version: VERSION,
+    environment,
+    settings,
+    connection,
+    ledger,
+    clock,
+    random,
+    logger,
+    registry,
+    stopping,
     namespace: ownNamespace(process.env),
     instance: hostname(),
   });

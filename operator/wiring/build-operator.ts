@@ -49,7 +49,8 @@ const RETENTION_INTERVAL_MS = 600_000;
  * The parts come in the order in which they start; they stop the other way round.
  */
 export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
-  const { settings, connection, ledger, clock, random, logger, registry } = options;
+  const { version, settings, connection, ledger, clock, random, logger, registry } = options;
+  const common = { clock, random, logger };
   const collectorMetrics = createCollectorMetrics(registry);
   const reflectorMetrics = createReflectorMetrics(registry);
   const queueMetrics = createWorkQueueMetrics(registry);
@@ -62,28 +63,40 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   });
   const restored = await restoreJournal(ledger, observation, logger);
   const watches = createWatches({
-    ...{ connection, observation, restored, clock, random, logger, metrics: reflectorMetrics },
+    ...common,
+    connection,
+    observation,
+    restored,
+    metrics: reflectorMetrics,
     settings: options.environment,
     onTenantClusterChange: () => discovery.request(),
   });
   const discovery: Discovery = createDiscovery({
-    ...{ settings, clock, logger },
+    ...common,
+    settings,
     sources: watches.discovery,
     records: ledger,
   });
   discovery.subscribe((clusters, at) => observation.tenantClusters.observe(clusters, at));
 
   const windows = createCollector({
-    ...{ observation, restored, ledger, clock, random, logger, metrics: collectorMetrics },
+    ...common,
+    observation,
+    restored,
+    ledger,
+    metrics: collectorMetrics,
     sources: watches.collector,
-    settings: settings.current,
+    settings: () => settings.current(),
     podMetrics: createPodMetricsReader(connection),
   });
   const delivery = createDelivery({
-    ...{ ledger, catalog, clock, random, logger, registry },
+    ...common,
+    ledger,
+    catalog,
+    registry,
     createDestination: createDestinationRegistry({
-      outbound: createOutbound({ registry, clock, userAgent: `meterfeed/${options.version}` }),
-      ...{ clock, logger },
+      ...common,
+      outbound: createOutbound({ registry, clock, userAgent: `meterfeed/${version}` }),
     }),
     tenants: {
       find: (id) => discovery.tenants().find((tenant) => tenant.id === id),
@@ -93,16 +106,29 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   });
 
   const engine: Engine = {
-    ...{ settings, catalog, ledger, discovery, windows, delivery },
+    settings,
+    catalog,
+    ledger,
+    discovery,
+    windows,
+    delivery,
     watches: watches.all,
     running: () => !options.stopping.aborted,
   };
   const http = createHttpServer({
-    ...{ version: options.version, ledger, clock, logger, metrics: registry },
+    ...common,
+    version,
+    ledger,
+    metrics: registry,
     views: httpViews(engine),
   });
   const controllers = createControllers({
-    ...{ connection, settings, ledger, clock, random, logger, queueMetrics, reflectorMetrics },
+    ...common,
+    connection,
+    settings,
+    ledger,
+    queueMetrics,
+    reflectorMetrics,
     ...controllerViews(engine),
     environment: options.environment,
     namespace: options.namespace,
@@ -116,8 +142,8 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       run: (signal: AbortSignal) => source.run(signal),
     })),
     { name: 'retention', run: (signal) => retain(ledger, clock, signal) },
-    { name: 'discovery', run: discovery.run },
-    { name: 'controllers', run: controllers.run },
+    { name: 'discovery', run: (signal) => discovery.run(signal) },
+    { name: 'controllers', run: (signal) => controllers.run(signal) },
     deliveryPart({ delivery, discovery, settings, controllers, logger }),
     { name: 'windows', run: (signal) => closeWindows(windows, signal) },
   ];

@@ -30,7 +30,7 @@ export interface Engine {
 export function httpViews(engine: Engine): Views {
   const { settings, discovery, windows, delivery } = engine;
   return {
-    settings: settings.current,
+    settings: () => settings.current(),
     catalog: engine.catalog,
     discovery,
     metering: {
@@ -38,7 +38,7 @@ export function httpViews(engine: Engine): Views {
       gaps: () => windows.gaps(),
       windows: () => windows.reports().map(reportView).toReversed(),
     },
-    destinations: { ...delivery, list: delivery.statuses },
+    destinations: { ...delivery, list: () => delivery.statuses() },
     readiness: () => readiness(engine),
   };
 }
