@@ -159,6 +159,7 @@ test('no token and no credential is in any answer, metric or log line', async ()
     views: {
       discovery: {
         known: () => true,
+        problems: () => [],
         tenants: () => [testTenant('acme')],
         clusters: () => [],
       },

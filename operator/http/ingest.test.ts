@@ -161,7 +161,7 @@ describe('a collector’s event cannot be pre-empted', () => {
   const collectors = { ...event, metric: 'tenant_gpu_hours' };
   const settings = testSettings();
   const clusters = () => [testCluster('tenant-ns-main', settings)];
-  const discovery = { known: () => true, tenants: () => [], clusters };
+  const discovery = { known: () => true, problems: () => [], tenants: () => [], clusters };
 
   test.each([
     { tenant: 'tenant-ns-main' },
@@ -182,7 +182,12 @@ describe('a collector’s event cannot be pre-empted', () => {
   });
 
   test('nor while it is not known yet who is metered here', async () => {
-    const unknown = { known: () => false, tenants: () => [], clusters: () => [] };
+    const unknown = {
+      known: () => false,
+      problems: () => [],
+      tenants: () => [],
+      clusters: () => [],
+    };
     await using server = await startTestServer({ views: { discovery: unknown } });
     const answer = await push(server, [event, collectors]);
     expect(answer.status).toBe(503);

@@ -17,6 +17,25 @@ export function goDuration(ms: number): string {
   return minutes > 0 ? `${minutes}m${seconds}s` : `${seconds}s`;
 }
 
+/** Plain JSON with the API's spelling of names, at every depth. */
+export function snakeCaseKeys(value: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [toSnakeCase(key), snakeCaseInside(inner)]),
+  );
+}
+
+function snakeCaseInside(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(snakeCaseInside);
+  if (typeof value !== 'object' || value === null) return value;
+  return snakeCaseKeys({ ...value });
+}
+
+/** Leaves keys alone that are data, such as a GPU model. */
+function toSnakeCase(key: string): string {
+  if (!/^[a-z][A-Za-z0-9]*$/.test(key)) return key;
+  return key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
 export function showGap({ source, scope, from, to, reason }: GapView) {
   return { source, scope, from: isoTime(from), to: isoTime(to), reason };
 }

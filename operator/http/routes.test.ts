@@ -18,12 +18,18 @@ const webhook: DestinationStatusView = {
   type: 'webhook',
   ready: true,
   suspended: false,
+  bootstrapped: true,
+  held: 'HTTP 401: the key is refused',
   cursor: 1,
+  cursorWindowEnd: '2026-11-21T09:01:00Z',
   lagEvents: 2,
   lagSeconds: 61.5,
   delivered: 1,
   skipped: 0,
   deadLetters: 1,
+  parked: 4,
+  parkedTenants: [{ tenant: 'acme', reason: 'unknown plan: "gold"', events: 4, since: NOW }],
+  offboarding: 0,
   consecutiveFailures: 3,
   lastSuccessAt: NOW - 1000,
   lastErrorAt: NOW,
@@ -38,7 +44,13 @@ const metering: MeteringView = {
   ],
   gaps: () => [gap],
   windows: () => [
-    { start: NOW - 60_000, end: NOW, events: 12, gaps: [gap], details: { unaccounted: 0 } },
+    {
+      start: NOW - 60_000,
+      end: NOW,
+      events: 12,
+      gaps: [gap],
+      details: { openCreditSeconds: 1.5, unattributed: { total: 0, items: [] } },
+    },
     { start: NOW - 120_000, end: NOW - 60_000, events: 11, gaps: [] },
   ],
 };
@@ -54,6 +66,7 @@ describe('status', () => {
         metering,
         discovery: {
           known: () => true,
+          problems: () => [],
           tenants: () => [testTenant('acme')],
           clusters: () => [testCluster('acme', testSettings())],
         },
@@ -149,7 +162,7 @@ describe('tenants', () => {
     testTenant('a/ü "x"', { displayName: '<img src=x onerror=alert(1)>' }),
   ];
   const clusters = () => [testCluster('b', testSettings())];
-  const views = { discovery: { known: () => true, tenants, clusters } };
+  const views = { discovery: { known: () => true, problems: () => [], tenants, clusters } };
 
   test('are sorted, and show what is set', async () => {
     await using server = await startTestServer({ views });
@@ -191,7 +204,7 @@ describe('windows', () => {
     await using server = await startTestServer({ views: { metering } });
     const { json } = await server.call('GET', '/api/v1/windows?limit=1', { token });
     expect(json).toMatchObject({
-      windows: [{ window_end: '2026-11-21T09:05:00Z', events: 12, unaccounted: 0 }],
+      windows: [{ window_end: '2026-11-21T09:05:00Z', events: 12, open_credit_seconds: 1.5 }],
     });
     const one = await server.call('GET', '/api/v1/windows/2026-11-21T09:04:00Z', { token });
     expect(one.json).toMatchObject({ window_start: '2026-11-21T09:03:00Z', events: 11 });
@@ -225,13 +238,13 @@ describe('destinations', () => {
     const destinations = withDestinations({
       replay: async (...args) => {
         asked.push(args);
-        return { kind: 'replayed', replayed: 2, stillRejected: 1 };
+        return { kind: 'replayed', replayed: 2, stillRejected: 1, pending: 0 };
       },
     });
     await using server = await startTestServer({ views: { destinations } });
     const path = '/api/v1/destinations/webhook/dead-letters/replay';
     const all = await server.call('POST', path, { token });
-    expect(all.json).toStrictEqual({ replayed: 2, still_rejected: 1 });
+    expect(all.json).toStrictEqual({ replayed: 2, still_rejected: 1, pending: 0 });
     await server.call('POST', path, { token, body: { all: true } });
     await server.call('POST', path, { token, body: { ids: ['a', 'b'] } });
     expect(asked).toStrictEqual([
@@ -414,7 +427,7 @@ function withDestinations(change: Partial<DestinationsView>): DestinationsView {
   return {
     list: () => [webhook],
     deadLetters: async () => ({ deadLetters: [] }),
-    replay: async () => ({ kind: 'replayed', replayed: 0, stillRejected: 0 }),
+    replay: async () => ({ kind: 'replayed', replayed: 0, stillRejected: 0, pending: 0 }),
     discard: async () => ({ kind: 'discarded', discarded: 0 }),
     moveCursor: async (_name, sequence) => ({ kind: 'moved', sequence, warnings: [] }),
     ...change,

@@ -27,6 +27,8 @@ export interface DiscoveryView {
   readonly known: () => boolean;
   tenants(): readonly Tenant[];
   clusters(): readonly TenantCluster[];
+  /** Bad metadata and ambiguities, one line each. */
+  problems(): readonly string[];
 }
 
 export interface MeteringView {
@@ -60,7 +62,7 @@ export interface WindowReportView {
   readonly end: number;
   readonly events: number;
   readonly gaps: readonly GapView[];
-  /** Whatever else the report says, as plain JSON. */
+  /** Whatever else the report says, as plain JSON with camelCase names. */
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
@@ -83,18 +85,36 @@ export interface DestinationStatusView {
   readonly type: string;
   readonly ready: boolean;
   readonly suspended: boolean;
+  /** The billing system has what it needs before any event. */
+  readonly bootstrapped: boolean;
+  /** Why nothing is sent until an operator acts, if that is so. */
+  readonly held?: string;
   readonly cursor: number;
+  /** End of the window of the event at the cursor, RFC 3339. */
+  readonly cursorWindowEnd?: string;
   readonly lagEvents: number;
   readonly lagSeconds: number;
   /** Since the start of the process. */
   readonly delivered: number;
   readonly skipped: number;
   readonly deadLetters: number;
+  /** Events that wait for their tenant, and which tenants those are. */
+  readonly parked: number;
+  readonly parkedTenants: readonly ParkedTenantView[];
+  /** Tenants that are to be offboarded once their last event is through. */
+  readonly offboarding: number;
   readonly consecutiveFailures: number;
   readonly lastSuccessAt?: number;
   readonly lastErrorAt?: number;
   /** Without secrets. */
   readonly lastError?: string;
+}
+
+export interface ParkedTenantView {
+  readonly tenant: string;
+  readonly reason: string;
+  readonly events: number;
+  readonly since: number;
 }
 
 export interface DeadLetter {
@@ -117,7 +137,13 @@ export type OperationFailure =
   | { readonly kind: 'failed'; readonly reason: string };
 
 export type ReplayOutcome =
-  | { readonly kind: 'replayed'; readonly replayed: number; readonly stillRejected: number }
+  | {
+      readonly kind: 'replayed';
+      readonly replayed: number;
+      readonly stillRejected: number;
+      /** Still under way when the answer could wait no longer. */
+      readonly pending: number;
+    }
   | OperationFailure;
 
 export type DiscardOutcome =

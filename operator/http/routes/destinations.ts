@@ -67,9 +67,10 @@ export function destinationRoutes(context: RouteContext, memory: Gate): readonly
           const ids = Buffer.isBuffer(request.body) ? readIds(request) : undefined;
           const outcome = await views.destinations.replay(name, ids);
           if (outcome.kind !== 'replayed') throw failure(name, outcome, 502);
-          const { replayed, stillRejected } = outcome;
-          audit(logger, 'replayed dead letters', { destination: name, replayed, stillRejected });
-          response.json({ replayed, still_rejected: stillRejected });
+          const { replayed, stillRejected, pending } = outcome;
+          const fields = { destination: name, replayed, stillRejected, pending };
+          audit(logger, 'replayed dead letters', fields);
+          response.json({ replayed, still_rejected: stillRejected, pending });
         },
       ],
     },
@@ -120,13 +121,22 @@ export function showDestination(status: DestinationStatusView, committed: number
     type: status.type,
     ready: status.ready,
     suspended: status.suspended,
+    bootstrapped: status.bootstrapped,
+    held: status.held,
     cursor: status.cursor,
+    cursor_window_end: status.cursorWindowEnd,
     committed,
     lag_records: status.lagEvents,
     lag_seconds: status.lagSeconds,
     delivered_events: status.delivered,
     skipped_events: status.skipped,
     dead_letters: status.deadLetters,
+    parked_events: status.parked,
+    parked_tenants: status.parkedTenants.map(({ since, ...parked }) => ({
+      ...parked,
+      since: isoTime(since),
+    })),
+    offboarding_tenants: status.offboarding,
     consecutive_failures: status.consecutiveFailures,
     last_success: isoTime(status.lastSuccessAt),
     last_error: status.lastError,

@@ -31,6 +31,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
           enforcement_mode: settings.enforcement.mode,
           tenants: views.discovery.tenants().length,
           tenant_clusters: views.discovery.clusters().length,
+          discovery_problems: views.discovery.problems(),
           failed_tenant_apis: views.metering
             .failedTenantApis()
             .map(({ tenantCluster, reason, since }) => ({

@@ -1,5 +1,5 @@
 import { quote } from '../../usage/validate-event.ts';
-import { isoTime, pathParameter, showGap } from '../presentation.ts';
+import { isoTime, pathParameter, showGap, snakeCaseKeys } from '../presentation.ts';
 import { Problem } from '../problem.ts';
 import { readCount, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
@@ -46,7 +46,7 @@ export function windowRoutes({ views }: RouteContext): readonly Route[] {
 
 function showWindow({ start, end, events, gaps, details }: WindowReportView) {
   return {
-    ...details,
+    ...snakeCaseKeys(details ?? {}),
     window_start: isoTime(start),
     window_end: isoTime(end),
     events,

@@ -151,7 +151,7 @@ export function quietViews(settings: () => Settings): Views {
       return outcome.catalog;
     },
     readiness: () => [{ name: 'discovery', ok: true }],
-    discovery: { known: () => true, tenants: () => [], clusters: () => [] },
+    discovery: { known: () => true, problems: () => [], tenants: () => [], clusters: () => [] },
     metering: { failedTenantApis: () => [], gaps: () => [], windows: () => [] },
     destinations: {
       list: () => [],
