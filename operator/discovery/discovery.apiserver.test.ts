@@ -28,13 +28,13 @@ afterAll(async () => {
 });
 
 /** Discovery as it runs in the operator, and the lines it has logged. */
-function startDiscovery() {
+function startDiscovery(through: Connection = connection) {
   const logger = createCapturingLogger();
   const environment = { TENANT_SOURCE: 'project', RECONCILE_INTERVAL: '1s' };
   const settings = createSettingsStore(settingsFrom(environment));
   const stop = new AbortController();
   const sources = createDiscoverySources({
-    connection,
+    connection: through,
     clock: systemClock,
     random: Math.random,
     logger,
@@ -129,9 +129,17 @@ test('tenant clusters of a real API server come, are enriched, relabelled and go
   await cluster.call('DELETE', `/apis/apps/v1/namespaces/${namespace}/deployments/y`);
   await found(discovery, () => discovery.clusters().length === 1);
 
-  await cluster.stopApiServer();
-  await expect.poll(() => discovery.lastOutcome()?.kind, { timeout: 20_000 }).toBe('failed');
-  expect(tenants()).toStrictEqual([['x', 'acme']]);
-  expect(lines.some((line) => line.startsWith('error [discovery] failed: '))).toBe(true);
   await running.stop();
 }, 60_000);
+
+test('W09: without the right to list, nobody is thought to be gone', async () => {
+  const powerless = connectWith(await cluster.addUser('powerless'));
+  const running = startDiscovery(powerless);
+  const outcome = () => running.discovery.lastOutcome()?.kind;
+  await expect.poll(outcome, { timeout: 10_000 }).toBe('failed');
+  expect(running.discovery.known()).toBe(false);
+  const failure = running.lines.find((line) => line.startsWith('error [discovery] failed: '));
+  expect(failure).toMatch(/statefulsets: .*403.*namespaces: .*403/);
+  await running.stop();
+  await powerless.close();
+});
