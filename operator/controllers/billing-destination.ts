@@ -5,7 +5,7 @@ import {
   secretNames,
   translateDestination,
 } from './destination-settings.ts';
-import { destinationClaims, destinationNumbers } from './destination-status.ts';
+import { destinationClaims, destinationNumbers, isSettled } from './destination-status.ts';
 import type { SecretReads } from './secret-lookup.ts';
 import type { SecretRead, SecretReader } from './secret-reader.ts';
 import type { BillingDestinationSpec } from './types.generated.ts';
@@ -107,7 +107,7 @@ export function billingDestinations(
       const progress = delivery.list().find((destination) => destination.name === name);
       const facts = { verdict, suspended: spec.suspend ?? false, progress };
       return {
-        settled: progress !== undefined || verdict.kind === 'invalid',
+        settled: isSettled(facts),
         claims: destinationClaims(facts),
         numbers: destinationNumbers(progress),
       };

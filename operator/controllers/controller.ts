@@ -1,15 +1,15 @@
 import type { StatusTarget } from '../kubernetes/apply-status.ts';
 import type { Condition } from '../kubernetes/conditions.ts';
 import type { EventRecorder } from '../kubernetes/events.ts';
-import type { ApiResource, Source, SourceHandler } from '../kubernetes/source.ts';
+import type { OperatorHost } from '../kubernetes/operator-host.ts';
+import type { ApiResource } from '../kubernetes/source.ts';
 import type { StatusPublisher } from '../kubernetes/status-publisher.ts';
 import { createWorkQueue, type WorkOutcome } from '../kubernetes/work-queue.ts';
 import type { WorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type ConditionClaim, conditionsOf } from './conditions.ts';
-import { asksForWork, type CustomObject } from './custom-object.ts';
-import type { Finalizers } from './finalizers.ts';
+import { asksForWork, type CustomObject, customObject } from './custom-object.ts';
 import type { Verdict } from './verdict.ts';
 
 /** What one kind of custom resource adds to the skeleton that all share. */
@@ -46,14 +46,9 @@ export interface Report {
 }
 
 export interface ControllerOptions {
-  /** Opens the watch; the skeleton's handler is told of every change. */
-  readonly watch: <Spec>(
-    resource: ApiResource,
-    handler: SourceHandler<CustomObject<Spec>>,
-  ) => Source<CustomObject<Spec>>;
+  readonly host: Pick<OperatorHost, 'watch' | 'finalizers'>;
   readonly status: StatusPublisher;
   readonly events: EventRecorder;
-  readonly finalizers: Finalizers;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly queueMetrics?: WorkQueueMetrics;
@@ -66,6 +61,8 @@ export interface Controller {
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when every object of the first list has been looked at, or the kind is not installed. */
   ready(signal: AbortSignal): Promise<void>;
+  /** Names of the objects that there are, whatever their specs are worth. */
+  readonly names: () => readonly string[];
 }
 
 const REPORT_INTERVAL_MS = 5_000;
@@ -81,7 +78,7 @@ export function createController<Spec>(
   kind: ControlledKind<Spec>,
   options: ControllerOptions,
 ): Controller {
-  const { status, events, finalizers, clock, logger } = options;
+  const { host, status, events, clock, logger } = options;
   const startedAt = clock.monotonic();
   const judged = new Map<string, Judged>();
   /** Objects that were taken back before they went. */
@@ -96,7 +93,7 @@ export function createController<Spec>(
     logger,
     ...(options.queueMetrics === undefined ? {} : { metrics: options.queueMetrics }),
   });
-  const source = options.watch<Spec>(kind.resource, {
+  const source = host.watch(kind.resource, customObject<Spec>(), {
     upserted: (next, previous) => {
       if (asksForWork(next, previous)) queue.add(next.name);
     },
@@ -113,7 +110,7 @@ export function createController<Spec>(
     if (object === undefined) return takeBack(name, signal);
     if (object.deleting) return finish(object, signal);
     if (kind.finalizer !== undefined && !object.finalizers.includes(kind.finalizer)) {
-      return finalizers.set(kind.resource, object, [...object.finalizers, kind.finalizer], signal);
+      return host.finalizers.add(kind.resource, object, kind.finalizer, signal);
     }
     const { verdict, againMs } = await kind.act(object, signal);
     tell(object, verdict);
@@ -121,6 +118,10 @@ export function createController<Spec>(
     markLooked(name);
     if (verdict.kind === 'waiting') return { kind: 'failed', reason: verdict.message };
     return againMs === undefined ? { kind: 'done' } : { kind: 'again', afterMs: againMs };
+  }
+
+  function names(): readonly string[] {
+    return [...source.values()].map(({ name }) => name);
   }
 
   function markLooked(name: string): void {
@@ -139,15 +140,16 @@ export function createController<Spec>(
     if (finalizer === undefined || !object.finalizers.includes(finalizer)) {
       return takeBack(object.name, signal);
     }
-    const removed = await kind.remove(object.name, signal);
-    if (removed.kind === 'failed') {
-      publish(object, { claims: [notFinished(finalizer)], numbers: {} });
-      return removed;
+    if (!finished.has(object.uid)) {
+      const removed = await kind.remove(object.name, signal);
+      if (removed.kind === 'failed') {
+        publish(object, { claims: [notFinished(finalizer)], numbers: {} });
+        return removed;
+      }
+      if (removed.note !== undefined) record(object, 'Normal', 'Removed', removed.note);
+      finished.add(object.uid);
     }
-    if (removed.note !== undefined) record(object, 'Normal', 'Removed', removed.note);
-    finished.add(object.uid);
-    const rest = object.finalizers.filter((each) => each !== finalizer);
-    return finalizers.set(kind.resource, object, rest, signal);
+    return host.finalizers.remove(kind.resource, object, finalizer, signal);
   }
 
   /** Events only where something happened: another spec was taken up, or could not be. */
@@ -232,9 +234,10 @@ export function createController<Spec>(
     },
     ready: async (signal) => {
       await source.ready(signal);
-      const names = [...source.values()].map(({ name }) => name);
-      await until(() => names.every((name) => looked.has(name)), lookedListeners, signal);
+      const first = names();
+      await until(() => first.every((name) => looked.has(name)), lookedListeners, signal);
     },
+    names,
   };
 }
 

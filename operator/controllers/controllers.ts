@@ -1,18 +1,17 @@
+import { present } from '../config/present.ts';
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
-import { createReflector } from '../kubernetes/reflector.ts';
+import { OperatorBase } from '../kubernetes/operator-base.ts';
+import type { OperatorPart } from '../kubernetes/operator-host.ts';
 import type { ReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
-import type { ApiResource, SourceHandler } from '../kubernetes/source.ts';
 import { createStatusPublisher } from '../kubernetes/status-publisher.ts';
 import type { WorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { billingDestinations, type CursorRetirement } from './billing-destination.ts';
-import { type Controller, createController } from './controller.ts';
-import { type CustomObject, customObject } from './custom-object.ts';
+import { createController } from './controller.ts';
 import { ensureDefaultPolicy } from './default-policy.ts';
-import { createFinalizers } from './finalizers.ts';
 import { meteringPolicies } from './metering-policy.ts';
 import { createSecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
@@ -51,72 +50,107 @@ export interface ControllerTimings {
   readonly secrets?: number;
 }
 
+/** The controllers at work. */
+export interface Controllers {
+  /** Works until the signal is aborted; rejects when a controller cannot go on. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Resolves when every custom resource that was there has been looked at. */
+  ready(signal: AbortSignal): Promise<void>;
+  /**
+   * Names of the BillingDestinations that exist, also of those whose settings cannot be used and are
+   * therefore not in force: their cursors must be kept.
+   */
+  destinationNames(): readonly string[];
+}
+
 /** The controllers of the three custom resources: specs go into the settings, the engine's state into status. */
-export function createControllers(options: ControllersOptions): Controller {
-  const { connection, settings, clock, logger, timings = {} } = options;
-  const metrics = options.queueMetrics === undefined ? {} : { metrics: options.queueMetrics };
+export function createControllers(options: ControllersOptions): Controllers {
+  const { connection, settings, environment, clock, random, logger, timings = {} } = options;
+  const { delivery, tenants, windows, ledger, cursors } = options;
+  const { queueMetrics, reflectorMetrics } = options;
   const status = createStatusPublisher({
     connection,
     clock,
     logger,
-    ...metrics,
-    ...(timings.statusInterval === undefined ? {} : { intervalMs: timings.statusInterval }),
+    ...present({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
   });
   const events = createEventRecorder({ connection, clock, logger, instance: options.instance });
-
-  const watch = <Spec>(resource: ApiResource, handler: SourceHandler<CustomObject<Spec>>) =>
-    createReflector({
-      connection,
-      resource,
-      project: customObject<Spec>(),
-      handlers: [handler],
-      clock,
-      random: options.random,
-      logger,
-      ...(options.reflectorMetrics === undefined ? {} : { metrics: options.reflectorMetrics }),
-    });
-
+  const host = new OperatorBase({
+    connection,
+    clock,
+    random,
+    logger,
+    ...present({ metrics: reflectorMetrics, queueMetrics }),
+  });
   const shared = {
-    watch,
+    host,
     status,
     events,
-    finalizers: createFinalizers(connection),
     clock,
     logger,
-    ...(options.queueMetrics === undefined ? {} : { queueMetrics: options.queueMetrics }),
-    ...(timings.report === undefined ? {} : { reportIntervalMs: timings.report }),
+    ...present({ queueMetrics, reportIntervalMs: timings.report }),
   };
-  const { delivery, tenants, windows, ledger, environment, cursors } = options;
   const secrets = createSecretReader({ connection, namespace: options.namespace });
-  const controllers: readonly Controller[] = [
-    createController(
-      billingDestinations({
-        settings,
-        secrets,
-        delivery,
-        cursors,
-        ...(timings.secrets === undefined ? {} : { secretIntervalMs: timings.secrets }),
-      }),
-      shared,
-    ),
-    createController(tenantOverrides({ settings, tenants }), shared),
-    createController(
-      meteringPolicies({ settings, environment, clock, delivery, tenants, windows, ledger }),
-      shared,
-    ),
-  ];
+  const destinations = createController(
+    billingDestinations({
+      settings,
+      secrets,
+      delivery,
+      cursors,
+      ...present({ secretIntervalMs: timings.secrets }),
+    }),
+    shared,
+  );
+  const overrides = createController(tenantOverrides({ settings, tenants }), shared);
+  const policies = createController(
+    meteringPolicies({ settings, environment, clock, delivery, tenants, windows, ledger }),
+    shared,
+  );
+  const controllers = [destinations, overrides, policies];
 
   return {
     run: async (signal) => {
-      await Promise.all([
-        ensureDefaultPolicy({ connection, clock, logger }, signal),
-        status.run(signal),
-        ...controllers.map((controller) => controller.run(signal)),
-      ]);
+      const ended = new AbortController();
+      const parts: readonly OperatorPart[] = [
+        status,
+        { run: (stopping) => ensureDefaultPolicy({ connection, clock, logger }, stopping) },
+        ...controllers,
+      ];
+      for (const part of parts) host.add(endingWith(part, ended));
+      // Rejects only when it is stopped before everything is ready, which closing tells better.
+      host.start().catch(() => undefined);
+      await aborted(signal, ended.signal);
+      await host.close();
       await events.settled();
     },
     ready: async (signal) => {
       await Promise.all(controllers.map((controller) => controller.ready(signal)));
     },
+    destinationNames: destinations.names,
   };
+}
+
+/** The part, with its failure made known at once. */
+function endingWith(part: OperatorPart, ended: AbortController): OperatorPart {
+  return {
+    ...part,
+    run: async (signal) => {
+      try {
+        await part.run(signal);
+      } catch (error) {
+        ended.abort();
+        throw error;
+      }
+    },
+  };
+}
+
+/** Resolves when one of the signals is aborted. */
+async function aborted(...signals: readonly AbortSignal[]): Promise<void> {
+  await new Promise<void>((resolve) => {
+    for (const signal of signals) {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    }
+  });
 }

@@ -27,6 +27,13 @@ export function destinationClaims(facts: DestinationFacts): readonly ConditionCl
   return [ready, bootstrapped, delivering, ...stalledClaims(facts.verdict)];
 }
 
+/** Whether the engine knows by now how the destination is doing. */
+export function isSettled({ verdict, suspended, progress }: DestinationFacts): boolean {
+  if (verdict.kind === 'invalid' || suspended) return true;
+  if (progress === undefined) return false;
+  return progress.bootstrapped || progress.lastError !== undefined;
+}
+
 /** The fields of the status beside conditions and generation. */
 export function destinationNumbers(
   progress: DestinationProgress | undefined,
@@ -50,6 +57,7 @@ function bootstrappedClaim({ progress }: DestinationFacts): ConditionClaim {
     const message = 'The billing system has what it needs';
     return { type, status: 'True', reason: 'Bootstrapped', message };
   }
+  if (progress.lastError === undefined) return starting(type);
   const message = 'The billing system could not be prepared yet; status.lastError says why';
   return { type, status: 'False', reason: 'NotBootstrapped', message };
 }
@@ -61,6 +69,10 @@ function deliveringClaim({ suspended, progress }: DestinationFacts): ConditionCl
     return { type, status: 'False', reason: 'Suspended', message };
   }
   if (progress === undefined) return starting(type);
+  if (progress.held !== undefined) {
+    const message = 'Nothing is sent until the cause in status.lastError is mended';
+    return { type, status: 'False', reason: 'Held', message };
+  }
   if (progress.consecutiveFailures >= FAILURES_TO_REPORT) {
     const message = 'The last attempts failed; status.lastError says why';
     return { type, status: 'False', reason: 'DeliveryFailing', message };

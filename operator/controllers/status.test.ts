@@ -86,12 +86,25 @@ describe('the status of a destination', () => {
     ],
     [
       'cannot be prepared',
-      { ...healthy, progress: progressOf('main', { bootstrapped: false }) },
+      {
+        ...healthy,
+        progress: progressOf('main', { bootstrapped: false, lastError: 'HTTP 500' }),
+      },
       [
         'Ready=False NotBootstrapped',
         'Bootstrapped=False NotBootstrapped',
         'Delivering=True Delivering',
       ],
+    ],
+    [
+      'is being prepared',
+      { ...healthy, progress: progressOf('main', { bootstrapped: false }) },
+      ['Ready=Unknown Starting', 'Bootstrapped=Unknown Starting', 'Delivering=True Delivering'],
+    ],
+    [
+      'needs an operator',
+      { ...healthy, progress: progressOf('main', { held: 'HTTP 401', lastError: 'HTTP 401' }) },
+      ['Ready=False Held', 'Bootstrapped=True Bootstrapped', 'Delivering=False Held'],
     ],
     [
       'fails',

@@ -26,6 +26,8 @@ export interface DestinationProgress {
   readonly deadLetters: number;
   /** Whether the billing system has what it needs before any event. */
   readonly bootstrapped: boolean;
+  /** Why nothing is sent until an operator acts, if that is so. */
+  readonly held?: string;
   /** Attempts that failed since the last one that succeeded. */
   readonly consecutiveFailures: number;
   readonly lastSuccessAt?: number;
