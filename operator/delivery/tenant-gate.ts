@@ -276,6 +276,8 @@ export function createTenantGate(options: TenantGateOptions): TenantGate {
       const state = states.get(tenant);
       if (state?.kind !== 'parked' || events === 0) return;
       const retryAt = clock.monotonic();
+      // To the end of the map: of several that are due, the first is served.
+      states.delete(tenant);
       states.set(tenant, { ...state, events: state.events - events, failures: 0, retryAt });
     },
 

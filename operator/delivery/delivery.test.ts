@@ -1,0 +1,218 @@
+import { describe, expect, test } from 'vitest';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createFakeDestination } from './testing/fake-destination.ts';
+import { createHarness, eventsOf, tenantNamed, testSettings } from './testing/harness.ts';
+
+test("one destination's trouble does not delay another", async () => {
+  const good = createFakeDestination({ name: 'good' });
+  const bad = createFakeDestination({ name: 'bad' });
+  const hanging = createFakeDestination({ name: 'hanging', pause: () => new Promise(() => {}) });
+  const harness = createHarness({
+    destinations: new Map([
+      ['good', good],
+      ['bad', bad],
+      ['hanging', hanging],
+    ]),
+  });
+  bad.react = () => 'unavailable';
+  await harness.append(...eventsOf(['a', 'b'], 50));
+  const stop = new AbortController();
+  void harness.delivery.run(stop.signal);
+  await harness.delivery.apply([
+    testSettings({ name: 'hanging' }),
+    testSettings({ name: 'bad' }),
+    testSettings({ name: 'good' }),
+  ]);
+  const before = harness.clock.monotonic();
+  await harness.clock.settle();
+  expect(good.taken).toHaveLength(100);
+  expect(harness.clock.monotonic()).toBe(before);
+  expect(harness.delivery.statuses().map(({ name, cursor }) => [name, cursor])).toStrictEqual([
+    ['hanging', 0],
+    ['bad', 0],
+    ['good', 100],
+  ]);
+});
+
+test('nothing is sent before the engine runs', async () => {
+  const harness = createHarness();
+  await harness.append(...eventsOf(['a']));
+  await harness.delivery.apply([testSettings()]);
+  await harness.clock.settle();
+  expect(harness.destination.calls).toHaveLength(0);
+  await harness.start();
+  await harness.drained();
+  expect(harness.destination.taken).toHaveLength(1);
+  await harness.stop();
+});
+
+describe('the start position', () => {
+  test('of a new destination is the newest event, or the oldest when asked', async () => {
+    for (const startFrom of ['now', 'earliest'] as const) {
+      const harness = createHarness();
+      await harness.append(...eventsOf(['a'], 2));
+      await harness.start({ startFrom });
+      await harness.append(...eventsOf(['a'], 3).slice(2));
+      await harness.drained();
+      expect(harness.destination.taken).toHaveLength(startFrom === 'now' ? 1 : 3);
+      await harness.stop();
+    }
+  });
+
+  test('after a restart is the cursor, whatever startFrom says', async () => {
+    const first = createHarness();
+    await first.append(...eventsOf(['a'], 2));
+    await first.start();
+    await first.drained();
+    await first.stop();
+    await first.append(...eventsOf(['a'], 4).slice(2));
+    const second = createHarness({ ledger: first.ledger });
+    await second.start({ startFrom: 'now' });
+    await second.drained();
+    expect(second.destination.taken).toStrictEqual(['a-2', 'a-3']);
+    await second.stop();
+  });
+
+  test('of a destination that was deleted and applied again loses nothing', async () => {
+    const harness = createHarness();
+    await harness.append(...eventsOf(['a'], 2));
+    await harness.start();
+    await harness.drained();
+    await harness.delivery.apply([]);
+    expect(harness.ledger.cursors()).toMatchObject([
+      { sequence: 2, retiredAt: expect.any(Number) },
+    ]);
+    expect(harness.delivery.statuses()).toStrictEqual([]);
+    await harness.append(...eventsOf(['a'], 4).slice(2));
+    await harness.start({ startFrom: 'now' });
+    await harness.drained();
+    expect(harness.destination.taken).toHaveLength(4);
+    expect(harness.ledger.cursors()[0]).not.toHaveProperty('retiredAt');
+    await harness.stop();
+  });
+
+  test('is not taken over by a destination of another type under the same name', async () => {
+    const harness = createHarness();
+    harness.destination.reactToTenant = () => ({ kind: 'rejected', reason: 'no plan' });
+    await harness.append(...eventsOf(['a'], 2));
+    await harness.start();
+    await harness.drained();
+    await harness.delivery.apply([]);
+    await harness.delivery.apply([
+      {
+        ...testSettings({ startFrom: 'now' }),
+        type: 'webhook',
+        webhook: { url: 'http://127.0.0.1:1', secrets: [], headers: new Map(), source: 's' },
+      },
+    ]);
+    await harness.clock.settle();
+    expect(harness.delivery.status('fake')).toMatchObject({ cursor: 2, deadLetters: 2, parked: 0 });
+    const page = await harness.delivery.deadLetters('fake', 0, 10);
+    expect(page?.deadLetters[0]?.reason).toBe('was waiting for the noop destination of this name');
+    await harness.stop();
+  });
+});
+
+describe('a change of settings', () => {
+  test('leaves a destination alone that it does not concern', async () => {
+    const harness = createHarness();
+    await harness.start();
+    await harness.delivery.apply([testSettings()]);
+    expect(harness.destination.closed).toBe(false);
+    await harness.delivery.apply([testSettings({ metrics: { exclude: ['x'] } })]);
+    expect(harness.destination.closed).toBe(true);
+    await harness.stop();
+  });
+
+  test('ends a hold, since an operator may just have mended it', async () => {
+    const harness = createHarness();
+    harness.destination.react = () => 'unauthorized';
+    await harness.append(...eventsOf(['a']));
+    await harness.start();
+    harness.destination.react = () => 'accept';
+    const before = harness.clock.monotonic();
+    await harness.start({ metrics: { exclude: ['x'] } });
+    await harness.clock.settle();
+    expect(harness.destination.taken).toHaveLength(1);
+    expect(harness.clock.monotonic()).toBe(before);
+    await harness.stop();
+  });
+
+  test('to suspended keeps the place and sends nothing, until it is resumed', async () => {
+    const harness = createHarness();
+    await harness.start({ suspend: true });
+    await harness.append(...eventsOf(['a'], 3));
+    await harness.clock.settle();
+    expect(harness.destination.calls).toHaveLength(0);
+    expect(harness.delivery.status('fake')).toMatchObject({
+      suspended: true,
+      ready: false,
+      lagEvents: 3,
+    });
+    await harness.start({ suspend: false });
+    await harness.drained();
+    expect(harness.destination.taken).toHaveLength(3);
+    await harness.stop();
+  });
+});
+
+test('a destination whose settings cannot be used says so and keeps its place', async () => {
+  const ledger = createMemoryLedger();
+  const harness = createHarness({ ledger });
+  await harness.append(...eventsOf(['a']));
+  await harness.start();
+  await harness.drained();
+  await harness.stop();
+  await harness.append(...eventsOf(['a'], 2).slice(1));
+
+  const { createDelivery } = await import('./delivery.ts');
+  const { Registry } = await import('prom-client');
+  const { createMemoryLogger } = await import('../destinations/testing/context.ts');
+  const logger = createMemoryLogger();
+  const catalog = { metrics: [], find: () => undefined };
+  const delivery = createDelivery({
+    ledger,
+    logger,
+    catalog: () => catalog,
+    clock: harness.clock,
+    random: Math.random,
+    registry: new Registry(),
+    maxBackfillMs: () => 0,
+    tenants: { find: () => undefined, subscribe: () => () => undefined },
+    createDestination: () => ({ kind: 'invalid', reason: 'no key: STRIPE_API_KEY' }),
+  });
+  const stop = new AbortController();
+  const running = delivery.run(stop.signal);
+  await delivery.apply([testSettings()]);
+  expect(delivery.status('fake')).toMatchObject({
+    ready: false,
+    held: 'no key: STRIPE_API_KEY',
+    cursor: 1,
+    lagEvents: 1,
+  });
+  expect(ledger.cursors()[0]).not.toHaveProperty('retiredAt');
+  expect((await delivery.offboard(tenantNamed('a'))).kind).toBe('written');
+  expect(logger.lines).toContain('error [fake] cannot be used: no key: STRIPE_API_KEY');
+  stop.abort();
+  await running;
+});
+
+test('an operator who moves the cursor in the ledger itself is obeyed', async () => {
+  const harness = createHarness();
+  await harness.append(...eventsOf(['a'], 3));
+  await harness.start();
+  await harness.drained();
+  await harness.ledger.moveCursor('fake', 1);
+  await harness.append(...eventsOf(['a'], 4).slice(3));
+  await harness.drained();
+  expect(harness.destination.calls.flat()).toStrictEqual([
+    'a-0',
+    'a-1',
+    'a-2',
+    'a-3',
+    'a-1',
+    'a-2',
+    'a-3',
+  ]);
+  await harness.stop();
+});

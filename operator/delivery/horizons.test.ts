@@ -1,0 +1,153 @@
+import { describe, expect, test } from 'vitest';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createFakeDestination, type FakeDestination } from './testing/fake-destination.ts';
+import { createHarness, eventsOf, type Harness } from './testing/harness.ts';
+import { createVirtualClock, type VirtualClock } from './testing/virtual-clock.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+function forgetful(clock: VirtualClock, verifies = true): FakeDestination {
+  const limits = { idMemoryMs: DAY_MS, maxAgeMs: 35 * DAY_MS };
+  return createFakeDestination({ limits, verifies, now: () => clock.now() });
+}
+
+/** The destination took the first batch and did not say so; then the process died. */
+async function diedAfterLost(clock: VirtualClock, destination: FakeDestination): Promise<Ledger> {
+  const harness = createHarness({ clock, destination });
+  destination.react = () => 'lost';
+  await harness.append(...eventsOf(['a', 'b'], 3));
+  await harness.start();
+  await harness.stop();
+  return harness.ledger;
+}
+
+async function resume(
+  ledger: Ledger,
+  clock: VirtualClock,
+  destination: FakeDestination,
+): Promise<Harness> {
+  const harness = createHarness({ ledger, clock, destination });
+  destination.react = () => 'accept';
+  await harness.start();
+  await harness.drained();
+  return harness;
+}
+
+describe('an outcome that is not known', () => {
+  test('is sent again while the destination remembers the ids', async () => {
+    const clock = createVirtualClock();
+    const destination = forgetful(clock);
+    const ledger = await diedAfterLost(clock, destination);
+    await clock.pass(20 * HOUR_MS);
+    const harness = await resume(ledger, clock, destination);
+    expect(destination.calls).toHaveLength(2);
+    expect(destination.billedTwice).toStrictEqual([]);
+    await harness.stop();
+  });
+
+  test('is asked after, not sent blindly, when the destination has forgotten', async () => {
+    const clock = createVirtualClock();
+    const destination = forgetful(clock);
+    const ledger = await diedAfterLost(clock, destination);
+    await clock.pass(2 * DAY_MS);
+    const harness = await resume(ledger, clock, destination);
+    expect(destination.calls).toHaveLength(1);
+    expect(destination.billedTwice).toStrictEqual([]);
+    expect(destination.taken).toHaveLength(6);
+    expect(harness.delivery.status('fake')).toMatchObject({ deadLetters: 0, delivered: 6 });
+    await harness.stop();
+  });
+
+  test('is sent when the destination says that it does not have it', async () => {
+    const clock = createVirtualClock();
+    const destination = forgetful(clock);
+    const first = createHarness({ clock, destination });
+    destination.react = () => 'reset';
+    await first.append(...eventsOf(['a']));
+    await first.start();
+    await first.stop();
+    await clock.pass(2 * DAY_MS);
+    const harness = await resume(first.ledger, clock, destination);
+    expect(destination.taken).toStrictEqual(['a-0']);
+    await harness.stop();
+  });
+
+  test('becomes a dead letter where the destination has forgotten and cannot be asked', async () => {
+    const clock = createVirtualClock();
+    const destination = forgetful(clock, false);
+    const ledger = await diedAfterLost(clock, destination);
+    await clock.pass(2 * DAY_MS);
+    const harness = await resume(ledger, clock, destination);
+    expect(destination.billedTwice).toStrictEqual([]);
+    expect(harness.delivery.status('fake')).toMatchObject({ deadLetters: 6 });
+    await harness.stop();
+  });
+
+  test('is not sent blindly either when the process never stopped', async () => {
+    const clock = createVirtualClock();
+    const destination = forgetful(clock);
+    const harness = createHarness({ clock, destination });
+    destination.react = () => 'lost';
+    await harness.append(...eventsOf(['a']));
+    await harness.start();
+    destination.react = () => 'reset';
+    await clock.pass(3 * DAY_MS);
+    destination.react = () => 'accept';
+    await harness.drained();
+    expect(destination.billedTwice).toStrictEqual([]);
+    await harness.stop();
+  });
+
+  test('leaves no record behind once it is settled', async () => {
+    const clock = createVirtualClock();
+    const destination = forgetful(clock);
+    const ledger = await diedAfterLost(clock, destination);
+    const harness = await resume(ledger, clock, destination);
+    expect(await ledger.record('delivery/fake/in-flight')).toBeUndefined();
+    await harness.stop();
+  });
+});
+
+test('without a record of what is in flight the same accident bills twice', async () => {
+  const clock = createVirtualClock();
+  const destination = forgetful(clock);
+  const ledger = await diedAfterLost(clock, destination);
+  await ledger.writeRecords([{ key: 'delivery/fake/in-flight', value: undefined }]);
+  await clock.pass(2 * DAY_MS);
+  const harness = await resume(ledger, clock, destination);
+  expect(destination.billedTwice).toHaveLength(6);
+  await harness.stop();
+});
+
+test('a cursor moved back asks after what was delivered before', async () => {
+  const clock = createVirtualClock();
+  const destination = forgetful(clock);
+  const harness = createHarness({ clock, destination });
+  await harness.append(...eventsOf(['a'], 4));
+  await harness.start();
+  await harness.drained();
+  await clock.pass(3 * DAY_MS);
+  const outcome = await harness.delivery.moveCursor('fake', 0);
+  expect(JSON.stringify(outcome)).toContain('remembers ids for 24 hours');
+  await harness.drained();
+  expect(destination.billedTwice).toStrictEqual([]);
+  expect(destination.calls).toHaveLength(1);
+  await harness.stop();
+});
+
+test('an event older than the destination accepts becomes a visible dead letter', async () => {
+  const clock = createVirtualClock();
+  const destination = forgetful(clock);
+  const harness = createHarness({ clock, destination });
+  await harness.append(...eventsOf(['a']));
+  await clock.pass(36 * DAY_MS);
+  await harness.start();
+  await harness.drained();
+  expect(destination.calls).toHaveLength(0);
+  const page = await harness.delivery.deadLetters('fake', 0, 10);
+  expect(page?.deadLetters[0]?.reason).toBe(
+    'older than the 35 days that the destination accepts: window_start: "2026-11-21T09:00:00Z"',
+  );
+  await harness.stop();
+});
