@@ -39,6 +39,8 @@ export interface AppendPlan {
 
 const BATCH_EVENTS = 1_000;
 const WARM_UP = 20;
+/** A window's events come in several batches, so that most of them must be looked for among the stored ones. */
+const BATCHES_PER_WINDOW = 5;
 
 /** Appends batches of 1,000 to the ledger and, in turns, writes the same entries with bare classic-level. */
 export async function measureAppend(plan: AppendPlan): Promise<AppendFigures> {
@@ -50,13 +52,13 @@ export async function measureAppend(plan: AppendPlan): Promise<AppendFigures> {
   const ours: number[] = [];
   const bare: number[] = [];
   const encodings: number[] = [];
-  for (let window = 0; window < batches + WARM_UP; window++) {
-    const events = benchWindow(window, BATCH_EVENTS);
+  for (let batch = 0; batch < batches + WARM_UP; batch++) {
+    const events = eventsOfBatch(batch);
     const operations = await planner.operations(events);
     const encoding = time(() => events.map((event) => Buffer.from(encodeEvent(event))));
     const bareTime = await timeOf(() => writeBatch(raw, operations));
     const ourTime = await timeOf(() => append(ledger, events));
-    if (window < WARM_UP) continue;
+    if (batch < WARM_UP) continue;
     bare.push(bareTime);
     ours.push(ourTime);
     encodings.push(encoding);
@@ -75,6 +77,15 @@ export async function measureAppend(plan: AppendPlan): Promise<AppendFigures> {
     encode: (sum(encodings) * 1_000) / (batches * BATCH_EVENTS),
     bytesPerEvent: (await directoryBytes(segment)) / stored,
   };
+}
+
+function eventsOfBatch(batch: number): UsageEvent[] {
+  const window = benchWindow(
+    Math.floor(batch / BATCHES_PER_WINDOW),
+    BATCHES_PER_WINDOW * BATCH_EVENTS,
+  );
+  const from = (batch % BATCHES_PER_WINDOW) * BATCH_EVENTS;
+  return window.slice(from, from + BATCH_EVENTS);
 }
 
 export async function openBenchLedger(directory: string, deduplicate = true): Promise<Ledger> {

@@ -1,4 +1,4 @@
-import { openValue, sealValue } from './checked-value.ts';
+import { openValue, sealValue, keySeed } from './checked-value.ts';
 import type { Database, Operation } from './database.ts';
 import { damage } from './failures.ts';
 import { KEY_SPACE, keyNumber, numberKey } from './keys.ts';
@@ -20,7 +20,7 @@ export function batchMarkOperation(mark: BatchMark): Operation {
   const body = Buffer.alloc(TIME_BYTES);
   body.writeDoubleBE(mark.appendedAt);
   const chain = Buffer.from(mark.chain, 'hex');
-  return { type: 'put', key, value: sealValue(key, Buffer.concat([body, chain])) };
+  return { type: 'put', key, value: sealValue(keySeed(key), Buffer.concat([body, chain])) };
 }
 
 export async function readBatchMark(
@@ -51,7 +51,7 @@ export async function* walkBatchMarks(
 
 function decodeMark(where: string, key: Buffer, value: Buffer): BatchMark {
   const lastSequence = keyNumber(key);
-  const body = openValue(key, value);
+  const body = openValue(keySeed(key), value);
   if (body === undefined) throw damage(where, `the end of the batch at ${lastSequence} is damaged`);
   return {
     lastSequence,

@@ -1,5 +1,5 @@
 import type { Cursor } from '../ledger.ts';
-import { checksumOf, openValue } from './checked-value.ts';
+import { checksumOf, openValue, keySeed } from './checked-value.ts';
 import type { Database } from './database.ts';
 import { damage } from './failures.ts';
 import { ENTRY_SPACES, KEY_SPACE, keysOf, STATE_KEY } from './keys.ts';
@@ -26,7 +26,7 @@ export async function* walkEntries(
   range: { readonly gte: Buffer; readonly lt: Buffer },
 ): AsyncGenerator<readonly [key: Buffer, value: Buffer, body: Buffer], void, void> {
   for await (const [key, value] of database.iterator({ ...range, fillCache: false })) {
-    const body = openValue(key, value);
+    const body = openValue(keySeed(key), value);
     if (body === undefined) throw damage(where, `the entry "${key.toString()}" is damaged`);
     yield [key, value, body];
   }

@@ -22,7 +22,7 @@ export function encodeStoredEvent(
   event: UsageEvent,
 ): [key: Buffer, value: Buffer] {
   const key = numberKey(KEY_SPACE.event, sequence);
-  return [key, sealValue(key, encodeEvent(event))];
+  return [key, sealValue(sequenceSeed(sequence), encodeEvent(event))];
 }
 
 /** The event of an entry whose checksum is right. */
@@ -90,7 +90,11 @@ async function readChunk(
 function checkEntry(where: string, expected: number, key: Buffer, value: Buffer): EventEntry {
   const sequence = keyNumber(key);
   if (sequence !== expected) throw damage(where, `event ${expected} is missing`);
-  const body = openValue(key, value);
+  const body = openValue(sequenceSeed(sequence), value);
   if (body === undefined) throw damage(where, `event ${sequence} is damaged`);
   return { sequence, value, body };
+}
+
+function sequenceSeed(sequence: number): number {
+  return sequence % 2 ** 32;
 }

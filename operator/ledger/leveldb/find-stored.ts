@@ -1,9 +1,9 @@
-import { EVENT_ID_PREFIX } from '../../usage/event-id.ts';
 import type { UsageEvent } from '../../usage/event.ts';
 import type { Database } from './database.ts';
 import { readEvent } from './event-walk.ts';
+import { parseInstant } from './instants.ts';
 import { damage } from './failures.ts';
-import { idKey } from './keys.ts';
+import { idKey, isDerivedId } from './keys.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import type { SealedSegment, SegmentSummary } from './state.ts';
 
@@ -18,14 +18,9 @@ export interface StoredEvents {
   readonly deduplicate: boolean;
 }
 
-/** Whether an id is derived from the event and thus tells its window. */
-export function isDerivedId(id: string): boolean {
-  return id.startsWith(EVENT_ID_PREFIX);
-}
-
 /**
- * The stored events that have the ids of these events, by id. Looks in the active segment and in
- * those sealed ones that can hold them (docs/ledger-format.md, "A write").
+ * The stored events that have the ids of these events, by id. Looks only into segments that can hold
+ * them (docs/ledger-format.md, "A write"): an event of a window that is newer than all is not looked for.
  */
 export async function findStored(
   events: readonly UsageEvent[],
@@ -33,19 +28,30 @@ export async function findStored(
 ): Promise<ReadonlyMap<string, UsageEvent>> {
   const found = new Map<string, UsageEvent>();
   if (!places.deduplicate) return found;
-  await lookUp(events, places.active, places.activeName, found);
-  for (const segment of places.sealed.toReversed()) {
+  for (const segment of [places.segment, ...places.sealed.toReversed()]) {
     const candidates = events.filter((event) => !found.has(event.id) && mayHold(segment, event));
     if (candidates.length === 0) continue;
-    await places.pool.use(segment, (database, where) => lookUp(candidates, database, where, found));
+    await useSegment(places, segment, (database, where) =>
+      lookUp(candidates, database, where, found),
+    );
   }
   return found;
 }
 
-function mayHold(segment: SealedSegment, event: UsageEvent): boolean {
+/** Runs `work` with the database of a segment, sealed or active. */
+export async function useSegment<T>(
+  places: StoredEvents,
+  segment: SegmentSummary | SealedSegment,
+  work: (database: Database, where: string) => Promise<T>,
+): Promise<T> {
+  if ('sealedAt' in segment) return places.pool.use(segment, work);
+  return work(places.active, places.activeName);
+}
+
+function mayHold(segment: SegmentSummary, event: UsageEvent): boolean {
   if (!isDerivedId(event.id)) return segment.foreignIds;
   const { ends } = segment;
-  const end = Date.parse(event.window_end);
+  const end = parseInstant(event.window_end);
   return ends !== undefined && end >= ends.from && end <= ends.to;
 }
 

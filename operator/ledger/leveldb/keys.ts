@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { EVENT_ID_PREFIX } from '../../usage/event-id.ts';
 
 /** First byte of every key of a segment (docs/ledger-format.md). */
 export const KEY_SPACE = {
@@ -20,7 +21,8 @@ export const ENTRY_SPACES = [KEY_SPACE.record, KEY_SPACE.cursor, KEY_SPACE.seale
 export const STATE_KEY = Buffer.of(KEY_SPACE.state);
 
 const NUMBER_KEY_BYTES = 9;
-const ID_HASH_BYTES = 16;
+const ID_BYTES = 16;
+const DERIVED_ID = new RegExp(`^${EVENT_ID_PREFIX}[0-9a-f]{${2 * ID_BYTES}}$`);
 
 /** A key that ends in a sequence number, so that LevelDB's order is the order of the numbers. */
 export function numberKey(space: KeySpace, sequence: number): Buffer {
@@ -36,12 +38,21 @@ export function keyNumber(key: Buffer): number {
   return key.readUIntBE(3, 6);
 }
 
-/** The key of an event id. Hashed, so that every key has one length whatever clients choose. */
+/**
+ * The key of an event id: the 128 bits of a derived id, the hash of any other, so that every key has
+ * one length whatever clients choose.
+ */
 export function idKey(id: string): Buffer {
-  const key = Buffer.allocUnsafe(1 + ID_HASH_BYTES);
+  const key = Buffer.allocUnsafe(1 + ID_BYTES);
   key[0] = KEY_SPACE.id;
-  hash('sha256', id, 'buffer').copy(key, 1, 0, ID_HASH_BYTES);
+  if (DERIVED_ID.test(id)) key.write(id.slice(EVENT_ID_PREFIX.length), 1, 'hex');
+  else hash('sha256', id, 'buffer').copy(key, 1, 0, ID_BYTES);
   return key;
+}
+
+/** Whether an id is derived from the event and thus tells its window (spec 2.1). */
+export function isDerivedId(id: string): boolean {
+  return DERIVED_ID.test(id);
 }
 
 /** A key that ends in text. */

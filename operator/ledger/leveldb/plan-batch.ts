@@ -3,13 +3,14 @@ import type { Cursor, EventOutcome } from '../ledger.ts';
 import { sameCharge } from '../same-charge.ts';
 import { batchMarkOperation } from './batch-marks.ts';
 import { nextChain } from './chain.ts';
-import { checksumOf, sealValue } from './checked-value.ts';
+import { checksumOf, sealValue, keySeed } from './checked-value.ts';
 import type { Database, Operation } from './database.ts';
 import type { Contents } from './entries.ts';
 import { encodeStoredEvent, readEvent } from './event-walk.ts';
 import { toLedgerFailure } from './failures.ts';
-import { findStored, isDerivedId, type StoredEvents } from './find-stored.ts';
+import { findStored, type StoredEvents } from './find-stored.ts';
 import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
+import { createSegmentTally } from './segment-tally.ts';
 import type { EntryChange, Request, RequestOutcome } from './requests.ts';
 import {
   addEntry,
@@ -18,7 +19,6 @@ import {
   type LedgerState,
   removeEntry,
   type SegmentSummary,
-  widen,
 } from './state.ts';
 
 /** One batch, ready to be written, and what holds once it is. */
@@ -60,19 +60,20 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
   const cursors = new Map(before.cursors);
   const chain = nextChain(before.state.segment.chain);
   let { sealed } = before;
-  let { segment, lowWater, horizon, lastWindowEnd } = before.state;
+  const tally = createSegmentTally(before.state.segment);
+  let { lowWater, horizon, lastWindowEnd } = before.state;
 
   const change = (entry: EntryChange): void => {
     changes.set(entry.key.toString('latin1'), entry);
   };
   const accept = (event: UsageEvent): void => {
-    const sequence = segment.lastSequence + 1;
+    const sequence = tally.lastSequence() + 1;
     const [key, value] = encodeStoredEvent(sequence, event);
     operations.push({ type: 'put', key, value });
     if (places.deduplicate) operations.push(idOperation(event.id, sequence));
     chain.update(value);
     accepted.set(event.id, event);
-    segment = withEvent(segment, event, value.length);
+    tally.add(event, value.length);
   };
   const judge = (event: UsageEvent, stored: ReadonlyMap<string, UsageEvent>): EventOutcome => {
     const first = accepted.get(event.id) ?? stored.get(event.id);
@@ -87,7 +88,7 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
   const written = (outcomes: readonly EventOutcome[]): RequestOutcome => ({
     kind: 'appended',
     outcomes,
-    head: segment.lastSequence,
+    head: tally.lastSequence(),
   });
 
   const addAppend = async (
@@ -140,12 +141,10 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
       }
     },
     async finish(now) {
+      let { segment } = before.state;
       if (accepted.size > 0) {
-        segment = { ...segment, chain: chain.digest('hex') };
-        const { lastSequence } = segment;
-        operations.push(
-          batchMarkOperation({ lastSequence, appendedAt: now, chain: segment.chain }),
-        );
+        segment = tally.summary(chain.digest('hex'));
+        operations.push(batchMarkOperation({ ...segment, appendedAt: now }));
       }
       const entries = await applyChanges(
         [...changes.values()],
@@ -177,17 +176,6 @@ function idOperation(id: string, sequence: number): Operation {
   return { type: 'put', key: idKey(id), value };
 }
 
-function withEvent(segment: SegmentSummary, event: UsageEvent, bytes: number): SegmentSummary {
-  return {
-    ...segment,
-    lastSequence: segment.lastSequence + 1,
-    bytes: segment.bytes + bytes,
-    starts: widen(segment.starts, Date.parse(event.window_start)),
-    ends: widen(segment.ends, Date.parse(event.window_end)),
-    foreignIds: segment.foreignIds || !isDerivedId(event.id),
-  };
-}
-
 /** Adds the operations of entry changes, and gives the sum of all entries after them. */
 async function applyChanges(
   changes: readonly EntryChange[],
@@ -202,7 +190,7 @@ async function applyChanges(
     const old = oldValues[index];
     if (old !== undefined) sum = removeEntry(sum, checksumOf(old));
     if (body !== undefined) {
-      const value = sealValue(key, body);
+      const value = sealValue(keySeed(key), body);
       sum = addEntry(sum, checksumOf(value));
       operations.push({ type: 'put', key, value });
       continue;

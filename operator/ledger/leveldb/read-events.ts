@@ -1,7 +1,7 @@
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
 import { decodeStoredEvent, walkEvents } from './event-walk.ts';
-import type { Database } from './database.ts';
-import type { StoredEvents } from './find-stored.ts';
+import { type StoredEvents, useSegment } from './find-stored.ts';
+import { parseInstant } from './instants.ts';
 import { toLedgerFailure } from './failures.ts';
 import type { SealedSegment, SegmentSummary } from './state.ts';
 
@@ -54,7 +54,7 @@ export async function* scanEvents(
     );
     if (page.kind === 'failed') throw new LedgerReadError(page);
     for (const stored of page.events) {
-      const start = Date.parse(stored.event.window_start);
+      const start = parseInstant(stored.event.window_start);
       if (start >= from && start < to) yield stored;
     }
     after = page.lastSequence;
@@ -64,14 +64,4 @@ export async function* scanEvents(
 /** All segments, the active one last. */
 export function allSegments(places: StoredEvents): readonly (SegmentSummary | SealedSegment)[] {
   return [...places.sealed, places.segment];
-}
-
-/** Runs `work` with the database of a segment, sealed or active. */
-export async function useSegment<T>(
-  places: StoredEvents,
-  segment: SegmentSummary | SealedSegment,
-  work: (database: Database, where: string) => Promise<T>,
-): Promise<T> {
-  if ('sealedAt' in segment) return places.pool.use(segment, work);
-  return work(places.active, places.activeName);
 }

@@ -1,4 +1,4 @@
-import { openValue } from './checked-value.ts';
+import { openValue, keySeed } from './checked-value.ts';
 import { damage } from './failures.ts';
 import type { StoredEvents } from './find-stored.ts';
 import { KEY_SPACE, keysFrom, keyText, textKey } from './keys.ts';
@@ -29,7 +29,7 @@ export async function* readRecords(
 }
 
 function recordText(where: string, key: Buffer, value: Buffer): string {
-  const body = openValue(key, value);
+  const body = openValue(keySeed(key), value);
   if (body === undefined) throw damage(where, `the record is damaged: "${keyText(key)}"`);
   return body.toString();
 }

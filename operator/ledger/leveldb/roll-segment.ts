@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checksumOf, sealValue } from './checked-value.ts';
+import { checksumOf, sealValue, keySeed } from './checked-value.ts';
 import { createDatabase, type Database, type Operation, writeBatch } from './database.ts';
 import { type Contents, walkEntries } from './entries.ts';
 import type { Failpoints } from './failpoints.ts';
@@ -25,7 +25,7 @@ export function planRoll(
     sealedAt: now,
     ...(damage !== undefined && { damage }),
   };
-  const value = sealValue(lineKey(line), JSON.stringify(line));
+  const value = sealValue(keySeed(lineKey(line)), JSON.stringify(line));
   return {
     ...before,
     sealed: [...before.sealed, line],
@@ -112,7 +112,8 @@ async function copyEntries(
     }
   }
   const line = planned.sealed.at(-1);
-  if (line !== undefined) put(lineKey(line), sealValue(lineKey(line), JSON.stringify(line)));
+  if (line !== undefined)
+    put(lineKey(line), sealValue(keySeed(lineKey(line)), JSON.stringify(line)));
   if (sum.count !== planned.state.entries.count || sum.sum !== planned.state.entries.sum) {
     throw damage(sourceName, 'records or cursors are lost or out of date');
   }

@@ -1,4 +1,4 @@
-import { openValue, sealValue } from './checked-value.ts';
+import { openValue, sealValue, keySeed } from './checked-value.ts';
 import { STATE_KEY } from './keys.ts';
 
 /** A closed range of times, milliseconds since the epoch. */
@@ -70,19 +70,12 @@ export function removeEntry(sum: EntrySum, checksum: number): EntrySum {
   return { count: sum.count - 1, sum: (sum.sum - checksum + SUM_MODULUS) % SUM_MODULUS };
 }
 
-/** The range that also covers a time. */
-export function widen(range: TimeRange | undefined, time: number): TimeRange {
-  if (range === undefined) return { from: time, to: time };
-  if (time < range.from) return { ...range, from: time };
-  return time > range.to ? { ...range, to: time } : range;
-}
-
 export function encodeState(state: LedgerState): Buffer {
-  return sealValue(STATE_KEY, JSON.stringify(state));
+  return sealValue(keySeed(STATE_KEY), JSON.stringify(state));
 }
 
 /** The state in a value of {@link encodeState}, or undefined when it is damaged. */
 export function decodeState(value: Buffer | undefined): LedgerState | undefined {
-  const body = value === undefined ? undefined : openValue(STATE_KEY, value);
+  const body = value === undefined ? undefined : openValue(keySeed(STATE_KEY), value);
   return body === undefined ? undefined : (JSON.parse(body.toString()) as LedgerState);
 }

@@ -1,7 +1,7 @@
 import type { VerifyReport } from '../ledger.ts';
-import type { StoredEvents } from './find-stored.ts';
+import { type StoredEvents, useSegment } from './find-stored.ts';
 import { toLedgerFailure } from './failures.ts';
-import { allSegments, useSegment } from './read-events.ts';
+import { allSegments } from './read-events.ts';
 import { findDamage } from './verify-segment.ts';
 
 const MAX_ERRORS = 20;
