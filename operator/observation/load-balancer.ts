@@ -11,15 +11,16 @@ export interface LoadBalancerView extends Projected {
 }
 
 /**
- * Takes out of a Service what bears on billing; one load balancer per Service, however many ports
- * and addresses it has (design 7). A Service of another type costs nothing and is projected all the
- * same, so that a change of its type ends or begins the charge.
+ * Takes out of a Service of type LoadBalancer what bears on billing; it is one load balancer,
+ * however many ports and addresses it has (design 7). Services of other types, of which there are
+ * many more, are not kept; one that changes its type comes or goes.
  */
 export function projectLoadBalancer(object: RawObject): LoadBalancerView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');
   if (uid === undefined || name === undefined) return undefined;
+  if (recordAt(object, 'spec')['type'] !== 'LoadBalancer') return undefined;
   const ingress = listAt(recordAt(recordAt(object, 'status'), 'loadBalancer'), 'ingress');
   const hasAddress = ingress.some(
     (entry) => textAt(entry, 'ip') !== undefined || textAt(entry, 'hostname') !== undefined,
@@ -30,6 +31,6 @@ export function projectLoadBalancer(object: RawObject): LoadBalancerView | undef
     namespace: textAt(metadata, 'namespace') ?? '',
     labels: objectLabels(metadata),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
-    provisioned: recordAt(object, 'spec')['type'] === 'LoadBalancer' && hasAddress,
+    provisioned: hasAddress,
   };
 }

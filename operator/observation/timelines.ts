@@ -115,6 +115,8 @@ export function createTimelines<T extends Projected, S>(
     const known = find(next);
     const timeline = known ?? { ...createTimeline<S>(next, arrival.at), view: next };
     if (known === undefined) keep(timeline);
+    // It was not of interest for a while, as a Service whose type changed to and fro.
+    timeline.gone = false;
     const seen = sighting(timeline, next, arrival, known === undefined);
     changing(timeline, () => rules.follow(timeline, next, seen));
     timeline.versionAt = arrival.at;

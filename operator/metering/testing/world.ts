@@ -110,8 +110,8 @@ export function createWorld(options: WorldOptions = {}): World {
       observation.volumes.upserted(projected(projectVolumeClaim(object)), undefined, seen(at));
     },
     service: (object, at) => {
-      const view = projected(projectLoadBalancer(object));
-      observation.loadBalancers.upserted(view, undefined, seen(at));
+      const view = projectLoadBalancer(object);
+      if (view !== undefined) observation.loadBalancers.upserted(view, undefined, seen(at));
     },
     workload: (object, at) => {
       observation.workloads.upserted(projected(projectWorkload(object)), undefined, seen(at));
