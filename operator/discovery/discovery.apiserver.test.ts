@@ -7,7 +7,7 @@ import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts
 import { connectWith } from '../kubernetes/testing/connect.ts';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createDiscoverySources, runSources } from './create-sources.ts';
+import { createDiscoverySources, runSources } from './testing/create-sources.ts';
 import { createDiscovery, type Discovery } from './discovery.ts';
 import { settingsFrom } from './testing/host.ts';
 

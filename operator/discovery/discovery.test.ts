@@ -188,6 +188,33 @@ describe('a restart changes who is billed', () => {
     expect(fourth.offboarded()).toStrictEqual([]);
   });
 
+  test('an offboarding that delivery has taken over is asked for again and again', async () => {
+    const { discovery, add, remove, restart, clock } = createDiscoveryRig({ OFFBOARD_GRACE: '0s' });
+    for (const name of ['a', 'b', 'c', 'd', 'e']) add(`host-${name}`, name);
+    await discovery.round();
+    remove('host-e', 'e');
+    const leave = async (running: typeof discovery): Promise<number> => {
+      await running.round();
+      await clock.advance(MINUTE);
+      await running.round();
+      return running.offboarded().length;
+    };
+    expect(await leave(discovery)).toBe(1);
+    expect(await leave(restart())).toBe(1);
+    const last = restart();
+    expect(await leave(last)).toBe(1);
+    last.acceptOffboarding('tenant-host-e-e');
+    expect(last.offboarded()).toStrictEqual([]);
+    expect(await leave(last)).toBe(0);
+    const next = restart();
+    expect(await leave(next)).toBe(0);
+
+    add('host-e', 'e');
+    await next.round();
+    remove('host-e', 'e');
+    expect(await leave(next)).toBe(1);
+  });
+
   test('an id is used before it is certain to stay', async () => {
     const rig = createDiscoveryRig();
     rig.add('tenant-a', 'a');
@@ -301,4 +328,5 @@ test('one round over a thousand tenant clusters takes long', async () => {
   await discovery.round();
   expect(performance.now() - start).toBeLessThan(500);
   expect(discovery.clusters().length).toBe(1_000);
+  expect(discovery.findTenant('tenant-host-7-x')?.clusters).toStrictEqual(['tenant-host-7-x']);
 });

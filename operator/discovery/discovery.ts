@@ -13,7 +13,7 @@ import {
   type RecordStore,
   rememberIds,
 } from './memory.ts';
-import { type OffboardingStep, stepOffboarding } from './offboarding.ts';
+import { acceptOffboardings, type OffboardingStep, stepOffboarding } from './offboarding.ts';
 import { type DiscoverySources, sourcesState } from './sources.ts';
 import type { DiscoveryOutcome, TenantCluster } from './tenant-cluster.ts';
 import { tenantsOf } from './tenants.ts';
@@ -48,14 +48,17 @@ export interface Discovery {
   readonly known: () => boolean;
   clusters(): readonly TenantCluster[];
   tenants(): readonly Tenant[];
+  findTenant(id: string): Tenant | undefined;
   /** The last round's; undefined before the first. */
   lastOutcome(): DiscoveryOutcome | undefined;
   /** Bad metadata and ambiguities of the last successful round, one line each. */
   problems(): readonly string[];
   /** Where each TenantOverride applies. */
   overrides(): readonly OverrideUse[];
-  /** Customers whose grace is over. One stays listed for 90 days or until it returns; offboarding it again does no harm. */
+  /** Customers whose grace is over, until their offboarding is accepted or they return; also after a restart. */
   offboarded(): readonly OffboardedTenant[];
+  /** Delivery has durably taken over the offboarding of a customer. */
+  acceptOffboarding(tenant: string): void;
   subscribe(listener: DiscoveryListener): () => void;
 }
 
@@ -76,7 +79,8 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   const listeners = new Set<DiscoveryListener>();
   let memory: Memory | undefined;
   let found: Discovered = NOTHING;
-  let tenants: readonly Tenant[] = [];
+  let tenants: ReadonlyMap<string, Tenant> = new Map();
+  const accepted = new Set<string>();
   let last: DiscoveryOutcome | undefined;
   let succeeded = false;
   let requested = new AbortController();
@@ -98,8 +102,9 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       known: new Map(found.clusters.map((cluster) => [cluster.id, cluster])),
     });
     const nextTenants = tenantsOf(next.clusters, current);
+    const takenOver = new Set(accepted);
     const step = stepOffboarding(
-      memory.tenants,
+      acceptOffboardings(memory.tenants, takenOver),
       { tenants: nextTenants, unmetered: unmeteredTenants(next.clusters, nextTenants) },
       at,
       current.discovery.offboardGraceMs,
@@ -109,6 +114,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     const written = await writeMemory(memory, nextMemory);
     if (written !== undefined) return failed(written);
     memory = nextMemory;
+    for (const id of takenOver) accepted.delete(id);
     publish({ next, nextTenants, step, at, platform: state.platform });
     return { kind: 'found', clusters: next.clusters };
   }
@@ -137,7 +143,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     const { next, step, at, platform } = round;
     log.succeeded({ previous: found, next, step, platform });
     found = next;
-    tenants = round.nextTenants;
+    tenants = new Map(round.nextTenants.map((tenant) => [tenant.id, tenant]));
     succeeded = true;
     for (const listener of listeners) tell(listener, next.clusters, at);
   }
@@ -204,14 +210,17 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     request,
     known: () => succeeded,
     clusters: () => found.clusters,
-    tenants: () => tenants,
+    tenants: () => [...tenants.values()],
+    findTenant: (id) => tenants.get(id),
     lastOutcome: () => last,
     problems: () => found.problems,
     overrides: () => found.overrides,
     offboarded: () =>
-      [...(memory?.tenants.values() ?? [])].flatMap(({ tenant, presence }) =>
-        presence.kind === 'offboarded' ? [{ tenant, at: presence.at }] : [],
-      ),
+      [...(memory?.tenants ?? [])].flatMap(([id, { tenant, presence }]) => {
+        if (presence.kind !== 'offboarded') return [];
+        return presence.accepted || accepted.has(id) ? [] : [{ tenant, at: presence.at }];
+      }),
+    acceptOffboarding: (id) => void accepted.add(id),
     subscribe: (listener) => {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -12,7 +12,12 @@ export type Presence =
       /** Too many vanished at once: a further full grace must confirm it. */
       readonly held: boolean;
     }
-  | { readonly kind: 'offboarded'; readonly at: number };
+  | {
+      readonly kind: 'offboarded';
+      readonly at: number;
+      /** Delivery has durably taken the farewell over. */
+      readonly accepted?: true;
+    };
 
 export interface KnownTenant {
   /** As it was last seen. */
@@ -96,6 +101,21 @@ export function stepOffboarding(
     if (waiting.held) held++;
   }
   return { known: next, offboarded, returned, held: { count: held, of: inAll } };
+}
+
+/** The customers after delivery has taken over the farewell of some. */
+export function acceptOffboardings(
+  known: KnownTenants,
+  accepted: ReadonlySet<string>,
+): KnownTenants {
+  if (accepted.size === 0) return known;
+  return new Map(
+    [...known].map(([id, entry]) => {
+      const { presence } = entry;
+      if (presence.kind !== 'offboarded' || !accepted.has(id)) return [id, entry];
+      return [id, { ...entry, presence: { ...presence, accepted: true } }];
+    }),
+  );
 }
 
 function oneMoreRound(presence: Presence, now: number): Presence {

@@ -1,8 +1,8 @@
-import { createSource } from '../kubernetes/namespaced-source.ts';
-import type { ReflectorOptions } from '../kubernetes/reflector-options.ts';
-import type { Projected, Source, SourceHandler } from '../kubernetes/source.ts';
-import { WORKLOAD_SELECTOR } from './selection.ts';
-import type { DiscoverySources } from './sources.ts';
+import { createSource } from '../../kubernetes/namespaced-source.ts';
+import type { ReflectorOptions } from '../../kubernetes/reflector-options.ts';
+import type { Projected, Source, SourceHandler } from '../../kubernetes/source.ts';
+import { WORKLOAD_SELECTOR } from '../selection.ts';
+import type { DiscoverySources } from '../sources.ts';
 import {
   type ControlPlaneWorkload,
   controlPlaneWorkload,
@@ -11,7 +11,7 @@ import {
   PLATFORM_INSTANCES,
   type PlatformInstance,
   platformInstance,
-} from './views.ts';
+} from '../views.ts';
 
 export interface CreateSourcesOptions
   extends Pick<
