@@ -1,0 +1,73 @@
+import { microTime } from './micro-time.ts';
+import { metadataOf } from './object-metadata.ts';
+import { isRawObject } from './outcome.ts';
+import type { RawObject } from './source.ts';
+
+/** A Lease as election reads it. */
+export interface LeaseRecord {
+  readonly resourceVersion: string;
+  /** `''` when nobody holds it. */
+  readonly holder: string;
+  /** For how long its holder may rely on it without renewing. */
+  readonly durationMs: number;
+  readonly transitions: number;
+  readonly acquireTime: string;
+  /** Changes whenever the holder renews; compared with itself only, never with a clock. */
+  readonly renewTime: string;
+}
+
+/** Undefined when it is not a Lease. */
+export function parseLease(object: unknown): LeaseRecord | undefined {
+  const { resourceVersion } = metadataOf(object);
+  if (typeof resourceVersion !== 'string') return undefined;
+  const spec = isRawObject(object) && isRawObject(object['spec']) ? object['spec'] : {};
+  const text = (field: string): string => {
+    const value = spec[field];
+    return typeof value === 'string' ? value : '';
+  };
+  const number = (field: string): number => {
+    const value = spec[field];
+    return typeof value === 'number' ? value : 0;
+  };
+  return {
+    resourceVersion,
+    holder: text('holderIdentity'),
+    durationMs: number('leaseDurationSeconds') * 1000,
+    transitions: number('leaseTransitions'),
+    acquireTime: text('acquireTime'),
+    renewTime: text('renewTime'),
+  };
+}
+
+export interface LeaseClaim {
+  readonly namespace: string;
+  readonly name: string;
+  /** `''` gives it up. */
+  readonly holder: string;
+  readonly durationMs: number;
+  /** Wall clock, milliseconds. Written for people; nobody measures with it. */
+  readonly now: number;
+}
+
+/** The Lease object that claims, renews or gives up; guarded by the version of `held` when there is one. */
+export function leaseObject(claim: LeaseClaim, held: LeaseRecord | undefined): RawObject {
+  const { namespace, name, holder, now } = claim;
+  const isRenewal = held?.holder === holder;
+  const changesHands = held !== undefined && !isRenewal && holder !== '';
+  return {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: {
+      namespace,
+      name,
+      ...(held === undefined ? {} : { resourceVersion: held.resourceVersion }),
+    },
+    spec: {
+      holderIdentity: holder,
+      leaseDurationSeconds: Math.ceil(claim.durationMs / 1000),
+      acquireTime: isRenewal && held.acquireTime !== '' ? held.acquireTime : microTime(now),
+      renewTime: microTime(now),
+      leaseTransitions: (held?.transitions ?? 0) + (changesHands ? 1 : 0),
+    },
+  };
+}

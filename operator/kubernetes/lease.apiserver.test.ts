@@ -1,0 +1,256 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import type { Connection, RequestOutcome } from './connection.ts';
+import { createLeaderElection, type ElectionEnd } from './lease.ts';
+import { type LeaseRecord, parseLease } from './lease-record.ts';
+import { createCapturingLogger } from './testing/capturing-logger.ts';
+import { connectWith } from './testing/connect.ts';
+import { createManualClock } from './testing/manual-clock.ts';
+
+const cluster = useTestCluster();
+/** Such that no deadline falls on the same moment as an attempt. */
+const RETRY = 1_999;
+let connection: Connection;
+let namespace: string;
+let candidates: Candidate[];
+
+type Fault = 'none' | 'unreachable' | 'answer lost' | 'no answer';
+
+interface Candidate {
+  readonly log: readonly string[];
+  readonly leading: boolean;
+  readonly ended: Promise<ElectionEnd>;
+  /** Lets its clock move to its next attempt, and waits until that is over. */
+  step(times?: number): Promise<void>;
+  /** What happens to its requests from here on. */
+  suffer(fault: Fault): void;
+  advance(ms: number): Promise<void>;
+  stop(): Promise<ElectionEnd>;
+  finish(error?: Error): void;
+}
+
+beforeAll(() => {
+  connection = connectWith(cluster.kubeconfig);
+});
+
+afterAll(async () => {
+  await connection.close();
+});
+
+beforeEach(async () => {
+  namespace = await cluster.createNamespace('lease');
+  candidates = [];
+});
+
+afterEach(async () => {
+  for (const candidate of candidates) candidate.finish();
+  await Promise.allSettled(candidates.map((candidate) => candidate.stop()));
+});
+
+const UNREACHABLE: RequestOutcome = { kind: 'network', message: 'unreachable' };
+
+function unanswered(signal: AbortSignal | undefined): Promise<RequestOutcome> {
+  return new Promise((resolve) => {
+    signal?.addEventListener('abort', () => resolve(UNREACHABLE), { once: true });
+  });
+}
+
+function campaign(identity: string, wallClock = Date.UTC(2026, 0, 1)): Candidate {
+  const clock = createManualClock(wallClock);
+  const logger = createCapturingLogger();
+  const stop = new AbortController();
+  const log: string[] = [];
+  let fault: Fault = 'none';
+  let end = (_error?: Error): void => undefined;
+  const election = createLeaderElection({
+    connection: {
+      request: async (path, options) => {
+        if (fault === 'unreachable') return UNREACHABLE;
+        if (fault === 'no answer') return await unanswered(options?.signal);
+        const outcome = await connection.request(path, options);
+        return fault === 'answer lost' ? UNREACHABLE : outcome;
+      },
+    },
+    namespace,
+    name: 'meterfeed',
+    identity,
+    clock,
+    random: () => 0,
+    logger,
+    timings: { retry: RETRY },
+  });
+  const ended = election.run(stop.signal, async (signal) => {
+    log.push('leads');
+    await new Promise<void>((resolve, reject) => {
+      end = (error) => (error === undefined ? resolve() : reject(error));
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    log.push('stopped');
+  });
+  ended.catch(() => undefined);
+  const candidate: Candidate = {
+    log,
+    get leading() {
+      return election.leading;
+    },
+    ended,
+    step: async (times = 1) => {
+      for (let i = 0; i < times; i += 1) {
+        await clock.sleeper((ms) => ms === RETRY);
+        await clock.advance(RETRY);
+      }
+      await Promise.race([ended.catch(() => undefined), clock.sleeper((ms) => ms === RETRY)]);
+    },
+    suffer: (next) => {
+      fault = next;
+    },
+    advance: (ms) => clock.advance(ms),
+    stop: () => {
+      stop.abort();
+      return ended;
+    },
+    finish: (error) => end(error),
+  };
+  candidates.push(candidate);
+  return candidate;
+}
+
+async function lease(): Promise<LeaseRecord | undefined> {
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/meterfeed`;
+  const outcome = await connection.request(path);
+  return outcome.kind === 'ok' ? parseLease(outcome.body) : undefined;
+}
+
+async function leader(): Promise<string | undefined> {
+  return (await lease())?.holder;
+}
+
+/** A candidate that leads already. */
+async function elected(identity: string, wallClock?: number): Promise<Candidate> {
+  const candidate = campaign(identity, wallClock);
+  await candidate.step(0);
+  expect(candidate.leading).toBe(true);
+  return candidate;
+}
+
+test('of several that begin at the same moment exactly one leads', async () => {
+  const all = ['a', 'b', 'c', 'd'].map((identity) => campaign(identity));
+  await Promise.all(all.map((candidate) => candidate.step(0)));
+  expect(all.filter(({ leading }) => leading)).toHaveLength(1);
+});
+
+test('a released lease is taken at the next attempt, without waiting for its expiry', async () => {
+  const first = await elected('first');
+  const second = campaign('second');
+  await second.step();
+  expect(second.leading).toBe(false);
+  expect(await first.stop()).toEqual({ kind: 'released' });
+  expect(await leader()).toBe('');
+  await second.step();
+  expect(second.leading).toBe(true);
+  expect(await leader()).toBe('second');
+  expect((await lease())?.transitions).toBe(1);
+});
+
+test('a renewing leader keeps the lease, however wrong the clocks of the others are', async () => {
+  const hour = 3_600_000;
+  const leaderClock = Date.UTC(2026, 0, 1);
+  const first = await elected('first', leaderClock);
+  const ahead = campaign('ahead', leaderClock + hour);
+  const behind = campaign('behind', leaderClock - hour);
+  for (let round = 0; round < 12; round += 1) {
+    await first.step();
+    await Promise.all([ahead.step(), behind.step()]);
+  }
+  expect([first.leading, ahead.leading, behind.leading]).toEqual([true, false, false]);
+});
+
+test('a dead leader is succeeded when its lease has been seen unrenewed for its duration, not before', async () => {
+  const first = await elected('first');
+  const second = campaign('second');
+  await second.step(0);
+  first.suffer('unreachable');
+  await second.step(7);
+  expect(second.leading).toBe(false);
+  await second.step();
+  expect(second.leading).toBe(true);
+});
+
+test('a leader that is cut off stops its work before another may begin', async () => {
+  const first = await elected('first');
+  await first.step();
+  first.suffer('unreachable');
+  await first.step(4);
+  await first.advance(10_000 - 4 * RETRY - 1);
+  expect(first.log).toEqual(['leads']);
+  await first.advance(1);
+  expect(await first.ended).toMatchObject({
+    kind: 'lost',
+    reason: expect.stringContaining('not renewed for 10000 ms'),
+  });
+  expect(first.log).toEqual(['leads', 'stopped']);
+  expect(await leader()).toBe('first');
+});
+
+test('a renewal that hangs does not keep the work going beyond the deadline', async () => {
+  const first = await elected('first');
+  first.suffer('no answer');
+  await first.advance(9_999);
+  expect(first.log).toEqual(['leads']);
+  await first.advance(1);
+  expect(await first.ended).toMatchObject({ kind: 'lost' });
+  expect(first.log).toEqual(['leads', 'stopped']);
+});
+
+test('a short cut is survived', async () => {
+  const first = await elected('first');
+  first.suffer('unreachable');
+  await first.step(3);
+  first.suffer('none');
+  await first.step(10);
+  expect(first.leading).toBe(true);
+});
+
+test('a renewal whose answer was lost is not taken for a loss', async () => {
+  const first = await elected('first');
+  first.suffer('answer lost');
+  await first.step(2);
+  first.suffer('none');
+  await first.step(10);
+  expect(first.leading).toBe(true);
+  expect((await lease())?.transitions).toBe(0);
+});
+
+test('a lease that somebody has taken is lost at once', async () => {
+  const first = await elected('first');
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/meterfeed`;
+  await connection.request(path, {
+    method: 'PATCH',
+    contentType: 'application/merge-patch+json',
+    body: { spec: { holderIdentity: 'thief', renewTime: '2026-01-01T00:00:00.000001Z' } },
+  });
+  await first.step();
+  expect(await first.ended).toEqual({ kind: 'lost', reason: '"thief" has taken it' });
+  expect(await leader()).toBe('thief');
+});
+
+test('work that ends, or fails, frees the lease', async () => {
+  const first = await elected('first');
+  first.finish();
+  expect(await first.ended).toEqual({ kind: 'released' });
+  expect(await leader()).toBe('');
+  const second = await elected('second');
+  second.finish(new Error('work failed'));
+  await expect(second.ended).rejects.toThrow('work failed');
+  expect(await leader()).toBe('');
+});
+
+test('one that waits can be stopped, and has touched nothing', async () => {
+  await elected('first');
+  const before = await lease();
+  const second = campaign('second');
+  await second.step();
+  expect(await second.stop()).toEqual({ kind: 'released' });
+  expect(second.log).toEqual([]);
+  expect(await lease()).toEqual(before);
+});

@@ -1,0 +1,248 @@
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { linkAbort, pause } from './abort.ts';
+import type { Connection } from './connection.ts';
+import { type LeaseRecord, leaseObject, parseLease } from './lease-record.ts';
+import { describeFailure } from './outcome.ts';
+import { resourcePath } from './paths.ts';
+
+/** How a term, or the wait for one, ended. */
+export type ElectionEnd =
+  /** The signal was aborted, or the work ended by itself; the lease is free for the next. */
+  | { readonly kind: 'released' }
+  /** The lease could not be kept: somebody else may lead by now, so the process must end. */
+  | { readonly kind: 'lost'; readonly reason: string };
+
+export interface LeaderElection {
+  /**
+   * Waits until this process leads, then does the work until the signal is aborted, the work ends
+   * or the lease is lost. The work's signal is aborted in each case, and its end is awaited; what it
+   * throws comes out of here.
+   */
+  run(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<ElectionEnd>;
+  readonly leading: boolean;
+}
+
+export interface LeaderElectionOptions {
+  readonly connection: Pick<Connection, 'request'>;
+  readonly namespace: string;
+  readonly name: string;
+  /** Unique per process, not per pod name: two pods of a StatefulSet may have one name for a while. */
+  readonly identity: string;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly timings?: Partial<LeaseTimings>;
+}
+
+/** Milliseconds. */
+export interface LeaseTimings {
+  /** For how long others leave the lease alone after they have seen a renewal. */
+  readonly duration: number;
+  /** A leader that could not renew for so long stops; before the others may begin. */
+  readonly renewDeadline: number;
+  /** Between attempts to renew or acquire, give or take. */
+  readonly retry: number;
+}
+
+/** client-go's. */
+const DEFAULT_TIMINGS: LeaseTimings = { duration: 15_000, renewDeadline: 10_000, retry: 2_000 };
+const REQUEST_TIMEOUT_MS = 5_000;
+/** A released lease can be taken at once; the API wants a positive duration. */
+const RELEASED_DURATION_MS = 1_000;
+
+type Attempt =
+  | { readonly kind: 'held'; readonly record: LeaseRecord }
+  /** Somebody else holds it. */
+  | { readonly kind: 'taken'; readonly holder: string }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/**
+ * Elects one of several processes over a `coordination.k8s.io` Lease. Clocks of different machines
+ * are never compared: a lease has expired when this process has seen no renewal for its duration,
+ * on this process's own monotonic clock.
+ */
+export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
+  const { connection, namespace, name, identity, clock, random, logger } = options;
+  const timings = { ...DEFAULT_TIMINGS, ...options.timings };
+  const resource = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespace };
+  /** What was seen of the lease last, and when it was seen to change. */
+  let observed: { readonly seen: string; readonly at: number } | undefined;
+  let leading = false;
+
+  async function run(
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<void>,
+  ): Promise<ElectionEnd> {
+    const record = await acquire(signal);
+    if (record === undefined) return { kind: 'released' };
+    return await lead(record, signal, work);
+  }
+
+  async function acquire(signal: AbortSignal): Promise<LeaseRecord | undefined> {
+    let said = '';
+    while (!signal.aborted) {
+      const attempt = await tryToHold(signal);
+      if (attempt.kind === 'held') return attempt.record;
+      const news = attempt.kind === 'taken' ? `"${attempt.holder}" leads; waiting` : attempt.reason;
+      if (news !== said && !signal.aborted) logger.info(`[controller] leader election: ${news}`);
+      said = news;
+      await pause(clock, jittered(timings.retry), signal);
+    }
+    return undefined;
+  }
+
+  async function lead(
+    first: LeaseRecord,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<void>,
+  ): Promise<ElectionEnd> {
+    logger.info('[controller] leader election: this process leads');
+    leading = true;
+    const link = linkAbort(signal);
+    const working = work(link.signal);
+    const keeping = keep(first, link.signal);
+    // Whichever ends first, the work or the lease, ends the other.
+    void keeping.then(link.abort);
+    await Promise.allSettled([working]);
+    link.abort();
+    leading = false;
+    const end = await keeping;
+    link.release();
+    if (end.lost !== undefined) {
+      logger.error(`[controller] leader election: lost the lease: ${end.lost}`);
+      return { kind: 'lost', reason: end.lost };
+    }
+    await release(end.record);
+    await working;
+    return { kind: 'released' };
+  }
+
+  /** Renews until told to stop, or until it could not for too long. */
+  async function keep(
+    first: LeaseRecord,
+    signal: AbortSignal,
+  ): Promise<{ readonly record: LeaseRecord; readonly lost?: string }> {
+    let record = first;
+    let renewedAt = clock.monotonic();
+    const left = (): number => renewedAt + timings.renewDeadline - clock.monotonic();
+    while (await pause(clock, Math.min(timings.retry, left()), signal)) {
+      const askedAt = clock.monotonic();
+      const attempt = await within(left(), signal, (inner) => tryToHold(inner, record));
+      if (attempt.kind === 'held') {
+        record = attempt.record;
+        // From before the request: that is the latest the others can have begun to count.
+        renewedAt = askedAt;
+        continue;
+      }
+      if (signal.aborted) break;
+      if (attempt.kind === 'taken') return { record, lost: `"${attempt.holder}" has taken it` };
+      logger.warn(`[controller] leader election: cannot renew: ${attempt.reason}`);
+      if (left() <= 0) {
+        return { record, lost: `not renewed for ${timings.renewDeadline} ms: ${attempt.reason}` };
+      }
+    }
+    return { record };
+  }
+
+  /** Cuts an attempt short after `ms`. */
+  async function within(
+    ms: number,
+    signal: AbortSignal,
+    attempt: (signal: AbortSignal) => Promise<Attempt>,
+  ): Promise<Attempt> {
+    const link = linkAbort(signal);
+    const timer = linkAbort(link.signal);
+    void pause(clock, ms, timer.signal).then((waited) => {
+      if (waited) link.abort();
+    });
+    try {
+      return await attempt(link.signal);
+    } finally {
+      timer.abort();
+      timer.release();
+      link.release();
+    }
+  }
+
+  /** One look and, where the lease is free or ours, one write that nobody else can overtake. */
+  async function tryToHold(signal: AbortSignal, held?: LeaseRecord): Promise<Attempt> {
+    if (held !== undefined) {
+      const renewed = await write(held, identity, timings.duration, signal);
+      // Somebody wrote in between; a look tells who holds it.
+      if (renewed.kind !== 'conflict') return renewed;
+    }
+    const current = await connection.request(resourcePath(resource, name), {
+      signal,
+      timeoutMs: REQUEST_TIMEOUT_MS,
+    });
+    if (current.kind === 'status' && current.code === 404) {
+      return settled(await write(undefined, identity, timings.duration, signal));
+    }
+    if (current.kind !== 'ok') return { kind: 'failed', reason: describeFailure(current) };
+    const record = parseLease(current.body);
+    if (record === undefined) return { kind: 'failed', reason: 'the answer is not a Lease' };
+    observe(record);
+    if (!isFree(record)) return { kind: 'taken', holder: record.holder };
+    return settled(await write(record, identity, timings.duration, signal));
+  }
+
+  /** Somebody else was faster: that is as good as taken, and the next look tells by whom. */
+  function settled(attempt: Attempt | { readonly kind: 'conflict' }): Attempt {
+    return attempt.kind === 'conflict'
+      ? { kind: 'failed', reason: 'another process was faster' }
+      : attempt;
+  }
+
+  async function write(
+    held: LeaseRecord | undefined,
+    holder: string,
+    durationMs: number,
+    signal?: AbortSignal,
+  ): Promise<Attempt | { readonly kind: 'conflict' }> {
+    const claim = { namespace, name, holder, durationMs, now: clock.now() };
+    const outcome = await connection.request(
+      resourcePath(resource, held === undefined ? undefined : name),
+      {
+        method: held === undefined ? 'POST' : 'PUT',
+        body: leaseObject(claim, held),
+        timeoutMs: REQUEST_TIMEOUT_MS,
+        ...(signal === undefined ? {} : { signal }),
+      },
+    );
+    if (outcome.kind === 'status' && outcome.code === 409) return { kind: 'conflict' };
+    if (outcome.kind !== 'ok') return { kind: 'failed', reason: describeFailure(outcome) };
+    const record = parseLease(outcome.body);
+    if (record === undefined) return { kind: 'failed', reason: 'the answer is not a Lease' };
+    return { kind: 'held', record };
+  }
+
+  function observe(record: LeaseRecord): void {
+    const seen = `${record.holder} ${record.renewTime} ${record.transitions}`;
+    if (observed?.seen !== seen) observed = { seen, at: clock.monotonic() };
+  }
+
+  function isFree(record: LeaseRecord): boolean {
+    if (record.holder === '' || record.holder === identity) return true;
+    if (observed === undefined) return false;
+    return clock.monotonic() - observed.at >= (record.durationMs || timings.duration);
+  }
+
+  /** So that a successor need not wait for the expiry. */
+  async function release(record: LeaseRecord): Promise<void> {
+    const outcome = await write(record, '', RELEASED_DURATION_MS);
+    if (outcome.kind === 'held') return;
+    const reason = outcome.kind === 'failed' ? outcome.reason : 'it has changed hands';
+    logger.warn(`[controller] leader election: cannot release the lease: ${reason}`);
+  }
+
+  const jittered = (ms: number): number => ms * (1 + 0.2 * random());
+
+  return {
+    run,
+    get leading() {
+      return leading;
+    },
+  };
+}
