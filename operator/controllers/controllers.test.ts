@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { Condition } from '../kubernetes/conditions.ts';
@@ -6,7 +6,7 @@ import { type ControllersRig, startControllers } from './testing/controllers-rig
 import { clusterOf, progressOf, tenantsOf, windowsOf } from './testing/facts.ts';
 import { installCustomResources } from './testing/install.ts';
 import { manifest } from './testing/objects.ts';
-import type { Plural } from './testing/schemas.ts';
+import { PLURALS, type Plural } from './testing/schemas.ts';
 
 const cluster = useOwnTestCluster();
 
@@ -31,6 +31,11 @@ interface Live {
   };
 }
 
+interface Named {
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly [field: string]: unknown;
+}
+
 beforeAll(async () => {
   await installCustomResources(cluster);
 });
@@ -42,9 +47,10 @@ beforeEach(async () => {
 
 afterEach(async () => {
   rig.retirement = { kind: 'retired' };
-  for (const plural of ['billingdestinations', 'tenantoverrides', 'meteringpolicies']) {
-    await cluster.kubectl(['delete', plural, '--all']);
-  }
+  for (const plural of PLURALS) await cluster.call('DELETE', `${PATH}/${plural}`);
+  await vi.waitFor(async () => {
+    if ((await list('billingdestinations')).length > 0) throw new Error('still there');
+  }, PATIENCE);
   await rig.stop();
 });
 
@@ -55,7 +61,25 @@ function start(environment: Readonly<Record<string, string>> = {}): Promise<Cont
 const PATH = '/apis/meterfeed.io/v1alpha1';
 
 async function apply(plural: Plural, name: string, spec: object): Promise<void> {
-  await cluster.kubectl(['apply', '--filename', '-'], JSON.stringify(manifest(plural, spec, name)));
+  await put(`${PATH}/${plural}`, { ...manifest(plural, spec, name) });
+}
+
+/** Creates the object, or replaces what is the user's of it. */
+async function put(path: string, object: Named): Promise<void> {
+  const { name } = object.metadata;
+  await expect
+    .poll(async () => {
+      const { status, body } = await cluster.request('GET', `${path}/${name}`);
+      if (status === 404) return (await cluster.request('POST', path, object)).status;
+      const { metadata } = body;
+      return (await cluster.request('PUT', `${path}/${name}`, { ...object, metadata })).status;
+    }, PATIENCE)
+    .toSatisfy((status: number) => status === 200 || status === 201);
+}
+
+async function list(plural: Plural): Promise<readonly Live[]> {
+  const { items } = (await cluster.call('GET', `${PATH}/${plural}`)) as { items: readonly Live[] };
+  return items;
 }
 
 async function remove(plural: Plural, name: string): Promise<void> {
@@ -77,13 +101,12 @@ async function condition(plural: Plural, name: string, type: string): Promise<st
 const ready = (plural: Plural, name: string) => condition(plural, name, 'Ready');
 
 async function secret(name: string, values: Readonly<Record<string, string>>): Promise<void> {
-  const object = {
+  await put(`/api/v1/namespaces/${namespace}/secrets`, {
     apiVersion: 'v1',
     kind: 'Secret',
     metadata: { name, namespace },
     stringData: values,
-  };
-  await cluster.kubectl(['apply', '--filename', '-'], JSON.stringify(object));
+  } as const);
 }
 
 function destination(name: string): DestinationSettings | undefined {
