@@ -305,7 +305,11 @@ describe('CPU and memory by usage', () => {
     world.sample({ p: ['1', '1Gi'] }, START);
     const { events, findings } = world.close(START, START + HOUR);
     expect(cpu(events)).toBe(1);
-    expect(findings.unsampledMs.get('tenant-tenant-a-a')).toBe(HOUR);
+    expect(findings.unsampled.get('tenant-tenant-a-a')).toEqual({
+      podMs: HOUR,
+      from: START,
+      to: START + HOUR,
+    });
   });
 
   test('a sample holds for two intervals, not for ever, and never past the pod', () => {

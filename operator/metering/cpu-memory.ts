@@ -80,10 +80,15 @@ function usedBy(sample: UsageSample | undefined): {
 /** A pod is allowed two intervals before its first sample: metrics servers need two scrapes of it. */
 function noteUnsampled(input: MeterInput, piece: Piece<PodState>, from: number, to: number): void {
   if (piece.carried || piece.state.phase === 'bound') return;
-  const ms = to - Math.max(from, piece.since + input.settings.sampleHoldMs);
-  if (ms <= 0) return;
-  const { unsampledMs } = input.findings;
-  unsampledMs.set(piece.cluster.id, (unsampledMs.get(piece.cluster.id) ?? 0) + ms);
+  const begin = Math.max(from, piece.since + input.settings.sampleHoldMs);
+  if (begin >= to) return;
+  const { unsampled } = input.findings;
+  const before = unsampled.get(piece.cluster.id) ?? { podMs: 0, from: begin, to };
+  unsampled.set(piece.cluster.id, {
+    podMs: before.podMs + to - begin,
+    from: Math.min(before.from, begin),
+    to: Math.max(before.to, to),
+  });
 }
 
 /** Finds a pod's charges without building an identity for every pod. */

@@ -29,13 +29,20 @@ export interface MeterSettings {
 export interface Findings {
   /** `namespace/name` of objects that cannot be told whose they are. */
   readonly unattributed: Set<string>;
-  /** Pod time without a usage sample where the basis needs one, by tenant cluster id, milliseconds. */
-  readonly unsampledMs: Map<string, number>;
+  /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
+  readonly unsampled: Map<string, Unsampled>;
+}
+
+/** Pod time without samples: how much, and the stretch that it lies in, milliseconds. */
+export interface Unsampled {
+  readonly podMs: number;
+  readonly from: number;
+  readonly to: number;
 }
 
 /** One rule family: adds the charges of its metrics. */
 export type Meter = (input: MeterInput) => void;
 
 export function createFindings(): Findings {
-  return { unattributed: new Set(), unsampledMs: new Map() };
+  return { unattributed: new Set(), unsampled: new Map() };
 }

@@ -54,7 +54,9 @@ export function createUsageSamples(): UsageSamples {
         byPod.set(uid, [sample]);
         return;
       }
-      if ((samples.at(-1)?.at ?? 0) < sample.at) samples.push(sample);
+      // A clock that was set back takes the samples of the time that comes again with it.
+      while ((samples.at(-1)?.at ?? -Infinity) >= sample.at) samples.pop();
+      samples.push(sample);
       if (samples.length > MAX_SAMPLES_PER_POD) samples.shift();
     },
     stretches: (uid, from, to, holdMs) => stretchesOf(byPod.get(uid) ?? [], from, to, holdMs),

@@ -159,18 +159,22 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   });
 
   /** Usage that nobody sampled is a gap, not a zero. */
-  const noteUnsampled = (window: Window, findings: Findings): void => {
+  const noteUnsampled = (window: Window, { unsampled }: Findings): void => {
+    if (unsampled.size === 0) return;
     const failure = options.metricsFailure();
-    const { start: from, end: to } = window;
     const reason = failure?.reason ?? 'pods without samples';
-    const ids = findings.unsampledMs.keys();
-    // While nothing at all can be read, one gap stands for every tenant cluster.
-    const scopesHit = failure !== undefined && failure.since <= from ? ['*'] : [...ids];
-    if (findings.unsampledMs.size === 0) return;
-    for (const scope of scopesHit) {
+    const note = (scope: string, from: number, to: number): void => {
       const added = gaps.note({ source: 'metrics', scope, from, to, reason });
       metrics.gapSeconds.inc({ source: 'metrics' }, added / 1000);
+    };
+    // While nothing at all can be read, one gap stands for every tenant cluster.
+    if (failure !== undefined && failure.since <= window.start) {
+      const stretches = [...unsampled.values()];
+      const from = Math.min(...stretches.map((stretch) => stretch.from));
+      note('*', from, Math.max(...stretches.map((stretch) => stretch.to)));
+      return;
     }
+    for (const [id, { from, to }] of unsampled) note(id, from, to);
   };
 
   const close = async (

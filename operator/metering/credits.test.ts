@@ -1,0 +1,92 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type Credit, settleCredits } from './credits.ts';
+import { type Charge, type ChargeIdentity, identityKey } from './tally.ts';
+
+const HOUR = 3_600_000;
+
+const identities = fc.record<ChargeIdentity>({
+  tenant: fc.constantFrom('x', 'y'),
+  metric: fc.constantFrom('tenant_cpu_core_hours', 'tenant_memory_gb_hours'),
+  region: fc.constant('r'),
+  resource_id: fc.constantFrom('c', 'd'),
+  dimensions: fc.record({ capacity_type: fc.constantFrom('spot', 'on-demand') }),
+});
+
+const charges = fc
+  .array(
+    fc.record({
+      identity: identities,
+      amount: fc.bigInt({ min: 0n, max: 1000n }),
+      carried: fc.bigInt({ min: -2000n, max: 1000n }),
+    }),
+    { maxLength: 10 },
+  )
+  .map((list) => {
+    const unique = new Map(list.map((one) => [identityKey(one.identity), one]));
+    return [...unique.values()].map(
+      (one): Charge => ({ ...one, carriedMs: Number(one.carried), properties: {} }),
+    );
+  });
+
+const credits = fc.array(
+  fc.record<Credit>({
+    identity: identities,
+    amount: fc.bigInt({ min: -2000n, max: -1n }),
+    ms: fc.integer({ min: -1000, max: 0 }),
+    since: fc.constant(0),
+  }),
+  { maxLength: 5 },
+);
+
+const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
+
+test('nothing is ever given back twice, forgotten, or charged below zero', () => {
+  fc.assert(
+    fc.property(charges, credits, (list, open) => {
+      const before = sum([
+        ...list.map(({ amount, carried }) => amount + carried),
+        ...open.map(({ amount }) => amount),
+      ]);
+      const { settled, credits: left } = settleCredits(list, open, HOUR, 6 * HOUR);
+      expect(settled.every(({ total }) => total >= 0n)).toBe(true);
+      expect(left.every(({ amount }) => amount < 0n)).toBe(true);
+      expect(sum([...settled.map(({ total }) => total), ...left.map(({ amount }) => amount)])).toBe(
+        before,
+      );
+    }),
+  );
+});
+
+test('no tenant pays with the credit of another', () => {
+  fc.assert(
+    fc.property(charges, credits, (list, open) => {
+      const of = (tenant: string) =>
+        sum([
+          ...list
+            .filter(({ identity }) => identity.tenant === tenant)
+            .map(({ amount, carried }) => amount + carried),
+          ...open.filter(({ identity }) => identity.tenant === tenant).map(({ amount }) => amount),
+        ]);
+      const { settled, credits: left } = settleCredits(list, open, HOUR, 6 * HOUR);
+      for (const tenant of ['x', 'y']) {
+        const after = sum([
+          ...settled
+            .filter(({ charge }) => charge.identity.tenant === tenant)
+            .map(({ total }) => total),
+          ...left.filter(({ identity }) => identity.tenant === tenant).map(({ amount }) => amount),
+        ]);
+        expect(after).toBe(of(tenant));
+      }
+    }),
+  );
+});
+
+test('a credit that finds no charge within MAX_BACKFILL is reported, not kept for ever', () => {
+  const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours' };
+  const credit = { identity, amount: -5n, ms: -20_000, since: 0 };
+  const waiting = settleCredits([], [credit], 5 * HOUR, 6 * HOUR);
+  expect(waiting).toEqual({ settled: [], credits: [credit], unsettledMs: 0 });
+  const given = settleCredits([], [credit], 6 * HOUR, 6 * HOUR);
+  expect(given).toEqual({ settled: [], credits: [], unsettledMs: 20_000 });
+});

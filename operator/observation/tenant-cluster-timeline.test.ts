@@ -1,0 +1,73 @@
+import { describe, expect, test } from 'vitest';
+import { cluster } from '../metering/testing/objects.ts';
+import { createTenantClusterTimelines } from './tenant-cluster-timeline.ts';
+
+const born = (createdAt: number) => cluster('a', {}, { createdAt });
+const tenantsOf = (
+  timelines: ReturnType<typeof createTenantClusterTimelines>,
+  from: number,
+  to: number,
+) =>
+  timelines
+    .tenancies('tenant-a', from, to)
+    .map((tenancy) => [tenancy.from, tenancy.to, ...tenancy.clusters.map(({ tenant }) => tenant)]);
+
+describe('tenant clusters', () => {
+  test('whose customer changes are split where the change became known', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([{ ...born(0), tenant: 'x' }], 100);
+    timelines.observe([{ ...born(0), tenant: 'y' }], 200);
+    expect(tenantsOf(timelines, 50, 300)).toEqual([
+      [50, 200, 'x'],
+      [200, 300, 'y'],
+    ]);
+  });
+
+  test('that only change their display name are not split', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([born(0)], 100);
+    const { version } = timelines;
+    timelines.observe([{ ...born(0), displayName: 'new' }], 200);
+    expect(tenantsOf(timelines, 50, 300)).toHaveLength(1);
+    expect(timelines.version).toBe(version);
+  });
+
+  test('that vanish are there until the round that missed them, and may come back', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([born(0)], 100);
+    timelines.observe([], 200);
+    timelines.observe([born(0)], 300);
+    expect(tenantsOf(timelines, 50, 400).map(([from, to]) => [from, to])).toEqual([
+      [50, 200],
+      [200, 400],
+    ]);
+  });
+
+  test('that are new began after the round before, however old they claim to be', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([], 100);
+    timelines.observe([born(0)], 200);
+    expect(timelines.learntAfter(0)).toEqual([{ cluster: born(0), from: 100 }]);
+    expect(timelines.learntAfter(timelines.sequence)).toEqual([]);
+  });
+
+  test('come back out of the journal as they were', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([{ ...born(0), tenant: 'x' }], 100);
+    timelines.observe([{ ...born(0), tenant: 'y' }], 200);
+    const restored = createTenantClusterTimelines();
+    restored.restore(JSON.parse(JSON.stringify(timelines.snapshot())), timelines.observedAt);
+    expect(tenantsOf(restored, 50, 300)).toEqual(tenantsOf(timelines, 50, 300));
+    expect(restored.current).toEqual(timelines.current);
+    restored.observe([{ ...born(0), tenant: 'y' }], 300);
+    expect(restored.learntAfter(0)).toEqual([]);
+  });
+
+  test('that ended long ago are forgotten', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([born(0)], 100);
+    timelines.observe([], 200);
+    timelines.prune(200);
+    expect(timelines.during(0, 1000)).toEqual([]);
+  });
+});

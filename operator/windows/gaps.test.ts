@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'vitest';
+import { createGaps } from './gaps.ts';
+
+const gap = { source: 'pods', scope: 'pods', from: 0, to: 60_000, reason: 'HTTP 403' };
+
+describe('gaps', () => {
+  test('that go on are one gap, and count their time once', () => {
+    const gaps = createGaps();
+    expect(gaps.note(gap)).toBe(60_000);
+    expect(gaps.note({ ...gap, to: 120_000 })).toBe(60_000);
+    expect(gaps.note({ ...gap, from: 120_000, to: 130_000 })).toBe(10_000);
+    expect(gaps.note(gap)).toBe(0);
+    expect(gaps.list()).toEqual([{ ...gap, to: 130_000 }]);
+  });
+
+  test('of other sources and scopes are gaps of their own', () => {
+    const gaps = createGaps();
+    gaps.note(gap);
+    gaps.note({ ...gap, source: 'nodes' });
+    gaps.note({ ...gap, scope: 'volumes' });
+    expect(gaps.list()).toHaveLength(3);
+  });
+
+  test('shrink as they are filled, and go when nothing of them is left', () => {
+    const gaps = createGaps();
+    gaps.note(gap);
+    gaps.fill('pods', 'pods', 20_000);
+    expect(gaps.list()).toEqual([{ ...gap, from: 20_000 }]);
+    gaps.fill('pods', 'pods', 60_000);
+    expect(gaps.list()).toEqual([]);
+  });
+
+  test('survive a restart, and leave no record behind when they are filled', () => {
+    const gaps = createGaps();
+    gaps.note(gap);
+    const records = new Map(gaps.drain().map(({ key, value }) => [key, value ?? '']));
+    const restored = createGaps();
+    restored.restore(records);
+    expect(restored.list()).toEqual([gap]);
+    restored.fill('pods', 'pods', 60_000);
+    expect(restored.drain()).toEqual([{ key: [...records.keys()][0], value: undefined }]);
+    expect(gaps.drain()).toEqual([]);
+  });
+
+  test('are forgotten when they are old', () => {
+    const gaps = createGaps();
+    gaps.note(gap);
+    gaps.prune(60_001);
+    expect(gaps.list()).toEqual([]);
+  });
+});
