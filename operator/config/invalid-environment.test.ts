@@ -103,7 +103,7 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
   [{ CUSTOM_METRICS: 'a:b,a:c' }, 'CUSTOM_METRICS: declared twice: "a"; declare each code once'],
   [
     { CUSTOM_METRICS: 'a:b:value' },
-    'CUSTOM_METRICS: key "value" cannot be used: "a:b:value"; use a-z, 0-9 and _, and no field of the event',
+    'CUSTOM_METRICS: a key that cannot be used: "a:b:value"; use a-z, 0-9 and _, and no field of the event',
   ],
   [
     { ENFORCEMENT_RULES: 'a=gone' },

@@ -1,4 +1,5 @@
 import { sameValue } from '../config/immutable.ts';
+import { quote } from '../config/quote.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { AssignedIds } from './cluster-ids.ts';
 import type { KnownTenant, KnownTenants } from './offboarding.ts';
@@ -98,8 +99,7 @@ async function readAll<T extends object>(
     const value = parseObject(text);
     // Only this module writes under the prefix, so the field tells a whole record from a damaged one.
     if (value !== undefined && field in value) values.set(key.slice(prefix.length), value as T);
-    else
-      problems.push(`damaged record, passed over: ${key}: ${JSON.stringify(text.slice(0, 160))}`);
+    else problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
   }
   return values;
 }

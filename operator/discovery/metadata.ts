@@ -1,5 +1,6 @@
 import type { Parser } from '../config/parsers/parser.ts';
 import { boolean, currency, matching, text } from '../config/parsers/scalars.ts';
+import { quote } from '../config/quote.ts';
 import type { Metadata } from './views.ts';
 
 /** The metadata keys under the label prefix (design 7), and what is accepted as their value. */
@@ -78,9 +79,4 @@ function inputs(label: string, sources: readonly MetadataSource[]) {
 
 function form(pattern: RegExp, description: string): Parser<string> {
   return matching(pattern, description, `not ${description}`, `give ${description}`);
-}
-
-/** Enough of a value to find it, on one line. */
-function quote(input: string): string {
-  return JSON.stringify(input.length > 160 ? `${input.slice(0, 160)}…` : input);
 }

@@ -49,7 +49,7 @@ function parseMetric(item: string): Parsed<CustomMetricSetting> {
   const dimensions = keys === undefined ? [] : keys.split('|').map((key) => key.trim());
   const bad = dimensions.find((key) => !KEY.test(key) || RESERVED.has(key));
   if (bad !== undefined) {
-    return invalid(`key "${bad}" cannot be used`, 'use a-z, 0-9 and _, and no field of the event');
+    return invalid('a key that cannot be used', 'use a-z, 0-9 and _, and no field of the event');
   }
   if (new Set(dimensions).size < dimensions.length) return invalid('a key twice', 'name it once');
   if (dimensions.length > MOST_KEYS) return invalid('too many keys', `at most ${MOST_KEYS}`);
