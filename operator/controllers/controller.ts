@@ -1,5 +1,3 @@
-import type { StatusTarget } from '../kubernetes/apply-status.ts';
-import type { Condition } from '../kubernetes/conditions.ts';
 import type { EventRecorder } from '../kubernetes/events.ts';
 import type { OperatorHost } from '../kubernetes/operator-host.ts';
 import type { ApiResource } from '../kubernetes/source.ts';
@@ -8,8 +6,10 @@ import { createWorkQueue, type WorkOutcome } from '../kubernetes/work-queue.ts';
 import type { WorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type ConditionClaim, conditionsOf } from './conditions.ts';
+import type { ConditionClaim } from './conditions.ts';
 import { asksForWork, type CustomObject, customObject } from './custom-object.ts';
+import { createObjectReporter } from './object-reporter.ts';
+import { until } from './until.ts';
 import type { Verdict } from './verdict.ts';
 
 /** What one kind of custom resource adds to the skeleton that all share. */
@@ -66,8 +66,8 @@ export interface Controller {
 }
 
 const REPORT_INTERVAL_MS = 5_000;
-/** How long after a start an older status is better than "not known yet". */
-const SETTLING_MS = 60_000;
+/** Whatever hinders work on an object is often mended from outside, such as a Secret that can be read again. */
+const RETRY_CAP_MS = 30_000;
 
 /**
  * The skeleton of all three controllers: fetch → gone? → deleting? → finalizer → act (suspending is
@@ -78,9 +78,8 @@ export function createController<Spec>(
   kind: ControlledKind<Spec>,
   options: ControllerOptions,
 ): Controller {
-  const { host, status, events, clock, logger } = options;
-  const startedAt = clock.monotonic();
-  const judged = new Map<string, Judged>();
+  const { host, clock, logger } = options;
+  const reporter = createObjectReporter(kind, options);
   /** Objects that were taken back before they went. */
   const finished = new Set<string>();
   const looked = new Set<string>();
@@ -91,6 +90,7 @@ export function createController<Spec>(
     process: reconcile,
     clock,
     logger,
+    retryCapMs: RETRY_CAP_MS,
     ...(options.queueMetrics === undefined ? {} : { metrics: options.queueMetrics }),
   });
   const source = host.watch(kind.resource, customObject<Spec>(), {
@@ -98,8 +98,7 @@ export function createController<Spec>(
       if (asksForWork(next, previous)) queue.add(next.name);
     },
     deleted: (last) => {
-      judged.delete(last.uid);
-      status.forget(last.uid);
+      reporter.forget(last);
       if (!finished.delete(last.uid)) queue.add(last.name);
     },
   });
@@ -113,8 +112,7 @@ export function createController<Spec>(
       return host.finalizers.add(kind.resource, object, kind.finalizer, signal);
     }
     const { verdict, againMs } = await kind.act(object, signal);
-    tell(object, verdict);
-    report(object, verdict);
+    reporter.judged(object, verdict);
     markLooked(name);
     if (verdict.kind === 'waiting') return { kind: 'failed', reason: verdict.message };
     return againMs === undefined ? { kind: 'done' } : { kind: 'again', afterMs: againMs };
@@ -143,77 +141,13 @@ export function createController<Spec>(
     if (!finished.has(object.uid)) {
       const removed = await kind.remove(object.name, signal);
       if (removed.kind === 'failed') {
-        publish(object, { claims: [notFinished(finalizer)], numbers: {} });
+        reporter.removalFailed(object, finalizer);
         return removed;
       }
-      if (removed.note !== undefined) record(object, 'Normal', 'Removed', removed.note);
+      if (removed.note !== undefined) reporter.removed(object, removed.note);
       finished.add(object.uid);
     }
     return host.finalizers.remove(kind.resource, object, finalizer, signal);
-  }
-
-  /** Events only where something happened: another spec was taken up, or could not be. */
-  function tell(object: CustomObject<Spec>, verdict: Verdict): void {
-    const before = judged.get(object.uid);
-    const known = before?.generation ?? object.observedGeneration;
-    judged.set(object.uid, {
-      generation: object.generation,
-      verdict,
-      conditions: before?.conditions,
-    });
-    if (verdict.kind === 'invalid') {
-      const same = before?.verdict.kind === 'invalid' && before.verdict.message === verdict.message;
-      if (!same) record(object, 'Warning', verdict.reason, verdict.message);
-      return;
-    }
-    const taken = known !== object.generation || before?.verdict.kind === 'invalid';
-    if (verdict.kind === 'accepted' && taken) {
-      record(object, 'Normal', 'Configured', 'The settings are in force');
-    }
-  }
-
-  function record(
-    object: CustomObject<Spec>,
-    type: 'Normal' | 'Warning',
-    reason: string,
-    note: string,
-  ): void {
-    const { name, uid } = object;
-    const { group, version } = kind.resource;
-    const regarding = { apiVersion: `${group}/${version}`, kind: kind.kind, name, uid };
-    events.record({ regarding, type, reason, action: 'Reconcile', note });
-  }
-
-  /** A restart is no transition: until the engine has looked, the status from before it stays. */
-  function report(object: CustomObject<Spec>, verdict: Verdict): void {
-    const said = kind.report(object, verdict);
-    const starting = clock.monotonic() - startedAt < SETTLING_MS;
-    const reported = object.observedGeneration === object.generation;
-    const untold = judged.get(object.uid)?.conditions === undefined;
-    if (!said.settled && starting && reported && untold) return;
-    publish(object, said);
-  }
-
-  function publish(object: CustomObject<Spec>, { claims, numbers }: Omit<Report, 'settled'>): void {
-    const { uid, generation } = object;
-    const known = judged.get(uid);
-    const previous = known?.conditions ?? object.conditions;
-    const conditions = conditionsOf(claims, previous, generation, clock.now());
-    if (known !== undefined) judged.set(uid, { ...known, conditions });
-    status.publish(targetOf(object), { ...numbers, conditions, observedGeneration: generation });
-  }
-
-  function targetOf({ name, uid }: CustomObject<Spec>): StatusTarget {
-    return { resource: kind.resource, kind: kind.kind, name, uid };
-  }
-
-  /** Objects whose newest spec has not been looked at keep their status: they are about to be. */
-  function reportAll(): void {
-    for (const object of source.values()) {
-      const known = judged.get(object.uid);
-      if (known?.generation === object.generation && !object.deleting)
-        report(object, known.verdict);
-    }
   }
 
   async function reportRegularly(signal: AbortSignal): Promise<void> {
@@ -221,7 +155,7 @@ export function createController<Spec>(
     try {
       for (;;) {
         await clock.sleep(intervalMs, signal);
-        reportAll();
+        for (const object of source.values()) if (!object.deleting) reporter.refresh(object);
       }
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -239,43 +173,4 @@ export function createController<Spec>(
     },
     names,
   };
-}
-
-interface Judged {
-  readonly generation: number;
-  readonly verdict: Verdict;
-  /** As last published; undefined before that. */
-  readonly conditions: readonly Condition[] | undefined;
-}
-
-function notFinished(finalizer: string): ConditionClaim {
-  const message = `What the object stands for could not be put away, and is tried again; removing the finalizer ${finalizer} by hand lets the object go without it`;
-  return { type: 'Ready', status: 'False', reason: 'RemovalFailing', message };
-}
-
-/** Resolves once the condition holds, asked again whenever a listener is called. */
-async function until(
-  condition: () => boolean,
-  listeners: Set<() => void>,
-  signal: AbortSignal,
-): Promise<void> {
-  signal.throwIfAborted();
-  if (condition()) return;
-  await new Promise<void>((resolve, reject) => {
-    const end = (): void => {
-      listeners.delete(check);
-      signal.removeEventListener('abort', abort);
-    };
-    const abort = (): void => {
-      end();
-      reject(signal.reason instanceof Error ? signal.reason : new Error('aborted'));
-    };
-    const check = (): void => {
-      if (!condition()) return;
-      end();
-      resolve();
-    };
-    listeners.add(check);
-    signal.addEventListener('abort', abort, { once: true });
-  });
 }
