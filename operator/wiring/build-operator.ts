@@ -99,7 +99,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       outbound: createOutbound({ registry, clock, userAgent: `meterfeed/${version}` }),
     }),
     tenants: {
-      find: (id) => discovery.tenants().find((tenant) => tenant.id === id),
+      find: (id) => discovery.findTenant(id),
       subscribe: (listener) => discovery.subscribe(() => listener()),
     },
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,

@@ -30,6 +30,7 @@ export function deliveryPart(options: DeliveryPartOptions): Part {
     for (const { tenant } of discovery.offboarded()) {
       const outcome = await delivery.offboard(tenant);
       if (outcome.kind === 'failed') logger.warn(`[controller] ${outcome.message}`);
+      else discovery.acceptOffboarding(tenant.id);
     }
   };
   return {

@@ -1,4 +1,5 @@
 import type { Settings } from '../config/settings.ts';
+import { WORKLOAD_SELECTOR } from '../discovery/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import {
   type ControlPlaneWorkload,
@@ -49,6 +50,12 @@ export interface Watches {
   readonly all: readonly Pick<Source<Projected>, 'run' | 'ready' | 'health' | 'resource'>[];
 }
 
+interface WatchExtras<T> {
+  readonly resume?: ResumePoint<T> | undefined;
+  readonly labelSelector?: string;
+  readonly clusterScoped?: true;
+}
+
 const CORE = { group: '', version: 'v1' } as const;
 const APPS = { group: 'apps', version: 'v1' } as const;
 
@@ -61,7 +68,7 @@ export function createWatches(options: WatchesOptions): Watches {
     resource: ApiResource,
     project: Projection<T>,
     handlers: readonly SourceHandler<T>[],
-    more: { readonly resume?: ResumePoint<T> | undefined; readonly clusterScoped?: true } = {},
+    more: WatchExtras<T> = {},
   ): Source<T> =>
     createSource<T>({
       connection,
@@ -73,6 +80,7 @@ export function createWatches(options: WatchesOptions): Watches {
       logger,
       metrics,
       namespaces: more.clusterScoped ? [] : watchNamespaces,
+      ...(more.labelSelector === undefined ? {} : { labelSelector: more.labelSelector }),
       ...(more.resume === undefined ? {} : { resume: more.resume }),
     });
 
@@ -103,11 +111,13 @@ export function createWatches(options: WatchesOptions): Watches {
     { ...APPS, plural: 'statefulsets' },
     workload,
     [observation.workloads, tell],
+    { labelSelector: WORKLOAD_SELECTOR },
   );
   const deployments = watch<ControlPlaneWorkload & WorkloadView>(
     { ...APPS, plural: 'deployments' },
     workload,
     [observation.workloads, tell],
+    { labelSelector: WORKLOAD_SELECTOR },
   );
   const namespaces = watch({ ...CORE, plural: 'namespaces' }, hostNamespace(labelPrefix), [tell], {
     clusterScoped: true,
