@@ -77,6 +77,13 @@ describe('connection', () => {
     await server.until(() => server.openSockets === 0);
   });
 
+  test('an abort before anybody reads the stream is no unhandled error', async () => {
+    const stop = new AbortController();
+    await connection.stream(PODS, { query: { watch: true }, signal: stop.signal });
+    stop.abort();
+    await server.until(() => server.openSockets === 0);
+  });
+
   test('a server that never answers costs the time-out, not for ever', async () => {
     server.next('list', { kind: 'hold' });
     expect(await connection.request(PODS, { timeoutMs: 50 })).toEqual({

@@ -123,8 +123,6 @@ export function createConnection(options: ConnectionOptions): Connection {
   async function bytes(path: string, options: StreamOptions): Promise<BytesOutcome> {
     try {
       const response = await send(path, 'streams', options);
-      // An abort between here and the first read must not become an unhandled 'error' event.
-      response.body.on('error', () => undefined);
       if (response.statusCode === 200) return { kind: 'ok', chunks: response.body };
       return failureOf(response, parseJson(await response.body.text()));
     } catch (error) {

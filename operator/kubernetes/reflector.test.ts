@@ -121,6 +121,18 @@ describe('watching', () => {
     expect(rig.handler.log).toEqual(['upserted a/x', 'deleted a/x', 'upserted a/end']);
   });
 
+  test('a late DELETED of a predecessor does not take its successor away', async () => {
+    const rig = await start();
+    await watching();
+    const object = server.put({ ...pod('x'), uid: 'old' });
+    server.remove('a', 'x');
+    server.put({ ...pod('x'), uid: 'new' });
+    server.write(`${JSON.stringify({ type: 'DELETED', object })}\n`);
+    server.put(pod('end'));
+    await rig.handler.told('upserted', 'end');
+    expect(rig.source.find('a', 'x')?.uid).toBe('new');
+  });
+
   test('a version without a difference in what we keep is not told', async () => {
     const rig = await start();
     await watching();
@@ -278,6 +290,36 @@ describe('losing contact', () => {
     expect(three.arrival.knownUntil).toBe(two.arrival.knownUntil);
   });
 
+  test('events of a gap that arrive slowly do not vouch for each other either', async () => {
+    const clock = createManualClock();
+    const rig = await start({ clock, random: () => 0 });
+    const opened = () => clock.sleeper((ms) => ms === 90_000);
+    await opened();
+    await clock.advance(50_000);
+    server.put(pod('before'));
+    const before = await rig.handler.told('upserted', 'before');
+    server.next('watch', { kind: 'hold' });
+    const since = server.requests.length;
+    server.cutWatches();
+    await server.seen(({ kind }) => kind === 'watch', since);
+    await clock.advance(60_000);
+    server.release();
+    await opened();
+    for (const name of ['one', 'two', 'three']) {
+      await clock.advance(8_000);
+      server.put(pod(name));
+      const { arrival } = await rig.handler.told('upserted', name);
+      expect(arrival.knownUntil).toBeLessThanOrEqual(before.arrival.at);
+    }
+    await clock.advance(30_000);
+    server.put(pod('later'));
+    await rig.handler.told('upserted', 'later');
+    await clock.advance(10_000);
+    server.put(pod('much later'));
+    const { arrival } = await rig.handler.told('upserted', 'much later');
+    expect(arrival.at - arrival.knownUntil).toBe(10_000);
+  });
+
   test('a server in trouble is asked at the pace that it names', async () => {
     const clock = createManualClock();
     const headers = { 'Retry-After': '17' };
@@ -306,6 +348,25 @@ describe('losing contact', () => {
       await clock.advance(delay);
     }
     expect(delays).toEqual([200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
+  });
+
+  test('an event starts the delays over', async () => {
+    const clock = createManualClock();
+    const timings = { backoffBase: 200, backoffCap: 30_000 };
+    const rig = await start({ clock, random: () => 0.999_999, timings });
+    await watching();
+    server.always('watch', { kind: 'answer', code: 503 });
+    server.cutWatches();
+    for (let round = 0; round < 6; round += 1) {
+      await clock.advance(await clock.sleeper((ms) => ms < 60_000));
+    }
+    server.always('watch', undefined);
+    await clock.advance(await clock.sleeper((ms) => ms < 60_000));
+    await watching();
+    server.put(pod('x'));
+    await rig.handler.told('upserted', 'x');
+    server.cutWatches();
+    expect(Math.round(await clock.sleeper((ms) => ms < 60_000))).toBe(200);
   });
 
   test('it never gives up, whatever the server does', async () => {
@@ -457,6 +518,46 @@ describe('comparing with an exact list', () => {
     expect(rig.view).toEqual(['a/again Running', 'a/changes Running', 'a/comes Running']);
   });
 
+  test('over several pages finds nothing where nothing was lost', async () => {
+    for (let i = 0; i < 1_001; i += 1) server.put(pod(`p${i}`));
+    const clock = createManualClock();
+    const rig = await start({ clock, random: () => 0.5 });
+    await clock.sleeper((ms) => ms === INTERVAL);
+    const before = server.requests.length;
+    await clock.advance(INTERVAL);
+    await server.until(
+      () => server.requests.slice(before).filter(({ kind }) => kind === 'list').length === 3,
+    );
+    await clock.sleeper((ms) => ms === INTERVAL);
+    expect(rig.source.size).toBe(1_001);
+    expect(await rig.metric('cache_corrections_total')).toBe(0);
+    expect(await rig.metric('cache_relists_total')).toBe(0);
+  });
+
+  test('that is overtaken by a fresh list does not bring back what is gone', async () => {
+    server.put(pod('x'));
+    const clock = createManualClock();
+    const rig = await start({ clock, random: () => 0.5 });
+    await watching();
+    server.next('list', { kind: 'hold' });
+    const before = server.requests.length;
+    await clock.sleeper((ms) => ms === INTERVAL);
+    await clock.advance(INTERVAL);
+    await server.seen(({ kind }) => kind === 'list', before);
+    server.next('watch', { kind: 'answer', code: 410 });
+    server.cutWatches();
+    server.remove('a', 'x');
+    const advancing = rig.handler.told('deleted', 'x');
+    for (let i = 0; i < 2; i += 1) {
+      await clock.advance(await clock.sleeper((ms) => ms < 100));
+    }
+    await advancing;
+    server.release();
+    await clock.sleeper((ms) => ms === INTERVAL);
+    expect(rig.view).toEqual([]);
+    expect(rig.handler.log).toEqual(['upserted a/x', 'deleted a/x']);
+  });
+
   test('falls back to an ordinary list when the version is forgotten', async () => {
     server.put(pod('x'));
     const clock = createManualClock();
@@ -524,6 +625,29 @@ describe('stopping', () => {
     const told = rig.handler.log.length;
     server.put(pod('after'));
     expect(rig.handler.log).toHaveLength(told);
+  });
+
+  test('in the middle of a batch of events tells no more of them', async () => {
+    const stopping: { rig?: ReflectorRig; stopped?: Promise<void> } = {};
+    const handlers = [
+      {
+        upserted: () => {
+          stopping.stopped ??= stopping.rig?.stop() ?? Promise.resolve();
+        },
+        deleted: () => undefined,
+      },
+    ];
+    const rig = await start({ handlers });
+    stopping.rig = rig;
+    await watching();
+    const events = ['x', 'y'].map((name) => {
+      const metadata = { namespace: 'a', name, uid: name, resourceVersion: '200' };
+      return `${JSON.stringify({ type: 'ADDED', object: { metadata } })}\n`;
+    });
+    server.write(events.join(''));
+    await rig.handler.told('upserted', 'x');
+    await stopping.stopped;
+    expect(rig.handler.log).toEqual(['upserted a/x']);
   });
 
   test('reconnecting again and again does not pile up sockets', async () => {

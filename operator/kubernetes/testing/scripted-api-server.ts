@@ -178,6 +178,10 @@ export async function startScriptedApiServer(
 
   function list(request: SeenRequest, response: ServerResponse): void {
     const token = request.query.get('continue');
+    if (token !== null && request.query.has('resourceVersion')) {
+      answer(response, 400, statusOf(400, 'BadRequest'));
+      return;
+    }
     const exact = request.query.get('resourceVersionMatch') === 'Exact';
     const [at, offset] =
       token === null
