@@ -10,14 +10,9 @@ import { endRun, type RunProcess, startRun } from '../local/testing/run-process.
 import { livingProcess, signalProcess } from '../processes/pid-file.ts';
 import { type Receiver, type ReceiverStats, startReceiver } from '../receiver/receiver.ts';
 import { TENANT_CLUSTERS } from '../simulator/cloud.ts';
-import { type PodTruth, readTruth } from '../simulator/truth.ts';
-import {
-  missingWindows,
-  type ReceivedEvent,
-  readReceived,
-  repeatedIds,
-  sumNanos,
-} from './received.ts';
+import { readTruth } from '../simulator/truth.ts';
+import { measuredFrom, type Outage, wronglyBilled } from './billed-seconds.ts';
+import { missingWindows, readReceived, repeatedIds } from './received.ts';
 
 const WINDOW_MS = 10_000;
 /** The end of a window, its settling delay, delivery, and a busy machine. */
@@ -40,6 +35,7 @@ describe('the main job', () => {
   let run: RunProcess;
   let kubectl: Kubectl;
   let second: Receiver;
+  let outage: Outage | undefined;
   const secondFile = (): string => join(files.directory, 'second.ndjson');
 
   const startAndWait = async (): Promise<void> => {
@@ -151,10 +147,12 @@ describe('the main job', () => {
   test('a kill -9 of the operator and another make run lose no window and repeat no id', async () => {
     const pid = livingProcess(files.operatorPid);
     if (pid === undefined) throw new Error(`the operator is not running: ${run.output()}`);
+    const from = Date.now();
     signalProcess(pid, 'SIGKILL');
     expect(await run.exited).toBe(1);
     expect(run.output()).toContain('operator: signal SIGKILL');
     await startAndWait();
+    outage = { from, to: Date.now() };
     await windowsPass(3);
     const events = readReceived(files.received);
     expect(repeatedIds(events)).toEqual([]);
@@ -176,15 +174,14 @@ describe('the main job', () => {
     const ended = readTruth(files.truth);
     await windowsPass(3);
     const events = readReceived(files.received);
-    const measuredFrom = Math.min(...events.map(({ window_start }) => Date.parse(window_start)));
     const pods = ended.filter(
-      (pod) => pod.namespace === 'tenant-burst' && Date.parse(pod.startedAt) >= measuredFrom,
+      ({ namespace, startedAt }) =>
+        namespace === 'tenant-burst' && Date.parse(startedAt) >= measuredFrom(events),
     );
     expect(pods.length).toBeGreaterThan(20);
-    const wrong = pods
-      .map((pod) => ({ pod, billed: billedSeconds(pod, events) }))
-      .filter(({ pod, billed }) => billed !== pod.seconds);
-    expect(wrong).toEqual([]);
+    const { exact, unseen } = wronglyBilled(pods, events, outage);
+    expect(exact).toEqual([]);
+    expect(unseen).toEqual([]);
   });
 
   async function status(kind: string, name: string): Promise<Record<string, unknown>> {
@@ -199,13 +196,4 @@ function ids(file: string): readonly string[] {
   return readReceived(file)
     .map(({ id }) => id)
     .toSorted();
-}
-
-/** The burst pods ask for 3.6 cores, each in a namespace of its own: 0.001 core-hours are one second. */
-function billedSeconds(pod: PodTruth, events: readonly ReceivedEvent[]): number {
-  const mine = events.filter(
-    ({ metric, dimensions }) =>
-      metric === 'tenant_cpu_core_hours' && dimensions?.['namespace'] === pod.tenantNamespace,
-  );
-  return Number(sumNanos(mine)) / 1_000_000;
 }
