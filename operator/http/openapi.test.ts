@@ -19,6 +19,7 @@ test('no route is without documentation, and nothing is documented that is not t
     clock: testClock,
     logger: { debug: silent, info: silent, warn: silent, error: silent },
     metrics: new Registry(),
+    totals: () => undefined,
     stopping: () => false,
   });
   const served = routes.map(({ method, path }) => `${method.toUpperCase()} ${path}`);

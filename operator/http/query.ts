@@ -30,18 +30,27 @@ export interface TimeRange {
 
 export const RANGE_PARAMETERS = ['from', 'to'] as const;
 
+const HOUR_MS = 3_600_000;
+const AHEAD_MS = 5 * 60_000;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const DATE_TIME = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 
-/** `from` and `to` as RFC 3339 or YYYY-MM-DD (UTC); by default the current UTC month until now. */
+/**
+ * `from` and `to` as RFC 3339 or YYYY-MM-DD (UTC); by default the current UTC month, until the end of
+ * the hour: no window starts later, for ingest takes windows that end at most five minutes ahead.
+ */
 export function readTimeRange(query: Query, now: number): TimeRange {
   const month = new Date(now);
   const from = readTime(query, 'from') ?? Date.UTC(month.getUTCFullYear(), month.getUTCMonth());
-  const to = readTime(query, 'to') ?? now;
+  const to = readTime(query, 'to') ?? endOfHour(now + AHEAD_MS);
   if (to > from) return { from, to };
   throw badRequest(
     `to must be after from: to: ${quote(new Date(to).toISOString())}: give a later one`,
   );
+}
+
+function endOfHour(ms: number): number {
+  return Math.ceil(ms / HOUR_MS) * HOUR_MS;
 }
 
 function readTime(query: Query, name: string): number | undefined {

@@ -4,6 +4,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Access } from './access.ts';
+import type { UsageTotals } from './usage/usage-totals.ts';
 import type { Views } from './views.ts';
 
 /** One operation of the API, as the OpenAPI document lists it. */
@@ -25,6 +26,8 @@ export interface RouteContext {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;
+  /** Undefined where sums are made by reading the ledger. */
+  readonly totals: () => UsageTotals | undefined;
   /** True from the moment the server has been told to stop. */
   readonly stopping: () => boolean;
 }

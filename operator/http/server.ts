@@ -8,6 +8,7 @@ import { createApp } from './create-app.ts';
 import { DEFAULT_LIMITS, type HttpLimits } from './limits.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { createRoutes } from './routes/routes.ts';
+import { createSumming } from './usage/summing.ts';
 import type { Views } from './views.ts';
 
 /** While stopping. */
@@ -21,6 +22,8 @@ export interface HttpServerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;
+  /** Where sums of usage are kept (DATA_DIR/usage); without it every sum is made by reading the ledger. */
+  readonly usageDirectory?: string;
   /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
   readonly limits?: Partial<HttpLimits>;
 }
@@ -37,7 +40,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { views, logger } = options;
   let stopped: Promise<void> | undefined;
-  const context = { ...options, stopping: () => stopped !== undefined };
+  const summing = createSumming(options);
+  const context = {
+    ...options,
+    totals: summing.totals,
+    stopping: () => stopped !== undefined,
+  };
   const rateLimit =
     limits.requestsPerSecond === undefined ? undefined : createRateLimit(limits.requestsPerSecond);
   const app = createApp(createRoutes(context), context, rateLimit?.middleware);
@@ -45,7 +53,11 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   server.on('request', app);
 
   const close = (): Promise<void> => {
-    stopped ??= stop(server, limits.stopGraceMs).finally(() => rateLimit?.close());
+    stopped ??= (async () => {
+      await stop(server, limits.stopGraceMs);
+      rateLimit?.close();
+      await summing.close();
+    })();
     return stopped;
   };
   return {
@@ -53,6 +65,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       const { http } = views.settings();
       warnOfOpenApi(logger, http.apiTokens.length, http.ingestTokens.length);
       const address = await bind(server, http.host, http.port);
+      await summing.open();
       signal.addEventListener('abort', () => void close(), { once: true });
       if (signal.aborted) await close();
       logger.info('[http] listening', { address: address.address, port: address.port });

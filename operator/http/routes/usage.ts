@@ -1,7 +1,7 @@
 import type { Response } from 'express';
 import { csvLine } from '../csv.ts';
 import type { Gate } from '../gate.ts';
-import { badRequest } from '../problem.ts';
+import { badRequest, tryLater } from '../problem.ts';
 import {
   FILTER_PARAMETERS,
   RANGE_PARAMETERS,
@@ -14,9 +14,13 @@ import {
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { readGroupBy } from '../usage/group-by.ts';
-import { createUsageSums, type UsageRow } from '../usage/usage-sums.ts';
+import { createUsageSums, type UsageRow, type UsageSums } from '../usage/usage-sums.ts';
+import type { TotalsOutcome, TotalsQuery } from '../usage/usage-totals.ts';
 
 const MAX_ROWS = 100_000;
+
+const PARTIAL =
+  'some of the range is no longer kept: whole UTC hours are kept for 35 days, whole days for 400 days, parts of hours for RETENTION';
 
 interface UsageAnswer {
   readonly range: TimeRange;
@@ -27,7 +31,8 @@ interface UsageAnswer {
 }
 
 /** GET /api/v1/usage: exact sums of the events whose window starts in a range. */
-export function usageRoute({ ledger, clock }: RouteContext, scans: Gate): Route {
+export function usageRoute(context: RouteContext, scans: Gate): Route {
+  const { clock } = context;
   return {
     method: 'get',
     path: '/api/v1/usage',
@@ -47,10 +52,16 @@ export function usageRoute({ ledger, clock }: RouteContext, scans: Gate): Route 
         const format = readChoice(query, 'format', ['json', 'csv']);
         response.once('close', scans.enter(1));
         const sums = createUsageSums(groupBy, MAX_ROWS);
-        for await (const { event } of ledger.scan(range.from, range.to, goneSignal(response))) {
-          if (filter(event) && !sums.add(event)) throw tooManyRows();
-        }
-        const note = noteOn(range, ledger.stats().oldestAt);
+        const outcome = await addUsage(context, sums, {
+          range,
+          filter,
+          tenant: query.get('tenant'),
+          hourly: groupBy.includes('hour'),
+          signal: goneSignal(response),
+        });
+        if (outcome.kind === 'full') throw tooManyRows();
+        if (outcome.kind === 'rebuilding') throw rebuilding();
+        const note = outcome.partial ? { note: PARTIAL } : {};
         const answer = { range, groupBy, events: sums.events, rows: sums.rows(), ...note };
         await (format === 'csv' ? sendCsv(response, answer) : sendJson(response, answer));
       },
@@ -64,11 +75,23 @@ function tooManyRows(): Error {
   );
 }
 
-/** Says so when part of the range is older than what the ledger keeps. */
-function noteOn({ from }: TimeRange, oldestAt: number | undefined): { note?: string } {
-  if (oldestAt === undefined || from >= oldestAt) return {};
-  const since = new Date(oldestAt).toISOString();
-  return { note: `the ledger keeps events recorded since ${since}: earlier usage may be missing` };
+function rebuilding(): Error {
+  return tryLater(503, 60, 'usage sums are being made anew: see the log: try again in a minute');
+}
+
+/** From the sums that are kept, or, where none are, from the ledger itself. */
+async function addUsage(
+  { ledger, totals }: RouteContext,
+  sums: UsageSums,
+  query: TotalsQuery,
+): Promise<TotalsOutcome> {
+  const kept = totals();
+  if (kept !== undefined) return kept.addTo(sums, query);
+  const { range, filter, signal } = query;
+  for await (const { event } of ledger.scan(range.from, range.to, signal)) {
+    if (filter(event) && !sums.add(event)) return { kind: 'full' };
+  }
+  return { kind: 'added', partial: range.from < (ledger.stats().oldestAt ?? 0) };
 }
 
 async function sendCsv(response: Response, { range, groupBy, rows }: UsageAnswer): Promise<void> {

@@ -24,6 +24,7 @@ export interface TestServerOptions {
   readonly ledger?: Ledger;
   readonly views?: Partial<Views>;
   readonly limits?: Partial<HttpLimits>;
+  readonly usageDirectory?: string;
 }
 
 export interface CallOptions {
@@ -85,6 +86,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     logger,
     metrics,
     ...(options.limits !== undefined && { limits: options.limits }),
+    ...(options.usageDirectory !== undefined && { usageDirectory: options.usageDirectory }),
   });
   const { port } = await server.listen(new AbortController().signal);
   const answers: string[] = [];

@@ -1,0 +1,171 @@
+import { rm } from 'node:fs/promises';
+import { crc32 } from 'node:zlib';
+import { ClassicLevel } from 'classic-level';
+import { type PeriodKind, PERIOD_MS, periodOf } from './sum-periods.ts';
+import { SumRows } from './sum-rows.ts';
+
+/** Sums to add, by period of an hour, then by tenant. */
+export type SumChanges = ReadonlyMap<string, ReadonlyMap<string, SumRows>>;
+
+/** Sums of usage by hour and by day, derived from the ledger and kept in a directory of their own. */
+export interface SumsStore {
+  /** The sequence number up to which events are summed. */
+  readonly progress: number;
+  /** Adds sums to those that are stored and moves the progress, as one durable unit. */
+  commit(changes: SumChanges, progress: number): Promise<void>;
+  /** The encoded sums of a period: of one tenant, or of all. */
+  read(
+    kind: PeriodKind,
+    period: string,
+    tenant: string | undefined,
+  ): AsyncIterable<readonly [tenant: string, sums: string]>;
+  /** Forgets the periods that are older than they are kept. */
+  expire(now: number): Promise<void>;
+  /** Forgets everything; the progress is 0 again. */
+  clear(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Raised when the stored form changes: the sums are then made anew from the ledger. */
+const FORMAT = 1;
+const PROGRESS_KEY = 'progress';
+
+/** Hours for a detailed look back, days for more than a year of invoices. */
+export const KEPT_MS: Readonly<Record<PeriodKind, number>> = {
+  hour: 35 * PERIOD_MS.day,
+  day: 400 * PERIOD_MS.day,
+};
+
+/** Bytes of keys and values that an iteration fetches at a time. */
+const READ_AHEAD_BYTES = 256 * 1024;
+
+type Database = ClassicLevel;
+
+/** Opens the store; what cannot be read is made anew, for the ledger has it all. */
+export async function openSumsStore(directory: string): Promise<SumsStore> {
+  try {
+    return await open(directory);
+  } catch (error) {
+    if (isLocked(error)) throw error;
+    await rm(directory, { recursive: true, force: true });
+    return open(directory);
+  }
+}
+
+async function open(directory: string): Promise<SumsStore> {
+  const database: Database = new ClassicLevel(directory, { cacheSize: 2 * 1024 * 1024 });
+  await database.open();
+  try {
+    return createStore(database, await readProgress(database));
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+function createStore(database: Database, start: number): SumsStore {
+  let progress = start;
+  return {
+    get progress() {
+      return progress;
+    },
+    commit: async (changes, next) => {
+      const merged = mergePeriods(changes);
+      const keys = [...merged.keys()];
+      const stored = await database.getMany(keys);
+      const operations = keys.map((key, index) => {
+        const rows = merged.get(key) ?? new SumRows();
+        const before = stored[index];
+        if (before !== undefined) rows.addEncoded(unseal(key, before));
+        return { type: 'put' as const, key, value: seal(key, rows.encode()) };
+      });
+      const note = { type: 'put' as const, key: PROGRESS_KEY, value: progressText(next) };
+      await database.batch([...operations, note], { sync: true });
+      progress = next;
+    },
+    read: async function* read(kind, period, tenant) {
+      if (tenant !== undefined) {
+        const key = keyOf(kind, period, tenant);
+        const value = await database.get(key);
+        if (value !== undefined) yield [tenant, unseal(key, value)];
+        return;
+      }
+      const prefix = keyOf(kind, period, '');
+      // "0" is the character after "/".
+      const end = `${prefix.slice(0, -1)}0`;
+      const range = { gte: prefix, lt: end, highWaterMarkBytes: READ_AHEAD_BYTES };
+      for await (const [key, value] of database.iterator(range)) {
+        yield [key.slice(prefix.length), unseal(key, value)];
+      }
+    },
+    expire: async (now) => {
+      for (const kind of ['hour', 'day'] as const) {
+        const oldest = periodOf(kind, new Date(now - KEPT_MS[kind]).toISOString());
+        await database.clear({ gte: keyOf(kind, '', ''), lt: keyOf(kind, oldest, '') });
+      }
+    },
+    clear: async () => {
+      await database.clear();
+      progress = 0;
+    },
+    close: () => database.close(),
+  };
+}
+
+/** Hours as they are, and the days that they add up to, by key. */
+function mergePeriods(changes: SumChanges): Map<string, SumRows> {
+  const merged = new Map<string, SumRows>();
+  for (const [hour, tenants] of changes) {
+    for (const [tenant, rows] of tenants) {
+      for (const kind of ['hour', 'day'] as const) {
+        const key = keyOf(kind, periodOf(kind, hour), tenant);
+        const sums = merged.get(key) ?? new SumRows();
+        sums.addRows(rows);
+        merged.set(key, sums);
+      }
+    }
+  }
+  return merged;
+}
+
+/** Periods have a fixed length within a kind, so the tenant may be any text. */
+function keyOf(kind: PeriodKind, period: string, tenant: string): string {
+  return period === '' ? `${kind}/` : `${kind}/${period}/${tenant}`;
+}
+
+/** A checksum over key and value: LevelDB gives back flipped bits without a word. */
+function seal(key: string, text: string): string {
+  return `${checksum(key, text)} ${text}`;
+}
+
+function unseal(key: string, value: string): string {
+  const text = value.slice(9);
+  if (value.slice(0, 8) === checksum(key, text)) return text;
+  throw new DamagedSums(`damaged: usage sums: "${key}"`);
+}
+
+/** Stored sums are not as they were written. */
+export class DamagedSums extends Error {}
+
+function checksum(key: string, text: string): string {
+  return crc32(text, crc32(key)).toString(16).padStart(8, '0');
+}
+
+function progressText(sequence: number): string {
+  return seal(PROGRESS_KEY, JSON.stringify({ format: FORMAT, sequence }));
+}
+
+async function readProgress(database: Database): Promise<number> {
+  const value = await database.get(PROGRESS_KEY);
+  if (value === undefined) return 0;
+  const note: unknown = JSON.parse(unseal(PROGRESS_KEY, value));
+  if (typeof note === 'object' && note !== null && 'format' in note && 'sequence' in note) {
+    if (note.format === FORMAT && typeof note.sequence === 'number') return note.sequence;
+  }
+  throw new DamagedSums(`another format: usage sums: ${JSON.stringify(note)}`);
+}
+
+function isLocked(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof Error && 'code' in cause && cause.code === 'LEVEL_LOCKED';
+}

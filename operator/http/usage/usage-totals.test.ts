@@ -1,0 +1,286 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ClassicLevel } from 'classic-level';
+import * as fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
+import { testEvent } from '../../ledger/testing/events.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { decimalFromNanos } from '../../usage/decimal.ts';
+import type { UsageEvent } from '../../usage/event.ts';
+import { NOW, testClock } from '../testing/test-server.ts';
+import { coverRange } from './sum-periods.ts';
+import { openSumsStore, type SumsStore } from './sums-store.ts';
+import { createUsageSums, type UsageRow } from './usage-sums.ts';
+import { createUsageTotals, type TotalsQuery, type UsageTotals } from './usage-totals.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const MONTH = Date.UTC(2026, 10, 1);
+const EVERYTHING = { from: MONTH, to: MONTH + 30 * DAY };
+const never = new AbortController().signal;
+
+let directory: string;
+let log: string[];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'usage-sums-'));
+  log = [];
+});
+
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+const note = (message: string): void => void log.push(message);
+const logger: Logger = { debug: note, info: note, warn: note, error: note };
+
+function totalsOf(ledger: Ledger, store: SumsStore): UsageTotals {
+  return createUsageTotals({ ledger, store, clock: testClock, logger });
+}
+
+async function withTotals<T>(
+  ledger: Ledger,
+  action: (totals: UsageTotals, store: SumsStore) => Promise<T>,
+): Promise<T> {
+  const store = await openSumsStore(directory);
+  try {
+    return await action(totalsOf(ledger, store), store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function rowsOf(
+  totals: UsageTotals,
+  change: Partial<TotalsQuery> = {},
+  groupBy: readonly string[] = ['tenant'],
+): Promise<readonly UsageRow[]> {
+  const sums = createUsageSums(groupBy, 1000);
+  const query = { range: EVERYTHING, filter: () => true, hourly: false, signal: never, ...change };
+  expect(await totals.addTo(sums, query)).toMatchObject({ kind: 'added' });
+  return sums.rows();
+}
+
+async function scannedRows(
+  ledger: Ledger,
+  range: { readonly from: number; readonly to: number },
+  groupBy: readonly string[],
+): Promise<readonly UsageRow[]> {
+  const sums = createUsageSums(groupBy, 1000);
+  for await (const { event } of ledger.scan(range.from, range.to)) sums.add(event);
+  return sums.rows();
+}
+
+function eventAt(minute: number, tenant: string, nanos: bigint): UsageEvent {
+  const id = `e-${minute}-${tenant}-${nanos}`;
+  const event = testEvent({ id, windowStart: MONTH + minute * MINUTE, tenant });
+  return { ...event, quantity: decimalFromNanos(nanos) };
+}
+
+const anyEvent = fc
+  .tuple(
+    fc.integer({ min: 0, max: 5 * 24 * 60 }),
+    fc.constantFrom('a', 'a/b', 'ü', '\u{1F600}'),
+    fc.bigInt({ min: 1n, max: 10n ** 18n }),
+  )
+  .map(([minute, tenant, nanos]) => eventAt(minute, tenant, nanos));
+
+const anyRange = fc
+  .tuple(fc.integer({ min: -90, max: 6 * 24 * 60 }), fc.integer({ min: 1, max: 4 * 24 * 60 }))
+  .map(([start, length]) => ({
+    from: MONTH + start * MINUTE,
+    to: MONTH + (start + length) * MINUTE,
+  }));
+
+describe('sums that are kept', () => {
+  test('are the same as those of the events, over any range, however far they have come', async () => {
+    const events = fc.array(anyEvent, { maxLength: 60 });
+    const groupings = fc.constantFrom<readonly string[]>(
+      ['tenant'],
+      ['day'],
+      ['hour', 'tenant'],
+      ['tenant_class'],
+      [],
+    );
+    await fc.assert(
+      fc.asyncProperty(events, events, anyRange, groupings, async (early, late, range, groupBy) => {
+        await rm(directory, { recursive: true, force: true });
+        const ledger = createMemoryLedger();
+        await ledger.append({ events: early });
+        await withTotals(ledger, (totals) => totals.catchUp(never));
+        await ledger.append({ events: late });
+        const expected = await scannedRows(ledger, range, groupBy);
+        const hourly = groupBy.includes('hour');
+        await withTotals(ledger, async (totals) => {
+          expect(await rowsOf(totals, { range, hourly }, groupBy)).toStrictEqual(expected);
+          await totals.catchUp(never);
+          expect(await rowsOf(totals, { range, hourly }, groupBy)).toStrictEqual(expected);
+        });
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test('of a month are read without reading its events', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [eventAt(1, 'a', 5n), eventAt(2000, 'b', 7n)] });
+    await withTotals(ledger, (totals) => totals.catchUp(never));
+    const readAfter: number[] = [];
+    const watched: Ledger = {
+      ...ledger,
+      read: (after, limit) => {
+        readAfter.push(after);
+        return ledger.read(after, limit);
+      },
+      scan: () => {
+        throw new Error('scanned');
+      },
+    };
+    await withTotals(watched, async (totals) => {
+      expect(await rowsOf(totals)).toMatchObject([
+        { keys: ['a'], quantity: '0.000000005' },
+        { keys: ['b'], quantity: '0.000000007' },
+      ]);
+      expect(readAfter).toStrictEqual([ledger.head()]);
+    });
+  });
+
+  test('of one tenant are found without reading those of others', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: ['a', 'a/b', 'b'].map((t) => eventAt(1, t, 5n)) });
+    await withTotals(ledger, async (totals, store) => {
+      await totals.catchUp(never);
+      const owners: string[] = [];
+      for await (const [tenant] of store.read('day', '2026-11-01', 'a')) owners.push(tenant);
+      expect(owners).toStrictEqual(['a']);
+      expect(await rowsOf(totals, { tenant: 'a' })).toMatchObject([{ keys: ['a'], events: 1 }]);
+    });
+  });
+
+  test('outlive the events, and say so when a part of the range is gone', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [eventAt(1, 'a', 5n)] });
+    await withTotals(ledger, (totals) => totals.catchUp(never));
+    const emptied: Ledger = {
+      ...ledger,
+      lowWater: () => 1,
+      async *scan() {
+        yield* [];
+      },
+      stats: () => ({ ...ledger.stats(), oldestAt: MONTH + DAY }),
+    };
+    await withTotals(emptied, async (totals) => {
+      expect(await rowsOf(totals)).toMatchObject([{ keys: ['a'] }]);
+      const sums = createUsageSums([], 10);
+      const query = { filter: () => true, hourly: false, signal: never };
+      const range = { from: MONTH + MINUTE, to: MONTH + 30 * DAY };
+      expect(await totals.addTo(sums, { ...query, range })).toStrictEqual({
+        kind: 'added',
+        partial: true,
+      });
+    });
+  });
+
+  test('expire: hours after 35 days, days after 400', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [eventAt(1, 'a', 5n)] });
+    await withTotals(ledger, async (totals, store) => {
+      await totals.catchUp(never);
+      const kept = async (kind: 'hour' | 'day', period: string) => {
+        const found = [];
+        for await (const [tenant] of store.read(kind, period, undefined)) found.push(tenant);
+        return found.length === 1;
+      };
+      const both = async () => [
+        await kept('hour', '2026-11-01T00'),
+        await kept('day', '2026-11-01'),
+      ];
+      await store.expire(MONTH + 35 * DAY);
+      expect(await both()).toStrictEqual([true, true]);
+      await store.expire(MONTH + 36 * DAY);
+      expect(await both()).toStrictEqual([false, true]);
+      await store.expire(MONTH + 401 * DAY);
+      expect(await both()).toStrictEqual([false, false]);
+    });
+  });
+});
+
+describe('sums that went wrong', () => {
+  const event = eventAt(1, 'a', 5n);
+
+  test('because a byte flipped are made anew, never shown', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [event] });
+    await withTotals(ledger, (totals) => totals.catchUp(never));
+    await damage(directory);
+    await withTotals(ledger, async (totals) => {
+      const query = { range: EVERYTHING, filter: () => true, hourly: false, signal: never };
+      const damaged = await totals.addTo(createUsageSums([], 10), query);
+      expect(damaged).toStrictEqual({ kind: 'rebuilding' });
+      await totals.catchUp(never);
+      expect(await rowsOf(totals)).toMatchObject([{ quantity: '0.000000005', events: 1 }]);
+    });
+    expect(log.join()).toContain('usage sums are made anew: damaged');
+  });
+
+  test('because they are another ledger’s are made anew', async () => {
+    const other = createMemoryLedger();
+    await other.append({ events: [event, eventAt(2, 'b', 5n)] });
+    await withTotals(other, (totals) => totals.catchUp(never));
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [event] });
+    await withTotals(ledger, async (totals) => {
+      await totals.catchUp(never);
+      expect(await rowsOf(totals)).toMatchObject([{ keys: ['a'], events: 1 }]);
+    });
+  });
+
+  test('because the directory is rubbish are made anew', async () => {
+    await writeFile(join(directory, 'CURRENT'), 'rubbish');
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [event] });
+    await withTotals(ledger, async (totals) => {
+      await totals.catchUp(never);
+      expect(await rowsOf(totals)).toMatchObject([{ keys: ['a'] }]);
+    });
+  });
+
+  test('a query beside the summing never counts an event twice or not at all', async () => {
+    const ledger = createMemoryLedger();
+    await withTotals(ledger, async (totals) => {
+      for (let index = 0; index < 30; index++) {
+        await ledger.append({ events: [eventAt(index, 'a', 1n)] });
+        const summing = totals.catchUp(never);
+        const [row] = await rowsOf(totals);
+        expect(row?.events).toBe(index + 1);
+        await summing;
+      }
+    });
+  });
+});
+
+test('a range is covered once, and by days where it can be', () => {
+  expect(coverRange(NOW, NOW + MINUTE, false)).toStrictEqual({
+    days: [],
+    hours: [],
+    edges: [{ from: NOW, to: NOW + MINUTE }],
+  });
+  const cover = coverRange(MONTH + 23 * HOUR, MONTH + 3 * DAY + MINUTE, false);
+  expect(cover).toStrictEqual({
+    days: ['2026-11-02', '2026-11-03'],
+    hours: ['2026-11-01T23'],
+    edges: [{ from: MONTH + 3 * DAY, to: MONTH + 3 * DAY + MINUTE }],
+  });
+  expect(coverRange(MONTH, MONTH + DAY, true).hours).toHaveLength(24);
+});
+
+/** Changes stored sums behind the store's back, as a dying disk does. */
+async function damage(where: string): Promise<void> {
+  const database = new ClassicLevel(where);
+  for await (const [key, value] of database.iterator({ gte: 'day/' })) {
+    await database.put(key, value.replace('0.000000005', '0.000000004'));
+  }
+  await database.close();
+}
