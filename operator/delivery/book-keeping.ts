@@ -56,11 +56,11 @@ export function createBookKeeping(
           return deadLetters.has(sequence) ? [...dropped, records.dropDead(sequence)] : dropped;
       }
     });
-    return [...changes, ...inFlight.without(judged.map(({ sequence }) => sequence))];
+    return [...changes, ...inFlight.without(certain(judged))];
   };
 
   const written: BookKeeping['written'] = (judged) => {
-    inFlight.forget(judged.map(({ sequence }) => sequence));
+    inFlight.forget(certain(judged));
     for (const { sequence, event, verdict } of judged) {
       if (verdict.kind === 'dead') deadLetters.add(sequence, event.tenant);
       else deadLetters.remove(sequence);
@@ -77,6 +77,16 @@ export function createBookKeeping(
       return outcome;
     },
   };
+}
+
+/**
+ * Those whose first attempt need not be remembered any longer: the other side has spoken. An event that
+ * is parked may have been taken by an attempt before, whose answer was lost.
+ */
+function certain(judged: readonly JudgedEntry[]): number[] {
+  return judged
+    .filter(({ verdict }) => verdict.kind !== 'parked' && !('uncertain' in verdict))
+    .map(({ sequence }) => sequence);
 }
 
 /** The entries that have a verdict, with it. */

@@ -44,7 +44,10 @@ export function createCircuit(): Circuit {
         const chosen = candidates[probes++ % Math.max(1, candidates.length)];
         return chosen === undefined ? [] : [chosen];
       }
-      const innocent = entries.filter(({ sequence }) => !alone.has(sequence));
+      const suspects = new Set(
+        entries.filter(({ sequence }) => alone.has(sequence)).map(({ event }) => event.tenant),
+      );
+      const innocent = entries.filter(({ event }) => !suspects.has(event.tenant));
       return innocent.length > 0 ? innocent : entries.slice(0, 1);
     },
     succeeded: () => {

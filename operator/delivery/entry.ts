@@ -8,12 +8,13 @@ export interface Entry {
 
 /**
  * What became of an event here, once and for all: the destination has it, does not want its metric, or
- * will never accept it; or it waits, in order, for its tenant.
+ * will never accept it; or it waits, in order, for its tenant. An `uncertain` dead letter may have been
+ * accepted earlier without our knowing.
  */
 export type Verdict =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'skipped' }
-  | { readonly kind: 'dead'; readonly reason: string }
+  | { readonly kind: 'dead'; readonly reason: string; readonly uncertain?: true }
   | { readonly kind: 'parked'; readonly reason: string };
 
 /**

@@ -57,7 +57,8 @@ export function createSendRound({ destination, gate, inFlight, clock }: SendRoun
     trouble = worse(trouble, verified.trouble);
     for (const [sequence, verdict] of verified.verdicts) verdicts.set(sequence, verdict);
     const unverified = new Set(verified.trouble === undefined ? [] : overdue);
-    inFlight.restart(overdue.filter((entry) => !unverified.has(entry)));
+    const absent = ({ sequence }: Entry): boolean => !verdicts.has(sequence);
+    inFlight.restart(overdue.filter((entry) => !unverified.has(entry) && absent(entry)));
 
     const sendable = ready.filter(
       (entry) => !verdicts.has(entry.sequence) && !unverified.has(entry),
@@ -111,7 +112,9 @@ async function verifyOverdue(
   if (destination.verify === undefined) {
     const reason =
       'may have been delivered longer ago than the destination remembers, and it cannot be asked';
-    for (const { sequence } of overdue) verdicts.set(sequence, { kind: 'dead', reason });
+    for (const { sequence } of overdue) {
+      verdicts.set(sequence, { kind: 'dead', reason, uncertain: true });
+    }
     return { verdicts };
   }
   const events = overdue.map(({ event }) => event);

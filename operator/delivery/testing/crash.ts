@@ -1,0 +1,76 @@
+import type { Destination } from '../../destinations/destination.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+
+/** A process that may end at any of its awaits: from then on nothing it does has an effect. */
+export interface MortalProcess {
+  readonly dead: boolean;
+  /** Kills it now. */
+  kill(): void;
+  ledger(ledger: Ledger): Ledger;
+  destination<T extends Destination>(destination: T): T;
+}
+
+const FOREVER = new Promise<never>(() => undefined);
+
+/**
+ * Dies after so many awaits on the ledger or the destination. Each call counts twice, before and after
+ * its effect, so that it may die with the effect done and nobody told.
+ */
+export function createMortalProcess(awaits: number): MortalProcess {
+  let left = awaits;
+  let dead = false;
+
+  const pass = async (): Promise<void> => {
+    if (dead) await FOREVER;
+    left -= 1;
+    if (left > 0) return;
+    dead = true;
+    await FOREVER;
+  };
+  const around = async <T>(effect: () => Promise<T>): Promise<T> => {
+    await pass();
+    const result = await effect();
+    await pass();
+    return result;
+  };
+
+  return {
+    get dead() {
+      return dead;
+    },
+    kill: () => {
+      dead = true;
+    },
+    ledger: (inner) => ({
+      ...inner,
+      append: (batch) => around(() => inner.append(batch)),
+      read: (after, limit) => around(() => inner.read(after, limit)),
+      commitCursor: (...call) => around(() => inner.commitCursor(...call)),
+      moveCursor: (...call) => around(() => inner.moveCursor(...call)),
+      retireCursor: (...call) => around(() => inner.retireCursor(...call)),
+      dropCursor: (...call) => around(() => inner.dropCursor(...call)),
+      record: (key) => around(() => inner.record(key)),
+      writeRecords: (changes) => around(() => inner.writeRecords(changes)),
+      records: async function* (prefix) {
+        for await (const entry of inner.records(prefix)) {
+          await pass();
+          yield entry;
+        }
+      },
+    }),
+    destination: (inner) => ({
+      ...inner,
+      bootstrap: (...call) => around(() => inner.bootstrap(...call)),
+      provision: (...call) => around(() => inner.provision(...call)),
+      send: (...call) => around(() => inner.send(...call)),
+      offboard: (...call) => around(() => inner.offboard(...call)),
+      ...(inner.verify !== undefined && {
+        verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
+          around(async () => {
+            const outcome = await inner.verify?.(...call);
+            return outcome ?? { kind: 'retry', reason: 'cannot verify' };
+          }),
+      }),
+    }),
+  };
+}
