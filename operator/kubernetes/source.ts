@@ -25,7 +25,11 @@ export type Projection<T extends Projected> = (object: RawObject) => T | undefin
 export interface Arrival {
   /** Wall clock at arrival, milliseconds since the epoch. */
   readonly at: number;
-  /** Wall clock when the previous version was last known to hold: the last event or successful list before this change. */
+  /**
+   * Wall clock when the previous version was last known to hold: the last event or successful list
+   * before this change. Never too late, but some seconds too early where events may have been held
+   * up together; 0 when nothing is known, as for a first list.
+   */
   readonly knownUntil: number;
   /** True when a relist, not a watch event, brought the change: it may have happened any time since `knownUntil`. */
   readonly late: boolean;
