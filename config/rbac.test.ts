@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { watch } from 'node:fs/promises';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, watch, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,6 +9,7 @@ import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
 import { manifest, webhookDestination } from '../e2e/local/custom-resources.ts';
 import { startOperator } from '../e2e/local/operator-process.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
+import { logTail } from '../e2e/processes/managed-process.ts';
 import { startReceiver } from '../e2e/receiver/receiver.ts';
 import { startSimulator } from '../e2e/simulator/simulator.ts';
 import {
@@ -80,15 +80,18 @@ describe('the rights of the service account', () => {
       const destination = webhookDestination('short-lived', { url: receiver.url, secret: 'rbac' });
       await cluster.kubectl(['apply', '--filename', '-'], manifest(destination));
       await cluster.kubectl(['apply', '--kustomize', `${ROOT}config/samples`]);
+      const files = runFiles(directory);
       const operator = await startOperator({
-        files: runFiles(directory),
+        files,
         kubeconfig,
         env: { COLLECTION_INTERVAL: '10s', RECONCILE_INTERVAL: '5s' },
         signal: AbortSignal.timeout(PATIENCE_MS),
       });
       try {
-        const ready = ['--for=condition=Ready', '--timeout=60s', 'billingdestination/short-lived'];
-        await cluster.kubectl(['wait', ...ready]);
+        await becomesReady('short-lived').catch(async (error: unknown) => {
+          const object = await cluster.kubectl(['get', 'bdest', 'short-lived', '--output', 'yaml']);
+          throw new Error(`${object}\n${logTail(files.operatorLog)}`, { cause: error });
+        });
         await cluster.kubectl(['delete', 'billingdestination', 'short-lived']);
         const rights = await rightsOf(cluster, ...ACCOUNT);
         const idle = (made: readonly AuditedRequest[]) => neededBut(rights, made.slice(before));
@@ -104,6 +107,11 @@ describe('the rights of the service account', () => {
     2 * PATIENCE_MS,
   );
 });
+
+async function becomesReady(destination: string): Promise<void> {
+  const object = `billingdestination/${destination}`;
+  await cluster.kubectl(['wait', '--for=condition=Ready', '--timeout=60s', object]);
+}
 
 function neededBut(rights: readonly Right[], made: readonly AuditedRequest[]): readonly string[] {
   return idleRights(rights, made).filter((right) => right !== ONLY_WITH_OWN_NODES);

@@ -65,7 +65,7 @@ export interface Controller {
   readonly names: () => readonly string[];
 }
 
-const REPORT_INTERVAL_MS = 5_000;
+const REPORT_INTERVAL_MS = 2_000;
 /** Whatever hinders work on an object is often mended from outside, such as a Secret that can be read again. */
 const RETRY_CAP_MS = 30_000;
 

@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { variables } from '../config/variables/variables.ts';
+import { PLURALS, places, schemaOf } from './testing/schemas.ts';
+
+const KINDS = { BillingDestination: 0, TenantOverride: 1, MeteringPolicy: 2 } as const;
+
+test('the documentation names no field that the custom resources do not have', () => {
+  const existing = new Set(
+    Object.entries(KINDS).flatMap(([kind, index]) =>
+      [...places(schemaOf(PLURALS[index]))].map(({ path }) => `${kind} ${path.join('.')}`),
+    ),
+  );
+  const documented = variables().flatMap(([, variable]) => variable.fields ?? []);
+  expect(documented.length).toBeGreaterThan(10);
+  expect(documented.filter((field) => !existing.has(field))).toEqual([]);
+});
+
+test('no setting of the MeteringPolicy is left out of the documentation', () => {
+  const documented = new Set(variables().flatMap(([, variable]) => variable.fields ?? []));
+  const fields = Object.keys(schemaOf('meteringpolicies').properties?.['spec']?.properties ?? {});
+  expect(fields.filter((field) => !documented.has(`MeteringPolicy spec.${field}`))).toEqual([]);
+});
