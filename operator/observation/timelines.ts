@@ -125,7 +125,9 @@ export function createTimelines<T extends Projected, S>(
     return timeline;
   };
 
-  const end = (timeline: Timeline<S>, present: number, finish: (latest: number) => void): void => {
+  /** `known` is when it is known to have been there: at its newest version at the least. */
+  const end = (timeline: Timeline<S>, known: number, finish: (latest: number) => void): void => {
+    const present = Math.max(known, timeline.versionAt);
     const latest = rules.billedUntil?.(present) ?? present;
     changing(timeline, () => {
       finish(latest);

@@ -8,7 +8,7 @@ export interface CollectorMetrics {
   readonly clampedTimes: Counter;
   readonly clockSteps: Counter;
   readonly backfilledWindows: Counter;
-  readonly lateSeconds: Gauge;
+  readonly lagSeconds: Gauge;
   readonly unsettledCreditSeconds: Counter;
 }
 
@@ -48,7 +48,7 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
       help: 'Windows that were closed after downtime or a failed source.',
       registers,
     }),
-    lateSeconds: new Gauge({
+    lagSeconds: new Gauge({
       name: 'meterfeed_window_lag_seconds',
       help: 'How long ago the oldest window that is not closed yet ended.',
       registers,

@@ -1,4 +1,9 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { openLevelLedger } from '../ledger/leveldb/open-level-ledger.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { cluster, node, pod, workload } from '../metering/testing/objects.ts';
@@ -6,6 +11,7 @@ import { START, total } from '../metering/testing/world.ts';
 import type { UsageEvent } from '../usage/event.ts';
 import { clockAt, eventsOf, pass, settingsOf, startProcess } from './testing/harness.ts';
 
+const quiet = (): void => undefined;
 const at = (second: number): number => START + second * 1000;
 const CPU = 'tenant_cpu_core_hours';
 const cpu = (events: readonly UsageEvent[]): number => total(events, CPU);
@@ -215,6 +221,37 @@ describe('after a stop', () => {
     expect(new Set(windows).size).toBe(windows.length);
     expect(coreSeconds(await eventsOf(ledger))).toBe(60 * windows.length);
     expect(windows.length).toBe(6);
+  });
+
+  test('the journal of a real ledger restores every window of a day of kills', async () => {
+    const clock = clockAt(-20);
+    const directory = await mkdtemp(join(tmpdir(), 'meterfeed-windows-'));
+    const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet };
+    const open = async (): Promise<Ledger> => {
+      const options = { directory, retentionMs: 86_400_000, clock: systemClock, logger };
+      const opened = await openLevelLedger({ ...options, reserveBytes: 4096 });
+      if (opened.kind === 'failed') throw new Error(opened.message);
+      return opened.ledger;
+    };
+    for (let run = 0; run < 6; run += 1) {
+      const ledger = await open();
+      const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+      process.discover([cluster('a')]);
+      await pass(clock, 31 + run * 7);
+      await process.kill();
+      await ledger.close();
+    }
+    const ledger = await open();
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    const due = Math.floor((clock.now() - 4000) / 60_000) * 60_000;
+    while ((process.collector.lastWindow?.end ?? 0) < due) await pass(clock, 1);
+    await process.kill();
+    const windows = windowsOf(await eventsOf(ledger));
+    expect(new Set(windows).size).toBe(windows.length);
+    expect(coreSeconds(await eventsOf(ledger))).toBe((due - START) / 1000);
+    await ledger.close();
+    await rm(directory, { recursive: true });
   });
 
   test('a lost journal bills no closed window again', async () => {

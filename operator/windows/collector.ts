@@ -8,6 +8,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { createAppender } from './appender.ts';
 import { createClockWatch } from './clock-watch.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
+import { createDueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
@@ -95,9 +96,11 @@ export function createCollector(options: CollectorOptions): Collector {
     logger,
   });
   const appender = createAppender({ ledger, clock, random: options.random, logger });
+  const due = createDueWindows({ ...options, scopes, gaps });
   const closer = createWindowCloser({
     ...options,
     scopes,
+    due,
     gaps,
     reports,
     appender,
@@ -109,8 +112,8 @@ export function createCollector(options: CollectorOptions): Collector {
     if (!signal.aborted) await sampler.sample(clock.now(), signal);
     while (!signal.aborted) {
       const interval = sampleIntervalMs(settings().metering.windowMs);
-      const due = (Math.floor(clock.now() / interval) + 1) * interval;
-      await sleepUntil(clock, due, signal);
+      const next = (Math.floor(clock.now() / interval) + 1) * interval;
+      await sleepUntil(clock, next, signal);
       if (!signal.aborted) await sampler.sample(clock.now(), signal);
     }
   };
@@ -135,7 +138,7 @@ export function createCollector(options: CollectorOptions): Collector {
         const end = await closer.closeDue(signal);
         if (end !== undefined) return end;
       }
-      const wait = Math.min(Math.max(closer.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
+      const wait = Math.min(Math.max(due.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
       await clock.sleep(wait, signal).catch(() => undefined);
     }
     return { kind: 'aborted' };

@@ -24,10 +24,14 @@ describe('gaps', () => {
   test('shrink as they are filled, and go when nothing of them is left', () => {
     const gaps = createGaps();
     gaps.note(gap);
-    gaps.fill('pods', 'pods', 20_000);
+    gaps.fill('pods', 20_000);
     expect(gaps.list()).toEqual([{ ...gap, from: 20_000 }]);
-    gaps.fill('pods', 'pods', 60_000);
+    gaps.fill('pods', 60_000);
     expect(gaps.list()).toEqual([]);
+    const lost = { ...gap, source: 'collector' };
+    gaps.note(lost);
+    gaps.fill('pods', 60_000);
+    expect(gaps.list()).toEqual([lost]);
   });
 
   test('survive a restart, and leave no record behind when they are filled', () => {
@@ -37,7 +41,7 @@ describe('gaps', () => {
     const restored = createGaps();
     restored.restore(records);
     expect(restored.list()).toEqual([gap]);
-    restored.fill('pods', 'pods', 60_000);
+    restored.fill('pods', 60_000);
     expect(restored.drain()).toEqual([{ key: [...records.keys()][0], value: undefined }]);
     expect(gaps.drain()).toEqual([]);
   });

@@ -16,8 +16,8 @@ export interface Gap {
 export interface Gaps {
   /** Notes a gap; one that continues an earlier one of the same source and scope extends it. Gives the added milliseconds. */
   note(gap: Gap): number;
-  /** Takes back what was filled up to `until`. */
-  fill(source: string, scope: string, until: number): void;
+  /** Takes back the gaps of a scope that was filled up to `until`; what was given up for good stays. */
+  fill(scope: string, until: number): void;
   /** Forgets gaps that ended before `horizon`. */
   prune(horizon: number): void;
   /** Newest first. */
@@ -29,6 +29,9 @@ export interface Gaps {
 
 /** Key prefix of gap records. */
 export const GAP_PREFIX = 'gap/';
+
+/** The source of gaps that nothing can fill: windows older than MAX_BACKFILL. */
+const GIVEN_UP = 'collector';
 
 export function createGaps(): Gaps {
   const gaps = new Map<string, Gap>();
@@ -60,9 +63,9 @@ export function createGaps(): Gaps {
       }
       return to - before.to;
     },
-    fill: (source, scope, until) => {
-      for (const gap of of(source, scope)) {
-        if (gap.from >= until) continue;
+    fill: (scope, until) => {
+      for (const gap of gaps.values()) {
+        if (gap.scope !== scope || gap.source === GIVEN_UP || gap.from >= until) continue;
         remove(gap);
         if (gap.to > until) put({ ...gap, from: until });
       }

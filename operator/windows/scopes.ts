@@ -26,7 +26,7 @@ export interface Scopes {
   readonly windowMs: number;
   /** Marks each scope as listed when its watches are; resolves when all are, or on abort. */
   awaitLists(signal: AbortSignal): Promise<void>;
-  /** Where each watch could be resumed. */
+  /** Where each watch could be resumed; one that has not listed yet, where the journal said. */
   watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
 }
 
@@ -68,6 +68,7 @@ export function createScopes(options: ScopesOptions): Scopes {
     [workloads, sources.workloads],
   ];
 
+  const listed = new Set<string>();
   const awaitList = async (
     timelines: Settleable,
     watched: readonly WatchedSource[],
@@ -76,6 +77,7 @@ export function createScopes(options: ScopesOptions): Scopes {
     await Promise.all(watched.map((source) => source.ready(signal)));
     const holds = ({ uid, namespace, name }: Projected): boolean =>
       watched.some((source) => source.find(namespace, name)?.uid === uid);
+    listed.add(timelines.kind);
     timelines.listed(holds, restored?.watches[timelines.kind]?.knownAt ?? 0);
   };
 
@@ -98,17 +100,25 @@ export function createScopes(options: ScopesOptions): Scopes {
     },
     watchPoints: (now) =>
       Object.fromEntries(
-        watches.map(([{ kind }, watched]) => {
-          const contacts = watched.map((source) => source.health().lastContactAt);
-          const version = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
-          const knownAt = Math.min(now, ...contacts);
-          return [
-            kind,
-            { knownAt, ...(version === undefined ? {} : { resourceVersion: version }) },
-          ];
+        watches.flatMap(([{ kind }, watched]) => {
+          const before = restored?.watches[kind];
+          const point = listed.has(kind) ? pointOf(watched, before, now) : before;
+          return point === undefined ? [] : [[kind, point]];
         }),
       ),
   };
+}
+
+/** A resumed watch on which nothing has come yet knows what was known before. */
+function pointOf(
+  watched: readonly WatchedSource[],
+  before: WatchPoint | undefined,
+  now: number,
+): WatchPoint {
+  const contact = Math.min(now, ...watched.map((source) => source.health().lastContactAt));
+  const knownAt = Math.max(contact, before?.knownAt ?? 0);
+  const resourceVersion = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
+  return { knownAt, ...(resourceVersion === undefined ? {} : { resourceVersion }) };
 }
 
 function firstOf({ lastWindowEnd, startedAt, windowMs }: ScopesOptions): ScopeProgress {

@@ -1,0 +1,107 @@
+import type { Settings } from '../config/settings.ts';
+import type { Observation } from '../observation/observation.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { formatInstant, type Window } from '../usage/window.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+import type { Gaps } from './gaps.ts';
+import { expiredStretch, nextWindow, type NextWindow } from './schedule.ts';
+import { obstacle } from './scope.ts';
+import type { Scopes, ScopeUnderWay } from './scopes.ts';
+
+/** A window that can be closed, with every scope whose next window it is. */
+export interface DueWindow {
+  readonly window: NextWindow;
+  readonly members: readonly ScopeUnderWay[];
+}
+
+/** Finds what can be closed, and keeps the gaps of what cannot. */
+export interface DueWindows {
+  /** The oldest window that is due and of which some scope has seen all. */
+  next(): DueWindow | undefined;
+  /** When the next window is due, wall clock; in the past while a scope waits. */
+  nextDue(): number;
+  /** How long ago the oldest window ended that is not closed, milliseconds. */
+  lagMs(): number;
+}
+
+export interface DueWindowsOptions {
+  readonly scopes: Scopes;
+  readonly observation: Observation;
+  readonly settings: () => Settings;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly gaps: Gaps;
+  readonly metrics: CollectorMetrics;
+}
+
+const STARTING = { source: 'startup', reason: 'not listed yet' };
+const UNDISCOVERED = { source: 'discovery', reason: 'tenant clusters are not known yet' };
+
+export function createDueWindows(options: DueWindowsOptions): DueWindows {
+  const { scopes, observation, clock, logger, gaps, metrics } = options;
+  const startedAt = clock.now();
+  const metering = () => options.settings().metering;
+  const upcoming = (one: ScopeUnderWay): NextWindow =>
+    nextWindow(one.progress, metering().windowMs);
+  const dueAt = (window: Window): number => window.end + metering().settlingDelayMs;
+
+  /** What is older than MAX_BACKFILL is given up, and said so. */
+  const giveUpExpired = (one: ScopeUnderWay): void => {
+    const { windowMs, maxBackfillMs } = metering();
+    const expired = expiredStretch(one.progress, windowMs, clock.now(), maxBackfillMs);
+    if (expired === undefined) return;
+    // Late facts before it are given up with it: a credit would give back what was never billed.
+    one.progress = { ...expired.progress, meteredFrom: expired.end };
+    const { start: from, end: to } = expired;
+    const reason = 'older than MAX_BACKFILL';
+    const added = gaps.note({ source: 'collector', scope: one.scope.name, from, to, reason });
+    metrics.gapSeconds.inc({ source: 'collector' }, added / 1000);
+    logger.error(`[controller] not metered, ${reason}: ${one.scope.name}`, {
+      from: formatInstant(from),
+      to: formatInstant(to),
+    });
+  };
+
+  const obstacleOf = (one: ScopeUnderWay, window: Window) => {
+    if (!one.listed) return obstacle(one.scope.sources, Infinity) ?? STARTING;
+    if (observation.tenantClusters.observedAt === 0) return UNDISCOVERED;
+    return obstacle(one.scope.sources, dueAt(window));
+  };
+
+  /** Whether a scope has seen all of a window; if not, the gap is open until it is filled. */
+  const isReady = (one: ScopeUnderWay, window: Window): boolean => {
+    const blocked = obstacleOf(one, window);
+    if (blocked === undefined) return true;
+    const now = clock.now();
+    const size = window.end - window.start;
+    // A list that is being read, or a watch that is being resumed, is no gap yet.
+    if (now < Math.max(dueAt(window), startedAt) + size) return false;
+    const to = Math.max(window.end, Math.floor(now / size) * size);
+    gaps.note({ ...blocked, scope: one.scope.name, from: window.start, to });
+    return false;
+  };
+
+  return {
+    next: () => {
+      const now = clock.now();
+      const ready = scopes.all.filter((one) => {
+        giveUpExpired(one);
+        const window = upcoming(one);
+        return dueAt(window) <= now && isReady(one, window);
+      });
+      const [window] = ready.map(upcoming).toSorted((a, b) => a.end - b.end || a.start - b.start);
+      if (window === undefined) return undefined;
+      const members = ready.filter((one) => {
+        const { start, end } = upcoming(one);
+        return start === window.start && end === window.end;
+      });
+      return { window, members };
+    },
+    nextDue: () => Math.min(...scopes.all.map((one) => dueAt(upcoming(one)))),
+    lagMs: () => {
+      const oldest = Math.min(...scopes.all.map((one) => upcoming(one).end));
+      return Math.max(0, clock.now() - oldest);
+    },
+  };
+}
