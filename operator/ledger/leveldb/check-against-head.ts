@@ -22,7 +22,8 @@ export async function checkAgainstHead(
   }
 
   const damage =
-    (await findDamage(active, activeName, state.segment)) ?? (await chainProblem(store, noted));
+    (await findDamage(active, activeName, state.segment, { ids: false })) ??
+    (await chainProblem(store, noted));
   if (damage !== undefined) problems.add(damage);
   const lost = lossOf(state, noted);
   if (lost !== undefined) problems.add(`ledger: ${activeName}: ${lost}`);
@@ -62,6 +63,6 @@ function missingRanges(
   return segments.flatMap(({ firstSequence }, index) => {
     const before = segments[index - 1]?.lastSequence;
     if (before === undefined || before + 1 === firstSequence) return [];
-    return [`ledger: events ${before + 1} to ${firstSequence - 1} are missing`];
+    return [`ledger: events ${before + 1} to ${firstSequence - 1}: missing`];
   });
 }

@@ -7,13 +7,29 @@ import { isMissing } from './files.ts';
 /** One LevelDB directory. Every write to it is synced. */
 export type Database = ClassicLevel<Buffer, Buffer>;
 
+/** What a database held at one moment; close it after use. */
+export type Snapshot = ReturnType<Database['snapshot']>;
+
 /** One change within a batch. */
 export type Operation =
   | { readonly type: 'put'; readonly key: Buffer; readonly value: Buffer }
   | { readonly type: 'del'; readonly key: Buffer };
 
-const ACTIVE = { writeBufferSize: 4 * 1024 * 1024, cacheSize: 8 * 1024 * 1024 };
-const SEALED = { writeBufferSize: 1024 * 1024, cacheSize: 2 * 1024 * 1024, maxOpenFiles: 64 };
+/** Open tables are mapped into memory whole, so they are few (as few as LevelDB accepts) and small. */
+const MAX_OPEN_FILES = 74;
+const MAX_TABLE_BYTES = 1024 * 1024;
+const ACTIVE = {
+  writeBufferSize: 4 * 1024 * 1024,
+  cacheSize: 8 * 1024 * 1024,
+  maxOpenFiles: MAX_OPEN_FILES,
+  maxFileSize: MAX_TABLE_BYTES,
+};
+const SEALED = {
+  writeBufferSize: 1024 * 1024,
+  cacheSize: 2 * 1024 * 1024,
+  maxOpenFiles: MAX_OPEN_FILES,
+  maxFileSize: MAX_TABLE_BYTES,
+};
 
 /** Opens an existing database; it never creates one, because LevelDB would hide a loss that way. */
 export async function openDatabase(directory: string, use: 'active' | 'sealed'): Promise<Database> {
@@ -24,11 +40,7 @@ export async function createDatabase(directory: string): Promise<Database> {
   return open(directory, ACTIVE, true);
 }
 
-async function open(
-  directory: string,
-  sizes: typeof ACTIVE | typeof SEALED,
-  create: boolean,
-): Promise<Database> {
+async function open(directory: string, sizes: typeof ACTIVE, create: boolean): Promise<Database> {
   const database: Database = new ClassicLevel<Buffer, Buffer>(directory, {
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',

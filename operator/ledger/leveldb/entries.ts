@@ -1,6 +1,6 @@
 import type { Cursor } from '../ledger.ts';
 import { checksumOf, openValue, keySeed } from './checked-value.ts';
-import type { Database } from './database.ts';
+import type { Database, Snapshot } from './database.ts';
 import { damage } from './failures.ts';
 import { ENTRY_SPACES, KEY_SPACE, keysOf, STATE_KEY } from './keys.ts';
 import {
@@ -24,8 +24,13 @@ export async function* walkEntries(
   database: Database,
   where: string,
   range: { readonly gte: Buffer; readonly lt: Buffer },
+  snapshot?: Snapshot,
 ): AsyncGenerator<readonly [key: Buffer, value: Buffer, body: Buffer], void, void> {
-  for await (const [key, value] of database.iterator({ ...range, fillCache: false })) {
+  for await (const [key, value] of database.iterator({
+    ...range,
+    snapshot,
+    fillCache: false,
+  })) {
     const body = openValue(keySeed(key), value);
     if (body === undefined) throw damage(where, `the entry "${key.toString()}" is damaged`);
     yield [key, value, body];
@@ -34,16 +39,20 @@ export async function* walkEntries(
 
 /**
  * Reads the state of an active segment and checks all entries against the sum in it. Throws a
- * LedgerReadError when any is damaged, lost or out of date.
+ * LedgerReadError when any is damaged, lost or out of date. With a snapshot, as of then.
  */
-export async function readContents(database: Database, where: string): Promise<Contents> {
-  const state = decodeState(await database.get(STATE_KEY));
+export async function readContents(
+  database: Database,
+  where: string,
+  snapshot?: Snapshot,
+): Promise<Contents> {
+  const state = decodeState(await database.get(STATE_KEY, { snapshot }));
   if (state === undefined) throw damage(where, 'the state is missing or damaged');
   const cursors = new Map<string, Cursor>();
   const sealed: SealedSegment[] = [];
   let entries = NO_ENTRIES;
   for (const space of ENTRY_SPACES) {
-    for await (const [, value, body] of walkEntries(database, where, keysOf(space))) {
+    for await (const [, value, body] of walkEntries(database, where, keysOf(space), snapshot)) {
       entries = addEntry(entries, checksumOf(value));
       if (space === KEY_SPACE.cursor) {
         const cursor = JSON.parse(body.toString()) as Cursor;

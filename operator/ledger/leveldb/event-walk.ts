@@ -15,7 +15,8 @@ export interface EventEntry {
 }
 
 const CHUNK_EVENTS = 1_000;
-const READ_AHEAD_BYTES = 1024 * 1024;
+/** LevelDB's side of an iterator keeps as much until it is garbage collected. */
+const READ_AHEAD_BYTES = 64 * 1024;
 
 export function encodeStoredEvent(
   sequence: number,
@@ -33,7 +34,6 @@ export function decodeStoredEvent(entry: EventEntry): UsageEvent {
 /**
  * Every event from `first` to `last`, in chunks, each with its checksum and number checked. Throws a
  * LedgerReadError at the first that is damaged or missing: nothing is ever passed over.
- * The iterator is opened anew for each chunk, so that a slow reader pins no files.
  */
 export async function* walkEvents(
   database: Database,
@@ -41,17 +41,24 @@ export async function* walkEvents(
   first: number,
   last: number,
 ): AsyncGenerator<readonly EventEntry[], void, void> {
-  let expected = first;
-  while (expected <= last) {
-    const limit = Math.min(CHUNK_EVENTS, last - expected + 1);
-    const chunk: EventEntry[] = [];
-    for (const [key, value] of await readChunk(database, expected, last, limit)) {
-      chunk.push(checkEntry(where, expected, key, value));
-      expected += 1;
+  const iterator = database.iterator({
+    gte: numberKey(KEY_SPACE.event, first),
+    lte: numberKey(KEY_SPACE.event, last),
+    fillCache: false,
+    highWaterMarkBytes: READ_AHEAD_BYTES,
+  });
+  try {
+    let expected = first;
+    while (expected <= last) {
+      const found = await iterator.nextv(Math.min(CHUNK_EVENTS, last - expected + 1));
+      if (found.length === 0) throw damage(where, `event ${expected} is missing`);
+      const start = expected;
+      yield found.map(([key, value], index) => checkEntry(where, start + index, key, value));
+      expected += found.length;
+      await yieldToLoop();
     }
-    if (chunk.length < limit) throw damage(where, `event ${expected} is missing`);
-    yield chunk;
-    await yieldToLoop();
+  } finally {
+    await iterator.close();
   }
 }
 
@@ -65,26 +72,6 @@ export async function readEvent(
   const value = await database.get(key);
   if (value === undefined) throw damage(where, `event ${sequence} is missing`);
   return decodeStoredEvent(checkEntry(where, sequence, key, value));
-}
-
-async function readChunk(
-  database: Database,
-  first: number,
-  last: number,
-  limit: number,
-): Promise<[Buffer, Buffer][]> {
-  const iterator = database.iterator({
-    gte: numberKey(KEY_SPACE.event, first),
-    lte: numberKey(KEY_SPACE.event, last),
-    limit,
-    fillCache: false,
-    highWaterMarkBytes: READ_AHEAD_BYTES,
-  });
-  try {
-    return await iterator.all();
-  } finally {
-    await iterator.close();
-  }
 }
 
 function checkEntry(where: string, expected: number, key: Buffer, value: Buffer): EventEntry {

@@ -3,7 +3,7 @@ import type { Database } from './database.ts';
 import { readEvent } from './event-walk.ts';
 import { parseInstant } from './instants.ts';
 import { damage } from './failures.ts';
-import { idKey, isDerivedId } from './keys.ts';
+import { decodeIdValue, idKey, isDerivedId } from './keys.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import type { SealedSegment, SegmentSummary } from './state.ts';
 
@@ -65,7 +65,7 @@ async function lookUp(
   for (const [index, number] of numbers.entries()) {
     const event = events[index];
     if (number === undefined || event === undefined) continue;
-    found.set(event.id, await readById(database, where, event.id, number.readUIntBE(2, 6)));
+    found.set(event.id, await readById(database, where, event.id, decodeIdValue(number)));
   }
 }
 

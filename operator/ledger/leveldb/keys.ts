@@ -20,7 +20,8 @@ export const ENTRY_SPACES = [KEY_SPACE.record, KEY_SPACE.cursor, KEY_SPACE.seale
 /** The one key of the state. */
 export const STATE_KEY = Buffer.of(KEY_SPACE.state);
 
-const NUMBER_KEY_BYTES = 9;
+const SEQUENCE_BYTES = 8;
+const NUMBER_KEY_BYTES = 1 + SEQUENCE_BYTES;
 const ID_BYTES = 16;
 const DERIVED_ID = new RegExp(`^${EVENT_ID_PREFIX}[0-9a-f]{${2 * ID_BYTES}}$`);
 
@@ -48,6 +49,18 @@ export function idKey(id: string): Buffer {
   if (DERIVED_ID.test(id)) key.write(id.slice(EVENT_ID_PREFIX.length), 1, 'hex');
   else hash('sha256', id, 'buffer').copy(key, 1, 0, ID_BYTES);
   return key;
+}
+
+/** The value of an id's key: the sequence number of its event. */
+export function encodeIdValue(sequence: number): Buffer {
+  const value = Buffer.alloc(SEQUENCE_BYTES);
+  value.writeUIntBE(sequence, 2, 6);
+  return value;
+}
+
+/** The sequence number in a value of {@link encodeIdValue}; NaN when it cannot be one. */
+export function decodeIdValue(value: Buffer): number {
+  return value.length === SEQUENCE_BYTES ? value.readUIntBE(2, 6) : Number.NaN;
 }
 
 /** Whether an id is derived from the event and thus tells its window (spec 2.1). */

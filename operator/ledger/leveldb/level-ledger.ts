@@ -150,11 +150,7 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
     setRetention(milliseconds) {
       retentionMs = milliseconds;
     },
-    async verify(signal) {
-      const report = await verifyLedger(store.places(), signal);
-      for (const error of report.errors) problems.add(error);
-      return report;
-    },
+    verify: (signal) => verifyLedger(store.places(), problems, signal),
     stats() {
       const { state, sealed } = store.contents();
       const { bytes, level, usedRatio } = gauge.current();

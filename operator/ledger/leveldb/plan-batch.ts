@@ -9,7 +9,7 @@ import type { Contents } from './entries.ts';
 import { encodeStoredEvent, readEvent } from './event-walk.ts';
 import { toLedgerFailure } from './failures.ts';
 import { findStored, type StoredEvents } from './find-stored.ts';
-import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
+import { encodeIdValue, idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
 import { createSegmentTally } from './segment-tally.ts';
 import type { EntryChange, Request, RequestOutcome } from './requests.ts';
 import {
@@ -31,8 +31,6 @@ export interface BatchPlan {
   /** Events that had the id of a stored one and differed from it. */
   readonly conflicts: readonly UsageEvent[];
 }
-
-const SEQUENCE_BYTES = 8;
 
 /** Turns waiting requests into one batch. Reads, but writes nothing. `now` in milliseconds since the epoch. */
 export async function planBatch(
@@ -70,7 +68,9 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
     const sequence = tally.lastSequence() + 1;
     const [key, value] = encodeStoredEvent(sequence, event);
     operations.push({ type: 'put', key, value });
-    if (places.deduplicate) operations.push(idOperation(event.id, sequence));
+    if (places.deduplicate) {
+      operations.push({ type: 'put', key: idKey(event.id), value: encodeIdValue(sequence) });
+    }
     chain.update(value);
     accepted.set(event.id, event);
     tally.add(event, value.length);
@@ -168,12 +168,6 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
       return { operations, contents: { state, cursors, sealed }, conflicts };
     },
   };
-}
-
-function idOperation(id: string, sequence: number): Operation {
-  const value = Buffer.alloc(SEQUENCE_BYTES);
-  value.writeUIntBE(sequence, 2, 6);
-  return { type: 'put', key: idKey(id), value };
 }
 
 /** Adds the operations of entry changes, and gives the sum of all entries after them. */

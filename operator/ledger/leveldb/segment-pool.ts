@@ -27,8 +27,8 @@ interface Entry {
   idle?: () => void;
 }
 
-/** Each open segment costs some 3 MiB. */
-const MAX_IDLE_OPEN = 6;
+/** Each open segment costs some 3 MiB, and what of it is mapped. */
+const MAX_IDLE_OPEN = 4;
 
 export function createSegmentPool(directory: string): SegmentPool {
   // In order of last use.

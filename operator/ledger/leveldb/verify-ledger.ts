@@ -1,40 +1,50 @@
-import type { VerifyReport } from '../ledger.ts';
+import type { LedgerFailure, VerifyReport } from '../ledger.ts';
 import { type StoredEvents, useSegment } from './find-stored.ts';
-import { toLedgerFailure } from './failures.ts';
+import { readContents } from './entries.ts';
+import { damage, toLedgerFailure } from './failures.ts';
+import type { Problems } from './problems.ts';
 import { allSegments } from './read-events.ts';
-import { findDamage } from './verify-segment.ts';
+import { verifySegment } from './verify-segment.ts';
 
 const MAX_ERRORS = 20;
 
-/** Reads every event of every segment. */
+/** Reads every event and id of every segment, and all records and cursors. */
 export async function verifyLedger(
   places: StoredEvents,
+  problems: Problems,
   signal?: AbortSignal,
 ): Promise<VerifyReport> {
   const segments = allSegments(places);
   const errors: string[] = [];
+  const report = ({ cause, message }: LedgerFailure): void => {
+    errors.push(message);
+    // A segment that could not be read just now is not damaged.
+    if (cause === 'corrupt') problems.add(message);
+  };
   let records = 0;
   let chain: string | undefined;
   let expected: number | undefined;
   for (const segment of segments) {
     const { firstSequence, lastSequence } = segment;
-    const found = await useSegment(places, segment, (database, where) =>
-      findDamage(database, where, segment, signal),
+    await useSegment(places, segment, (database, where) =>
+      verifySegment(database, where, segment, { ids: places.deduplicate }, signal),
     ).catch((error: unknown) => {
       signal?.throwIfAborted();
-      return toLedgerFailure('verifying', error).message;
+      report(toLedgerFailure('verifying', error));
     });
-    if (found !== undefined) errors.push(found);
     if (chain !== undefined && segment.firstChain !== chain) {
-      errors.push(`ledger: the chain does not continue at event ${firstSequence}`);
+      report(damage(`event ${firstSequence}`, 'the chain does not continue').failure);
     }
     if (expected !== undefined && firstSequence !== expected) {
-      errors.push(`ledger: events ${expected} to ${firstSequence - 1} are missing`);
+      report(damage(`events ${expected} to ${firstSequence - 1}`, 'missing').failure);
     }
     records += lastSequence - firstSequence + 1;
     chain = segment.chain;
     expected = lastSequence + 1;
   }
+  await verifyEntries(places).catch((error: unknown) => {
+    report(toLedgerFailure('verifying', error));
+  });
   const last = places.segment.lastSequence;
   return {
     ok: errors.length === 0,
@@ -45,4 +55,14 @@ export async function verifyLedger(
     chain: places.segment.chain,
     errors: errors.slice(0, MAX_ERRORS),
   };
+}
+
+/** Checks records and cursors as of one moment, while the ledger is being written. */
+async function verifyEntries({ active, activeName }: StoredEvents): Promise<void> {
+  const snapshot = active.snapshot();
+  try {
+    await readContents(active, activeName, snapshot);
+  } finally {
+    await snapshot.close();
+  }
 }

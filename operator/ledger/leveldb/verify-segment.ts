@@ -1,10 +1,18 @@
+import { crc32 } from 'node:zlib';
 import { LedgerReadError } from '../ledger.ts';
 import { type BatchMark, walkBatchMarks } from './batch-marks.ts';
 import { nextChain } from './chain.ts';
 import type { Database } from './database.ts';
-import { walkEvents } from './event-walk.ts';
+import { decodeStoredEvent, walkEvents } from './event-walk.ts';
 import { damage } from './failures.ts';
-import type { SegmentSummary } from './state.ts';
+import { decodeIdValue, idKey, KEY_SPACE, keysOf } from './keys.ts';
+import { addEntry, type EntrySum, NO_ENTRIES, type SegmentSummary } from './state.ts';
+
+/** What of a segment is checked beside every event and the chain. */
+export interface VerifyDepth {
+  /** Whether the ids for deduplication are compared with the events too. */
+  readonly ids: boolean;
+}
 
 /**
  * Reads every event of a segment and calculates the chain anew. Throws a LedgerReadError at the first
@@ -14,16 +22,20 @@ export async function verifySegment(
   database: Database,
   where: string,
   segment: SegmentSummary,
+  depth: VerifyDepth,
   signal?: AbortSignal,
 ): Promise<void> {
   const { firstSequence, lastSequence } = segment;
   const marks = walkBatchMarks(database, where, firstSequence, lastSequence);
+  let ids = NO_ENTRIES;
   let chain = segment.firstChain;
   let hash = nextChain(chain);
   let mark = await nextMark(marks);
   for await (const entries of walkEvents(database, where, firstSequence, lastSequence)) {
     signal?.throwIfAborted();
-    for (const { sequence, value } of entries) {
+    for (const entry of entries) {
+      const { sequence, value } = entry;
+      if (depth.ids) ids = addEntry(ids, idChecksum(idKey(decodeStoredEvent(entry).id), sequence));
       hash.update(value);
       if (mark === undefined || sequence < mark.lastSequence) continue;
       chain = hash.digest('hex');
@@ -37,6 +49,33 @@ export async function verifySegment(
   if (chain !== segment.chain || mark !== undefined) {
     throw damage(where, `the chain does not match at its end, event ${lastSequence}`);
   }
+  if (!depth.ids) return;
+  const stored = await sumIds(database, lastSequence, signal);
+  if (stored.count !== ids.count || stored.sum !== ids.sum) {
+    throw damage(where, `the ids for deduplication do not match the events`);
+  }
+}
+
+/** The sum of all stored ids up to an event, to be compared with that of the events' own. */
+async function sumIds(
+  database: Database,
+  lastSequence: number,
+  signal: AbortSignal | undefined,
+): Promise<EntrySum> {
+  let sum = NO_ENTRIES;
+  for await (const [key, value] of database.iterator({
+    ...keysOf(KEY_SPACE.id),
+    fillCache: false,
+  })) {
+    signal?.throwIfAborted();
+    const sequence = decodeIdValue(value);
+    if (sequence <= lastSequence) sum = addEntry(sum, idChecksum(key, sequence));
+  }
+  return sum;
+}
+
+function idChecksum(key: Buffer, sequence: number): number {
+  return crc32(key, sequence % 2 ** 32);
 }
 
 /** The damage that {@link verifySegment} finds, in words; undefined when there is none. */
@@ -44,10 +83,11 @@ export async function findDamage(
   database: Database,
   where: string,
   segment: SegmentSummary,
+  depth: VerifyDepth,
   signal?: AbortSignal,
 ): Promise<string | undefined> {
   try {
-    await verifySegment(database, where, segment, signal);
+    await verifySegment(database, where, segment, depth, signal);
     return undefined;
   } catch (error) {
     if (error instanceof LedgerReadError) return error.message;

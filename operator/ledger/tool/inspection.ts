@@ -1,0 +1,127 @@
+import { readdir, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import {
+  checkManifest,
+  type Database,
+  openDatabase,
+  readManifestNote,
+} from '../leveldb/database.ts';
+import { damage } from '../leveldb/failures.ts';
+import { readHead } from '../leveldb/head-file.ts';
+import { STATE_KEY } from '../leveldb/keys.ts';
+import { listSegmentDirectories, segmentName } from '../leveldb/segment-names.ts';
+import { decodeState, type LedgerState } from '../leveldb/state.ts';
+
+/** One segment of a ledger that no process has open. */
+export interface InspectedSegment {
+  readonly name: string;
+  readonly database: Database;
+  /** As of the last batch that was written into this segment. */
+  readonly state: LedgerState;
+}
+
+/** A ledger directory, or one of its segments, opened for looking at. */
+export interface Inspection {
+  /** Directories of the segments, oldest first. */
+  readonly paths: readonly string[];
+  /** Opens a segment; close it with `done`. Throws a LedgerReadError when its files are damaged. */
+  open(path: string): Promise<InspectedSegment>;
+  done(segment: InspectedSegment): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a directory. Throws a LevelDB error with code LEVEL_LOCKED when a process has the ledger
+ * open: the active segment stays locked meanwhile, so that none can open it either.
+ */
+export async function openInspection(directory: string): Promise<Inspection> {
+  const single = (await readdir(directory)).includes('CURRENT');
+  const root = single ? dirname(directory) : directory;
+  const { segments } = await listSegmentDirectories(root);
+  const all = segments.map((number) => join(root, segmentName(number)));
+  const newest = all.at(-1);
+  const guard = newest === undefined ? undefined : await lockActive(newest);
+
+  return {
+    paths: single ? [directory] : all,
+    async open(path) {
+      if (guard !== undefined && path === newest) return inspect(path, guard);
+      const database = await openChecked(path);
+      return inspect(path, database).catch(async (error: unknown) => {
+        await database.close();
+        throw error;
+      });
+    },
+    async done({ database }) {
+      if (database !== guard) await database.close();
+    },
+    close: async () => guard?.close(),
+  };
+}
+
+/** The segments one after the other; each is closed before the next. */
+export async function* inspectSegments(
+  directory: string,
+): AsyncGenerator<InspectedSegment, void, void> {
+  const inspection = await openInspection(directory);
+  try {
+    for (const path of inspection.paths) {
+      const segment = await inspection.open(path);
+      try {
+        yield segment;
+      } finally {
+        await inspection.done(segment);
+      }
+    }
+  } finally {
+    await inspection.close();
+  }
+}
+
+/** The active segment's database; undefined when it is too damaged to be opened, and so by nobody. */
+async function lockActive(path: string): Promise<Database | undefined> {
+  try {
+    return await openChecked(path);
+  } catch (error) {
+    if (error instanceof HardLinkError) throw error;
+    for (let current = error; current instanceof Error; current = current.cause) {
+      if ('code' in current && current.code === 'LEVEL_LOCKED') throw error;
+    }
+    return undefined;
+  }
+}
+
+/** Opening rewrites some of LevelDB's own files, so whatever would be lost by it is looked for first. */
+async function openChecked(path: string): Promise<Database> {
+  await refuseHardLinks(path);
+  const noted = await readHead(dirname(path)).catch(() => undefined);
+  if (noted?.manifest !== undefined && noted.segment === basename(path)) {
+    await checkManifest(path, noted.manifest);
+  } else {
+    await readManifestNote(path);
+  }
+  return openDatabase(path, 'sealed');
+}
+
+async function inspect(path: string, database: Database): Promise<InspectedSegment> {
+  const name = basename(path);
+  const state = decodeState(await database.get(STATE_KEY));
+  if (state === undefined) throw damage(name, 'the state is missing or damaged');
+  return { name, database, state };
+}
+
+/** A file with a second name may belong to the original that a copy was meant to spare. */
+async function refuseHardLinks(directory: string): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const path = join(directory, name);
+    const { nlink } = await stat(path);
+    if (nlink > 1) {
+      throw new HardLinkError(
+        `${path}: a hard link: opening it would damage the original; copy it with cp -a: "${nlink} names"`,
+      );
+    }
+  }
+}
+
+/** The directory is no copy of its own. */
+export class HardLinkError extends Error {}

@@ -1,0 +1,188 @@
+import { spawn } from 'node:child_process';
+import { cp, link, mkdir, readdir, rm, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ClassicLevel } from 'classic-level';
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { Ledger } from '../ledger.ts';
+import { idKey } from '../leveldb/keys.ts';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../testing/events.ts';
+import { useLedgers } from '../testing/use-ledgers.ts';
+
+const used = useLedgers();
+const TOOL = join(import.meta.dirname, '..', '..', '..', 'scripts', 'ledger.ts');
+
+interface Ran {
+  readonly code: number | null;
+  readonly output: string;
+  readonly errors: string;
+}
+
+async function tool(...args: string[]): Promise<Ran> {
+  const child = spawn(process.execPath, [TOOL, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const { promise: ended, resolve } = Promise.withResolvers<number | null>();
+  child.once('close', resolve);
+  let errors = '';
+  child.stderr.on('data', (chunk) => {
+    errors += String(chunk);
+  });
+  let output = '';
+  for await (const chunk of child.stdout) output += String(chunk);
+  return { code: await ended, output, errors };
+}
+
+let directory: string;
+let ledger: Ledger;
+
+beforeEach(async () => {
+  directory = await used.directory();
+  ledger = await used.open(directory, { segmentLimits: { events: 4, bytes: 1e9 } });
+  for (let window = 0; window < 3; window++) {
+    await ledger.append({ events: testWindow(TEST_WINDOW_START + window * TEST_WINDOW_MS, 4) });
+  }
+  await ledger.commitCursor('lago', 9);
+});
+
+describe('the ledger tool', () => {
+  test('refuses a directory that an operator has open, and a segment in it', async () => {
+    for (const path of [directory, join(directory, 'segment-0000000000000001')]) {
+      const ran = await tool('verify', path);
+      expect(ran.code).toBe(2);
+      expect(ran.errors).toContain('a process has this directory open');
+    }
+    expect(await ledger.read(0, 10)).toMatchObject({ kind: 'page' });
+  });
+
+  test('refuses a copy made of hard links, which would destroy the original', async () => {
+    await ledger.close();
+    const copy = await used.directory();
+    for (const segment of ['segment-0000000000000001', 'segment-0000000000000009']) {
+      await mkdir(join(copy, segment));
+      for (const name of await readdir(join(directory, segment))) {
+        await link(join(directory, segment, name), join(copy, segment, name));
+      }
+    }
+    const ran = await tool('verify', copy);
+    expect(ran.code).toBe(2);
+    expect(ran.errors).toContain('hard link');
+    const again = await used.open(directory);
+    expect(again.stats().problems).toEqual([]);
+  });
+
+  test('shows segments, HEAD and cursors', async () => {
+    await ledger.close();
+    const segments = (await tool('segments', directory)).output.trim().split('\n');
+    expect(segments.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { name: 'segment-0000000000000001', firstSequence: 1, lastSequence: 4 },
+      { firstSequence: 5, lastSequence: 8 },
+      { firstSequence: 9, lastSequence: 12, events: 4 },
+    ]);
+    expect((await tool('head', directory)).output).toContain('"sequence":12');
+    const cursors = (await tool('cursors', directory)).output;
+    expect(JSON.parse(cursors)).toMatchObject({ destination: 'lago', sequence: 9 });
+  });
+
+  test('verifies a copy and compares it with an anchor', async () => {
+    const { chain } = ledger.stats();
+    await ledger.close();
+    const healthy = await tool('verify', directory, '--anchor', `12:${chain}`);
+    expect(JSON.parse(healthy.output)).toMatchObject({ ok: true, records: 12, segments: 3, chain });
+    expect(healthy.code).toBe(0);
+    const other = await tool('verify', directory, '--anchor', `12:${'0'.repeat(64)}`);
+    expect(other.output).toContain('anchor');
+    expect(other.code).toBe(1);
+    const single = await tool('verify', join(directory, 'segment-0000000000000005'));
+    expect(JSON.parse(single.output)).toMatchObject({ ok: true, firstSequence: 5, records: 4 });
+  });
+
+  test('tells a cut tail, a lost segment and a lost id for deduplication', async () => {
+    await ledger.close();
+    const damaged = async (damage: (copy: string) => Promise<void>): Promise<string> => {
+      const copy = await used.directory();
+      await cp(directory, copy, { recursive: true });
+      await damage(copy);
+      const ran = await tool('verify', copy);
+      expect(ran.code).toBe(1);
+      return ran.output;
+    };
+    const cut = await damaged(async (copy) => {
+      const active = join(copy, 'segment-0000000000000009');
+      const log = (await readdir(active)).find((name) => name.endsWith('.log')) ?? '';
+      await truncate(join(active, log), 0);
+    });
+    expect(cut).toContain('lost');
+    const lost = await damaged((copy) =>
+      rm(join(copy, 'segment-0000000000000005'), { recursive: true }),
+    );
+    expect(lost).toContain('events 5 to 8 are missing');
+    const forgotten = await damaged(async (copy) => {
+      const database = new ClassicLevel<Buffer, Buffer>(join(copy, 'segment-0000000000000001'), {
+        keyEncoding: 'buffer',
+        valueEncoding: 'buffer',
+      });
+      const [first] = testWindow(TEST_WINDOW_START, 1);
+      await database.del(idKey(first?.id ?? ''));
+      await database.close();
+    });
+    expect(forgotten).toContain('ids for deduplication');
+  });
+
+  test('dumps events as they are stored, to the last digit, and sums them exactly', async () => {
+    const events = ['0.1', '0.2', '123456789012.123456789'].map((quantity, index) =>
+      testEvent({
+        tenant: 'sum',
+        quantity,
+        windowStart: TEST_WINDOW_START + (9 + index) * 3_600_000,
+      }),
+    );
+    await ledger.append({ events });
+    await ledger.close();
+    const dump = (await tool('dump', directory, '--tenant', 'sum')).output.trim().split('\n');
+    expect(dump).toHaveLength(3);
+    expect(dump[2]).toContain('"quantity":123456789012.123456789}');
+    expect(JSON.parse(dump[0] ?? '')).toMatchObject({ sequence: 13, event: { tenant: 'sum' } });
+    expect((await tool('sum', directory, '--tenant', 'sum')).output).toBe(
+      '{"tenant":"sum","metric":"tenant_instance_hours","events":3,"quantity":123456789012.423456789}\n',
+    );
+    expect(
+      (await tool('dump', directory, '--from', '2', '--to', '5')).output.split('\n'),
+    ).toHaveLength(5);
+  });
+
+  test("compares with a destination's export: what it lacks, repeats or has differently", async () => {
+    const window = testWindow(TEST_WINDOW_START, 4);
+    await ledger.close();
+    const [first, second, third] = window;
+    const lines = [
+      { ...first, quantity: 0.016666667 },
+      { data: { ...second, quantity: 0.016666667 } },
+      { data: { ...second, quantity: 0.016666667 } },
+      { ...third, quantity: 1 },
+      { id: 'stranger', quantity: 1 },
+    ];
+    const file = join(directory, 'received.ndjson');
+    await writeFile(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    const { output } = await tool('diff', directory, '--export', file, '--to', '4');
+    const found = output
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { difference?: string });
+    expect(found.map(({ difference }) => difference)).toEqual([
+      'repeated',
+      'differs',
+      'missing',
+      'unknown',
+      undefined,
+    ]);
+    expect(found.at(-1)).toEqual({ equal: 1, missing: 1, unknown: 1, repeated: 1, differs: 1 });
+  });
+
+  test('explains itself when it is called wrongly', async () => {
+    for (const args of [[], ['verify'], ['destroy', directory], ['diff', directory]]) {
+      const ran = await tool(...args);
+      expect(ran.code).toBe(2);
+      expect(ran.errors).toContain('usage: npm run ledger');
+    }
+    const ran = await tool('dump', directory, '--from', 'yesterday');
+    expect(ran.errors).toContain('--from: not a sequence number: "yesterday"');
+  });
+});

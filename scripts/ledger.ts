@@ -1,0 +1,117 @@
+import { parseArgs } from 'node:util';
+import { toLedgerFailure } from '../operator/ledger/leveldb/failures.ts';
+import { diffEvents } from '../operator/ledger/tool/diff.ts';
+import { dumpEvents, type EventFilter, sumEvents } from '../operator/ledger/tool/events.ts';
+import {
+  describeCursors,
+  describeHead,
+  describeSegments,
+} from '../operator/ledger/tool/overview.ts';
+import { type Anchor, verifyDirectory } from '../operator/ledger/tool/verify.ts';
+
+const USAGE = `usage: npm run ledger -- COMMAND DIR [options]
+
+DIR is a copy of a ledger, the ledger of a stopped operator, or one sealed segment.
+A directory that an operator has open is refused, and so are hard links.
+
+  segments   the segments and what they hold
+  head       IDENTITY and HEAD
+  cursors    how far each destination is
+  verify     reads and compares everything; exit code 1 when anything is wrong
+             [--anchor SEQUENCE:CHAIN] a chain value from status or a log
+  dump       events, one line of JSON each
+  sum        exact sums by tenant and metric
+  diff       compares with a destination's export: --export FILE, one JSON object per line
+
+dump, sum and diff take [--from SEQUENCE] [--to SEQUENCE] [--tenant ID] [--metric CODE].`;
+
+const OPTIONS = {
+  anchor: { type: 'string' },
+  export: { type: 'string' },
+  from: { type: 'string' },
+  to: { type: 'string' },
+  tenant: { type: 'string' },
+  metric: { type: 'string' },
+} as const;
+
+try {
+  process.exitCode = await run(process.argv.slice(2));
+} catch (error) {
+  const locked = toLedgerFailure('open', error).cause === 'fenced';
+  console.error(
+    locked
+      ? 'ledger: a process has this directory open; stop the operator, or work on a copy'
+      : `ledger: ${error instanceof Error ? error.message : String(error)}`,
+  );
+  process.exitCode = 2;
+}
+
+async function run(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
+  const [command, directory] = positionals;
+  if (command === undefined || directory === undefined || positionals.length > 2) return usage();
+  const { tenant, metric } = values;
+  const from = parseSequence('--from', values.from);
+  const to = parseSequence('--to', values.to);
+  const filter: EventFilter = {
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+    ...(tenant !== undefined && { tenant }),
+    ...(metric !== undefined && { metric }),
+  };
+  switch (command) {
+    case 'segments':
+      return print(describeSegments(directory));
+    case 'head':
+      return print(describeHead(directory));
+    case 'cursors':
+      return print(describeCursors(directory));
+    case 'dump':
+      return print(dumpEvents(directory, filter));
+    case 'sum':
+      return print(sumEvents(directory, filter));
+    case 'diff':
+      return values.export === undefined
+        ? usage()
+        : print(diffEvents(directory, values.export, filter));
+    case 'verify':
+      return verify(directory, values.anchor);
+    default:
+      return usage();
+  }
+}
+
+async function verify(directory: string, anchor: string | undefined): Promise<number> {
+  const report = await verifyDirectory(directory, parseAnchor(anchor));
+  console.log(JSON.stringify(report, undefined, 2));
+  return report.ok ? 0 : 1;
+}
+
+async function print(lines: AsyncIterable<string>): Promise<number> {
+  for await (const line of lines) {
+    if (!process.stdout.write(`${line}\n`)) {
+      await new Promise((resolve) => process.stdout.once('drain', resolve));
+    }
+  }
+  return 0;
+}
+
+function usage(): number {
+  console.error(USAGE);
+  return 2;
+}
+
+function parseSequence(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new Error(`${name}: not a sequence number: "${text}"`);
+}
+
+function parseAnchor(text: string | undefined): Anchor | undefined {
+  if (text === undefined) return undefined;
+  const [, sequence, chain] = /^(\d{1,15}):([0-9a-f]{64})$/.exec(text) ?? [];
+  if (sequence === undefined || chain === undefined) {
+    throw new Error(`--anchor: not SEQUENCE:CHAIN: "${text}"`);
+  }
+  return { sequence: Number(sequence), chain };
+}
