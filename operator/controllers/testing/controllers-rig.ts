@@ -1,5 +1,4 @@
-import { loadEnvironment } from '../../config/load-environment.ts';
-import type { Settings, SettingsStore } from '../../config/settings.ts';
+import type { SettingsStore } from '../../config/settings.ts';
 import { createSettingsStore } from '../../config/settings-store.ts';
 import {
   type CapturingLogger,
@@ -11,6 +10,7 @@ import type { Retired } from '../billing-destination.ts';
 import { createControllers } from '../controllers.ts';
 import type { PolicyViews } from '../policy-status.ts';
 import { viewsOf } from './facts.ts';
+import { settingsFrom } from './settings.ts';
 
 /** Controllers at work, over an engine that the test speaks for. */
 export interface ControllersRig {
@@ -85,10 +85,4 @@ export async function startControllers(options: RigOptions): Promise<Controllers
   };
   await controllers.ready(AbortSignal.timeout(10_000));
   return rig;
-}
-
-function settingsFrom(environment: Readonly<Record<string, string>>): Settings {
-  const loaded = loadEnvironment(environment);
-  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
-  return loaded.settings;
 }

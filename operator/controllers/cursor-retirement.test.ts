@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { createCursorRetirement } from './cursor-retirement.ts';
+import { startedSettings } from './testing/settings.ts';
+
+const SIGNAL = new AbortController().signal;
+
+function retirement(ledger: Ledger, apply: () => Promise<void>) {
+  return createCursorRetirement({
+    delivery: { apply },
+    ledger,
+    settings: startedSettings(),
+    clock: systemClock,
+  });
+}
+
+function retiredAt(ledger: Ledger): number | undefined {
+  return ledger.cursors().find(({ destination }) => destination === 'main')?.retiredAt;
+}
+
+test('a batch under way does not revive the cursor after it was retired', async () => {
+  const ledger = createMemoryLedger();
+  await ledger.commitCursor('main', 0);
+  const cursors = retirement(ledger, async () => {
+    // The feeder's last commit, as delivery lets go of the destination.
+    await ledger.commitCursor('main', 0);
+  });
+  expect(await cursors.retire('main', SIGNAL)).toEqual({ kind: 'retired' });
+  expect(retiredAt(ledger)).toBeTypeOf('number');
+});
+
+test('a destination that never delivered does not block its own deletion', async () => {
+  const cursors = retirement(createMemoryLedger(), async () => {});
+  expect(await cursors.retire('main', SIGNAL)).toEqual({ kind: 'retired' });
+});
+
+test('a ledger that cannot write keeps the object, so that retiring is tried again', async () => {
+  const ledger = createMemoryLedger();
+  await ledger.commitCursor('main', 0);
+  const full: Ledger = {
+    ...ledger,
+    retireCursor: async () => ({ kind: 'failed', cause: 'full', message: 'ledger: no room' }),
+  };
+  const cursors = retirement(full, async () => {});
+  expect(await cursors.retire('main', SIGNAL)).toEqual({
+    kind: 'failed',
+    reason: 'ledger: no room',
+  });
+  expect(retiredAt(ledger)).toBeUndefined();
+});
