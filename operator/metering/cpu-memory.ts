@@ -77,10 +77,13 @@ function usedBy(sample: UsageSample | undefined): {
   return { cpu: BigInt(sample.cpu), memory: BigInt(sample.memory) * NANOS };
 }
 
-/** A pod is allowed two intervals before its first sample: metrics servers need two scrapes of it. */
+/** Metrics servers need two scrapes of a pod before they say anything of it; until then its silence is no gap. */
+const YOUNG_MS = 60_000;
+
+/** A pod that is not young any more is unknown where two intervals passed without a sample (design 6). */
 function noteUnsampled(input: MeterInput, piece: Piece<PodState>, from: number, to: number): void {
   if (piece.carried || piece.state.phase === 'bound') return;
-  const begin = Math.max(from, piece.since + input.settings.sampleHoldMs);
+  const begin = Math.max(from, piece.since + Math.max(input.settings.sampleHoldMs, YOUNG_MS));
   if (begin >= to) return;
   const { unsampled } = input.findings;
   const before = unsampled.get(piece.cluster.id) ?? { podMs: 0, from: begin, to };

@@ -1,6 +1,6 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { START } from './world.ts';
+import { START } from './times.ts';
 
 /** Objects as the API server sends them, reduced to what the tests vary. */
 
@@ -33,6 +33,9 @@ export const OWN_LABELS = {
   'vcluster.loft.sh/managed-by': 'a',
   'vcluster.loft.sh/namespace': 'default',
 };
+
+/** Labels of what belongs to the control plane of tenant cluster `a`. */
+export const CONTROL_PLANE = { app: 'vcluster', release: 'a' };
 
 /** A tenant pod on the host, running since long before the first window unless said otherwise. */
 export function pod(fixture: PodFixture): RawObject {

@@ -16,10 +16,10 @@ import { meterLoadBalancers } from '../load-balancers.ts';
 import { createFindings, type Findings, type Meter, type MeterSettings } from '../meter.ts';
 import { meterStorage } from '../storage.ts';
 import { createTally } from '../tally.ts';
+import { cluster, node } from './objects.ts';
+import { HOUR, START } from './times.ts';
 
-export const HOUR = 3_600_000;
-/** The start of the first window of every test: a full hour. */
-export const START = Date.parse('2026-03-01T12:00:00Z');
+export { HOUR, START };
 
 const METERS: readonly Meter[] = [
   meterInstanceHours,
@@ -187,4 +187,29 @@ export function total(
       ),
     )
     .reduce((sum, event) => sum + Number(event.quantity), 0);
+}
+
+/** The events of one hour at a constant state: tenant cluster `a`, node `n7`, and what `build` adds. */
+export function hour(build: (world: World) => void, options: WorldOptions = {}): UsageEvent[] {
+  const world = createWorld(options);
+  world.node(node('n7', { 'karpenter.sh/capacity-type': 'on-demand' }));
+  world.clusters([cluster('a')]);
+  build(world);
+  return world.close(START, START + HOUR).events;
+}
+
+/** Core-hours. */
+export function cpu(
+  events: readonly UsageEvent[],
+  match: Readonly<Record<string, string>> = {},
+): number {
+  return total(events, 'tenant_cpu_core_hours', match);
+}
+
+/** GiB-hours. */
+export function memory(
+  events: readonly UsageEvent[],
+  match: Readonly<Record<string, string>> = {},
+): number {
+  return total(events, 'tenant_memory_gb_hours', match);
 }

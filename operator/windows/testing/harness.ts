@@ -5,7 +5,8 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Projected, Projection, RawObject, SourceHandler } from '../../kubernetes/source.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { START } from '../../metering/testing/world.ts';
+import { pod } from '../../metering/testing/objects.ts';
+import { cpu, START } from '../../metering/testing/world.ts';
 import { projectLoadBalancer } from '../../observation/load-balancer.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
@@ -255,3 +256,32 @@ function recordingLogger(logs: string[]): Logger {
   };
   return { debug: write, info: write, warn: write, error: write };
 }
+
+/** Seconds after the first window's start. */
+export const at = (second: number): number => START + second * 1000;
+
+/** A pod of one core that runs since before the first window. */
+export const life = {
+  name: 'p',
+  createdAt: at(-100),
+  startedAt: at(-90),
+  containers: [{ cpu: '1' }],
+};
+export const running = pod(life);
+
+/** The CPU of events in core-seconds; the rounding of single events is rounded away. */
+export function coreSeconds(events: readonly UsageEvent[]): number {
+  return Math.round(cpu(events) * 3600 * 1e4) / 1e4;
+}
+
+/** The ends of the windows that have events of a metric, in ledger order. */
+export function windowsOf(
+  events: readonly UsageEvent[],
+  metric = 'tenant_cpu_core_hours',
+): string[] {
+  const own = events.filter((event) => event.metric === metric);
+  return own.map((event) => event.window_end.slice(11, 19));
+}
+
+/** For loggers that nobody listens to. */
+export const quiet = (): void => undefined;

@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'vitest';
+import type { RawObject } from '../kubernetes/source.ts';
+import type { UsageEvent } from '../usage/event.ts';
+import { cluster, node, pod, workload } from './testing/objects.ts';
+import { cpu, createWorld, hour, HOUR, START, total, type World } from './testing/world.ts';
+
+describe('identity of the events', () => {
+  test('region and zone of the node are on node-related events only', () => {
+    const labels = {
+      'topology.kubernetes.io/zone': 'us-east-1a',
+      'topology.kubernetes.io/region': 'us-east-1',
+    };
+    const build = (world: World) => {
+      world.node(node('n7', labels));
+      world.workload(workload({ name: 'a' }));
+      world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+    };
+    const plain = hour(build);
+    expect(cpu(plain, { region: 'default', zone: 'us-east-1a' })).toBe(1);
+    const byNode = hour(build, { settings: { regionFromNode: true } });
+    expect(cpu(byNode, { region: 'us-east-1' })).toBe(1);
+    const instance = byNode.find((event) => event.metric === 'tenant_instance_hours');
+    expect(instance?.region).toBe('default');
+    expect(instance?.dimensions).toEqual({ tenant_cluster: 'tenant-tenant-a-a' });
+  });
+
+  test('ZONE fills in where the node says nothing', () => {
+    const events = hour((world) => world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] })), {
+      settings: { zone: 'z9' },
+    });
+    expect(cpu(events, { zone: 'z9' })).toBe(1);
+  });
+
+  test('every field of the specification is there, in one event per metric', () => {
+    const [event] = hour((world) => {
+      world.clusters([cluster('a', {}, { project: 'p1', tenantClass: 'enterprise' })]);
+      world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+    });
+    expect(event).toEqual({
+      schema_version: 'svc.usage/v1',
+      id: event?.id,
+      tenant: 'tenant-tenant-a-a',
+      metric: 'tenant_cpu_core_hours',
+      quantity: '1',
+      unit: 'core-hours',
+      window_start: '2026-03-01T12:00:00Z',
+      window_end: '2026-03-01T13:00:00Z',
+      recorded_at: '2026-03-01T00:00:00Z',
+      region: 'default',
+      project: 'p1',
+      resource_id: 'tenant-tenant-a-a',
+      dimensions: {
+        billing_mode: 'shared',
+        capacity_type: 'on-demand',
+        tenant_class: 'enterprise',
+        tenant_cluster: 'tenant-tenant-a-a',
+      },
+      properties: { basis: 'requests' },
+      source: 'collector',
+    });
+    expect(event?.id).toMatch(/^svc1_[0-9a-f]{32}$/);
+  });
+});
+
+describe('windows', () => {
+  test('W02: a minute of eight units has nine decimals', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.pod(pod({ name: 'p', containers: [{ cpu: '8' }] }));
+    const { events } = world.close(START, START + 60_000);
+    expect(events[0]?.quantity).toBe('0.133333333');
+  });
+
+  test('W03, W04: measuring a window again gives the same ids, whatever the quantity', () => {
+    const build = (size: string) => (world: World) => {
+      world.pod(pod({ name: 'p', containers: [{ cpu: size, memory: '1Gi' }] }));
+    };
+    const ids = (events: readonly UsageEvent[]) => events.map((event) => event.id);
+    expect(ids(hour(build('1')))).toEqual(ids(hour(build('2'))));
+  });
+
+  test('W10: with WATCH_DELETIONS=false a deleted pod is billed to the last window end it saw', () => {
+    const billed = (watchDeletions: boolean): number => {
+      const world = createWorld({ watchDeletions, windowMs: 60_000 });
+      world.clusters([cluster('a')]);
+      const object = pod({ name: 'p', containers: [{ cpu: '36' }] });
+      world.pod(object);
+      world.podGone(object, START + 80_000);
+      const first = world.close(START, START + 60_000).events;
+      return cpu([...first, ...world.close(START + 60_000, START + 120_000).events]);
+    };
+    expect(billed(true)).toBe(0.8);
+    expect(billed(false)).toBe(0.6);
+  });
+
+  test('W11: a deletionTimestamp in the future bills nothing beyond the last container', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const terminating = { deletionTimestamp: '2026-03-01T12:05:00Z' };
+    const running = pod({ name: 'p', containers: [{ cpu: '36' }] });
+    world.pod(running);
+    world.pod(
+      { ...running, metadata: { ...(running['metadata'] as RawObject), ...terminating } },
+      START,
+    );
+    const ended = pod({
+      name: 'p',
+      containers: [{ cpu: '36' }],
+      phase: 'Succeeded',
+      finishedAt: START + 5000,
+    });
+    world.pod(ended, START + 6000);
+    world.podGone(ended, START + 7000);
+    expect(cpu(world.close(START, START + HOUR).events)).toBe(0.05);
+  });
+
+  test('W12: a pod made again under its name is another pod', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const first = pod({ name: 'p', containers: [{ cpu: '36' }] });
+    world.pod(first);
+    world.podGone(first, START + 10_000);
+    const again = pod({
+      name: 'p',
+      createdAt: START + 20_000,
+      startedAt: START + 21_000,
+      containers: [{ cpu: '36' }],
+    });
+    const renewed = { ...again, metadata: { ...(again['metadata'] as RawObject), uid: 'other' } };
+    world.pod(renewed, START + 22_000);
+    expect(cpu(world.close(START, START + 60_000).events)).toBe(0.1 + 0.39);
+  });
+
+  test('W15: a tenant cluster deleted in mid-window is charged up to then', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const object = workload({ name: 'a' });
+    world.workload(object);
+    const view = { uid: 'uid-StatefulSet-a', namespace: 'tenant-a', name: 'a' };
+    const at = START + 30_000;
+    const labels = { app: 'vcluster', release: 'a' };
+    world.observation.workloads.deleted(
+      { ...view, labels, createdAt: 0, ready: true },
+      { at, knownUntil: at, late: false },
+    );
+    world.clusters([], START + 45_000);
+    const { events } = world.close(START, START + 60_000);
+    expect(total(events, 'tenant_instance_hours')).toBe(0.008333333);
+  });
+});

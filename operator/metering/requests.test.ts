@@ -1,0 +1,246 @@
+import { describe, expect, test } from 'vitest';
+import type { RawObject } from '../kubernetes/source.ts';
+import { cluster, CONTROL_PLANE, node, OWN_LABELS, pod, workload } from './testing/objects.ts';
+import { cpu, createWorld, hour, HOUR, memory, START, type World } from './testing/world.ts';
+
+describe('CPU and memory by requests', () => {
+  const sidecar = (requests: Record<string, string>): RawObject => ({
+    name: 'side',
+    restartPolicy: 'Always',
+    resources: { requests },
+  });
+  const init = (requests: Record<string, string>): RawObject => ({
+    name: 'init',
+    resources: { requests },
+  });
+  const resizing = {
+    containerStatuses: [
+      {
+        name: 'c0',
+        state: { running: { startedAt: '2026-03-01T00:00:00Z' } },
+        allocatedResources: { cpu: '2' },
+        resources: { requests: { cpu: '2' } },
+      },
+    ],
+  };
+  const infeasible = {
+    ...resizing,
+    conditions: [{ type: 'PodResizePending', status: 'True', reason: 'Infeasible' }],
+  };
+
+  test.each([
+    {
+      id: 'C04',
+      pods: [
+        pod({
+          name: 'p',
+          containers: [{ cpu: '500m', memory: '1Gi' }],
+          initContainers: [
+            sidecar({ cpu: '100m', memory: '128Mi' }),
+            init({ cpu: '2', memory: '256Mi' }),
+          ],
+          spec: { overhead: { cpu: '250m', memory: '120Mi' } },
+        }),
+      ],
+      want: [2.35, 1.2421875],
+      reason: 'max(0.6, 2+0.1)+0.25; max(1152Mi,384Mi)+120Mi',
+    },
+    {
+      id: 'C06',
+      pods: [
+        pod({
+          name: 'p',
+          containers: [
+            { cpu: '1', memory: '2Gi' },
+            { cpu: '1', memory: '1Gi' },
+          ],
+          spec: {
+            resources: { requests: { cpu: '4', memory: '8Gi' } },
+            overhead: { cpu: '250m' },
+          },
+        }),
+      ],
+      want: [4.25, 8],
+      reason: 'pod-level replaces, overhead adds',
+    },
+    {
+      id: 'C07',
+      pods: [pod({ name: 'p', containers: [{ cpu: '4' }], status: resizing })],
+      want: [4, 0],
+      reason: 'a resize in progress holds the larger',
+    },
+    {
+      id: 'C08',
+      pods: [pod({ name: 'p', containers: [{ cpu: '4' }], status: infeasible })],
+      want: [2, 0],
+      reason: 'an infeasible wish holds nothing',
+    },
+    {
+      id: 'C13',
+      pods: [pod({ name: 'p' })],
+      want: [0, 0],
+      reason: 'no requests',
+    },
+    {
+      id: 'C14',
+      pods: [
+        pod({
+          name: 's',
+          phase: 'Succeeded',
+          finishedAt: START - HOUR,
+          containers: [{ cpu: '4' }],
+        }),
+        pod({ name: 'f', phase: 'Failed', finishedAt: START - HOUR, containers: [{ cpu: '4' }] }),
+        pod({
+          name: 'u',
+          phase: 'Pending',
+          node: null,
+          startedAt: null,
+          containers: [{ cpu: '4' }],
+        }),
+      ],
+      want: [0, 0],
+      reason: 'terminal and unscheduled pods hold nothing',
+    },
+    {
+      id: 'C21',
+      pods: ['129e6', '129M', '128974848', '123Mi', '128974848000m'].map((size, index) =>
+        pod({ name: `p${index}`, containers: [{ memory: size }] }),
+      ),
+      want: [0, 0.600632787],
+      reason: 'quantity grammar',
+    },
+    {
+      id: 'C22',
+      pods: ['0.1', '100m', '1e-1', '.1'].map((size, index) =>
+        pod({ name: `p${index}`, containers: [{ cpu: size }] }),
+      ),
+      want: [0.4, 0],
+      reason: 'quantity grammar',
+    },
+    {
+      id: 'C23',
+      pods: [pod({ name: 'p', containers: [{ cpu: '1E-3', memory: '1.5Gi' }] })],
+      want: [0.001, 1.5],
+      reason: 'quantity grammar',
+    },
+    {
+      id: 'a pod that waits for its image costs nothing',
+      pods: [pod({ name: 'p', phase: 'Pending', startedAt: null, containers: [{ cpu: '1' }] })],
+      want: [0, 0],
+      reason: 'podLifetime running begins with the first container',
+    },
+    {
+      id: 'a crash-looping pod is billed while it waits to start again',
+      pods: [
+        pod({
+          name: 'p',
+          containers: [{ cpu: '1' }],
+          status: {
+            containerStatuses: [
+              {
+                name: 'c0',
+                state: { waiting: { reason: 'CrashLoopBackOff' } },
+                lastState: {
+                  terminated: {
+                    startedAt: '2026-03-01T11:00:00Z',
+                    finishedAt: '2026-03-01T11:30:00Z',
+                  },
+                },
+              },
+            ],
+          },
+        }),
+      ],
+      want: [1, 0],
+      reason: 'it holds its requests',
+    },
+  ])('$id', ({ pods, want }) => {
+    const events = hour((world) => {
+      for (const object of pods) world.pod(object);
+    });
+    expect([cpu(events), memory(events)]).toEqual(want);
+  });
+
+  test('C26: spot and on-demand are charged apart', () => {
+    const events = hour((world) => {
+      world.node(node('spot', { 'karpenter.sh/capacity-type': 'spot' }));
+      world.pod(pod({ name: 's', node: 'spot', containers: [{ cpu: '1' }] }));
+      world.pod(pod({ name: 'o', containers: [{ cpu: '2' }] }));
+    });
+    expect(cpu(events, { capacity_type: 'spot' })).toBe(1);
+    expect(cpu(events, { capacity_type: 'on-demand' })).toBe(2);
+  });
+
+  test('C15, C16, C17: control plane pods are billed only when asked', () => {
+    const build = (meterControlPlane: boolean) => (world: World) => {
+      world.clusters([cluster('a', { meterControlPlane })]);
+      world.pod(pod({ name: 'cp', labels: CONTROL_PLANE, containers: [{ cpu: '400m' }] }));
+      world.pod(
+        pod({
+          name: 'etcd',
+          labels: { ...CONTROL_PLANE, app: 'vcluster-etcd' },
+          containers: [{ cpu: '200m' }],
+        }),
+      );
+      world.pod(pod({ name: 'p', containers: [{ cpu: '100m' }] }));
+    };
+    expect(cpu(hour(build(false)))).toBe(0.1);
+    expect(cpu(hour(build(true)))).toBe(0.7);
+  });
+
+  test('C18: a tenant cannot make a pod free with the control plane label', () => {
+    const events = hour((world) => {
+      const labels = { ...OWN_LABELS, app: 'vcluster' };
+      world.pod(pod({ name: 'p', labels, containers: [{ cpu: '300m' }] }));
+    });
+    expect(cpu(events)).toBe(0.3);
+  });
+
+  test('two tenant clusters in one namespace are charged for their own pods, and for nothing unattributed', () => {
+    const world = createWorld();
+    world.clusters([cluster('a'), cluster('b')]);
+    world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+    const labels = { 'vcluster.loft.sh/managed-by': 'b' };
+    world.pod(pod({ name: 'q', labels, containers: [{ cpu: '2' }] }));
+    world.pod(pod({ name: 'stray', labels: {}, containers: [{ cpu: '4' }] }));
+    const { events, findings } = world.close(START, START + HOUR);
+    expect(cpu(events, { tenant: 'tenant-tenant-a-a' })).toBe(1);
+    expect(cpu(events, { tenant: 'tenant-tenant-a-b' })).toBe(2);
+    expect(cpu(events)).toBe(3);
+    expect([...findings.unattributed]).toEqual(['tenant-a/stray']);
+  });
+
+  test('METER_BY_NAMESPACE splits by the namespace inside the tenant cluster', () => {
+    const build = (meterByNamespace: boolean) => (world: World) => {
+      world.clusters([cluster('a', { meterByNamespace })]);
+      for (const [index, namespace] of ['ml', 'web'].entries()) {
+        const labels = { ...OWN_LABELS, 'vcluster.loft.sh/namespace': namespace };
+        world.pod(pod({ name: namespace, labels, containers: [{ cpu: String(index + 1) }] }));
+      }
+    };
+    const split = hour(build(true));
+    expect([cpu(split, { namespace: 'ml' }), cpu(split, { namespace: 'web' })]).toEqual([1, 2]);
+    const whole = hour(build(false));
+    expect(cpu(whole)).toBe(3);
+    expect(whole.every((event) => event.dimensions?.['namespace'] === undefined)).toBe(true);
+  });
+
+  test('podLifetime scheduled bills from binding', () => {
+    const build = (podLifetime: 'running' | 'scheduled') => (world: World) => {
+      world.clusters([cluster('a', { podLifetime })]);
+      world.pod(pod({ name: 'p', phase: 'Pending', startedAt: null, containers: [{ cpu: '1' }] }));
+    };
+    expect(cpu(hour(build('running')))).toBe(0);
+    expect(cpu(hour(build('scheduled')))).toBe(1);
+  });
+
+  test('an excluded tenant cluster is not metered', () => {
+    const events = hour((world) => {
+      world.clusters([cluster('a', {}, { excluded: true })]);
+      world.workload(workload({ name: 'a' }));
+      world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+    });
+    expect(events).toEqual([]);
+  });
+});

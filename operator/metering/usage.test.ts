@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import type { UsageEvent } from '../usage/event.ts';
+import { cluster, node, pod } from './testing/objects.ts';
+import { cpu, createWorld, hour, HOUR, memory, START, type World } from './testing/world.ts';
+
+describe('CPU and memory by usage', () => {
+  const byUsage = (basis: 'usage' | 'max', build: (world: World) => void): UsageEvent[] =>
+    hour((world) => {
+      world.clusters([cluster('a', { cpuMemoryBasis: basis })]);
+      build(world);
+    });
+
+  test.each([
+    { id: 'C01', usage: ['373456789n', '1536Mi'], want: [0.373456789, 1.5] },
+    { id: 'C02', usage: ['123457u', '524288001'], want: [0.123457, 0.488281251] },
+  ] as const)('$id', ({ usage, want }) => {
+    const events = byUsage('usage', (world) => {
+      world.pod(pod({ name: 'p' }));
+      world.sample({ p: usage }, START);
+    });
+    expect([cpu(events), memory(events)]).toEqual(want);
+  });
+
+  test('C11: basis max is per pod, so that nobody hides behind an over-requester', () => {
+    const events = byUsage('max', (world) => {
+      world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+      world.pod(pod({ name: 'q', containers: [{ cpu: '2' }] }));
+      world.sample({ p: ['3', '0'], q: ['0', '0'] }, START);
+    });
+    expect(cpu(events)).toBe(5);
+  });
+
+  test('C12: basis max goes on with requests while the metrics API is down', () => {
+    const events = byUsage('max', (world) => {
+      world.pod(pod({ name: 'p', containers: [{ cpu: '2', memory: '1Gi' }] }));
+    });
+    expect([cpu(events), memory(events)]).toEqual([2, 1]);
+  });
+
+  test('C20: a pod without a sample is unknown, and does not hold back the others', () => {
+    const world = createWorld();
+    world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
+    world.pod(pod({ name: 'p' }));
+    world.pod(pod({ name: 'q' }));
+    world.sample({ p: ['1', '1Gi'] }, START);
+    const { events, findings } = world.close(START, START + HOUR);
+    expect(cpu(events)).toBe(1);
+    expect(findings.unsampled.get('tenant-tenant-a-a')).toEqual({
+      podMs: HOUR,
+      from: START,
+      to: START + HOUR,
+    });
+  });
+
+  test('a sample holds for two intervals, not for ever, and never past the pod', () => {
+    const world = createWorld({ settings: { sampleHoldMs: 600_000 } });
+    world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
+    world.pod(pod({ name: 'p' }));
+    world.pod(pod({ name: 'q', phase: 'Succeeded', finishedAt: START + 60_000 }), START + 61_000);
+    world.sample({ p: ['6', '0'], q: ['6', '0'] }, START);
+    const { events } = world.close(START, START + HOUR);
+    expect(cpu(events)).toBe(1.1);
+  });
+
+  test('the capacity type of the event is the one that held while the pod ran', () => {
+    const events = byUsage('usage', (world) => {
+      world.pod(pod({ name: 'p' }));
+      world.sample({ p: ['1', '0'] }, START);
+      world.node(node('n7', { 'karpenter.sh/capacity-type': 'spot' }), START + HOUR / 4);
+    });
+    expect(cpu(events, { capacity_type: 'on-demand' })).toBe(0.25);
+    expect(cpu(events, { capacity_type: 'spot' })).toBe(0.75);
+  });
+});

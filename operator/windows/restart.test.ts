@@ -1,0 +1,159 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Ledger } from '../ledger/ledger.ts';
+import { openLevelLedger } from '../ledger/leveldb/open-level-ledger.ts';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { cluster, pod } from '../metering/testing/objects.ts';
+import { START } from '../metering/testing/world.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import {
+  at,
+  clockAt,
+  coreSeconds,
+  eventsOf,
+  life,
+  pass,
+  quiet,
+  running,
+  settingsOf,
+  startProcess,
+  windowsOf,
+} from './testing/harness.ts';
+
+describe('after a stop', () => {
+  /** Runs for 70 s, is killed, and starts again after `down` seconds, finding `objects`. */
+  async function restart(
+    down: number,
+    objects: { pods: ReturnType<typeof pod>[] },
+    environment = {},
+  ) {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const settings = { current: settingsOf(environment) };
+    const before = await startProcess({ ledger, clock, settings, objects: { pods: [running] } });
+    before.discover([cluster('a')]);
+    await pass(clock, 20 + 70);
+    await before.kill();
+    await clock.advance(down * 1000);
+    const process = await startProcess({ ledger, clock, settings, objects });
+    process.discover([cluster('a')]);
+    return { clock, ledger, process };
+  }
+
+  test('W05: windows that were missed are backfilled, and an unchanged pod is billed through', async () => {
+    const { clock, ledger, process } = await restart(600, { pods: [running] });
+    await pass(clock, 60);
+    const events = await eventsOf(ledger);
+    expect(coreSeconds(events)).toBe(720);
+    const flagged = events.filter((event) => event.properties?.['backfilled'] === true);
+    expect(flagged).toHaveLength(10);
+    await process.kill();
+  });
+
+  test('W06: what is older than MAX_BACKFILL is a gap, and is said to be one', async () => {
+    const { clock, ledger, process } = await restart(7 * 3600, { pods: [running] });
+    await pass(clock, 5);
+    const events = await eventsOf(ledger);
+    // One minute before the stop, six hours after the gap.
+    expect(events).toHaveLength(1 + 360);
+    const [gap] = process.collector.gaps().filter(({ scope }) => scope === 'pods');
+    expect(gap).toMatchObject({
+      source: 'collector',
+      from: at(60),
+      reason: 'older than MAX_BACKFILL',
+    });
+    expect(process.logs).toContain('[controller] not metered, older than MAX_BACKFILL: pods');
+    await process.kill();
+  });
+
+  test('W07, W13: a pod that vanished unseen is billed to when it was last known, and one that came and went is not', async () => {
+    const { clock, ledger, process } = await restart(600, { pods: [] });
+    await pass(clock, 60);
+    // Killed at 70 s; the journal of 12:01 was written at 63 s.
+    expect(coreSeconds(await eventsOf(ledger))).toBeGreaterThanOrEqual(60);
+    expect(coreSeconds(await eventsOf(ledger))).toBeLessThanOrEqual(64);
+    await process.kill();
+  });
+
+  test('a pod that began meanwhile is billed from its own start', async () => {
+    const late = pod({ ...life, name: 'late', createdAt: at(300), startedAt: at(301) });
+    const { clock, ledger, process } = await restart(600, { pods: [running, late] });
+    await pass(clock, 60);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(720 + (720 - 301));
+    await process.kill();
+  });
+
+  test('a pod that ended meanwhile is billed to its own end', async () => {
+    const ended = pod({ ...life, phase: 'Succeeded', finishedAt: at(300) });
+    const { clock, ledger, process } = await restart(600, { pods: [ended] });
+    await pass(clock, 60);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(300);
+    await process.kill();
+  });
+
+  test('no window is measured twice, and none is missing, wherever the process is killed', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    for (let run = 0; run < 12; run += 1) {
+      const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+      process.discover([cluster('a')]);
+      await pass(clock, 17 + run * 3);
+      await process.kill();
+    }
+    const windows = windowsOf(await eventsOf(ledger));
+    expect(new Set(windows).size).toBe(windows.length);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(60 * windows.length);
+    expect(windows.length).toBe(6);
+  });
+
+  test('the journal of a real ledger restores every window of a day of kills', async () => {
+    const clock = clockAt(-20);
+    const directory = await mkdtemp(join(tmpdir(), 'meterfeed-windows-'));
+    const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet };
+    const open = async (): Promise<Ledger> => {
+      const options = { directory, retentionMs: 86_400_000, clock: systemClock, logger };
+      const opened = await openLevelLedger({ ...options, reserveBytes: 4096 });
+      if (opened.kind === 'failed') throw new Error(opened.message);
+      return opened.ledger;
+    };
+    for (let run = 0; run < 6; run += 1) {
+      const ledger = await open();
+      const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+      process.discover([cluster('a')]);
+      await pass(clock, 31 + run * 7);
+      await process.kill();
+      await ledger.close();
+    }
+    const ledger = await open();
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    const due = Math.floor((clock.now() - 4000) / 60_000) * 60_000;
+    while ((process.collector.lastWindow?.end ?? 0) < due) await pass(clock, 1);
+    await process.kill();
+    const windows = windowsOf(await eventsOf(ledger));
+    expect(new Set(windows).size).toBe(windows.length);
+    expect(coreSeconds(await eventsOf(ledger))).toBe((due - START) / 1000);
+    await ledger.close();
+    await rm(directory, { recursive: true });
+  });
+
+  test('a lost journal bills no closed window again', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const before = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    before.discover([cluster('a')]);
+    await pass(clock, 20 + 70);
+    await before.kill();
+    for await (const [key] of ledger.records('journal/')) {
+      await ledger.writeRecords([{ key, value: undefined }]);
+    }
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 60);
+    expect(windowsOf(await eventsOf(ledger))).toEqual(['12:01:00', '12:02:00']);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(120);
+    await process.kill();
+  });
+});

@@ -1,0 +1,204 @@
+import { describe, expect, test } from 'vitest';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { cluster, node, pod, workload } from '../metering/testing/objects.ts';
+import { cpu, total } from '../metering/testing/world.ts';
+import {
+  at,
+  clockAt,
+  coreSeconds,
+  eventsOf,
+  life,
+  pass,
+  running,
+  startProcess,
+  windowsOf,
+} from './testing/harness.ts';
+
+describe('a failed watch', () => {
+  test('W08: holds back its own metrics and no other, and fills them when it is back', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await startProcess({
+      ledger,
+      clock,
+      objects: { pods: [running], workloads: [workload({ name: 'a' })] },
+    });
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 30);
+    process.pods.fail('HTTP 403 Forbidden');
+    await pass(clock, 180);
+    const during = await eventsOf(ledger);
+    expect(cpu(during)).toBe(0);
+    expect(windowsOf(during, 'tenant_instance_hours')).toEqual([
+      '12:01:00',
+      '12:02:00',
+      '12:03:00',
+    ]);
+    expect(process.collector.gaps()).toEqual([
+      { source: 'pods', scope: 'pods', from: at(0), to: at(180), reason: 'HTTP 403 Forbidden' },
+    ]);
+    process.pods.recover([running]);
+    await pass(clock, 34);
+    const after = await eventsOf(ledger);
+    expect(windowsOf(after)).toEqual(['12:01:00', '12:02:00', '12:03:00', '12:04:00']);
+    expect(coreSeconds(after)).toBe(240);
+    expect(process.collector.gaps()).toEqual([]);
+    const ids = after.map((event) => event.id);
+    expect(new Set(ids).size).toBe(ids.length);
+    await process.kill();
+  });
+
+  test('that failed after the window had settled does not hold the window back', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 64);
+    process.pods.fail('gone');
+    await pass(clock, 60);
+    expect(windowsOf(await eventsOf(ledger))).toEqual(['12:01:00']);
+    await process.kill();
+  });
+});
+
+describe('usage', () => {
+  const reading = (name: string, cores: number) =>
+    ({ kind: 'usage', namespace: 'tenant-a', name, cpu: cores * 1e9, memory: 2 ** 30 }) as const;
+  const byUsage = cluster('a', { cpuMemoryBasis: 'usage' });
+
+  test('is integrated from samples twice a window', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([byUsage]);
+    process.metricsApi = [reading('p', 1)];
+    await pass(clock, 20 + 25);
+    process.metricsApi = [reading('p', 3)];
+    await pass(clock, 40);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(30 + 90);
+    await process.kill();
+  });
+
+  test('C03: an outage of the metrics API is a warning and a gap, and stops nothing else', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await startProcess({
+      ledger,
+      clock,
+      objects: { pods: [running], workloads: [workload({ name: 'a' })], nodes: [node('n7')] },
+    });
+    process.metricsApi = new Error('HTTP 503');
+    process.discover([byUsage]);
+    await pass(clock, 20 + 65 + 60);
+    const events = await eventsOf(ledger);
+    expect(cpu(events)).toBe(0);
+    expect(total(events, 'tenant_instance_hours')).toBeGreaterThan(0);
+    const warning = '[metrics] warning: cannot get pod metrics for tenant-a';
+    expect(process.logs.filter((line) => line === warning)).toHaveLength(1);
+    expect(process.collector.gaps()).toEqual([
+      { source: 'metrics', scope: '*', from: at(0), to: at(120), reason: 'HTTP 503' },
+    ]);
+    expect((await process.metrics.gapSeconds.get()).values[0]?.value).toBe(120);
+    await process.kill();
+  });
+
+  test('of a pod that nobody samples is a gap of its tenant cluster, once it is old enough', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await startProcess({
+      ledger,
+      clock,
+      objects: { pods: [running, pod({ ...life, name: 'q' })] },
+    });
+    process.metricsApi = [reading('p', 1)];
+    process.discover([byUsage]);
+    await pass(clock, 20 + 65);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(60);
+    expect(process.collector.gaps().map(({ scope }) => scope)).toEqual(['tenant-tenant-a-a']);
+    await process.kill();
+  });
+
+  test('values that are none are skipped with a warning, and the rest is billed', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.metricsApi = [
+      { kind: 'malformed', problem: 'not a quantity: usage of pod tenant-a/x: {"cpu":"1x"}' },
+      reading('nobody', 5),
+      reading('p', 1),
+    ];
+    process.discover([byUsage]);
+    await pass(clock, 20 + 65);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(60);
+    expect(process.logs).toContain('[metrics] skipped 2 readings of pod metrics');
+    await process.kill();
+  });
+});
+
+describe('the ledger', () => {
+  const flaky = (
+    ledger: Ledger,
+    failures: number,
+    cause: 'retryable' | 'full' | 'fenced',
+  ): Ledger => {
+    let left = failures;
+    return {
+      ...ledger,
+      append: async (batch) => {
+        left -= 1;
+        if (left >= 0) return { kind: 'failed', cause, message: `append: ${cause}` };
+        return ledger.append(batch);
+      },
+    };
+  };
+
+  test.each(['retryable', 'full'] as const)(
+    'that cannot take a window (%s) is asked until it does, and nothing is lost',
+    async (cause) => {
+      const clock = clockAt(-20);
+      const ledger = flaky(createMemoryLedger(), 9, cause);
+      const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+      process.discover([cluster('a')]);
+      await pass(clock, 20 + 64);
+      expect(await eventsOf(ledger)).toEqual([]);
+      await pass(clock, 300);
+      expect(coreSeconds(await eventsOf(ledger))).toBe(360);
+      await process.kill();
+    },
+  );
+
+  test('that belongs to another writer ends the collector', async () => {
+    const clock = clockAt(-20);
+    const ledger = flaky(createMemoryLedger(), 1, 'fenced');
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 64);
+    expect(await process.ended).toEqual({ kind: 'ledger', reason: 'append: fenced' });
+  });
+
+  test('whose volume is full makes windows wait, and gets them all when there is room', async () => {
+    const clock = clockAt(-20);
+    const memory = createMemoryLedger();
+    let full = true;
+    const ledger: Ledger = {
+      ...memory,
+      stats: () => ({
+        ...memory.stats(),
+        disk: {
+          level: full ? 'collector-paused' : 'normal',
+          usedRatio: 1,
+          retentionShortened: false,
+        },
+      }),
+    };
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 150);
+    expect(await eventsOf(ledger)).toEqual([]);
+    full = false;
+    await pass(clock, 5);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(120);
+    await process.kill();
+  });
+});
