@@ -84,6 +84,28 @@ describe('connection', () => {
     await server.until(() => server.openSockets === 0);
   });
 
+  test('a refused stream whose answer never ends costs the time-out, not for ever', async () => {
+    const stalling = createServer((_request, response) => {
+      response.writeHead(503);
+      response.write('{');
+    });
+    await new Promise<void>((resolve) => {
+      stalling.listen(0, '127.0.0.1', resolve);
+    });
+    const address = stalling.address();
+    if (address === null || typeof address === 'string') throw new Error('no port');
+    const kubeConfig = plainKubeConfig(`http://127.0.0.1:${address.port}`);
+    const stalled = createConnection({ kubeConfig });
+    const { signal } = new AbortController();
+    expect(await stalled.stream('/', { signal, timeoutMs: 50 })).toEqual({
+      kind: 'network',
+      message: 'no complete answer within 50 ms',
+    });
+    await stalled.close();
+    stalling.closeAllConnections();
+    stalling.close();
+  });
+
   test('a server that never answers costs the time-out, not for ever', async () => {
     server.next('list', { kind: 'hold' });
     expect(await connection.request(PODS, { timeoutMs: 50 })).toEqual({

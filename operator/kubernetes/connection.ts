@@ -1,5 +1,6 @@
 import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import type { Dispatcher } from 'undici';
+import { linkAbort } from './abort.ts';
 import { readLines } from './lines.ts';
 import {
   type NetworkFailure,
@@ -38,6 +39,8 @@ export type BytesOutcome =
 export interface StreamOptions {
   readonly query?: Readonly<Record<string, QueryValue>>;
   readonly signal: AbortSignal;
+  /** Until the answer begins, or a refusal is complete. */
+  readonly timeoutMs?: number;
 }
 
 export type StreamOutcome =
@@ -116,16 +119,26 @@ export function createConnection(options: ConnectionOptions): Connection {
       if (deadline.expired()) return timedOut(timeoutMs);
       return options.signal?.aborted === true ? ABORTED : networkFailure(error);
     } finally {
-      deadline.clear();
+      deadline.release();
     }
   }
 
   async function bytes(path: string, options: StreamOptions): Promise<BytesOutcome> {
+    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const deadline = createDeadline(timeoutMs, options.signal);
     try {
-      const response = await send(path, 'streams', options);
-      if (response.statusCode === 200) return { kind: 'ok', chunks: response.body };
-      return failureOf(response, parseJson(await response.body.text()));
+      const response = await send(path, 'streams', { ...options, signal: deadline.signal });
+      if (response.statusCode !== 200) {
+        const body = parseJson(await response.body.text());
+        deadline.release();
+        return failureOf(response, body);
+      }
+      deadline.disarm();
+      response.body.once('close', deadline.release);
+      return { kind: 'ok', chunks: response.body };
     } catch (error) {
+      deadline.release();
+      if (deadline.expired()) return timedOut(timeoutMs);
       return options.signal.aborted ? ABORTED : networkFailure(error);
     }
   }
@@ -171,27 +184,29 @@ function parseJson(text: string): unknown {
 
 interface Deadline {
   readonly signal: AbortSignal;
-  expired(): boolean;
-  clear(): void;
+  readonly expired: () => boolean;
+  /** The time is kept; the signal still follows the caller's. */
+  readonly disarm: () => void;
+  /** Nothing is awaited any more. */
+  readonly release: () => void;
 }
 
 /** A signal of its own per request: `AbortSignal.any` on a long-lived signal would pile up listeners. */
 function createDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadline {
-  const controller = new AbortController();
+  const link = linkAbort(outer ?? new AbortController().signal);
   let expired = false;
   const timer = setTimeout(() => {
     expired = true;
-    controller.abort();
+    link.abort();
   }, timeoutMs);
-  const onAbort = (): void => controller.abort();
-  if (outer?.aborted === true) controller.abort();
-  outer?.addEventListener('abort', onAbort, { once: true });
+  const disarm = (): void => clearTimeout(timer);
   return {
-    signal: controller.signal,
+    signal: link.signal,
     expired: () => expired,
-    clear: () => {
-      clearTimeout(timer);
-      outer?.removeEventListener('abort', onAbort);
+    disarm,
+    release: () => {
+      disarm();
+      link.release();
     },
   };
 }
