@@ -1,3 +1,4 @@
+import { linkAbort } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { amountAt } from '../observation/amount.ts';
@@ -65,17 +66,30 @@ export function createPodMetricsReader(connection: Pick<Connection, 'bytes'>): P
 
   return {
     read: async (onReading, outer) => {
-      const signal = AbortSignal.any([outer, AbortSignal.timeout(TIMEOUT_MS)]);
-      let token: string | undefined;
-      for (let page = 0; page < MAX_PAGES; page += 1) {
-        const outcome = await readPage(token, onReading, signal);
-        if (outcome.kind === 'failed') return outcome;
-        if (outcome.next === undefined) return { kind: 'read' };
-        token = outcome.next;
+      const link = linkAbort(outer);
+      const timer = setTimeout(link.abort, TIMEOUT_MS);
+      try {
+        return await readPages(onReading, link.signal);
+      } finally {
+        clearTimeout(timer);
+        link.release();
       }
-      return failed(`no end after ${MAX_PAGES} pages`);
     },
   };
+
+  async function readPages(
+    onReading: (reading: PodReading) => void,
+    signal: AbortSignal,
+  ): Promise<PodMetricsOutcome> {
+    let token: string | undefined;
+    for (let page = 0; page < MAX_PAGES; page += 1) {
+      const outcome = await readPage(token, onReading, signal);
+      if (outcome.kind === 'failed') return outcome;
+      if (outcome.next === undefined) return { kind: 'read' };
+      token = outcome.next;
+    }
+    return failed(`no end after ${MAX_PAGES} pages`);
+  }
 }
 
 type Failed = Extract<PodMetricsOutcome, { kind: 'failed' }>;
