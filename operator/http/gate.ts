@@ -1,24 +1,24 @@
+import type { Response } from 'express';
 import { tryLater } from './problem.ts';
 
 /** Lets a bounded amount of work in at a time and refuses the rest with 503. */
 export interface Gate {
-  /** Takes a share and gives the function that returns it; throws 503 when there is no room. */
-  enter(share: number): () => void;
+  /** Takes a share for as long as the client waits for its answer; throws 503 when there is no room. */
+  hold(share: number, response: Response): void;
 }
 
 export function createGate(capacity: number, what: string): Gate {
   let used = 0;
   return {
-    enter: (share) => {
+    hold: (share, response) => {
+      if (response.closed) return;
       if (used > 0 && used + share > capacity) {
         throw tryLater(503, 1, `busy: ${what}: try again in a second`);
       }
       used += share;
-      let returned = false;
-      return () => {
-        if (!returned) used -= share;
-        returned = true;
-      };
+      response.once('close', () => {
+        used -= share;
+      });
     },
   };
 }

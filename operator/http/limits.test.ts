@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { testEvent } from '../ledger/testing/events.ts';
 import { API_TOKEN, INGEST_TOKEN, startTestServer } from './testing/test-server.ts';
 
 const token = API_TOKEN;
@@ -164,6 +165,26 @@ test('more exports at once than the ledger bears are told to wait', async () => 
     Array.from({ length: 4 }, () => 200),
   );
   expect((await server.call('GET', '/api/v1/events', { token })).status).toBe(200);
+});
+
+test('a client that asks and never reads is cut off, and its place is free again', async () => {
+  let ended = false;
+  const ledger = {
+    ...createMemoryLedger(),
+    async *scan() {
+      try {
+        for (let sequence = 1; ; sequence++) yield { sequence, event: testEvent() };
+      } finally {
+        ended = true;
+      }
+    },
+  };
+  await using server = await startTestServer({ ledger, limits: { idleTimeoutMs: 200 } });
+  const socket = connect(server.port, '127.0.0.1').pause();
+  socket.on('error', () => undefined);
+  socket.write(`GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+  await expect.poll(() => ended, { timeout: 10_000 }).toBe(true);
+  socket.destroy();
 });
 
 describe('stopping', () => {

@@ -34,7 +34,7 @@ export function readBody(options: BodyOptions): RequestHandler {
     if (!isJson(request) || isCompressed(request)) throw unsupported();
     const announced = Number(request.headers['content-length'] ?? maxBytes);
     if (announced > maxBytes) throw tooLarge(maxBytes);
-    response.once('close', memory.enter(announced));
+    memory.hold(announced, response);
     request.body = await collect(request, maxBytes);
     next();
   };

@@ -28,6 +28,7 @@ async function* resume<T>(first: T, rest: AsyncIterable<T>): AsyncGenerator<T> {
 /** Aborted when the client goes away, so that nobody reads the ledger for it any longer. */
 export function goneSignal(response: Response): AbortSignal {
   const controller = new AbortController();
+  if (response.closed) controller.abort(new Error('client went away'));
   response.once('close', () => controller.abort(new Error('client went away')));
   return controller.signal;
 }

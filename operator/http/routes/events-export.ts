@@ -50,7 +50,7 @@ export function eventsExportRoute({ ledger, clock }: RouteContext, scans: Gate):
         const bounds = { min: 1, max: Number.MAX_SAFE_INTEGER, fallback: Number.MAX_SAFE_INTEGER };
         const limit = readCount(query, 'limit', bounds);
         const format = readChoice(query, 'format', ['ndjson', 'csv']);
-        response.once('close', scans.enter(1));
+        scans.hold(1, response);
         const stored = ledger.scan(range.from, range.to, goneSignal(response));
         const events = take(stored, filter, limit);
         if (format === 'csv') {

@@ -50,7 +50,7 @@ export function usageRoute(context: RouteContext, scans: Gate): Route {
         const groupBy = readGroupBy(query.get('group_by'));
         const filter = readFilter(query);
         const format = readChoice(query, 'format', ['json', 'csv']);
-        response.once('close', scans.enter(1));
+        scans.hold(1, response);
         const sums = createUsageSums(groupBy, MAX_ROWS);
         const outcome = await addUsage(context, sums, {
           range,

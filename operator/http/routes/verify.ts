@@ -13,7 +13,7 @@ export function verifyRoute({ ledger, logger }: RouteContext, verifications: Gat
     handlers: [
       async (request, response) => {
         readQuery(request, []);
-        response.once('close', verifications.enter(1));
+        verifications.hold(1, response);
         const report = await ledger.verify(goneSignal(response));
         if (!report.ok) logger.error('[http] the ledger is damaged', { errors: report.errors });
         response.status(report.ok ? 200 : 409).json({
