@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,6 +53,7 @@ describe('an operator that is killed while the cluster lives on', () => {
 
   beforeAll(async () => {
     files = runFiles(await mkdtemp(join(tmpdir(), 'operator-restart-')));
+    writeFileSync(files.operatorPort, '0\n');
     receiver = await startReceiver({ file: files.received, secret, port: 0 });
     await applyCustomResources(cluster.kubectl, { url: receiver.url, secret });
     simulator = await startSimulator({

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { endLeftovers } from '../../control-plane/control-plane.ts';
@@ -19,6 +20,8 @@ export interface RunProcess {
 }
 
 export function startRun(files: RunFiles, env: Readonly<Record<string, string>> = {}): RunProcess {
+  // Tests run beside each other and beside people: not the port that everybody likes.
+  if (!existsSync(files.operatorPort)) writeFileSync(files.operatorPort, '0\n');
   const child = spawn(process.execPath, [join(ROOT, 'scripts/run.ts'), files.directory], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,0 +1,138 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { RequestJournal } from './journal.ts';
+import { createMisbehaviours, type Misbehaviour, type Misbehaviours } from './misbehaviour.ts';
+
+/** Paths below this are for tests, not part of the vendor's API. */
+export const CONTROL_PREFIX = '/_fake/';
+
+export interface FakeRequest {
+  readonly method: string;
+  /** Without the query, still percent-encoded. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Milliseconds since the epoch at which it came. */
+  readonly at: number;
+}
+
+/** `body` is sent as JSON unless it is text. */
+export interface FakeResponse {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+export interface FakeServerOptions {
+  /** The refusal of a request without the right credentials; undefined lets it through. */
+  readonly authorize?: (request: FakeRequest) => FakeResponse | undefined;
+  /** The vendor's behaviour towards a request with the right credentials. Must not throw. */
+  readonly handle: (request: FakeRequest) => FakeResponse;
+  /** Keeps what changed the state, so that a stand-in that is started again has it. */
+  readonly journal?: RequestJournal;
+  readonly now?: () => number;
+  /** 0 takes any free port. */
+  readonly port?: number;
+}
+
+export interface FakeServer {
+  readonly url: string;
+  /** Everything received but control requests, oldest first. */
+  readonly requests: readonly FakeRequest[];
+  readonly misbehaviours: Misbehaviours;
+  close(): Promise<void>;
+}
+
+/** An HTTP server on 127.0.0.1 that plays a vendor, and misbehaves as it is told. */
+export async function startFakeServer(options: FakeServerOptions): Promise<FakeServer> {
+  const now = options.now ?? Date.now;
+  const requests: FakeRequest[] = [];
+  const misbehaviours = createMisbehaviours();
+  for (const request of options.journal?.replay() ?? []) options.handle(request);
+
+  const commit = (request: FakeRequest): FakeResponse => {
+    const response = options.authorize?.(request) ?? options.handle(request);
+    if (request.method !== 'GET' && response.status < 300) options.journal?.append(request);
+    return response;
+  };
+  const serve = (request: FakeRequest, response: ServerResponse): void => {
+    if (request.path.startsWith(CONTROL_PREFIX) && control(request, misbehaviours)) {
+      return answer(response, { status: 204 });
+    }
+    if (request.path.startsWith(CONTROL_PREFIX)) return answer(response, options.handle(request));
+    requests.push(request);
+    const order = misbehaviours.next(request.method, request.path);
+    if (order === undefined) return answer(response, commit(request));
+    if (order.kind.startsWith('commit-')) commit(request);
+    misbehave(order, response);
+  };
+
+  const server = createServer((incoming, response) => {
+    const chunks: Buffer[] = [];
+    incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+    incoming.on('end', () => {
+      serve(readRequest(incoming, Buffer.concat(chunks).toString('utf8'), now()), response);
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(options.port ?? 0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    requests,
+    misbehaviours,
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** `POST /_fake/misbehave` takes an order, `POST /_fake/behave` ends all. */
+function control(request: FakeRequest, misbehaviours: Misbehaviours): boolean {
+  if (request.method !== 'POST') return false;
+  if (request.path === `${CONTROL_PREFIX}behave`) misbehaviours.clear();
+  else if (request.path === `${CONTROL_PREFIX}misbehave`) {
+    misbehaviours.add(JSON.parse(request.body) as Misbehaviour);
+  } else return false;
+  return true;
+}
+
+function misbehave(order: Misbehaviour, response: ServerResponse): void {
+  if (order.kind === 'reset' || order.kind === 'commit-then-reset') {
+    response.socket?.resetAndDestroy();
+    return;
+  }
+  if (order.kind === 'hang' || order.kind === 'commit-then-hang') return;
+  const { status = 503, headers = {}, body } = order;
+  answer(response, { status, headers, body });
+}
+
+function answer(response: ServerResponse, { status, headers = {}, body }: FakeResponse): void {
+  if (body === undefined) {
+    response.writeHead(status, headers).end();
+    return;
+  }
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const type = typeof body === 'string' ? 'text/html; charset=utf-8' : 'application/json';
+  response.writeHead(status, { 'content-type': type, ...headers }).end(text);
+}
+
+function readRequest(incoming: IncomingMessage, body: string, at: number): FakeRequest {
+  const url = new URL(incoming.url ?? '/', 'http://fake');
+  const headers = Object.entries(incoming.headers).map(
+    ([name, value]) => [name, [value ?? ''].flat().join(', ')] as const,
+  );
+  return {
+    method: incoming.method ?? 'GET',
+    path: url.pathname,
+    query: url.searchParams,
+    headers: Object.fromEntries(headers),
+    body,
+    at,
+  };
+}

@@ -1,0 +1,40 @@
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import type { FakeRequest } from './fake-server.ts';
+
+/** Requests that changed a stand-in, in order; doing them again gives its state again. */
+export interface RequestJournal {
+  replay(): readonly FakeRequest[];
+  append(request: FakeRequest): void;
+}
+
+/** A journal in a file, one JSON line for each request; credentials are left out. */
+export function openRequestJournal(file: string): RequestJournal {
+  return {
+    replay: () => {
+      if (!existsSync(file)) return [];
+      const text = readFileSync(file, 'utf8');
+      const whole = text.slice(0, text.lastIndexOf('\n') + 1);
+      // A line that was cut off by a kill belongs to a request that was never answered.
+      if (whole.length < text.length) writeFileSync(file, whole);
+      return whole.split('\n').slice(0, -1).map(parseLine);
+    },
+    append: ({ method, path, query, body, at }) => {
+      const line = JSON.stringify({ method, path, query: query.toString(), body, at });
+      appendFileSync(file, `${line}\n`);
+    },
+  };
+}
+
+function parseLine(line: string): FakeRequest {
+  const { method, path, query, body, at } = JSON.parse(line) as Record<string, string> & {
+    at: number;
+  };
+  return {
+    method: method ?? '',
+    path: path ?? '',
+    query: new URLSearchParams(query),
+    headers: {},
+    body: body ?? '',
+    at,
+  };
+}

@@ -1,0 +1,86 @@
+import type { FakeRequest, FakeResponse } from '../fake-server.ts';
+import { invalid, isObject, notFound, ok, page, text } from './answers.ts';
+import type { Customer, LagoState } from './state.ts';
+
+const MAX_NAME = 255;
+const MAX_METADATA = 5;
+const MAX_METADATA_KEY = 20;
+
+export function listCustomers(state: LagoState, { query }: FakeRequest): FakeResponse {
+  const wanted = query.get('external_id') ?? query.get('external_id[]');
+  const term = query.get('search_term') ?? '';
+  const found = [...state.customers.values()].filter(
+    ({ external_id, name }) =>
+      (wanted === null || external_id === wanted) &&
+      (external_id.includes(term) || (name ?? '').includes(term)),
+  );
+  return page('customers', found, query);
+}
+
+export function showCustomer(state: LagoState, id: string): FakeResponse {
+  const customer = state.customers.get(id);
+  return customer === undefined ? notFound('customer') : ok({ customer });
+}
+
+/** Creates the customer, or changes the fields that are given. */
+export function upsertCustomer(
+  state: LagoState,
+  input: Readonly<Record<string, unknown>>,
+  at: number,
+): FakeResponse {
+  const id = text(input['external_id']);
+  const name = text(input['name']);
+  const details: Record<string, string[]> = {};
+  if (id === undefined) details['external_id'] = ['value_is_mandatory'];
+  if ((name ?? '').length > MAX_NAME) details['name'] = ['value_is_too_long'];
+  const metadata = input['metadata'];
+  if (Array.isArray(metadata) && metadata.length > MAX_METADATA) {
+    details['metadata'] = ['invalid_count'];
+  }
+  if (Array.isArray(metadata) && !(metadata as unknown[]).every(isMetadata)) {
+    details['metadata'] = ['value_is_invalid'];
+  }
+  const existing = state.customers.get(id ?? '');
+  const currency = text(input['currency']);
+  const inUse = state.subscriptions.some((one) => one.external_customer_id === id);
+  if (currency !== undefined && inUse && existing?.currency !== currency) {
+    details['currency'] = ['currencies_does_not_match'];
+  }
+  if (Object.keys(details).length > 0) return invalid(details);
+  const customer = existing ?? addCustomer(state, id ?? '', at);
+  customer.name = name ?? customer.name;
+  customer.email = text(input['email']) ?? customer.email;
+  customer.currency = currency ?? customer.currency;
+  if (Array.isArray(metadata)) customer.metadata = metadata as Customer['metadata'];
+  return ok({ customer });
+}
+
+export function addCustomer(state: LagoState, id: string, at: number): Customer {
+  const customer: Customer = {
+    lago_id: state.nextId(),
+    external_id: id,
+    created_at: new Date(at).toISOString(),
+    name: null,
+    email: null,
+    currency: null,
+    metadata: [],
+  };
+  state.customers.set(id, customer);
+  return customer;
+}
+
+export function deleteCustomer(state: LagoState, id: string, at: number): FakeResponse {
+  const customer = state.customers.get(id);
+  if (customer === undefined) return notFound('customer');
+  state.customers.delete(id);
+  for (const subscription of state.subscriptions) {
+    if (subscription.external_customer_id !== id || subscription.status !== 'active') continue;
+    subscription.status = 'terminated';
+    subscription.terminated_at = new Date(at).toISOString();
+  }
+  return ok({ customer });
+}
+
+function isMetadata(value: unknown): boolean {
+  return isObject(value) && String(value['key'] ?? '').length <= MAX_METADATA_KEY;
+}

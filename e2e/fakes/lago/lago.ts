@@ -1,0 +1,169 @@
+import {
+  CONTROL_PREFIX,
+  type FakeRequest,
+  type FakeResponse,
+  type FakeServer,
+  startFakeServer,
+} from '../fake-server.ts';
+import type { RequestJournal } from '../journal.ts';
+import { badRequest, isObject, notFound, ok, UNAUTHORIZED } from './answers.ts';
+import { createMetric, listMetrics, showMetric, updateMetric } from './billable-metrics.ts';
+import { deleteCustomer, listCustomers, showCustomer, upsertCustomer } from './customers.ts';
+import { createBatch, createEvent, type EventStore, listEvents, showEvent } from './events.ts';
+import { invoiceLines, invoicePage } from './invoices.ts';
+import { addCharge, createPlan, listCharges, listPlans, showPlan, updatePlan } from './plans.ts';
+import { createLagoState, type LagoState } from './state.ts';
+import {
+  createSubscription,
+  listSubscriptions,
+  showSubscription,
+  terminateSubscription,
+} from './subscriptions.ts';
+import { currentUsage, unbilledEvents } from './usage.ts';
+
+const API = '/api/v1/';
+const DEFAULT_BATCH_MAX = 100;
+
+export interface FakeLagoOptions {
+  readonly apiKey: string;
+  readonly store?: EventStore;
+  /** LAGO_EVENTS_BATCH_MAX_LENGTH, 100 as a rule. */
+  readonly batchMax?: number;
+  /** A server of an older release, without routes for the charges of a plan. */
+  readonly legacy?: boolean;
+  readonly journal?: RequestJournal;
+  readonly now?: () => number;
+  readonly port?: number;
+}
+
+export interface FakeLago extends FakeServer {
+  readonly state: LagoState;
+}
+
+/**
+ * A stateful stand-in for Lago (facts/destinations.md 1.6): whole-batch rollback, errors by index,
+ * duplicates remembered for ever, usage counted only from a subscription's start.
+ */
+export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago> {
+  const state = createLagoState();
+  const server = await startFakeServer({
+    ...options,
+    authorize: ({ path, headers }) => {
+      if (!path.startsWith(API)) return undefined;
+      return headers['authorization'] === `Bearer ${options.apiKey}` ? undefined : UNAUTHORIZED;
+    },
+    handle: (request) => route(state, request, options),
+  });
+  return { ...server, state };
+}
+
+function route(state: LagoState, request: FakeRequest, options: FakeLagoOptions): FakeResponse {
+  const { path } = request;
+  if (path === '/health') return ok({ version: '1.51.0', github_url: '', message: 'Success' });
+  if (path === '/ready') return ok({ status: 'ok' });
+  if (path === '/' || path === `${CONTROL_PREFIX}invoices`) {
+    return path === '/' ? ok(invoicePage(state)) : ok(invoiceLines(state));
+  }
+  if (path === `${CONTROL_PREFIX}unbilled`) return ok(unbilledEvents(state));
+  if (!path.startsWith(API)) return notFound('resource');
+  const segments = path.slice(API.length).split('/');
+  const [resource = '', id, action] = segments.map(decodeURIComponent);
+  // Rails takes the part behind a dot for a format; subscription routes alone allow for dots.
+  const cut = resource === 'customers' && segments[1]?.includes('.') === true;
+  if (cut || segments.length > 3) return notFound('resource');
+  return dispatch(state, request, options, { resource, id, action });
+}
+
+interface Target {
+  readonly resource: string;
+  readonly id: string | undefined;
+  readonly action: string | undefined;
+}
+
+function dispatch(
+  state: LagoState,
+  request: FakeRequest,
+  options: FakeLagoOptions,
+  { resource, id, action }: Target,
+): FakeResponse {
+  const { at, query } = request;
+  const rules = {
+    store: options.store ?? 'postgres',
+    batchMax: options.batchMax ?? DEFAULT_BATCH_MAX,
+  };
+  const shape = [request.method, resource, id === undefined ? '' : '*', action ?? '']
+    .filter((part) => part !== '')
+    .join(' ');
+  const key = id ?? '';
+  const withRoot = (
+    root: string,
+    act: (input: Readonly<Record<string, unknown>>) => FakeResponse,
+  ): FakeResponse => {
+    const input = readRoot(request.body, root);
+    return isObject(input) ? act(input) : badRequest(`param is missing: ${root}`);
+  };
+  if (shape === 'POST events *' && key === 'batch') {
+    const input = readRoot(request.body, 'events');
+    return createBatch(state, input, at, rules);
+  }
+  switch (shape) {
+    case 'GET billable_metrics':
+      return listMetrics(state, request);
+    case 'POST billable_metrics':
+      return withRoot('billable_metric', (input) => createMetric(state, input, at));
+    case 'GET billable_metrics *':
+      return showMetric(state, key);
+    case 'PUT billable_metrics *':
+      return withRoot('billable_metric', (input) => updateMetric(state, key, input));
+    case 'GET plans':
+      return listPlans(state, request);
+    case 'POST plans':
+      return withRoot('plan', (input) => createPlan(state, input, at));
+    case 'GET plans *':
+      return showPlan(state, key);
+    case 'PUT plans *':
+      return withRoot('plan', (input) => updatePlan(state, key, input));
+    case 'GET plans * charges':
+      return options.legacy === true ? notFound('resource') : listCharges(state, key, request);
+    case 'POST plans * charges':
+      if (options.legacy === true) return notFound('resource');
+      return withRoot('charge', (input) => addCharge(state, key, input, at));
+    case 'GET customers':
+      return listCustomers(state, request);
+    case 'POST customers':
+      return withRoot('customer', (input) => upsertCustomer(state, input, at));
+    case 'GET customers *':
+      return showCustomer(state, key);
+    case 'DELETE customers *':
+      return deleteCustomer(state, key, at);
+    case 'GET customers * current_usage':
+      return currentUsage(state, key, query.get('external_subscription_id'), at);
+    case 'GET customers * subscriptions':
+      return listSubscriptions(state, request, key);
+    case 'GET subscriptions':
+      return listSubscriptions(state, request);
+    case 'POST subscriptions':
+      return withRoot('subscription', (input) => createSubscription(state, input, at));
+    case 'GET subscriptions *':
+      return showSubscription(state, key);
+    case 'DELETE subscriptions *':
+      return terminateSubscription(state, key, at);
+    case 'GET events':
+      return listEvents(state, request);
+    case 'POST events':
+      return withRoot('event', (input) => createEvent(state, input, at, rules));
+    case 'GET events *':
+      return showEvent(state, key);
+    default:
+      return notFound('resource');
+  }
+}
+
+function readRoot(body: string, root: string): unknown {
+  try {
+    const parsed: unknown = JSON.parse(body);
+    return isObject(parsed) ? parsed[root] : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,134 @@
+import type { FakeRequest, FakeResponse } from '../fake-server.ts';
+import { invalid, isObject, notFound, ok, page, text } from './answers.ts';
+import type { Charge, ChargeFilter, LagoState, Plan } from './state.ts';
+
+const INTERVALS = new Set(['weekly', 'monthly', 'quarterly', 'semiannual', 'yearly']);
+const CHARGE_MODELS = new Set(['standard', 'graduated', 'package', 'percentage', 'volume']);
+const AMOUNT = /^\d+(\.\d+)?$/;
+
+export function listPlans(state: LagoState, { query }: FakeRequest): FakeResponse {
+  return page('plans', [...state.plans.values()], query);
+}
+
+export function showPlan(state: LagoState, code: string): FakeResponse {
+  const plan = state.plans.get(code);
+  return plan === undefined ? notFound('plan') : ok({ plan });
+}
+
+export function createPlan(
+  state: LagoState,
+  input: Readonly<Record<string, unknown>>,
+  at: number,
+): FakeResponse {
+  const details: Record<string, string[]> = {};
+  const code = text(input['code']);
+  if (text(input['name']) === undefined) details['name'] = ['value_is_mandatory'];
+  if (code === undefined) details['code'] = ['value_is_mandatory'];
+  else if (state.plans.has(code)) details['code'] = ['value_already_exist'];
+  if (!INTERVALS.has(String(input['interval']))) details['interval'] = ['value_is_invalid'];
+  if (!Number.isInteger(input['amount_cents'])) details['amount_cents'] = ['value_is_mandatory'];
+  if (!/^[A-Z]{3}$/.test(String(input['amount_currency']))) {
+    details['amount_currency'] = ['invalid_currency'];
+  }
+  if (Object.keys(details).length > 0) return invalid(details);
+  const charges: Charge[] = [];
+  for (const item of (input['charges'] ?? []) as unknown[]) {
+    const charge = readCharge(state, isObject(item) ? item : {}, charges, at);
+    if ('status' in charge) return charge;
+    charges.push(charge);
+  }
+  const plan: Plan = {
+    lago_id: state.nextId(),
+    name: String(input['name']),
+    code: code ?? '',
+    interval: String(input['interval']),
+    amount_cents: Number(input['amount_cents']),
+    amount_currency: String(input['amount_currency']),
+    pay_in_advance: input['pay_in_advance'] === true,
+    created_at: new Date(at).toISOString(),
+    charges,
+  };
+  state.plans.set(plan.code, plan);
+  return ok({ plan });
+}
+
+/** Every charge whose id is left out is deleted with its prices. */
+export function updatePlan(
+  state: LagoState,
+  code: string,
+  input: Readonly<Record<string, unknown>>,
+): FakeResponse {
+  const plan = state.plans.get(code);
+  if (plan === undefined) return notFound('plan');
+  plan.name = text(input['name']) ?? plan.name;
+  if (Array.isArray(input['charges'])) {
+    const items = (input['charges'] as unknown[]).filter(isObject);
+    const kept = new Map(items.map((item) => [item['id'], item]));
+    plan.charges = plan.charges.filter(({ lago_id }) => kept.has(lago_id));
+    for (const charge of plan.charges) {
+      const item = kept.get(charge.lago_id) ?? {};
+      if (isObject(item['properties'])) charge.properties = item['properties'];
+      if (Array.isArray(item['filters'])) charge.filters = item['filters'] as ChargeFilter[];
+    }
+  }
+  return ok({ plan });
+}
+
+export function addCharge(
+  state: LagoState,
+  code: string,
+  input: Readonly<Record<string, unknown>>,
+  at: number,
+): FakeResponse {
+  const plan = state.plans.get(code);
+  if (plan === undefined) return notFound('plan');
+  const own = text(input['code']);
+  if (own === undefined) return invalid({ code: ['value_is_mandatory'] });
+  if (plan.charges.some((charge) => charge.code === own)) {
+    return invalid({ code: ['value_already_exist'] });
+  }
+  const charge = readCharge(state, input, plan.charges, at);
+  if ('status' in charge) return charge;
+  plan.charges.push(charge);
+  return ok({ charge });
+}
+
+export function listCharges(state: LagoState, code: string, request: FakeRequest): FakeResponse {
+  const plan = state.plans.get(code);
+  return plan === undefined ? notFound('plan') : page('charges', plan.charges, request.query);
+}
+
+function readCharge(
+  state: LagoState,
+  input: Readonly<Record<string, unknown>>,
+  others: readonly Charge[],
+  at: number,
+): Charge | FakeResponse {
+  const id: unknown = input['billable_metric_id'];
+  const metric = [...state.metrics.values()].find(({ lago_id }) => lago_id === id);
+  if (metric === undefined) return notFound('billable_metrics');
+  const model = String(input['charge_model']);
+  if (!CHARGE_MODELS.has(model)) return invalid({ charge_model: ['value_is_invalid'] });
+  const properties = isObject(input['properties']) ? input['properties'] : { amount: '0' };
+  if (model === 'standard' && !isAmount(properties['amount'])) {
+    return invalid({ amount: ['invalid_amount'] });
+  }
+  const taken = new Set(others.map(({ code }) => code));
+  let code = text(input['code']) ?? metric.code;
+  for (let number = 2; taken.has(code); number += 1) code = `${metric.code}_${number}`;
+  return {
+    lago_id: state.nextId(),
+    lago_billable_metric_id: metric.lago_id,
+    billable_metric_code: metric.code,
+    code,
+    charge_model: model,
+    created_at: new Date(at).toISOString(),
+    properties,
+    filters: (input['filters'] ?? []) as ChargeFilter[],
+  };
+}
+
+/** A JSON number is refused: only text is an amount. */
+function isAmount(value: unknown): boolean {
+  return typeof value === 'string' && AMOUNT.test(value);
+}
