@@ -28,7 +28,9 @@ describe('installing on a fresh cluster', () => {
   });
 
   test('the samples are valid beside it', async () => {
-    expect(await apply('config/samples')).toContain('billingdestination.meterfeed.io/webhook created');
+    expect(await apply('config/samples')).toContain(
+      'billingdestination.meterfeed.io/webhook created',
+    );
   });
 
   test.each(OVERLAYS)('the API server accepts %s', async (overlay) => {

@@ -110,7 +110,9 @@ export function idleRights(
   requests: readonly AuditedRequest[],
 ): readonly string[] {
   const succeeded = requests.filter(({ code }) => code < 400 || code === 404 || code === 409);
-  return rights.filter((right) => !succeeded.some((each) => covers(right, each))).map(describeRight);
+  return rights
+    .filter((right) => !succeeded.some((each) => covers(right, each)))
+    .map(describeRight);
 }
 
 /** The requests that lacked a right, each once, in words. */

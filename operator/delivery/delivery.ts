@@ -57,6 +57,8 @@ export interface DeliveryOptions {
   readonly createDestination: CreateDestination;
   readonly tenants: TenantSource;
   readonly catalog: () => Catalog;
+  /** Destinations that exist although their settings cannot be used at the moment: their cursors stay as they are. */
+  readonly unusable?: () => readonly string[];
   /** MAX_BACKFILL as it is set now. */
   readonly maxBackfillMs: () => number;
   readonly clock: Clock;
@@ -100,8 +102,10 @@ export function createDelivery(options: DeliveryOptions): Delivery {
   };
 
   const retireOthers = async (): Promise<void> => {
+    const unusable = new Set(options.unusable?.() ?? []);
     for (const { destination, retiredAt } of ledger.cursors()) {
-      if (feeders.has(destination) || retiredAt !== undefined) continue;
+      if (feeders.has(destination) || unusable.has(destination)) continue;
+      if (retiredAt !== undefined) continue;
       const outcome = await ledger.retireCursor(destination, clock.now());
       if (outcome.kind === 'failed') logger.warn(`[${destination}] ${outcome.message}`);
       else logger.info(`[${destination}] destination is gone, its cursor is retired`);

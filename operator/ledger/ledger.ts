@@ -156,6 +156,8 @@ export interface VerifyReport {
 }
 
 export interface LedgerStats {
+  /** Tells this ledger from every other one; never changes. */
+  readonly ledgerId: string;
   readonly sequence: number;
   readonly bytes: number;
   readonly segments: number;

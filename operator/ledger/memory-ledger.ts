@@ -122,6 +122,7 @@ export function createMemoryLedger(): Ledger {
       errors: [],
     }),
     stats: () => ({
+      ledgerId: 'memory',
       sequence: events.length,
       bytes: 0,
       segments: 1,

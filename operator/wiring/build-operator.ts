@@ -6,6 +6,7 @@ import { createDestinationRegistry } from '../destinations/registry.ts';
 import { createDiscovery, type Discovery } from '../discovery/discovery.ts';
 import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Connection } from '../kubernetes/connection.ts';
+import { createLeaderElection } from '../kubernetes/lease.ts';
 import { createReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
 import { createWorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -20,6 +21,7 @@ import { createPodMetricsReader } from '../windows/pod-metrics.ts';
 import { createLiveCatalog } from './catalog.ts';
 import { createCursorRetirement } from './cursor-retirement.ts';
 import { deliveryPart } from './delivery-part.ts';
+import { leaderPart } from './leader-part.ts';
 import { aborted, type Part } from './parts.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 import { createWatches } from './watches.ts';
@@ -42,11 +44,14 @@ export interface OperatorOptions {
   readonly stopping: AbortSignal;
 }
 
+/** Of the Lease in the operator's own namespace; config/rbac names it. */
+const LEASE = 'meterfeed';
+
 const RETENTION_INTERVAL_MS = 600_000;
 
 /**
  * Builds the operator out of its rooms, in the direction in which usage flows (docs/architecture.md).
- * The parts come in the order in which they start; they stop the other way round.
+ * Health and API are served from the beginning; the rest waits until this process leads.
  */
 export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
   const { version, settings, connection, ledger, clock, random, logger, registry } = options;
@@ -102,7 +107,17 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       find: (id) => discovery.findTenant(id),
       subscribe: (listener) => discovery.subscribe(() => listener()),
     },
+    unusable: () => controllers.destinationNames(),
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
+  });
+
+  const election = createLeaderElection({
+    ...common,
+    connection,
+    namespace: options.namespace,
+    name: LEASE,
+    // A restart on the same volume finds its own lease; the ledger's lock keeps a second process off it.
+    identity: `${options.instance}_${ledger.stats().ledgerId}`,
   });
 
   const engine: Engine = {
@@ -114,6 +129,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     delivery,
     watches: watches.all,
     running: () => !options.stopping.aborted,
+    leading: () => election.leading,
   };
   const http = createHttpServer({
     ...common,
@@ -135,8 +151,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     instance: options.instance,
     cursors: createCursorRetirement({ settings, delivery, ledger, clock }),
   });
-  return [
-    { name: 'HTTP server', run: (signal) => serve(http, signal) },
+  const parts: readonly Part[] = [
     ...watches.all.map((source) => ({
       name: `watch of ${source.resource.plural}`,
       run: (signal: AbortSignal) => source.run(signal),
@@ -146,6 +161,10 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     deliveryPart({ delivery, discovery, settings, controllers, logger }),
     { name: 'windows', run: (signal) => closeWindows(windows, signal) },
+  ];
+  return [
+    { name: 'HTTP server', run: (signal) => serve(http, signal) },
+    leaderPart(election, parts, common),
   ];
 }
 

@@ -24,6 +24,7 @@ export interface Engine {
   readonly watches: readonly Pick<Source<Projected>, 'health' | 'resource'>[];
   /** Not in the course of stopping. */
   readonly running: () => boolean;
+  readonly leading: () => boolean;
 }
 
 /** What the HTTP API shows. */
@@ -68,11 +69,22 @@ export function controllerViews(engine: Engine): {
 }
 
 /** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */
-function readiness({ running, watches, discovery, ledger }: Engine): readonly ReadinessCheck[] {
+function readiness({
+  running,
+  leading,
+  watches,
+  discovery,
+  ledger,
+}: Engine): readonly ReadinessCheck[] {
   const starting = watches.filter((watch) => watch.health().state === 'starting');
   const { disk } = ledger.stats();
   return [
     { name: 'running', ok: running(), detail: running() ? 'yes' : 'stopping' },
+    {
+      name: 'leader',
+      ok: leading(),
+      ...(!leading() && { detail: 'waiting for the lease: another process may hold it' }),
+    },
     {
       name: 'watches',
       ok: starting.length === 0,

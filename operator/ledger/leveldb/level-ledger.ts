@@ -155,6 +155,7 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
       const { state, sealed } = store.contents();
       const { bytes, level, usedRatio } = gauge.current();
       return {
+        ledgerId: state.ledgerId,
         sequence: state.segment.lastSequence,
         bytes,
         segments: sealed.length + 1,

@@ -20,6 +20,8 @@ export interface CrashPlan {
   readonly delayMs?: number;
   /** Kills itself at this step. */
   readonly failpoint?: { readonly step: Failpoint; readonly hit: number };
+  /** Variables beside the test's own. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** Runs the writer process until it dies, and gives what it acknowledged; undefined when nothing. */
@@ -29,6 +31,7 @@ export async function crashWriter(plan: CrashPlan): Promise<Acknowledged | undef
   const step = failpoint === undefined ? [] : [failpoint.step, String(failpoint.hit)];
   const child = spawn(process.execPath, [script, directory, String(segmentEvents), ...step], {
     stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...plan.environment },
   });
   const errors: Buffer[] = [];
   child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
