@@ -82,5 +82,5 @@ export function deleteCustomer(state: LagoState, id: string, at: number): FakeRe
 }
 
 function isMetadata(value: unknown): boolean {
-  return isObject(value) && String(value['key'] ?? '').length <= MAX_METADATA_KEY;
+  return isObject(value) && (text(value['key']) ?? '').length <= MAX_METADATA_KEY;
 }

@@ -27,18 +27,18 @@ export function createBatch(
   if (malformed !== undefined) return invalid(malformed);
 
   if (store === 'postgres') {
-    const taken = new Set(state.events.map(keyOf));
     const inBatch = new Set<string>();
     const repeated = items.map((item) => {
       const transaction = String(item['transaction_id']);
-      const repeats = taken.has(keyOf(toEvent(state, item, at, ''))) || inBatch.has(transaction);
+      const key = keyOf(store, toEvent(item, at, ''));
+      const repeats = state.events.has(key) || inBatch.has(transaction);
       inBatch.add(transaction);
       return repeats ? { transaction_id: ['value_already_exist'] } : undefined;
     });
     const duplicates = numbered(repeated);
     if (duplicates !== undefined) return invalid(duplicates);
   }
-  const events = items.map((item) => toEvent(state, item, at, state.nextId()));
+  const events = items.map((item) => toEvent(item, at, state.nextId()));
   for (const event of events) storeEvent(state, event, store);
   return ok({ events: events.map(show) });
 }
@@ -51,8 +51,8 @@ export function createEvent(
 ): FakeResponse {
   const problem = formatProblem(input);
   if (problem !== undefined) return invalid(problem);
-  const event = toEvent(state, input, at, state.nextId());
-  if (store === 'postgres' && state.events.some((one) => keyOf(one) === keyOf(event))) {
+  const event = toEvent(input, at, state.nextId());
+  if (store === 'postgres' && state.events.has(keyOf(store, event))) {
     return invalid({ transaction_id: ['value_already_exist'] });
   }
   storeEvent(state, event, store);
@@ -64,7 +64,7 @@ export function listEvents(state: LagoState, { query }: FakeRequest): FakeRespon
   const code = query.get('code');
   const from = Date.parse(query.get('timestamp_from') ?? '') || 0;
   const to = Date.parse(query.get('timestamp_to') ?? '') || Number.POSITIVE_INFINITY;
-  const found = state.events.filter(
+  const found = [...state.events.values()].filter(
     (event) =>
       (subscription === null || event.external_subscription_id === subscription) &&
       (code === null || event.code === code) &&
@@ -75,20 +75,20 @@ export function listEvents(state: LagoState, { query }: FakeRequest): FakeRespon
 }
 
 export function showEvent(state: LagoState, transactionId: string): FakeResponse {
-  const event = state.events.find(({ transaction_id }) => transaction_id === transactionId);
+  const event = [...state.events.values()].find(
+    ({ transaction_id }) => transaction_id === transactionId,
+  );
   return event === undefined ? notFound('event') : ok({ event: show(event) });
 }
 
+/** Where the last one wins it also moves to the end. */
 function storeEvent(state: LagoState, event: StoredEvent, store: EventStore): void {
-  if (store === 'clickhouse') {
-    const key = clickhouseKey(event);
-    const index = state.events.findIndex((one) => clickhouseKey(one) === key);
-    if (index >= 0) state.events.splice(index, 1);
-  }
-  state.events.push(event);
+  const key = keyOf(store, event);
+  state.events.delete(key);
+  state.events.set(key, event);
 }
 
-/** Lago's dates of a refusal are keyed by the event's index, as text. */
+/** The details of a refusal are keyed by the event's index, as text. */
 function numbered(
   problems: readonly (Readonly<Record<string, unknown>> | undefined)[],
 ): Record<string, unknown> | undefined {
@@ -115,12 +115,7 @@ function readSeconds(value: unknown): number | undefined {
   return typeof value === 'string' && NUMERIC.test(value) ? Number(value) : undefined;
 }
 
-function toEvent(
-  _state: LagoState,
-  item: Readonly<Record<string, unknown>>,
-  at: number,
-  id: string,
-): StoredEvent {
+function toEvent(item: Readonly<Record<string, unknown>>, at: number, id: string): StoredEvent {
   const seconds = readSeconds(item['timestamp']);
   return {
     lago_id: id,
@@ -133,12 +128,9 @@ function toEvent(
   };
 }
 
-function keyOf({ external_subscription_id, transaction_id }: StoredEvent): string {
-  return `${external_subscription_id}\0${transaction_id}`;
-}
-
-function clickhouseKey(event: StoredEvent): string {
-  return `${event.code}\0${keyOf(event)}\0${event.at}`;
+function keyOf(store: EventStore, event: StoredEvent): string {
+  const key = `${event.external_subscription_id}\0${event.transaction_id}`;
+  return store === 'postgres' ? key : `${event.code}\0${key}\0${event.at}`;
 }
 
 function show(event: StoredEvent) {

@@ -102,6 +102,7 @@ function dispatch(
     const input = readRoot(request.body, root);
     return isObject(input) ? act(input) : badRequest(`param is missing: ${root}`);
   };
+  if (!isJson(request.body)) return badRequest('error occurred while parsing request parameters');
   if (shape === 'POST events *' && key === 'batch') {
     const input = readRoot(request.body, 'events');
     return createBatch(state, input, at, rules);
@@ -159,11 +160,17 @@ function dispatch(
   }
 }
 
-function readRoot(body: string, root: string): unknown {
+function isJson(body: string): boolean {
+  if (body === '') return true;
   try {
-    const parsed: unknown = JSON.parse(body);
-    return isObject(parsed) ? parsed[root] : undefined;
+    JSON.parse(body);
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
+}
+
+function readRoot(body: string, root: string): unknown {
+  const parsed: unknown = body === '' ? undefined : JSON.parse(body);
+  return isObject(parsed) ? parsed[root] : undefined;
 }

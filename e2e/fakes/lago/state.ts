@@ -4,7 +4,8 @@ export interface LagoState {
   readonly plans: Map<string, Plan>;
   readonly customers: Map<string, Customer>;
   readonly subscriptions: Subscription[];
-  readonly events: StoredEvent[];
+  /** By what the event store takes for the same event, in the order in which they were stored. */
+  readonly events: Map<string, StoredEvent>;
   /** Ids count up, so that a state that is built again from a journal has the same ones. */
   nextId(): string;
 }
@@ -94,7 +95,7 @@ export function createLagoState(): LagoState {
     plans: new Map(),
     customers: new Map(),
     subscriptions: [],
-    events: [],
+    events: new Map(),
     nextId: () => {
       counter += 1;
       return `1a900000-0000-4000-8000-${counter.toString(16).padStart(12, '0')}`;

@@ -30,7 +30,7 @@ export function chargesOf(state: LagoState, subscription: Subscription): ChargeU
   const plan = state.plans.get(subscription.plan_code);
   const from = Date.parse(subscription.started_at);
   const to = Date.parse(subscription.terminated_at ?? '') || Number.POSITIVE_INFINITY;
-  const mine = state.events.filter(
+  const mine = [...state.events.values()].filter(
     (event) =>
       event.external_subscription_id === subscription.external_id &&
       event.at >= from &&
@@ -53,7 +53,7 @@ export function chargesOf(state: LagoState, subscription: Subscription): ChargeU
 
 /** Events that no subscription bills, for tests: sent in vain. */
 export function unbilledEvents(state: LagoState): readonly StoredEvent[] {
-  return state.events.filter((event) => {
+  return [...state.events.values()].filter((event) => {
     const subscriptions = state.subscriptions.filter(
       ({ external_id }) => external_id === event.external_subscription_id,
     );
@@ -134,7 +134,10 @@ function matches({ values }: ChargeFilter, event: StoredEvent): boolean {
   return Object.entries(values).every(([key, wanted]) => {
     const value = event.properties[key];
     if (value === undefined) return false;
-    return wanted.includes(ALL_VALUES) || wanted.includes(String(value));
+    return (
+      wanted.includes(ALL_VALUES) ||
+      wanted.includes(typeof value === 'string' ? value : JSON.stringify(value))
+    );
   });
 }
 
