@@ -7,7 +7,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { buildCatalog } from '../../usage/catalog.ts';
+import { buildCatalog, type Catalog } from '../../usage/catalog.ts';
 import type { HttpLimits } from '../limits.ts';
 import { createHttpServer } from '../server.ts';
 import type { Views } from '../views.ts';
@@ -143,15 +143,27 @@ export function testSettings(environment: Readonly<Record<string, string>> = {})
   return loaded.settings;
 }
 
+/** Built once for each setting, as in the operator itself. */
+const catalogOf = memoized((customMetrics: Settings['metering']['customMetrics']): Catalog => {
+  const outcome = buildCatalog(customMetrics);
+  if (outcome.kind === 'invalid') throw new Error(outcome.problems.join());
+  return outcome.catalog;
+});
+
+function memoized<K extends object, V>(make: (key: K) => V): (key: K) => V {
+  const made = new WeakMap<K, V>();
+  return (key) => {
+    const value = made.get(key) ?? make(key);
+    made.set(key, value);
+    return value;
+  };
+}
+
 /** An operator that has discovered nothing and delivers nowhere. */
 export function quietViews(settings: () => Settings): Views {
   return {
     settings,
-    catalog: () => {
-      const outcome = buildCatalog(settings().metering.customMetrics);
-      if (outcome.kind === 'invalid') throw new Error(outcome.problems.join());
-      return outcome.catalog;
-    },
+    catalog: () => catalogOf(settings().metering.customMetrics),
     readiness: () => [{ name: 'discovery', ok: true }],
     discovery: { known: () => true, problems: () => [], tenants: () => [], clusters: () => [] },
     metering: { failedTenantApis: () => [], gaps: () => [], windows: () => [] },

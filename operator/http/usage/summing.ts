@@ -29,7 +29,7 @@ export function createSumming(options: SummingOptions): Summing {
     open: async () => {
       if (usageDirectory === undefined || stop.signal.aborted) return;
       try {
-        const store = await openSumsStore(usageDirectory);
+        const store = await openSumsStore(usageDirectory, options.ledger.stats().ledgerId);
         const opened = createUsageTotals({ ...options, store });
         const running = opened.run(stop.signal);
         totals = opened;

@@ -41,29 +41,29 @@ const READ_AHEAD_BYTES = 256 * 1024;
 
 type Database = ClassicLevel;
 
-/** Opens the store; what cannot be read is made anew, for the ledger has it all. */
-export async function openSumsStore(directory: string): Promise<SumsStore> {
+/** Opens the sums of a ledger; those that cannot be read, or are another's, are made anew from it. */
+export async function openSumsStore(directory: string, ledgerId: string): Promise<SumsStore> {
   try {
-    return await open(directory);
+    return await open(directory, ledgerId);
   } catch (error) {
     if (isLocked(error)) throw error;
     await rm(directory, { recursive: true, force: true });
-    return open(directory);
+    return open(directory, ledgerId);
   }
 }
 
-async function open(directory: string): Promise<SumsStore> {
+async function open(directory: string, ledgerId: string): Promise<SumsStore> {
   const database: Database = new ClassicLevel(directory, { cacheSize: 2 * 1024 * 1024 });
   await database.open();
   try {
-    return createStore(database, await readProgress(database));
+    return createStore(database, ledgerId, await readProgress(database, ledgerId));
   } catch (error) {
     await database.close();
     throw error;
   }
 }
 
-function createStore(database: Database, start: number): SumsStore {
+function createStore(database: Database, ledgerId: string, start: number): SumsStore {
   let progress = start;
   return {
     get progress() {
@@ -79,7 +79,7 @@ function createStore(database: Database, start: number): SumsStore {
         if (before !== undefined) rows.addEncoded(unseal(key, before));
         return { type: 'put' as const, key, value: seal(key, rows.encode()) };
       });
-      const note = { type: 'put' as const, key: PROGRESS_KEY, value: progressText(next) };
+      const note = { type: 'put' as const, key: PROGRESS_KEY, value: progressText(ledgerId, next) };
       await database.batch([...operations, note], { sync: true });
       progress = next;
     },
@@ -151,18 +151,17 @@ function checksum(key: string, text: string): string {
   return crc32(text, crc32(key)).toString(16).padStart(8, '0');
 }
 
-function progressText(sequence: number): string {
-  return seal(PROGRESS_KEY, JSON.stringify({ format: FORMAT, sequence }));
+function progressText(ledger: string, sequence: number): string {
+  return seal(PROGRESS_KEY, JSON.stringify({ format: FORMAT, ledger, sequence }));
 }
 
-async function readProgress(database: Database): Promise<number> {
+async function readProgress(database: Database, ledgerId: string): Promise<number> {
   const value = await database.get(PROGRESS_KEY);
   if (value === undefined) return 0;
-  const note: unknown = JSON.parse(unseal(PROGRESS_KEY, value));
-  if (typeof note === 'object' && note !== null && 'format' in note && 'sequence' in note) {
-    if (note.format === FORMAT && typeof note.sequence === 'number') return note.sequence;
-  }
-  throw new DamagedSums(`another format: usage sums: ${JSON.stringify(note)}`);
+  const text = unseal(PROGRESS_KEY, value);
+  const { format, ledger, sequence } = JSON.parse(text) as Readonly<Record<string, unknown>>;
+  if (format === FORMAT && ledger === ledgerId && typeof sequence === 'number') return sequence;
+  throw new DamagedSums(`another format or ledger: usage sums: ${text}`);
 }
 
 function isLocked(error: unknown): boolean {

@@ -44,7 +44,7 @@ async function withTotals<T>(
   ledger: Ledger,
   action: (totals: UsageTotals, store: SumsStore) => Promise<T>,
 ): Promise<T> {
-  const store = await openSumsStore(directory);
+  const store = await openSumsStore(directory, ledger.stats().ledgerId);
   try {
     return await action(totalsOf(ledger, store), store);
   } finally {
@@ -234,6 +234,13 @@ describe('sums that went wrong', () => {
     await withTotals(ledger, async (totals) => {
       await totals.catchUp(never);
       expect(await rowsOf(totals)).toMatchObject([{ keys: ['a'], events: 1 }]);
+    });
+    const restored = createMemoryLedger();
+    await restored.append({ events: [eventAt(3, 'c', 5n)] });
+    const stats = () => ({ ...restored.stats(), ledgerId: 'restored' });
+    await withTotals({ ...restored, stats }, async (totals) => {
+      await totals.catchUp(never);
+      expect(await rowsOf(totals)).toMatchObject([{ keys: ['c'], events: 1 }]);
     });
   });
 
