@@ -7,6 +7,8 @@
  *   FAULT_FORGETFUL   1: syncs are not logged, as if the program had never asked for them
  *   FAULT_SYNC_EIO    the number of the sync that fails with EIO, counted from 1
  *   FAULT_SYNC_DELAY  microseconds that every sync takes longer
+ *   FAULT_FULL        while this file exists the disk is full: LevelDB's writes fail with ENOSPC
+ *   FAULT_FULL_AFTER  bytes that can still be written then
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,15 +45,21 @@ static void record(const char *line, int length) {
   close(fd);
 }
 
-static int sync_file(int fd, int (*real)(int)) {
+/* Fills `path` with the path of an open file; 0 when it does not concern us. */
+static int concerned_file(int fd, char *path, size_t bytes) {
   char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(link, path, bytes - 1);
+  if (length < 0) return 0;
+  path[length] = '\0';
+  return concerned(path);
+}
+
+static int sync_file(int fd, int (*real)(int)) {
   char path[4096];
   struct stat found;
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  ssize_t length = readlink(link, path, sizeof path - 1);
-  if (length < 0) return real(fd);
-  path[length] = '\0';
-  if (!concerned(path) || fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) return real(fd);
+  if (!concerned_file(fd, path, sizeof path)) return real(fd);
+  if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) return real(fd);
 
   long delay = number("FAULT_SYNC_DELAY");
   if (delay > 0) usleep((useconds_t)delay);
@@ -88,4 +96,29 @@ int rename(const char *from, const char *to) {
     record(line, snprintf(line, sizeof line, "R %s\t%s\n", from, to));
   }
   return result;
+}
+
+/* Whether so many bytes more do not fit; part of them may. */
+static int disk_is_full(FILE *file, size_t bytes) {
+  static atomic_long written;
+  char path[4096];
+  const char *flag = getenv("FAULT_FULL");
+  if (flag == NULL || !concerned_file(fileno(file), path, sizeof path)) return 0;
+  if (access(flag, F_OK) != 0) {
+    atomic_store(&written, 0);
+    return 0;
+  }
+  return atomic_fetch_add(&written, (long)bytes) + (long)bytes > number("FAULT_FULL_AFTER");
+}
+
+/* A macro where the compiler optimises. */
+#undef fwrite_unlocked
+
+size_t fwrite_unlocked(const void *data, size_t size, size_t count, FILE *file) {
+  static size_t (*real)(const void *, size_t, size_t, FILE *);
+  if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, "fwrite_unlocked");
+  if (!disk_is_full(file, size * count)) return real(data, size, count, file);
+  size_t part = real(data, 1, size * count / 2, file);
+  errno = ENOSPC;
+  return part / (size == 0 ? 1 : size);
 }

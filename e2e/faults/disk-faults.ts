@@ -16,6 +16,7 @@ export interface DiskFaults {
   readonly forgetful?: boolean;
   readonly syncError?: number;
   readonly syncDelayMicroseconds?: number;
+  readonly full?: { readonly whileExists: string; readonly afterBytes: number };
 }
 
 /** The environment that makes a process's disk misbehave. Needs a C compiler. */
@@ -29,6 +30,10 @@ export async function diskFaultEnvironment(faults: DiskFaults): Promise<Record<s
     ...(faults.syncError !== undefined && { FAULT_SYNC_EIO: String(faults.syncError) }),
     ...(faults.syncDelayMicroseconds !== undefined && {
       FAULT_SYNC_DELAY: String(faults.syncDelayMicroseconds),
+    }),
+    ...(faults.full !== undefined && {
+      FAULT_FULL: faults.full.whileExists,
+      FAULT_FULL_AFTER: String(faults.full.afterBytes),
     }),
   };
 }
@@ -62,7 +67,7 @@ async function readSyncedSizes(log: string): Promise<ReadonlyMap<string, number>
 }
 
 function rename(sizes: Map<string, number>, from: string, to: string): void {
-  for (const [path, size] of [...sizes]) {
+  for (const [path, size] of Array.from(sizes)) {
     if (path !== from && !path.startsWith(`${from}/`)) continue;
     sizes.delete(path);
     sizes.set(to + path.slice(from.length), size);

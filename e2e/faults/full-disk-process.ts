@@ -1,7 +1,8 @@
 /**
- * Fills a small volume while a ledger is being written on it, gives room back, goes on, and looks at
- * what is there. Arguments: a directory on the volume, how many KiB to leave free. Prints one line of
- * JSON: what was acknowledged, refused, and found wrong.
+ * Fills a volume while a ledger is being written on it, gives room back, goes on, and looks at what
+ * is there. Arguments: a directory; how many KiB to leave free, on a small volume, or `pretend` where
+ * the file `ballast` alone makes the disk look full. Prints one line of JSON: what was acknowledged,
+ * refused, and found wrong.
  */
 import { appendFile, rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -50,9 +51,10 @@ async function append(ledger: Ledger, count: number): Promise<'stored' | 'refuse
 }
 
 async function fillDisk(): Promise<void> {
+  await writeFile(ballast, '');
+  if (leaveKiB === 'pretend') return;
   const { bavail, bsize } = await statfs(directory);
   const bytes = bavail * bsize - Number(leaveKiB) * 1024;
-  await writeFile(ballast, '');
   for (let rest = bytes; rest > 0; rest -= 65_536) {
     await appendFile(ballast, Buffer.alloc(Math.min(rest, 65_536)));
   }

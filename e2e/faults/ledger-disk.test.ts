@@ -1,4 +1,6 @@
+import { ok } from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -17,6 +19,9 @@ const RUNS = Number(process.env['FAULT_RUNS'] ?? 10);
 const SEED = Number(process.env['FAULT_SEED'] ?? 1);
 const RUN_MS = 3_000;
 const SEGMENT_EVENTS = 60;
+/** Syncs of setting up and opening a ledger. */
+const OPENING_SYNCS = 12;
+const FULL_DISK = join(import.meta.dirname, 'full-disk-process.ts');
 
 const run = promisify(execFile);
 const removals: (() => Promise<void>)[] = [];
@@ -82,47 +87,42 @@ describe('a power cut', () => {
   });
 });
 
-describe('a sync that fails', () => {
-  test.each(Array.from({ length: 12 }, (_, index) => 4 + index * 3))(
-    'with EIO, the %i-th, loses nothing and leaves the ledger working',
+describe('a sync that fails with EIO', () => {
+  const failAt = async (syncError: number): Promise<readonly string[]> => {
+    const { data: directory } = await scratch();
+    const environment = await diskFaultEnvironment({ directory, syncError });
+    const plan = { directory, segmentEvents: SEGMENT_EVENTS, afterWindows: 30, environment };
+    // While it is being set up or opened the process may end; what is left must be good.
+    const strict = syncError > OPENING_SYNCS;
+    const acknowledged = strict
+      ? await crashWriter(plan)
+      : await crashWriter(plan).catch(() => undefined);
+    if (strict) ok((acknowledged?.window ?? 0) >= 30, 'it did not go on');
+    return inspect(directory, acknowledged);
+  };
+
+  test.each(Array.from({ length: 8 }, (_, index) => 1 + index * 6))(
+    'as sync number %i loses nothing and leaves the ledger working',
     async (syncError) => {
-      const { data: directory } = await scratch();
-      const acknowledged = await crashWriter({
-        directory,
-        segmentEvents: SEGMENT_EVENTS,
-        afterWindows: 30,
-        environment: await diskFaultEnvironment({ directory, syncError }),
-      });
-      expect(acknowledged?.window).toBeGreaterThanOrEqual(30);
-      expect(await inspect(directory, acknowledged)).toEqual([]);
+      expect(await failAt(syncError)).toEqual([]);
     },
   );
 });
 
 describe('a full disk', () => {
-  /** A volume of its own, in a namespace of its own where the system lets us, else mounted as root. */
-  const onSmallVolume = async (leaveKiB: number): Promise<Record<string, unknown>> => {
-    const { data } = await scratch();
-    const script = join(import.meta.dirname, 'full-disk-process.ts');
-    const shell =
-      'mkdir -p "$1" && mount -t tmpfs -o size=4m tmpfs "$1" && exec "$2" "$3" "$1" "$4"';
-    const { stdout } = await run('unshare', [
-      ...['-Urm', 'sh', '-c', shell, 'sh'],
-      ...[data, process.execPath, script, String(leaveKiB)],
-    ]);
-    return JSON.parse(stdout) as Record<string, unknown>;
-  };
+  const wanted = { whileFull: 'refused', afterwards: 'stored', causes: ['full'], problems: [] };
 
-  test.each([0, 4, 16, 48, 100, 200, 350])(
-    'met with %i KiB left refuses clearly, loses nothing, and needs no hand once there is room',
-    async (leaveKiB) => {
-      const outcome = await onSmallVolume(leaveKiB);
-      expect(outcome).toMatchObject({
-        whileFull: 'refused',
-        afterwards: 'stored',
-        causes: ['full'],
-        problems: [],
+  test.each([0, 3, 40, 300])(
+    'met after %i KiB refuses clearly, loses nothing, and needs no hand once there is room',
+    async (kibibytes) => {
+      const { data: directory } = await scratch();
+      await mkdir(directory);
+      const full = { whileExists: join(directory, 'ballast'), afterBytes: kibibytes * 1024 };
+      const environment = await diskFaultEnvironment({ directory, full });
+      const { stdout } = await run(process.execPath, [FULL_DISK, directory, 'pretend'], {
+        env: { ...process.env, ...environment },
       });
+      expect(JSON.parse(stdout)).toMatchObject(wanted);
     },
   );
 });
