@@ -70,6 +70,9 @@ export interface Collector extends WindowsView {
 /** The loop looks at the clock at least this often, so that a step of it is noticed. */
 const MAX_SLEEP_MS = 1000;
 
+/** The journal is never much older than this, however long windows are. */
+const JOURNAL_MS = 30_000;
+
 /**
  * After a step of the clock windows wait this long: a clock that is put right again at once must
  * not have closed windows that lie in the future.
@@ -137,10 +140,12 @@ export function createCollector(options: CollectorOptions): Collector {
       if (clock.monotonic() >= heldUntil) {
         const end = await closer.closeDue(signal);
         if (end !== undefined) return end;
+        await closer.saveJournal(JOURNAL_MS);
       }
       const wait = Math.min(Math.max(due.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
       await clock.sleep(wait, signal).catch(() => undefined);
     }
+    await closer.saveJournal(0);
     return { kind: 'aborted' };
   };
 

@@ -1,5 +1,5 @@
 import type { Settings } from '../config/settings.ts';
-import type { EventOutcome, Ledger } from '../ledger/ledger.ts';
+import type { EventOutcome, Ledger, RecordChange } from '../ledger/ledger.ts';
 import { type Assembled, assembleEvents } from '../metering/assemble.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings, type MeterSettings } from '../metering/meter.ts';
@@ -31,6 +31,11 @@ export interface WindowCloser {
   begin(): Promise<void>;
   /** Closes everything that is due and can be closed, oldest first; the collector's end when it cannot go on. */
   closeDue(signal: AbortSignal): Promise<CollectorEnd | undefined>;
+  /**
+   * Writes the journal between windows, so that a restart knows of the time since the last one. With
+   * `atLeastMs`, only when it was last written that long ago.
+   */
+  saveJournal(atLeastMs: number): Promise<void>;
   readonly lastWindow: Window | undefined;
 }
 
@@ -66,6 +71,11 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   let credits: readonly Credit[] = options.restored.state?.credits ?? [];
   let lastWindow = lastWindowOf(options.ledger.stats().lastWindowEnd, scopes.windowMs);
   const metering = () => options.settings().metering;
+  /** Drained from the journal, not known to be written. */
+  let unwritten: readonly RecordChange[] = [];
+  /** False while the journal tells of a window that the ledger may not have. */
+  let appended = true;
+  let savedAt = clock.monotonic();
 
   const measure = ({ window, members }: DueWindow, recordedAt: string): Measured => {
     const tally = createTally();
@@ -123,6 +133,11 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     tenantClustersObservedAt: observation.tenantClusters.observedAt,
   });
 
+  const drainRecords = (): readonly RecordChange[] => {
+    unwritten = [...unwritten, ...journal.drain(stateOf()), ...gaps.drain()];
+    return unwritten;
+  };
+
   /** Up to the append nothing here waits, so that events and journal tell of one moment. */
   const close = async (next: DueWindow, signal: AbortSignal): Promise<CollectorEnd | undefined> => {
     const { window } = next;
@@ -133,11 +148,15 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     ({ credits } = measured.settlement);
     settle(next);
     noteGaps(next, measured, now);
-    const records = [...journal.drain(stateOf()), ...gaps.drain()];
+    const records = drainRecords();
     const { lastWindowEnd = -Infinity } = options.ledger.stats();
     const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
+    appended = false;
     const outcome = await appender.append({ events: measured.events, records, ...advance }, signal);
     if (outcome.kind !== 'appended') return outcome;
+    appended = true;
+    unwritten = [];
+    savedAt = clock.monotonic();
     if (lastWindow === undefined || window.end > lastWindow.end) {
       lastWindow = { start: window.start, end: window.end };
     }
@@ -204,6 +223,13 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
       // No timeline is in the journal yet, so no watch may claim to have known what there was.
       const state = { ...stateOf(), watches: {} };
       await options.ledger.writeRecords([{ key: STATE_KEY, value: encodeState(state) }]);
+    },
+    saveJournal: async (atLeastMs) => {
+      if (!appended || clock.monotonic() - savedAt < atLeastMs) return;
+      savedAt = clock.monotonic();
+      const outcome = await options.ledger.writeRecords(drainRecords());
+      if (outcome.kind === 'written') unwritten = [];
+      else logger.warn(`[controller] cannot save the journal: ${outcome.message}`);
     },
     closeDue: async (signal) => {
       while (!signal.aborted) {

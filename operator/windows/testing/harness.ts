@@ -45,8 +45,10 @@ export interface Process {
   /** What the metrics API answers; an Error is an outage. */
   metricsApi: readonly PodReading[] | Error;
   discover(clusters: readonly TenantCluster[]): void;
-  /** Ends the process at once, as kill -9 does. */
+  /** Ends the process at once, as kill -9 does: nothing of it reaches the ledger any more. */
   kill(): Promise<CollectorEnd>;
+  /** Ends the process as SIGTERM does. */
+  stop(): Promise<CollectorEnd>;
   readonly ended: Promise<CollectorEnd>;
 }
 
@@ -75,7 +77,8 @@ export function clockAt(seconds: number): ManualClock {
 export async function startProcess(
   options: HarnessOptions & { readonly clock: ManualClock },
 ): Promise<Process> {
-  const { ledger, clock } = options;
+  const { clock } = options;
+  const { ledger, sever } = severable(options.ledger);
   const settings = options.settings ?? { current: settingsOf({}) };
   const logs: string[] = [];
   const logger = recordingLogger(logs);
@@ -160,10 +163,30 @@ export async function startProcess(
       observation.tenantClusters.observe(clusters, clock.now());
     },
     kill: async () => {
+      sever();
+      stop.abort();
+      return ended;
+    },
+    stop: async () => {
       stop.abort();
       return ended;
     },
   });
+}
+
+function severable(ledger: Ledger): { readonly ledger: Ledger; readonly sever: () => void } {
+  let severed = false;
+  const gone = { kind: 'failed', cause: 'retryable', message: 'killed' } as const;
+  return {
+    sever: () => {
+      severed = true;
+    },
+    ledger: {
+      ...ledger,
+      append: async (batch) => (severed ? gone : ledger.append(batch)),
+      writeRecords: async (changes) => (severed ? gone : ledger.writeRecords(changes)),
+    },
+  };
 }
 
 /** Lets everything that waits for a promise go on. */
