@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Registry } from 'prom-client';
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import { createControllers } from '../controllers/controllers.ts';
@@ -136,6 +137,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     version,
     ledger,
     metrics: registry,
+    usageDirectory: join(options.environment.ledger.dataDir, 'usage'),
     views: httpViews(engine),
   });
   const controllers = createControllers({
