@@ -8,6 +8,12 @@ import type { Head } from './head-file.ts';
 import type { Identity } from './identity-file.ts';
 import { listSegmentDirectories, NEXT_DIRECTORY, segmentName } from './segment-names.ts';
 
+/** The segment that is written, opened. */
+export interface ActiveSegment {
+  readonly database: Database;
+  readonly contents: Contents;
+}
+
 /**
  * Checks the files of the active segment, opens it and checks its state and entries
  * (docs/ledger-format.md, "At start", 3 to 5). Throws a LedgerReadError at damage.
@@ -16,7 +22,7 @@ export async function openActiveSegment(
   directory: string,
   identity: Identity,
   noted: Head,
-): Promise<{ readonly database: Database; readonly contents: Contents }> {
+): Promise<ActiveSegment> {
   const firstSequence = await findActive(directory, noted);
   const name = segmentName(firstSequence);
   const path = join(directory, name);

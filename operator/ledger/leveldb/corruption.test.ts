@@ -1,7 +1,8 @@
 import { cp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { testOptions } from '../testing/level-ledger.ts';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from '../testing/events.ts';
+import { openTestLedger, testOptions } from '../testing/level-ledger.ts';
 import { createSampleLedger, type LedgerContent, readContent } from '../testing/sample-ledger.ts';
 import { scratchDirectory } from '../testing/scratch.ts';
 import { seededRandom } from '../testing/seeded-random.ts';
@@ -133,6 +134,45 @@ describe('damage is found or does no harm', () => {
       rm(join(directory, name), { recursive: true }),
     );
     expect(outcome).toContain(`${name}: missing`);
+  });
+});
+
+describe('numbers that were lost', () => {
+  test('are never given again, and the missing range stays known over restarts', async () => {
+    await rm(copy, { recursive: true, force: true });
+    await cp(original, copy, { recursive: true });
+    const log = await activeFile(/\.log$/);
+    await truncate(join(copy, log), 0);
+    const refill = testWindow(TEST_WINDOW_START + 100 * TEST_WINDOW_MS, 3);
+    const first = await openTestLedger(copy);
+    const lastKept = first.stats().problems.find((text) => text.includes('missing'));
+    expect(lastKept).toMatch(/events \d+ to 400: missing/);
+    expect(await first.append({ events: refill })).toMatchObject({ head: 403 });
+    expect(await first.read(400, 10)).toMatchObject({ kind: 'page', lastSequence: 403 });
+    await first.close();
+
+    const second = await openTestLedger(copy);
+    expect(second.stats().problems).toEqual([lastKept]);
+    expect((await second.verify()).ok).toBe(false);
+    await second.close();
+  });
+
+  test('are not forgotten when the start that finds them fails', async () => {
+    await rm(copy, { recursive: true, force: true });
+    await cp(original, copy, { recursive: true });
+    await truncate(join(copy, await activeFile(/\.log$/)), 0);
+    const failing = await openLevelLedger(
+      testOptions(copy, {
+        failpoint: async (step) => {
+          if (step === 'roll:before-create') throw new Error('no room for a new segment');
+        },
+      }),
+    );
+    expect(failing).toMatchObject({ kind: 'failed', cause: 'retryable' });
+    const ledger = await openTestLedger(copy);
+    expect(ledger.stats().problems.join()).toMatch(/events \d+ to 400: missing/);
+    expect(ledger.head()).toBe(400);
+    await ledger.close();
   });
 });
 

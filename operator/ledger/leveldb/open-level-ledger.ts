@@ -3,9 +3,8 @@ import type { Registry } from 'prom-client';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Ledger, LedgerFailure } from '../ledger.ts';
-import { openActiveSegment } from './active-segment.ts';
+import { type ActiveSegment, openActiveSegment } from './active-segment.ts';
 import { checkAgainstHead } from './check-against-head.ts';
-import type { Database } from './database.ts';
 import { createDiskGauge, type FreeBytes, systemFreeBytes } from './disk-gauge.ts';
 import { type Failpoints, noFailpoints } from './failpoints.ts';
 import { toLedgerFailure } from './failures.ts';
@@ -15,7 +14,7 @@ import { createLedgerMetrics } from './ledger-metrics.ts';
 import { clearLeftovers } from './leftovers.ts';
 import { createLevelLedger } from './level-ledger.ts';
 import { createProblems } from './problems.ts';
-import { openReserve } from './reserve-file.ts';
+import { createReserve } from './reserve-file.ts';
 import { createSegmentPool } from './segment-pool.ts';
 import { setUpLedger } from './set-up.ts';
 import { createStore, type SegmentLimits } from './store.ts';
@@ -67,45 +66,51 @@ async function open(options: LevelLedgerOptions): Promise<Ledger> {
   const head = await openHeadFile(directory, clock, (error) =>
     logger.warn('[ledger] cannot note how far the ledger is', { error: String(error) }),
   );
-  let database: Database | undefined;
+  let active: ActiveSegment;
+  const noted = head.current();
   try {
-    const noted = head.current();
-    const active = await openActiveSegment(directory, identity, noted);
-    database = active.database;
-    await head.noteDurably({ ...noted, epoch: noted.epoch + 1 });
-
-    const problems = createProblems(logger);
-    const metrics = createLedgerMetrics(options.registry);
-    const reserve = await openReserve(directory, options.reserveBytes ?? RESERVE_BYTES);
-    const gauge = createDiskGauge(directory, reserve, options.freeBytes ?? systemFreeBytes);
-    const store = createStore({
-      directory,
-      ...active,
-      head,
-      pool: createSegmentPool(directory),
-      clock,
-      limits: options.segmentLimits ?? SEGMENT_LIMITS,
-      failpoint,
-      deduplicate: options.deduplicate ?? true,
-      giveRoom: () => reserve.release(),
-      onConflict: (event) => {
-        metrics.conflict();
-        logger.warn('[ledger] an event has the id of a stored one and differs from it', {
-          id: event.id,
-          quantity: event.quantity,
-        });
-      },
-      onSealed: ({ sequence, chain }) =>
-        logger.info(`[ledger] a segment ends at ${sequence}, chain ${chain}`),
-      onError: (failure) => logger.error(`[ledger] ${failure.message}`, { cause: failure.cause }),
-    });
-    await checkAgainstHead(store, noted, problems);
-    await clearLeftovers(directory, store.contents(), problems);
-    await gauge.measure();
-    return createLevelLedger({ ...options, failpoint, store, gauge, problems, metrics });
+    active = await openActiveSegment(directory, identity, noted);
   } catch (error) {
-    await database?.close();
     await head.close();
     throw error;
   }
+  const metrics = createLedgerMetrics(options.registry);
+  const problems = createProblems(logger);
+  const reserve = createReserve(directory, options.reserveBytes ?? RESERVE_BYTES);
+  const gauge = createDiskGauge(directory, reserve, options.freeBytes ?? systemFreeBytes);
+  const store = createStore({
+    directory,
+    ...active,
+    head,
+    pool: createSegmentPool(directory),
+    clock,
+    limits: options.segmentLimits ?? SEGMENT_LIMITS,
+    failpoint,
+    deduplicate: options.deduplicate ?? true,
+    giveRoom: () => reserve.release(),
+    onConflict: (event) => {
+      metrics.conflict();
+      logger.warn('[ledger] an event has the id of a stored one and differs from it', {
+        id: event.id,
+        quantity: event.quantity,
+      });
+    },
+    onSealed: ({ sequence, chain }) =>
+      logger.info(`[ledger] a segment ends at ${sequence}, chain ${chain}`),
+    onError: ({ cause, message }) => {
+      if (cause === 'corrupt') problems.add(message);
+      else logger.error(`[ledger] ${message}`, { cause });
+    },
+  });
+  try {
+    await head.noteDurably({ ...noted, epoch: noted.epoch + 1 });
+    await checkAgainstHead(store, noted, problems);
+    await clearLeftovers(directory, store.contents(), problems);
+    await gauge.measure();
+  } catch (error) {
+    metrics.close();
+    await store.close();
+    throw error;
+  }
+  return createLevelLedger({ ...options, failpoint, store, gauge, problems, metrics });
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 export interface Reserve {
   /** Gives the room back to the disk. */
   release(): Promise<void>;
-  /** Takes it again, when this much is free. */
+  /** Takes it, unless it is there already or this much free room is not twice as much. */
   restore(freeBytes: number): Promise<void>;
   /** Bytes that are still to be taken. */
   missingBytes(): number;
@@ -14,10 +14,9 @@ export interface Reserve {
 const FILE = 'RESERVE';
 const BLOCK_BYTES = 1024 * 1024;
 
-export async function openReserve(directory: string, bytes: number): Promise<Reserve> {
+export function createReserve(directory: string, bytes: number): Reserve {
   const path = join(directory, FILE);
-  const found = await stat(path).catch(() => undefined);
-  let present = found?.size === bytes;
+  let present = false;
 
   return {
     async release() {
@@ -25,6 +24,9 @@ export async function openReserve(directory: string, bytes: number): Promise<Res
       present = false;
     },
     async restore(freeBytes) {
+      if (present) return;
+      const found = await stat(path).catch(() => undefined);
+      present = found?.size === bytes;
       if (present || freeBytes < 2 * bytes) return;
       await writeZeros(path, bytes);
       present = true;

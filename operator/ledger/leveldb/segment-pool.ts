@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type Database, openDatabase } from './database.ts';
+import { type Database, openDatabase, readManifestNote } from './database.ts';
 import { damage } from './failures.ts';
 import { KEY_SPACE, numberKey } from './keys.ts';
 import { readBatchMark } from './batch-marks.ts';
@@ -33,25 +33,52 @@ const MAX_IDLE_OPEN = 4;
 export function createSegmentPool(directory: string): SegmentPool {
   // In order of last use.
   const entries = new Map<number, Entry>();
+  // LevelDB refuses to open a directory that is still being closed.
+  const closing = new Map<number, Promise<void>>();
 
-  const closeEntry = async (entry: Entry): Promise<void> => {
-    // What cannot be closed has nothing left to lose: sealed segments are not written.
-    await entry.database.then((database) => database.close()).catch(() => undefined);
+  const closeEntry = async (number: number, entry: Entry): Promise<void> => {
+    entries.delete(number);
+    // What cannot be closed has nothing to lose: sealed segments are not written.
+    const closed = entry.database.then((database) => database.close()).catch(() => undefined);
+    closing.set(number, closed);
+    await closed;
+    closing.delete(number);
+  };
+  const open = async (segment: SealedSegment): Promise<Database> => {
+    await closing.get(segment.firstSequence);
+    return openSealed(directory, segment);
   };
   const trim = async (): Promise<void> => {
     const idle = [...entries].filter(([, entry]) => entry.users === 0);
-    for (const [number, entry] of idle.slice(0, Math.max(0, entries.size - MAX_IDLE_OPEN))) {
-      entries.delete(number);
-      await closeEntry(entry);
-    }
+    const surplus = Math.max(0, entries.size - MAX_IDLE_OPEN);
+    for (const [number, entry] of idle.slice(0, surplus)) await closeEntry(number, entry);
   };
   const take = (segment: SealedSegment): Entry => {
     const number = segment.firstSequence;
-    const entry = entries.get(number) ?? { database: openSealed(directory, segment), users: 0 };
+    const entry = entries.get(number) ?? { database: open(segment), users: 0 };
     entries.delete(number);
     entries.set(number, entry);
     entry.users += 1;
     return entry;
+  };
+  const release = (segment: SealedSegment, entry: Entry): void => {
+    entry.users -= 1;
+    if (entry.users === 0) entry.idle?.();
+    // One that could not be opened is tried afresh next time.
+    entry.database.catch(() => {
+      if (entries.get(segment.firstSequence) === entry) entries.delete(segment.firstSequence);
+    });
+  };
+  const evict = async (number: number): Promise<void> => {
+    const entry = entries.get(number);
+    if (entry === undefined) return;
+    entries.delete(number);
+    if (entry.users > 0) {
+      await new Promise<void>((resolve) => {
+        entry.idle = resolve;
+      });
+    }
+    await closeEntry(number, entry);
   };
 
   return {
@@ -59,13 +86,8 @@ export function createSegmentPool(directory: string): SegmentPool {
       const entry = take(segment);
       try {
         return await work(await entry.database, segmentName(segment.firstSequence));
-      } catch (error) {
-        // One that could not be opened is tried afresh next time.
-        entry.database.catch(() => entries.delete(segment.firstSequence));
-        throw error;
       } finally {
-        entry.users -= 1;
-        if (entry.users === 0) entry.idle?.();
+        release(segment, entry);
         await trim();
       }
     },
@@ -73,19 +95,10 @@ export function createSegmentPool(directory: string): SegmentPool {
       entries.set(firstSequence, { database: Promise.resolve(database), users: 0 });
       await trim();
     },
-    async evict(firstSequence) {
-      const entry = entries.get(firstSequence);
-      if (entry === undefined) return;
-      entries.delete(firstSequence);
-      if (entry.users > 0) {
-        await new Promise<void>((resolve) => {
-          entry.idle = resolve;
-        });
-      }
-      await closeEntry(entry);
-    },
+    evict,
     async close() {
-      for (const number of entries.keys()) await this.evict(number);
+      for (const number of entries.keys()) await evict(number);
+      await Promise.all(closing.values());
     },
   };
 }
@@ -96,6 +109,7 @@ export function createSegmentPool(directory: string): SegmentPool {
  */
 async function openSealed(directory: string, segment: SealedSegment): Promise<Database> {
   const name = segmentName(segment.firstSequence);
+  await readManifestNote(join(directory, name));
   const database = await openDatabase(join(directory, name), 'sealed');
   // What is still readable before the damage is read.
   if (segment.damage !== undefined) return database;

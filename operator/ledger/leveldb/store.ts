@@ -67,6 +67,8 @@ export function createStore(options: StoreOptions): Store {
   let interrupted: Interrupted | undefined;
   let stopped: LedgerFailure | undefined;
   let notedAt = clock.monotonic();
+  // Until HEAD has been compared with what is stored, it must not be overwritten.
+  let compared = false;
 
   const activeName = (): string => segmentName(contents.state.segment.firstSequence);
   const places = (): StoredEvents => ({
@@ -91,6 +93,7 @@ export function createStore(options: StoreOptions): Store {
     const { epoch } = head.current();
     await head.noteDurably({ epoch, batch, sequence, chain, segment: activeName(), manifest });
     notedAt = clock.monotonic();
+    compared = true;
   };
   const stop = (failure: LedgerFailure): LedgerFailure => {
     stopped = failure;
@@ -219,9 +222,8 @@ export function createStore(options: StoreOptions): Store {
     roll,
     note: noteSegment,
     async close() {
-      if (interrupted === undefined && stopped === undefined && (await head.owned())) {
-        await noteQuietly();
-      }
+      const healthy = compared && interrupted === undefined && stopped === undefined;
+      if (healthy && (await head.owned().catch(() => false))) await noteQuietly();
       await database.close();
       await pool.close();
       await head.close();
