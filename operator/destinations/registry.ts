@@ -2,6 +2,7 @@ import { sameValue } from '../config/immutable.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { DestinationContext } from './context.ts';
 import type { Destination } from './destination.ts';
+import { createLago } from './lago/lago.ts';
 import { createNoop } from './noop/noop.ts';
 import { createWebhook } from './webhook/webhook.ts';
 
@@ -29,6 +30,8 @@ function create(
   context: DestinationContext,
 ): CreateDestinationOutcome {
   switch (settings.type) {
+    case 'lago':
+      return created(createLago(settings.name, settings.lago, context));
     case 'webhook':
       return created(createWebhook(settings.name, settings.webhook, context));
     case 'noop':

@@ -1,0 +1,74 @@
+import type { LagoSettings } from '../../config/settings.ts';
+import type { DestinationContext } from '../context.ts';
+import type { Destination } from '../destination.ts';
+import { ensureMetrics, type LagoMetric } from './billable-metrics.ts';
+import { createFilterValues } from './filter-values.ts';
+import { createLagoClient } from './lago-client.ts';
+import { createLagoPlans } from './plans.ts';
+import { createProvision } from './provision.ts';
+import { createSendEvents, SEND_EVENTS } from './send-events.ts';
+import { failedStep } from './step.ts';
+import { createActiveSubscriptions, subscriptionIdOf } from './subscriptions.ts';
+import { lagoTotal } from './totals.ts';
+
+/** Downtime is a record, not a charge; utilisation is shown at Lago (spec 1.2, design 7). */
+const UTILIZATION = 'tenant_gpu_utilization';
+
+/** The default destination: the Lago billing engine (spec 1.2, 1.3). */
+export function createLago(
+  name: string,
+  settings: LagoSettings,
+  { outbound, clock, logger }: DestinationContext,
+): Destination {
+  const client = createLagoClient({ name, outbound, clock, ...settings });
+  const plans = createLagoPlans(client, clock, logger);
+  const subscriptions = createActiveSubscriptions(client, clock);
+  const filterValues = createFilterValues(client, clock, logger);
+  let metrics: ReadonlyMap<string, LagoMetric> = new Map();
+  let unusable: ReadonlyMap<string, string> = new Map();
+  const sendEvents = createSendEvents({
+    client,
+    subscriptions,
+    metric: (code) => metrics.get(code),
+    unusable: (code) => unusable.get(code),
+  });
+
+  return {
+    name,
+    type: 'lago',
+    // Lago remembers transaction ids for ever and takes events of any age.
+    limits: { batchEvents: SEND_EVENTS },
+    accepts: ({ code, informational }) => !informational || code === UTILIZATION,
+
+    bootstrap: async (catalog, signal) => {
+      const found = await ensureMetrics(client, catalog, logger, signal);
+      if (found.kind !== 'metrics') return failedStep(found);
+      metrics = found.byCode;
+      unusable = found.unusable;
+      filterValues.load(metrics.values());
+      const charged = catalog.flatMap(({ code }) => metrics.get(code) ?? []);
+      const wanted = { code: settings.planCode, currency: settings.currency };
+      const plan = await plans.ensure(wanted, charged, signal);
+      if (plan.kind === 'missing') return { kind: 'retry', reason: 'the plan is gone again' };
+      return plan.kind === 'plan' ? { kind: 'done' } : failedStep(plan);
+    },
+    provision: createProvision({ name, settings, client, plans, subscriptions, logger }),
+    send: async (events, signal) => {
+      const outcomes = await sendEvents(events, signal);
+      const delivered = events.filter((_, index) => outcomes[index]?.kind === 'delivered');
+      await filterValues.learn(delivered, signal);
+      return outcomes;
+    },
+    offboard: async (tenant, signal) => {
+      const externalId = subscriptionIdOf(tenant.id);
+      const path = `/subscriptions/${encodeURIComponent(externalId)}`;
+      const answer = await client.call('DELETE', path, undefined, signal);
+      const gone = answer.kind === 'refused' && answer.code === 'subscription_not_found';
+      if (answer.kind !== 'ok' && !gone) return failedStep(answer);
+      subscriptions.remove(externalId);
+      return { kind: 'done' };
+    },
+    totals: (query, signal) => lagoTotal(client, query, metrics.get(query.metric)?.field, signal),
+    close: () => client.close(),
+  };
+}

@@ -1,0 +1,154 @@
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LagoMetric } from './billable-metrics.ts';
+import { isObject, type JsonObject, objectsOf, textOf } from './json.ts';
+import { isTaken, type LagoClient, type LagoRefusal, type LagoTrouble } from './lago-client.ts';
+
+/** How long a plan is believed to be as it was read. */
+const FRESH_MS = 300_000;
+
+export interface LagoPlan {
+  readonly code: string;
+  /** ISO 4217 */
+  readonly currency: string;
+  readonly charges: readonly LagoCharge[];
+}
+
+export interface LagoCharge {
+  readonly metric: string;
+  /** Plain text of a standard charge's amount; undefined for other models. */
+  readonly amount: string | undefined;
+  readonly filters: readonly LagoChargeFilter[];
+}
+
+export interface LagoChargeFilter {
+  readonly values: JsonObject;
+  readonly amount: string | undefined;
+}
+
+export type PlanOutcome =
+  | { readonly kind: 'plan'; readonly plan: LagoPlan }
+  | { readonly kind: 'missing' }
+  | LagoRefusal
+  | LagoTrouble;
+
+/** Plans are read and created, and get charges added; they are never replaced, which would drop prices (facts 1.2). */
+export interface LagoPlans {
+  find(code: string, signal: AbortSignal): Promise<PlanOutcome>;
+  /** The default plan: created with one charge of 0 for each metric, or given the charges that it lacks. */
+  ensure(
+    plan: { readonly code: string; readonly currency: string },
+    metrics: readonly LagoMetric[],
+    signal: AbortSignal,
+  ): Promise<PlanOutcome>;
+}
+
+export function createLagoPlans(client: LagoClient, clock: Clock, logger: Logger): LagoPlans {
+  const cache = new Map<string, { readonly plan: LagoPlan; readonly at: number }>();
+
+  const read = async (code: string, signal: AbortSignal): Promise<PlanOutcome> => {
+    const answer = await client.get(`/plans/${encodeURIComponent(code)}`, signal);
+    if (answer.kind === 'refused' && answer.code === 'plan_not_found') return { kind: 'missing' };
+    if (answer.kind !== 'ok') return answer;
+    const plan = readPlan(isObject(answer.body['plan']) ? answer.body['plan'] : {});
+    cache.set(code, { plan, at: clock.monotonic() });
+    return { kind: 'plan', plan };
+  };
+
+  const create = async (
+    { code, currency }: { readonly code: string; readonly currency: string },
+    metrics: readonly LagoMetric[],
+    signal: AbortSignal,
+  ): Promise<PlanOutcome> => {
+    const plan = {
+      name: titleOf(code),
+      code,
+      interval: 'monthly',
+      amount_cents: 0,
+      amount_currency: currency,
+      pay_in_advance: false,
+      charges: metrics.map(({ id }) => chargeOf(id)),
+    };
+    const answer = await client.call('POST', '/plans', { plan }, signal);
+    if (answer.kind === 'ok') logger.info(`[bootstrap] created plan "${code}"`);
+    else if (answer.kind !== 'refused' || !isTaken(answer, 'code')) return answer;
+    return read(code, signal);
+  };
+
+  /** Adds what the plan lacks. An older server cannot: then the plan is left to its owner. */
+  const addCharges = async (
+    plan: LagoPlan,
+    metrics: readonly LagoMetric[],
+    signal: AbortSignal,
+  ): Promise<PlanOutcome> => {
+    const present = new Set(plan.charges.map(({ metric }) => metric));
+    const missing = metrics.filter(({ code }) => !present.has(code));
+    for (const { id, code } of missing) {
+      const path = `/plans/${encodeURIComponent(plan.code)}/charges`;
+      const charge = { ...chargeOf(id), code };
+      const answer = await client.call('POST', path, { charge }, signal);
+      if (answer.kind === 'ok') {
+        logger.info(`[bootstrap] added a charge for "${code}" to plan "${plan.code}"`);
+        continue;
+      }
+      if (answer.kind !== 'refused') return answer;
+      if (isTaken(answer, 'code')) continue;
+      if (answer.code !== 'resource_not_found') return answer;
+      const lacking = missing.map((metric) => metric.code).join(', ');
+      logger.warn(
+        `[bootstrap] warning: this Lago cannot add charges to a plan: add them to "${plan.code}" by hand: ${lacking}`,
+      );
+      break;
+    }
+    return missing.length === 0 ? { kind: 'plan', plan } : read(plan.code, signal);
+  };
+
+  return {
+    find: async (code, signal) => {
+      const known = cache.get(code);
+      if (known !== undefined && clock.monotonic() - known.at < FRESH_MS) {
+        return { kind: 'plan', plan: known.plan };
+      }
+      return read(code, signal);
+    },
+    ensure: async (wanted, metrics, signal) => {
+      const found = await read(wanted.code, signal);
+      if (found.kind === 'missing') return create(wanted, metrics, signal);
+      return found.kind === 'plan' ? addCharges(found.plan, metrics, signal) : found;
+    },
+  };
+}
+
+/** The amount is text: Lago refuses a number. */
+function chargeOf(metricId: string) {
+  return {
+    billable_metric_id: metricId,
+    charge_model: 'standard',
+    properties: { amount: '0' },
+  };
+}
+
+/** `tenant-standard` becomes `Tenant standard`. */
+function titleOf(code: string): string {
+  const words = code.replace(/[-_]+/g, ' ').trim();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function readPlan(object: JsonObject): LagoPlan {
+  return {
+    code: textOf(object, 'code') ?? '',
+    currency: textOf(object, 'amount_currency') ?? '',
+    charges: objectsOf(object, 'charges').map((charge) => ({
+      metric: textOf(charge, 'billable_metric_code') ?? '',
+      amount: amountOf(charge),
+      filters: objectsOf(charge, 'filters').map((filter) => ({
+        values: isObject(filter['values']) ? filter['values'] : {},
+        amount: amountOf(filter),
+      })),
+    })),
+  };
+}
+
+function amountOf(object: JsonObject): string | undefined {
+  return isObject(object['properties']) ? textOf(object['properties'], 'amount') : undefined;
+}

@@ -1,0 +1,84 @@
+import {
+  type FakeLago,
+  type FakeLagoOptions,
+  startFakeLago,
+} from '../../../../e2e/fakes/lago/lago.ts';
+import { Secret } from '../../../config/secret.ts';
+import type { LagoSettings } from '../../../config/settings.ts';
+import { COLLECTOR_METRICS, type MetricDefinition } from '../../../usage/catalog.ts';
+import type { Destination, Tenant } from '../../destination.ts';
+import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
+import { createLago } from '../lago.ts';
+
+/** Wall clock of the stand-in: shortly after the window of test events. */
+export const LAGO_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
+
+/** The nine metrics of spec 1.2. */
+export const LAGO_METRICS = COLLECTOR_METRICS.filter(
+  ({ code }) => code !== 'tenant_gpu_downtime_hours',
+);
+
+export interface LagoWorld {
+  readonly lago: FakeLago;
+  readonly destination: Destination;
+  readonly context: TestContext;
+  /** Another process of ours, on the same Lago. */
+  readonly restart: (settings?: Partial<LagoSettings>) => Destination;
+  readonly bootstrap: (metrics?: readonly MetricDefinition[]) => Promise<void>;
+  /** Bootstraps and provisions. */
+  readonly ready: (...tenants: Tenant[]) => Promise<void>;
+  /** What was sent with one method to paths that begin so, oldest first. */
+  readonly requests: (method: string, path: string) => readonly { readonly body: unknown }[];
+  readonly close: () => Promise<void>;
+}
+
+export const { signal: NEVER } = new AbortController();
+
+export async function createLagoWorld(
+  options: Partial<FakeLagoOptions> = {},
+  settings: Partial<LagoSettings> = {},
+): Promise<LagoWorld> {
+  const lago = await startFakeLago({ apiKey: 'key', now: () => LAGO_NOW, ...options });
+  const context = createTestContext();
+  const made: Destination[] = [];
+  const create = (change: Partial<LagoSettings> = {}): Destination => {
+    const full: LagoSettings = {
+      url: lago.url,
+      apiKey: new Secret('key'),
+      planCode: 'tenant-standard',
+      currency: 'USD',
+      ...settings,
+      ...change,
+    };
+    const destination = createLago('lago', full, context);
+    made.push(destination);
+    return destination;
+  };
+  const destination = create();
+  const bootstrap: LagoWorld['bootstrap'] = async (metrics = LAGO_METRICS) => {
+    const outcome = await destination.bootstrap(metrics, NEVER);
+    if (outcome.kind !== 'done') throw new Error(outcome.reason);
+  };
+  return {
+    lago,
+    destination,
+    context,
+    restart: create,
+    bootstrap,
+    ready: async (...tenants) => {
+      await bootstrap();
+      for (const tenant of tenants.length > 0 ? tenants : [testTenant()]) {
+        const outcome = await destination.provision(tenant, NEVER);
+        if (outcome.kind !== 'done') throw new Error(outcome.reason);
+      }
+    },
+    requests: (method, path) =>
+      lago.requests
+        .filter((request) => request.method === method && request.path.startsWith(path))
+        .map(({ body }) => ({ body: body === '' ? undefined : (JSON.parse(body) as unknown) })),
+    close: async () => {
+      await Promise.all(made.map((one) => one.close()));
+      await lago.close();
+    },
+  };
+}
