@@ -2,7 +2,12 @@ import { mkdir, rm, symlink } from 'node:fs/promises';
 import { findBinaries } from '../control-plane/binaries.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
 import { stablePort } from '../control-plane/ports.ts';
-import { endRemembered, livingProcess, rememberProcess } from '../processes/pid-file.ts';
+import {
+  endRemembered,
+  forgetProcess,
+  livingProcess,
+  rememberProcess,
+} from '../processes/pid-file.ts';
 import { startReceiver } from '../receiver/receiver.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { applyCustomResources } from './custom-resources.ts';
@@ -41,7 +46,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
   const stop = async (): Promise<void> => {
     for (const part of parts.toReversed()) await part();
     parts.length = 0;
-    await rm(files.runPid, { force: true });
+    forgetProcess(files.runPid);
   };
   await claimDirectory(files);
   try {

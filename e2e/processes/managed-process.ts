@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { rememberProcess, signalProcess } from './pid-file.ts';
+import { forgetProcess, rememberProcess, signalProcess } from './pid-file.ts';
 
 export interface ProcessOptions {
   /** Names the process in errors. */
@@ -94,7 +94,7 @@ function whenExited(child: ChildProcess, options: ProcessOptions): Promise<strin
     });
     child.once('exit', (code, signal) => {
       if (pid !== undefined) running.delete(pid);
-      rmSync(options.pidFile, { force: true });
+      forgetProcess(options.pidFile);
       resolve(signal === null ? `exit code ${code}` : `signal ${signal}`);
     });
   });

@@ -2,35 +2,39 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/**
- * A file that remembers a process, so that a later run can end what a `kill -9` left behind.
- * It holds the process id and when that process began: ids are used again, and a stranger who got
- * the same one must not be touched.
+/*
+ * A file that remembers a process, so that a later run can end what a `kill -9` left behind. It holds
+ * the process id and nothing else, for `kill $(cat FILE)`. A second file beside it tells when that
+ * process began: ids are used again, and a stranger who got the same one must not be touched.
  */
-interface Remembered {
-  readonly pid: number;
-  readonly began: string;
-}
+const beganFile = (file: string): string => `${file}.began`;
 
 /** Writes the process into the file. Does nothing when the process is gone already. */
 export function rememberProcess(file: string, pid: number): void {
   const began = beginning(pid);
   if (began === undefined) return;
-  writeFileSync(file, `${JSON.stringify({ pid, began })}\n`);
+  writeFileSync(beganFile(file), `${pid} ${began}\n`);
+  writeFileSync(file, `${pid}\n`);
 }
 
 /** The id of the remembered process while it lives; undefined when the file or the process is gone. */
 export function livingProcess(file: string): number | undefined {
-  const remembered = read(file);
-  if (remembered === undefined) return undefined;
-  return beginning(remembered.pid) === remembered.began ? remembered.pid : undefined;
+  const pid = Number(read(file));
+  if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
+  return read(beganFile(file)) === `${pid} ${beginning(pid)}` ? pid : undefined;
+}
+
+/** Removes what {@link rememberProcess} wrote. */
+export function forgetProcess(file: string): void {
+  rmSync(file, { force: true });
+  rmSync(beganFile(file), { force: true });
 }
 
 /** Ends the remembered process, politely first, and removes the file. Resolves to its id if it lived. */
 export async function endRemembered(file: string, graceMs = 5_000): Promise<number | undefined> {
   const pid = livingProcess(file);
   if (pid === undefined) {
-    rmSync(file, { force: true });
+    forgetProcess(file);
     return undefined;
   }
   signalProcess(pid, 'SIGTERM');
@@ -39,7 +43,7 @@ export async function endRemembered(file: string, graceMs = 5_000): Promise<numb
     if (performance.now() > deadline) signalProcess(pid, 'SIGKILL');
     await delay(50);
   }
-  rmSync(file, { force: true });
+  forgetProcess(file);
   return pid;
 }
 
@@ -52,23 +56,12 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-function read(file: string): Remembered | undefined {
+function read(file: string): string | undefined {
   try {
-    const value: unknown = JSON.parse(readFileSync(file, 'utf8'));
-    return isRemembered(value) ? value : undefined;
+    return readFileSync(file, 'utf8').trim();
   } catch {
     return undefined;
   }
-}
-
-function isRemembered(value: unknown): value is Remembered {
-  if (typeof value !== 'object' || value === null) return false;
-  return (
-    'pid' in value &&
-    typeof value.pid === 'number' &&
-    'began' in value &&
-    typeof value.began === 'string'
-  );
 }
 
 /** When a process began, in whatever form the system tells it; undefined for a dead or zombie one. */

@@ -72,13 +72,14 @@ test('a remembered process is ended by whoever finds the file', async () => {
 
 test('a stranger who got the id of a remembered process is left alone', async () => {
   const { pid } = await start(SERVE);
-  writeFileSync(pidFile, JSON.stringify({ pid, began: 'another time' }));
+  writeFileSync(pidFile, `${pid}\n`);
+  writeFileSync(`${pidFile}.began`, `${pid} another time\n`);
   expect(await endRemembered(pidFile)).toBeUndefined();
   rememberProcess(pidFile, pid);
   expect(livingProcess(pidFile)).toBe(pid);
 });
 
 test('a pid file cut short by a crash is as good as none', async () => {
-  writeFileSync(pidFile, '{"pid":1');
+  writeFileSync(pidFile, '1x');
   expect(await endRemembered(pidFile)).toBeUndefined();
 });

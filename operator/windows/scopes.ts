@@ -92,7 +92,8 @@ export function createScopes(options: ScopesOptions): Scopes {
         watches.map(([timelines, watched]) => [timelines, awaitList(timelines, watched, signal)]),
       );
       const ready = all.map(async (one) => {
-        for (const timelines of one.scope.timelines) await lists.get(timelines);
+        // Together: a rejection of one that nobody awaits yet would end the process.
+        await Promise.all(one.scope.timelines.map((timelines) => lists.get(timelines)));
         one.listed = true;
       });
       // Only an abort ends the wait for a list early.
