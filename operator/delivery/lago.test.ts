@@ -1,0 +1,222 @@
+import { Registry } from 'prom-client';
+import { afterEach, expect, test, vi } from 'vitest';
+import { type FakeLago, type FakeLagoOptions, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
+import { Secret } from '../config/secret.ts';
+import type { DestinationSettings } from '../config/settings.ts';
+import type { Tenant } from '../destinations/destination.ts';
+import { createDestinationRegistry } from '../destinations/registry.ts';
+import { createMemoryLogger } from '../destinations/testing/context.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
+import { createOutbound } from '../outbound/outbound.ts';
+import { buildCatalog } from '../usage/catalog.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../usage/decimal.ts';
+import type { UsageEvent } from '../usage/event.ts';
+import { createDelivery, type Delivery } from './delivery.ts';
+import { createHastyClock } from './testing/hasty-clock.ts';
+import { tenantNamed } from './testing/harness.ts';
+
+const closers: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+interface World {
+  readonly lago: FakeLago;
+  readonly ledger: Ledger;
+  readonly delivery: Delivery;
+  readonly tenants: Map<string, Tenant>;
+  readonly settings: DestinationSettings;
+  readonly lines: readonly string[];
+  stop(): Promise<void>;
+}
+
+async function createWorld(
+  options: Partial<FakeLagoOptions> = {},
+  before?: { readonly lago: FakeLago; readonly ledger: Ledger },
+): Promise<World> {
+  const clock = createHastyClock(TEST_WINDOW_START + 3_600_000);
+  const lago =
+    before?.lago ?? (await startFakeLago({ apiKey: 'key', now: () => clock.now(), ...options }));
+  if (before === undefined) closers.push(() => lago.close());
+  const ledger = before?.ledger ?? createMemoryLedger();
+  const tenants = new Map<string, Tenant>();
+  const registry = new Registry();
+  const logger = createMemoryLogger();
+  const catalog = buildCatalog([]);
+  if (catalog.kind === 'invalid') throw new Error(catalog.problems.join());
+  const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
+  const delivery = createDelivery({
+    ledger,
+    clock,
+    logger,
+    registry,
+    random: Math.random,
+    catalog: () => catalog.catalog,
+    maxBackfillMs: () => 6 * 3_600_000,
+    tenants: { find: (id) => tenants.get(id), subscribe: () => () => undefined },
+    createDestination: createDestinationRegistry({ outbound, clock, logger }),
+  });
+  const settings: DestinationSettings = {
+    name: 'billing_c',
+    type: 'lago',
+    suspend: false,
+    startFrom: 'earliest',
+    lago: {
+      url: lago.url,
+      apiKey: new Secret('key'),
+      planCode: 'tenant-standard',
+      currency: 'USD',
+    },
+  };
+  const ending = new AbortController();
+  await delivery.apply([settings]);
+  const running = delivery.run(ending.signal);
+  const stop = async (): Promise<void> => {
+    ending.abort();
+    await running;
+  };
+  closers.push(stop);
+  return { lago, ledger, delivery, tenants, settings, lines: logger.lines, stop };
+}
+
+/** `windows` minutes of two metrics for each tenant. */
+function usage(tenants: readonly string[], windows: number, first = 0): UsageEvent[] {
+  return Array.from({ length: windows }, (_, window) =>
+    tenants.flatMap((tenant) =>
+      ['tenant_gpu_hours', 'tenant_lb_hours'].map((metric) => ({
+        ...testEvent({
+          tenant,
+          id: `${tenant}:${metric}:${first + window}`,
+          windowStart: TEST_WINDOW_START + (first + window) * 60_000,
+          quantity: '0.133333333',
+        }),
+        metric,
+      })),
+    ),
+  ).flat();
+}
+
+async function drained({ ledger, delivery }: World): Promise<void> {
+  await vi.waitFor(
+    () => {
+      const status = delivery.status('billing_c');
+      expect(status?.cursor).toBe(ledger.head());
+      expect(status?.parked).toBe(0);
+    },
+    { timeout: 20_000, interval: 5 },
+  );
+}
+
+async function invoiced({ lago }: World): Promise<Map<string, string>> {
+  const lines = (await (await fetch(`${lago.url}/_fake/invoices`)).json()) as {
+    readonly customer: string;
+    readonly metric: string;
+    readonly units: string;
+  }[];
+  return new Map(lines.map(({ customer, metric, units }) => [`${customer} ${metric}`, units]));
+}
+
+function sums(events: readonly UsageEvent[]): Map<string, string> {
+  const nanos = new Map<string, bigint>();
+  for (const { tenant, metric, quantity } of events) {
+    const key = `${tenant} ${metric}`;
+    nanos.set(key, (nanos.get(key) ?? 0n) + nanosFromDecimal(quantity));
+  }
+  return new Map([...nanos].map(([key, sum]) => [key, decimalFromNanos(sum)]));
+}
+
+test.each(['postgres', 'clickhouse'] as const)(
+  'a Lago on %s that resets, times out after it took a batch, and answers 429 and 500 invoices exactly the ledger',
+  async (store) => {
+    const world = await createWorld({ store });
+    const events = usage(['a', 'b.with.dots', 'c'], 120);
+    const { misbehaviours } = world.lago;
+    misbehaviours.add({ kind: 'commit-then-reset', every: 3, times: 12, path: '/api/v1/events' });
+    misbehaviours.add({ kind: 'status', status: 500, every: 5, times: 12 });
+    misbehaviours.add({ kind: 'reset', every: 7, times: 12 });
+    const headers = { 'X-RateLimit-Reset': '2' };
+    misbehaviours.add({ kind: 'status', status: 429, headers, every: 4, times: 12 });
+    await world.ledger.append({ events });
+    await drained(world);
+    expect(await invoiced(world)).toStrictEqual(sums(events));
+    expect(world.delivery.status('billing_c')).toMatchObject({ deadLetters: 0, ready: true });
+    expect(await (await fetch(`${world.lago.url}/_fake/unbilled`)).json()).toStrictEqual([]);
+  },
+);
+
+test('backfilled usage from before the tenant was first delivered is invoiced', async () => {
+  const world = await createWorld();
+  world.tenants.set('a', tenantNamed('a', { createdAt: 0 }));
+  const newest = usage(['a'], 1, 300);
+  const backfilled = usage(['a'], 60);
+  await world.ledger.append({ events: newest });
+  await drained(world);
+  await world.ledger.append({ events: backfilled });
+  await drained(world);
+  expect(await invoiced(world)).toStrictEqual(sums([...newest, ...backfilled]));
+});
+
+test('a subscription that somebody ended in Lago is noticed, and nothing goes unbilled', async () => {
+  const world = await createWorld();
+  await world.ledger.append({ events: usage(['a'], 2) });
+  await drained(world);
+  await world.stop();
+  const headers = { authorization: 'Bearer key' };
+  await fetch(`${world.lago.url}/api/v1/subscriptions/sub-a`, { method: 'DELETE', headers });
+  const later = await createWorld({}, world);
+  await later.ledger.append({ events: usage(['a'], 4, 200) });
+  await drained(later);
+  expect(world.lago.state.subscriptions.map(({ status }) => status)).toStrictEqual([
+    'terminated',
+    'active',
+  ]);
+  expect(await (await fetch(`${world.lago.url}/_fake/unbilled`)).json()).toStrictEqual([]);
+});
+
+test('a tenant is offboarded after its last event, and all of it is invoiced', async () => {
+  const world = await createWorld();
+  world.lago.misbehaviours.add({ kind: 'status', status: 503, path: '/api/v1/events', times: 4 });
+  const events = usage(['a', 'b'], 60);
+  await world.ledger.append({ events });
+  await world.delivery.offboard(tenantNamed('a'));
+  await drained(world);
+  await vi.waitFor(() => expect(world.delivery.status('billing_c')?.offboarding).toBe(0));
+  expect(
+    world.lago.state.subscriptions.map(({ external_id, status }) => [external_id, status]),
+  ).toStrictEqual([
+    ['sub-a', 'terminated'],
+    ['sub-b', 'active'],
+  ]);
+  expect(await invoiced(world)).toStrictEqual(sums(events));
+});
+
+test('a tenant with a plan that does not exist blocks nobody, and is invoiced when it is mended', async () => {
+  const world = await createWorld();
+  world.tenants.set('bad', tenantNamed('bad', { plan: 'platinum' }));
+  const events = usage(['bad', 'good'], 30);
+  await world.ledger.append({ events });
+  await vi.waitFor(() => {
+    expect(world.delivery.status('billing_c')).toMatchObject({
+      cursor: 120,
+      ready: true,
+      parkedTenants: [{ tenant: 'bad', reason: 'no such plan in Lago: plan: "platinum"' }],
+    });
+  });
+  expect((await invoiced(world)).has('good tenant_gpu_hours')).toBe(true);
+  world.tenants.set('bad', tenantNamed('bad'));
+  await drained(world);
+  expect(await invoiced(world)).toStrictEqual(sums(events));
+});
+
+test('a wrong key is told as specified, and no secret reaches a log line', async () => {
+  const world = await createWorld({ apiKey: 'other' });
+  await world.ledger.append({ events: usage(['a'], 1) });
+  await vi.waitFor(() => expect(world.delivery.status('billing_c')?.held).toBeDefined());
+  expect(world.lines[0]).toBe(
+    'warn [bootstrap] warning: billing_c: lago-style API error 401: check the API key',
+  );
+  expect(JSON.stringify([world.lines, world.delivery.statuses()])).not.toContain('Bearer');
+});
