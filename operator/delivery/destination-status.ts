@@ -1,3 +1,4 @@
+import type { UnpricedUsage } from '../destinations/destination.ts';
 import type { ParkedTenant } from './tenant-gate.ts';
 
 /** Where delivery to one destination stands. Times are milliseconds since the epoch. No secrets. */
@@ -29,6 +30,8 @@ export interface DestinationStatus {
   readonly parkedTenants: readonly ParkedTenant[];
   /** Tenants that are to be offboarded once their last event is through. */
   readonly offboarding: number;
+  /** Kinds of usage that came and that nobody has priced there, the first twenty. */
+  readonly unpriced: readonly UnpricedUsage[];
   readonly consecutiveFailures: number;
   readonly lastSuccessAt?: number;
   /** Gone once delivery succeeds. */

@@ -1,9 +1,11 @@
 import type { DestinationStatus } from './destination-status.ts';
 import type { FeederOptions, FeederParts } from './feeder-parts.ts';
 
+const MAX_UNPRICED = 20;
+
 /** What a feeder tells of itself. */
 export function feederStatus(
-  { settings, ledger, clock }: FeederOptions,
+  { settings, destination, ledger, clock }: FeederOptions,
   { pending, health, bootstrap, circuit, gate, deadLetters, offboarding }: FeederParts,
 ): DestinationStatus {
   const { name, type, suspend: suspended } = settings;
@@ -34,6 +36,7 @@ export function feederStatus(
     deadLetters: deadLetters.count,
     parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
     offboarding: offboarding.count,
+    unpriced: destination.unpriced?.().slice(0, MAX_UNPRICED) ?? [],
     consecutiveFailures: circuit.failures(),
     ...(lastSuccessAt !== undefined && { lastSuccessAt }),
     ...(trouble !== undefined && { lastError: trouble.reason }),

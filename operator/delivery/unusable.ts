@@ -42,6 +42,7 @@ export function createUnusable(
         deadLetters: 0,
         parked: 0,
         parkedTenants: [],
+        unpriced: [],
         offboarding: 0,
         consecutiveFailures: 0,
         cursor: cursor?.sequence ?? 0,

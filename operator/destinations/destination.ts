@@ -30,6 +30,8 @@ export interface Destination {
   verify?(events: readonly UsageEvent[], signal: AbortSignal): Promise<VerifyOutcome>;
   /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
   totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
+  /** Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition `UnpricedUsage`). */
+  unpriced?(): readonly UnpricedUsage[];
   /** Closes pooled connections. */
   close(): Promise<void>;
 }
@@ -98,6 +100,14 @@ export type StepOutcome =
 export type VerifyOutcome =
   | { readonly kind: 'verified'; readonly known: ReadonlySet<string> }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
+
+/** A kind of usage without a price at a billing system. */
+export interface UnpricedUsage {
+  readonly metric: string;
+  readonly sku?: string;
+  /** The plan or rate card that has no price for it. */
+  readonly plan: string;
+}
 
 export interface TotalsQuery {
   readonly tenant: Tenant;

@@ -197,3 +197,12 @@ test('the plan has the currency of BILLING_CURRENCY', async () => {
     amount_currency: 'EUR',
   });
 });
+
+test('a plan in another currency than BILLING_CURRENCY is told before any tenant is refused', async () => {
+  const { bootstrap, restart } = await world({}, { currency: 'EUR' });
+  await bootstrap();
+  expect(await restart({ currency: 'USD' }).bootstrap(LAGO_METRICS, NEVER)).toStrictEqual({
+    kind: 'rejected',
+    reason: 'plan "tenant-standard" is priced in EUR: BILLING_CURRENCY: "USD"',
+  });
+});

@@ -1,4 +1,5 @@
 import type { LagoSettings } from '../../config/settings.ts';
+import type { UsageEvent } from '../../usage/event.ts';
 import type { DestinationContext } from '../context.ts';
 import type { Destination } from '../destination.ts';
 import { ensureMetrics, type LagoMetric } from './billable-metrics.ts';
@@ -10,9 +11,12 @@ import { createSendEvents, SEND_EVENTS } from './send-events.ts';
 import { failedStep } from './step.ts';
 import { createActiveSubscriptions, subscriptionIdOf } from './subscriptions.ts';
 import { lagoTotal } from './totals.ts';
+import { createUnpricedWatch } from './unpriced.ts';
 
 /** Downtime is a record, not a charge; utilisation is shown at Lago (spec 1.2, design 7). */
 const UTILIZATION = 'tenant_gpu_utilization';
+/** How often plans are looked at for prices. */
+const LOOK_EVERY_MS = 300_000;
 
 /** The default destination: the Lago billing engine (spec 1.2, 1.3). */
 export function createLago(
@@ -24,6 +28,7 @@ export function createLago(
   const plans = createLagoPlans(client, clock, logger);
   const subscriptions = createActiveSubscriptions(client, clock);
   const filterValues = createFilterValues(client, clock, logger);
+  const unpriced = createUnpricedWatch();
   let metrics: ReadonlyMap<string, LagoMetric> = new Map();
   let unusable: ReadonlyMap<string, string> = new Map();
   const sendEvents = createSendEvents({
@@ -32,6 +37,19 @@ export function createLago(
     metric: (code) => metrics.get(code),
     unusable: (code) => unusable.get(code),
   });
+
+  /** Looks at the plans of what was delivered now and then. */
+  let nextLook = Number.NEGATIVE_INFINITY;
+  const watchPrices = async (delivered: readonly UsageEvent[], signal: AbortSignal) => {
+    const byPlan = Map.groupBy(
+      delivered,
+      ({ tenant }) => subscriptions.find(subscriptionIdOf(tenant))?.planCode,
+    );
+    for (const [plan, events] of byPlan) if (plan !== undefined) unpriced.see(plan, events);
+    if (clock.monotonic() < nextLook) return;
+    nextLook = clock.monotonic() + LOOK_EVERY_MS;
+    for (const plan of unpriced.plans()) await plans.find(plan, signal);
+  };
 
   return {
     name,
@@ -50,13 +68,19 @@ export function createLago(
       const wanted = { code: settings.planCode, currency: settings.currency };
       const plan = await plans.ensure(wanted, charged, signal);
       if (plan.kind === 'missing') return { kind: 'retry', reason: 'the plan is gone again' };
-      return plan.kind === 'plan' ? { kind: 'done' } : failedStep(plan);
+      if (plan.kind !== 'plan') return failedStep(plan);
+      const { code, currency } = plan.plan;
+      if (currency === settings.currency) return { kind: 'done' };
+      // Every tenant would be refused one by one, and its events parked.
+      const reason = `plan "${code}" is priced in ${currency}: BILLING_CURRENCY: "${settings.currency}"`;
+      return { kind: 'rejected', reason };
     },
     provision: createProvision({ name, settings, client, plans, subscriptions, logger }),
     send: async (events, signal) => {
       const outcomes = await sendEvents(events, signal);
       const delivered = events.filter((_, index) => outcomes[index]?.kind === 'delivered');
       await filterValues.learn(delivered, signal);
+      await watchPrices(delivered, signal);
       return outcomes;
     },
     offboard: async (tenant, signal) => {
@@ -69,6 +93,7 @@ export function createLago(
       return { kind: 'done' };
     },
     totals: (query, signal) => lagoTotal(client, query, metrics.get(query.metric)?.field, signal),
+    unpriced: () => unpriced.unpriced((code) => plans.known(code)),
     close: () => client.close(),
   };
 }

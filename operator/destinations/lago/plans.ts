@@ -35,6 +35,8 @@ export type PlanOutcome =
 /** Plans are read and created, and get charges added; they are never replaced, which would drop prices (facts 1.2). */
 export interface LagoPlans {
   find(code: string, signal: AbortSignal): Promise<PlanOutcome>;
+  /** The plan as it was read last. */
+  known(code: string): LagoPlan | undefined;
   /** The default plan: created with one charge of 0 for each metric, or given the charges that it lacks. */
   ensure(
     plan: { readonly code: string; readonly currency: string },
@@ -111,6 +113,7 @@ export function createLagoPlans(client: LagoClient, clock: Clock, logger: Logger
       }
       return read(code, signal);
     },
+    known: (code) => cache.get(code)?.plan,
     ensure: async (wanted, metrics, signal) => {
       const found = await read(wanted.code, signal);
       if (found.kind === 'missing') return create(wanted, metrics, signal);

@@ -4,6 +4,8 @@ import type { LagoClient, LagoRefusal, LagoTrouble } from './lago-client.ts';
 
 /** How often the subscriptions that Lago has are looked at again. */
 const CHECK_EVERY_MS = 600_000;
+/** After a look that failed; events do not wait for it. */
+const RETRY_AFTER_MS = 60_000;
 
 export interface LagoSubscription {
   readonly externalId: string;
@@ -33,19 +35,20 @@ export interface ActiveSubscriptions {
 
 export function createActiveSubscriptions(client: LagoClient, clock: Clock): ActiveSubscriptions {
   let byId = new Map<string, LagoSubscription>();
-  let checkedAt: number | undefined;
+  let nextCheck = Number.NEGATIVE_INFINITY;
   return {
     find: (externalId) => byId.get(externalId),
     add: (subscription) => void byId.set(subscription.externalId, subscription),
     remove: (externalId) => void byId.delete(externalId),
     refresh: async (signal) => {
       const now = clock.monotonic();
-      if (checkedAt !== undefined && now - checkedAt < CHECK_EVERY_MS) return undefined;
+      if (now < nextCheck) return undefined;
+      nextCheck = now + RETRY_AFTER_MS;
       const list = await client.list('/subscriptions', 'subscriptions', signal);
       if (list.kind !== 'list') return list;
       const found = list.items.map(readSubscription);
       byId = new Map(found.map((subscription) => [subscription.externalId, subscription]));
-      checkedAt = now;
+      nextCheck = now + CHECK_EVERY_MS;
       return undefined;
     },
   };
