@@ -83,3 +83,12 @@ test('a batch that comes again adds no line, also after a restart and a torn las
   expect(receiver.stats()).toMatchObject({ accepted: 1, duplicates: 1, conflicts: 1 });
   expect(await readFile(file, 'utf8')).toBe('{"id":"a","quantity":1}\n{"id":"b","quantity":1}\n');
 });
+
+test('a receiver in trouble refuses what it is told to, and nothing else', async () => {
+  await receiver.stop();
+  const refusal = { status: 422, containing: '"id":"b"' };
+  receiver = await startReceiver({ file, secret: SECRET, port: 0, refusal });
+  expect(await post(`[${usage('a', '1')}]`)).toBe(200);
+  expect(await post(`[${usage('a', '1')},${usage('b', '1')}]`)).toBe(422);
+  expect(await readFile(file, 'utf8')).toBe('{"id":"a","quantity":1}\n');
+});

@@ -11,6 +11,14 @@ export interface ReceiverOptions {
   readonly secret?: string;
   /** 0 takes any free port. */
   readonly port: number;
+  /** Plays a receiver in trouble; absent, it behaves. */
+  readonly refusal?: Refusal;
+}
+
+/** Answers `status` to every request whose body contains the text; the empty text is in all of them. */
+export interface Refusal {
+  readonly status: number;
+  readonly containing: string;
 }
 
 export interface ReceiverStats {
@@ -42,7 +50,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
   const server = createServer((request, response) => {
     void readBody(request).then(
       (body) => {
-        const answer = handle(request, body, options.secret, log, counts);
+        const answer = handle(request, body, options, log, counts);
         response.writeHead(answer.status, { 'content-type': 'application/json' });
         response.end(answer.text);
       },
@@ -70,7 +78,7 @@ type Counts = { -readonly [key in keyof ReceiverStats]: number };
 function handle(
   request: IncomingMessage,
   body: Buffer,
-  secret: string | undefined,
+  { secret, refusal }: Pick<ReceiverOptions, 'secret' | 'refusal'>,
   log: ReceivedLog,
   counts: Counts,
 ): Answer {
@@ -79,6 +87,9 @@ function handle(
     counts.refused += 1;
     return { status, text: JSON.stringify({ error }) };
   };
+  if (refusal !== undefined && body.includes(refusal.containing)) {
+    return refuse(refusal.status, `refused as asked: contains "${refusal.containing}"`);
+  }
   if (secret !== undefined) {
     const header = request.headers[SIGNATURE_HEADER];
     const signature = Array.isArray(header) ? header.join(',') : header;
