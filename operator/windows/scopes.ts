@@ -93,7 +93,7 @@ export function createScopes(options: ScopesOptions): Scopes {
       );
       const ready = all.map(async (one) => {
         // Together: a rejection of one that nobody awaits yet would end the process.
-        await Promise.all(one.scope.timelines.map((timelines) => lists.get(timelines)));
+        await Promise.all(one.scope.timelines.map(async (timelines) => lists.get(timelines)));
         one.listed = true;
       });
       // Only an abort ends the wait for a list early.
