@@ -5,8 +5,8 @@ import type { Tracked } from './timelines.ts';
 
 /**
  * The text of a timeline in the journal: versioned JSON, in which `{"$bigint": "…"}` and
- * `{"$map": […]}` stand for what JSON cannot hold, and `{"$same": n}` for labels or requests that
- * were written out before: those of a span are mostly those of the object.
+ * `{"$map": […]}` stand for what JSON cannot hold, and `{"$same": n}` for labels, requests or devices
+ * that were written out before: those of a span are mostly those of the object.
  */
 const VERSION = 1;
 
@@ -77,12 +77,13 @@ export function encodeJson(value: unknown): string {
   const written: unknown[] = [];
   return JSON.stringify(value, (key, part: unknown) => {
     if (typeof part === 'bigint') return { $bigint: String(part) };
-    if (part instanceof Map) return { $map: [...part] };
-    if (!SHARED.has(key) || typeof part !== 'object' || part === null) return part;
-    const before = written.indexOf(part);
-    if (before !== -1) return { $same: before };
-    written.push(part);
-    return part;
+    if (typeof part !== 'object' || part === null) return part;
+    if (SHARED.has(key)) {
+      const before = written.indexOf(part);
+      if (before !== -1) return { $same: before };
+      written.push(part);
+    }
+    return part instanceof Map ? { $map: [...part] } : part;
   });
 }
 
@@ -97,16 +98,18 @@ export function decodeJson(text: string): unknown {
 }
 
 /** Parts that a great many objects share, as they do when they are observed. */
-const SHARED: ReadonlySet<string> = new Set(['labels', 'requests']);
+const COMMON: ReadonlySet<string> = new Set(['labels', 'requests']);
+/** Parts that an object and its spans share. */
+const SHARED: ReadonlySet<string> = new Set([...COMMON, 'devices']);
 const share = createIntern<unknown>();
 
 function revive(key: string, part: unknown, read: unknown[]): unknown {
   if (typeof part !== 'object' || part === null) return part;
   if ('$bigint' in part) return BigInt(String(part.$bigint));
-  if ('$map' in part) return new Map(part.$map as [unknown, unknown][]);
   if ('$same' in part) return read[Number(part.$same)];
-  if (!SHARED.has(key)) return part;
-  const value = share(encodeJson(part), () => part);
+  const plain = '$map' in part ? new Map(part.$map as [unknown, unknown][]) : part;
+  if (!SHARED.has(key)) return plain;
+  const value = COMMON.has(key) ? share(encodeJson(plain), () => plain) : plain;
   read.push(value);
   return value;
 }

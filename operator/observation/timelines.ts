@@ -23,6 +23,8 @@ export interface TimelineRules<T extends Projected, S> {
    * WATCH_DELETIONS=false makes it the last window end before (design 6).
    */
   readonly billedUntil?: (present: number) => number;
+  /** True while a vanished object has to stay known for the sake of others. */
+  readonly isNeeded?: (object: T) => boolean;
 }
 
 /** A timeline with the newest version of its object, for the journal. */
@@ -163,6 +165,7 @@ export function createTimelines<T extends Projected, S>(
       late.clear();
       for (const timelines of byNamespace.values()) {
         for (const timeline of timelines.values()) {
+          if (timeline.gone && rules.isNeeded?.(timeline.view) === true) continue;
           timeline.spans = spansAfter(timeline.spans, boundary - SPANS_KEPT_MS);
           const last = timeline.spans.at(-1);
           if (timeline.gone && (last?.to ?? timeline.versionAt) <= boundary - GONE_KEPT_MS) {

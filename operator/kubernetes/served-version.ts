@@ -1,0 +1,76 @@
+import type { Connection, RequestOutcome } from './connection.ts';
+import { isRawObject, type RequestFailure } from './outcome.ts';
+
+export interface ServedVersionOptions {
+  readonly connection: Pick<Connection, 'request' | 'stream'>;
+  readonly group: string;
+  /** Accepted versions, the preferred one first. Their objects must be alike enough for one projection. */
+  readonly versions: readonly string[];
+}
+
+type Discovered =
+  | { readonly kind: 'served'; readonly version: string }
+  | { readonly kind: 'failed'; readonly failure: RequestFailure };
+
+/**
+ * A connection on which one API group may be spoken of in its preferred version: each request goes
+ * out in the first of the accepted versions that the API server serves. It is found out with the
+ * first request, and again when the server does not know the version any more, as after an upgrade.
+ * Objects and their resourceVersions are the same in every version, so a watch notices nothing.
+ */
+export function preferServedVersion(
+  options: ServedVersionOptions,
+): Pick<Connection, 'request' | 'stream'> {
+  const { connection, group, versions } = options;
+  const root = `/apis/${group}`;
+  const spoken = `${root}/${versions[0] ?? ''}/`;
+  let served: string | undefined;
+
+  const discover = async (signal: AbortSignal | undefined): Promise<Discovered> => {
+    const outcome = await connection.request(root, signal === undefined ? {} : { signal });
+    if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
+    const known = versionsOf(outcome);
+    const version = versions.find((each) => known.has(each));
+    if (version !== undefined) return { kind: 'served', version };
+    const message = `the API server serves none of ${versions.join(', ')} of ${group}`;
+    return { kind: 'failed', failure: { kind: 'status', code: 404, reason: 'NotFound', message } };
+  };
+
+  /** Asks in the version that is served; a 404 may mean that it is served no more. */
+  const ask = async <T extends { readonly kind: string }>(
+    path: string,
+    signal: AbortSignal | undefined,
+    send: (path: string) => Promise<T | RequestFailure>,
+  ): Promise<T | RequestFailure> => {
+    if (!path.startsWith(spoken)) return send(path);
+    const rest = path.slice(spoken.length);
+    const before = served;
+    if (before !== undefined) {
+      const outcome = await send(`${root}/${before}/${rest}`);
+      if (!isNotFound(outcome)) return outcome;
+      served = undefined;
+    }
+    const discovered = await discover(signal);
+    if (discovered.kind === 'failed') return discovered.failure;
+    served = discovered.version;
+    return send(`${root}/${served}/${rest}`);
+  };
+
+  return {
+    request: (path, request = {}) =>
+      ask(path, request.signal, (inVersion) => connection.request(inVersion, request)),
+    stream: (path, stream) =>
+      ask(path, stream.signal, (inVersion) => connection.stream(inVersion, stream)),
+  };
+}
+
+function isNotFound(outcome: { readonly kind: string }): boolean {
+  return outcome.kind === 'status' && 'code' in outcome && outcome.code === 404;
+}
+
+function versionsOf(outcome: RequestOutcome & { readonly kind: 'ok' }): ReadonlySet<unknown> {
+  const { body } = outcome;
+  const versions = isRawObject(body) ? body['versions'] : [];
+  if (!Array.isArray(versions)) return new Set();
+  return new Set(versions.filter(isRawObject).map((version) => version['version']));
+}
