@@ -11,6 +11,7 @@ import { createDeliveryMetrics } from './delivery-metrics.ts';
 import type { DestinationStatus } from './destination-status.ts';
 import { createFeeder, type Feeder } from './feeder.ts';
 import type { DeadLetterPage, DiscardOutcome, MoveOutcome, ReplayOutcome } from './operations.ts';
+import type { ReconcileOutcome, ReconcileQuery } from './reconcile.ts';
 import type { TenantSource } from './tenant-source.ts';
 import { createUnusable } from './unusable.ts';
 
@@ -50,6 +51,12 @@ export interface Delivery {
     ids: readonly string[] | undefined,
   ): Promise<DiscardOutcome | UnknownDestination>;
   moveCursor(name: string, sequence: number): Promise<MoveOutcome | UnknownDestination>;
+  /** The ledger's sums against what the destination acknowledged, and against what it says it has. */
+  reconcile(
+    name: string,
+    query: ReconcileQuery,
+    signal: AbortSignal,
+  ): Promise<ReconcileOutcome | UnknownDestination>;
 }
 
 export interface DeliveryOptions {
@@ -185,5 +192,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
     replay: (name, ids) => withFeeder(name, (feeder) => feeder.replay(ids)),
     discard: (name, ids) => withFeeder(name, (feeder) => feeder.discard(ids)),
     moveCursor: (name, sequence) => withFeeder(name, (feeder) => feeder.moveCursor(sequence)),
+    reconcile: (name, query, signal) =>
+      withFeeder(name, (feeder) => feeder.reconcile(query, signal)),
   };
 }

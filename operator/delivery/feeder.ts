@@ -9,6 +9,7 @@ import { feederStatus } from './feeder-status.ts';
 import { createLoop, type Rest } from './loop.ts';
 import { createOperations, type Operations } from './operations.ts';
 import type { LaneReport } from './parked-lane.ts';
+import { createReconcile, type ReconcileOutcome, type ReconcileQuery } from './reconcile.ts';
 import { findStartPosition } from './start-position.ts';
 
 /** How often a destination that an operator must mend is tried again. */
@@ -27,6 +28,7 @@ export interface Feeder extends Operations {
   offboard(tenant: Tenant): Promise<WriteOutcome>;
   /** The catalogue may have changed. */
   wake(): void;
+  reconcile(query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome>;
 }
 
 export function createFeeder(options: FeederOptions): Feeder {
@@ -227,5 +229,14 @@ export function createFeeder(options: FeederOptions): Feeder {
       return outcome;
     },
     wake: () => loop.news(),
+    reconcile: createReconcile({
+      destination,
+      ledger,
+      records: parts.records,
+      deadLetters: parts.deadLetters,
+      wants: parts.wants,
+      cursor: () => ledger.cursors().find((cursor) => cursor.destination === name)?.sequence ?? 0,
+      describe: (tenant) => gate.describe(tenant),
+    }),
   };
 }

@@ -220,3 +220,55 @@ test('a wrong key is told as specified, and no secret reaches a log line', async
   );
   expect(JSON.stringify([world.lines, world.delivery.statuses()])).not.toContain('Bearer');
 });
+
+test('reconciliation tells what Lago has, what is on its way and what is set aside', async () => {
+  const world = await createWorld();
+  world.tenants.set('parked', tenantNamed('parked', { plan: 'platinum' }));
+  const day = Date.UTC(2026, 10, 21);
+  await world.ledger.append({ events: usage(['a', 'parked'], 30) });
+  await vi.waitFor(() => expect(world.delivery.status('billing_c')?.cursor).toBe(120));
+  const [, second] = world.lago.state.events.keys();
+  world.lago.state.events.delete(second ?? '');
+  world.lago.misbehaviours.add({ kind: 'status', status: 503, path: '/api/v1/events/batch' });
+  await world.ledger.append({ events: usage(['a'], 3, 30) });
+  const outcome = await world.delivery.reconcile(
+    'billing_c',
+    { from: day, to: day + 86_400_000 },
+    new AbortController().signal,
+  );
+  if (outcome.kind !== 'reconciled') throw new Error(outcome.kind);
+  const row = { ledger: '4.399999989', delivered: '3.99999999', pending: '0.399999999' };
+  const none = { deadLetters: '0', parked: '0' };
+  expect(outcome.rows).toStrictEqual([
+    {
+      tenant: 'a',
+      metric: 'tenant_gpu_hours',
+      ...row,
+      ...none,
+      reported: '3.99999999',
+      difference: '0',
+    },
+    {
+      tenant: 'a',
+      metric: 'tenant_lb_hours',
+      ...row,
+      ...none,
+      reported: '3.866666657',
+      difference: '-0.133333333',
+    },
+    ...['tenant_gpu_hours', 'tenant_lb_hours'].map((metric) => ({
+      tenant: 'parked',
+      metric,
+      ledger: '3.99999999',
+      delivered: '0',
+      pending: '0',
+      deadLetters: '0',
+      parked: '3.99999999',
+      reported: '0',
+      difference: '0',
+    })),
+  ]);
+  expect(
+    await world.delivery.reconcile('billing_c', { from: 1, to: day }, new AbortController().signal),
+  ).toMatchObject({ kind: 'failed' });
+});

@@ -10,6 +10,7 @@ import {
   billableFrom,
   tenantFingerprint,
   tenantOfEvent,
+  unknownTenant,
   type TenantSource,
 } from './tenant-source.ts';
 
@@ -90,6 +91,8 @@ export interface TenantGate {
   /** The tenant was offboarded. */
   forget(tenant: string): void;
   parked(): readonly ParkedTenant[];
+  /** The tenant as discovery knows it, else as the destination was told last. */
+  describe(tenant: string): Promise<Tenant>;
 }
 
 export interface TenantGateOptions {
@@ -112,9 +115,12 @@ export function createTenantGate(options: TenantGateOptions): TenantGate {
   const lastTold = new Map<string, Tenant>();
   let lastSuccess = Number.NEGATIVE_INFINITY;
 
+  const lookUpTold = async (id: string): Promise<Tenant | undefined> =>
+    lastTold.get(id) ?? (await records.tenant(id));
+
   const describe = async (event: UsageEvent): Promise<Tenant> => {
     const id = event.tenant;
-    const told = lastTold.get(id) ?? (await records.tenant(id));
+    const told = await lookUpTold(id);
     const tenant = tenants.find(id) ?? told ?? tenantOfEvent(event);
     const before = told?.billableFrom === undefined ? {} : { billableFrom: told.billableFrom };
     const merged = { ...tenant, ...before };
@@ -324,6 +330,8 @@ export function createTenantGate(options: TenantGateOptions): TenantGate {
       states.delete(tenant);
       lastTold.delete(tenant);
     },
+    describe: async (tenant) =>
+      tenants.find(tenant) ?? (await lookUpTold(tenant)) ?? unknownTenant(tenant),
     parked: () =>
       [...states].flatMap(([tenant, state]) =>
         state.kind === 'parked'

@@ -11,14 +11,13 @@ export interface TenantSource {
 }
 
 /** A tenant that discovery does not know, as far as an event tells: usage may be pushed in for anybody. */
-export function tenantOfEvent(event: UsageEvent): Tenant {
-  return {
-    id: event.tenant,
-    displayName: event.tenant,
-    region: event.region ?? '',
-    clusters: [],
-    createdAt: Date.parse(event.window_start),
-  };
+export function tenantOfEvent({ tenant, region = '', window_start }: UsageEvent): Tenant {
+  return { ...unknownTenant(tenant), region, createdAt: Date.parse(window_start) };
+}
+
+/** A tenant of which nothing but the id is known. */
+export function unknownTenant(id: string): Tenant {
+  return { id, displayName: id, region: '', clusters: [], createdAt: 0 };
 }
 
 /**

@@ -58,5 +58,6 @@ export function createUnusable(
     replay: refusal,
     discard: refusal,
     moveCursor: refusal,
+    reconcile: refusal,
   };
 }

@@ -1,0 +1,144 @@
+import type { Destination, Tenant } from '../destinations/destination.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../usage/decimal.ts';
+import type { UsageEvent } from '../usage/event.ts';
+import type { DeadLetterIndex } from './dead-letters.ts';
+import type { DeliveryRecords } from './delivery-records.ts';
+import { mapConcurrently } from './map-concurrently.ts';
+
+const DAY_MS = 86_400_000;
+const CONCURRENT_QUESTIONS = 4;
+/** Rows that the destination is asked after in one reconciliation. */
+const MAX_QUESTIONS = 500;
+
+export interface ReconcileQuery {
+  /** Whole UTC days `[from, to)`, milliseconds since the epoch, by window start. */
+  readonly from: number;
+  readonly to: number;
+  /** Only this tenant. */
+  readonly tenant?: string;
+}
+
+/**
+ * One tenant's sum of one metric, in plain decimal text. `ledger` = `delivered` + `pending` +
+ * `deadLetters` + `parked`; `reported` is what the destination itself says, and ought to be
+ * `delivered`.
+ */
+export interface ReconcileRow {
+  readonly tenant: string;
+  readonly metric: string;
+  readonly ledger: string;
+  /** The destination acknowledged it. */
+  readonly delivered: string;
+  /** Behind the cursor's position: still to be sent. */
+  readonly pending: string;
+  readonly deadLetters: string;
+  readonly parked: string;
+  readonly reported?: string;
+  /** `reported` − `delivered`; may be negative. */
+  readonly difference?: string;
+  /** Why there is no `reported`. */
+  readonly note?: string;
+}
+
+export type ReconcileOutcome =
+  | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface ReconcileOptions {
+  readonly destination: Pick<Destination, 'totals'>;
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  readonly wants: (event: UsageEvent) => boolean;
+  readonly cursor: () => number;
+  readonly describe: (tenant: string) => Promise<Tenant>;
+}
+
+type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked';
+type Sums = { readonly tenant: string; readonly metric: string } & Record<Part, bigint>;
+
+/** Compares the ledger's sums with what the destination acknowledged, and with what it says it has. */
+export function createReconcile(options: ReconcileOptions) {
+  return async (query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome> => {
+    if (query.from % DAY_MS !== 0 || query.to % DAY_MS !== 0 || query.from >= query.to) {
+      const given = `${new Date(query.from).toISOString()} to ${new Date(query.to).toISOString()}`;
+      return { kind: 'failed', reason: `not whole UTC days: from, to: "${given}"` };
+    }
+    const sums = await sumLedger(options, query, signal);
+    const rows = new Map<Sums, ReconcileRow>();
+    let questions = 0;
+    await mapConcurrently(sums, CONCURRENT_QUESTIONS, async (sum) => {
+      questions += 1;
+      rows.set(sum, await askDestination(options, query, sum, questions, signal));
+    });
+    return { kind: 'reconciled', rows: sums.flatMap((sum) => rows.get(sum) ?? []) };
+  };
+}
+
+async function sumLedger(
+  options: ReconcileOptions,
+  { from, to, tenant }: ReconcileQuery,
+  signal: AbortSignal,
+): Promise<Sums[]> {
+  const parked = new Set<number>();
+  for await (const { sequence } of options.records.parked()) parked.add(sequence);
+  // Read once: what is delivered meanwhile still counts as pending.
+  const cursor = options.cursor();
+  const partOf = (sequence: number): Part => {
+    if (sequence > cursor) return 'pending';
+    if (options.deadLetters.has(sequence)) return 'deadLetters';
+    return parked.has(sequence) ? 'parked' : 'delivered';
+  };
+  const sums = new Map<string, Sums>();
+  for await (const { sequence, event } of options.ledger.scan(from, to, signal)) {
+    if (tenant !== undefined && event.tenant !== tenant) continue;
+    if (!options.wants(event)) continue;
+    const key = `${event.tenant}\0${event.metric}`;
+    const sum = sums.get(key) ?? emptySums(event);
+    sum[partOf(sequence)] += nanosFromDecimal(event.quantity);
+    sums.set(key, sum);
+  }
+  return [...sums.values()];
+}
+
+async function askDestination(
+  { destination, describe }: ReconcileOptions,
+  { from, to }: ReconcileQuery,
+  sum: Sums,
+  question: number,
+  signal: AbortSignal,
+): Promise<ReconcileRow> {
+  const { tenant, metric, delivered, pending, deadLetters, parked } = sum;
+  const row = {
+    tenant,
+    metric,
+    ledger: decimalFromNanos(delivered + pending + deadLetters + parked),
+    delivered: decimalFromNanos(delivered),
+    pending: decimalFromNanos(pending),
+    deadLetters: decimalFromNanos(deadLetters),
+    parked: decimalFromNanos(parked),
+  };
+  if (destination.totals === undefined) {
+    return { ...row, note: 'the destination cannot be asked: delivered is what it acknowledged' };
+  }
+  if (question > MAX_QUESTIONS) return { ...row, note: 'too many rows: ask for one tenant' };
+  const query = { tenant: await describe(tenant), metric, from, to };
+  const outcome = await destination.totals(query, signal);
+  if (outcome.kind !== 'total') return { ...row, note: outcome.reason };
+  const difference = nanosOf(outcome.quantity) - delivered;
+  return { ...row, reported: outcome.quantity, difference: signed(difference) };
+}
+
+function emptySums({ tenant, metric }: UsageEvent): Sums {
+  return { tenant, metric, delivered: 0n, pending: 0n, deadLetters: 0n, parked: 0n };
+}
+
+function nanosOf(text: string): bigint {
+  const [whole = '0', fraction = ''] = text.split('.');
+  return BigInt(whole) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
+}
+
+function signed(nanos: bigint): string {
+  return nanos < 0n ? `-${decimalFromNanos(-nanos)}` : decimalFromNanos(nanos);
+}
