@@ -1,5 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { NodeState } from '../observation/node.ts';
+import type { NodeState } from '../observation/node-state.ts';
 import type { MeterSettings } from './meter.ts';
 import type { ChargeIdentity } from './tally.ts';
 

@@ -1,5 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { NodeState } from '../observation/node.ts';
+import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod-timeline.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
 import { chargeIdentity } from './charge-identity.ts';

@@ -1,4 +1,4 @@
-import type { NodeState } from '../observation/node.ts';
+import type { NodeState } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Span } from '../observation/timeline.ts';
 

@@ -1,26 +1,31 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
-import { type CapacityType, capacityTypeOf } from './capacity-type.ts';
-import { createIntern } from './intern.ts';
-import { recordAt, textAt, timeAt } from './raw-fields.ts';
+import { amountAt } from './amount.ts';
+import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 
 /** What of a node bears on billing. Its labels are kept, since settings name some of them. */
 export interface NodeView extends Projected {
   readonly labels: RawObject;
   readonly createdAt: number;
+  /** Capacity in nanocores and nano-bytes; 0 while the node does not say. */
+  readonly cpu: bigint;
+  readonly memory: bigint;
+  /** Extended resources in units, those with zero included: a dead plugin leaves its name behind. */
+  readonly extended: ReadonlyMap<string, ExtendedResource>;
+  readonly taints: readonly NodeTaint[];
+  /** Last transition of the condition Ready while it is not true. */
+  readonly notReadySince?: number;
 }
 
-/** The dimensions that a node lends to what runs on it. */
-export interface NodeState {
-  readonly capacityType: CapacityType;
-  /** From the node's own labels only; ZONE and REGION are filled in when metering. */
-  readonly zone?: string;
-  readonly region?: string;
+export interface ExtendedResource {
+  readonly capacity: number;
+  readonly allocatable: number;
 }
 
-const ZONE_LABELS = ['topology.kubernetes.io/zone', 'failure-domain.beta.kubernetes.io/zone'];
-const REGION_LABELS = ['topology.kubernetes.io/region', 'failure-domain.beta.kubernetes.io/region'];
-
-const intern = createIntern<NodeState>();
+export interface NodeTaint {
+  readonly key: string;
+  /** Milliseconds since the epoch; the API gives it for some effects only. */
+  readonly timeAdded?: number;
+}
 
 /** Takes out of a Node what bears on billing. */
 export function projectNode(object: RawObject): NodeView | undefined {
@@ -28,47 +33,55 @@ export function projectNode(object: RawObject): NodeView | undefined {
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');
   if (uid === undefined || name === undefined) return undefined;
+  const status = recordAt(object, 'status');
+  const capacity = recordAt(status, 'capacity');
+  const notReadySince = notReady(status);
   return {
     uid,
     name,
     namespace: '',
     labels: recordAt(metadata, 'labels'),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
+    cpu: amountAt(capacity, 'cpu') ?? 0n,
+    memory: amountAt(capacity, 'memory') ?? 0n,
+    extended: extendedOf(
+      capacity,
+      'allocatable' in status ? recordAt(status, 'allocatable') : capacity,
+    ),
+    taints: listAt(recordAt(object, 'spec'), 'taints').flatMap(taintOf),
+    ...(notReadySince === undefined ? {} : { notReadySince }),
   };
 }
 
-/** What a node's labels say under the settings in force; equal states are one shared value. */
-export function nodeState(labels: RawObject, capacityTypeLabel: string): NodeState {
-  return shareNodeState({
-    capacityType: capacityTypeOf(labels, capacityTypeLabel),
-    zone: firstOf(labels, ZONE_LABELS),
-    region: firstOf(labels, REGION_LABELS),
-  });
+function notReady(status: RawObject): number | undefined {
+  const ready = conditionOf(status, 'Ready');
+  if (ready === undefined || ready['status'] === 'True') return undefined;
+  return timeAt(ready, 'lastTransitionTime');
 }
 
-/** The one shared value with these fields. */
-export function shareNodeState(state: {
-  readonly capacityType: CapacityType;
-  readonly zone: string | undefined;
-  readonly region: string | undefined;
-}): NodeState {
-  const { capacityType, zone, region } = state;
-  return intern(`${capacityType}\0${zone ?? ''}\0${region ?? ''}`, () => ({
-    capacityType,
-    ...(zone === undefined ? {} : { zone }),
-    ...(region === undefined ? {} : { region }),
-  }));
+function taintOf(taint: RawObject): readonly NodeTaint[] {
+  const key = textAt(taint, 'key');
+  if (key === undefined) return [];
+  const timeAdded = timeAt(taint, 'timeAdded');
+  return [{ key, ...(timeAdded === undefined ? {} : { timeAdded }) }];
 }
 
-/** True when both lend the same dimensions. */
-export function sameNodeState(a: NodeState, b: NodeState): boolean {
-  return a.capacityType === b.capacityType && a.zone === b.zone && a.region === b.region;
+function extendedOf(
+  capacity: RawObject,
+  allocatable: RawObject,
+): ReadonlyMap<string, ExtendedResource> {
+  const names = [...new Set([...Object.keys(capacity), ...Object.keys(allocatable)])];
+  const qualified = names.filter((name) => name.includes('/')).toSorted();
+  return new Map(
+    qualified.map((name) => [
+      name,
+      { capacity: unitsAt(capacity, name), allocatable: unitsAt(allocatable, name) },
+    ]),
+  );
 }
 
-function firstOf(labels: RawObject, names: readonly string[]): string | undefined {
-  for (const name of names) {
-    const value = textAt(labels, name);
-    if (value !== undefined) return value;
-  }
-  return undefined;
+const NANOS_PER_UNIT = 1_000_000_000n;
+
+function unitsAt(amounts: RawObject, name: string): number {
+  return Number((amountAt(amounts, name) ?? 0n) / NANOS_PER_UNIT);
 }

@@ -1,15 +1,19 @@
-import type { NodeState, NodeView } from './node.ts';
-import { nodeState, sameNodeState } from './node.ts';
+import { type ClaimState, followClaim } from './claim-timeline.ts';
 import { followHolding } from './held-timeline.ts';
 import type { LoadBalancerView } from './load-balancer.ts';
+import type { NodeView } from './node.ts';
+import type { NodeSettings, NodeState } from './node-state.ts';
+import { followNode } from './node-timeline.ts';
 import { type ObjectLabels, sameLabels } from './object-labels.ts';
 import { finishPod, followPod, type PodState } from './pod-timeline.ts';
 import type { PodView } from './pod.ts';
+import type { ResourceClaimView } from './resource-claim.ts';
+import { type DeviceSlice, type ResourceSliceView, sameSlice, sliceOf } from './resource-slice.ts';
 import {
   createTenantClusterTimelines,
   type TenantClusterTimelines,
 } from './tenant-cluster-timeline.ts';
-import { enter, type Timeline } from './timeline.ts';
+import { currentState, enter, type Timeline } from './timeline.ts';
 import { createTimelines, type Timelines } from './timelines.ts';
 import { createUsageSamples, type UsageSamples } from './usage-samples.ts';
 import type { VolumeClaimView } from './volume-claim.ts';
@@ -40,13 +44,15 @@ export interface Observation {
   readonly volumes: Timelines<VolumeClaimView, VolumeState>;
   readonly loadBalancers: Timelines<LoadBalancerView, LoadBalancerState>;
   readonly workloads: Timelines<WorkloadView, WorkloadState>;
+  readonly resourceClaims: Timelines<ResourceClaimView, ClaimState>;
+  readonly resourceSlices: Timelines<ResourceSliceView, DeviceSlice>;
   readonly tenantClusters: TenantClusterTimelines;
   readonly usage: UsageSamples;
 }
 
 export interface ObservationOptions {
-  /** CAPACITY_TYPE_LABEL in force. */
-  readonly capacityTypeLabel: () => string;
+  /** The settings in force for nodes. */
+  readonly nodeSettings: () => NodeSettings;
   /** The last window end at or before a moment when WATCH_DELETIONS is false; the moment itself when it is true. */
   readonly billedUntil: (present: number) => number;
   /** Told of every API time that had to be moved. */
@@ -55,8 +61,32 @@ export interface ObservationOptions {
 
 /** Empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
-  const { billedUntil, capacityTypeLabel, countClamped } = options;
+  const { billedUntil, nodeSettings, countClamped } = options;
+  const resourceClaims = createTimelines<ResourceClaimView, ClaimState>(
+    {
+      kind: 'resource-claim',
+      createdAt: (claim) => claim.createdAt,
+      follow: followClaim,
+      finish: endAtLatest,
+    },
+    countClamped,
+  );
   return {
+    resourceClaims,
+    resourceSlices: createTimelines<ResourceSliceView, DeviceSlice>(
+      {
+        kind: 'resource-slice',
+        createdAt: (slice) => slice.createdAt,
+        follow: (timeline, slice, seen) => {
+          const { createdAt } = slice;
+          followHolding(timeline, { state: sliceOf(slice), createdAt }, seen, sameSlice);
+        },
+        finish: endAtLatest,
+        // A driver that restarts withdraws its slices; what runs meanwhile goes on using the devices.
+        isNeeded: (slice) => isPoolInUse(resourceClaims, slice),
+      },
+      countClamped,
+    ),
     pods: createTimelines<PodView, PodState>(
       {
         kind: 'pod',
@@ -71,11 +101,7 @@ export function createObservation(options: ObservationOptions): Observation {
       {
         kind: 'node',
         createdAt: (node) => node.createdAt,
-        follow: (timeline, node, seen) => {
-          const state = nodeState(node.labels, capacityTypeLabel());
-          const holding = { state, since: node.createdAt, createdAt: node.createdAt };
-          followHolding(timeline, holding, seen, sameNodeState);
-        },
+        follow: (timeline, node, seen) => followNode(timeline, node, nodeSettings(), seen),
         finish: endAtLatest,
         billedUntil,
       },
@@ -131,6 +157,18 @@ function endAtLatest<S>(
   latest: number,
 ): void {
   enter(timeline, undefined, latest);
+}
+
+function isPoolInUse(claims: Observation['resourceClaims'], slice: DeviceSlice): boolean {
+  for (const [, timelines] of claims.namespaces()) {
+    for (const timeline of timelines) {
+      const devices = currentState(timeline)?.allocation.devices ?? [];
+      if (devices.some(({ pool, driver }) => pool === slice.pool && driver === slice.driver)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 function sameVolume(a: VolumeState, b: VolumeState): boolean {

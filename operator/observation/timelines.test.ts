@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Arrival, RawObject } from '../kubernetes/source.ts';
-import { pod } from '../metering/testing/objects.ts';
+import { NODE_SETTINGS, pod } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/world.ts';
 import { decodeTimeline, encodeTimeline } from './journal-text.ts';
 import { createObservation, type Observation } from './observation.ts';
@@ -21,7 +21,7 @@ let clamped = 0;
 function observe(billedUntil = (present: number) => present): Observation {
   clamped = 0;
   const observation = createObservation({
-    capacityTypeLabel: () => 'meterfeed.io/capacity-type',
+    nodeSettings: () => NODE_SETTINGS,
     billedUntil,
     countClamped: () => {
       clamped += 1;
@@ -162,7 +162,7 @@ describe('late facts', () => {
 
   test('are none of the objects of a first list whose past nobody knows', () => {
     const observation = createObservation({
-      capacityTypeLabel: () => 'c',
+      nodeSettings: () => NODE_SETTINGS,
       billedUntil: (present) => present,
     });
     observation.pods.settle(at(60));

@@ -46,7 +46,7 @@ async function startMetering(ledger: Ledger) {
   const base = settingsOf({});
   const metering = { ...base.metering, windowMs: WINDOW_MS, settlingDelayMs: SETTLING_MS };
   const observation = createObservation({
-    capacityTypeLabel: () => metering.capacityTypeLabel,
+    nodeSettings: () => metering,
     billedUntil: (present) => present,
   });
   const restored = await restoreJournal(ledger, observation, logger);

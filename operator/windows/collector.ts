@@ -1,5 +1,6 @@
 import type { Settings } from '../config/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { type NodeSettings, sameNodeSettings } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import { sampleIntervalMs } from '../observation/usage-samples.ts';
@@ -124,7 +125,7 @@ export function createCollector(options: CollectorOptions): Collector {
   const closing = async (signal: AbortSignal): Promise<CollectorEnd> => {
     const watch = createClockWatch(clock);
     let heldUntil = -Infinity;
-    let label = settings().metering.capacityTypeLabel;
+    let refreshedFor: NodeSettings | undefined;
     while (!signal.aborted) {
       const step = watch.look();
       if (step !== 0) {
@@ -134,9 +135,13 @@ export function createCollector(options: CollectorOptions): Collector {
         metrics.clockSteps.inc();
         heldUntil = clock.monotonic() + STEP_HOLD_MS;
       }
-      const { capacityTypeLabel } = settings().metering;
-      if (capacityTypeLabel !== label) observation.nodes.refresh(clock.now());
-      label = capacityTypeLabel;
+      const { metering } = settings();
+      // What came out of the journal may have been read under other settings; it is known to be there once listed.
+      if (scopes.all.every(({ listed }) => listed)) {
+        const same = refreshedFor !== undefined && sameNodeSettings(refreshedFor, metering);
+        if (!same) observation.nodes.refresh(clock.now());
+        refreshedFor = metering;
+      }
       if (clock.monotonic() >= heldUntil) {
         const end = await closer.closeDue(signal);
         if (end !== undefined) return end;

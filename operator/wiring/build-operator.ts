@@ -63,7 +63,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const catalog = createLiveCatalog(settings, logger);
 
   const observation = createObservation({
-    capacityTypeLabel: () => settings.current().metering.capacityTypeLabel,
+    nodeSettings: () => settings.current().metering,
     billedUntil: (present) => billedUntil(settings.current(), present),
     countClamped: () => collectorMetrics.clampedTimes.inc(),
   });

@@ -1,5 +1,6 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
+import type { NodeSettings } from '../../observation/node-state.ts';
 import { START } from './times.ts';
 
 /** Objects as the API server sends them, reduced to what the tests vary. */
@@ -28,6 +29,13 @@ export interface PodFixture {
   readonly startedAt?: number | null;
   readonly finishedAt?: number;
 }
+
+/** The default settings that say what nodes mean. */
+export const NODE_SETTINGS: NodeSettings = {
+  capacityTypeLabel: 'meterfeed.io/capacity-type',
+  gpuResources: ['nvidia.com/gpu', 'amd.com/gpu'],
+  unhealthyNodeTaints: ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'],
+};
 
 export const OWN_LABELS = {
   'vcluster.loft.sh/managed-by': 'a',

@@ -2,6 +2,7 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { projectLoadBalancer } from '../../observation/load-balancer.ts';
 import { projectNode } from '../../observation/node.ts';
+import type { NodeSettings } from '../../observation/node-state.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
 import { projectPod } from '../../observation/pod.ts';
 import { amountAt } from '../../observation/amount.ts';
@@ -16,7 +17,7 @@ import { meterLoadBalancers } from '../load-balancers.ts';
 import { createFindings, type Findings, type Meter, type MeterSettings } from '../meter.ts';
 import { meterStorage } from '../storage.ts';
 import { createTally } from '../tally.ts';
-import { cluster, node } from './objects.ts';
+import { cluster, node, NODE_SETTINGS } from './objects.ts';
 import { HOUR, START } from './times.ts';
 
 export { HOUR, START };
@@ -55,6 +56,7 @@ export interface Closed {
 
 export interface WorldOptions {
   readonly settings?: Partial<MeterSettings>;
+  readonly nodeSettings?: Partial<NodeSettings>;
   readonly watchDeletions?: boolean;
   readonly windowMs?: number;
 }
@@ -66,7 +68,7 @@ export function createWorld(options: WorldOptions = {}): World {
   let meteredFrom = Infinity;
   let learntUntil = 0;
   const observation = createObservation({
-    capacityTypeLabel: () => 'meterfeed.io/capacity-type',
+    nodeSettings: () => ({ ...NODE_SETTINGS, ...options.nodeSettings }),
     billedUntil: (present) =>
       watchDeletions ? present : Math.floor(present / windowMs) * windowMs,
     countClamped: () => {

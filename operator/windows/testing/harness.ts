@@ -84,7 +84,7 @@ export async function startProcess(
   const logger = recordingLogger(logs);
   const metrics = createCollectorMetrics(new Registry());
   const observation = createObservation({
-    capacityTypeLabel: () => settings.current.metering.capacityTypeLabel,
+    nodeSettings: () => settings.current.metering,
     billedUntil: (present) => {
       const { watchDeletions, windowMs } = settings.current.metering;
       return watchDeletions ? present : Math.floor(present / windowMs) * windowMs;

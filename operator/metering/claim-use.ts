@@ -1,0 +1,231 @@
+import { type ClaimState, sameAllocation } from '../observation/claim-timeline.ts';
+import { sameLabels, type ObjectLabels } from '../observation/object-labels.ts';
+import type { Observation } from '../observation/observation.ts';
+import type { PodState } from '../observation/pod-timeline.ts';
+import type { AllocatedDevice, ClaimAllocation } from '../observation/resource-claim.ts';
+import type { Span, Timeline } from '../observation/timeline.ts';
+
+/** How the devices of a resource claim were used during a span. */
+export interface ClaimUse {
+  readonly labels: ObjectLabels;
+  /** `held`: nobody else can have them, but no pod that they are reserved for is running. */
+  readonly phase: 'held' | 'running';
+  readonly allocation: ClaimAllocation;
+  /** Where they are used; absent where nothing says. */
+  readonly node?: string;
+  /** How many claims hold each of the devices, this one included; in the order of the allocation. */
+  readonly holders: readonly number[];
+}
+
+/** The use of claims as timelines of their own, derived from those of claims and pods. */
+export interface ClaimUses {
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<ClaimUse>>]>;
+  inNamespace(namespace: string): Iterable<Timeline<ClaimUse>>;
+  late(): Iterable<Timeline<ClaimUse>>;
+}
+
+type Use = Omit<ClaimUse, 'holders'>;
+
+/** Which of two pasts is asked for: what is known, or what closed windows went by. */
+type SpansOf = <S>(timeline: Timeline<S>) => readonly Span<S>[];
+const known: SpansOf = (timeline) => timeline.spans;
+const asBilled: SpansOf = (timeline) => timeline.billed ?? timeline.spans;
+
+/**
+ * A claim is in use while a pod runs that it is reserved for, however many of them do. A pod cannot
+ * run before its claims are allocated, nor are they taken back before it has ended: the pod's own
+ * times, which the API gives, bound its use, and the controller's delays do not count.
+ */
+export function claimUses(observation: Pick<Observation, 'pods' | 'resourceClaims'>): ClaimUses {
+  const { pods, resourceClaims } = observation;
+  const after = usesBy(observation, known);
+  const isLate = [...resourceClaims.late(), ...pods.late()].length > 0;
+  const before = isLate ? usesBy(observation, asBilled) : after;
+  const late: Timeline<ClaimUse>[] = [];
+  const byNamespace = new Map<string, Timeline<ClaimUse>[]>();
+  for (const [claim, spans] of after) {
+    const billed = before.get(claim) ?? spans;
+    const changed = billed !== spans && !sameSpans(billed, spans);
+    const use = { ...claim, spans, billed: changed ? billed : undefined };
+    byNamespace.set(claim.namespace, [...(byNamespace.get(claim.namespace) ?? []), use]);
+    if (changed) late.push(use);
+  }
+  return {
+    namespaces: () => byNamespace,
+    inNamespace: (namespace) => byNamespace.get(namespace) ?? [],
+    late: () => late,
+  };
+}
+
+type Uses = ReadonlyMap<Timeline<ClaimState>, readonly Span<ClaimUse>[]>;
+
+function usesBy(
+  { pods, resourceClaims }: Pick<Observation, 'pods' | 'resourceClaims'>,
+  spansOf: SpansOf,
+): Uses {
+  const uses = new Map<Timeline<ClaimState>, readonly Span<Use>[]>();
+  for (const [namespace, claims] of resourceClaims.namespaces()) {
+    const ownPods = new Map([...pods.inNamespace(namespace)].map((pod) => [pod.uid, pod]));
+    const podSpans = (uid: string): readonly Span<PodState>[] => {
+      const pod = ownPods.get(uid);
+      return pod === undefined ? [] : spansOf(pod);
+    };
+    for (const claim of claims) uses.set(claim, usesOfClaim(spansOf(claim), podSpans));
+  }
+  return withHolders(uses);
+}
+
+/** A stretch in which a claim had one allocation, with all pods that it was ever reserved for. */
+interface Allocated {
+  readonly from: number;
+  to: number;
+  readonly state: ClaimState;
+  readonly pods: Set<string>;
+  /** When something that is no pod had it: such consumers are taken to be running. */
+  readonly otherwise: Interval[];
+}
+
+interface Interval {
+  readonly from: number;
+  readonly to: number;
+  readonly node?: string;
+}
+
+function usesOfClaim(
+  spans: readonly Span<ClaimState>[],
+  podSpans: (uid: string) => readonly Span<PodState>[],
+): readonly Span<Use>[] {
+  let floor = -Infinity;
+  return allocations(spans).flatMap((allocated) => {
+    const running = runningOf(allocated, floor, podSpans);
+    floor = allocated.to;
+    return usesWithin(allocated, running);
+  });
+}
+
+function allocations(spans: readonly Span<ClaimState>[]): readonly Allocated[] {
+  const stretches: Allocated[] = [];
+  for (const { from, to, state } of spans) {
+    const otherwise = state.otherConsumer ? [{ from, to }] : [];
+    const last = stretches.at(-1);
+    if (last !== undefined && last.to === from && continues(last.state, state)) {
+      last.to = to;
+      last.otherwise.push(...otherwise);
+      for (const uid of state.pods) last.pods.add(uid);
+      continue;
+    }
+    stretches.push({ from, to, state, pods: new Set(state.pods), otherwise });
+  }
+  return stretches;
+}
+
+function continues(a: ClaimState, b: ClaimState): boolean {
+  return sameLabels(a.labels, b.labels) && sameAllocation(a.allocation, b.allocation);
+}
+
+/** When any consumer ran, overlaps merged; not before the allocation that came before this one had ended. */
+function runningOf(
+  { to: end, pods, otherwise }: Allocated,
+  floor: number,
+  podSpans: (uid: string) => readonly Span<PodState>[],
+): readonly Interval[] {
+  const intervals = [...otherwise];
+  for (const uid of pods) {
+    for (const span of podSpans(uid)) {
+      const from = Math.max(floor, span.from);
+      const to = Math.min(end, span.to);
+      if (span.state.phase === 'running' && from < to) {
+        intervals.push({ from, to, node: span.state.node });
+      }
+    }
+  }
+  const merged: Interval[] = [];
+  for (const next of intervals.toSorted((a, b) => a.from - b.from)) {
+    const last = merged.at(-1);
+    if (last === undefined || last.to < next.from) merged.push(next);
+    else merged[merged.length - 1] = { ...next, ...last, to: Math.max(last.to, next.to) };
+  }
+  return merged;
+}
+
+function usesWithin(allocated: Allocated, running: readonly Interval[]): readonly Span<Use>[] {
+  const { labels, allocation } = allocated.state;
+  const where = (node: string | undefined) => {
+    const place = allocation.node ?? node;
+    return place === undefined ? {} : { node: place };
+  };
+  const held: Use = { labels, phase: 'held', allocation, ...where(running[0]?.node) };
+  const uses: Span<Use>[] = [];
+  let at = allocated.from;
+  for (const { from, to, node } of running) {
+    if (at < from) uses.push({ from: at, to: from, state: held });
+    uses.push({ from, to, state: { ...held, phase: 'running', ...where(node) } });
+    at = to;
+  }
+  if (at < allocated.to) uses.push({ from: at, to: allocated.to, state: held });
+  return uses;
+}
+
+/** Devices that several claims may hold, each with the times at which some claim did. */
+type Holdings = ReadonlyMap<string, readonly Interval[]>;
+
+/** A device without capacities to go by is split evenly, so that it counts once. */
+function withHolders(uses: ReadonlyMap<Timeline<ClaimState>, readonly Span<Use>[]>): Uses {
+  const holdings = holdingsOf([...uses.values()].flat());
+  return new Map([...uses].map(([claim, spans]) => [claim, spans.flatMap(split(holdings))]));
+}
+
+function holdingsOf(spans: readonly Span<Use>[]): Holdings {
+  const holdings = new Map<string, Interval[]>();
+  for (const { from, to, state } of spans) {
+    for (const device of state.allocation.devices) {
+      if (device.share === undefined) continue;
+      const key = deviceKey(device);
+      holdings.set(key, [...(holdings.get(key) ?? []), { from, to }]);
+    }
+  }
+  return holdings;
+}
+
+function split(holdings: Holdings): (span: Span<Use>) => readonly Span<ClaimUse>[] {
+  return ({ from, to, state }) => {
+    const { devices } = state.allocation;
+    const shared = devices.map((device) =>
+      device.share === undefined ? [] : (holdings.get(deviceKey(device)) ?? []),
+    );
+    const edges = shared.flat().flatMap((holding) => [holding.from, holding.to]);
+    const inside = edges.filter((edge) => edge > from && edge < to);
+    const cuts = [from, ...new Set(inside.toSorted((a, b) => a - b))];
+    return cuts.map((cut, index) => ({
+      from: cut,
+      to: cuts[index + 1] ?? to,
+      state: { ...state, holders: shared.map((holders) => Math.max(1, countAt(holders, cut))) },
+    }));
+  };
+}
+
+function countAt(intervals: readonly Interval[], at: number): number {
+  return intervals.filter(({ from, to }) => from <= at && at < to).length;
+}
+
+function deviceKey({ driver, pool, device }: AllocatedDevice): string {
+  return `${driver} ${pool} ${device}`;
+}
+
+function sameSpans(a: readonly Span<ClaimUse>[], b: readonly Span<ClaimUse>[]): boolean {
+  if (a.length !== b.length) return false;
+  return a.every((span, index) => {
+    const other = b[index];
+    return (
+      other !== undefined &&
+      span.from === other.from &&
+      span.to === other.to &&
+      span.state.phase === other.state.phase &&
+      span.state.node === other.state.node &&
+      continues({ ...span.state, ...NOBODY }, { ...other.state, ...NOBODY }) &&
+      String(span.state.holders) === String(other.state.holders)
+    );
+  });
+}
+
+const NOBODY = { pods: [], otherConsumer: false };

@@ -1,0 +1,124 @@
+import type { MeteringSettings } from '../config/settings.ts';
+import { type CapacityType, capacityTypeOf } from './capacity-type.ts';
+import type { GpuDevice, NodeGpus } from './gpu-device.ts';
+import { createIntern } from './intern.ts';
+import type { NodeView } from './node.ts';
+import { gpuDevicesOf } from './node-devices.ts';
+import { installedGpus } from './node-gpus.ts';
+import { textAt } from './raw-fields.ts';
+
+/** The settings that decide what a node's labels, taints and resources mean. */
+export type NodeSettings = Pick<
+  MeteringSettings,
+  'capacityTypeLabel' | 'skuLabel' | 'gpuResources' | 'unhealthyNodeTaints' | 'dedicatedNodeLabel'
+>;
+
+/** True when nodes mean the same under both. */
+export function sameNodeSettings(a: NodeSettings, b: NodeSettings): boolean {
+  return (
+    a.capacityTypeLabel === b.capacityTypeLabel &&
+    a.skuLabel === b.skuLabel &&
+    a.dedicatedNodeLabel === b.dedicatedNodeLabel &&
+    String(a.gpuResources) === String(b.gpuResources) &&
+    String(a.unhealthyNodeTaints) === String(b.unhealthyNodeTaints)
+  );
+}
+
+/** A node's billing state during a span: what it lends to what runs on it, and what it is itself. */
+export interface NodeState {
+  readonly capacityType: CapacityType;
+  /** From the node's own labels only; ZONE and REGION are filled in when metering. */
+  readonly zone?: string;
+  readonly region?: string;
+  readonly instanceType?: string;
+  /** Value of the label that SKU_LABEL names. */
+  readonly sku?: string;
+  /** Capacity in nanocores and nano-bytes. */
+  readonly cpu: bigint;
+  readonly memory: bigint;
+  /** Model that the labels name for GPUs, `unknown` when none does. */
+  readonly gpuType: string;
+  /** What one device of each of its GPU resources is. */
+  readonly devices: ReadonlyMap<string, GpuDevice>;
+  /** Its GPUs by model. */
+  readonly gpus: readonly NodeGpus[];
+  /** It carries a taint of UNHEALTHY_NODE_TAINTS (design 7, Downtime). */
+  readonly down: boolean;
+  /** Values of the labels that dedicate a node to a tenant cluster (spec 1.1). */
+  readonly dedicatedTo: DedicatedLabels;
+}
+
+export interface DedicatedLabels {
+  /** `vcluster.loft.sh/managed-by` and `vcluster.loft.sh/cluster`. */
+  readonly namespaceOrName: readonly string[];
+  /** The label that VCLUSTER_NODE_LABEL names. */
+  readonly configured?: string;
+}
+
+const ZONE_LABELS = ['topology.kubernetes.io/zone', 'failure-domain.beta.kubernetes.io/zone'];
+const REGION_LABELS = ['topology.kubernetes.io/region', 'failure-domain.beta.kubernetes.io/region'];
+const INSTANCE_TYPE_LABELS = [
+  'node.kubernetes.io/instance-type',
+  'beta.kubernetes.io/instance-type',
+];
+const DEDICATED_LABELS = ['vcluster.loft.sh/managed-by', 'vcluster.loft.sh/cluster'];
+
+const intern = createIntern<NodeState>();
+
+/** What a node's object says under the settings in force; equal states are one shared value. */
+export function nodeState(node: NodeView, settings: NodeSettings): NodeState {
+  const { labels } = node;
+  const named = gpuDevicesOf(node, settings.gpuResources);
+  const { skuLabel, dedicatedNodeLabel } = settings;
+  const [configuredLabel] = dedicatedNodeLabel?.split('=') ?? [];
+  const values = DEDICATED_LABELS.flatMap((label) => textAt(labels, label) ?? []);
+  return shareNodeState({
+    capacityType: capacityTypeOf(labels, settings.capacityTypeLabel),
+    ...optional('zone', firstOf(labels, ZONE_LABELS)),
+    ...optional('region', firstOf(labels, REGION_LABELS)),
+    ...optional('instanceType', firstOf(labels, INSTANCE_TYPE_LABELS)),
+    ...optional('sku', skuLabel === undefined ? undefined : textAt(labels, skuLabel)),
+    cpu: node.cpu,
+    memory: node.memory,
+    gpuType: named.type,
+    devices: named.devices,
+    gpus: installedGpus(node, named),
+    down: node.taints.some(({ key }) => settings.unhealthyNodeTaints.includes(key)),
+    dedicatedTo: {
+      namespaceOrName: [...new Set(values)].toSorted(),
+      ...optional(
+        'configured',
+        configuredLabel === undefined ? undefined : textAt(labels, configuredLabel),
+      ),
+    },
+  });
+}
+
+/** The one shared value with these fields. */
+export function shareNodeState(state: NodeState): NodeState {
+  return intern(stateKey(state), () => state);
+}
+
+/** True when both bill the same, whether or not they are the same value. */
+export function sameNodeState(a: NodeState, b: NodeState): boolean {
+  return a === b || stateKey(a) === stateKey(b);
+}
+
+function stateKey(state: NodeState): string {
+  return JSON.stringify({ ...state, devices: [...state.devices] }, (_key, part: unknown) =>
+    typeof part === 'bigint' ? String(part) : part,
+  );
+}
+
+/** The value of the first of these labels that the node has. */
+export function firstOf(labels: NodeView['labels'], names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = textAt(labels, name);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+function optional<K extends string>(key: K, value: string | undefined): { [P in K]?: string } {
+  return value === undefined ? {} : ({ [key]: value } as { [P in K]?: string });
+}
