@@ -4,10 +4,15 @@ import { resolve } from 'node:path';
 
 /**
  * `make bench`: runs every `*.bench.ts` under `e2e/bench`, one after the other, each in a process of
- * its own. A bench prints one JSON line per figure. Names given as arguments narrow the choice.
+ * its own. A bench prints one JSON line per figure. Names given as arguments narrow the choice;
+ * what begins with a dash, and what follows it, goes to the bench:
+ * `npm run bench -- scale --pods 10000`.
  */
 const root = resolve(import.meta.dirname, '..');
-const wanted = process.argv.slice(2);
+const given = process.argv.slice(2);
+const firstOption = given.findIndex((argument) => argument.startsWith('-'));
+const wanted = firstOption === -1 ? given : given.slice(0, firstOption);
+const options = firstOption === -1 ? [] : given.slice(firstOption);
 const benches = globSync('e2e/bench/**/*.bench.ts', { cwd: root })
   .filter((file) => wanted.length === 0 || wanted.some((name) => file.includes(name)))
   .toSorted();
@@ -16,7 +21,7 @@ if (benches.length === 0) {
   process.exit(1);
 }
 for (const bench of benches) {
-  const { status, signal } = spawnSync(process.execPath, ['--expose-gc', bench], {
+  const { status, signal } = spawnSync(process.execPath, ['--expose-gc', bench, ...options], {
     cwd: root,
     stdio: 'inherit',
   });

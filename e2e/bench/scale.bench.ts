@@ -1,0 +1,106 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { measureScale, type ScaleFigures } from './scale/measure.ts';
+import type { Size } from './scale/population.ts';
+
+/**
+ * The operator as it is shipped, in a process of its own, against a streaming stand-in for a large
+ * cluster's API server, while pods come, change and go. The given size, a tenth and a hundredth of
+ * it, the smallest first, so that the growth can be seen. The basis is `usage`, which reads all pods
+ * from the metrics API twice a window.
+ */
+const { values } = parseArgs({
+  options: {
+    tenants: { type: 'string', default: '1000' },
+    pods: { type: 'string', default: '100000' },
+    nodes: { type: 'string', default: '2000' },
+    /** Seconds; a divisor of an hour. */
+    window: { type: 'string', default: '60' },
+    /** How many windows are measured at each size. */
+    windows: { type: 'string', default: '2' },
+    /** Changes a second at the full size; the smaller ones have as many fewer. */
+    changes: { type: 'string', default: '75' },
+    /** Leaves the smaller sizes out, and with them the marginal figures. */
+    single: { type: 'boolean', default: false },
+  },
+});
+const full: Size = {
+  tenants: positive('tenants', values.tenants),
+  pods: positive('pods', values.pods),
+  nodes: positive('nodes', values.nodes),
+};
+const windowSeconds = positive('window', values.window);
+const windows = positive('windows', values.windows);
+const changes = positive('changes', values.changes);
+
+let before: { readonly size: Size; readonly figures: ScaleFigures } | undefined;
+for (const part of values.single ? [1] : [100, 10, 1]) {
+  const size = {
+    tenants: Math.ceil(full.tenants / part),
+    pods: Math.ceil(full.pods / part),
+    nodes: Math.ceil(full.nodes / part),
+  };
+  const figures = await measure(size, changes / part);
+  report(size, figures);
+  if (before !== undefined) reportGrowth(before, { size, figures });
+  before = { size, figures };
+}
+
+async function measure(size: Size, changesPerSecond: number): Promise<ScaleFigures> {
+  const directory = await mkdtemp(join(tmpdir(), 'scale-bench-'));
+  try {
+    return await measureScale({ size, windowSeconds, windows, changesPerSecond, directory });
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function report(size: Size, figures: ScaleFigures): void {
+  const of = describe(size);
+  const perWindow = `${of}, windows of ${windowSeconds} s`;
+  print('window_close_seconds', figures.closeSeconds, 's', perWindow);
+  print('window_measure_seconds', figures.measureSeconds, 's', perWindow);
+  print('rss_mib', figures.rssPeakMiB, 'MiB', of);
+  print('rss_steady_mib', figures.rssMiB, 'MiB', of);
+  print('live_mib', figures.liveBytes / 2 ** 20, 'MiB', of);
+  print('event_loop_stall_p99_ms', figures.stallP99Ms, 'ms', perWindow);
+  print('event_loop_stall_max_ms', figures.stallMaxMs, 'ms', perWindow);
+  print('api_requests_per_window', figures.requestsPerWindow, 'requests', perWindow);
+  print('events_per_window', figures.eventsPerWindow, 'events', perWindow);
+  print('start_to_ready_seconds', figures.readySeconds, 's', of);
+}
+
+interface Point {
+  readonly size: Size;
+  readonly figures: ScaleFigures;
+}
+
+/** What one further pod costs, its share of tenants and nodes included. */
+function reportGrowth(smaller: Point, larger: Point): void {
+  const pods = larger.size.pods - smaller.size.pods;
+  const of = `${smaller.size.pods} to ${larger.size.pods} pods`;
+  const live = larger.figures.liveBytes - smaller.figures.liveBytes;
+  const resident = (larger.figures.rssMiB - smaller.figures.rssMiB) * 2 ** 20;
+  print('bytes_per_pod', live / pods, 'bytes', of);
+  print('rss_bytes_per_pod', resident / pods, 'bytes', of);
+}
+
+function print(figure: string, value: number, unit: string, of: string): void {
+  const rounded = Number(value.toPrecision(4));
+  console.log(JSON.stringify({ bench: 'scale', figure, value: rounded, unit, of }));
+}
+
+function describe({ tenants, pods, nodes }: Size): string {
+  return `${tenants} tenants, ${pods} pods, ${nodes} nodes`;
+}
+
+function positive(name: string, text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value <= 0) {
+    console.error(`bench: scale: --${name}: give a whole number above 0: "${text}"`);
+    process.exit(2);
+  }
+  return value;
+}
