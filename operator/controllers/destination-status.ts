@@ -1,5 +1,6 @@
 import { formatInstant } from '../usage/window.ts';
 import type { ConditionClaim } from './conditions.ts';
+import { attentionClaims } from './destination-attention.ts';
 import type { BillingDestinationStatus } from './types.generated.ts';
 import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
 import type { DestinationProgress } from './views.ts';
@@ -7,6 +8,8 @@ import type { DestinationProgress } from './views.ts';
 /** Fewer failures in a row are ordinary retries, and would only make conditions flap. */
 const FAILURES_TO_REPORT = 3;
 const LONGEST_ERROR = 1024;
+/** The rest is over HTTP. */
+const MOST_PARKED = 100;
 
 /** What is known of a destination when its status is written. */
 export interface DestinationFacts {
@@ -16,7 +19,7 @@ export interface DestinationFacts {
   readonly progress: DestinationProgress | undefined;
 }
 
-/** `Ready`, `Bootstrapped`, `Delivering`, and `Stalled` when it holds (design 4). */
+/** `Ready`, `Bootstrapped`, `Delivering`, and what deserves attention while it holds (design 4). */
 export function destinationClaims(facts: DestinationFacts): readonly ConditionClaim[] {
   const bootstrapped = bootstrappedClaim(facts);
   const delivering = deliveringClaim(facts);
@@ -24,7 +27,13 @@ export function destinationClaims(facts: DestinationFacts): readonly ConditionCl
     ...(bootstrapped.status === 'True' || facts.suspended ? delivering : bootstrapped),
     type: 'Ready',
   };
-  return [ready, bootstrapped, delivering, ...stalledClaims(facts.verdict)];
+  return [
+    ready,
+    bootstrapped,
+    delivering,
+    ...attentionClaims(facts.progress),
+    ...stalledClaims(facts.verdict),
+  ];
 }
 
 /** Whether the engine knows by now how the destination is doing. */
@@ -40,11 +49,21 @@ export function destinationNumbers(
 ): BillingDestinationStatus {
   if (progress === undefined) return {};
   const { cursor, windowEnd, lagEvents, lagSeconds, lastSuccessAt, lastError } = progress;
+  const parked = progress.parkedTenants.toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
   return {
     cursor: { sequence: cursor, ...(windowEnd === undefined ? {} : { windowEnd }) },
     lag: { events: lagEvents, seconds: Math.round(lagSeconds) },
     delivered: progress.delivered,
     deadLetters: progress.deadLetters,
+    parkedTenants: {
+      total: parked.length,
+      items: parked.slice(0, MOST_PARKED).map(({ tenant, reason, events, since }) => ({
+        tenant,
+        reason: reason.slice(0, LONGEST_ERROR),
+        events,
+        since: formatInstant(since),
+      })),
+    },
     ...(lastSuccessAt === undefined ? {} : { lastDeliveryTime: formatInstant(lastSuccessAt) }),
     ...(lastError === undefined ? {} : { lastError: lastError.slice(0, LONGEST_ERROR) }),
   };
@@ -62,13 +81,17 @@ function bootstrappedClaim({ progress }: DestinationFacts): ConditionClaim {
   return { type, status: 'False', reason: 'NotBootstrapped', message };
 }
 
-function deliveringClaim({ suspended, progress }: DestinationFacts): ConditionClaim {
+function deliveringClaim(facts: DestinationFacts): ConditionClaim {
+  const { suspended, progress } = facts;
   const type = 'Delivering';
   if (suspended) {
     const message = 'Delivery is suspended by spec.suspend';
     return { type, status: 'False', reason: 'Suspended', message };
   }
   if (progress === undefined) return starting(type);
+  if (progress.held === undefined && !progress.bootstrapped) {
+    return { ...bootstrappedClaim(facts), type };
+  }
   if (progress.held !== undefined) {
     const message = 'Nothing is sent until the cause in status.lastError is mended';
     return { type, status: 'False', reason: 'Held', message };

@@ -52,7 +52,7 @@ export function meteringPolicies(
       const { windowMs } = settings.current().metering;
       return {
         settled: options.tenants.known() && windows.lastWindowEnd() !== undefined,
-        claims: policyClaims(verdict, windows, windowMs, clock.now()),
+        claims: policyClaims(verdict, options, windowMs, clock.now()),
         numbers: policyNumbers(options, windowMs),
       };
     },

@@ -1,6 +1,7 @@
 import { formatInstant } from '../usage/window.ts';
 import type { ConditionClaim } from './conditions.ts';
 import type { MeteringPolicyStatus } from './types.generated.ts';
+import { policyAttention } from './policy-attention.ts';
 import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
 import type { DeliveryView, LedgerView, TenantsView, WindowsView } from './views.ts';
 
@@ -17,15 +18,16 @@ export interface PolicyViews {
   readonly ledger: LedgerView;
 }
 
-/** `Ready`, and `Stalled` when it holds. */
+/** `Ready`, and what deserves attention while it holds. */
 export function policyClaims(
   verdict: Verdict,
-  windows: WindowsView,
+  views: PolicyViews,
   windowMs: number,
   now: number,
 ): readonly ConditionClaim[] {
-  const ready = readyBySpec(verdict) ?? readyByWindows(windows.lastWindowEnd(), windowMs, now);
-  return [ready, ...stalledClaims(verdict)];
+  const ready =
+    readyBySpec(verdict) ?? readyByWindows(views.windows.lastWindowEnd(), windowMs, now);
+  return [ready, ...policyAttention(views), ...stalledClaims(verdict)];
 }
 
 /** The operator's front page, beside conditions and generation (design 4). */

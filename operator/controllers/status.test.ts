@@ -93,13 +93,13 @@ describe('the status of a destination', () => {
       [
         'Ready=False NotBootstrapped',
         'Bootstrapped=False NotBootstrapped',
-        'Delivering=True Delivering',
+        'Delivering=False NotBootstrapped',
       ],
     ],
     [
       'is being prepared',
       { ...healthy, progress: progressOf('main', { bootstrapped: false }) },
-      ['Ready=Unknown Starting', 'Bootstrapped=Unknown Starting', 'Delivering=True Delivering'],
+      ['Ready=Unknown Starting', 'Bootstrapped=Unknown Starting', 'Delivering=Unknown Starting'],
     ],
     [
       'needs an operator',
@@ -155,17 +155,42 @@ describe('the status of a destination', () => {
     expect(stalled(false)).toContain('(nothing is in force)');
   });
 
+  test('does not hide dead letters, parked tenants and unpriced usage behind a healthy delivery', () => {
+    const progress = progressOf('main', {
+      deadLetters: 1,
+      parkedTenants: [{ tenant: 'acme', reason: 'unknown plan', events: 4, since: NOON }],
+      unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
+    });
+    const claims = destinationClaims({ ...healthy, progress });
+    expect(brief(claims)).toEqual([
+      ...brief(destinationClaims(healthy)),
+      'DeadLetters=True EventsRefused',
+      'TenantsParked=True TenantRefused',
+      'UnpricedUsage=True NoPrice',
+    ]);
+    const messages = claims.map(({ message }) => message).join();
+    expect(messages).toContain('/api/v1/destinations/main/dead-letters');
+    expect(messages).toContain('tenant_gpu_hours of "H100" in plan "standard"');
+  });
+
   test('carries the numbers, whole seconds, and an error of bounded length', () => {
     const progress = progressOf('main', {
       windowEnd: '2026-11-21T11:59:00Z',
       lastSuccessAt: NOON,
       lastError: 'e'.repeat(5_000),
+      parkedTenants: [{ tenant: 'acme', reason: 'r'.repeat(5_000), events: 4, since: NOON }],
     });
     expect(destinationNumbers(progress)).toEqual({
       cursor: { sequence: 12, windowEnd: '2026-11-21T11:59:00Z' },
       lag: { events: 3, seconds: 10 },
       delivered: 7,
       deadLetters: 0,
+      parkedTenants: {
+        total: 1,
+        items: [
+          { tenant: 'acme', reason: 'r'.repeat(1024), events: 4, since: '2026-11-21T12:00:00Z' },
+        ],
+      },
       lastDeliveryTime: '2026-11-21T12:00:00Z',
       lastError: 'e'.repeat(1024),
     });
@@ -232,7 +257,9 @@ describe('the status of the policy', () => {
     ['False WindowsLate', closed(3 * WINDOW_MS + 1)],
     ['Unknown Starting', windowsOf()],
   ])('Ready=%s follows the windows', (expected, windows) => {
-    expect(brief(policyClaims(ACCEPTED, windows, WINDOW_MS, NOON))).toEqual([`Ready=${expected}`]);
+    expect(brief(policyClaims(ACCEPTED, viewsOf({ windows }), WINDOW_MS, NOON))).toEqual([
+      `Ready=${expected}`,
+    ]);
   });
 
   test('is the front page: tenants, gaps, failed APIs, destinations, ledger', () => {
@@ -291,6 +318,34 @@ describe('the status of the policy', () => {
       ],
       ledger: { sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' },
     });
+  });
+
+  test('tells of what goes wrong while windows close in time', () => {
+    const views = viewsOf({
+      windows: windowsOf({
+        lastWindowEnd: () => NOON,
+        metricsFailure: () => ({ reason: 'HTTP 503', since: NOON }),
+      }),
+      tenants: { ...tenantsOf(), problems: () => ['plan: unknown: "gold"'] },
+      ledger: {
+        stats: () => ({
+          ...viewsOf().ledger.stats(),
+          disk: { level: 'ingest-refused', usedRatio: 0.86, retentionShortened: true },
+          problems: ['segment 3: missing'],
+        }),
+      },
+    });
+    const claims = policyClaims(ACCEPTED, views, WINDOW_MS, NOON);
+    expect(brief(claims)).toEqual([
+      'Ready=True Metering',
+      'MetricsUnavailable=True MetricsApiUnreadable',
+      'DiscoveryProblems=True Ambiguous',
+      'DiskFilling=True IngestRefused',
+      'RetentionShortened=True DiskFilling',
+      'LedgerDamaged=True ProblemsFound',
+    ]);
+    const messages = claims.map(({ message }) => message).join();
+    for (const cause of ['HTTP 503', '"gold"', 'segment 3']) expect(messages).toContain(cause);
   });
 
   test('does not say "no tenants" before discovery has looked', () => {

@@ -132,7 +132,7 @@ export interface BillingDestinationSpec {
  */
 export interface BillingDestinationStatus {
   /**
-   * What is true of this object, one entry per type. Ready: events are being delivered, or there is nothing to deliver. Bootstrapped: the billing system has what it needs before any event. Delivering: the last attempt was accepted. Stalled: the newest spec cannot be used and the last good one, if any, goes on.
+   * What is true of this object, one entry per type. Ready: events are being delivered, or there is nothing to deliver. Bootstrapped: the billing system has what it needs before any event. Delivering: the last attempt was accepted. Stalled: the newest spec cannot be used and the last good one, if any, goes on. Present only while they hold: DeadLetters (events were refused for good), TenantsParked (events wait for their tenant), UnpricedUsage (usage that nobody has priced).
    *
    * @maxItems 16
    *
@@ -202,6 +202,40 @@ export interface BillingDestinationStatus {
    * Events that the billing system will never accept as they are, kept until replayed or discarded.
    */
   deadLetters?: number;
+  /**
+   * Tenants that the billing system does not take, and whose events wait in order until it does.
+   */
+  parkedTenants?: {
+    /**
+     * How many there are.
+     */
+    total: number;
+    /**
+     * The first 100, sorted by tenant. All of them are at GET /api/v1/destinations.
+     *
+     * @maxItems 100
+     *
+     * Items: One of them.
+     */
+    items?: {
+      /**
+       * Its id.
+       */
+      tenant: string;
+      /**
+       * Why it is not served.
+       */
+      reason: string;
+      /**
+       * How many of its events wait.
+       */
+      events: number;
+      /**
+       * Since when.
+       */
+      since: string;
+    }[];
+  };
   /**
    * When events were last accepted.
    */
@@ -463,7 +497,7 @@ export interface MeteringPolicySpec {
  */
 export interface MeteringPolicyStatus {
   /**
-   * What is true of this object, one entry per type. Ready: windows are being closed. Stalled: the newest spec cannot be used and the last good one, or the environment, stays in force.
+   * What is true of this object, one entry per type. Ready: windows are being closed. Stalled: the newest spec cannot be used and the last good one, or the environment, stays in force. Present only while they hold: MetricsUnavailable (CPU and memory usage cannot be read and are gaps), DiscoveryProblems (metadata that cannot be used), DiskFilling, RetentionShortened (consumed events are deleted early to make room), LedgerDamaged.
    *
    * @maxItems 16
    *

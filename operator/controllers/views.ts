@@ -1,4 +1,5 @@
 import type { OverrideUse } from '../discovery/discover.ts';
+import type { UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';
 
@@ -24,6 +25,10 @@ export interface DestinationProgress {
   /** Events accepted since the start of the process. */
   readonly delivered: number;
   readonly deadLetters: number;
+  /** Tenants whose events wait until they can be served. */
+  readonly parkedTenants: readonly ParkedTenantReport[];
+  /** Kinds of usage that came and that nobody has priced at the billing system. */
+  readonly unpriced: readonly UnpricedUsage[];
   /** Whether the billing system has what it needs before any event. */
   readonly bootstrapped: boolean;
   /** Why nothing is sent until an operator acts, if that is so. */
@@ -35,11 +40,20 @@ export interface DestinationProgress {
   readonly lastError?: string;
 }
 
+export interface ParkedTenantReport {
+  readonly tenant: string;
+  readonly reason: string;
+  readonly events: number;
+  readonly since: number;
+}
+
 /** Discovery. */
 export interface TenantsView {
   /** False until one discovery round has succeeded. */
   readonly known: () => boolean;
   clusters(): readonly TenantCluster[];
+  /** Bad metadata and ambiguities, one line each. */
+  problems(): readonly string[];
   /** Where each TenantOverride applies, as of the last round. */
   overrides(): readonly OverrideUse[];
 }
@@ -52,6 +66,8 @@ export interface WindowsView {
   gaps(): readonly GapReport[];
   /** Tenant clusters whose own API could not be read (spec 1.1). */
   failedTenantApis(): readonly FailedTenantApi[];
+  /** Why the metrics API cannot be read, if that is so. */
+  metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
 }
 
 export interface GapReport {
@@ -69,5 +85,5 @@ export interface FailedTenantApi {
 }
 
 export interface LedgerView {
-  stats(): Pick<LedgerStats, 'sequence' | 'bytes' | 'segments' | 'chain'>;
+  stats(): Pick<LedgerStats, 'sequence' | 'bytes' | 'segments' | 'chain' | 'disk' | 'problems'>;
 }

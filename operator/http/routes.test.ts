@@ -42,6 +42,7 @@ const metering: MeteringView = {
   failedTenantApis: () => [
     { tenantCluster: 'tenant-a-b', reason: 'secret "svc-kubeconfig" not found', since: NOW },
   ],
+  metricsFailure: () => ({ reason: 'HTTP 503', since: NOW }),
   gaps: () => [gap],
   windows: () => [
     {
@@ -92,6 +93,7 @@ describe('status', () => {
           since: '2026-11-21T09:05:00Z',
         },
       ],
+      metrics_api_failure: { reason: 'HTTP 503', since: '2026-11-21T09:05:00Z' },
       gaps: [{ source: 'metrics', scope: 'acme', to: '2026-11-21T09:05:00Z' }],
       ledger: { committed: 1, cursors: { webhook: 1 } },
       destinations: [{ name: 'webhook', lag_records: 2, dead_letters: 1 }],

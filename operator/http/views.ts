@@ -34,6 +34,8 @@ export interface DiscoveryView {
 export interface MeteringView {
   /** Tenant clusters whose own API could not be read (spec 1.1). */
   failedTenantApis(): readonly FailedTenantApi[];
+  /** Why the metrics API cannot be read, if that is so: CPU and memory usage are gaps meanwhile. */
+  metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
   /** Stretches that could not be measured and are not filled yet. */
   gaps(): readonly GapView[];
   /** Reports of the windows closed last, newest first, as plain JSON. */

@@ -37,6 +37,7 @@ export function httpViews(engine: Engine): Views {
     metering: {
       failedTenantApis: () => [],
       gaps: () => windows.gaps(),
+      metricsFailure: () => windows.metricsFailure,
       windows: () => windows.reports().map(reportView).toReversed(),
     },
     destinations: { ...delivery, list: () => delivery.statuses() },
@@ -64,6 +65,7 @@ export function controllerViews(engine: Engine): {
       lastWindowEnd: () => windows.lastWindow?.end,
       gaps: () => windows.gaps(),
       failedTenantApis: () => [],
+      metricsFailure: () => windows.metricsFailure,
     },
   };
 }

@@ -51,12 +51,14 @@ export async function startControllers(options: RigOptions): Promise<Controllers
     tenants: {
       known: () => engine.tenants.known(),
       clusters: () => engine.tenants.clusters(),
+      problems: () => engine.tenants.problems(),
       overrides: () => engine.tenants.overrides(),
     },
     windows: {
       lastWindowEnd: () => engine.windows.lastWindowEnd(),
       gaps: () => engine.windows.gaps(),
       failedTenantApis: () => engine.windows.failedTenantApis(),
+      metricsFailure: () => engine.windows.metricsFailure(),
     },
     ledger: { stats: () => engine.ledger.stats() },
     cursors: {

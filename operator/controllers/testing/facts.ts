@@ -15,6 +15,8 @@ export function progressOf(
     lagSeconds: 9.6,
     delivered: 7,
     deadLetters: 0,
+    parkedTenants: [],
+    unpriced: [],
     bootstrapped: true,
     consecutiveFailures: 0,
     ...change,
@@ -57,7 +59,7 @@ export function usesOf(...uses: readonly OverrideUse[]): TenantsView {
 }
 
 export function tenantsOf(...clusters: readonly TenantCluster[]): TenantsView {
-  return { known: () => true, clusters: () => clusters, overrides: () => [] };
+  return { known: () => true, clusters: () => clusters, problems: () => [], overrides: () => [] };
 }
 
 /** An engine at rest; tests change what they are about. */
@@ -67,12 +69,27 @@ export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
     tenants: tenantsOf(),
     windows: windowsOf(),
     ledger: {
-      stats: () => ({ sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' }),
+      stats: () => ({
+        sequence: 42,
+        bytes: 4_096,
+        segments: 1,
+        chain: 'c0ffee',
+        disk: EMPTY_DISK,
+        problems: [],
+      }),
     },
     ...change,
   };
 }
 
+export const EMPTY_DISK = { level: 'normal', usedRatio: 0.1, retentionShortened: false } as const;
+
 export function windowsOf(change: Partial<WindowsView> = {}): WindowsView {
-  return { lastWindowEnd: () => undefined, gaps: () => [], failedTenantApis: () => [], ...change };
+  return {
+    lastWindowEnd: () => undefined,
+    gaps: () => [],
+    failedTenantApis: () => [],
+    metricsFailure: () => undefined,
+    ...change,
+  };
 }

@@ -39,6 +39,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
               reason,
               since: isoTime(since),
             })),
+          metrics_api_failure: showFailure(views.metering.metricsFailure()),
           gaps: views.metering.gaps().map(showGap),
           ledger: { ...showLedger(stats, ledger.lowWater()), cursors: cursors(ledger.cursors()) },
           destinations: destinations.map((status) => showDestination(status, stats.sequence)),
@@ -47,6 +48,10 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
       },
     ],
   };
+}
+
+function showFailure(failure: { readonly reason: string; readonly since: number } | undefined) {
+  return failure && { reason: failure.reason, since: isoTime(failure.since) };
 }
 
 function showLedger(stats: LedgerStats, lowWater: number) {

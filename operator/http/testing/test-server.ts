@@ -166,7 +166,12 @@ export function quietViews(settings: () => Settings): Views {
     catalog: () => catalogOf(settings().metering.customMetrics),
     readiness: () => [{ name: 'discovery', ok: true }],
     discovery: { known: () => true, problems: () => [], tenants: () => [], clusters: () => [] },
-    metering: { failedTenantApis: () => [], gaps: () => [], windows: () => [] },
+    metering: {
+      failedTenantApis: () => [],
+      metricsFailure: () => undefined,
+      gaps: () => [],
+      windows: () => [],
+    },
     destinations: {
       list: () => [],
       deadLetters: async () => undefined,

@@ -1,0 +1,42 @@
+import type { ConditionClaim } from './conditions.ts';
+import type { DestinationProgress } from './views.ts';
+
+/**
+ * What an operator should look at although delivery goes on: each claim is there only while it holds,
+ * and its message says what to do (docs/operations.md). Messages carry no counters; status fields do.
+ */
+export function attentionClaims(
+  progress: DestinationProgress | undefined,
+): readonly ConditionClaim[] {
+  if (progress === undefined) return [];
+  const claims: ConditionClaim[] = [];
+  const { name, deadLetters, parkedTenants, unpriced } = progress;
+  if (deadLetters > 0) {
+    claims.push({
+      type: 'DeadLetters',
+      status: 'True',
+      reason: 'EventsRefused',
+      message: `The billing system refused events for good; GET /api/v1/destinations/${name}/dead-letters gives each with its reason, to be replayed or discarded`,
+    });
+  }
+  if (parkedTenants.length > 0) {
+    claims.push({
+      type: 'TenantsParked',
+      status: 'True',
+      reason: 'TenantRefused',
+      message:
+        'Events of the tenants in status.parkedTenants wait until the cause is mended; they are tried again by themselves, and other tenants are not held up',
+    });
+  }
+  if (unpriced.length > 0) {
+    const { metric, sku, plan } = unpriced[0] ?? { metric: '', plan: '' };
+    const usage = sku === undefined ? metric : `${metric} of "${sku}"`;
+    claims.push({
+      type: 'UnpricedUsage',
+      status: 'True',
+      reason: 'NoPrice',
+      message: `Usage came that nobody has priced, such as ${usage} in plan "${plan}"; set a price there`,
+    });
+  }
+  return claims;
+}
