@@ -1,14 +1,8 @@
-import type { HeldGpus, NodeGpus } from '../observation/gpu-device.ts';
+import { gpuModel, type NodeGpus, UNKNOWN_GPU } from '../observation/gpu-device.ts';
+import type { PublishedDevice } from '../observation/resource-slice.ts';
+import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { createDeviceCatalogue } from './device-catalogue.ts';
 import type { MeterInput } from './meter.ts';
-
-/** GPUs that a pod holds through resource claims during `[from, to)`. */
-export interface ClaimedStretch {
-  readonly from: number;
-  readonly to: number;
-  readonly held: readonly HeldGpus[];
-  /** Extended resources that a claim serves, so that they are not counted by the pod's requests as well. */
-  readonly served: ReadonlySet<string>;
-}
 
 /** GPUs that a node offers through resource slices during `[from, to)`. */
 export interface OfferedStretch {
@@ -17,20 +11,13 @@ export interface OfferedStretch {
   readonly gpus: readonly NodeGpus[];
 }
 
-/** What Dynamic Resource Allocation says about GPUs (design 7, DRA). */
+/**
+ * What drivers offer through Dynamic Resource Allocation (design 7, DRA). What claims hold of it is
+ * charged by {@link meterClaimedGpus}: claims have times of their own and may be shared by pods, so
+ * they are no part of what a pod holds by its requests.
+ */
 export interface DraGpus {
-  /**
-   * Stretches without holes. `nodeType` is the model that the node's labels name, `unknown` when
-   * none does. `billed` asks for the time as closed windows billed it, before late facts.
-   */
-  claimedBy(
-    podUid: string,
-    nodeType: string,
-    from: number,
-    to: number,
-    billed: boolean,
-  ): readonly ClaimedStretch[];
-  /** Stretches without holes. */
+  /** Stretches without holes. `nodeType` is the model that the node's labels name, `unknown` when none does. */
   offeredOn(
     nodeName: string,
     nodeType: string,
@@ -39,12 +26,34 @@ export interface DraGpus {
   ): readonly OfferedStretch[];
 }
 
-const NOTHING_SERVED: ReadonlySet<string> = new Set();
-
-/** The GPUs of claims and slices in the observation. */
-export function draGpusOf(_input: MeterInput): DraGpus {
+/** The GPUs of the slices in the observation. */
+export function draGpusOf({ observation, settings }: MeterInput): DraGpus {
+  const catalogue = createDeviceCatalogue(observation.resourceSlices);
   return {
-    claimedBy: (_podUid, _nodeType, from, to) => [{ from, to, held: [], served: NOTHING_SERVED }],
-    offeredOn: (_nodeName, _nodeType, from, to) => [{ from, to, gpus: [] }],
+    offeredOn: (nodeName, nodeType, from, to) =>
+      catalogue.on(nodeName, settings.draGpuDrivers, from, to).map((stretch) => ({
+        from: stretch.from,
+        to: stretch.to,
+        gpus: byModel(stretch.gpus, nodeType),
+      })),
   };
+}
+
+/** All of a model together; how the silicon is cut plays no part, and candidates that overlap count once. */
+function byModel(gpus: readonly PublishedDevice[], nodeType: string): readonly NodeGpus[] {
+  const counts = new Map<string, number>();
+  for (const { product } of gpus) {
+    const type = nodeType === UNKNOWN_GPU ? modelOf(product) : nodeType;
+    counts.set(type, (counts.get(type) ?? 0) + 1);
+  }
+  return [...counts].map(([type, devices]) => ({
+    type,
+    devices,
+    installed: BigInt(devices) * PARTS_PER_GPU,
+    missing: 0n,
+  }));
+}
+
+function modelOf(product: string | undefined): string {
+  return product === undefined ? UNKNOWN_GPU : gpuModel(product);
 }

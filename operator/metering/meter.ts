@@ -23,6 +23,8 @@ export interface MeterSettings {
   readonly defaultTenantClass?: string;
   /** How long a usage sample holds at most. */
   readonly sampleHoldMs: number;
+  /** Drivers whose devices are GPUs (DRA_GPU_DRIVERS). */
+  readonly draGpuDrivers: readonly string[];
 }
 
 /** What a rule family found besides charges, for the window report. */

@@ -1,7 +1,7 @@
 import type { RawObject } from '../kubernetes/source.ts';
 import { createIntern } from './intern.ts';
 import { amountAt } from './amount.ts';
-import { conditionOf, listAt, recordAt } from './raw-fields.ts';
+import { conditionOf, listAt, recordAt, textAt } from './raw-fields.ts';
 
 /** What a pod holds by its requests. */
 export interface Requests {
@@ -24,12 +24,14 @@ const intern = createIntern<Requests>();
  * The effective requests of a pod, computed as the scheduler does (facts: KEP-753 sidecars,
  * KEP-2837 pod-level resources, KEP-1287 in-place resize):
  * the larger of *containers plus sidecars* and *any init container plus the sidecars before it*;
- * pod-level values replace the sum for CPU, memory and huge pages; overhead comes on top.
+ * pod-level values replace the sum for CPU, memory and huge pages; overhead comes on top. Extended
+ * resources that a resource claim serves are the claim's, and left out here (KEP-5004).
  */
 export function effectiveRequests(spec: RawObject, status: RawObject): Requests {
   const total = containerAmounts(spec, status);
   for (const [name, amount] of podLevelAmounts(spec, status)) total.set(name, amount);
   add(total, amountsAt(spec, 'overhead'));
+  for (const name of servedByClaim(status)) total.delete(name);
   return shareRequests(
     total.get('cpu') ?? 0n,
     total.get('memory') ?? 0n,
@@ -74,6 +76,12 @@ function containerAmounts(spec: RawObject, status: RawObject): Amounts {
   }
   raise(total, initPeak);
   return total;
+}
+
+/** A node never serves one name by a device plugin and by claims together. */
+function servedByClaim(status: RawObject): readonly string[] {
+  const mappings = listAt(recordAt(status, 'extendedResourceClaimStatus'), 'requestMappings');
+  return mappings.flatMap((mapping) => textAt(mapping, 'resourceName') ?? []);
 }
 
 /** Only CPU, memory and huge pages can be given for the pod as a whole; other names keep the sum. */

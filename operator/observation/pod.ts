@@ -20,6 +20,8 @@ export interface PodView extends Projected {
   readonly finishedAt?: number;
   /** Phase Succeeded or Failed: it holds nothing any more. */
   readonly terminal: boolean;
+  /** It uses resource claims, named by itself or made for its extended resources. */
+  readonly hasClaims: boolean;
 }
 
 /** Takes out of a pod what bears on billing (design 7, Pods). */
@@ -41,6 +43,7 @@ export function projectPod(object: RawObject): PodView | undefined {
     requests: effectiveRequests(spec, status),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     terminal,
+    hasClaims: 'resourceClaims' in spec || 'extendedResourceClaimStatus' in status,
     started: phase === 'Running' || times.startedAt !== undefined,
     ...times,
     ...optional('node', textAt(spec, 'nodeName')),

@@ -249,12 +249,13 @@ function lastWindowOf(end: number | undefined, sizeMs: number): Window | undefin
   return end === undefined ? undefined : { start: end - sizeMs, end };
 }
 
-function meterSettings({ identity }: Settings, window: Window): MeterSettings {
+function meterSettings({ identity, metering }: Settings, window: Window): MeterSettings {
   const { region, regionFromNode, zone, defaultTenantClass } = identity;
   return {
     region,
     regionFromNode,
     sampleHoldMs: sampleHoldMs(window.end - window.start),
+    draGpuDrivers: metering.draGpuDrivers,
     ...(zone === undefined ? {} : { zone }),
     ...(defaultTenantClass === undefined ? {} : { defaultTenantClass }),
   };

@@ -79,6 +79,7 @@ export function createWorld(options: WorldOptions = {}): World {
     region: 'default',
     regionFromNode: false,
     sampleHoldMs: HOUR,
+    draGpuDrivers: ['gpu.nvidia.com', 'gpu.amd.com'],
     ...options.settings,
   };
   const lists = [
