@@ -4,7 +4,7 @@ import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import type { Entry, Verdict } from './entry.ts';
 import type { InFlight } from './in-flight.ts';
-import type { TenantGate } from './tenant-gate.ts';
+import type { ParkedTenants } from './parked-tenants.ts';
 
 /** An event with what became of it. */
 export interface JudgedEntry extends Entry {
@@ -35,11 +35,11 @@ export function createBookKeeping(
   clock: Clock,
   parts: {
     readonly deadLetters: DeadLetterIndex;
-    readonly gate: TenantGate;
+    readonly parked: ParkedTenants;
     readonly inFlight: InFlight;
   },
 ): BookKeeping {
-  const { deadLetters, gate, inFlight } = parts;
+  const { deadLetters, parked, inFlight } = parts;
 
   const recordsOf: BookKeeping['recordsOf'] = (judged, dropFrom) => {
     const at = clock.now();
@@ -64,7 +64,7 @@ export function createBookKeeping(
     for (const { sequence, event, verdict } of judged) {
       if (verdict.kind === 'dead') deadLetters.add(sequence, event.tenant);
       else deadLetters.remove(sequence);
-      if (verdict.kind === 'parked') gate.addedParked(event.tenant);
+      if (verdict.kind === 'parked') parked.keptEvent(event.tenant);
     }
   };
 

@@ -1,5 +1,5 @@
 import type { UnpricedUsage } from '../destinations/destination.ts';
-import type { ParkedTenant } from './tenant-gate.ts';
+import type { ParkedTenant } from './parked-tenants.ts';
 
 /** Where delivery to one destination stands. Times are milliseconds since the epoch. No secrets. */
 export interface DestinationStatus {

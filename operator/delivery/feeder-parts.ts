@@ -16,10 +16,12 @@ import { createHealth } from './health.ts';
 import { createInFlight } from './in-flight.ts';
 import { createOffboarding } from './offboarding.ts';
 import { createParkedLane } from './parked-lane.ts';
+import { createParkedTenants } from './parked-tenants.ts';
 import { createPending } from './pending.ts';
 import { createReplayLane } from './replay-lane.ts';
 import { createReplaySessions } from './replay-sessions.ts';
 import { createSendRound } from './send-round.ts';
+import { createTenantDirectory } from './tenant-directory.ts';
 import { createTenantGate } from './tenant-gate.ts';
 import type { TenantSource } from './tenant-source.ts';
 
@@ -47,24 +49,35 @@ export function createFeederParts(options: FeederOptions) {
   const inFlight = createInFlight(ledger, records, clock, destination.limits.idMemoryMs);
   const catalog = () => options.catalog().metrics;
   const bootstrap = createBootstrap(destination, settings.metrics, catalog);
-  const gate = createTenantGate({
-    ...options,
+  const directory = createTenantDirectory(records, options.tenants, options.maxBackfillMs);
+  const parked = createParkedTenants({
     records,
-    probe: async (signal) => (await bootstrap.probe(signal)).kind === 'done',
+    clock,
+    random,
     onParked: (tenant, reason) =>
       log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is set aside: ${reason}`),
   });
-  const books = createBookKeeping(ledger, records, clock, { deadLetters, gate, inFlight });
+  const gate = createTenantGate({
+    destination,
+    ledger,
+    directory,
+    parked,
+    clock,
+    probe: async (signal) => (await bootstrap.probe(signal)).kind === 'done',
+  });
+  const books = createBookKeeping(ledger, records, clock, { deadLetters, parked, inFlight });
   const sendRound = createSendRound({ destination, gate, inFlight, clock });
   const replays = createReplaySessions(clock);
   const batchEvents = (): number => destination.limits.batchEvents;
-  const lanes = { records, gate, books, sendRound, batchEvents };
+  const lanes = { records, directory, gate, parked, books, sendRound, batchEvents };
   return {
     log,
     records,
     deadLetters,
     inFlight,
     bootstrap,
+    directory,
+    parked,
     gate,
     books,
     sendRound,
@@ -78,6 +91,7 @@ export function createFeederParts(options: FeederOptions) {
       ...options,
       records,
       gate,
+      parked,
       deadLetters,
       onDone: (tenant) => logger.info(`[${name}] tenant ${tenant} offboarded`),
       onRefused: (tenant, reason) =>

@@ -6,7 +6,7 @@ const MAX_UNPRICED = 20;
 /** What a feeder tells of itself. */
 export function feederStatus(
   { settings, destination, ledger, clock }: FeederOptions,
-  { pending, health, bootstrap, circuit, gate, deadLetters, offboarding }: FeederParts,
+  { pending, health, bootstrap, circuit, parked, deadLetters, offboarding }: FeederParts,
 ): DestinationStatus {
   const { name, type, suspend: suspended } = settings;
   const cursor = ledger.cursors().find(({ destination }) => destination === name);
@@ -17,7 +17,7 @@ export function feederStatus(
   const { delivered, skipped, trouble, lastSuccessAt, lastErrorAt } = health.report();
   const bootstrapped = bootstrap.isReady();
   const delivering = bootstrapped && trouble === undefined;
-  const parkedTenants = gate.parked();
+  const parkedTenants = parked.list();
   return {
     name,
     type,

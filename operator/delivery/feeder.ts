@@ -53,7 +53,7 @@ export function createFeeder(options: FeederOptions): Feeder {
     await parts.inFlight.load(start.state.resentUntil);
     if (!loaded) {
       await parts.deadLetters.load();
-      await gate.load();
+      await parts.parked.load();
       await parts.offboarding.load();
       parts.replayLane.wake();
     }
@@ -144,7 +144,7 @@ export function createFeeder(options: FeederOptions): Feeder {
     if (culprit !== undefined) {
       circuit.clear(culprit.sequence);
       const reason = `keeps failing while others are accepted: ${trouble.reason}`;
-      gate.park(culprit.event.tenant, reason);
+      parts.parked.add(culprit.event.tenant, reason);
     }
     return trouble;
   }
@@ -184,7 +184,7 @@ export function createFeeder(options: FeederOptions): Feeder {
   }
 
   function dueIn(): number | undefined {
-    const times = [gate.dueIn(), parts.replayLane.dueIn(), parts.offboarding.dueIn()];
+    const times = [parts.parked.dueIn(), parts.replayLane.dueIn(), parts.offboarding.dueIn()];
     const due = times.filter((time) => time !== undefined);
     return due.length === 0 ? undefined : Math.min(...due);
   }
@@ -236,7 +236,7 @@ export function createFeeder(options: FeederOptions): Feeder {
       deadLetters: parts.deadLetters,
       wants: parts.wants,
       cursor: () => ledger.cursors().find((cursor) => cursor.destination === name)?.sequence ?? 0,
-      describe: (tenant) => gate.describe(tenant),
+      describe: (tenant) => parts.directory.find(tenant),
     }),
   };
 }

@@ -5,6 +5,7 @@ import { backoffMs } from './backoff.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords, OffboardRequest } from './delivery-records.ts';
 import type { Trouble } from './entry.ts';
+import type { ParkedTenants } from './parked-tenants.ts';
 import type { TenantGate } from './tenant-gate.ts';
 import type { TenantSource } from './tenant-source.ts';
 
@@ -16,6 +17,7 @@ export interface OffboardingOptions {
   readonly records: DeliveryRecords;
   readonly tenants: TenantSource;
   readonly gate: TenantGate;
+  readonly parked: ParkedTenants;
   readonly deadLetters: DeadLetterIndex;
   readonly clock: Clock;
   readonly random: () => number;
@@ -40,7 +42,7 @@ export interface Offboarding {
 }
 
 export function createOffboarding(options: OffboardingOptions): Offboarding {
-  const { destination, ledger, records, tenants, gate, deadLetters, clock } = options;
+  const { destination, ledger, records, tenants, gate, parked, deadLetters, clock } = options;
   const requests = new Map<string, OffboardRequest>();
   const retries = new Map<string, { readonly failures: number; readonly at: number }>();
   let nextCheck = 0;
@@ -49,7 +51,7 @@ export function createOffboarding(options: OffboardingOptions): Offboarding {
     if (cursor < sequence) return false;
     if (clock.now() - requestedAt >= options.maxBackfillMs()) return true;
     const open =
-      gate.isParked(tenant.id) ||
+      parked.reasonOf(tenant.id) !== undefined ||
       deadLetters.countOf(tenant.id) > 0 ||
       tenants.hasOpenGaps?.(tenant.id) === true;
     return !open;
