@@ -125,10 +125,13 @@ export function createFeeder(options: FeederOptions): Feeder {
     if (tried.length === 0) return undefined;
     const { verdicts, trouble } = await parts.sendRound(tried, signal);
     pending.settle(verdicts);
-    for (const [sequence, verdict] of verdicts) {
+    for (const { sequence, event } of tried) {
+      const verdict = verdicts.get(sequence);
+      if (verdict === undefined) continue;
       circuit.clear(sequence);
       if (verdict.kind === 'dead') {
-        log.warn(verdict.reason, `[${name}] dead letter: ${verdict.reason}`);
+        const what = `event ${event.id} of tenant ${event.tenant}`;
+        log.warn(verdict.reason, `[${name}] dead letter: ${what}: ${verdict.reason}`);
       }
     }
     const kinds = [...verdicts.values()].map(({ kind }) => kind);
