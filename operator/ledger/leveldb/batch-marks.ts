@@ -12,15 +12,12 @@ export interface BatchMark {
   readonly chain: string;
 }
 
-const TIME_BYTES = 8;
 const READ_AHEAD_BYTES = 256 * 1024;
 
-export function batchMarkOperation(mark: BatchMark): Operation {
-  const key = numberKey(KEY_SPACE.batch, mark.lastSequence);
-  const body = Buffer.alloc(TIME_BYTES);
-  body.writeDoubleBE(mark.appendedAt);
-  const chain = Buffer.from(mark.chain, 'hex');
-  return { type: 'put', key, value: sealValue(keySeed(key), Buffer.concat([body, chain])) };
+export function batchMarkOperation({ lastSequence, appendedAt, chain }: BatchMark): Operation {
+  const key = numberKey(KEY_SPACE.batch, lastSequence);
+  const value = sealValue(keySeed(key), JSON.stringify({ appendedAt, chain }));
+  return { type: 'put', key, value };
 }
 
 export async function readBatchMark(
@@ -53,9 +50,6 @@ function decodeMark(where: string, key: Buffer, value: Buffer): BatchMark {
   const lastSequence = keyNumber(key);
   const body = openValue(keySeed(key), value);
   if (body === undefined) throw damage(where, `the end of the batch at ${lastSequence} is damaged`);
-  return {
-    lastSequence,
-    appendedAt: body.readDoubleBE(),
-    chain: body.toString('hex', TIME_BYTES),
-  };
+  const mark = JSON.parse(body.toString()) as Omit<BatchMark, 'lastSequence'>;
+  return { ...mark, lastSequence };
 }

@@ -1,19 +1,24 @@
 import { crc32 } from 'node:zlib';
 
 /** Bytes of the checksum that leads every value but an id's. */
-const CHECKSUM_BYTES = 4;
+export const CHECKSUM_BYTES = 4;
 
 /**
  * A value led by its CRC-32. The CRC starts from a number that belongs to the key, so that a value
  * under a wrong key is noticed too: {@link keySeed}, or an event's sequence number.
  */
-export function sealValue(seed: number, body: string | Buffer): Buffer {
-  const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
-  const value = Buffer.allocUnsafe(CHECKSUM_BYTES + bytes);
-  if (typeof body === 'string') value.write(body, CHECKSUM_BYTES);
-  else body.copy(value, CHECKSUM_BYTES);
-  value.writeUInt32BE(crc32(value.subarray(CHECKSUM_BYTES), seed));
+export function sealValue(seed: number, body: string): Buffer {
+  const value = Buffer.allocUnsafe(CHECKSUM_BYTES + Buffer.byteLength(body));
+  writeSealed(value, 0, body, seed);
   return value;
+}
+
+/** Writes a value of {@link sealValue} into a larger buffer; gives the offset behind it. */
+export function writeSealed(target: Buffer, offset: number, body: string, seed: number): number {
+  const start = offset + CHECKSUM_BYTES;
+  const end = start + target.write(body, start);
+  target.writeUInt32BE(crc32(target.subarray(start, end), seed), offset);
+  return end;
 }
 
 /** The body of a value made by {@link sealValue}, or undefined when it is damaged. */

@@ -79,6 +79,21 @@ describe('damage is found or does no harm', () => {
     RUN_MS * FLIPS,
   );
 
+  test('a flipped bit in any table is told before LevelDB reads it, which might end the process', async () => {
+    const tables = files.filter((name) => name.endsWith('.ldb'));
+    expect(tables.length).toBeGreaterThan(3);
+    for (const table of tables) {
+      const { size } = await stat(join(original, table));
+      for (const share of [0, 0.3, 0.7, 0.999]) {
+        const offset = Math.floor(size * share);
+        const outcome = await readDamaged((directory) =>
+          flipBit(join(directory, table), offset, 3),
+        );
+        expect(outcome).toContain(`${table}: its checksum has changed`);
+      }
+    }
+  });
+
   test('a log of LevelDB cut short at any place is told', async () => {
     const log = await activeFile(/\.log$/);
     const { size } = await stat(join(original, log));

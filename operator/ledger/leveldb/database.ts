@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { ClassicLevel } from 'classic-level';
 import { damage } from './failures.ts';
 import { isMissing } from './files.ts';
+import { checkTables, noteTables, type TableChecksums } from './table-checksums.ts';
 
 /** One LevelDB directory. Every write to it is synced. */
 export type Database = ClassicLevel<Buffer, Buffer>;
@@ -15,11 +16,14 @@ export type Operation =
   | { readonly type: 'put'; readonly key: Buffer; readonly value: Buffer }
   | { readonly type: 'del'; readonly key: Buffer };
 
+/** What is known of the table files of an open database. */
+const tables = new WeakMap<Database, TableChecksums>();
+
 /** Open tables are mapped into memory whole, so they are few (as few as LevelDB accepts) and small. */
 const MAX_OPEN_FILES = 74;
 const MAX_TABLE_BYTES = 1024 * 1024;
 const ACTIVE = {
-  writeBufferSize: 4 * 1024 * 1024,
+  writeBufferSize: 8 * 1024 * 1024,
   cacheSize: 8 * 1024 * 1024,
   maxOpenFiles: MAX_OPEN_FILES,
   maxFileSize: MAX_TABLE_BYTES,
@@ -31,9 +35,22 @@ const SEALED = {
   maxFileSize: MAX_TABLE_BYTES,
 };
 
-/** Opens an existing database; it never creates one, because LevelDB would hide a loss that way. */
+/**
+ * Opens an existing database, after a look at its table files; it never creates one, because LevelDB
+ * would hide a loss that way. Throws a LedgerReadError when a table file has changed.
+ */
 export async function openDatabase(directory: string, use: 'active' | 'sealed'): Promise<Database> {
-  return open(directory, use === 'active' ? ACTIVE : SEALED, false);
+  const checked = await checkTables(directory);
+  const database = await open(directory, use === 'active' ? ACTIVE : SEALED, false);
+  tables.set(database, checked);
+  await noteDatabaseTables(database);
+  return database;
+}
+
+/** Notes the checksums of the table files that LevelDB has written since; without room for it, next time. */
+export async function noteDatabaseTables(database: Database): Promise<void> {
+  const known = tables.get(database) ?? {};
+  tables.set(database, await noteTables(database.location, known).catch(() => known));
 }
 
 export async function createDatabase(directory: string): Promise<Database> {
@@ -52,9 +69,24 @@ async function open(directory: string, sizes: typeof ACTIVE, create: boolean): P
   return database;
 }
 
-/** The one way anything is written. LevelDB keeps a batch whole or not at all. */
-export async function writeBatch(database: Database, operations: Operation[]): Promise<void> {
-  await database.batch(operations, { sync: true });
+/**
+ * The one way anything is written. LevelDB keeps a batch whole or not at all. A chained batch takes a
+ * third of the time that an array of operations takes on the way into LevelDB.
+ */
+export async function writeBatch(
+  database: Database,
+  operations: readonly Operation[],
+): Promise<void> {
+  const batch = database.batch();
+  try {
+    for (const operation of operations) {
+      if (operation.type === 'put') batch.put(operation.key, operation.value);
+      else batch.del(operation.key);
+    }
+    await batch.write({ sync: true });
+  } finally {
+    await batch.close();
+  }
 }
 
 /** The file by which LevelDB knows its tables. It only grows while a database is open. */

@@ -1,6 +1,6 @@
 import { setImmediate as yieldToLoop } from 'node:timers/promises';
-import { decodeEvent, encodeEvent, type UsageEvent } from '../../usage/event.ts';
-import { openValue, sealValue } from './checked-value.ts';
+import { decodeEvent, type UsageEvent } from '../../usage/event.ts';
+import { CHECKSUM_BYTES, openValue, writeSealed } from './checked-value.ts';
 import type { Database } from './database.ts';
 import { damage } from './failures.ts';
 import { KEY_SPACE, keyNumber, numberKey } from './keys.ts';
@@ -15,15 +15,28 @@ export interface EventEntry {
 }
 
 const CHUNK_EVENTS = 1_000;
+/** Of one UTF-16 unit. */
+const MAX_UTF8_BYTES = 3;
 /** LevelDB's side of an iterator keeps as much until it is garbage collected. */
 const READ_AHEAD_BYTES = 64 * 1024;
 
-export function encodeStoredEvent(
-  sequence: number,
-  event: UsageEvent,
-): [key: Buffer, value: Buffer] {
-  const key = numberKey(KEY_SPACE.event, sequence);
-  return [key, sealValue(sequenceSeed(sequence), encodeEvent(event))];
+/**
+ * The values of events that follow each other, from their texts as `encodeEvent` gives them; and all
+ * of them in one piece, which is what the chain is made of.
+ */
+export function encodeStoredEvents(
+  firstSequence: number,
+  texts: readonly string[],
+): { readonly values: readonly Buffer[]; readonly bytes: Buffer } {
+  const most = texts.reduce((sum, { length }) => sum + CHECKSUM_BYTES + MAX_UTF8_BYTES * length, 0);
+  const bytes = Buffer.allocUnsafeSlow(most);
+  let end = 0;
+  const values = texts.map((text, index) => {
+    const start = end;
+    end = writeSealed(bytes, start, text, sequenceSeed(firstSequence + index));
+    return bytes.subarray(start, end);
+  });
+  return { values, bytes: bytes.subarray(0, end) };
 }
 
 /** The event of an entry whose checksum is right. */

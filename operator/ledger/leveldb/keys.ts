@@ -63,9 +63,9 @@ export function decodeIdValue(value: Buffer): number {
   return value.length === SEQUENCE_BYTES ? value.readUIntBE(2, 6) : Number.NaN;
 }
 
-/** Whether an id is derived from the event and thus tells its window (spec 2.1). */
+/** Whether an id is derived from the event and thus tells its window (spec 2.1); ingest refuses imitations. */
 export function isDerivedId(id: string): boolean {
-  return DERIVED_ID.test(id);
+  return id.startsWith(EVENT_ID_PREFIX);
 }
 
 /** A key that ends in text. */

@@ -1,25 +1,16 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
 import type { Cursor, EventOutcome } from '../ledger.ts';
 import { sameCharge } from '../same-charge.ts';
-import { batchMarkOperation } from './batch-marks.ts';
-import { nextChain } from './chain.ts';
-import { checksumOf, sealValue, keySeed } from './checked-value.ts';
 import type { Database, Operation } from './database.ts';
 import type { Contents } from './entries.ts';
-import { encodeStoredEvent, readEvent } from './event-walk.ts';
+import { readEvent } from './event-walk.ts';
 import { toLedgerFailure } from './failures.ts';
 import { findStored, type StoredEvents } from './find-stored.ts';
-import { encodeIdValue, idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
-import { createSegmentTally } from './segment-tally.ts';
+import { KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
+import { type AcceptedEvent, planEvents } from './plan-events.ts';
+import { planChanges } from './plan-changes.ts';
 import type { EntryChange, Request, RequestOutcome } from './requests.ts';
-import {
-  addEntry,
-  encodeState,
-  type EntrySum,
-  type LedgerState,
-  removeEntry,
-  type SegmentSummary,
-} from './state.ts';
+import { encodeState, type LedgerState, type SegmentSummary } from './state.ts';
 
 /** One batch, ready to be written, and what holds once it is. */
 export interface BatchPlan {
@@ -51,34 +42,24 @@ interface Draft {
 }
 
 function createDraft(before: Contents, places: StoredEvents): Draft {
-  const operations: Operation[] = [];
-  const accepted = new Map<string, UsageEvent>();
+  const accepted = new Map<string, AcceptedEvent>();
   const conflicts: UsageEvent[] = [];
   const changes = new Map<string, EntryChange>();
   const cursors = new Map(before.cursors);
-  const chain = nextChain(before.state.segment.chain);
   let { sealed } = before;
-  const tally = createSegmentTally(before.state.segment);
   let { lowWater, horizon, lastWindowEnd } = before.state;
 
   const change = (entry: EntryChange): void => {
     changes.set(entry.key.toString('latin1'), entry);
   };
-  const accept = (event: UsageEvent): void => {
-    const sequence = tally.lastSequence() + 1;
-    const [key, value] = encodeStoredEvent(sequence, event);
-    operations.push({ type: 'put', key, value });
-    if (places.deduplicate) {
-      operations.push({ type: 'put', key: idKey(event.id), value: encodeIdValue(sequence) });
-    }
-    chain.update(value);
-    accepted.set(event.id, event);
-    tally.add(event, value.length);
-  };
-  const judge = (event: UsageEvent, stored: ReadonlyMap<string, UsageEvent>): EventOutcome => {
-    const first = accepted.get(event.id) ?? stored.get(event.id);
+  const judge = (
+    event: UsageEvent,
+    text: string,
+    stored: ReadonlyMap<string, UsageEvent>,
+  ): EventOutcome => {
+    const first = accepted.get(event.id)?.event ?? stored.get(event.id);
     if (first === undefined) {
-      accept(event);
+      accepted.set(event.id, { event, text });
       return 'accepted';
     }
     if (sameCharge(first, event)) return 'duplicate';
@@ -88,14 +69,17 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
   const written = (outcomes: readonly EventOutcome[]): RequestOutcome => ({
     kind: 'appended',
     outcomes,
-    head: tally.lastSequence(),
+    head: before.state.segment.lastSequence + accepted.size,
   });
 
   const addAppend = async (
     request: Extract<Request, { kind: 'append' }>,
   ): Promise<RequestOutcome> => {
-    const stored = await findStored(request.events, places);
-    const outcomes = request.events.map((event) => judge(event, stored));
+    const lookup = findStored(request.events, places);
+    // LevelDB looks on a thread of its own meanwhile.
+    const texts = request.events.map(encodeEvent);
+    const stored = await lookup;
+    const outcomes = request.events.map((event, index) => judge(event, texts[index] ?? '', stored));
     for (const entry of request.changes) change(entry);
     if (request.windowEnd !== undefined) {
       lastWindowEnd = Math.max(lastWindowEnd ?? 0, request.windowEnd);
@@ -141,57 +125,30 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
       }
     },
     async finish(now) {
-      let { segment } = before.state;
-      if (accepted.size > 0) {
-        segment = tally.summary(chain.digest('hex'));
-        operations.push(batchMarkOperation({ ...segment, appendedAt: now }));
-      }
-      const entries = await applyChanges(
-        [...changes.values()],
-        before.state.entries,
-        places.active,
-        operations,
+      const events = planEvents(
+        [...accepted.values()],
+        before.state.segment,
+        places.deduplicate,
+        now,
       );
+      const entries = await planChanges([...changes.values()], before.state.entries, places.active);
+      const operations = [...events.operations, ...entries.operations];
       if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
         return { operations, contents: before, conflicts };
       }
       const state: LedgerState = {
         ledgerId: before.state.ledgerId,
         batch: before.state.batch + 1,
-        segment,
+        segment: events.segment,
         lowWater,
         horizon,
         ...(lastWindowEnd !== undefined && { lastWindowEnd }),
-        entries,
+        entries: entries.sum,
       };
       operations.push({ type: 'put', key: STATE_KEY, value: encodeState(state) });
       return { operations, contents: { state, cursors, sealed }, conflicts };
     },
   };
-}
-
-/** Adds the operations of entry changes, and gives the sum of all entries after them. */
-async function applyChanges(
-  changes: readonly EntryChange[],
-  before: EntrySum,
-  database: Database,
-  operations: Operation[],
-): Promise<EntrySum> {
-  if (changes.length === 0) return before;
-  let sum = before;
-  const oldValues = await database.getMany(changes.map(({ key }) => key));
-  for (const [index, { key, body }] of changes.entries()) {
-    const old = oldValues[index];
-    if (old !== undefined) sum = removeEntry(sum, checksumOf(old));
-    if (body !== undefined) {
-      const value = sealValue(keySeed(key), body);
-      sum = addEntry(sum, checksumOf(value));
-      operations.push({ type: 'put', key, value });
-      continue;
-    }
-    if (old !== undefined) operations.push({ type: 'del', key });
-  }
-  return sum;
 }
 
 /** The cursor with the end of the window of the event it stands at, where that can be read. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type Database, openDatabase, readManifestNote } from './database.ts';
+import { type Database, noteDatabaseTables, openDatabase, readManifestNote } from './database.ts';
 import { damage } from './failures.ts';
 import { KEY_SPACE, numberKey } from './keys.ts';
 import { readBatchMark } from './batch-marks.ts';
@@ -39,7 +39,7 @@ export function createSegmentPool(directory: string): SegmentPool {
   const closeEntry = async (number: number, entry: Entry): Promise<void> => {
     entries.delete(number);
     // What cannot be closed has nothing to lose: sealed segments are not written.
-    const closed = entry.database.then((database) => database.close()).catch(() => undefined);
+    const closed = entry.database.then(closeSealed).catch(() => undefined);
     closing.set(number, closed);
     await closed;
     closing.delete(number);
@@ -101,6 +101,11 @@ export function createSegmentPool(directory: string): SegmentPool {
       await Promise.all(closing.values());
     },
   };
+}
+
+async function closeSealed(database: Database): Promise<void> {
+  await noteDatabaseTables(database);
+  await database.close();
 }
 
 /**

@@ -2,7 +2,13 @@ import { join } from 'node:path';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { UsageEvent } from '../../usage/event.ts';
 import type { LedgerFailure } from '../ledger.ts';
-import { type Database, openDatabase, readManifestNote, writeBatch } from './database.ts';
+import {
+  type Database,
+  noteDatabaseTables,
+  openDatabase,
+  readManifestNote,
+  writeBatch,
+} from './database.ts';
 import { type Contents, readContents } from './entries.ts';
 import type { Failpoints } from './failpoints.ts';
 import { ledgerFailure, toLedgerFailure } from './failures.ts';
@@ -87,6 +93,7 @@ export function createStore(options: StoreOptions): Store {
   };
   /** Notes where the ledger is together with the active segment's MANIFEST, which grows meanwhile. */
   const noteSegment = async (): Promise<void> => {
+    await noteDatabaseTables(database);
     const manifest = await readManifestNote(join(directory, activeName()));
     const { batch, segment } = contents.state;
     const { lastSequence: sequence, chain } = segment;
@@ -190,10 +197,11 @@ export function createStore(options: StoreOptions): Store {
     requests: readonly Request[],
   ): Promise<readonly RequestOutcome[] | LedgerFailure> => {
     try {
-      if (!(await head.owned())) {
-        return stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
-      }
-      const plan = await planBatch(requests, contents, places(), clock.now());
+      const [owned, plan] = await Promise.all([
+        head.owned(),
+        planBatch(requests, contents, places(), clock.now()),
+      ]);
+      if (!owned) return stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
       const failure = plan.operations.length === 0 ? undefined : await commit(plan);
       if (failure !== undefined) return failure;
       for (const event of plan.conflicts) options.onConflict(event);

@@ -1,0 +1,99 @@
+import { open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { damage } from './failures.ts';
+import { syncDirectory, writeFileDurably } from './files.ts';
+
+/** Checksums of LevelDB's table files by name, in the file TABLES beside them. */
+export type TableChecksums = Readonly<Record<string, TableChecksum>>;
+
+interface TableChecksum {
+  readonly size: number;
+  readonly crc: number;
+  /** Tells a table from a later one under the same name. */
+  readonly inode: number;
+  readonly modifiedMs: number;
+}
+
+const FILE = 'TABLES';
+const TABLE_NAME = /^\d{6,}\.ldb$/;
+/** The last bytes of every complete table. */
+const TABLE_END = Buffer.from('57fb808b247547db', 'hex');
+
+/**
+ * Compares the table files of a database with the checksums noted while it was in use, and takes the
+ * note away: LevelDB may give a name again once the database is opened. Throws a LedgerReadError at
+ * a difference. LevelDB itself does not look at its checksums on reading: it would return the damaged
+ * data, or end the process.
+ */
+export async function checkTables(directory: string): Promise<TableChecksums> {
+  const noted = await readNote(directory);
+  const checked: Record<string, TableChecksum> = {};
+  for (const name of await tableNames(directory)) {
+    const expected = noted[name];
+    if (expected === undefined) continue;
+    const found = await readTable(join(directory, name));
+    if (found?.size !== expected.size || found.crc !== expected.crc) {
+      throw damage(join(directory, name), 'its checksum has changed');
+    }
+    checked[name] = found;
+  }
+  await rm(join(directory, FILE), { force: true });
+  await syncDirectory(directory);
+  return checked;
+}
+
+/** Notes the checksums of all complete tables; those already known are not read again. */
+export async function noteTables(
+  directory: string,
+  known: TableChecksums,
+): Promise<TableChecksums> {
+  const noted: Record<string, TableChecksum> = {};
+  for (const name of await tableNames(directory)) {
+    const found = await readTable(join(directory, name), known[name]);
+    if (found !== undefined) noted[name] = found;
+  }
+  const differs =
+    Object.keys(noted).length !== Object.keys(known).length ||
+    Object.entries(noted).some(([name, table]) => known[name] !== table);
+  if (differs || !(await exists(join(directory, FILE)))) {
+    const text = JSON.stringify(noted);
+    await writeFileDurably(join(directory, FILE), `${crc32(text)}\n${text}\n`);
+  }
+  return noted;
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function tableNames(directory: string): Promise<readonly string[]> {
+  return (await readdir(directory)).filter((name) => TABLE_NAME.test(name));
+}
+
+/** A note that is missing or damaged itself notes nothing. */
+async function readNote(directory: string): Promise<TableChecksums> {
+  const note = await readFile(join(directory, FILE), 'utf8').catch(() => '');
+  const [sum, text = ''] = note.split('\n');
+  return sum === String(crc32(text)) ? (JSON.parse(text) as TableChecksums) : {};
+}
+
+/** The checksum of a table; undefined while it is still being written, or has just been deleted. */
+async function readTable(path: string, known?: TableChecksum): Promise<TableChecksum | undefined> {
+  const handle = await open(path).catch(() => undefined);
+  if (handle === undefined) return undefined;
+  try {
+    const { size, ino: inode, mtimeMs: modifiedMs } = await handle.stat();
+    if (known?.inode === inode && known.modifiedMs === modifiedMs && known.size === size) {
+      return known;
+    }
+    const content = await handle.readFile();
+    if (!content.subarray(-TABLE_END.length).equals(TABLE_END)) return undefined;
+    return { size: content.length, crc: crc32(content), inode, modifiedMs };
+  } finally {
+    await handle.close();
+  }
+}
