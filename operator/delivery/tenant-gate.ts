@@ -10,7 +10,11 @@ import { tenantFingerprint } from './tenant-source.ts';
 
 const CONCURRENCY = 8;
 /** Failures of one tenant in a row, while others succeed, before its events are parked. */
-const PATIENCE = 3;
+const MAX_FAILURES = 5;
+/** How often the other side may say that it does not know a tenant that it was just told of. */
+const MAX_REFUSALS = 3;
+/** Tenants that fail, none succeeding, before the rest of a batch is not tried. */
+const DOWN_AFTER = 3;
 
 /** `refusals` counts how often the other side said, since an event was accepted, that it does not know the tenant. */
 type TenantState =
@@ -111,7 +115,8 @@ export function createTenantGate(options: TenantGateOptions): TenantGate {
     if (outcome.kind === 'hold') return { admission: WAITING, trouble: outcome };
     if (outcome.kind === 'rejected') return park(tenant, outcome.reason);
     const { failures, since } = failed(tenant.id);
-    const alone = failures >= PATIENCE && (lastSuccess > since || (await options.probe(signal)));
+    const alone =
+      failures >= MAX_FAILURES && (lastSuccess > since || (await options.probe(signal)));
     return alone ? park(tenant, outcome.reason) : { admission: WAITING, trouble: outcome };
   };
 
@@ -134,7 +139,7 @@ export function createTenantGate(options: TenantGateOptions): TenantGate {
         const reason = parked.reasonOf(id);
         admissions.set(id, reason === undefined ? WAITING : { kind: 'parked', reason });
         // When nobody can be provisioned the destination is down: the rest need not be tried.
-        const down = failures >= PATIENCE && successes === 0;
+        const down = failures >= DOWN_AFTER && successes === 0;
         if (reason !== undefined || trouble?.kind === 'hold' || down) return;
         const outcome = await admitOne(await directory.ofEvent(event), changes, signal);
         admissions.set(id, outcome.admission);
@@ -180,7 +185,7 @@ export function createTenantGate(options: TenantGateOptions): TenantGate {
       const refusals = (state?.kind === 'ready' ? state.refusals : 0) + 1;
       // Without a fingerprint it is provisioned again before the next attempt.
       states.set(tenant, { kind: 'ready', fingerprint: '', refusals });
-      if (refusals >= PATIENCE) parked.add(tenant, reason);
+      if (refusals >= MAX_REFUSALS) parked.add(tenant, reason);
     },
     forget: (tenant) => {
       states.delete(tenant);
