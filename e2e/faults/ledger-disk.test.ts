@@ -20,7 +20,7 @@ const SEED = Number(process.env['FAULT_SEED'] ?? 1);
 const RUN_MS = 3_000;
 const SEGMENT_EVENTS = 60;
 /** Syncs of setting up and opening a ledger. */
-const OPENING_SYNCS = 12;
+const OPENING_SYNCS = 18;
 const FULL_DISK = join(import.meta.dirname, 'full-disk-process.ts');
 
 const run = promisify(execFile);

@@ -175,6 +175,8 @@ export interface LedgerStats {
   readonly horizon: number;
   /** Damage and missing ranges found so far, in words, at most 20; empty is healthy. */
   readonly problems: readonly string[];
+  /** What the ledger takes and what is free beside it; absent where that has no meaning. See `volumeNeeded`. */
+  readonly roomBytes?: number;
   /** `normal` → `warn` (75 %) → `ingest-refused` (85 %) → `collector-paused` (95 %). */
   readonly disk: {
     readonly level: DiskLevel;

@@ -11,6 +11,7 @@ export interface DiskUse {
   /** Own bytes ÷ (own bytes + free bytes). */
   readonly usedRatio: number;
   readonly bytes: number;
+  readonly roomBytes: number;
 }
 
 export interface DiskGauge {
@@ -40,15 +41,16 @@ export function createDiskGauge(
   reserve: Reserve,
   freeBytes: FreeBytes,
 ): DiskGauge {
-  let use: DiskUse = { level: 'normal', usedRatio: 0, bytes: 0 };
+  let use: DiskUse = { level: 'normal', usedRatio: 0, bytes: 0, roomBytes: 0 };
   let measuring: Promise<DiskUse> | undefined;
 
   const measure = async (): Promise<DiskUse> => {
     await reserve.restore(await freeBytes(directory));
     const bytes = await ownBytes(directory);
     const free = Math.max(0, (await freeBytes(directory)) - reserve.missingBytes());
-    const usedRatio = bytes / Math.max(1, bytes + free);
-    use = { level: diskLevel(usedRatio), usedRatio, bytes };
+    const roomBytes = bytes + free;
+    const usedRatio = bytes / Math.max(1, roomBytes);
+    use = { level: diskLevel(usedRatio), usedRatio, bytes, roomBytes };
     return use;
   };
 

@@ -153,11 +153,12 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
     verify: (signal) => verifyLedger(store.places(), problems, signal),
     stats() {
       const { state, sealed } = store.contents();
-      const { bytes, level, usedRatio } = gauge.current();
+      const { bytes, level, usedRatio, roomBytes } = gauge.current();
       return {
         ledgerId: state.ledgerId,
         sequence: state.segment.lastSequence,
         bytes,
+        roomBytes,
         segments: sealed.length + 1,
         chain: state.segment.chain,
         ...(state.lastWindowEnd !== undefined && { lastWindowEnd: state.lastWindowEnd }),
