@@ -1,7 +1,7 @@
 import type { PodTruth } from '../simulator/truth.ts';
 import { type ReceivedEvent, sumNanos } from './received.ts';
 
-/** When nobody could know what happened: operator and API server were both away. Milliseconds since the epoch. */
+/** When nobody could know, or remember, what happened: operator and API server were both away. Milliseconds since the epoch. */
 export interface Outage {
   readonly from: number;
   readonly to: number;
