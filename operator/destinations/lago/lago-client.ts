@@ -6,7 +6,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import { isObject, type JsonObject, parseObject } from './json.ts';
 
 const PAGE_SIZE = 100;
-/** A list that is longer is not ours. */
+/** A list that is longer is not ours; half of one would be mistaken for all of it. */
 const MAX_PAGES = 500;
 const MAX_REASON = 300;
 const TOO_MANY_REQUESTS = 429;
@@ -94,9 +94,10 @@ export function createLagoClient(options: LagoClientOptions): LagoClient {
         if (!Array.isArray(found)) return { kind: 'hold', reason: `${NOT_LAGO}: no "${root}"` };
         items.push(...(found as unknown[]).filter(isObject));
         const meta = answer.body['meta'];
-        if (!isObject(meta) || typeof meta['next_page'] !== 'number') break;
+        const last = !isObject(meta) || typeof meta['next_page'] !== 'number';
+        if (last) return { kind: 'list', items };
       }
-      return { kind: 'list', items };
+      return { kind: 'retry', reason: `the list of ${root} has more than ${MAX_PAGES} pages` };
     },
     close: () => client.close(),
   };

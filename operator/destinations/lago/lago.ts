@@ -26,7 +26,7 @@ export function createLago(
 ): Destination {
   const client = createLagoClient({ name, outbound, clock, ...settings });
   const plans = createLagoPlans(client, clock, logger);
-  const subscriptions = createActiveSubscriptions(client, clock);
+  const subscriptions = createActiveSubscriptions(client, clock, settings.planCode);
   const filterValues = createFilterValues(client, clock, logger);
   const unpriced = createUnpricedWatch();
   let metrics: ReadonlyMap<string, LagoMetric> = new Map();

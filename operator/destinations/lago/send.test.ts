@@ -339,3 +339,12 @@ test('the sum of what Lago has is told exactly, over several pages', async () =>
   });
   expect(await total(day - 86_400_000, day)).toStrictEqual({ kind: 'total', quantity: '0' });
 });
+
+test('subscriptions of other plans in the same Lago are not read through', async () => {
+  const world = await ready();
+  await world.destination.send(events(1), NEVER);
+  const lists = world.lago.requests.filter(
+    ({ method, path }) => method === 'GET' && path === '/api/v1/subscriptions',
+  );
+  expect(lists.map(({ query }) => query.get('plan_code'))).toStrictEqual(['tenant-standard']);
+});

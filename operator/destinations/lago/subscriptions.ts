@@ -33,7 +33,12 @@ export interface ActiveSubscriptions {
   refresh(signal: AbortSignal): Promise<LagoRefusal | LagoTrouble | undefined>;
 }
 
-export function createActiveSubscriptions(client: LagoClient, clock: Clock): ActiveSubscriptions {
+/** Lago may serve others as well, so only subscriptions of the plans in use here are looked at. */
+export function createActiveSubscriptions(
+  client: LagoClient,
+  clock: Clock,
+  defaultPlan: string,
+): ActiveSubscriptions {
   let byId = new Map<string, LagoSubscription>();
   let nextCheck = Number.NEGATIVE_INFINITY;
   return {
@@ -44,10 +49,22 @@ export function createActiveSubscriptions(client: LagoClient, clock: Clock): Act
       const now = clock.monotonic();
       if (now < nextCheck) return undefined;
       nextCheck = now + RETRY_AFTER_MS;
-      const list = await client.list('/subscriptions', 'subscriptions', signal);
-      if (list.kind !== 'list') return list;
-      const found = list.items.map(readSubscription);
-      byId = new Map(found.map((subscription) => [subscription.externalId, subscription]));
+      const plans = new Set([defaultPlan, ...[...byId.values()].map(({ planCode }) => planCode)]);
+      const found = new Map<string, LagoSubscription>();
+      for (const plan of plans) {
+        const query = new URLSearchParams({ plan_code: plan });
+        const list = await client.list(
+          `/subscriptions?${query.toString()}`,
+          'subscriptions',
+          signal,
+        );
+        if (list.kind !== 'list') return list;
+        for (const item of list.items) {
+          const subscription = readSubscription(item);
+          found.set(subscription.externalId, subscription);
+        }
+      }
+      byId = found;
       nextCheck = now + CHECK_EVERY_MS;
       return undefined;
     },
