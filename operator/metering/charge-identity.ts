@@ -1,5 +1,6 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { NodeState } from '../observation/node-state.ts';
+
 import type { MeterSettings } from './meter.ts';
 import type { ChargeIdentity } from './tally.ts';
 
@@ -9,13 +10,21 @@ export type CollectorMetric =
   | 'tenant_memory_gb_hours'
   | 'tenant_storage_gb_hours'
   | 'tenant_instance_hours'
-  | 'tenant_lb_hours';
+  | 'tenant_lb_hours'
+  | 'tenant_gpu_hours'
+  | 'tenant_gpu_downtime_hours'
+  | 'tenant_private_node_hours';
+
+/** Where a node is, and how it is bought. */
+export type NodePlace = Pick<NodeState, 'capacityType' | 'zone' | 'region'>;
 
 /** What a metric adds to the dimensions that every event carries. */
 export interface IdentityParts {
   readonly sku?: string;
+  /** The node's name for per-node metrics; the tenant cluster's id otherwise. */
+  readonly resourceId?: string;
   /** Given for node-related events only: zone and, with REGION_FROM_NODE, region come from it. */
-  readonly node?: NodeState | 'unknown';
+  readonly node?: NodePlace | 'unknown';
   readonly dimensions?: Readonly<Record<string, string>>;
 }
 
@@ -37,7 +46,7 @@ export function chargeIdentity(
     tenant: cluster.tenant,
     metric,
     region,
-    resource_id: cluster.id,
+    resource_id: parts.resourceId ?? cluster.id,
     ...(cluster.project === undefined ? {} : { project: cluster.project }),
     ...(parts.sku === undefined ? {} : { sku: parts.sku }),
     dimensions: {

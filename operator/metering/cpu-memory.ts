@@ -5,7 +5,7 @@ import type { UsageSample } from '../observation/usage-samples.ts';
 import { chargeIdentity } from './charge-identity.ts';
 import type { Meter, MeterInput } from './meter.ts';
 import { nodesByName } from './node-stretches.ts';
-import { type Piece, visitPieces } from './pieces.ts';
+import { onLateNodes, type Piece, visitPieces } from './pieces.ts';
 import { addTo, type Charge } from './tally.ts';
 
 /** The two charges that a pod adds to. */
@@ -19,19 +19,27 @@ const NANOS = 1_000_000_000n;
 /**
  * CPU and memory of pods on shared nodes, on the tenant cluster's basis: `usage` (samples),
  * `requests`, or `max` of both per pod and resource (design 7). Split by capacity type, zone and,
- * when asked, by namespace. A stretch without a sample is unknown: it is reported, not billed; basis
+ * when asked, by namespace. Nothing is billed on a node that is down, nor on one that the tenant
+ * cluster is billed whole. A stretch without a sample is unknown: it is reported, not billed; basis
  * `max` then goes on with the requests.
  */
 export const meterCpuAndMemory: Meter = (input) => {
-  const nodeAt = nodesByName(input.observation.nodes);
+  const nodeAt = nodesByName(input);
   const chargesFor = createChargeCache(input);
-  visitPieces(input, input.observation.pods, (piece) => {
-    const { podLifetime } = piece.cluster.metering;
-    if (piece.state.phase === 'bound' && podLifetime === 'running') return;
-    for (const { from, to, state } of nodeAt(piece.state.node, piece.from, piece.to)) {
-      addPod(input, { ...piece, from, to }, chargesFor(piece.cluster, state, piece.state));
-    }
-  });
+  visitPieces(
+    input,
+    input.observation.pods,
+    (piece) => {
+      const { podLifetime } = piece.cluster.metering;
+      if (piece.state.phase === 'bound' && podLifetime === 'running') return;
+      const stretches = nodeAt(piece.state.node, piece.from, piece.to, piece.asBilled);
+      for (const { from, to, state, owner } of stretches) {
+        if (state?.down === true || owner?.id === piece.cluster.id) continue;
+        addPod(input, { ...piece, from, to }, chargesFor(piece.cluster, state, piece.state));
+      }
+    },
+    onLateNodes(input),
+  );
 };
 
 function addPod(input: MeterInput, piece: Piece<PodState>, charges: PodCharges): void {

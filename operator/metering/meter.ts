@@ -1,5 +1,6 @@
 import type { Observation } from '../observation/observation.ts';
 import type { Window } from '../usage/window.ts';
+import type { GpuUse } from './gpu-use.ts';
 import type { Tally } from './tally.ts';
 
 /** What every rule family is given. All times are milliseconds since the epoch. */
@@ -21,6 +22,10 @@ export interface MeterSettings {
   readonly zone?: string;
   readonly regionFromNode: boolean;
   readonly defaultTenantClass?: string;
+  /** GPU_RESOURCES, for pods whose node was never seen; nodes carry their own reading of it. */
+  readonly gpuResources: readonly string[];
+  /** VCLUSTER_NODE_LABEL, `key=%s`. */
+  readonly dedicatedNodeLabel?: string;
   /** How long a usage sample holds at most. */
   readonly sampleHoldMs: number;
   /** Drivers whose devices are GPUs (DRA_GPU_DRIVERS). */
@@ -33,6 +38,10 @@ export interface Findings {
   readonly unattributed: Set<string>;
   /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
   readonly unsampled: Map<string, Unsampled>;
+  /** Nodes that several tenant clusters have an equal claim to, with the ids of those. */
+  readonly contested: Map<string, readonly string[]>;
+  /** GPU time that was charged, by node name and GPU model. */
+  readonly gpuUses: Map<string, Map<string, GpuUse>>;
 }
 
 /** Pod time without samples: how much, and the stretch that it lies in, milliseconds. */
@@ -46,5 +55,10 @@ export interface Unsampled {
 export type Meter = (input: MeterInput) => void;
 
 export function createFindings(): Findings {
-  return { unattributed: new Set(), unsampled: new Map() };
+  return {
+    unattributed: new Set(),
+    unsampled: new Map(),
+    contested: new Map(),
+    gpuUses: new Map(),
+  };
 }

@@ -18,6 +18,8 @@ export interface Piece<S> {
   readonly carried: boolean;
   /** -1 takes back what was billed. */
   readonly weight: 1 | -1;
+  /** What it runs on counts as closed windows went by, before late facts. */
+  readonly asBilled: boolean;
 }
 
 /** The timelines of a kind, as `Timelines` gives them. */
@@ -30,6 +32,7 @@ interface TimelineView<S> {
 interface Pass {
   readonly carried: boolean;
   readonly weight: 1 | -1;
+  readonly asBilled: boolean;
   /** Only usage of this tenant cluster. */
   readonly only?: string;
 }
@@ -37,16 +40,18 @@ interface Pass {
 /**
  * Visits everything of a kind that is charged in a window: the spans inside it, then what late facts
  * changed about closed windows (`after − before`), then the past of tenant clusters that became
- * known after windows of theirs had been closed. Objects of excluded tenant clusters, and control
+ * known after windows of theirs had been closed. `alsoLate` names objects whose charge depends on
+ * something else that changed late, such as their node. Objects of excluded tenant clusters, and control
  * plane objects unless METER_CONTROL_PLANE, are left out.
  */
 export function visitPieces<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
   visit: (piece: Piece<S>) => void,
+  alsoLate?: (timeline: Timeline<S>) => boolean,
 ): void {
   const { window, meteredFrom } = input;
-  const measured: Pass = { carried: false, weight: 1 };
+  const measured: Pass = { carried: false, weight: 1, asBilled: false };
   const inWindow = createAttributor(input, window.start, window.end);
   for (const [namespace, timelines] of view.namespaces()) {
     const tenancies = inWindow.tenancies(namespace);
@@ -55,18 +60,42 @@ export function visitPieces<S extends { readonly labels: ObjectLabels }>(
   }
   if (meteredFrom >= window.start) return;
   const inPast = createAttributor(input, meteredFrom, window.start);
-  for (const timeline of view.late()) {
-    inPast.visit(timeline, timeline.billed ?? [], { carried: true, weight: -1 }, visit);
-    inPast.visit(timeline, timeline.spans, { carried: true, weight: 1 }, visit);
+  const before: Pass = { carried: true, weight: -1, asBilled: true };
+  const after: Pass = { carried: true, weight: 1, asBilled: false };
+  for (const timeline of lateOf(view, alsoLate)) {
+    inPast.visit(timeline, timeline.billed ?? timeline.spans, before, visit);
+    inPast.visit(timeline, timeline.spans, after, visit);
   }
   for (const { cluster, from } of input.observation.tenantClusters.learntAfter(input.learntUntil)) {
     if (from >= window.start) continue;
     const ownPast = createAttributor(input, Math.max(from, meteredFrom), window.start);
-    const pass: Pass = { carried: true, weight: 1, only: cluster.id };
+    const pass: Pass = { carried: true, weight: 1, asBilled: true, only: cluster.id };
     for (const timeline of view.inNamespace(cluster.namespace)) {
       ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
     }
   }
+}
+
+function lateOf<S>(
+  view: TimelineView<S>,
+  alsoLate: ((timeline: Timeline<S>) => boolean) | undefined,
+): Iterable<Timeline<S>> {
+  if (alsoLate === undefined) return view.late();
+  const late = new Set(view.late());
+  for (const [, timelines] of view.namespaces()) {
+    for (const timeline of timelines) if (alsoLate(timeline)) late.add(timeline);
+  }
+  return late;
+}
+
+/** Pods on nodes whose billed past has changed; undefined when there are no such nodes. */
+export function onLateNodes(
+  input: MeterInput,
+): ((timeline: Timeline<{ readonly node: string }>) => boolean) | undefined {
+  const names = new Set([...input.observation.nodes.late()].map(({ name }) => name));
+  if (names.size === 0) return undefined;
+  return ({ spans, billed = [] }) =>
+    [...spans, ...billed].some(({ state }) => names.has(state.node));
 }
 
 interface Attributor {
@@ -120,10 +149,10 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           if (cluster.excluded) continue;
           if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;
           if (pass.only !== undefined && cluster.id !== pass.only) continue;
-          const { carried, weight } = pass;
+          const { carried, weight, asBilled } = pass;
           const since = Math.max(span.from, cluster.createdAt);
           const bounds = { from: start, to: end, since };
-          visit({ timeline, state: span.state, cluster, ...bounds, carried, weight });
+          visit({ timeline, state: span.state, cluster, ...bounds, carried, weight, asBilled });
         }
       }
     },

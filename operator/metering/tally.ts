@@ -40,9 +40,9 @@ export function addTo(
 }
 
 /** Counts what is charged in a property such as `volumes`. */
-export function count(charge: Charge, property: string): void {
+export function count(charge: Charge, property: string, by = 1): void {
   const before = charge.properties[property];
-  charge.properties[property] = (typeof before === 'number' ? before : 0) + 1;
+  charge.properties[property] = (typeof before === 'number' ? before : 0) + by;
 }
 
 /** One text for an identity; equal identities have equal texts. */

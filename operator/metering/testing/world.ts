@@ -12,11 +12,13 @@ import type { UsageEvent } from '../../usage/event.ts';
 import { assembleEvents } from '../assemble.ts';
 import { meterCpuAndMemory } from '../cpu-memory.ts';
 import { type Credit, settleCredits } from '../credits.ts';
+import { meterGpuHours } from '../gpu-hours.ts';
 import { meterInstanceHours } from '../instance-hours.ts';
 import { meterLoadBalancers } from '../load-balancers.ts';
 import { createFindings, type Findings, type Meter, type MeterSettings } from '../meter.ts';
 import { meterStorage } from '../storage.ts';
 import { createTally } from '../tally.ts';
+import { meterDedicatedNodes } from '../whole-nodes.ts';
 import { cluster, node, NODE_SETTINGS } from './objects.ts';
 import { HOUR, START } from './times.ts';
 
@@ -25,6 +27,8 @@ export { HOUR, START };
 const METERS: readonly Meter[] = [
   meterInstanceHours,
   meterCpuAndMemory,
+  meterGpuHours,
+  meterDedicatedNodes,
   meterStorage,
   meterLoadBalancers,
 ];
@@ -67,8 +71,9 @@ export function createWorld(options: WorldOptions = {}): World {
   let credits: readonly Credit[] = [];
   let meteredFrom = Infinity;
   let learntUntil = 0;
+  const nodeSettings: NodeSettings = { ...NODE_SETTINGS, ...options.nodeSettings };
   const observation = createObservation({
-    nodeSettings: () => ({ ...NODE_SETTINGS, ...options.nodeSettings }),
+    nodeSettings: () => nodeSettings,
     billedUntil: (present) =>
       watchDeletions ? present : Math.floor(present / windowMs) * windowMs,
     countClamped: () => {
@@ -79,6 +84,10 @@ export function createWorld(options: WorldOptions = {}): World {
     region: 'default',
     regionFromNode: false,
     sampleHoldMs: HOUR,
+    gpuResources: nodeSettings.gpuResources,
+    ...(nodeSettings.dedicatedNodeLabel === undefined
+      ? {}
+      : { dedicatedNodeLabel: nodeSettings.dedicatedNodeLabel }),
     draGpuDrivers: ['gpu.nvidia.com', 'gpu.amd.com'],
     ...options.settings,
   };

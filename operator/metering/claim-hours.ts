@@ -1,0 +1,43 @@
+import { claimedGpus } from './claimed-gpus.ts';
+import { claimUses } from './claim-use.ts';
+import { createDeviceCatalogue } from './device-catalogue.ts';
+import { createGpuCharges } from './gpu-charges.ts';
+import type { Meter } from './meter.ts';
+import { nodesByName } from './node-stretches.ts';
+import { visitPieces } from './pieces.ts';
+
+/**
+ * GPU hours of resource claims (design 7, DRA): while a pod runs that a claim is reserved for, its
+ * devices are charged once, however many such pods there are; with `podLifetime: scheduled` from
+ * allocation on. Downtime and whole nodes as for GPUs of device plugins.
+ */
+export const meterClaimedGpus: Meter = (input) => {
+  const { observation, settings } = input;
+  const { draGpuDrivers: drivers } = settings;
+  const catalogue = createDeviceCatalogue(observation.resourceSlices);
+  const nodeAt = nodesByName(input);
+  const charge = createGpuCharges(input);
+  const lateNodes = new Set([...observation.nodes.late()].map(({ name }) => name));
+  visitPieces(
+    input,
+    claimUses(observation),
+    ({ state, cluster, timeline, from, to, asBilled, carried, weight }) => {
+      if (state.phase === 'held' && cluster.metering.podLifetime === 'running') return;
+      const gpu = state.allocation.devices.find(({ driver }) => drivers.includes(driver));
+      if (gpu === undefined) return;
+      // Drivers of devices that are tied to a node name the pool after it.
+      const nodeName = state.node ?? gpu.pool;
+      const namespace = state.labels.virtualNamespace;
+      const holder = { object: timeline.uid, cluster, nodeName, namespace, carried, weight };
+      for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
+        const published = (device: typeof gpu) => catalogue.find(device, from);
+        for (const held of claimedGpus(state, stretch.state, drivers, published)) {
+          charge(holder, stretch, held);
+        }
+      }
+    },
+    lateNodes.size === 0
+      ? undefined
+      : ({ spans }) => spans.some(({ state }) => lateNodes.has(state.node ?? '')),
+  );
+};

@@ -1,0 +1,99 @@
+import {
+  FULL,
+  type GpuDevice,
+  gpuModel,
+  type HeldGpus,
+  migParts,
+  migProfile,
+  UNKNOWN_GPU,
+} from '../observation/gpu-device.ts';
+import { partitionParts } from '../observation/node-devices.ts';
+import type { NodeState } from '../observation/node-state.ts';
+import type { AllocatedDevice } from '../observation/resource-claim.ts';
+import type { PublishedDevice } from '../observation/resource-slice.ts';
+import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import type { ClaimUse } from './claim-use.ts';
+import type { DeviceCatalogue } from './device-catalogue.ts';
+
+/** What the claim's devices of the listed drivers come to, devices of a kind together (design 7, DRA). */
+export function claimedGpus(
+  { allocation, holders }: ClaimUse,
+  node: NodeState | undefined,
+  drivers: readonly string[],
+  published: (device: AllocatedDevice) => ReturnType<DeviceCatalogue['find']>,
+): readonly HeldGpus[] {
+  const kinds = new Map<string, HeldGpus>();
+  for (const [index, allocated] of allocation.devices.entries()) {
+    if (!drivers.includes(allocated.driver)) continue;
+    const known = published(allocated);
+    const device = kindOf(allocated, known, node);
+    const parts = shareOf(device.parts, allocated, known, holders[index] ?? 1);
+    const key = `${device.type} ${device.profile}`;
+    const before = kinds.get(key);
+    kinds.set(key, {
+      device,
+      devices: (before?.devices ?? 0) + 1,
+      parts: (before?.parts ?? 0n) + parts,
+    });
+  }
+  return [...kinds.values()];
+}
+
+function kindOf(
+  allocated: AllocatedDevice,
+  known: PublishedDevice | undefined,
+  node: NodeState | undefined,
+): GpuDevice {
+  const product = known?.product === undefined ? undefined : gpuModel(known.product);
+  const type = modelOnNode(node, allocated.driver, product);
+  const profile = known?.profile ?? profileInName(allocated.device);
+  const parts = profile.startsWith('mig-')
+    ? migParts(product ?? type, profile)
+    : (partitionParts(profile) ?? PARTS_PER_GPU);
+  return { type, profile, parts };
+}
+
+/**
+ * The model that the node's labels name goes before what the driver says of the device, so that a
+ * model has one name however its GPUs are given out. An instance type names a machine, not a GPU.
+ */
+function modelOnNode(
+  node: NodeState | undefined,
+  driver: string,
+  product: string | undefined,
+): string {
+  const amd = driver === 'gpu.amd.com' ? node?.devices.get('amd.com/gpu')?.type : undefined;
+  const named = amd ?? node?.gpuType ?? UNKNOWN_GPU;
+  const machine = node?.instanceType === undefined ? UNKNOWN_GPU : gpuModel(node.instanceType);
+  return named === UNKNOWN_GPU || named === machine ? (product ?? named) : named;
+}
+
+/**
+ * Of a device that nobody has published, since its driver withdrew it before this was ever watched,
+ * the name alone is known: NVIDIA's says `gpu-0-mig-1g10gb-19-0`.
+ */
+function profileInName(device: string): string {
+  const [, slices, memory] = /-mig-(\d+g)(\d+gb)/.exec(device) ?? [];
+  return slices === undefined || memory === undefined ? FULL : migProfile(`${slices}.${memory}`);
+}
+
+/**
+ * A share counts for what it consumes of the device's memory, or of its first capacity; where
+ * capacities do not say, all that hold the device count for the same. Shares never exceed the device.
+ */
+function shareOf(
+  parts: bigint,
+  allocated: AllocatedDevice,
+  known: PublishedDevice | undefined,
+  holders: number,
+): bigint {
+  if (allocated.share === undefined) return parts;
+  const { consumed } = allocated;
+  const capacity = known?.capacity;
+  const common = [...(consumed?.keys() ?? [])].filter((name) => (capacity?.get(name) ?? 0n) > 0n);
+  const measure = common.find((name) => name === 'memory' || name.endsWith('/memory')) ?? common[0];
+  const all = measure === undefined ? undefined : capacity?.get(measure);
+  const used = measure === undefined ? undefined : consumed?.get(measure);
+  if (all === undefined || used === undefined) return parts / BigInt(holders);
+  return used >= all ? parts : (parts * used) / all;
+}

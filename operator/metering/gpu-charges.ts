@@ -1,0 +1,141 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { FULL, type GpuDevice, type HeldGpus } from '../observation/gpu-device.ts';
+import type { NodeState } from '../observation/node-state.ts';
+import { chargeIdentity } from './charge-identity.ts';
+import { noteGpuUse } from './gpu-use.ts';
+import type { MeterInput } from './meter.ts';
+import type { NodeStretch } from './node-stretches.ts';
+import { addTo, type Charge, count } from './tally.ts';
+
+/** Reasons of downtime, as the property `reason` of its events says them (spec 1.1, design 7). */
+export const UNHEALTHY = 'node not ready or unhealthy';
+export const NOT_ALLOCATABLE = 'GPUs installed but not allocatable';
+
+/** Who holds GPUs where; `from` and `to` are those of the node's stretch. */
+export interface GpuHolder {
+  /** Stands for the pod or claim, so that it is counted once however often its state changes. */
+  readonly object: unknown;
+  readonly cluster: TenantCluster;
+  readonly nodeName: string;
+  /** Namespace inside the tenant cluster. */
+  readonly namespace?: string | undefined;
+  readonly carried: boolean;
+  readonly weight: 1 | -1;
+}
+
+/** Charges GPUs that are held on shared nodes. */
+export type GpuCharges = (holder: GpuHolder, stretch: NodeStretch, held: HeldGpus) => void;
+
+export const NANOS = 1_000_000_000n;
+
+/**
+ * GPUs of a tenant cluster's pods: GPU hours while the node is up, downtime while it is down. On a
+ * node that is dedicated to that tenant cluster they are covered by the whole node; another
+ * tenant's stay billed to that tenant as shared, and are reported as overlap (design 7).
+ */
+export function createGpuCharges(input: MeterInput): GpuCharges {
+  const counted = new Map<Charge, Set<unknown>>();
+  const find = createChargeCache(input);
+  return (holder, stretch, held) => {
+    const { cluster, carried, weight } = holder;
+    const { state, owner, from, to } = stretch;
+    if (owner?.id === cluster.id || held.parts === 0n) return;
+    const down = state?.down === true;
+    const charge = find(holder, state, held.device);
+    const ms = to - from;
+    addTo(charge, { carried, weight, ms }, held.parts * NANOS);
+    noteGpuUse(input.findings, {
+      node: holder.nodeName,
+      type: held.device.type,
+      kind: useKind(down, owner !== undefined && !owner.excluded),
+      carried,
+      amount: held.parts * BigInt(weight * ms),
+    });
+    if (carried) return;
+    const objects = counted.get(charge) ?? new Set();
+    counted.set(charge, objects);
+    if (!down) countOnce(charge, objects, holder.object, held);
+  };
+}
+
+function useKind(down: boolean, owned: boolean): 'billed' | 'downtime' | 'overlap' {
+  if (owned) return 'overlap';
+  return down ? 'downtime' : 'billed';
+}
+
+/** The sku of a device: what SKU_LABEL says or the model, and the profile unless it is a whole GPU. */
+export function gpuSku(
+  device: Pick<GpuDevice, 'type' | 'profile'>,
+  node: NodeState | undefined,
+): string {
+  const model = node?.sku ?? device.type;
+  return device.profile === FULL ? model : `${model}-${device.profile}`;
+}
+
+function countOnce(charge: Charge, objects: Set<unknown>, object: unknown, held: HeldGpus): void {
+  if (objects.has(object)) return;
+  objects.add(object);
+  count(charge, 'pods');
+  count(charge, 'gpu_devices', held.devices);
+}
+
+/** Finds a charge without building an identity for every pod. */
+function createChargeCache(input: MeterInput) {
+  const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, Charge>>>();
+  return (holder: GpuHolder, node: NodeState | undefined, device: GpuDevice): Charge => {
+    const { cluster } = holder;
+    const namespace = cluster.metering.meterByNamespace ? (holder.namespace ?? '') : '';
+    const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, Charge>>();
+    caches.set(cluster, byNode);
+    const charges = byNode.get(node) ?? new Map<string, Charge>();
+    byNode.set(node, charges);
+    const where = node?.down === true ? holder.nodeName : '';
+    const key = [device.type, device.profile, namespace, where].join('\0');
+    const known = charges.get(key);
+    if (known !== undefined) return known;
+    const charge =
+      node?.down === true
+        ? downtimeCharge(input, cluster, node, holder.nodeName, device)
+        : gpuHoursCharge(input, cluster, node, device, namespace);
+    charges.set(key, charge);
+    return charge;
+  };
+}
+
+function gpuHoursCharge(
+  input: MeterInput,
+  cluster: TenantCluster,
+  node: NodeState | undefined,
+  device: GpuDevice,
+  namespace: string,
+): Charge {
+  const identity = chargeIdentity(cluster, 'tenant_gpu_hours', input.settings, {
+    sku: gpuSku(device, node),
+    node: node ?? 'unknown',
+    dimensions: {
+      gpu_type: device.type,
+      gpu_profile: device.profile,
+      billing_mode: 'shared',
+      capacity_type: node?.capacityType ?? 'on-demand',
+      ...(namespace === '' ? {} : { namespace }),
+    },
+  });
+  return input.tally.charge(identity);
+}
+
+function downtimeCharge(
+  input: MeterInput,
+  cluster: TenantCluster,
+  node: NodeState,
+  nodeName: string,
+  device: GpuDevice,
+): Charge {
+  const identity = chargeIdentity(cluster, 'tenant_gpu_downtime_hours', input.settings, {
+    sku: gpuSku(device, node),
+    node,
+    dimensions: { gpu_type: device.type, node: nodeName },
+  });
+  const charge = input.tally.charge(identity);
+  charge.properties['reason'] = UNHEALTHY;
+  return charge;
+}

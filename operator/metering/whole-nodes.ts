@@ -1,0 +1,203 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { FULL, type NodeGpus } from '../observation/gpu-device.ts';
+import type { NodeState } from '../observation/node-state.ts';
+import type { Span } from '../observation/timeline.ts';
+import { gpusOf } from '../usage/gpu-parts.ts';
+import { chargeIdentity, type CollectorMetric, type IdentityParts } from './charge-identity.ts';
+import { createOwners } from './dedicated-nodes.ts';
+import { draGpusOf } from './dra-gpus.ts';
+import { gpuSku, NANOS, NOT_ALLOCATABLE, UNHEALTHY } from './gpu-charges.ts';
+import { noteGpuUse } from './gpu-use.ts';
+import type { Meter, MeterInput } from './meter.ts';
+import { nodeGpus } from './node-gpu-stock.ts';
+import { addTo, type Charge } from './tally.ts';
+
+/** A stretch of a node's time that is billed whole to one tenant cluster. */
+export interface WholeNode {
+  readonly name: string;
+  readonly state: NodeState;
+  /** With what resource slices offer. */
+  readonly gpus: readonly NodeGpus[];
+  readonly cluster: TenantCluster;
+  readonly mode: 'dedicated_node' | 'private_node';
+  readonly from: number;
+  readonly to: number;
+  readonly carried: boolean;
+  readonly weight: 1 | -1;
+}
+
+/** Nodes of this cluster that are dedicated to one tenant cluster, billed whole (spec 1.1). */
+export const meterDedicatedNodes: Meter = (input) => {
+  const { window, meteredFrom, observation, findings } = input;
+  const owners = createOwners(input);
+  const dra = draGpusOf(input);
+
+  const visit = (
+    name: string,
+    spans: readonly Span<NodeState>[],
+    from: number,
+    to: number,
+    pass: { readonly carried: boolean; readonly weight: 1 | -1; readonly only?: string },
+  ): void => {
+    for (const span of spans) {
+      const start = Math.max(from, span.from);
+      const end = Math.min(to, span.to);
+      if (end <= start) continue;
+      const { state } = span;
+      for (const owned of owners(state, start, end)) {
+        const { owner: cluster, rivals } = owned;
+        if (rivals.length > 0)
+          findings.contested.set(
+            name,
+            rivals.map(({ id }) => id),
+          );
+        if (cluster === undefined || cluster.excluded) continue;
+        if (pass.only !== undefined && pass.only !== cluster.id) continue;
+        for (const offered of dra.offeredOn(name, state.gpuType, owned.from, owned.to)) {
+          const gpus = nodeGpus(state, offered.gpus);
+          const bounds = { from: offered.from, to: offered.to };
+          chargeWholeNode(input, {
+            name,
+            state,
+            gpus,
+            cluster,
+            mode: 'dedicated_node',
+            ...bounds,
+            ...pass,
+          });
+        }
+      }
+    }
+  };
+
+  const { nodes, tenantClusters } = observation;
+  for (const { name, spans } of nodes.inNamespace('')) {
+    visit(name, spans, window.start, window.end, { carried: false, weight: 1 });
+  }
+  if (meteredFrom >= window.start) return;
+  for (const { name, spans, billed } of nodes.late()) {
+    visit(name, billed ?? spans, meteredFrom, window.start, { carried: true, weight: -1 });
+    visit(name, spans, meteredFrom, window.start, { carried: true, weight: 1 });
+  }
+  for (const { cluster, from } of tenantClusters.learntAfter(input.learntUntil)) {
+    if (from >= window.start) continue;
+    for (const { name, spans, billed } of nodes.inNamespace('')) {
+      const pass = { carried: true, weight: 1, only: cluster.id } as const;
+      visit(name, billed ?? spans, Math.max(from, meteredFrom), window.start, pass);
+    }
+  }
+};
+
+/**
+ * Node hours, CPU and memory capacity, and the physical GPUs. While a node is down nothing of it is
+ * billed and its GPUs are downtime; GPUs that cannot be allocated are downtime on a node that is
+ * billed otherwise (design 7, Downtime).
+ */
+export function chargeWholeNode(input: MeterInput, node: WholeNode): void {
+  const { state, gpus, weight, carried } = node;
+  const piece = { carried, weight, ms: node.to - node.from };
+  const down = state.down;
+  for (const gpu of gpus) {
+    const missing = down ? gpu.installed : gpu.missing;
+    chargeGpus(input, node, gpu, gpu.installed - missing);
+    chargeDowntime(input, node, gpu, missing, down ? UNHEALTHY : NOT_ALLOCATABLE);
+  }
+  if (down) return;
+  const { instanceType } = state;
+  const hours = wholeNodeCharge(input, node, 'tenant_private_node_hours', {
+    sku: nodeSku(state, gpus),
+    dimensions: instanceType === undefined ? {} : { instance_type: instanceType },
+  });
+  addTo(hours, piece, NANOS);
+  addTo(wholeNodeCharge(input, node, 'tenant_cpu_core_hours'), piece, state.cpu);
+  addTo(wholeNodeCharge(input, node, 'tenant_memory_gb_hours'), piece, state.memory);
+}
+
+/** SKU_LABEL, else the instance type, else what GPUs are in it. */
+function nodeSku(state: NodeState, gpus: readonly NodeGpus[]): string {
+  const named = state.sku ?? state.instanceType;
+  if (named !== undefined) return named;
+  const parts = gpus.map(({ type, installed }) => `${Math.round(gpusOf(installed))}x${type}`);
+  return parts.length === 0 ? 'cpu-node' : parts.join('+');
+}
+
+function chargeGpus(input: MeterInput, node: WholeNode, gpu: NodeGpus, parts: bigint): void {
+  if (parts <= 0n) return;
+  const { carried, weight } = node;
+  const ms = node.to - node.from;
+  const charge = wholeNodeCharge(input, node, 'tenant_gpu_hours', {
+    sku: gpuSku({ type: gpu.type, profile: FULL }, node.state),
+    dimensions: { gpu_type: gpu.type, gpu_profile: FULL },
+  });
+  charge.properties['gpu_devices'] = gpu.devices;
+  charge.properties['physical_gpus'] = Math.round(gpusOf(gpu.installed));
+  addTo(charge, { carried, weight, ms }, parts * NANOS);
+  note(input, node, gpu, 'billed', parts);
+}
+
+function chargeDowntime(
+  input: MeterInput,
+  node: WholeNode,
+  gpu: NodeGpus,
+  parts: bigint,
+  reason: string,
+): void {
+  if (parts <= 0n) return;
+  const { carried, weight } = node;
+  const identity = chargeIdentity(node.cluster, 'tenant_gpu_downtime_hours', input.settings, {
+    sku: gpuSku({ type: gpu.type, profile: FULL }, node.state),
+    node: node.state,
+    resourceId: node.name,
+    dimensions: { gpu_type: gpu.type, node: node.name },
+  });
+  const charge = input.tally.charge(identity);
+  noteReason(charge, reason);
+  addTo(charge, { carried, weight, ms: node.to - node.from }, parts * NANOS);
+  note(input, node, gpu, 'downtime', parts);
+}
+
+/** A window may see both reasons. */
+function noteReason(charge: Charge, reason: string): void {
+  const before = charge.properties['reason'];
+  const reasons = typeof before === 'string' ? before.split('; ') : [];
+  charge.properties['reason'] = [...new Set([...reasons, reason])].toSorted().join('; ');
+}
+
+function note(
+  input: MeterInput,
+  node: WholeNode,
+  gpu: NodeGpus,
+  kind: 'billed' | 'downtime',
+  parts: bigint,
+): void {
+  // Nodes of a tenant's own cluster are not in this cluster's balance.
+  if (node.mode === 'private_node') return;
+  const amount = parts * BigInt(node.weight * (node.to - node.from));
+  noteGpuUse(input.findings, {
+    node: node.name,
+    type: gpu.type,
+    kind,
+    carried: node.carried,
+    amount,
+  });
+}
+
+function wholeNodeCharge(
+  input: MeterInput,
+  node: WholeNode,
+  metric: CollectorMetric,
+  parts: Pick<IdentityParts, 'sku' | 'dimensions'> = {},
+): Charge {
+  const identity = chargeIdentity(node.cluster, metric, input.settings, {
+    ...parts,
+    node: node.state,
+    resourceId: node.name,
+    dimensions: {
+      billing_mode: node.mode,
+      capacity_type: node.state.capacityType,
+      node: node.name,
+      ...parts.dimensions,
+    },
+  });
+  return input.tally.charge(identity);
+}
