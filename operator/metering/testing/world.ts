@@ -39,6 +39,7 @@ export interface World {
   pod(object: RawObject, at?: number): void;
   podGone(object: RawObject, at: number): void;
   node(object: RawObject, at?: number): void;
+  nodeGone(object: RawObject, at: number): void;
   claim(object: RawObject, at?: number): void;
   service(object: RawObject, at?: number): void;
   workload(object: RawObject, at?: number): void;
@@ -117,6 +118,9 @@ export function createWorld(options: WorldOptions = {}): World {
     },
     node: (object, at) => {
       observation.nodes.upserted(projected(projectNode(object)), undefined, seen(at));
+    },
+    nodeGone: (object, at) => {
+      observation.nodes.deleted(projected(projectNode(object)), seen(at));
     },
     claim: (object, at) => {
       observation.volumes.upserted(projected(projectVolumeClaim(object)), undefined, seen(at));
