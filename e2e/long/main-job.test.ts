@@ -15,9 +15,9 @@ import { measuredFrom, type Outage, wronglyBilled } from './billed-seconds.ts';
 import { missingWindows, readReceived, repeatedIds } from './received.ts';
 
 const WINDOW_MS = 10_000;
-/** The end of a window, its settling delay, delivery, and a busy machine. */
 /** A window, its settling delay and the time to close it. */
 const JOURNAL_AGE_MS = 15_000;
+/** The end of a window, its settling delay, delivery, and a busy machine. */
 const WITHIN_A_WINDOW_MS = WINDOW_MS + 10_000;
 /** Status numbers move at most once a minute. */
 const STATUS_MS = 80_000;
