@@ -23,6 +23,7 @@ import { createLiveCatalog } from './catalog.ts';
 import { createCursorRetirement } from './cursor-retirement.ts';
 import { deliveryPart } from './delivery-part.ts';
 import { leaderPart } from './leader-part.ts';
+import { hasOpenGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 import { createWatches } from './watches.ts';
@@ -107,6 +108,11 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     tenants: {
       find: (id) => discovery.findTenant(id),
       subscribe: (listener) => discovery.subscribe(() => listener()),
+      hasOpenGaps: (id) => {
+        const { maxBackfillMs } = settings.current().metering;
+        const fillableFrom = clock.now() - maxBackfillMs;
+        return hasOpenGaps(id, windows.gaps(), discovery.clusters(), fillableFrom);
+      },
     },
     unusable: () => controllers.destinationNames(),
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
