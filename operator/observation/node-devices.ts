@@ -105,8 +105,14 @@ function amdDevice(labels: Labels, type: string, resource: string): GpuDevice {
     textAt(labels, 'amd.com/gpu.compute-memory-partition') ??
     textAt(labels, 'beta.amd.com/gpu.compute-memory-partition');
   const partition = AMD_PARTITION.test(named) ? named : (label ?? '');
-  const count = PARTITIONS.get(AMD_PARTITION.exec(partition)?.[1] ?? 'spx') ?? 1n;
-  return { type, profile: count === 1n ? FULL : partition, parts: PARTS_PER_GPU / count };
+  const parts = partitionParts(partition) ?? PARTS_PER_GPU;
+  return { type, profile: parts === PARTS_PER_GPU ? FULL : partition, parts };
+}
+
+/** How much of its GPU an AMD partition such as `cpx_nps4` is; undefined when the name is no such style. */
+export function partitionParts(partition: string): bigint | undefined {
+  const count = PARTITIONS.get(AMD_PARTITION.exec(partition)?.[1] ?? '');
+  return count === undefined ? undefined : PARTS_PER_GPU / count;
 }
 
 /** How many share one device, and by what means. */

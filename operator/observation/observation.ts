@@ -44,6 +44,12 @@ export interface Observation {
   readonly volumes: Timelines<VolumeClaimView, VolumeState>;
   readonly loadBalancers: Timelines<LoadBalancerView, LoadBalancerState>;
   readonly workloads: Timelines<WorkloadView, WorkloadState>;
+  /**
+   * Pods that may hold GPUs, and nodes, once more: GPUs are metered with the resource claims, whose
+   * watch may fail while CPU and memory go on, and what a closed window billed differs between them.
+   */
+  readonly gpuPods: Timelines<PodView, PodState>;
+  readonly gpuNodes: Timelines<NodeView, NodeState>;
   readonly resourceClaims: Timelines<ResourceClaimView, ClaimState>;
   readonly resourceSlices: Timelines<ResourceSliceView, DeviceSlice>;
   readonly tenantClusters: TenantClusterTimelines;
@@ -62,6 +68,28 @@ export interface ObservationOptions {
 /** Empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
   const { billedUntil, nodeSettings, countClamped } = options;
+  const pods = (kind: string): Timelines<PodView, PodState> =>
+    createTimelines<PodView, PodState>(
+      {
+        kind,
+        createdAt: (pod) => pod.createdAt,
+        follow: followPod,
+        finish: finishPod,
+        billedUntil,
+      },
+      countClamped,
+    );
+  const nodes = (kind: string): Timelines<NodeView, NodeState> =>
+    createTimelines<NodeView, NodeState>(
+      {
+        kind,
+        createdAt: (node) => node.createdAt,
+        follow: (timeline, node, seen) => followNode(timeline, node, nodeSettings(), seen),
+        finish: endAtLatest,
+        billedUntil,
+      },
+      countClamped,
+    );
   const resourceClaims = createTimelines<ResourceClaimView, ClaimState>(
     {
       kind: 'resource-claim',
@@ -87,26 +115,10 @@ export function createObservation(options: ObservationOptions): Observation {
       },
       countClamped,
     ),
-    pods: createTimelines<PodView, PodState>(
-      {
-        kind: 'pod',
-        createdAt: (pod) => pod.createdAt,
-        follow: followPod,
-        finish: finishPod,
-        billedUntil,
-      },
-      countClamped,
-    ),
-    nodes: createTimelines<NodeView, NodeState>(
-      {
-        kind: 'node',
-        createdAt: (node) => node.createdAt,
-        follow: (timeline, node, seen) => followNode(timeline, node, nodeSettings(), seen),
-        finish: endAtLatest,
-        billedUntil,
-      },
-      countClamped,
-    ),
+    pods: pods('pod'),
+    gpuPods: pods('gpu-pod'),
+    nodes: nodes('node'),
+    gpuNodes: nodes('gpu-node'),
     volumes: createTimelines<VolumeClaimView, VolumeState>(
       {
         kind: 'volume',

@@ -99,3 +99,8 @@ function greatest(times: readonly number[]): number | undefined {
 function optional<K extends string, V>(key: K, value: V | undefined): { [P in K]?: V } {
   return value === undefined ? {} : ({ [key]: value } as { [P in K]?: V });
 }
+
+/** It may hold a GPU: by an extended resource, whichever settings make GPUs of, or by a claim. */
+export function mayHoldGpus(pod: PodView): boolean {
+  return pod.hasClaims || pod.requests.extended.size > 0;
+}

@@ -13,7 +13,10 @@ import { total } from '../metering/testing/world.ts';
 import { projectLoadBalancer } from '../observation/load-balancer.ts';
 import { projectNode } from '../observation/node.ts';
 import { createObservation } from '../observation/observation.ts';
-import { projectPod } from '../observation/pod.ts';
+import { only } from '../observation/only.ts';
+import { mayHoldGpus, projectPod } from '../observation/pod.ts';
+import { projectResourceClaim } from '../observation/resource-claim.ts';
+import { projectResourceSlice } from '../observation/resource-slice.ts';
 import { projectVolumeClaim } from '../observation/volume-claim.ts';
 import { projectWorkload } from '../observation/workload.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
@@ -55,15 +58,16 @@ async function startMetering(ledger: Ledger) {
   const watch = <T extends Projected>(
     plural: string,
     project: Projection<T>,
-    handler: SourceHandler<T>,
+    handlers: readonly SourceHandler<T>[],
     resume?: Resume<T>,
     group = '',
   ) => {
+    const isClusterScoped = plural === 'nodes' || plural === 'resourceslices';
     const source = createReflector<T>({
       connection,
-      resource: { group, version: 'v1', plural, ...(plural === 'nodes' ? {} : { namespace }) },
+      resource: { group, version: 'v1', plural, ...(isClusterScoped ? {} : { namespace }) },
       project,
-      handlers: [handler],
+      handlers,
       clock,
       random: Math.random,
       logger,
@@ -78,21 +82,42 @@ async function startMetering(ledger: Ledger) {
     observation,
     restored,
     sources: {
-      pods: watch('pods', projectPod, observation.pods, resume.pods),
-      nodes: watch('nodes', projectNode, observation.nodes, resume.nodes),
+      pods: watch(
+        'pods',
+        projectPod,
+        [observation.pods, only(mayHoldGpus, observation.gpuPods)],
+        resume.pods,
+      ),
+      nodes: watch('nodes', projectNode, [observation.nodes, observation.gpuNodes], resume.nodes),
+      resourceClaims: watch(
+        'resourceclaims',
+        projectResourceClaim,
+        [observation.resourceClaims],
+        resume.resourceClaims,
+        'resource.k8s.io',
+      ),
+      resourceSlices: watch(
+        'resourceslices',
+        projectResourceSlice,
+        [observation.resourceSlices],
+        resume.resourceSlices,
+        'resource.k8s.io',
+      ),
       volumes: watch(
         'persistentvolumeclaims',
         projectVolumeClaim,
-        observation.volumes,
+        [observation.volumes],
         resume.volumes,
       ),
       loadBalancers: watch(
         'services',
         projectLoadBalancer,
-        observation.loadBalancers,
+        [observation.loadBalancers],
         resume.loadBalancers,
       ),
-      workloads: [watch('statefulsets', projectWorkload, observation.workloads, undefined, 'apps')],
+      workloads: [
+        watch('statefulsets', projectWorkload, [observation.workloads], undefined, 'apps'),
+      ],
     },
     ledger,
     settings: () => ({ ...base, metering }),

@@ -111,7 +111,7 @@ describe('windows', () => {
     expect(report).toMatchObject({
       windowStart: '2026-03-01T12:00:00Z',
       windowEnd: '2026-03-01T12:01:00Z',
-      scopes: ['pods', 'volumes', 'load-balancers', 'workloads'],
+      scopes: ['pods', 'gpus', 'volumes', 'load-balancers', 'workloads'],
       events: 1,
       conflicts: 0,
       tenants: 1,

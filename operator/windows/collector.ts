@@ -23,6 +23,8 @@ import { createWindowReports, REPORT_PREFIX, type WindowReport } from './window-
 export interface CollectorSources {
   readonly pods: WatchedSource<PodView>;
   readonly nodes: WatchedSource;
+  readonly resourceClaims: WatchedSource;
+  readonly resourceSlices: WatchedSource;
   readonly volumes: WatchedSource;
   readonly loadBalancers: WatchedSource;
   readonly workloads: readonly WatchedSource[];
@@ -139,7 +141,10 @@ export function createCollector(options: CollectorOptions): Collector {
       // What came out of the journal may have been read under other settings; it is known to be there once listed.
       if (scopes.all.every(({ listed }) => listed)) {
         const same = refreshedFor !== undefined && sameNodeSettings(refreshedFor, metering);
-        if (!same) observation.nodes.refresh(clock.now());
+        if (!same) {
+          observation.nodes.refresh(clock.now());
+          observation.gpuNodes.refresh(clock.now());
+        }
         refreshedFor = metering;
       }
       if (clock.monotonic() >= heldUntil) {

@@ -11,6 +11,8 @@ import type { LoadBalancerView } from '../observation/load-balancer.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
+import type { ResourceClaimView } from '../observation/resource-claim.ts';
+import type { ResourceSliceView } from '../observation/resource-slice.ts';
 import type { TenantClusterSnapshot } from '../observation/tenant-cluster-timeline.ts';
 import type { Timelines, Tracked } from '../observation/timelines.ts';
 import type { VolumeClaimView } from '../observation/volume-claim.ts';
@@ -59,6 +61,8 @@ export interface RestoredJournal {
   readonly resume: {
     readonly pods?: Resume<PodView>;
     readonly nodes?: Resume<NodeView>;
+    readonly resourceClaims?: Resume<ResourceClaimView>;
+    readonly resourceSlices?: Resume<ResourceSliceView>;
     readonly volumes?: Resume<VolumeClaimView>;
     readonly loadBalancers?: Resume<LoadBalancerView>;
   };
@@ -95,12 +99,19 @@ export async function restoreJournal(
   };
   const pods = await put(observation.pods, 'pods');
   const nodes = await put(observation.nodes, 'pods');
+  const gpuPods = await put(observation.gpuPods, 'gpus');
+  const gpuNodes = await put(observation.gpuNodes, 'gpus');
+  const resourceClaims = await put(observation.resourceClaims, 'gpus');
+  const resourceSlices = await put(observation.resourceSlices, 'gpus');
   const volumes = await put(observation.volumes, 'volumes');
   const loadBalancers = await put(observation.loadBalancers, 'load-balancers');
   await put(observation.workloads, 'workloads');
   const resume = {
-    ...(pods === undefined ? {} : { pods }),
-    ...(nodes === undefined ? {} : { nodes }),
+    // A watch that resumes tells the differences only: all that it feeds must know the rest.
+    ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
+    ...(nodes === undefined || gpuNodes === undefined ? {} : { nodes }),
+    ...(resourceClaims === undefined ? {} : { resourceClaims }),
+    ...(resourceSlices === undefined ? {} : { resourceSlices }),
     ...(volumes === undefined ? {} : { volumes }),
     ...(loadBalancers === undefined ? {} : { loadBalancers }),
   };
@@ -115,6 +126,7 @@ export interface JournalWriter {
 export function createJournalWriter(observation: Observation): JournalWriter {
   let written = observation.tenantClusters.version;
   const { pods, nodes, volumes, loadBalancers, workloads } = observation;
+  const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
 
   const timelineChanges = <T extends Projected, S>(timelines: Timelines<T, S>): RecordChange[] => {
     const { changed, removed } = timelines.drain();
@@ -133,6 +145,10 @@ export function createJournalWriter(observation: Observation): JournalWriter {
       const changes = [
         ...timelineChanges(pods),
         ...timelineChanges(nodes),
+        ...timelineChanges(gpuPods),
+        ...timelineChanges(gpuNodes),
+        ...timelineChanges(resourceClaims),
+        ...timelineChanges(resourceSlices),
         ...timelineChanges(volumes),
         ...timelineChanges(loadBalancers),
         ...timelineChanges(workloads),

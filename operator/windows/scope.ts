@@ -1,9 +1,10 @@
 import type { Meter } from '../metering/meter.ts';
+import type { Observation } from '../observation/observation.ts';
 import type { Projected, SourceHealth } from '../kubernetes/source.ts';
 import type { Progress } from './schedule.ts';
 
 /** The names of the scopes, as gaps and reports spell them. */
-export type ScopeName = 'pods' | 'volumes' | 'load-balancers' | 'workloads';
+export type ScopeName = 'pods' | 'gpus' | 'volumes' | 'load-balancers' | 'workloads';
 
 /** A watch, as far as the collector needs to know it. */
 export interface WatchedSource<T extends Projected = Projected> {
@@ -28,6 +29,8 @@ export interface Settleable {
 export interface Scope {
   readonly name: ScopeName;
   readonly meters: readonly Meter[];
+  /** What its meters see: only timelines of its own may stand for closed windows. */
+  readonly observation: Observation;
   /** The timelines that it settles; no other scope settles them. */
   readonly timelines: readonly Settleable[];
   /** All watches that it depends on. */

@@ -1,8 +1,11 @@
 import type { Projected } from '../kubernetes/source.ts';
+import { meterClaimedGpus } from '../metering/claim-hours.ts';
 import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
+import { meterGpuHours } from '../metering/gpu-hours.ts';
 import { meterInstanceHours } from '../metering/instance-hours.ts';
 import { meterLoadBalancers } from '../metering/load-balancers.ts';
 import { meterStorage } from '../metering/storage.ts';
+import { meterDedicatedNodes } from '../metering/whole-nodes.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { CollectorSources } from './collector.ts';
 import type { CollectorState, WatchPoint } from './journal.ts';
@@ -43,19 +46,28 @@ export interface ScopesOptions {
 export function createScopes(options: ScopesOptions): Scopes {
   const { observation, sources, restored } = options;
   const { pods, nodes, volumes, loadBalancers, workloads } = observation;
+  const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
   const scope = (
     name: ScopeName,
     meters: Scope['meters'],
     timelines: Scope['timelines'],
     watched: Scope['sources'],
+    seen = observation,
   ): ScopeUnderWay => ({
-    scope: { name, meters, timelines, sources: watched },
+    scope: { name, meters, timelines, sources: watched, observation: seen },
     progress: restored?.scopes[name] ?? firstOf(options),
     learntUntil: 0,
     listed: false,
   });
   const all = [
     scope('pods', [meterCpuAndMemory], [pods, nodes], [sources.pods, sources.nodes]),
+    scope(
+      'gpus',
+      [meterGpuHours, meterClaimedGpus, meterDedicatedNodes],
+      [gpuPods, gpuNodes, resourceClaims, resourceSlices],
+      [sources.pods, sources.nodes, sources.resourceClaims, sources.resourceSlices],
+      { ...observation, pods: gpuPods, nodes: gpuNodes },
+    ),
     scope('volumes', [meterStorage], [volumes], [sources.volumes]),
     scope('load-balancers', [meterLoadBalancers], [loadBalancers], [sources.loadBalancers]),
     scope('workloads', [meterInstanceHours], [workloads], sources.workloads),
@@ -63,6 +75,10 @@ export function createScopes(options: ScopesOptions): Scopes {
   const watches: readonly (readonly [Settleable, readonly WatchedSource[]])[] = [
     [pods, [sources.pods]],
     [nodes, [sources.nodes]],
+    [gpuPods, [sources.pods]],
+    [gpuNodes, [sources.nodes]],
+    [resourceClaims, [sources.resourceClaims]],
+    [resourceSlices, [sources.resourceSlices]],
     [volumes, [sources.volumes]],
     [loadBalancers, [sources.loadBalancers]],
     [workloads, sources.workloads],

@@ -35,8 +35,10 @@ describe('a failed watch', () => {
       '12:02:00',
       '12:03:00',
     ]);
+    const gap = { source: 'pods', from: at(0), to: at(180), reason: 'HTTP 403 Forbidden' };
     expect(process.collector.gaps()).toEqual([
-      { source: 'pods', scope: 'pods', from: at(0), to: at(180), reason: 'HTTP 403 Forbidden' },
+      { ...gap, scope: 'pods' },
+      { ...gap, scope: 'gpus' },
     ]);
     process.pods.recover([running]);
     await pass(clock, 34);

@@ -83,7 +83,8 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     const settings = meterSettings(options.settings(), window);
     for (const { scope, progress, learntUntil } of members) {
       const { meteredFrom } = progress;
-      const input = { window, observation, meteredFrom, learntUntil, settings, tally, findings };
+      const seen = { observation: scope.observation, meteredFrom, learntUntil };
+      const input = { window, ...seen, settings, tally, findings };
       for (const meter of scope.meters) meter(input);
     }
     const { maxBackfillMs } = metering();
@@ -251,12 +252,15 @@ function lastWindowOf(end: number | undefined, sizeMs: number): Window | undefin
 
 function meterSettings({ identity, metering }: Settings, window: Window): MeterSettings {
   const { region, regionFromNode, zone, defaultTenantClass } = identity;
+  const { dedicatedNodeLabel } = metering;
   return {
     region,
     regionFromNode,
     sampleHoldMs: sampleHoldMs(window.end - window.start),
     draGpuDrivers: metering.draGpuDrivers,
+    gpuResources: metering.gpuResources,
     ...(zone === undefined ? {} : { zone }),
     ...(defaultTenantClass === undefined ? {} : { defaultTenantClass }),
+    ...(dedicatedNodeLabel === undefined ? {} : { dedicatedNodeLabel }),
   };
 }

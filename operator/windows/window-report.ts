@@ -9,7 +9,7 @@ export interface WindowReport {
   readonly closedAt: string;
   /** Measuring and appending, milliseconds of the monotonic clock. */
   readonly durationMs: number;
-  /** The scopes that were closed: `pods`, `volumes`, `load-balancers`, `workloads`. */
+  /** The scopes that were closed: `pods`, `gpus`, `volumes`, `load-balancers`, `workloads`. */
   readonly scopes: readonly string[];
   readonly events: number;
   /** Of those, ones that the ledger had with the same and with another quantity. */

@@ -10,6 +10,7 @@ import {
 } from '../discovery/views.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
+import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { ReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import type {
@@ -22,7 +23,10 @@ import type {
 import { projectLoadBalancer } from '../observation/load-balancer.ts';
 import { projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
-import { projectPod } from '../observation/pod.ts';
+import { only } from '../observation/only.ts';
+import { mayHoldGpus, projectPod } from '../observation/pod.ts';
+import { projectResourceClaim } from '../observation/resource-claim.ts';
+import { projectResourceSlice } from '../observation/resource-slice.ts';
 import { projectVolumeClaim } from '../observation/volume-claim.ts';
 import { projectWorkload, type WorkloadView } from '../observation/workload.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -58,11 +62,19 @@ interface WatchExtras<T> {
 
 const CORE = { group: '', version: 'v1' } as const;
 const APPS = { group: 'apps', version: 'v1' } as const;
+const RESOURCE = { group: 'resource.k8s.io', version: 'v1' } as const;
+/** Clusters before 1.34 serve a beta of Dynamic Resource Allocation, or none. */
+const RESOURCE_VERSIONS = [RESOURCE.version, 'v1beta2', 'v1beta1'];
 
 export function createWatches(options: WatchesOptions): Watches {
-  const { observation, restored, settings, connection, clock, random, logger, metrics } = options;
+  const { observation, restored, settings, clock, random, logger, metrics } = options;
   const { labelPrefix } = settings.identity;
   const { watchNamespaces } = settings.discovery;
+  const connection = preferServedVersion({
+    connection: options.connection,
+    group: RESOURCE.group,
+    versions: RESOURCE_VERSIONS,
+  });
 
   const watch = <T extends Projected>(
     resource: ApiResource,
@@ -85,13 +97,30 @@ export function createWatches(options: WatchesOptions): Watches {
     });
 
   const { resume } = restored;
-  const pods = watch({ ...CORE, plural: 'pods' }, projectPod, [observation.pods], {
-    resume: resume.pods,
-  });
-  const nodes = watch({ ...CORE, plural: 'nodes' }, projectNode, [observation.nodes], {
-    resume: resume.nodes,
-    clusterScoped: true,
-  });
+  const pods = watch(
+    { ...CORE, plural: 'pods' },
+    projectPod,
+    [observation.pods, only(mayHoldGpus, observation.gpuPods)],
+    { resume: resume.pods },
+  );
+  const nodes = watch(
+    { ...CORE, plural: 'nodes' },
+    projectNode,
+    [observation.nodes, observation.gpuNodes],
+    { resume: resume.nodes, clusterScoped: true },
+  );
+  const resourceClaims = watch(
+    { ...RESOURCE, plural: 'resourceclaims' },
+    projectResourceClaim,
+    [observation.resourceClaims],
+    { resume: resume.resourceClaims },
+  );
+  const resourceSlices = watch(
+    { ...RESOURCE, plural: 'resourceslices' },
+    projectResourceSlice,
+    [observation.resourceSlices],
+    { resume: resume.resourceSlices, clusterScoped: true },
+  );
   const volumes = watch(
     { ...CORE, plural: 'persistentvolumeclaims' },
     projectVolumeClaim,
@@ -125,10 +154,12 @@ export function createWatches(options: WatchesOptions): Watches {
   const instances = watch(PLATFORM_INSTANCES, platformInstance(labelPrefix), [tell], {
     clusterScoped: true,
   });
+  const workloads = [statefulSets, deployments];
+  const held = { volumes, loadBalancers, resourceClaims, resourceSlices };
   return {
     discovery: { statefulSets, deployments, namespaces, instances },
-    collector: { pods, nodes, volumes, loadBalancers, workloads: [statefulSets, deployments] },
-    all: [pods, nodes, volumes, loadBalancers, statefulSets, deployments, namespaces, instances],
+    collector: { pods, nodes, ...held, workloads },
+    all: [pods, nodes, ...Object.values(held), ...workloads, namespaces, instances],
   };
 }
 

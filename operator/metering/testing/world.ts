@@ -6,10 +6,13 @@ import type { NodeSettings } from '../../observation/node-state.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
 import { projectPod } from '../../observation/pod.ts';
 import { amountAt } from '../../observation/amount.ts';
+import { projectResourceClaim } from '../../observation/resource-claim.ts';
+import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { projectVolumeClaim } from '../../observation/volume-claim.ts';
 import { projectWorkload } from '../../observation/workload.ts';
 import type { UsageEvent } from '../../usage/event.ts';
 import { assembleEvents } from '../assemble.ts';
+import { meterClaimedGpus } from '../claim-hours.ts';
 import { meterCpuAndMemory } from '../cpu-memory.ts';
 import { type Credit, settleCredits } from '../credits.ts';
 import { meterGpuHours } from '../gpu-hours.ts';
@@ -28,6 +31,7 @@ const METERS: readonly Meter[] = [
   meterInstanceHours,
   meterCpuAndMemory,
   meterGpuHours,
+  meterClaimedGpus,
   meterDedicatedNodes,
   meterStorage,
   meterLoadBalancers,
@@ -41,6 +45,10 @@ export interface World {
   node(object: RawObject, at?: number): void;
   nodeGone(object: RawObject, at: number): void;
   claim(object: RawObject, at?: number): void;
+  resourceClaim(object: RawObject, at?: number): void;
+  resourceClaimGone(object: RawObject, at: number): void;
+  slice(object: RawObject, at?: number): void;
+  sliceGone(object: RawObject, at: number): void;
   service(object: RawObject, at?: number): void;
   workload(object: RawObject, at?: number): void;
   clusters(clusters: readonly TenantCluster[], at?: number): void;
@@ -98,6 +106,8 @@ export function createWorld(options: WorldOptions = {}): World {
     observation.volumes,
     observation.loadBalancers,
     observation.workloads,
+    observation.resourceClaims,
+    observation.resourceSlices,
   ];
   for (const list of lists) list.listed(() => true, 0);
   const seen = (at = START - 1000) => ({ at, knownUntil: at, late: false });
@@ -124,6 +134,20 @@ export function createWorld(options: WorldOptions = {}): World {
     },
     claim: (object, at) => {
       observation.volumes.upserted(projected(projectVolumeClaim(object)), undefined, seen(at));
+    },
+    resourceClaim: (object, at) => {
+      const view = projected(projectResourceClaim(object));
+      observation.resourceClaims.upserted(view, undefined, seen(at));
+    },
+    resourceClaimGone: (object, at) => {
+      observation.resourceClaims.deleted(projected(projectResourceClaim(object)), seen(at));
+    },
+    slice: (object, at) => {
+      const view = projected(projectResourceSlice(object));
+      observation.resourceSlices.upserted(view, undefined, seen(at));
+    },
+    sliceGone: (object, at) => {
+      observation.resourceSlices.deleted(projected(projectResourceSlice(object)), seen(at));
     },
     service: (object, at) => {
       const view = projectLoadBalancer(object);

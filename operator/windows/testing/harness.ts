@@ -2,7 +2,13 @@ import { Registry } from 'prom-client';
 import { loadEnvironment } from '../../config/load-environment.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { Projected, Projection, RawObject, SourceHandler } from '../../kubernetes/source.ts';
+import type {
+  Arrival,
+  Projected,
+  Projection,
+  RawObject,
+  SourceHandler,
+} from '../../kubernetes/source.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { pod } from '../../metering/testing/objects.ts';
@@ -10,7 +16,10 @@ import { cpu, START } from '../../metering/testing/world.ts';
 import { projectLoadBalancer } from '../../observation/load-balancer.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
-import { projectPod } from '../../observation/pod.ts';
+import { only } from '../../observation/only.ts';
+import { mayHoldGpus, projectPod } from '../../observation/pod.ts';
+import { projectResourceClaim } from '../../observation/resource-claim.ts';
+import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { projectVolumeClaim } from '../../observation/volume-claim.ts';
 import { projectWorkload } from '../../observation/workload.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -41,6 +50,9 @@ export interface Process {
   readonly volumes: HandSource;
   readonly services: HandSource;
   readonly workloads: HandSource;
+  /** Of resource claims and slices. */
+  readonly claims: HandSource;
+  readonly slices: HandSource;
   readonly logs: string[];
   /** What the metrics API answers; an Error is an outage. */
   metricsApi: readonly PodReading[] | Error;
@@ -58,7 +70,10 @@ export interface HarnessOptions {
   readonly settings?: { current: Settings };
   /** What the API server has when the process starts. */
   readonly objects?: Partial<
-    Record<'pods' | 'nodes' | 'volumes' | 'services' | 'workloads', readonly RawObject[]>
+    Record<
+      'pods' | 'nodes' | 'volumes' | 'services' | 'workloads' | 'claims' | 'slices',
+      readonly RawObject[]
+    >
   >;
 }
 
@@ -96,31 +111,57 @@ export async function startProcess(
   const make = <T extends Projected>(
     plural: string,
     project: Projection<T>,
-    handler: SourceHandler<T>,
+    handlers: readonly SourceHandler<T>[],
     from: Resume<T> | undefined,
     objects: readonly RawObject[] = [],
-  ) => createHandSource({ plural, project, handler, from, objects, clock });
+  ) => createHandSource({ plural, project, handlers, from, objects, clock });
   const { objects = {} } = options;
-  const pods = make('pods', projectPod, observation.pods, resume.pods, objects.pods);
-  const nodes = make('nodes', projectNode, observation.nodes, resume.nodes, objects.nodes);
+  const pods = make(
+    'pods',
+    projectPod,
+    [observation.pods, only(mayHoldGpus, observation.gpuPods)],
+    resume.pods,
+    objects.pods,
+  );
+  const nodes = make(
+    'nodes',
+    projectNode,
+    [observation.nodes, observation.gpuNodes],
+    resume.nodes,
+    objects.nodes,
+  );
+  const claims = make(
+    'resourceclaims',
+    projectResourceClaim,
+    [observation.resourceClaims],
+    resume.resourceClaims,
+    objects.claims,
+  );
+  const slices = make(
+    'resourceslices',
+    projectResourceSlice,
+    [observation.resourceSlices],
+    resume.resourceSlices,
+    objects.slices,
+  );
   const volumes = make(
     'persistentvolumeclaims',
     projectVolumeClaim,
-    observation.volumes,
+    [observation.volumes],
     resume.volumes,
     objects.volumes,
   );
   const services = make(
     'services',
     projectLoadBalancer,
-    observation.loadBalancers,
+    [observation.loadBalancers],
     resume.loadBalancers,
     objects.services,
   );
   const workloads = make(
     'statefulsets',
     projectWorkload,
-    observation.workloads,
+    [observation.workloads],
     undefined,
     objects.workloads,
   );
@@ -136,7 +177,15 @@ export async function startProcess(
   const collector = createCollector({
     observation,
     restored,
-    sources: { pods, nodes, volumes, loadBalancers: services, workloads: [workloads] },
+    sources: {
+      pods,
+      nodes,
+      volumes,
+      loadBalancers: services,
+      workloads: [workloads],
+      resourceClaims: claims,
+      resourceSlices: slices,
+    },
     ledger,
     settings: () => settings.current,
     podMetrics,
@@ -157,6 +206,8 @@ export async function startProcess(
     volumes,
     services,
     workloads,
+    claims,
+    slices,
     logs,
     ended,
     discover: (clusters: readonly TenantCluster[]) => {
@@ -210,14 +261,14 @@ export async function eventsOf(ledger: Ledger): Promise<UsageEvent[]> {
 interface HandSourceOptions<T extends Projected> {
   readonly plural: string;
   readonly project: Projection<T>;
-  readonly handler: SourceHandler<T>;
+  readonly handlers: readonly SourceHandler<T>[];
   readonly from: Resume<T> | undefined;
   readonly objects: readonly RawObject[];
   readonly clock: ManualClock;
 }
 
 function createHandSource<T extends Projected>(options: HandSourceOptions<T>): HandSource<T> {
-  const { handler, project, clock, from } = options;
+  const { handlers, project, clock, from } = options;
   const view = new Map<string, T>();
   let failure: string | undefined;
   let contact = clock.now();
@@ -230,14 +281,19 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
   const take = (next: T, late: boolean, knownUntil: number): void => {
     const previous = view.get(key(next));
     view.set(key(next), next);
-    handler.upserted(next, previous, { at: clock.now(), knownUntil, late });
+    for (const handler of handlers) {
+      handler.upserted(next, previous, { at: clock.now(), knownUntil, late });
+    }
+  };
+  const drop = (last: T, arrival: Arrival): void => {
+    for (const handler of handlers) handler.deleted(last, arrival);
   };
   const relist = (objects: readonly RawObject[], knownUntil: number): void => {
     const listed = objects.map(projected);
     const uids = new Set(listed.map(({ uid }) => uid));
     for (const held of [...view.values()].filter(({ uid }) => !uids.has(uid))) {
       view.delete(key(held));
-      handler.deleted(held, { at: clock.now(), knownUntil, late: true });
+      drop(held, { at: clock.now(), knownUntil, late: true });
     }
     for (const object of listed) take(object, true, knownUntil);
     contact = clock.now();
@@ -260,7 +316,7 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       const last = projected(object);
       view.delete(key(last));
       const at = clock.now();
-      handler.deleted(last, { at, knownUntil: at, late: false });
+      drop(last, { at, knownUntil: at, late: false });
     },
     fail: (reason) => {
       contact = clock.now();
