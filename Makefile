@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run run-against-cluster test check generate e2e bench clean
+.PHONY: help run run-against-cluster test check generate e2e bench faults clean
 
 # The packages bring the Node release that the sources need. npm itself must not run on it, because
 # `npm ci` replaces it.
@@ -37,6 +37,9 @@ e2e: $(INSTALLED) ## The long end-to-end suites
 
 bench: $(INSTALLED) ## Benches, one JSON line per figure
 	@npm run --silent bench
+
+faults: $(INSTALLED) ## A thousand seeded accidents of the ledger and of delivery; SEED=… RUNS=…
+	@npm run --silent faults -- --seed $(or $(SEED),1) --runs $(or $(RUNS),1000)
 
 clean: ## Forget the local cluster and its ledger; the built control plane programs stay
 	@[ ! -x node_modules/.bin/node ] || node_modules/.bin/node scripts/clean.ts

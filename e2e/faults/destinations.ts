@@ -1,0 +1,70 @@
+import { Secret } from '../../operator/config/secret.ts';
+import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { Destination } from '../../operator/destinations/destination.ts';
+import type { HttpClient } from '../../operator/outbound/http-client.ts';
+import type { StandIn } from './vendors/stand-in.ts';
+import { startWebhookReceiver } from './vendors/webhook-receiver.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** A destination that the fault suite feeds: the real one, against a stand-in of its vendor. */
+export interface FaultDestination {
+  readonly settings: (url: string) => DestinationSettings;
+  readonly startStandIn: () => Promise<StandIn>;
+  /** Changes the real destination; `client` speaks to the stand-in. */
+  readonly adapt?: (real: Destination, client: HttpClient) => Destination;
+}
+
+/** Everything that is fed; a further vendor is one more line. */
+export const DESTINATIONS = {
+  webhook: {
+    settings: (url) => webhookSettings('webhook', url),
+    startStandIn: () => startWebhookReceiver({}),
+  },
+  // A receiver like the card payment provider: it keeps an id for a day only, but can be asked.
+  forgetful: {
+    settings: (url) => webhookSettings('forgetful', url),
+    startStandIn: () => startWebhookReceiver({ idMemoryMs: DAY_MS }),
+    adapt: askable,
+  },
+} as const satisfies Readonly<Record<string, FaultDestination>>;
+
+export type DestinationName = keyof typeof DESTINATIONS;
+
+export const DESTINATION_NAMES = Object.keys(DESTINATIONS) as readonly DestinationName[];
+
+export function faultDestination(name: DestinationName): FaultDestination {
+  return DESTINATIONS[name];
+}
+
+function webhookSettings(name: string, url: string): DestinationSettings {
+  const webhook = {
+    url: `${url}/hook`,
+    secrets: [new Secret('whsec_faults')],
+    headers: new Map(),
+    source: 'faults',
+  };
+  return { name, suspend: false, startFrom: 'earliest', type: 'webhook', webhook };
+}
+
+/** The webhook with a vendor that forgets ids, and that says which events it has. */
+function askable(real: Destination, client: HttpClient): Destination {
+  return {
+    ...real,
+    get limits() {
+      return { ...real.limits, idMemoryMs: DAY_MS };
+    },
+    verify: async (events, signal) => {
+      const answer = await client.request({
+        method: 'POST',
+        path: '/known',
+        body: JSON.stringify(events.map(({ id }) => id)),
+        signal,
+      });
+      if (answer.kind === 'failed') return { kind: 'retry', reason: answer.reason };
+      if (answer.status !== 200) return { kind: 'retry', reason: `status ${answer.status}` };
+      return { kind: 'verified', known: new Set(JSON.parse(answer.body) as readonly string[]) };
+    },
+  };
+}

@@ -1,0 +1,80 @@
+import type { Destination } from '../../../operator/destinations/destination.ts';
+import type { Ledger, RecordChange } from '../../../operator/ledger/ledger.ts';
+import type { IdleClock } from './idle-clock.ts';
+import type { Mortality } from './mortality.ts';
+import type { DeliveryStep } from './steps.ts';
+
+/** What stands between the delivery engine and the world: it may die at every call, and time waits for calls. */
+export interface Mortal {
+  ledger(ledger: Ledger, options: { readonly withoutInFlight: boolean }): Ledger;
+  destination(destination: Destination): Destination;
+}
+
+type Place = DeliveryStep extends `${infer Name}:before` ? Name : string;
+
+const IN_FLIGHT = /\/in-flight$/;
+
+export function createMortal(mortality: Mortality, clock: IdleClock): Mortal {
+  const around = <T>(place: Place | undefined, effect: () => Promise<T>): Promise<T> =>
+    clock.during(async () => {
+      await mortality.call();
+      if (place !== undefined) await mortality.step(`${place}:before` as DeliveryStep);
+      const result = await effect();
+      if (place !== undefined) await mortality.step(`${place}:after` as DeliveryStep);
+      await mortality.call();
+      return result;
+    });
+
+  return {
+    ledger: (inner, { withoutInFlight }) => {
+      const kept = (changes: readonly RecordChange[]): readonly RecordChange[] =>
+        withoutInFlight ? changes.filter(({ key }) => !IN_FLIGHT.test(key)) : changes;
+      return {
+        ...inner,
+        append: (batch) => around(undefined, () => inner.append(batch)),
+        read: (after, limit) => around(undefined, () => inner.read(after, limit)),
+        commitCursor: (destination, sequence, commit = {}) =>
+          around('cursor', () =>
+            inner.commitCursor(destination, sequence, {
+              ...commit,
+              ...(commit.records !== undefined && { records: kept(commit.records) }),
+            }),
+          ),
+        moveCursor: (...call) => around(undefined, () => inner.moveCursor(...call)),
+        retireCursor: (...call) => around(undefined, () => inner.retireCursor(...call)),
+        dropCursor: (...call) => around(undefined, () => inner.dropCursor(...call)),
+        record: (key) => around(undefined, () => inner.record(key)),
+        writeRecords: (changes) => {
+          const place = changes.some(({ key }) => IN_FLIGHT.test(key)) ? 'in-flight' : undefined;
+          return around(place, () => inner.writeRecords(kept(changes)));
+        },
+        records: async function* (prefix) {
+          yield* await around(undefined, async () => {
+            const found: (readonly [string, string])[] = [];
+            for await (const entry of inner.records(prefix)) found.push(entry);
+            return found;
+          });
+        },
+        retain: (now) => around(undefined, () => inner.retain(now)),
+      };
+    },
+    destination: (inner) => ({
+      ...inner,
+      // Destinations change their limits as they learn.
+      get limits() {
+        return inner.limits;
+      },
+      bootstrap: (...call) => around('bootstrap', () => inner.bootstrap(...call)),
+      provision: (...call) => around('provision', () => inner.provision(...call)),
+      send: (...call) => around('send', () => inner.send(...call)),
+      offboard: (...call) => around(undefined, () => inner.offboard(...call)),
+      ...(inner.verify !== undefined && {
+        verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
+          around('verify', async () => {
+            const outcome = await inner.verify?.(...call);
+            return outcome ?? { kind: 'retry', reason: 'cannot verify' };
+          }),
+      }),
+    }),
+  };
+}

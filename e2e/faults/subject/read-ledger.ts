@@ -1,0 +1,37 @@
+import type { Delivery } from '../../../operator/delivery/delivery.ts';
+import type { Ledger } from '../../../operator/ledger/ledger.ts';
+import { contentOf } from '../workload.ts';
+import type { LedgerEnd } from './messages.ts';
+
+const PAGE = 1_000;
+
+/** Everything that is in a ledger, and every word of damage that it has to say. */
+export async function readLedger(
+  ledger: Ledger,
+  delivery: Delivery,
+): Promise<{ readonly ledger: LedgerEnd; readonly reported: readonly string[] }> {
+  const reported: string[] = [];
+  const events: (readonly [number, string, string])[] = [];
+  for (let after = ledger.lowWater(); ; ) {
+    const page = await ledger.read(after, PAGE);
+    if (page.kind === 'failed') {
+      reported.push(page.message);
+      break;
+    }
+    if (page.events.length === 0) break;
+    for (const { sequence, event } of page.events) {
+      events.push([sequence, event.id, contentOf(event)]);
+    }
+    after = page.lastSequence;
+  }
+  const { errors } = await ledger.verify();
+  const statuses = delivery.statuses();
+  return {
+    ledger: {
+      events,
+      deadLetters: statuses.reduce((sum, { deadLetters }) => sum + deadLetters, 0),
+      parked: statuses.reduce((sum, { parked }) => sum + parked, 0),
+    },
+    reported: [...new Set([...reported, ...errors, ...ledger.stats().problems])],
+  };
+}

@@ -1,0 +1,79 @@
+import type { LedgerEnd } from './subject/messages.ts';
+import type { Billed } from './vendors/stand-in.ts';
+
+/** What one run came to. All zero and empty: every promise held. */
+export interface Verdict {
+  /** Acknowledged events that a destination does not have. */
+  readonly lost: number;
+  /** Events that a destination would bill twice. */
+  readonly duplicated: number;
+  /** Events whose content differs from what was acknowledged, or that nobody sent, without a report. */
+  readonly undetectedCorruption: number;
+  /** Whatever else must not happen. */
+  readonly wrong: readonly string[];
+}
+
+export interface Evidence {
+  /** Content of every acknowledged event, by id. */
+  readonly acknowledged: ReadonlyMap<string, string>;
+  /** Content of every event that was ever offered, by id. */
+  readonly offered: ReadonlyMap<string, string>;
+  readonly ledger: LedgerEnd | undefined;
+  readonly bills: readonly { readonly name: string; readonly billed: readonly Billed[] }[];
+}
+
+export function judge({ acknowledged, offered, ledger, bills }: Evidence): Verdict {
+  const wrong: string[] = [];
+  let lost = 0;
+  let duplicated = 0;
+  let undetectedCorruption = 0;
+
+  const sequences = new Map<string, number>();
+  let previous: number | undefined;
+  for (const [sequence, id, content] of ledger?.events ?? []) {
+    if (sequences.has(id)) {
+      duplicated += 1;
+      wrong.push(`${id} is in the ledger twice`);
+    }
+    if (previous !== undefined && sequence !== previous + 1) {
+      wrong.push(`the ledger goes from ${previous} to ${sequence}`);
+    }
+    if (offered.get(id) !== content) undetectedCorruption += 1;
+    sequences.set(id, sequence);
+    previous = sequence;
+  }
+  if (ledger !== undefined && ledger.deadLetters > 0) {
+    wrong.push(`${ledger.deadLetters} dead letters`);
+  }
+
+  for (const { name, billed } of bills) {
+    const seen = new Set<string>();
+    for (const { id, content } of billed) {
+      if (seen.has(id)) duplicated += 1;
+      seen.add(id);
+      if (offered.get(id) !== content) undetectedCorruption += 1;
+    }
+    for (const id of acknowledged.keys()) if (!seen.has(id)) lost += 1;
+    const out = outOfOrder(billed, offered, sequences);
+    if (out !== undefined) wrong.push(`${name}: ${out}`);
+  }
+  return { lost, duplicated, undetectedCorruption, wrong };
+}
+
+/** The first event that came before an older one of its tenant. */
+function outOfOrder(
+  billed: readonly Billed[],
+  offered: ReadonlyMap<string, string>,
+  sequences: ReadonlyMap<string, number>,
+): string | undefined {
+  const newest = new Map<string, number>();
+  for (const { id } of billed) {
+    const sequence = sequences.get(id);
+    if (sequence === undefined) continue;
+    const tenant = /"tenant":"([^"]*)"/.exec(offered.get(id) ?? '')?.[1] ?? '';
+    const before = newest.get(tenant) ?? 0;
+    if (sequence < before) return `${id} (${sequence}) of ${tenant} came after ${before}`;
+    newest.set(tenant, sequence);
+  }
+  return undefined;
+}
