@@ -45,6 +45,18 @@ export function createPending(ledger: Ledger, cursorName: string): Pending {
   let entries: PendingEntry[] = [];
   let position = 0;
 
+  /**
+   * Moves the cursor over numbers that the ledger has given and lost, and has nothing after: it tells
+   * of them itself, and whoever waited before them would be told for ever that there is news.
+   */
+  const passMissing = async (lastSequence: number): Promise<LedgerFailure | undefined> => {
+    if (lastSequence <= position) return undefined;
+    const outcome = await ledger.commitCursor(cursorName, lastSequence, { from: position });
+    if (outcome.kind === 'failed') return outcome;
+    position = lastSequence;
+    return undefined;
+  };
+
   return {
     position: () => position,
     reset: (sequence) => {
@@ -58,6 +70,7 @@ export function createPending(ledger: Ledger, cursorName: string): Pending {
       if (entries.length > 0) return undefined;
       const page = await ledger.read(position, events);
       if (page.kind === 'failed') return page;
+      if (page.events.length === 0) return passMissing(page.lastSequence);
       let size = 0;
       for (const { sequence, event } of page.events) {
         if (!wants(event)) {

@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ClassicLevel } from 'classic-level';
 import { damage } from './failures.ts';
-import { isMissing } from './files.ts';
+import { isMissing, syncDirectory } from './files.ts';
 import { checkTables, noteTables, type TableChecksums } from './table-checksums.ts';
 
 /** One LevelDB directory. Every write to it is synced. */
@@ -21,7 +21,7 @@ const tables = new WeakMap<Database, TableChecksums>();
 
 /** Open tables are mapped into memory whole, so they are few (as few as LevelDB accepts) and small. */
 const MAX_OPEN_FILES = 74;
-const MAX_TABLE_BYTES = 1024 * 1024;
+const MAX_TABLE_BYTES = 512 * 1024;
 const ACTIVE = {
   writeBufferSize: 8 * 1024 * 1024,
   cacheSize: 8 * 1024 * 1024,
@@ -66,7 +66,14 @@ async function open(directory: string, sizes: typeof ACTIVE, create: boolean): P
     ...sizes,
   });
   await database.open();
-  return database;
+  try {
+    // LevelDB does not sync the name CURRENT, by which alone its new files are found after a power cut.
+    await syncDirectory(directory);
+    return database;
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
 }
 
 /**

@@ -117,7 +117,8 @@ export async function openHeadFile(
     },
     async close() {
       await writing;
-      await handle.datasync();
+      // The ledger does not depend on it, and the file must be released all the same.
+      await handle.datasync().catch(onError);
       await handle.close();
     },
   };
