@@ -93,7 +93,8 @@ function deliveringClaim(facts: DestinationFacts): ConditionClaim {
     return { ...bootstrappedClaim(facts), type };
   }
   if (progress.held !== undefined) {
-    const message = 'Nothing is sent until the cause in status.lastError is mended';
+    const message =
+      'Nothing is sent until the cause in status.lastError is mended; it is tried every five minutes, and at once when the spec or a Secret changes';
     return { type, status: 'False', reason: 'Held', message };
   }
   if (progress.consecutiveFailures >= FAILURES_TO_REPORT) {

@@ -12,10 +12,10 @@ const TRY_LATER = new Set([408, 425, 429]);
 const TOO_LARGE = 413;
 const REFUSED = new Set([400, TOO_LARGE, 422]);
 const HINTS: Readonly<Record<number, string>> = {
-  401: 'check the credentials in WEBHOOK_HEADERS',
-  403: 'check the credentials in WEBHOOK_HEADERS',
-  404: 'check WEBHOOK_URL',
-  410: 'the endpoint is retired, set another WEBHOOK_URL',
+  401: 'check the credentials in spec.webhook.headers (WEBHOOK_HEADERS)',
+  403: 'check the credentials in spec.webhook.headers (WEBHOOK_HEADERS)',
+  404: 'check spec.webhook.url (WEBHOOK_URL)',
+  410: 'the endpoint is retired, set another spec.webhook.url (WEBHOOK_URL)',
   415: 'the endpoint does not take CloudEvents batches',
 };
 
