@@ -32,9 +32,10 @@ const known: SpansOf = (timeline) => timeline.spans;
 const asBilled: SpansOf = (timeline) => timeline.billed ?? timeline.spans;
 
 /**
- * A claim is in use while a pod runs that it is reserved for, however many of them do. A pod cannot
+ * A claim is in use while a pod runs that it was reserved for, however many of them do. A pod cannot
  * run before its claims are allocated, nor are they taken back before it has ended: the pod's own
- * times, which the API gives, bound its use, and the controller's delays do not count.
+ * times, which the API gives, bound the use. Neither the controller's delays count, nor that a claim
+ * vanished while nobody watched.
  */
 export function claimUses(observation: Pick<Observation, 'pods' | 'resourceClaims'>): ClaimUses {
   const { pods, resourceClaims } = observation;
@@ -95,11 +96,13 @@ function usesOfClaim(
   spans: readonly Span<ClaimState>[],
   podSpans: (uid: string) => readonly Span<PodState>[],
 ): readonly Span<Use>[] {
-  let floor = -Infinity;
-  return allocations(spans).flatMap((allocated) => {
-    const running = runningOf(allocated, floor, podSpans);
-    floor = allocated.to;
-    return usesWithin(allocated, running);
+  const all = allocations(spans);
+  return all.flatMap((allocated, index) => {
+    const within = {
+      from: all[index - 1]?.to ?? -Infinity,
+      to: all[index + 1]?.from ?? Infinity,
+    };
+    return usesWithin(allocated, runningOf(allocated, within, podSpans));
   });
 }
 
@@ -123,17 +126,17 @@ function continues(a: ClaimState, b: ClaimState): boolean {
   return sameLabels(a.labels, b.labels) && sameAllocation(a.allocation, b.allocation);
 }
 
-/** When any consumer ran, overlaps merged; not before the allocation that came before this one had ended. */
+/** When any consumer ran, overlaps merged; within what other allocations of the claim leave. */
 function runningOf(
-  { to: end, pods, otherwise }: Allocated,
-  floor: number,
+  { pods, otherwise }: Allocated,
+  within: Interval,
   podSpans: (uid: string) => readonly Span<PodState>[],
 ): readonly Interval[] {
   const intervals = [...otherwise];
   for (const uid of pods) {
     for (const span of podSpans(uid)) {
-      const from = Math.max(floor, span.from);
-      const to = Math.min(end, span.to);
+      const from = Math.max(within.from, span.from);
+      const to = Math.min(within.to, span.to);
       if (span.state.phase === 'running' && from < to) {
         intervals.push({ from, to, node: span.state.node });
       }

@@ -13,7 +13,7 @@ import {
   createTenantClusterTimelines,
   type TenantClusterTimelines,
 } from './tenant-cluster-timeline.ts';
-import { currentState, enter, type Timeline } from './timeline.ts';
+import { enter, type Timeline } from './timeline.ts';
 import { createTimelines, type Timelines } from './timelines.ts';
 import { createUsageSamples, type UsageSamples } from './usage-samples.ts';
 import type { VolumeClaimView } from './volume-claim.ts';
@@ -90,12 +90,14 @@ export function createObservation(options: ObservationOptions): Observation {
       },
       countClamped,
     );
+  const gpuPods = pods('gpu-pod');
   const resourceClaims = createTimelines<ResourceClaimView, ClaimState>(
     {
       kind: 'resource-claim',
       createdAt: (claim) => claim.createdAt,
       follow: followClaim,
       finish: endAtLatest,
+      isNeeded: (claim, horizon) => hasLivingPod(gpuPods, claim, horizon),
     },
     countClamped,
   );
@@ -116,7 +118,7 @@ export function createObservation(options: ObservationOptions): Observation {
       countClamped,
     ),
     pods: pods('pod'),
-    gpuPods: pods('gpu-pod'),
+    gpuPods,
     nodes: nodes('node'),
     gpuNodes: nodes('gpu-node'),
     volumes: createTimelines<VolumeClaimView, VolumeState>(
@@ -171,10 +173,22 @@ function endAtLatest<S>(
   enter(timeline, undefined, latest);
 }
 
+/** A claim is in use for as long as its pods run, whatever has become of the claim itself. */
+function hasLivingPod(
+  pods: Observation['gpuPods'],
+  claim: ResourceClaimView,
+  horizon: number,
+): boolean {
+  for (const { uid, spans } of pods.inNamespace(claim.namespace)) {
+    if ((spans.at(-1)?.to ?? 0) > horizon && claim.pods.includes(uid)) return true;
+  }
+  return false;
+}
+
 function isPoolInUse(claims: Observation['resourceClaims'], slice: DeviceSlice): boolean {
   for (const [, timelines] of claims.namespaces()) {
     for (const timeline of timelines) {
-      const devices = currentState(timeline)?.allocation.devices ?? [];
+      const devices = timeline.spans.at(-1)?.state.allocation.devices ?? [];
       if (devices.some(({ pool, driver }) => pool === slice.pool && driver === slice.driver)) {
         return true;
       }

@@ -4,6 +4,8 @@ import type { RawObject } from '../kubernetes/source.ts';
 import { projectLoadBalancer } from './load-balancer.ts';
 import { projectNode } from './node.ts';
 import { projectPod } from './pod.ts';
+import { projectResourceClaim } from './resource-claim.ts';
+import { projectResourceSlice } from './resource-slice.ts';
 import { projectVolumeClaim } from './volume-claim.ts';
 import { projectWorkload } from './workload.ts';
 
@@ -13,6 +15,8 @@ const PROJECTIONS = [
   projectVolumeClaim,
   projectLoadBalancer,
   projectWorkload,
+  projectResourceClaim,
+  projectResourceSlice,
 ];
 
 /** Objects with the right names in the wrong places. */
@@ -41,6 +45,22 @@ const KEYS = [
   'ingress',
   'capacity',
   'readyReplicas',
+  'allocation',
+  'devices',
+  'results',
+  'driver',
+  'pool',
+  'device',
+  'consumedCapacity',
+  'nodeSelector',
+  'nodeSelectorTerms',
+  'matchFields',
+  'values',
+  'reservedFor',
+  'attributes',
+  'profile',
+  'basic',
+  'allowMultipleAllocations',
 ];
 const { tree } = fc.letrec<{ tree: unknown }>((tie) => ({
   tree: fc.oneof(

@@ -23,8 +23,8 @@ export interface TimelineRules<T extends Projected, S> {
    * WATCH_DELETIONS=false makes it the last window end before (design 6).
    */
   readonly billedUntil?: (present: number) => number;
-  /** True while a vanished object has to stay known for the sake of others. */
-  readonly isNeeded?: (object: T) => boolean;
+  /** True while a vanished object has to stay known for the sake of others that live on after `horizon`. */
+  readonly isNeeded?: (object: T, horizon: number) => boolean;
 }
 
 /** A timeline with the newest version of its object, for the journal. */
@@ -43,10 +43,15 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   late(): Iterable<Timeline<S>>;
   /** Everything before `end` is billed as it stands; forgets what no late fact can change any more. */
   settle(end: number): void;
-  /** Changes of timelines since the last call, for the journal. */
-  drain(): { readonly changed: readonly Tracked<T, S>[]; readonly removed: readonly string[] };
+  /** Changes of timelines since the last call, for the journal; of `limit` timelines at most, the rest with later calls. */
+  drain(limit?: number): {
+    readonly changed: readonly Tracked<T, S>[];
+    readonly removed: readonly string[];
+  };
   /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
+  /** The journal holds these, but what it says of them is not to be believed: it forgets those that are not seen again. */
+  discard(uids: Iterable<string>): void;
   /** Follows every live object anew: settings that the rules depend on have changed. */
   refresh(at: number): void;
   /**
@@ -165,22 +170,26 @@ export function createTimelines<T extends Projected, S>(
       late.clear();
       for (const timelines of byNamespace.values()) {
         for (const timeline of timelines.values()) {
-          if (timeline.gone && rules.isNeeded?.(timeline.view) === true) continue;
+          const horizon = boundary - GONE_KEPT_MS;
+          if (timeline.gone && rules.isNeeded?.(timeline.view, horizon) === true) continue;
           timeline.spans = spansAfter(timeline.spans, boundary - SPANS_KEPT_MS);
           const last = timeline.spans.at(-1);
-          if (timeline.gone && (last?.to ?? timeline.versionAt) <= boundary - GONE_KEPT_MS) {
+          if (timeline.gone && (last?.to ?? timeline.versionAt) <= horizon) {
             drop(timeline);
           }
         }
       }
     },
-    drain: () => {
+    drain: (limit = Infinity) => {
       const changed: Tracked<T, S>[] = [];
       for (const timelines of byNamespace.values()) {
         for (const timeline of timelines.values()) {
-          if (timeline.dirty) changed.push(timeline);
+          if (!timeline.dirty) continue;
+          if (changed.length >= limit) break;
+          changed.push(timeline);
           timeline.dirty = false;
         }
+        if (changed.length >= limit) break;
       }
       const uids = [...removed];
       removed.clear();
@@ -193,6 +202,9 @@ export function createTimelines<T extends Projected, S>(
       }
       settled = boundary;
       pastKnown = true;
+    },
+    discard: (uids) => {
+      for (const uid of uids) removed.add(uid);
     },
     refresh: (at) => {
       for (const timelines of byNamespace.values()) {
