@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
 import { loadEnvironment } from './config/load-environment.ts';
 import { createSettingsStore } from './config/settings-store.ts';
 import { createConnection } from './kubernetes/connection.ts';
@@ -14,6 +15,10 @@ import { clusterAccess, ownNamespace } from './wiring/cluster-access.ts';
 import { runParts } from './wiring/parts.ts';
 import { stopSignal } from './wiring/stop-signal.ts';
 import { VERSION } from './wiring/version.ts';
+
+// The heap may outgrow what is in use by this much (percent) before it is collected: V8 would let it
+// grow threefold, and the collections cost little beside what watches bring.
+setFlagsFromString('--heap-growing-percent=25');
 
 const clock = systemClock;
 const random = Math.random;

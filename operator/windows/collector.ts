@@ -148,6 +148,7 @@ export function createCollector(options: CollectorOptions): Collector {
         refreshedFor = metering;
       }
       if (clock.monotonic() >= heldUntil) {
+        await closer.writePods(signal);
         const end = await closer.closeDue(signal);
         if (end !== undefined) return end;
         await closer.saveJournal(JOURNAL_MS);

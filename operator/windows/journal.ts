@@ -92,7 +92,10 @@ export async function restoreJournal(
     }
     const progress = state.scopes[scope];
     const watch = state.watches[timelines.kind];
-    if (progress === undefined || watch === undefined) return undefined;
+    if (progress === undefined || watch === undefined) {
+      timelines.discard(restored.map(({ uid }) => uid));
+      return undefined;
+    }
     timelines.restore(restored, progress.end);
     const live = restored.filter((timeline) => !timeline.gone);
     return { ...watch, objects: live.map((timeline) => timeline.view) };
@@ -121,6 +124,8 @@ export async function restoreJournal(
 /** Writes what changed since the last call. */
 export interface JournalWriter {
   drain(state: CollectorState): readonly RecordChange[];
+  /** The pods alone, `limit` of them at most. */
+  drainPods(limit: number): readonly RecordChange[];
 }
 
 export function createJournalWriter(observation: Observation): JournalWriter {
@@ -128,8 +133,11 @@ export function createJournalWriter(observation: Observation): JournalWriter {
   const { pods, nodes, volumes, loadBalancers, workloads } = observation;
   const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
 
-  const timelineChanges = <T extends Projected, S>(timelines: Timelines<T, S>): RecordChange[] => {
-    const { changed, removed } = timelines.drain();
+  const timelineChanges = <T extends Projected, S>(
+    timelines: Timelines<T, S>,
+    limit?: number,
+  ): RecordChange[] => {
+    const { changed, removed } = timelines.drain(limit);
     const keyOf = (uid: string): string => `${TIMELINE_PREFIX}${timelines.kind}/${uid}`;
     return [
       ...removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
@@ -141,6 +149,7 @@ export function createJournalWriter(observation: Observation): JournalWriter {
   };
 
   return {
+    drainPods: (limit) => timelineChanges(pods, limit),
     drain: (state) => {
       const changes = [
         ...timelineChanges(pods),

@@ -29,6 +29,12 @@ import type { WindowReport, WindowReports } from './window-report.ts';
 export interface WindowCloser {
   /** Remembers where the first start of all begins, so that a crash before the first window moves nothing. */
   begin(): Promise<void>;
+  /**
+   * Puts the pods of the first list into the journal in parts: a hundred thousand of them at once,
+   * with the first window, would need as much memory as everything else. No restart reads them until
+   * the journal also says where the watch resumes.
+   */
+  writePods(signal: AbortSignal): Promise<void>;
   /** Closes everything that is due and can be closed, oldest first; the collector's end when it cannot go on. */
   closeDue(signal: AbortSignal): Promise<CollectorEnd | undefined>;
   /**
@@ -57,6 +63,8 @@ export interface WindowCloserOptions {
 
 const UNATTRIBUTED_SHOWN = 10;
 
+const PODS_PER_WRITE = 2_000;
+
 /** What measuring a window came to. */
 interface Measured extends Assembled {
   readonly findings: Findings;
@@ -76,6 +84,9 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   /** False while the journal tells of a window that the ledger may not have. */
   let appended = true;
   let savedAt = clock.monotonic();
+  const podKind = observation.pods.kind;
+  /** The journal says where the watch of pods resumes, so its timelines must be of that very moment. */
+  let podsResumable = podKind in (options.restored.state?.watches ?? {});
 
   const measure = ({ window, members }: DueWindow, recordedAt: string): Measured => {
     const tally = createTally();
@@ -135,7 +146,9 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   });
 
   const drainRecords = (): readonly RecordChange[] => {
-    unwritten = [...unwritten, ...journal.drain(stateOf()), ...gaps.drain()];
+    const state = stateOf();
+    podsResumable ||= podKind in state.watches;
+    unwritten = [...unwritten, ...journal.drain(state), ...gaps.drain()];
     return unwritten;
   };
 
@@ -224,6 +237,17 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
       // No timeline is in the journal yet, so no watch may claim to have known what there was.
       const state = { ...stateOf(), watches: {} };
       await options.ledger.writeRecords([{ key: STATE_KEY, value: encodeState(state) }]);
+    },
+    writePods: async (signal) => {
+      if (podsResumable) return;
+      while (!signal.aborted) {
+        const part = journal.drainPods(PODS_PER_WRITE);
+        if (part.length === 0) return;
+        const outcome = await options.ledger.writeRecords(part);
+        if (outcome.kind === 'written') continue;
+        unwritten = [...unwritten, ...part];
+        return;
+      }
     },
     saveJournal: async (atLeastMs) => {
       if (!appended || clock.monotonic() - savedAt < atLeastMs) return;
