@@ -1,5 +1,6 @@
 import type { Observation } from '../observation/observation.ts';
 import type { Window } from '../usage/window.ts';
+import type { GpuBalance } from './gpu-balance.ts';
 import type { GpuUse } from './gpu-use.ts';
 import type { Tally } from './tally.ts';
 
@@ -42,6 +43,8 @@ export interface Findings {
   readonly contested: Map<string, readonly string[]>;
   /** GPU time that was charged, by node name and GPU model. */
   readonly gpuUses: Map<string, Map<string, GpuUse>>;
+  /** Where the GPU time of each node went. */
+  readonly gpuBalances: GpuBalance[];
 }
 
 /** Pod time without samples: how much, and the stretch that it lies in, milliseconds. */
@@ -60,5 +63,6 @@ export function createFindings(): Findings {
     unsampled: new Map(),
     contested: new Map(),
     gpuUses: new Map(),
+    gpuBalances: [],
   };
 }

@@ -10,6 +10,7 @@ export interface CollectorMetrics {
   readonly backfilledWindows: Counter;
   readonly lagSeconds: Gauge;
   readonly unsettledCreditSeconds: Counter;
+  readonly unaccountedGpuSeconds: Gauge;
 }
 
 /** Registers the collector's metrics. */
@@ -51,6 +52,11 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
     lagSeconds: new Gauge({
       name: 'meterfeed_window_lag_seconds',
       help: 'How long ago the oldest window that is not closed yet ended.',
+      registers,
+    }),
+    unaccountedGpuSeconds: new Gauge({
+      name: 'meterfeed_unaccounted_gpu_seconds',
+      help: 'GPU-seconds of the last window that were installed and neither billed, idle, down nor used by the system. Always 0.',
       registers,
     }),
     unsettledCreditSeconds: new Counter({

@@ -1,6 +1,7 @@
 import type { Projected } from '../kubernetes/source.ts';
 import { meterClaimedGpus } from '../metering/claim-hours.ts';
 import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
+import { balanceGpus } from '../metering/gpu-balance.ts';
 import { meterGpuHours } from '../metering/gpu-hours.ts';
 import { meterInstanceHours } from '../metering/instance-hours.ts';
 import { meterLoadBalancers } from '../metering/load-balancers.ts';
@@ -63,7 +64,7 @@ export function createScopes(options: ScopesOptions): Scopes {
     scope('pods', [meterCpuAndMemory], [pods, nodes], [sources.pods, sources.nodes]),
     scope(
       'gpus',
-      [meterGpuHours, meterClaimedGpus, meterDedicatedNodes],
+      [meterGpuHours, meterClaimedGpus, meterDedicatedNodes, balanceGpus],
       [gpuPods, gpuNodes, resourceClaims, resourceSlices],
       [sources.pods, sources.nodes, sources.resourceClaims, sources.resourceSlices],
       { ...observation, pods: gpuPods, nodes: gpuNodes },

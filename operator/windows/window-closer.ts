@@ -14,6 +14,7 @@ import type { CollectorEnd } from './collector.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
 import type { Gaps } from './gaps.ts';
+import { gpuReport, unaccountedSeconds } from './gpu-report.ts';
 import {
   type CollectorState,
   createJournalWriter,
@@ -177,6 +178,7 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     const durationMs = Math.round(clock.monotonic() - begun);
     const report = reportOf(next, measured, outcome.outcomes, { closedAt, durationMs });
     tell(report);
+    if (report.gpus !== undefined) tellGpus(report, measured.findings);
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await options.ledger.writeRecords(reports.add(report));
     return undefined;
@@ -206,6 +208,13 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
         total: findings.unattributed.size,
         items: [...findings.unattributed].slice(0, UNATTRIBUTED_SHOWN),
       },
+      ...(members.some(({ scope }) => scope.name === 'gpus')
+        ? { gpus: gpuReport(findings.gpuBalances) }
+        : {}),
+      contestedNodes: [...findings.contested].map(([node, tenantClusters]) => ({
+        node,
+        tenantClusters,
+      })),
       openCreditSeconds: settlement.credits.reduce((sum, { ms }) => sum - ms, 0) / 1000,
       unsettledCreditSeconds: settlement.unsettledMs / 1000,
     };
@@ -226,6 +235,15 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
       logger.error(`${window}: ${conflicts} events differ from those stored; the stored ones stay`);
     }
     for (const problem of report.refused) logger.error(`[controller] not billed: ${problem}`);
+  };
+
+  const tellGpus = ({ windowEnd }: WindowReport, { gpuBalances }: Findings): void => {
+    const unaccounted = unaccountedSeconds(gpuBalances);
+    metrics.unaccountedGpuSeconds.set(unaccounted);
+    if (unaccounted === 0) return;
+    logger.error(
+      `[controller] window ${windowEnd.slice(11, 19)}: ${unaccounted} GPU-seconds unaccounted for`,
+    );
   };
 
   return {

@@ -1,5 +1,6 @@
 import type { RecordChange } from '../ledger/ledger.ts';
 import type { Gap } from './gaps.ts';
+import type { GpuReport } from './gpu-report.ts';
 
 /** What closing one window came to. A window whose scopes were closed at different times has one report for each time. */
 export interface WindowReport {
@@ -24,10 +25,19 @@ export interface WindowReport {
   readonly refused: readonly string[];
   /** Objects that cannot be told whose they are: how many, and the first ten. */
   readonly unattributed: { readonly total: number; readonly items: readonly string[] };
+  /** Where GPU time went; absent where the scope `gpus` was not closed. */
+  readonly gpus?: GpuReport;
+  /** Nodes that several tenant clusters have an equal claim to: dedicated to none, their pods billed as shared. */
+  readonly contestedNodes: readonly ContestedNode[];
   /** Object time that was billed too much in closed windows and waits to be given back, seconds. */
   readonly openCreditSeconds: number;
   /** Of it, what found no charge within MAX_BACKFILL. */
   readonly unsettledCreditSeconds: number;
+}
+
+export interface ContestedNode {
+  readonly node: string;
+  readonly tenantClusters: readonly string[];
 }
 
 /** Key prefix of report records; the rest of the key is the window's end and the time of closing. */
@@ -35,6 +45,9 @@ export const REPORT_PREFIX = 'window-report/';
 
 /** A day of one-minute windows. */
 const KEPT = 1440;
+
+/** Rows by node are many; they are kept in memory of this many windows, and never as records. */
+const NODES_KEPT = 30;
 
 /** The last reports, oldest first, in memory and as records. */
 export interface WindowReports {
@@ -50,10 +63,12 @@ export function createWindowReports(kept = KEPT): WindowReports {
     add: (report) => {
       const key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
       reports.set(key, report);
+      const thinned = [...reports].at(-NODES_KEPT - 1);
+      if (thinned !== undefined) reports.set(thinned[0], withoutNodes(thinned[1]));
       const dropped = [...reports.keys()].slice(0, Math.max(0, reports.size - kept));
       for (const old of dropped) reports.delete(old);
       return [
-        { key, value: JSON.stringify({ v: 1, report }) },
+        { key, value: JSON.stringify({ v: 1, report: withoutNodes(report) }) },
         ...dropped.map((old) => ({ key: old, value: undefined })),
       ];
     },
@@ -65,4 +80,8 @@ export function createWindowReports(kept = KEPT): WindowReports {
       }
     },
   };
+}
+
+function withoutNodes({ gpus, ...report }: WindowReport): WindowReport {
+  return gpus === undefined ? report : { ...report, gpus: { models: gpus.models } };
 }

@@ -15,6 +15,7 @@ import { assembleEvents } from '../assemble.ts';
 import { meterClaimedGpus } from '../claim-hours.ts';
 import { meterCpuAndMemory } from '../cpu-memory.ts';
 import { type Credit, settleCredits } from '../credits.ts';
+import { balanceGpus } from '../gpu-balance.ts';
 import { meterGpuHours } from '../gpu-hours.ts';
 import { meterInstanceHours } from '../instance-hours.ts';
 import { meterLoadBalancers } from '../load-balancers.ts';
@@ -33,6 +34,7 @@ const METERS: readonly Meter[] = [
   meterGpuHours,
   meterClaimedGpus,
   meterDedicatedNodes,
+  balanceGpus,
   meterStorage,
   meterLoadBalancers,
 ];

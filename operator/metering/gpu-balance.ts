@@ -1,0 +1,188 @@
+import type { NodeGpus } from '../observation/gpu-device.ts';
+import type { NodeState } from '../observation/node-state.ts';
+import type { Span } from '../observation/timeline.ts';
+import { draGpusOf } from './dra-gpus.ts';
+import { type GpuHold, gpuHolds } from './gpu-holds.ts';
+import { gpuUse } from './gpu-use.ts';
+import type { Meter } from './meter.ts';
+import { nodeGpus } from './node-gpu-stock.ts';
+import { type NodeStretch, nodesByName } from './node-stretches.ts';
+
+/**
+ * Where the GPU time of one node and model went in a window, in parts × milliseconds (design 6,
+ * Window report): installed = billed + idle + downtime + system + unaccounted.
+ */
+export interface GpuBalance {
+  readonly node: string;
+  readonly type: string;
+  /** What stands in the node, and what more than that was in use: labels may lag behind. */
+  readonly installed: bigint;
+  /** Charged as GPU hours: to the tenant of the whole node, or to those whose pods hold it. */
+  readonly billed: bigint;
+  readonly idle: bigint;
+  readonly downtime: bigint;
+  /** Held by what is nobody's: the operator's own pods, control planes, excluded tenant clusters. */
+  readonly system: bigint;
+  /** Charged to another tenant on a node that is billed whole; not part of the sum. */
+  readonly overlap: bigint;
+  /** Charged or credited for closed windows; not part of the sum. */
+  readonly carried: bigint;
+  /** What the charges and the holds disagree by; always zero. */
+  readonly unaccounted: bigint;
+}
+
+type Running = { -readonly [Key in keyof GpuBalance]: GpuBalance[Key] };
+
+/**
+ * Draws up the balance of every node with GPUs. What was billed is what was charged; everything
+ * else is worked out afresh, moment by moment, from what stood in the nodes and who held it. Call it
+ * after the meters of GPUs and nodes.
+ */
+export const balanceGpus: Meter = (input) => {
+  const { window, observation, findings } = input;
+  const nodeAt = nodesByName(input);
+  const dra = draGpusOf(input);
+  const holds = gpuHolds(input);
+  const presence = presentNodes(observation.nodes.inNamespace(''));
+  for (const name of new Set([...presence.keys(), ...holds.keys(), ...findings.gpuUses.keys()])) {
+    const rows = new Map<string, Running>();
+    const held = holds.get(name) ?? [];
+    const spans = presence.get(name) ?? [];
+    for (const stretch of nodeAt(name, window.start, window.end)) {
+      const { state, from, to } = stretch;
+      const offers = dra.offeredOn(name, state?.gpuType ?? '', from, to);
+      for (const [start, end] of slices(from, to, [...spans, ...held, ...offers])) {
+        const present = spans.some((span) => span.from <= start && start < span.to);
+        const offered = offers.find((offer) => offer.from <= start && start < offer.to)?.gpus ?? [];
+        const gpus = present && state !== undefined ? nodeGpus(state, offered) : [];
+        const now = held.filter((hold) => hold.from <= start && start < hold.to);
+        for (const moment of momentsOf(stretch, gpus, now)) {
+          addMoment(rowOf(rows, name, moment.type), moment, BigInt(end - start));
+        }
+      }
+    }
+    for (const type of findings.gpuUses.get(name)?.keys() ?? []) rowOf(rows, name, type);
+    for (const row of rows.values()) {
+      const { billed, overlap, carried } = gpuUse(findings, name, row.type);
+      const spent = billed + row.idle + row.downtime + row.system;
+      findings.gpuBalances.push({
+        ...row,
+        billed,
+        carried,
+        unaccounted: row.installed - spent + absolute(row.overlap - overlap),
+      });
+    }
+  }
+};
+
+interface Bounds {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The stretches of `[from, to)` within which nothing begins or ends. */
+function slices(from: number, to: number, parts: readonly Bounds[]): [number, number][] {
+  const edges = parts.flatMap((part) => [part.from, part.to]);
+  const inside = edges.filter((edge) => edge > from && edge < to);
+  const cuts = [from, ...new Set(inside.toSorted((a, b) => a - b))];
+  return cuts.map((cut, index) => [cut, cuts[index + 1] ?? to]);
+}
+
+/** The GPUs of one model on a node at one moment, in parts. */
+interface Moment {
+  readonly type: string;
+  readonly installed: bigint;
+  readonly idle: bigint;
+  readonly downtime: bigint;
+  readonly system: bigint;
+  readonly overlap: bigint;
+}
+
+function momentsOf(
+  stretch: NodeStretch,
+  gpus: readonly NodeGpus[],
+  holds: readonly GpuHold[],
+): readonly Moment[] {
+  const types = new Set([...gpus, ...holds].map(({ type }) => type));
+  return [...types].map((type) => {
+    const stock = gpus.find((one) => one.type === type);
+    const own = holds.filter((hold) => hold.type === type);
+    return isBilledWhole(stretch)
+      ? whole(type, stretch, stock, own)
+      : shared(type, stretch, stock, own);
+  });
+}
+
+function isBilledWhole({ owner }: NodeStretch): boolean {
+  return owner !== undefined && !owner.excluded;
+}
+
+/** All that is not down or missing is billed to the tenant of the node. */
+function whole(
+  type: string,
+  { state, owner }: NodeStretch,
+  stock: NodeGpus | undefined,
+  holds: readonly GpuHold[],
+): Moment {
+  const installed = stock?.installed ?? 0n;
+  const downtime = state?.down === true ? installed : (stock?.missing ?? 0n);
+  const foreign = holds.filter(({ cluster }) => cluster !== undefined && cluster.id !== owner?.id);
+  return { type, installed, idle: 0n, downtime, system: 0n, overlap: sum(foreign) };
+}
+
+/** Running pods stay billed while GPUs are missing; only what nobody holds of those is downtime. */
+function shared(
+  type: string,
+  { state }: NodeStretch,
+  stock: NodeGpus | undefined,
+  holds: readonly GpuHold[],
+): Moment {
+  const billed = sum(holds.filter(({ cluster }) => cluster !== undefined));
+  const system = sum(holds.filter(({ cluster }) => cluster === undefined));
+  const installed = larger(stock?.installed ?? 0n, billed + system);
+  const none = { type, installed, idle: 0n, system: 0n, overlap: 0n };
+  if (state?.down === true) return { ...none, downtime: installed };
+  const free = installed - billed - system;
+  const missing = stock?.missing ?? 0n;
+  const downtime = missing < free ? missing : free;
+  return { ...none, idle: free - downtime, downtime, system };
+}
+
+function sum(holds: readonly GpuHold[]): bigint {
+  return holds.reduce((total, { parts }) => total + parts, 0n);
+}
+
+function larger(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}
+
+function absolute(amount: bigint): bigint {
+  return amount < 0n ? -amount : amount;
+}
+
+function addMoment(row: Running, moment: Moment, ms: bigint): void {
+  row.installed += moment.installed * ms;
+  row.idle += moment.idle * ms;
+  row.downtime += moment.downtime * ms;
+  row.system += moment.system * ms;
+  row.overlap += moment.overlap * ms;
+}
+
+function rowOf(rows: Map<string, Running>, node: string, type: string): Running {
+  const known = rows.get(type);
+  if (known !== undefined) return known;
+  const zero = { installed: 0n, billed: 0n, idle: 0n, downtime: 0n, system: 0n };
+  const row = { node, type, ...zero, overlap: 0n, carried: 0n, unaccounted: 0n };
+  rows.set(type, row);
+  return row;
+}
+
+function presentNodes(
+  timelines: Iterable<{ readonly name: string; readonly spans: readonly Span<NodeState>[] }>,
+): ReadonlyMap<string, readonly Span<NodeState>[]> {
+  const byName = new Map<string, readonly Span<NodeState>[]>();
+  for (const { name, spans } of timelines) {
+    byName.set(name, [...(byName.get(name) ?? []), ...spans]);
+  }
+  return byName;
+}

@@ -1,0 +1,139 @@
+import { attribute } from '../discovery/attribution.ts';
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { HeldGpus } from '../observation/gpu-device.ts';
+import type { NodeState } from '../observation/node-state.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
+import type { Timeline } from '../observation/timeline.ts';
+import { claimedGpus } from './claimed-gpus.ts';
+import { claimUses } from './claim-use.ts';
+import { createDeviceCatalogue } from './device-catalogue.ts';
+import { pluggedGpus } from './gpu-hours.ts';
+import type { MeterInput } from './meter.ts';
+import { type NodeLookup, nodesByName } from './node-stretches.ts';
+
+/** GPUs of one model that something holds on a node during `[from, to)`. */
+export interface GpuHold {
+  readonly from: number;
+  readonly to: number;
+  readonly type: string;
+  readonly parts: bigint;
+  /** Who is billed for it; undefined for what is nobody's: system pods, excluded tenant clusters. */
+  readonly cluster: TenantCluster | undefined;
+}
+
+/** What an object that may hold GPUs says of itself. */
+interface Holder {
+  /** It runs, rather than waiting for its containers. */
+  readonly started: boolean;
+  readonly node: string;
+  held(node: NodeState | undefined, at: number): readonly HeldGpus[];
+}
+
+interface View<S> {
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
+}
+
+/** Every hold on a GPU in the window by node name, of whoever it is: what the balance is drawn up from. */
+export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHold[]> {
+  const { observation, settings } = input;
+  const holds = new Map<string, GpuHold[]>();
+  const nodeAt = nodesByName(input);
+  collect(input, holds, nodeAt, observation.pods, (state) =>
+    state.requests.extended.size === 0
+      ? undefined
+      : {
+          started: state.phase === 'running',
+          node: state.node,
+          held: (node) => pluggedGpus(state, node, settings),
+        },
+  );
+  const { draGpuDrivers: drivers } = settings;
+  const catalogue = createDeviceCatalogue(observation.resourceSlices);
+  collect(input, holds, nodeAt, claimUses(observation), (state) => {
+    const gpu = state.allocation.devices.find(({ driver }) => drivers.includes(driver));
+    if (gpu === undefined) return undefined;
+    return {
+      started: state.phase === 'running',
+      node: state.node ?? gpu.pool,
+      held: (node, at) => claimedGpus(state, node, drivers, (device) => catalogue.find(device, at)),
+    };
+  });
+  return holds;
+}
+
+function collect<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  holds: Map<string, GpuHold[]>,
+  nodeAt: NodeLookup,
+  view: View<S>,
+  holderOf: (state: S) => Holder | undefined,
+): void {
+  const { window } = input;
+  for (const [namespace, timelines] of view.namespaces()) {
+    for (const { spans } of timelines) {
+      for (const { from, to, state } of spans) {
+        if (from >= window.end || to <= window.start) continue;
+        const holder = holderOf(state);
+        if (holder === undefined) continue;
+        const bounds = [Math.max(from, window.start), Math.min(to, window.end)] as const;
+        for (const owned of ownersOf(input, namespace, state.labels, ...bounds)) {
+          if (!counts(holder, owned.cluster)) continue;
+          const known = holds.get(holder.node) ?? [];
+          holds.set(holder.node, known);
+          known.push(...heldOn(nodeAt, holder, owned));
+        }
+      }
+    }
+  }
+}
+
+/** What only waits holds a GPU where it is billed from its binding on (`podLifetime`). */
+function counts({ started }: Holder, cluster: TenantCluster | undefined): boolean {
+  return started || cluster?.metering.podLifetime === 'scheduled';
+}
+
+interface OwnedTime {
+  readonly from: number;
+  readonly to: number;
+  readonly cluster: TenantCluster | undefined;
+}
+
+function heldOn(nodeAt: NodeLookup, holder: Holder, owned: OwnedTime): GpuHold[] {
+  const { cluster } = owned;
+  return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) =>
+    holder
+      .held(state, from)
+      .map(({ device, parts }) => ({ from, to, type: device.type, parts, cluster })),
+  );
+}
+
+/** Who is billed for an object, stretch by stretch, without holes. */
+function ownersOf(
+  { observation }: MeterInput,
+  namespace: string,
+  labels: ObjectLabels,
+  from: number,
+  to: number,
+): readonly OwnedTime[] {
+  const owned: OwnedTime[] = [];
+  let at = from;
+  for (const tenancy of observation.tenantClusters.tenancies(namespace, from, to)) {
+    const start = Math.max(from, tenancy.from);
+    const end = Math.min(to, tenancy.to);
+    if (at < start) owned.push({ from: at, to: start, cluster: undefined });
+    owned.push({ from: start, to: end, cluster: billedTo(labels, tenancy.clusters) });
+    at = end;
+  }
+  if (at < to) owned.push({ from: at, to, cluster: undefined });
+  return owned;
+}
+
+function billedTo(
+  labels: ObjectLabels,
+  clusters: readonly TenantCluster[],
+): TenantCluster | undefined {
+  const owner = attribute(labels, clusters);
+  if (owner.kind === 'unattributed' || owner.cluster.excluded) return undefined;
+  if (owner.kind === 'control-plane' && !owner.cluster.metering.meterControlPlane) return undefined;
+  return owner.cluster;
+}

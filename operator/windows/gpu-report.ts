@@ -1,0 +1,83 @@
+import type { GpuBalance } from '../metering/gpu-balance.ts';
+import { gpusOf } from '../usage/gpu-parts.ts';
+
+/**
+ * Where GPU time went in a window, in GPU-seconds: installed = billed + idle + downtime + system +
+ * unaccounted (design 6). `overlap` and `carried` are apart.
+ */
+export interface GpuSeconds {
+  readonly gpuType: string;
+  readonly installed: number;
+  readonly billed: number;
+  readonly idle: number;
+  readonly downtime: number;
+  readonly system: number;
+  /** Billed to another tenant on a node that one tenant is billed whole. */
+  readonly overlap: number;
+  /** Charged or credited for closed windows. */
+  readonly carried: number;
+  /** Always 0; metric `meterfeed_unaccounted_gpu_seconds`. */
+  readonly unaccounted: number;
+}
+
+export interface NodeGpuSeconds extends GpuSeconds {
+  readonly node: string;
+}
+
+export interface GpuReport {
+  /** Of all nodes, by model. */
+  readonly models: readonly GpuSeconds[];
+  /** By node and model; kept for the newest windows only. */
+  readonly nodes?: readonly NodeGpuSeconds[];
+}
+
+const AMOUNTS = [
+  'installed',
+  'billed',
+  'idle',
+  'downtime',
+  'system',
+  'overlap',
+  'carried',
+  'unaccounted',
+] as const;
+
+export function gpuReport(balances: readonly GpuBalance[]): GpuReport {
+  const byModel = Map.groupBy(balances, ({ type }) => type);
+  const nodes = balances
+    .toSorted((a, b) => order(a.node, b.node) || order(a.type, b.type))
+    .map((row) => ({ node: row.node, gpuType: row.type, ...seconds([row]) }));
+  return {
+    models: [...byModel]
+      .map(([gpuType, rows]) => ({ gpuType, ...seconds(rows) }))
+      .toSorted((a, b) => order(a.gpuType, b.gpuType)),
+    ...(nodes.length === 0 ? {} : { nodes }),
+  };
+}
+
+/** What charges and holds disagree by, summed without regard to sign, so that no error hides another. */
+export function unaccountedSeconds(balances: readonly GpuBalance[]): number {
+  return toSeconds(
+    balances.reduce(
+      (sum, { unaccounted }) => sum + (unaccounted < 0n ? -unaccounted : unaccounted),
+      0n,
+    ),
+  );
+}
+
+function seconds(rows: readonly GpuBalance[]): Omit<GpuSeconds, 'gpuType'> {
+  const sums = AMOUNTS.map((amount) => [
+    amount,
+    toSeconds(rows.reduce((sum, row) => sum + row[amount], 0n)),
+  ]);
+  return Object.fromEntries(sums) as Omit<GpuSeconds, 'gpuType'>;
+}
+
+/** GPU-seconds of parts × milliseconds. */
+function toSeconds(amount: bigint): number {
+  return gpusOf(amount) / 1000;
+}
+
+function order(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}
