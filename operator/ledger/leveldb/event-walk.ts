@@ -14,10 +14,9 @@ export interface EventEntry {
   readonly body: Buffer;
 }
 
-const CHUNK_EVENTS = 1_000;
+const CHUNK_EVENTS = 128;
 /** Of one UTF-16 unit. */
 const MAX_UTF8_BYTES = 3;
-/** LevelDB's side of an iterator keeps as much until it is garbage collected. */
 const READ_AHEAD_BYTES = 64 * 1024;
 
 /**
@@ -70,6 +69,8 @@ export async function* walkEvents(
       expected += found.length;
       await yieldToLoop();
     }
+    // LevelDB's side keeps the last chunk until it is garbage collected, so let that be an empty one.
+    await iterator.nextv(1);
   } finally {
     await iterator.close();
   }

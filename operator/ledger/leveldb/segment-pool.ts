@@ -28,7 +28,7 @@ interface Entry {
 }
 
 /** Each open segment costs some 3 MiB, and what of it is mapped. */
-const MAX_IDLE_OPEN = 4;
+const MAX_IDLE_OPEN = 2;
 
 export function createSegmentPool(directory: string): SegmentPool {
   // In order of last use.

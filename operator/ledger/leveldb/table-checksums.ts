@@ -17,6 +17,7 @@ interface TableChecksum {
 
 const FILE = 'TABLES';
 const TABLE_NAME = /^\d{6,}\.ldb$/;
+const PIECE_BYTES = 64 * 1024;
 /** The last bytes of every complete table. */
 const TABLE_END = Buffer.from('57fb808b247547db', 'hex');
 
@@ -83,16 +84,38 @@ async function readNote(directory: string): Promise<TableChecksums> {
 
 /** The checksum of a table; undefined while it is still being written, or has just been deleted. */
 async function readTable(path: string, known?: TableChecksum): Promise<TableChecksum | undefined> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined) return undefined;
+  const { size, ino: inode, mtimeMs: modifiedMs } = found;
+  if (known?.inode === inode && known.modifiedMs === modifiedMs && known.size === size) {
+    return known;
+  }
+  const crc = await readChecksum(path, size);
+  return crc === undefined ? undefined : { size, crc, inode, modifiedMs };
+}
+
+/** Reads a file of known size a piece at a time; undefined when it has not the end of a complete table. */
+async function readChecksum(path: string, size: number): Promise<number | undefined> {
   const handle = await open(path).catch(() => undefined);
   if (handle === undefined) return undefined;
   try {
-    const { size, ino: inode, mtimeMs: modifiedMs } = await handle.stat();
-    if (known?.inode === inode && known.modifiedMs === modifiedMs && known.size === size) {
-      return known;
+    const buffer = Buffer.allocUnsafe(Math.min(size, PIECE_BYTES));
+    let crc = 0;
+    let last = Buffer.alloc(0);
+    for (let offset = 0; offset < size; ) {
+      const { bytesRead } = await handle.read(
+        buffer,
+        0,
+        Math.min(size - offset, PIECE_BYTES),
+        offset,
+      );
+      if (bytesRead === 0) return undefined;
+      const piece = buffer.subarray(0, bytesRead);
+      crc = crc32(piece, crc);
+      last = Buffer.concat([last, piece.subarray(-TABLE_END.length)]).subarray(-TABLE_END.length);
+      offset += bytesRead;
     }
-    const content = await handle.readFile();
-    if (!content.subarray(-TABLE_END.length).equals(TABLE_END)) return undefined;
-    return { size: content.length, crc: crc32(content), inode, modifiedMs };
+    return last.equals(TABLE_END) ? crc : undefined;
   } finally {
     await handle.close();
   }
