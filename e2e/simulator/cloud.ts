@@ -1,3 +1,5 @@
+import { DRA_NODE } from './nodes.ts';
+
 /** Resource requests of a container; extended resources get equal limits. */
 export type Requests = Readonly<Record<string, string>>;
 
@@ -7,6 +9,8 @@ export interface SimulatedPod {
   readonly namespace: string;
   readonly node: string;
   readonly requests: Requests;
+  /** GPUs that a resource claim gives it. */
+  readonly devices?: readonly string[];
 }
 
 export interface SimulatedClaim {
@@ -72,6 +76,10 @@ export const TENANT_CLUSTERS: readonly SimulatedTenantCluster[] = [
       pod('api-0', 'default', 'cpu-1', { cpu: '500m', memory: '1Gi' }),
       pod('api-1', 'default', 'cpu-2', { cpu: '500m', memory: '1Gi' }),
       pod('inference', 'models', 'slice-1', { cpu: '2', memory: '8Gi', 'nvidia.com/gpu': '1' }),
+      {
+        ...pod('embeddings', 'models', DRA_NODE, { cpu: '2', memory: '8Gi' }),
+        devices: ['gpu-3-mig-3g40gb-9-0'],
+      },
     ],
     claims: [{ name: 'models', storageClass: 'fast-ssd', size: '200Gi' }],
     loadBalancers: ['api'],
@@ -115,6 +123,10 @@ export const TENANT_CLUSTERS: readonly SimulatedTenantCluster[] = [
         'nvidia.com/mig-1g.10gb': '2',
       }),
       pod('tracking', 'default', 'cpu-1', { cpu: '500m', memory: '2Gi' }),
+      {
+        ...pod('finetune', 'default', DRA_NODE, { cpu: '16', memory: '128Gi' }),
+        devices: ['gpu-0', 'gpu-1'],
+      },
     ],
     claims: [{ name: 'datasets', storageClass: 'throughput-hdd', size: '2Ti' }],
     loadBalancers: ['notebook'],

@@ -17,6 +17,9 @@ const H100 = {
   'nvidia.com/gpu.count': '8',
 };
 
+/** The node whose GPUs are given out by claims; it has no extended resource. */
+export const DRA_NODE = 'dra-1';
+
 /** Nodes as GPU feature discovery, the device plugins and a cloud would describe them. */
 export const NODES: readonly SimulatedNode[] = [
   {
@@ -75,6 +78,13 @@ export const NODES: readonly SimulatedNode[] = [
     zone: 'local-b',
     labels: { 'amd.com/gpu.product-name': 'AMD_Instinct_MI300X_OAM' },
     resources: { cpu: '192', memory: '2Ti', pods: '250', 'amd.com/gpu': '8' },
+  },
+  {
+    name: DRA_NODE,
+    instanceType: 'p5.24xlarge',
+    zone: 'local-b',
+    labels: { ...H100, 'nvidia.com/gpu.count': '4', 'karpenter.sh/capacity-type': 'on-demand' },
+    resources: { cpu: '96', memory: '1Ti', pods: '250' },
   },
   {
     name: 'dedicated-1',

@@ -28,6 +28,8 @@ const PLURALS: Readonly<Record<string, string>> = {
   Deployment: 'deployments',
   PodMetrics: 'pods',
   NodeMetrics: 'nodes',
+  ResourceClaim: 'resourceclaims',
+  ResourceSlice: 'resourceslices',
   VirtualClusterInstance: 'virtualclusterinstances',
 };
 

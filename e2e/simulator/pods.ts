@@ -1,4 +1,5 @@
 import type { ApiClient } from './api-client.ts';
+import { claimReferences, ensureResourceClaim } from './claims.ts';
 import type { Requests, SimulatedTenantCluster } from './cloud.ts';
 import type { KubeObject, ObjectMeta } from './objects.ts';
 import { acceptPod, containerTimes, runContainers } from './pod-lifecycle.ts';
@@ -20,12 +21,31 @@ export async function ensureSteadyPods(
   await ensureRunning(api, podObject(controlPlane, 'cpu-1', CONTROL_PLANE_REQUESTS, 'Always'), now);
   for (const pod of cluster.pods) {
     const meta = syncedMeta(cluster, pod.name, pod.namespace);
-    await ensureRunning(api, podObject(meta, pod.node, pod.requests, 'Always'), now);
+    const wanted = podObject(meta, pod.node, pod.requests, 'Always');
+    const { object } = await api.ensure(withClaim(wanted, claimReferences(cluster, pod)));
+    await ensureResourceClaim(api, cluster, pod, object);
+    await letRun(api, object, now);
   }
+}
+
+function withClaim(
+  pod: KubeObject,
+  { spec, resources }: ReturnType<typeof claimReferences>,
+): KubeObject {
+  const containers = (pod.spec?.['containers'] ?? []) as readonly { readonly resources: object }[];
+  const claiming = containers.map((container) => ({
+    ...container,
+    resources: { ...container.resources, ...resources },
+  }));
+  return { ...pod, spec: { ...pod.spec, ...spec, containers: claiming } };
 }
 
 async function ensureRunning(api: ApiClient, wanted: KubeObject, now: () => number): Promise<void> {
   const { object } = await api.ensure(wanted);
+  await letRun(api, object, now);
+}
+
+async function letRun(api: ApiClient, object: KubeObject, now: () => number): Promise<void> {
   if (containerTimes(object).mainStartedAt !== undefined) return;
   await acceptPod(api, object, now());
   await runContainers(api, object, now());

@@ -57,6 +57,21 @@ describe('the simulated cloud', () => {
     }
   });
 
+  test('has claims that are allocated with devices which their node publishes', async () => {
+    const root = '/apis/resource.k8s.io/v1';
+    const slices = await items(`${root}/resourceslices`);
+    const published = slices.flatMap(({ spec }) => spec['devices'] as readonly { name: string }[]);
+    const claims = await items(`${root}/resourceclaims`);
+    const devices = claims.flatMap(({ status }) => {
+      const { devices: given } = status['allocation'] as {
+        readonly devices: { readonly results: readonly { readonly device: string }[] };
+      };
+      return given.results.map(({ device }) => device);
+    });
+    expect(devices.toSorted()).toEqual(['gpu-0', 'gpu-1', 'gpu-3-mig-3g40gb-9-0']);
+    expect(published.map(({ name }) => name)).toEqual(expect.arrayContaining(devices));
+  });
+
   test('has nodes that carry no not-ready taint, so that nothing is down for no reason', async () => {
     const nodes = await items('/api/v1/nodes');
     expect(nodes.length).toBeGreaterThanOrEqual(7);

