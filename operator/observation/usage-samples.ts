@@ -42,48 +42,64 @@ export function sampleHoldMs(windowMs: number): number {
   return 2 * sampleIntervalMs(windowMs);
 }
 
+/**
+ * The samples of one pod, oldest first, three numbers each: moment, nanocores, bytes. Flat and of
+ * exact length, since every pod of the cluster has such a list.
+ */
+type Readings = readonly number[];
+
+const NUMBERS = 3;
+
 export function createUsageSamples(): UsageSamples {
-  const byPod = new Map<string, UsageSample[]>();
+  const byPod = new Map<string, Readings>();
   return {
     get size() {
       return byPod.size;
     },
-    add: (uid, sample) => {
-      const samples = byPod.get(uid);
-      if (samples === undefined) {
-        byPod.set(uid, [sample]);
-        return;
-      }
-      // A clock that was set back takes the samples of the time that comes again with it.
-      while ((samples.at(-1)?.at ?? -Infinity) >= sample.at) samples.pop();
-      samples.push(sample);
-      if (samples.length > MAX_SAMPLES_PER_POD) samples.shift();
+    add: (uid, { at, cpu, memory }) => {
+      byPod.set(uid, [...earlier(byPod.get(uid) ?? [], at), at, cpu, memory]);
     },
     stretches: (uid, from, to, holdMs) => stretchesOf(byPod.get(uid) ?? [], from, to, holdMs),
     prune: (horizon, holdMs) => {
-      for (const [uid, samples] of byPod) {
-        const kept = samples.findIndex((sample) => sample.at + holdMs > horizon);
-        if (kept === -1) byPod.delete(uid);
-        if (kept > 0) samples.splice(0, kept);
+      for (const [uid, readings] of byPod) {
+        const kept = firstAfter(readings, horizon - holdMs);
+        if (kept >= readings.length) byPod.delete(uid);
+        else if (kept > 0) byPod.set(uid, readings.slice(kept));
       }
     },
   };
 }
 
+/** A clock that was set back takes the samples of the time that comes again with it. */
+function earlier(readings: Readings, at: number): Readings {
+  const end = firstAfter(readings, at - 1);
+  const start = Math.max(0, end - (MAX_SAMPLES_PER_POD - 1) * NUMBERS);
+  return start === 0 && end === readings.length ? readings : readings.slice(start, end);
+}
+
+/** Where the first sample later than `moment` begins; the length when there is none. */
+function firstAfter(readings: Readings, moment: number): number {
+  for (let index = 0; index < readings.length; index += NUMBERS) {
+    if ((readings[index] ?? 0) > moment) return index;
+  }
+  return readings.length;
+}
+
 function stretchesOf(
-  samples: readonly UsageSample[],
+  readings: Readings,
   from: number,
   to: number,
   holdMs: number,
 ): readonly UsageStretch[] {
   const stretches: UsageStretch[] = [];
   let reached = from;
-  for (const [index, sample] of samples.entries()) {
-    const begin = Math.max(sample.at, reached);
-    const end = Math.min(samples[index + 1]?.at ?? Infinity, sample.at + holdMs, to);
+  for (let index = 0; index < readings.length; index += NUMBERS) {
+    const [at = 0, cpu = 0, memory = 0, next = Infinity] = readings.slice(index, index + 4);
+    const begin = Math.max(at, reached);
+    const end = Math.min(next, at + holdMs, to);
     if (end <= begin) continue;
     if (begin > reached) stretches.push({ from: reached, to: begin, sample: undefined });
-    stretches.push({ from: begin, to: end, sample });
+    stretches.push({ from: begin, to: end, sample: { at, cpu, memory } });
     reached = end;
   }
   if (reached < to) stretches.push({ from: reached, to, sample: undefined });
