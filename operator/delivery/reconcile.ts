@@ -17,6 +17,8 @@ export interface ReconcileQuery {
   readonly to: number;
   /** Only this tenant. */
   readonly tenant?: string;
+  /** Only pairs of tenant and metric that an event passes for; their sums are of all their events. */
+  readonly selects?: (event: UsageEvent) => boolean;
 }
 
 /**
@@ -78,7 +80,7 @@ export function createReconcile(options: ReconcileOptions) {
 
 async function sumLedger(
   options: ReconcileOptions,
-  { from, to, tenant }: ReconcileQuery,
+  { from, to, tenant, selects }: ReconcileQuery,
   signal: AbortSignal,
 ): Promise<Sums[]> {
   const parked = new Set<number>();
@@ -91,6 +93,7 @@ async function sumLedger(
     return parked.has(sequence) ? 'parked' : 'delivered';
   };
   const sums = new Map<string, Sums>();
+  const selected = new Set<string>();
   for await (const { sequence, event } of options.ledger.scan(from, to, signal)) {
     if (tenant !== undefined && event.tenant !== tenant) continue;
     if (!options.wants(event)) continue;
@@ -98,8 +101,9 @@ async function sumLedger(
     const sum = sums.get(key) ?? emptySums(event);
     sum[partOf(sequence)] += nanosFromDecimal(event.quantity);
     sums.set(key, sum);
+    if (selects?.(event) ?? true) selected.add(key);
   }
-  return [...sums.values()];
+  return [...sums].filter(([key]) => selected.has(key)).map(([, sum]) => sum);
 }
 
 async function askDestination(

@@ -49,6 +49,27 @@ export function readTimeRange(query: Query, now: number): TimeRange {
   );
 }
 
+const DAY_MS = 86_400_000;
+
+/** `from` and `to` as whole UTC days; by default yesterday, or the one day that begins at `from`. */
+export function readWholeDays(query: Query, now: number): TimeRange {
+  const from = readTime(query, 'from') ?? Math.floor(now / DAY_MS) * DAY_MS - DAY_MS;
+  const to = readTime(query, 'to') ?? from + DAY_MS;
+  for (const [name, at] of [
+    ['from', from],
+    ['to', to],
+  ] as const) {
+    if (at % DAY_MS === 0) continue;
+    throw badRequest(
+      `not the beginning of a UTC day: ${name}: ${quote(query.get(name))}: use YYYY-MM-DD`,
+    );
+  }
+  if (to > from) return { from, to };
+  throw badRequest(
+    `to must be after from: to: ${quote(new Date(to).toISOString())}: give a later one`,
+  );
+}
+
 function endOfHour(ms: number): number {
   return Math.ceil(ms / HOUR_MS) * HOUR_MS;
 }

@@ -432,6 +432,7 @@ function withDestinations(change: Partial<DestinationsView>): DestinationsView {
     replay: async () => ({ kind: 'replayed', replayed: 0, stillRejected: 0, pending: 0 }),
     discard: async () => ({ kind: 'discarded', discarded: 0 }),
     moveCursor: async (_name, sequence) => ({ kind: 'moved', sequence, warnings: [] }),
+    reconcile: async () => ({ kind: 'reconciled', rows: [] }),
     ...change,
   };
 }

@@ -79,7 +79,39 @@ export interface DestinationsView {
   discard(name: string, ids: readonly string[] | undefined): Promise<DiscardOutcome>;
   /** Puts the cursor at a position; warnings name horizons beyond which the destination may bill twice. */
   moveCursor(name: string, sequence: number): Promise<MoveOutcome>;
+  /** Compares the ledger's sums of whole UTC days with what the destination has recorded. */
+  reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome>;
 }
+
+export interface ReconcileQuery {
+  /** Whole UTC days `[from, to)`, milliseconds since the epoch, by window start. */
+  readonly from: number;
+  readonly to: number;
+  readonly tenant?: string;
+  /** Only pairs of tenant and metric that an event passes for; their sums are of all their events. */
+  readonly selects?: (event: UsageEvent) => boolean;
+}
+
+/** Quantities in plain decimal text. `ledger` = `delivered` + `pending` + `deadLetters` + `parked`. */
+export interface ReconcileRow {
+  readonly tenant: string;
+  readonly metric: string;
+  readonly ledger: string;
+  readonly delivered: string;
+  readonly pending: string;
+  readonly deadLetters: string;
+  readonly parked: string;
+  /** What the destination itself says; ought to be `delivered`. */
+  readonly reported?: string;
+  /** `reported` − `delivered`; may be negative. */
+  readonly difference?: string;
+  /** Why there is no `reported`. */
+  readonly note?: string;
+}
+
+export type ReconcileOutcome =
+  | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
+  | OperationFailure;
 
 /** Times are milliseconds since the epoch. */
 export interface DestinationStatusView {

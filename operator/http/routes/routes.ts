@@ -6,6 +6,7 @@ import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
 import { healthRoutes } from './health.ts';
 import { ingestRoute } from './ingest.ts';
+import { reconcileRoute } from './reconcile.ts';
 import { statusRoute } from './status.ts';
 import { tenantRoutes } from './tenants.ts';
 import { usageRoute } from './usage.ts';
@@ -34,6 +35,7 @@ export function createRoutes(context: RouteContext): readonly Route[] {
     ...tenantRoutes(context),
     ...destinationRoutes(context, memory),
     ...windowRoutes(context),
+    reconcileRoute(context, scans),
     verifyRoute(context, verifications),
   ];
   return [indexRoute(context.version, routes), ...routes];

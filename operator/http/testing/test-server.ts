@@ -178,6 +178,7 @@ export function quietViews(settings: () => Settings): Views {
       replay: async () => ({ kind: 'unknown-destination' }),
       discard: async () => ({ kind: 'unknown-destination' }),
       moveCursor: async () => ({ kind: 'unknown-destination' }),
+      reconcile: async () => ({ kind: 'unknown-destination' }),
     },
   };
 }

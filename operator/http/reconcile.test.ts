@@ -1,0 +1,195 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
+import { type Receiver, startReceiver } from '../../e2e/receiver/receiver.ts';
+import { Secret } from '../config/secret.ts';
+import { createDelivery, type Delivery } from '../delivery/delivery.ts';
+import { createHastyClock } from '../delivery/testing/hasty-clock.ts';
+import { createDestinationRegistry } from '../destinations/registry.ts';
+import { createMemoryLogger } from '../destinations/testing/context.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
+import { createOutbound } from '../outbound/outbound.ts';
+import { buildCatalog } from '../usage/catalog.ts';
+import { API_TOKEN as token, startTestServer, type TestServer } from './testing/test-server.ts';
+
+const DAY = 'from=2026-11-21';
+const METRIC = 'tenant_instance_hours';
+
+interface Row {
+  readonly tenant: string;
+  readonly metric: string;
+  readonly recorded?: number;
+  readonly match?: boolean;
+}
+interface Answer {
+  readonly from: string;
+  readonly to: string;
+  readonly results: readonly {
+    readonly destination: string;
+    readonly ok: boolean;
+    readonly error?: string;
+    readonly rows: readonly Row[];
+  }[];
+}
+
+/** The whole way: a ledger, the delivery engine, Lago's stand-in, a webhook receiver and the API. */
+let lago: FakeLago;
+let receiver: Receiver;
+let delivery: Delivery;
+let server: TestServer;
+let directory: string;
+const ledger: Ledger = createMemoryLedger();
+const ending = new AbortController();
+let running: Promise<void>;
+
+beforeAll(async () => {
+  const clock = createHastyClock(TEST_WINDOW_START + 3_600_000);
+  directory = await mkdtemp(join(tmpdir(), 'reconcile-'));
+  lago = await startFakeLago({ apiKey: 'key', now: () => clock.now() });
+  receiver = await startReceiver({ file: join(directory, 'received.ndjson'), port: 0 });
+  const registry = new Registry();
+  const logger = createMemoryLogger();
+  const built = buildCatalog([{ code: 'tokens_used', unit: 'tokens', dimensions: ['model'] }]);
+  if (built.kind === 'invalid') throw new Error(built.problems.join());
+  const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
+  delivery = createDelivery({
+    ledger,
+    clock,
+    logger,
+    registry,
+    random: Math.random,
+    catalog: () => built.catalog,
+    maxBackfillMs: () => 6 * 3_600_000,
+    tenants: { find: () => undefined, subscribe: () => () => undefined },
+    createDestination: createDestinationRegistry({ outbound, clock, logger }),
+  });
+  const common = { suspend: false, startFrom: 'earliest' } as const;
+  await delivery.apply([
+    {
+      ...common,
+      name: 'billing_c',
+      type: 'lago',
+      lago: { url: lago.url, apiKey: new Secret('key'), planCode: 'standard', currency: 'USD' },
+    },
+    {
+      ...common,
+      name: 'hook',
+      type: 'webhook',
+      webhook: { url: receiver.url, secrets: [], headers: new Map(), source: 'cp' },
+    },
+  ]);
+  running = delivery.run(ending.signal);
+  await ledger.append({
+    events: [
+      testEvent({ tenant: 'a', sku: 'small', quantity: '0.000000001' }),
+      testEvent({ tenant: 'a', sku: 'large', quantity: '12345.678901234' }),
+      testEvent({ tenant: 'b', sku: 'small', quantity: '1' }),
+      {
+        ...testEvent({ tenant: 'a', id: 'tokens-1', quantity: '1000' }),
+        metric: 'tokens_used',
+        unit: 'tokens',
+        dimensions: { model: 'big' },
+      },
+    ],
+  });
+  const allDelivered = (): void => {
+    if (ledger.cursors().filter(({ sequence }) => sequence === 4).length < 2)
+      throw new Error('lag');
+  };
+  await vi.waitFor(allDelivered, { timeout: 20_000, interval: 10 });
+  server = await startTestServer({
+    ledger,
+    views: { destinations: { ...delivery, list: () => delivery.statuses() } },
+  });
+});
+
+afterAll(async () => {
+  ending.abort();
+  await running;
+  await Promise.all([server.close(), lago.close(), receiver.stop()]);
+  await rm(directory, { recursive: true });
+});
+
+async function reconcile(query: string): Promise<{ status: number; answer: Answer; text: string }> {
+  const { status, json, text } = await server.call('GET', `/api/v1/reconcile?${query}`, { token });
+  return { status, answer: json as Answer, text };
+}
+
+describe('reconciliation', () => {
+  test('matches Lago to the ninth decimal, custom metrics included', async () => {
+    const { answer, text } = await reconcile(`${DAY}&destination=billing_c`);
+    expect(answer).toMatchObject({ from: '2026-11-21T00:00:00Z', to: '2026-11-22T00:00:00Z' });
+    const [result] = answer.results;
+    expect(result).toMatchObject({ destination: 'billing_c', ok: true });
+    expect(result?.rows.map(({ tenant, metric, match }) => [tenant, metric, match])).toEqual([
+      ['a', METRIC, true],
+      ['b', METRIC, true],
+      ['a', 'tokens_used', true],
+    ]);
+    expect(text).toContain('"expected":12345.678901235,"recorded":12345.678901235,"difference":0');
+    expect(text).toContain('"expected":1000,"recorded":1000,"difference":0');
+  });
+
+  test('a custom metric is on the invoice, by its own charge', async () => {
+    const response = await fetch(`${lago.url}/_fake/invoices`);
+    expect(await response.json()).toContainEqual(
+      expect.objectContaining({ customer: 'a', metric: 'tokens_used', units: '1000', events: 1 }),
+    );
+  });
+
+  test('filters choose pairs and do not compare a part with the whole', async () => {
+    const { answer, text } = await reconcile(`${DAY}&destination=billing_c&sku=large`);
+    expect(answer.results[0]).toMatchObject({
+      ok: true,
+      rows: [{ tenant: 'a', metric: METRIC, match: true }],
+    });
+    expect(text).toContain('"ledger":12345.678901235');
+  });
+
+  test('finds a billionth that Lago lacks', async () => {
+    const { events } = lago.state;
+    const [id, lost] =
+      [...events].find(([, event]) => JSON.stringify(event).includes('small')) ?? [];
+    if (id === undefined || lost === undefined) throw new Error('no event of sku small');
+    events.delete(id);
+    const { answer, text } = await reconcile(`${DAY}&destination=billing_c&tenant=a`);
+    events.set(id, lost);
+    expect(answer.results[0]).toMatchObject({ ok: false });
+    expect(text).toContain('"difference":-0.000000001');
+    expect(text).toContain('"match":false');
+  });
+
+  test('does not claim that a receiver which cannot be asked agrees', async () => {
+    const { answer } = await reconcile(DAY);
+    const hook = answer.results.find(({ destination }) => destination === 'hook');
+    expect(hook).toMatchObject({ ok: false, error: expect.stringContaining('cannot be asked') });
+    expect(hook?.rows).toHaveLength(3);
+    expect(hook?.rows[0]).not.toHaveProperty('match');
+    expect(hook?.rows[0]).toMatchObject({ ledger: 12345.678901235, expected: 12345.678901235 });
+  });
+
+  test('is of yesterday unless asked otherwise', async () => {
+    const { answer } = await reconcile('');
+    expect(answer).toMatchObject({ from: '2026-11-20T00:00:00Z', to: '2026-11-21T00:00:00Z' });
+    expect(answer.results.map(({ ok, rows }) => [ok, rows.length])).toEqual([
+      [true, 0],
+      [true, 0],
+    ]);
+  });
+
+  test.each([
+    ['from=2026-11-21T09:00:00Z', 400, 'not the beginning of a UTC day: from'],
+    ['from=2026-11-21&to=2026-11-21', 400, 'to must be after from'],
+    ['tenent=a', 400, 'unknown query parameter'],
+    ['destination=nobody', 404, 'no destination'],
+  ])('refuses %s', async (query, status, error) => {
+    const outcome = await reconcile(query);
+    expect(outcome.status).toBe(status);
+    expect(outcome.text).toContain(error);
+  });
+});

@@ -1,0 +1,120 @@
+import type { Response } from 'express';
+import { quote } from '../../usage/validate-event.ts';
+import type { Gate } from '../gate.ts';
+import { isoTime } from '../presentation.ts';
+import { Problem } from '../problem.ts';
+import {
+  FILTER_PARAMETERS,
+  RANGE_PARAMETERS,
+  readFilter,
+  readQuery,
+  readWholeDays,
+  type TimeRange,
+} from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { goneSignal, streamLines } from '../stream-lines.ts';
+import type { ReconcileOutcome, ReconcileRow } from '../views.ts';
+
+const DELETED =
+  'some events of the range may have been deleted by RETENTION: the ledger has less than was delivered';
+
+interface Result {
+  readonly destination: string;
+  readonly error?: string;
+  readonly rows: readonly ReconcileRow[];
+}
+
+/** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded (design 11). */
+export function reconcileRoute(context: RouteContext, scans: Gate): Route {
+  const { views, ledger, clock } = context;
+  return {
+    method: 'get',
+    path: '/api/v1/reconcile',
+    access: 'read',
+    summary: 'ledger sums against what destinations have recorded, whole UTC days',
+    handlers: [
+      async (request, response) => {
+        const known = [...RANGE_PARAMETERS, ...FILTER_PARAMETERS, 'destination'];
+        const query = readQuery(request, known);
+        const range = readWholeDays(query, clock.now());
+        const names = chosenNames(
+          views.destinations.list().map(({ name }) => name),
+          query.get('destination'),
+        );
+        const tenant = query.get('tenant');
+        const asked = {
+          ...range,
+          ...(tenant !== undefined && { tenant }),
+          selects: readFilter(query),
+        };
+        scans.hold(1, response);
+        const signal = goneSignal(response);
+        const results: Result[] = [];
+        for (const destination of names) {
+          const outcome = await views.destinations.reconcile(destination, asked, signal);
+          results.push({ destination, ...resultOf(outcome) });
+        }
+        await sendResults(response, range, range.from < ledger.stats().horizon, results);
+      },
+    ],
+  };
+}
+
+function chosenNames(all: readonly string[], wanted: string | undefined): readonly string[] {
+  if (wanted === undefined) return all;
+  if (all.includes(wanted)) return [wanted];
+  throw new Problem(404, `no destination ${quote(wanted)}: see /api/v1/destinations`);
+}
+
+function resultOf(outcome: ReconcileOutcome): Omit<Result, 'destination'> {
+  if (outcome.kind === 'unknown-destination') return { error: 'it is gone', rows: [] };
+  if (outcome.kind === 'failed') return { error: outcome.reason, rows: [] };
+  const { rows } = outcome;
+  const unasked = rows.find(({ reported }) => reported === undefined);
+  return unasked === undefined ? { rows } : { error: unasked.note ?? 'not compared', rows };
+}
+
+/** Written row by row: the quantities are exact decimals, which JSON.stringify would round. */
+async function sendResults(
+  response: Response,
+  { from, to }: TimeRange,
+  partial: boolean,
+  results: readonly Result[],
+): Promise<void> {
+  const head = { from: isoTime(from), to: isoTime(to), ...(partial && { note: DELETED }) };
+  response.type('application/json');
+  await streamLines(
+    response,
+    (async function* lines() {
+      yield `${JSON.stringify(head).slice(0, -1)},"results":[`;
+      for (const [index, { destination, error, rows }] of results.entries()) {
+        const ok = error === undefined && rows.every(matches);
+        const about = JSON.stringify({ destination, ok, error });
+        yield `${index === 0 ? '' : ','}${about.slice(0, -1)},"rows":[`;
+        for (const [place, row] of rows.entries()) yield `${place === 0 ? '' : ','}${rowJson(row)}`;
+        yield ']}';
+      }
+      yield ']}\n';
+    })(),
+  );
+}
+
+function rowJson(row: ReconcileRow): string {
+  const { tenant, metric, note, reported, difference } = row;
+  const numbers = [
+    ['ledger', row.ledger],
+    ['dead_lettered', row.deadLetters],
+    ['parked', row.parked],
+    ['pending', row.pending],
+    ['expected', row.delivered],
+    ...(reported === undefined ? [] : [['recorded', reported]]),
+    ...(difference === undefined ? [] : [['difference', difference]]),
+  ].map(([name, value]) => `"${name}":${value}`);
+  const compared = reported === undefined ? {} : { match: matches(row) };
+  const rest = JSON.stringify({ tenant, metric, ...compared, note });
+  return `${rest.slice(0, -1)},${numbers.join(',')}}`;
+}
+
+function matches({ difference }: ReconcileRow): boolean {
+  return difference === '0';
+}
