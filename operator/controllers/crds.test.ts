@@ -261,6 +261,21 @@ const BROKEN: readonly Row[] = [
       message: 'settlingDelay must be shorter than collectionInterval',
     },
     {
+      reason: 'a MIG resource as a full GPU, which would bill a seventh as a whole',
+      spec: { gpuResources: ['nvidia.com/mig-1g.10gb'] },
+      message: 'leave it out; MIG and shared resources are always detected',
+    },
+    {
+      reason: 'a shared resource as a full GPU',
+      spec: { gpuResources: ['nvidia.com/gpu.shared'] },
+      message: 'leave it out; MIG and shared resources are always detected',
+    },
+    {
+      reason: 'a node selector that names no tenant cluster, which would give all nodes to each',
+      spec: { dedicatedNodeLabel: 'example.com/dedicated-to=all' },
+      message: 'in body should match',
+    },
+    {
       reason: 'a dimension that would overwrite what is billed',
       spec: { customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['quantity'] }] },
       message: 'this is a field of every event; choose another key',

@@ -1,4 +1,5 @@
 import { settlingProblem } from '../config/checks.ts';
+import { gpuResource, qualifiedName, subdomain } from '../config/parsers/kubernetes-names.ts';
 import { present } from '../config/present.ts';
 import type { MeteringSettings, PolicySettings } from '../config/settings.ts';
 import { VARIABLES } from '../config/variables/variables.ts';
@@ -14,6 +15,18 @@ const DURATIONS = {
   offboardGrace: VARIABLES.OFFBOARD_GRACE.parser,
   settlingDelay: VARIABLES.SETTLING_DELAY.parser,
 } as const;
+
+/** Each name has the form that the environment variable of the same meaning asks for. */
+const NAMES = {
+  gpuResources: gpuResource(),
+  draGpuDrivers: subdomain('driver name', 'gpu.nvidia.com'),
+  unhealthyNodeTaints: qualifiedName('taint key', 'node.kubernetes.io/not-ready'),
+  skuLabel: VARIABLES.SKU_LABEL.parser,
+  capacityTypeLabel: VARIABLES.CAPACITY_TYPE_LABEL.parser,
+  dedicatedNodeLabel: VARIABLES.VCLUSTER_NODE_LABEL.parser,
+} as const;
+
+const NAME_FIELDS = Object.keys(NAMES) as readonly (keyof typeof NAMES)[];
 
 type DurationField = keyof typeof DURATIONS;
 
@@ -35,6 +48,12 @@ export function translatePolicy(
     const parsed = DURATIONS[field].parse(text);
     if (parsed.kind === 'problem') return invalidField(`spec.${field}`, parsed, text);
     durations[field] = parsed.value;
+  }
+  for (const field of NAME_FIELDS) {
+    for (const text of [spec[field] ?? []].flat()) {
+      const parsed = NAMES[field].parse(text);
+      if (parsed.kind === 'problem') return invalidField(`spec.${field}`, parsed, text);
+    }
   }
   const settlingDelayMs = durations.settlingDelay ?? environment.settlingDelayMs;
   const windowMs = durations.collectionInterval ?? environment.windowMs;
@@ -59,6 +78,7 @@ function layersOf(
       zone: spec.zone,
       defaultTenantClass: spec.defaultTenantClass,
       tenantSource: spec.tenantSource,
+      regionFromNode: spec.regionFromNode,
     }),
     discovery: present({
       reconcileIntervalMs: durations.reconcileInterval,
@@ -73,6 +93,12 @@ function layersOf(
       meterByNamespace: spec.meterByNamespace,
       podLifetime: spec.podLifetime,
       watchDeletions: spec.watchDeletions,
+      gpuResources: spec.gpuResources,
+      draGpuDrivers: spec.draGpuDrivers,
+      unhealthyNodeTaints: spec.unhealthyNodeTaints,
+      skuLabel: spec.skuLabel,
+      capacityTypeLabel: spec.capacityTypeLabel,
+      dedicatedNodeLabel: spec.dedicatedNodeLabel,
       customMetrics: spec.customMetrics?.map(({ code, unit, dimensions }) => ({
         code,
         unit,

@@ -210,7 +210,12 @@ describe('the MeteringPolicy', () => {
     expect(complete && translatePolicy(complete, ENVIRONMENT)).toEqual({
       kind: 'settings',
       settings: {
-        identity: { zone: 'zone-a', defaultTenantClass: 'public', tenantSource: 'project' },
+        identity: {
+          zone: 'zone-a',
+          defaultTenantClass: 'public',
+          tenantSource: 'project',
+          regionFromNode: true,
+        },
         discovery: { reconcileIntervalMs: 1_000, offboardGraceMs: 5_400_000 },
         metering: {
           windowMs: 60_000,
@@ -221,6 +226,12 @@ describe('the MeteringPolicy', () => {
           meterByNamespace: true,
           podLifetime: 'running',
           watchDeletions: true,
+          gpuResources: ['nvidia.com/gpu', 'amd.com/cpx_nps4'],
+          draGpuDrivers: ['gpu.nvidia.com'],
+          unhealthyNodeTaints: ['example.com/broken', 'drained'],
+          skuLabel: 'example.com/sku',
+          capacityTypeLabel: 'example.com/capacity-type',
+          dedicatedNodeLabel: 'example.com/dedicated-to=vc-%s',
           customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['model'] }],
         },
       },
@@ -237,6 +248,10 @@ describe('the MeteringPolicy', () => {
   test.each([
     [{ collectionInterval: '7m' }, 'spec.collectionInterval: does not divide an hour'],
     [{ maxBackfill: '35d' }, 'spec.maxBackfill: too long: "35d"; must be between 0s and 34d'],
+    [{ gpuResources: ['gpu'] }, 'spec.gpuResources: not an extended resource: "gpu"'],
+    [{ unhealthyNodeTaints: ['a=b'] }, 'spec.unhealthyNodeTaints: not a taint key: "a=b"'],
+    [{ draGpuDrivers: ['GPU'] }, 'spec.draGpuDrivers: not a driver name: "GPU"'],
+    [{ dedicatedNodeLabel: 'a=b' }, 'spec.dedicatedNodeLabel: must contain %s once: "a=b"'],
     [{ offboardGrace: 'soon' }, 'spec.offboardGrace: not a duration: "soon"'],
     [
       { customMetrics: [{ code: 'tenant_gpu_hours', unit: 'x' }] },

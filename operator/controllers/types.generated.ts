@@ -339,7 +339,7 @@ export interface TenantOverrideSpec {
      */
     meterControlPlane?: boolean;
     /**
-     * Whether CPU and memory events are split by the namespace inside the tenant cluster.
+     * Whether CPU, memory and GPU events are split by the namespace inside the tenant cluster.
      */
     meterByNamespace?: boolean;
     /**
@@ -442,7 +442,7 @@ export interface MeteringPolicySpec {
    */
   meterControlPlane?: boolean;
   /**
-   * Whether CPU and memory events are split by the namespace inside the tenant cluster.
+   * Whether CPU, memory and GPU events are split by the namespace inside the tenant cluster.
    */
   meterByNamespace?: boolean;
   /**
@@ -453,6 +453,46 @@ export interface MeteringPolicySpec {
    * Whether pods and nodes that are deleted within a window are billed to the moment of their deletion. Otherwise they are billed to the last window end at which they were still there.
    */
   watchDeletions?: boolean;
+  /**
+   * Extended resources of which one is a full GPU. MIG and shared resources are always detected. Environment variable GPU_RESOURCES, by default nvidia.com/gpu and amd.com/gpu.
+   *
+   * @maxItems 32
+   *
+   * Items: One resource name, such as nvidia.com/gpu.
+   */
+  gpuResources?: string[];
+  /**
+   * Drivers of Dynamic Resource Allocation whose devices are metered as GPUs. Environment variable DRA_GPU_DRIVERS, by default gpu.nvidia.com and gpu.amd.com.
+   *
+   * @maxItems 32
+   *
+   * Items: One driver, such as gpu.nvidia.com.
+   */
+  draGpuDrivers?: string[];
+  /**
+   * Taints that mark a node as down, by their keys. Nothing of such a node is billed, and its GPUs are downtime. Environment variable UNHEALTHY_NODE_TAINTS, by default node.kubernetes.io/not-ready and node.kubernetes.io/unreachable.
+   *
+   * @maxItems 32
+   *
+   * Items: The key of one taint.
+   */
+  unhealthyNodeTaints?: string[];
+  /**
+   * Node label whose value is the SKU of the node and of its GPUs. Environment variable SKU_LABEL.
+   */
+  skuLabel?: string;
+  /**
+   * Node label that names how the node is bought, as on-demand, spot, preemptible or reserved. It beats the labels of cloud providers. Environment variable CAPACITY_TYPE_LABEL.
+   */
+  capacityTypeLabel?: string;
+  /**
+   * A further selector of dedicated nodes, as in example.com/dedicated-to=%s, where %s stands for the name of the tenant cluster. It beats all others. Environment variable VCLUSTER_NODE_LABEL.
+   */
+  dedicatedNodeLabel?: string;
+  /**
+   * Whether the region of what a node bears is that of its label topology.kubernetes.io/region. Environment variable REGION_FROM_NODE, by default false.
+   */
+  regionFromNode?: boolean;
   /**
    * The zone of nodes that carry no zone label.
    */

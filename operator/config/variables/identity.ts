@@ -28,7 +28,8 @@ export const IDENTITY_VARIABLES = {
       'Take the region of node-related events from the label `topology.kubernetes.io/region`.',
     parser: boolean(),
     default: 'false',
-    test: SETTINGS_TEST,
+    fields: ['MeteringPolicy spec.regionFromNode'],
+    test: 'operator/metering/dedicated-nodes.test.ts',
   },
   LABEL_PREFIX: {
     meaning:
@@ -52,14 +53,16 @@ export const IDENTITY_VARIABLES = {
     test: 'operator/discovery/discover.test.ts',
   },
   SKU_LABEL: {
-    meaning: 'Node label that names the SKU.',
+    meaning: 'Node label that names the SKU of a node and of its GPUs.',
     parser: qualifiedName('label key', 'example.com/sku'),
-    test: SETTINGS_TEST,
+    fields: ['MeteringPolicy spec.skuLabel'],
+    test: 'operator/metering/gpu-hours.test.ts',
   },
   CAPACITY_TYPE_LABEL: {
     meaning: 'Node label that names the capacity type; it beats those of cloud providers.',
     parser: qualifiedName('label key', 'meterfeed.io/capacity-type'),
     otherwise: '`<LABEL_PREFIX>/capacity-type`',
-    test: SETTINGS_TEST,
+    fields: ['MeteringPolicy spec.capacityTypeLabel'],
+    test: 'operator/observation/capacity-type.test.ts',
   },
 } as const satisfies Record<string, Variable>;

@@ -63,7 +63,7 @@ export const METERING_VARIABLES = {
     test: SETTINGS_TEST,
   },
   METER_BY_NAMESPACE: {
-    meaning: 'Split events by the namespace inside the tenant cluster.',
+    meaning: 'Split CPU, memory and GPU events by the namespace inside the tenant cluster.',
     parser: boolean(),
     default: 'false',
     fields: [
@@ -91,25 +91,29 @@ export const METERING_VARIABLES = {
     meaning: 'Extended resources of which one is a full GPU.',
     parser: list(gpuResource()),
     default: 'nvidia.com/gpu,amd.com/gpu',
-    test: SETTINGS_TEST,
+    fields: ['MeteringPolicy spec.gpuResources'],
+    test: 'operator/metering/gpu-hours.test.ts',
   },
   DRA_GPU_DRIVERS: {
     meaning: 'DRA drivers whose devices are metered as GPUs.',
     parser: list(subdomain('driver name', 'gpu.nvidia.com')),
     default: 'gpu.nvidia.com,gpu.amd.com',
+    fields: ['MeteringPolicy spec.draGpuDrivers'],
     test: SETTINGS_TEST,
   },
   UNHEALTHY_NODE_TAINTS: {
     meaning: 'Taints that mark a node as down.',
     parser: list(qualifiedName('taint key', 'node.kubernetes.io/not-ready')),
     default: 'node.kubernetes.io/not-ready,node.kubernetes.io/unreachable',
-    test: SETTINGS_TEST,
+    fields: ['MeteringPolicy spec.unhealthyNodeTaints'],
+    test: 'operator/metering/dedicated-nodes.test.ts',
   },
   VCLUSTER_NODE_LABEL: {
     meaning:
       'A further selector of dedicated nodes; `%s` stands for the name of the tenant cluster.',
     parser: nodeLabelTemplate(),
-    test: SETTINGS_TEST,
+    fields: ['MeteringPolicy spec.dedicatedNodeLabel'],
+    test: 'operator/metering/dedicated-nodes.test.ts',
   },
   PRIVATE_NODE_BILLING: {
     meaning: 'Bill own nodes of tenant clusters whole, or the pods on them.',
