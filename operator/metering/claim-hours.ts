@@ -30,7 +30,7 @@ export const meterClaimedGpus: Meter = (input) => {
       const namespace = state.labels.virtualNamespace;
       const holder = { object: timeline.uid, cluster, nodeName, namespace, carried, weight };
       for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
-        const published = (device: typeof gpu) => catalogue.find(device, from);
+        const published = (device: typeof gpu) => catalogue.find(device, stretch.from);
         for (const held of claimedGpus(state, stretch.state, drivers, published)) {
           charge(holder, stretch, held);
         }

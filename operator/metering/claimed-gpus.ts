@@ -44,11 +44,10 @@ function kindOf(
   known: PublishedDevice | undefined,
   node: NodeState | undefined,
 ): GpuDevice {
-  const product = known?.product === undefined ? undefined : gpuModel(known.product);
-  const type = modelOnNode(node, allocated.driver, product);
+  const type = modelOnNode(node, allocated.driver, known);
   const profile = known?.profile ?? profileInName(allocated.device);
   const parts = profile.startsWith('mig-')
-    ? migParts(product ?? type, profile)
+    ? migParts(productOf(known) ?? type, profile)
     : (partitionParts(profile) ?? PARTS_PER_GPU);
   return { type, profile, parts };
 }
@@ -57,15 +56,20 @@ function kindOf(
  * The model that the node's labels name goes before what the driver says of the device, so that a
  * model has one name however its GPUs are given out. An instance type names a machine, not a GPU.
  */
-function modelOnNode(
+export function modelOnNode(
   node: NodeState | undefined,
   driver: string,
-  product: string | undefined,
+  known: PublishedDevice | undefined,
 ): string {
+  const product = productOf(known);
   const amd = driver === 'gpu.amd.com' ? node?.devices.get('amd.com/gpu')?.type : undefined;
   const named = amd ?? node?.gpuType ?? UNKNOWN_GPU;
   const machine = node?.instanceType === undefined ? UNKNOWN_GPU : gpuModel(node.instanceType);
   return named === UNKNOWN_GPU || named === machine ? (product ?? named) : named;
+}
+
+function productOf(known: PublishedDevice | undefined): string | undefined {
+  return known?.product === undefined ? undefined : gpuModel(known.product);
 }
 
 /**

@@ -7,8 +7,13 @@ import type { Span } from '../observation/timeline.ts';
 export interface PublishedStretch {
   readonly from: number;
   readonly to: number;
-  /** One device for each physical GPU, whatever parts of it are published beside it. */
-  readonly gpus: readonly PublishedDevice[];
+  readonly gpus: readonly PublishedGpu[];
+}
+
+/** One physical GPU, by the device or one of the devices that it is published as. */
+export interface PublishedGpu {
+  readonly driver: string;
+  readonly device: PublishedDevice;
 }
 
 /** What drivers publish of their devices, over time. */
@@ -83,16 +88,17 @@ function newerFirst(a: Span<DeviceSlice>, b: Span<DeviceSlice>): number {
  * The physical GPUs of a pool on a node at a moment. Only the newest generation of slices holds;
  * while a new one is being published, and is not whole yet, the older slices hold beside it.
  */
-function gpusAt(pool: Slices, node: string, at: number): readonly PublishedDevice[] {
+function gpusAt(pool: Slices, node: string, at: number): readonly PublishedGpu[] {
   const present = pool.filter(({ from, to }) => from <= at && at < to);
   const newest = Math.max(...present.map(({ state }) => state.generation));
   const ofNewest = present.filter(({ state }) => state.generation === newest);
   const wanted = ofNewest[0]?.state.sliceCount ?? 0;
   const valid = ofNewest.length >= wanted ? ofNewest : present;
-  const gpus = new Map<string, PublishedDevice>();
+  const gpus = new Map<string, PublishedGpu>();
   for (const { state } of valid) {
+    const { driver } = state;
     if (state.node !== node) continue;
-    for (const device of state.devices.values()) gpus.set(device.gpu, device);
+    for (const device of state.devices.values()) gpus.set(device.gpu, { driver, device });
   }
   return [...gpus.values()];
 }

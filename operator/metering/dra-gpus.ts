@@ -1,7 +1,8 @@
-import { gpuModel, type NodeGpus, UNKNOWN_GPU } from '../observation/gpu-device.ts';
-import type { PublishedDevice } from '../observation/resource-slice.ts';
+import type { NodeGpus } from '../observation/gpu-device.ts';
+import type { NodeState } from '../observation/node-state.ts';
 import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
-import { createDeviceCatalogue } from './device-catalogue.ts';
+import { modelOnNode } from './claimed-gpus.ts';
+import { createDeviceCatalogue, type PublishedGpu } from './device-catalogue.ts';
 import type { MeterInput } from './meter.ts';
 
 /** GPUs that a node offers through resource slices during `[from, to)`. */
@@ -17,10 +18,10 @@ export interface OfferedStretch {
  * they are no part of what a pod holds by its requests.
  */
 export interface DraGpus {
-  /** Stretches without holes. `nodeType` is the model that the node's labels name, `unknown` when none does. */
+  /** Stretches without holes; the node's state names the models. */
   offeredOn(
     nodeName: string,
-    nodeType: string,
+    node: NodeState | undefined,
     from: number,
     to: number,
   ): readonly OfferedStretch[];
@@ -30,20 +31,20 @@ export interface DraGpus {
 export function draGpusOf({ observation, settings }: MeterInput): DraGpus {
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
   return {
-    offeredOn: (nodeName, nodeType, from, to) =>
+    offeredOn: (nodeName, node, from, to) =>
       catalogue.on(nodeName, settings.draGpuDrivers, from, to).map((stretch) => ({
         from: stretch.from,
         to: stretch.to,
-        gpus: byModel(stretch.gpus, nodeType),
+        gpus: byModel(stretch.gpus, node),
       })),
   };
 }
 
 /** All of a model together; how the silicon is cut plays no part, and candidates that overlap count once. */
-function byModel(gpus: readonly PublishedDevice[], nodeType: string): readonly NodeGpus[] {
+function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): readonly NodeGpus[] {
   const counts = new Map<string, number>();
-  for (const { product } of gpus) {
-    const type = nodeType === UNKNOWN_GPU ? modelOf(product) : nodeType;
+  for (const { driver, device } of gpus) {
+    const type = modelOnNode(node, driver, device);
     counts.set(type, (counts.get(type) ?? 0) + 1);
   }
   return [...counts].map(([type, devices]) => ({
@@ -52,8 +53,4 @@ function byModel(gpus: readonly PublishedDevice[], nodeType: string): readonly N
     installed: BigInt(devices) * PARTS_PER_GPU,
     missing: 0n,
   }));
-}
-
-function modelOf(product: string | undefined): string {
-  return product === undefined ? UNKNOWN_GPU : gpuModel(product);
 }

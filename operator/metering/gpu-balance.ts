@@ -50,7 +50,7 @@ export const balanceGpus: Meter = (input) => {
     const spans = presence.get(name) ?? [];
     for (const stretch of nodeAt(name, window.start, window.end)) {
       const { state, from, to } = stretch;
-      const offers = dra.offeredOn(name, state?.gpuType ?? '', from, to);
+      const offers = dra.offeredOn(name, state, from, to);
       for (const [start, end] of slices(from, to, [...spans, ...held, ...offers])) {
         const present = spans.some((span) => span.from <= start && start < span.to);
         const offered = offers.find((offer) => offer.from <= start && start < offer.to)?.gpus ?? [];

@@ -53,7 +53,7 @@ export const meterDedicatedNodes: Meter = (input) => {
           );
         if (cluster === undefined || cluster.excluded) continue;
         if (pass.only !== undefined && pass.only !== cluster.id) continue;
-        for (const offered of dra.offeredOn(name, state.gpuType, owned.from, owned.to)) {
+        for (const offered of dra.offeredOn(name, state, owned.from, owned.to)) {
           const gpus = nodeGpus(state, offered.gpus);
           const bounds = { from: offered.from, to: offered.to };
           chargeWholeNode(input, {
