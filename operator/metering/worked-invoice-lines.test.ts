@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
+import { cluster, pod } from './testing/objects.ts';
+import { createWorld, HOUR, START } from './testing/world.ts';
+
+const PAGE = readFileSync(new URL('../../docs/metering.md', import.meta.url), 'utf8');
+const GPU = 'nvidia.com/gpu';
+
+/** What the page says about a mode: the sku, and the figure in bold. */
+function published(begins: string): readonly [sku: string | undefined, hours: number] {
+  const row = PAGE.split('\n').find((line) => line.startsWith(`| ${begins}`));
+  if (row === undefined) throw new Error(`no row: docs/metering.md: "${begins}"`);
+  const cells = row.split('|').map((cell) => cell.trim());
+  return [cells[3]?.replaceAll('`', ''), Number(/\*\*([\d.]+)\*\*/.exec(row)?.[1])];
+}
+
+const mps = variant(N2, { labels: { 'nvidia.com/gpu.sharing-strategy': 'mps' } });
+const slicedMig = variant(N4, {
+  labels: { 'nvidia.com/mig-1g.10gb.replicas': '2' },
+  capacity: { 'nvidia.com/mig-1g.10gb': null, 'nvidia.com/mig-1g.10gb.shared': '112' },
+});
+const parted = variant(N6, { capacity: { 'amd.com/gpu': null, 'amd.com/cpx_nps4': '64' } });
+
+test.each<[string, NodeFixture, string, number, number]>([
+  ['`nvidia.com/gpu: 2` on 8', N1, GPU, 2, 3.5],
+  ['`nvidia.com/mig-3g.40gb: 1`', N4, 'nvidia.com/mig-3g.40gb', 1, 7],
+  ['`nvidia.com/gpu: 2` where', N5, GPU, 2, 3.5],
+  ['`nvidia.com/gpu: 1`, time-sliced', N2, GPU, 1, 6],
+  ['`nvidia.com/gpu.shared: 3`', N3, 'nvidia.com/gpu.shared', 3, 2],
+  ['`nvidia.com/gpu: 1`, MPS', mps, GPU, 1, 2],
+  ['`nvidia.com/mig-1g.10gb.shared: 1`', slicedMig, 'nvidia.com/mig-1g.10gb.shared', 1, 14],
+  ['`amd.com/gpu: 1`', N6, 'amd.com/gpu', 1, 1.5],
+  ['`amd.com/cpx_nps4: 4`', parted, 'amd.com/cpx_nps4', 4, 3],
+])('the accountant reckons as the meter does: %s', (begins, node, resource, count, hours) => {
+  const gpuResources = [GPU, 'amd.com/gpu', 'amd.com/cpx_nps4'];
+  const world = createWorld({ nodeSettings: { gpuResources } });
+  world.clusters([cluster('a')]);
+  world.node(gpuNode(node));
+  const fixture = { name: 'p', node: node.name ?? 'n1', containers: [{ [resource]: count }] };
+  world.pod(pod(fixture));
+  const end = START + hours * HOUR;
+  world.pod(pod({ ...fixture, phase: 'Succeeded', finishedAt: end }), end);
+  const { events } = world.close(START, START + 14 * HOUR);
+  const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
+  expect([event?.sku, Number(event?.quantity)]).toEqual(published(begins));
+});
+
+test('the accountant reckons as the meter does: a dedicated node', () => {
+  const world = createWorld();
+  world.clusters([cluster('a')]);
+  world.node(gpuNode(variant(N1, { labels: { 'vcluster.loft.sh/managed-by': 'a' } })));
+  const { events } = world.close(START, START + 24 * HOUR);
+  const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
+  expect([event?.sku, Number(event?.quantity)]).toEqual(published('a dedicated node'));
+});
