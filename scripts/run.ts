@@ -33,7 +33,7 @@ async function main(): Promise<number> {
     return undefined;
   });
   if (cloud === undefined) return interrupted.signal.aborted ? 0 : 1;
-  announce(cloud.operator.address);
+  announce(cloud.operator.address, cloud.invoices);
   const failure = await Promise.race([cloud.failed, interrupted.promise]);
   if (failure !== undefined) {
     console.error(`${failure}. ${files.operatorLog} ends\n${logTail(files.operatorLog)}`);
@@ -44,7 +44,7 @@ async function main(): Promise<number> {
   return failure === undefined ? 0 : 1;
 }
 
-function announce(address: string): void {
+function announce(address: string, invoices: string): void {
   const path = (file: string): string => relative(process.cwd(), file) || '.';
   const kubectl = `${path(files.kubectl)} --kubeconfig ${path(files.kubeconfig)}`;
   console.log(
@@ -52,10 +52,12 @@ function announce(address: string): void {
       'ready',
       '',
       `API and dashboard  ${address}`,
+      `Invoices           ${invoices} (a stand-in for Lago)`,
       '',
       'Try, in another terminal (a window closes every 10 s):',
       `  curl '${address}/api/v1/usage?group_by=tenant'`,
       `  curl '${address}/api/v1/status'`,
+      `  curl '${address}/api/v1/reconcile?from=${today()}'`,
       `  ${kubectl} get meteringpolicies,billingdestinations,tenantoverrides`,
       `  ${kubectl} get pods -A -w`,
       `  tail -f ${path(files.received)}`,
@@ -64,4 +66,8 @@ function announce(address: string): void {
       'Ctrl-C stops everything; `make run` goes on from there, `make clean` forgets it.',
     ].join('\n'),
   );
+}
+
+function today(): string {
+  return new Date().toISOString().slice(0, 10);
 }

@@ -32,6 +32,8 @@ export interface FakeServerOptions {
   readonly handle: (request: FakeRequest) => FakeResponse;
   /** Keeps what changed the state, so that a stand-in that is started again has it. */
   readonly journal?: RequestJournal;
+  /** Whether `requests` is filled, as tests want it; by default it is. */
+  readonly keepsRequests?: boolean;
   readonly now?: () => number;
   /** 0 takes any free port. */
   readonly port?: number;
@@ -62,7 +64,7 @@ export async function startFakeServer(options: FakeServerOptions): Promise<FakeS
       return answer(response, { status: 204 });
     }
     if (request.path.startsWith(CONTROL_PREFIX)) return answer(response, options.handle(request));
-    requests.push(request);
+    if (options.keepsRequests !== false) requests.push(request);
     const order = misbehaviours.next(request.method, request.path);
     if (order === undefined) return answer(response, commit(request));
     if (order.kind.startsWith('commit-')) commit(request);

@@ -11,15 +11,21 @@ export interface LocalReceiver {
   readonly secret: string;
 }
 
+export interface LocalLago {
+  readonly url: string;
+  readonly apiKey: string;
+}
+
 /**
  * Applies what an administrator would: the custom resource definitions and a webhook destination that
- * points at the local receiver; in a new cluster also the samples, and an override that bills the
+ * points at the local receiver, one for the local Lago where there is one; in a new cluster also the samples, and an override that bills the
  * tenant cluster of short-lived pods by requests and namespace, so that each pod's seconds can be read
  * off its events. What was changed or deleted in a kept cluster stays so.
  */
 export async function applyCustomResources(
   kubectl: Kubectl,
   receiver: LocalReceiver,
+  lago?: LocalLago,
 ): Promise<void> {
   const apply = (...args: readonly string[]): Promise<string> =>
     kubectl(['apply', '--server-side', '--force-conflicts', ...args]);
@@ -35,6 +41,7 @@ export async function applyCustomResources(
     await applyObjects([NAMESPACE]);
   }
   await applyObjects(webhookDestination('local-receiver', receiver));
+  if (lago !== undefined) await applyObjects(lagoDestination('local-lago', lago));
 }
 
 /** A webhook destination of the given name whose Secret carries the same name. */
@@ -54,6 +61,27 @@ export function webhookDestination(name: string, receiver: LocalReceiver): reado
         type: 'webhook',
         startFrom: 'earliest',
         webhook: { url: receiver.url, secretRefs: [{ name, key: 'signing-key' }] },
+      },
+    },
+  ];
+}
+
+function lagoDestination(name: string, lago: LocalLago): readonly object[] {
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name, namespace: OPERATOR_NAMESPACE },
+      stringData: { 'api-key': lago.apiKey },
+    },
+    {
+      apiVersion: 'meterfeed.io/v1alpha1',
+      kind: 'BillingDestination',
+      metadata: { name },
+      spec: {
+        type: 'lago',
+        startFrom: 'earliest',
+        lago: { url: lago.url, apiKeySecretRef: { name, key: 'api-key' } },
       },
     },
   ];

@@ -1,4 +1,6 @@
 import { mkdir, rm, symlink } from 'node:fs/promises';
+import { openRequestJournal } from '../fakes/journal.ts';
+import { startFakeLago } from '../fakes/lago/lago.ts';
 import { findBinaries } from '../control-plane/binaries.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
 import { stablePort } from '../control-plane/ports.ts';
@@ -25,10 +27,12 @@ export interface LocalCloudOptions {
 }
 
 export interface LocalCloud {
+  /** The page of the stand-in for Lago that shows what would be invoiced. */
+  readonly invoices: string;
   readonly operator: RunningOperator;
   /** Resolves with the first process that ends unasked, and how. */
   readonly failed: Promise<string>;
-  /** Ends everything in order: operator, simulator, receiver, API server, etcd. */
+  /** Ends everything in order: operator, simulator, Lago, receiver, API server, etcd. */
   stop(): Promise<void>;
 }
 
@@ -36,7 +40,7 @@ export interface LocalCloud {
 const LOCAL_SECRET = 'local-development-only';
 
 /**
- * Brings up the control plane, the simulated cloud, the receiver and the operator, each once what it
+ * Brings up the control plane, the simulated cloud, the receiver, a stand-in for Lago and the operator, each once what it
  * needs is there. What an earlier run left in the directory goes on, and processes that a kill left
  * over are ended first. Rejects after undoing what was started.
  */
@@ -57,9 +61,23 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     const port = await stablePort(files.receiverPort);
     const receiver = await startReceiver({ file: files.received, secret: LOCAL_SECRET, port });
     parts.push(() => receiver.stop());
+    const lago = await startFakeLago({
+      apiKey: LOCAL_SECRET,
+      port: await stablePort(files.lagoPort),
+      journal: openRequestJournal(files.lago),
+      keepsRequests: false,
+    });
+    parts.push(() => lago.close());
     progress('applying the custom resource definitions and samples');
     const kubectl = createKubectl(kubectlProgram, files.kubeconfig);
-    await applyCustomResources(kubectl, { url: receiver.url, secret: LOCAL_SECRET });
+    await applyCustomResources(
+      kubectl,
+      { url: receiver.url, secret: LOCAL_SECRET },
+      {
+        url: lago.url,
+        apiKey: LOCAL_SECRET,
+      },
+    );
     signal.throwIfAborted();
 
     progress('simulating a small GPU cloud');
@@ -82,7 +100,12 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     parts.push(() => operator.stop());
     signal.throwIfAborted();
     const died = operator.exited.then((how) => `operator: ${how}`);
-    return { operator, failed: Promise.race([plane.failed, died]), stop };
+    return {
+      operator,
+      invoices: `${lago.url}/`,
+      failed: Promise.race([plane.failed, died]),
+      stop,
+    };
   } catch (error) {
     await stop();
     throw error;

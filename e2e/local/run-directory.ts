@@ -17,6 +17,9 @@ export interface RunFiles {
   /** Every event that the receiver accepted, one per line. */
   readonly received: string;
   readonly receiverPort: string;
+  /** Every request that changed the stand-in for Lago, one per line. */
+  readonly lago: string;
+  readonly lagoPort: string;
   /** What really happened to every simulated pod that ended, one per line. */
   readonly truth: string;
   /** The process of `make run` itself. */
@@ -37,6 +40,8 @@ export function runFiles(directory: string = RUN_DIRECTORY): RunFiles {
     address: file('address'),
     received: file('received.ndjson'),
     receiverPort: file('receiver.port'),
+    lago: file('lago.ndjson'),
+    lagoPort: file('lago.port'),
     truth: file('truth.ndjson'),
     runPid: file('run.pid'),
     kubectl: file('kubectl'),

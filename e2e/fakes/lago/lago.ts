@@ -32,6 +32,7 @@ export interface FakeLagoOptions {
   /** A server of an older release, without routes for the charges of a plan. */
   readonly legacy?: boolean;
   readonly journal?: RequestJournal;
+  readonly keepsRequests?: boolean;
   readonly now?: () => number;
   readonly port?: number;
 }
