@@ -2,6 +2,8 @@ import { Secret } from '../../operator/config/secret.ts';
 import type { DestinationSettings } from '../../operator/config/settings.ts';
 import type { Destination } from '../../operator/destinations/destination.ts';
 import type { HttpClient } from '../../operator/outbound/http-client.ts';
+import { encodeEvent, type UsageEvent } from '../../operator/usage/event.ts';
+import { LAGO_API_KEY, lagoContent, startLago } from './vendors/lago.ts';
 import type { StandIn } from './vendors/stand-in.ts';
 import { startWebhookReceiver } from './vendors/webhook-receiver.ts';
 
@@ -12,6 +14,8 @@ const DAY_MS = 24 * HOUR_MS;
 export interface FaultDestination {
   readonly settings: (url: string) => DestinationSettings;
   readonly startStandIn: () => Promise<StandIn>;
+  /** What the vendor should have of an event. */
+  readonly contentOf: (event: UsageEvent) => string;
   /** Changes the real destination; `client` speaks to the stand-in. */
   readonly adapt?: (real: Destination, client: HttpClient) => Destination;
 }
@@ -21,12 +25,24 @@ export const DESTINATIONS = {
   webhook: {
     settings: (url) => webhookSettings('webhook', url),
     startStandIn: () => startWebhookReceiver({}),
+    contentOf: encodeEvent,
   },
   // A receiver like the card payment provider: it keeps an id for a day only, but can be asked.
   forgetful: {
     settings: (url) => webhookSettings('forgetful', url),
     startStandIn: () => startWebhookReceiver({ idMemoryMs: DAY_MS }),
+    contentOf: encodeEvent,
     adapt: askable,
+  },
+  lago: {
+    settings: (url) => lagoSettings('lago', url),
+    startStandIn: () => startLago('postgres'),
+    contentOf: lagoContent,
+  },
+  'lago-clickhouse': {
+    settings: (url) => lagoSettings('lago-clickhouse', url),
+    startStandIn: () => startLago('clickhouse'),
+    contentOf: lagoContent,
   },
 } as const satisfies Readonly<Record<string, FaultDestination>>;
 
@@ -46,6 +62,12 @@ function webhookSettings(name: string, url: string): DestinationSettings {
     source: 'faults',
   };
   return { name, suspend: false, startFrom: 'earliest', type: 'webhook', webhook };
+}
+
+function lagoSettings(name: string, url: string): DestinationSettings {
+  const apiKey = new Secret(LAGO_API_KEY);
+  const lago = { url, apiKey, planCode: 'standard', currency: 'EUR' };
+  return { name, suspend: false, startFrom: 'earliest', type: 'lago', lago };
 }
 
 /** The webhook with a vendor that forgets ids, and that says which events it has. */

@@ -18,8 +18,16 @@ export interface PlanBuilder {
   plan(change?: Partial<Plan>): Plan;
 }
 
-export function createPlanBuilder(seed: number, scenario: string): PlanBuilder {
+/** `fed` is among the destinations; a random other one comes with it. */
+export function createPlanBuilder(
+  seed: number,
+  scenario: string,
+  fed?: DestinationName,
+): PlanBuilder {
   const random = createRandom(seed);
+  const first = fed ?? random.pick(DESTINATION_NAMES);
+  const second = random.pick(DESTINATION_NAMES.filter((name) => name !== first));
+  const destinations = [first, second];
   const requests: RequestPlan[] = [];
   const lives: Life[] = [];
   let now = 0;
@@ -34,14 +42,14 @@ export function createPlanBuilder(seed: number, scenario: string): PlanBuilder {
     return requests.length - 1;
   };
   const disturbance = (): Action[] => {
-    if (random.chance(0.3)) return [weather(random, random.pick(DESTINATION_NAMES))];
+    if (random.chance(0.3)) return [weather(random, random.pick(destinations))];
     if (random.chance(0.1)) return [{ do: 'step-clock', ms: random.between(-30, 30) * 60_000 }];
     return [];
   };
 
   return {
     random,
-    destinations: DESTINATION_NAMES,
+    destinations,
     pass,
     windows: (count, { calm = false } = {}) =>
       Array.from({ length: count }, (): Action[] => {
@@ -65,7 +73,7 @@ export function createPlanBuilder(seed: number, scenario: string): PlanBuilder {
     plan: (change = {}) => ({
       seed,
       scenario,
-      destinations: DESTINATION_NAMES,
+      destinations,
       retentionMs: 7 * DAY_MS,
       segmentEvents: random.pick([20, 60, 1_000]),
       faultyDisk: false,

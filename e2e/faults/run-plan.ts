@@ -1,5 +1,6 @@
 import { cpSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { UsageEvent } from '../../operator/usage/event.ts';
 import { damageDirectory } from './disk/damage.ts';
 import { type Baseline, clearTrace, cutPower, takeBaseline } from './disk/power-cut.ts';
 import type { Life, Plan } from './plan.ts';
@@ -9,7 +10,7 @@ import type { LifeReport, Subject } from './subject/subject.ts';
 import type { SubjectPool } from './subject/subject-pool.ts';
 import { judge, type Verdict } from './verdict.ts';
 import type { Vendor, Vendors } from './vendors/vendors.ts';
-import { contentOf, eventsOf } from './workload.ts';
+import { eventsOf } from './workload.ts';
 
 export interface RunOptions {
   readonly vendors: Vendors;
@@ -63,20 +64,26 @@ export async function runPlan(plan: Plan, options: RunOptions): Promise<RunRepor
       bills.push({ name: vendor.name, billed: bill.billed });
       repeats += bill.repeats;
     }
-    const contents = (numbers: Iterable<number>): Map<string, string> => {
-      const found = new Map<string, string>();
+    const eventsIn = (numbers: Iterable<number>): Map<string, UsageEvent> => {
+      const found = new Map<string, UsageEvent>();
       for (const number of numbers) {
         const request = plan.requests[number];
         if (request === undefined) continue;
         for (const event of eventsOf(plan.seed, number, request)) {
-          found.set(event.id, contentOf(event));
+          found.set(event.id, event);
         }
       }
       return found;
     };
-    const acknowledged = contents(run.acknowledged());
-    const offered = contents(plan.requests.keys());
-    const verdict = judge({ acknowledged, offered, ledger, bills });
+    const acknowledged = eventsIn(run.acknowledged());
+    const offered = eventsIn(plan.requests.keys());
+    const verdict = judge({
+      acknowledged,
+      offered,
+      ledger,
+      bills,
+      inOrder: run.inOrder(),
+    });
     return {
       ...verdict,
       wrong: [...run.wrong, ...verdict.wrong],
@@ -105,6 +112,7 @@ function createRun(
   const ends: string[] = [];
   const wrong: string[] = [];
   let generation = 0;
+  let restored = false;
   const nextDirectory = (): string => join(root, `data-${(generation += 1)}`);
 
   const orderOf = (
@@ -193,6 +201,7 @@ function createRun(
     ends.push(`${what}: ${told ? 'reported' : 'harmless'}`);
     if (!told) return;
     // As an operator would: the snapshot is put back, and what is newer is measured again.
+    restored = true;
     state.directory = nextDirectory();
     cpSync(backup, state.directory, { recursive: true });
     state.acknowledged = acknowledged;
@@ -204,6 +213,8 @@ function createRun(
     ends,
     wrong,
     acknowledged: () => state.acknowledged,
+    /** What was measured again after a snapshot may come in another order. */
+    inOrder: () => !restored,
 
     live: async (life: Life): Promise<void> => {
       const order = orderOf(life, {});

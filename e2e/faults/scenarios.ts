@@ -6,7 +6,8 @@ import {
   type PlanBuilder,
   weather,
 } from './plan-builder.ts';
-import type { Death, Life, Plan } from './plan.ts';
+import type { DestinationName } from './destinations.ts';
+import type { Action, Death, Life, Plan } from './plan.ts';
 import {
   APPEND_STEPS,
   DELIVERY_STEPS,
@@ -14,6 +15,7 @@ import {
   ROLL_STEPS,
   SET_UP_STEPS,
   type StepName,
+  VERIFY_STEPS,
 } from './subject/steps.ts';
 
 /** One class of accidents. */
@@ -22,8 +24,12 @@ export interface Scenario {
   readonly plan: (seed: number) => Plan;
 }
 
-function scenario(name: string, build: (builder: PlanBuilder) => Plan): Scenario {
-  return { name, plan: (seed) => build(createPlanBuilder(seed, name)) };
+function scenario(
+  name: string,
+  build: (builder: PlanBuilder) => Plan,
+  fed?: DestinationName,
+): Scenario {
+  return { name, plan: (seed) => build(createPlanBuilder(seed, name, fed)) };
 }
 
 /** Lives that end by the same kind of accident, each with a few windows. */
@@ -71,8 +77,11 @@ const deathsAtSteps: readonly Scenario[] = [
     ),
   ),
   ...[...APPEND_STEPS, ...DELIVERY_STEPS].map((step) =>
-    scenario(`death at ${step}`, (builder) =>
-      repeated(builder, 2, (one) => ({ death: atStep(one, step) })).plan(),
+    scenario(
+      `death at ${step}`,
+      (builder) => repeated(builder, 2, (one) => ({ death: atStep(one, step) })).plan(),
+      // Only what forgets ids has its events put on record before they are sent.
+      step.startsWith('in-flight') ? 'forgetful' : undefined,
     ),
   ),
   ...ROLL_STEPS.map((step) =>
@@ -181,19 +190,15 @@ const vendors: readonly Scenario[] = [
     stormy(builder, ['commit-then-hang', 'hang', 'commit-then-hang']),
   ),
   scenario('429 and 5xx storms', (builder) => stormy(builder, ['status', 'commit-then-status'])),
-  scenario('lost answer, crash, and days of silence', (builder) => {
-    for (let life = 0; life < 2; life += 1) {
-      const blind = builder.destinations.map((name) =>
-        weather(builder.random, name, ['commit-then-reset', 'commit-then-status']),
-      );
-      builder.live({
-        actions: [...builder.windows(1, { calm: true }), ...blind, ...builder.windows(3)],
-        death: atStep(builder, builder.random.pick(['send:after', 'cursor:before']), 4),
-        downtimeMs: builder.random.between(1, 60) * HOUR_MS,
-      });
-    }
-    return builder.plan();
-  }),
+  ...[0, 4].map((clockHours) =>
+    scenario(
+      clockHours === 0
+        ? 'lost answer, crash, and days of silence'
+        : 'lost answer, crash, and a clock that was wrong',
+      (builder) => silence(builder, clockHours),
+      'forgetful',
+    ),
+  ),
   scenario('destination down for 48 hours', (builder) => {
     const down = builder.random.pick(builder.destinations);
     const actions = [...builder.windows(3), outage(builder.random, down)];
@@ -207,6 +212,34 @@ const vendors: readonly Scenario[] = [
     return builder.plan({ segmentEvents: 20, retentionMs: 12 * HOUR_MS });
   }),
 ];
+
+/** Answers are lost, the process dies, and nothing runs for up to three days. */
+function silence(builder: PlanBuilder, clockHours: number): Plan {
+  const { random } = builder;
+  const wrongClock = (): Action[] => {
+    const hours = random.between(-clockHours, clockHours);
+    return hours === 0 ? [] : [{ do: 'step-clock', ms: hours * HOUR_MS }];
+  };
+  for (let life = 0; life < 3; life += 1) {
+    const blind = builder.destinations.map((name) =>
+      weather(random, name, ['commit-then-reset', 'commit-then-status']),
+    );
+    const step = random.pick<StepName>(['send:after', 'cursor:before', ...VERIFY_STEPS]);
+    builder.live({
+      actions: [
+        ...wrongClock(),
+        ...builder.windows(1, { calm: true }),
+        ...blind,
+        ...builder.windows(2),
+        ...wrongClock(),
+        ...builder.windows(1),
+      ],
+      death: atStep(builder, step, VERIFY_STEPS.includes(step) ? 1 : 4),
+      downtimeMs: random.between(1, 60) * HOUR_MS,
+    });
+  }
+  return builder.plan();
+}
 
 function stormy(builder: PlanBuilder, kinds: Parameters<typeof weather>[2]): Plan {
   for (let life = 0; life < 2; life += 1) {

@@ -1,3 +1,5 @@
+import { encodeEvent, type UsageEvent } from '../../operator/usage/event.ts';
+import { type DestinationName, faultDestination } from './destinations.ts';
 import type { LedgerEnd } from './subject/messages.ts';
 import type { Billed } from './vendors/stand-in.ts';
 
@@ -14,15 +16,18 @@ export interface Verdict {
 }
 
 export interface Evidence {
-  /** Content of every acknowledged event, by id. */
-  readonly acknowledged: ReadonlyMap<string, string>;
-  /** Content of every event that was ever offered, by id. */
-  readonly offered: ReadonlyMap<string, string>;
+  /** Every acknowledged event, by id. */
+  readonly acknowledged: ReadonlyMap<string, UsageEvent>;
+  /** Every event that was ever offered, by id. */
+  readonly offered: ReadonlyMap<string, UsageEvent>;
   readonly ledger: LedgerEnd | undefined;
-  readonly bills: readonly { readonly name: string; readonly billed: readonly Billed[] }[];
+  /** Whether each tenant's events must have come in the ledger's order. */
+  readonly inOrder: boolean;
+  readonly bills: readonly { readonly name: DestinationName; readonly billed: readonly Billed[] }[];
 }
 
-export function judge({ acknowledged, offered, ledger, bills }: Evidence): Verdict {
+export function judge(evidence: Evidence): Verdict {
+  const { acknowledged, offered, ledger, bills, inOrder } = evidence;
   const wrong: string[] = [];
   let lost = 0;
   let duplicated = 0;
@@ -38,7 +43,8 @@ export function judge({ acknowledged, offered, ledger, bills }: Evidence): Verdi
     if (previous !== undefined && sequence !== previous + 1) {
       wrong.push(`the ledger goes from ${previous} to ${sequence}`);
     }
-    if (offered.get(id) !== content) undetectedCorruption += 1;
+    const event = offered.get(id);
+    if (event === undefined || encodeEvent(event) !== content) undetectedCorruption += 1;
     sequences.set(id, sequence);
     previous = sequence;
   }
@@ -47,14 +53,16 @@ export function judge({ acknowledged, offered, ledger, bills }: Evidence): Verdi
   }
 
   for (const { name, billed } of bills) {
+    const { contentOf } = faultDestination(name);
     const seen = new Set<string>();
     for (const { id, content } of billed) {
       if (seen.has(id)) duplicated += 1;
       seen.add(id);
-      if (offered.get(id) !== content) undetectedCorruption += 1;
+      const event = offered.get(id);
+      if (event === undefined || contentOf(event) !== content) undetectedCorruption += 1;
     }
     for (const id of acknowledged.keys()) if (!seen.has(id)) lost += 1;
-    const out = outOfOrder(billed, offered, sequences);
+    const out = inOrder ? outOfOrder(billed, offered, sequences) : undefined;
     if (out !== undefined) wrong.push(`${name}: ${out}`);
   }
   return { lost, duplicated, undetectedCorruption, wrong };
@@ -63,14 +71,14 @@ export function judge({ acknowledged, offered, ledger, bills }: Evidence): Verdi
 /** The first event that came before an older one of its tenant. */
 function outOfOrder(
   billed: readonly Billed[],
-  offered: ReadonlyMap<string, string>,
+  offered: ReadonlyMap<string, UsageEvent>,
   sequences: ReadonlyMap<string, number>,
 ): string | undefined {
   const newest = new Map<string, number>();
   for (const { id } of billed) {
     const sequence = sequences.get(id);
     if (sequence === undefined) continue;
-    const tenant = /"tenant":"([^"]*)"/.exec(offered.get(id) ?? '')?.[1] ?? '';
+    const tenant = offered.get(id)?.tenant ?? '';
     const before = newest.get(tenant) ?? 0;
     if (sequence < before) return `${id} (${sequence}) of ${tenant} came after ${before}`;
     newest.set(tenant, sequence);

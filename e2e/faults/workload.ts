@@ -1,6 +1,6 @@
 import { parseDecimal } from '../../operator/usage/decimal.ts';
 import { deriveEventId } from '../../operator/usage/event-id.ts';
-import { encodeEvent, type EventIdentity, type UsageEvent } from '../../operator/usage/event.ts';
+import type { EventIdentity, UsageEvent } from '../../operator/usage/event.ts';
 import { SCHEMA_VERSION } from '../../operator/usage/event.ts';
 import { formatInstant } from '../../operator/usage/window.ts';
 import type { RequestPlan } from './plan.ts';
@@ -44,11 +44,6 @@ export function eventsOf(seed: number, number: number, request: RequestPlan): Us
       source: request.kind === 'window' ? 'collector' : 'ingest:client',
     };
   });
-}
-
-/** What a destination should have of an event, to the letter. */
-export function contentOf(event: UsageEvent): string {
-  return encodeEvent(event);
 }
 
 function unreadable(text: string): never {

@@ -39,7 +39,7 @@ describe('an outcome that is not known', () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock);
     const ledger = await diedAfterLost(clock, destination);
-    await clock.pass(20 * HOUR_MS);
+    await clock.pass(10 * HOUR_MS);
     const harness = await resume(ledger, clock, destination);
     expect(destination.calls).toHaveLength(2);
     expect(destination.billedTwice).toStrictEqual([]);
@@ -58,6 +58,25 @@ describe('an outcome that is not known', () => {
     expect(harness.delivery.status('fake')).toMatchObject({ deadLetters: 0, delivered: 6 });
     await harness.stop();
   });
+
+  test.each([-12, -3, 12])(
+    'is not billed twice though the clock was set by %i hours meanwhile',
+    async (hours) => {
+      const clock = createVirtualClock();
+      const destination = createFakeDestination({
+        limits: { idMemoryMs: DAY_MS },
+        verifies: true,
+        now: () => clock.monotonic(),
+      });
+      const ledger = await diedAfterLost(clock, destination);
+      clock.step(hours * HOUR_MS);
+      await clock.pass(25 * HOUR_MS);
+      const harness = await resume(ledger, clock, destination);
+      expect(destination.billedTwice).toStrictEqual([]);
+      expect(destination.taken).toHaveLength(6);
+      await harness.stop();
+    },
+  );
 
   test('is sent when the destination says that it does not have it', async () => {
     const clock = createVirtualClock();

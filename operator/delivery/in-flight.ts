@@ -3,8 +3,12 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import type { Entry } from './entry.ts';
 
-/** An id is taken to be forgotten this long before the other side says it forgets it. */
-const MARGIN_MS = 3_600_000;
+/**
+ * An id is taken to be forgotten after this share of the time for which the other side says that it
+ * remembers it. Asking costs little; and the wall clock, the only one that outlives the process, may
+ * have been set back by hours meanwhile.
+ */
+const TRUSTED_SHARE = 0.5;
 
 /**
  * Remembers durably when an event was first sent, for destinations that forget ids (design 10). An
@@ -40,7 +44,9 @@ export function createInFlight(
   const isOverdue = ({ sequence }: Entry): boolean => {
     if (sequence <= resentUntil && !askedAfter.has(sequence)) return true;
     const at = firstAttempts.get(sequence);
-    return at !== undefined && clock.now() - at >= idMemoryMs - MARGIN_MS;
+    if (at === undefined) return false;
+    const age = clock.now() - at;
+    return age < 0 || age >= idMemoryMs * TRUSTED_SHARE;
   };
 
   return {

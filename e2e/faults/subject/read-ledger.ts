@@ -1,6 +1,6 @@
 import type { Delivery } from '../../../operator/delivery/delivery.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
-import { contentOf } from '../workload.ts';
+import { encodeEvent } from '../../../operator/usage/event.ts';
 import type { LedgerEnd } from './messages.ts';
 
 const PAGE = 1_000;
@@ -20,7 +20,7 @@ export async function readLedger(
     }
     if (page.events.length === 0) break;
     for (const { sequence, event } of page.events) {
-      events.push([sequence, event.id, contentOf(event)]);
+      events.push([sequence, event.id, encodeEvent(event)]);
     }
     after = page.lastSequence;
   }

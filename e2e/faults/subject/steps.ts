@@ -31,6 +31,8 @@ export const DELIVERY_STEPS: readonly DeliveryStep[] = [
   'cursor:before',
   'cursor:after',
 ];
+/** Reached when an answer is missing for longer than the destination remembers ids. */
+export const VERIFY_STEPS: readonly StepName[] = ['verify:before', 'verify:after'];
 export const SET_UP_STEPS: readonly StepName[] = [
   'set-up:before-head',
   'set-up:before-identity',
