@@ -26,6 +26,7 @@ import { leaderPart } from './leader-part.ts';
 import { hasOpenGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
+import { warnOfSmallVolume } from './volume-check.ts';
 import { createWatches } from './watches.ts';
 
 export interface OperatorOptions {
@@ -49,7 +50,7 @@ export interface OperatorOptions {
 /** Of the Lease in the operator's own namespace; config/rbac names it. */
 const LEASE = 'meterfeed';
 
-const RETENTION_INTERVAL_MS = 600_000;
+const RETENTION_INTERVAL_MS = 60_000;
 
 /**
  * Builds the operator out of its rooms, in the direction in which usage flows (docs/architecture.md).
@@ -85,6 +86,8 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     records: ledger,
   });
   discovery.subscribe((clusters, at) => observation.tenantClusters.observe(clusters, at));
+
+  warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
 
   const windows = createCollector({
     ...common,
