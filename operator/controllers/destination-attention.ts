@@ -16,7 +16,7 @@ export function attentionClaims(
       type: 'DeadLetters',
       status: 'True',
       reason: 'EventsRefused',
-      message: `The billing system refused events for good; GET /api/v1/destinations/${name}/dead-letters gives each with its reason, to be replayed or discarded`,
+      message: `Events cannot be delivered as they are; GET /api/v1/destinations/${name}/dead-letters gives each with its reason, to be replayed or discarded`,
     });
   }
   if (parkedTenants.length > 0) {

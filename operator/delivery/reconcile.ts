@@ -124,7 +124,10 @@ async function askDestination(
     parked: decimalFromNanos(parked),
   };
   if (destination.totals === undefined) {
-    return { ...row, note: 'the destination cannot be asked: delivered is what it acknowledged' };
+    return {
+      ...row,
+      note: 'the destination cannot be asked what it has: expected is what it acknowledged',
+    };
   }
   if (question > MAX_QUESTIONS) return { ...row, note: 'too many rows: ask for one tenant' };
   const query = { tenant: await describe(tenant), metric, from, to };
