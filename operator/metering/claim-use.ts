@@ -2,8 +2,9 @@ import { type ClaimState, sameAllocation } from '../observation/claim-timeline.t
 import { sameLabels, type ObjectLabels } from '../observation/object-labels.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodState } from '../observation/pod-timeline.ts';
-import type { AllocatedDevice, ClaimAllocation } from '../observation/resource-claim.ts';
+import type { ClaimAllocation } from '../observation/resource-claim.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
+import { withHolders } from './claim-holders.ts';
 
 /** How the devices of a resource claim were used during a span. */
 export interface ClaimUse {
@@ -24,6 +25,7 @@ export interface ClaimUses {
   late(): Iterable<Timeline<ClaimUse>>;
 }
 
+/** Before it is known how many claims hold each device. */
 type Use = Omit<ClaimUse, 'holders'>;
 
 /** Which of two pasts is asked for: what is known, or what closed windows went by. */
@@ -102,7 +104,8 @@ function usesOfClaim(
       from: all[index - 1]?.to ?? -Infinity,
       to: all[index + 1]?.from ?? Infinity,
     };
-    return usesWithin(allocated, runningOf(allocated, within, podSpans));
+    const labels = ownerLabels(allocated, podSpans);
+    return usesWithin(allocated, labels, runningOf(allocated, within, podSpans));
   });
 }
 
@@ -122,8 +125,27 @@ function allocations(spans: readonly Span<ClaimState>[]): readonly Allocated[] {
   return stretches;
 }
 
-function continues(a: ClaimState, b: ClaimState): boolean {
+type Given = Pick<ClaimState, 'labels' | 'allocation'>;
+
+function continues(a: Given, b: Given): boolean {
   return sameLabels(a.labels, b.labels) && sameAllocation(a.allocation, b.allocation);
+}
+
+/**
+ * Whose a claim is. The syncer of a tenant cluster labels the claims that it brings; those that the
+ * cluster itself makes for a pod, out of a template or for extended resources, have no such label
+ * and belong to whom the pod belongs.
+ */
+function ownerLabels(
+  { state, pods }: Allocated,
+  podSpans: (uid: string) => readonly Span<PodState>[],
+): ObjectLabels {
+  if (state.labels.managedBy !== undefined) return state.labels;
+  for (const uid of pods) {
+    const pod = podSpans(uid).at(-1);
+    if (pod !== undefined) return pod.state.labels;
+  }
+  return state.labels;
 }
 
 /** When any consumer ran, overlaps merged; within what other allocations of the claim leave. */
@@ -151,8 +173,12 @@ function runningOf(
   return merged;
 }
 
-function usesWithin(allocated: Allocated, running: readonly Interval[]): readonly Span<Use>[] {
-  const { labels, allocation } = allocated.state;
+function usesWithin(
+  allocated: Allocated,
+  labels: ObjectLabels,
+  running: readonly Interval[],
+): readonly Span<Use>[] {
+  const { allocation } = allocated.state;
   const where = (node: string | undefined) => {
     const place = allocation.node ?? node;
     return place === undefined ? {} : { node: place };
@@ -169,66 +195,20 @@ function usesWithin(allocated: Allocated, running: readonly Interval[]): readonl
   return uses;
 }
 
-/** Devices that several claims may hold, each with the times at which some claim did. */
-type Holdings = ReadonlyMap<string, readonly Interval[]>;
-
-/** A device without capacities to go by is split evenly, so that it counts once. */
-function withHolders(uses: ReadonlyMap<Timeline<ClaimState>, readonly Span<Use>[]>): Uses {
-  const holdings = holdingsOf([...uses.values()].flat());
-  return new Map([...uses].map(([claim, spans]) => [claim, spans.flatMap(split(holdings))]));
-}
-
-function holdingsOf(spans: readonly Span<Use>[]): Holdings {
-  const holdings = new Map<string, Interval[]>();
-  for (const { from, to, state } of spans) {
-    for (const device of state.allocation.devices) {
-      if (device.share === undefined) continue;
-      const key = deviceKey(device);
-      holdings.set(key, [...(holdings.get(key) ?? []), { from, to }]);
-    }
-  }
-  return holdings;
-}
-
-function split(holdings: Holdings): (span: Span<Use>) => readonly Span<ClaimUse>[] {
-  return ({ from, to, state }) => {
-    const { devices } = state.allocation;
-    const shared = devices.map((device) =>
-      device.share === undefined ? [] : (holdings.get(deviceKey(device)) ?? []),
-    );
-    const edges = shared.flat().flatMap((holding) => [holding.from, holding.to]);
-    const inside = edges.filter((edge) => edge > from && edge < to);
-    const cuts = [from, ...new Set(inside.toSorted((a, b) => a - b))];
-    return cuts.map((cut, index) => ({
-      from: cut,
-      to: cuts[index + 1] ?? to,
-      state: { ...state, holders: shared.map((holders) => Math.max(1, countAt(holders, cut))) },
-    }));
-  };
-}
-
-function countAt(intervals: readonly Interval[], at: number): number {
-  return intervals.filter(({ from, to }) => from <= at && at < to).length;
-}
-
-function deviceKey({ driver, pool, device }: AllocatedDevice): string {
-  return `${driver} ${pool} ${device}`;
-}
-
 function sameSpans(a: readonly Span<ClaimUse>[], b: readonly Span<ClaimUse>[]): boolean {
   if (a.length !== b.length) return false;
   return a.every((span, index) => {
     const other = b[index];
-    return (
-      other !== undefined &&
-      span.from === other.from &&
-      span.to === other.to &&
-      span.state.phase === other.state.phase &&
-      span.state.node === other.state.node &&
-      continues({ ...span.state, ...NOBODY }, { ...other.state, ...NOBODY }) &&
-      String(span.state.holders) === String(other.state.holders)
-    );
+    if (other === undefined || span.from !== other.from || span.to !== other.to) return false;
+    return sameUse(span.state, other.state);
   });
 }
 
-const NOBODY = { pods: [], otherConsumer: false };
+function sameUse(a: ClaimUse, b: ClaimUse): boolean {
+  return (
+    a.phase === b.phase &&
+    a.node === b.node &&
+    continues(a, b) &&
+    String(a.holders) === String(b.holders)
+  );
+}

@@ -45,7 +45,7 @@ const at = (second: number): number => START + second * 1000;
 
 interface Happening {
   readonly second: number;
-  tell(world: World, at: number): void;
+  readonly tell: (world: World, at: number) => void;
 }
 
 /** A claim from its allocation to its release, with its pods, as their events arrive. */

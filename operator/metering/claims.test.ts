@@ -309,6 +309,32 @@ describe('where claims are used', () => {
     expect(total(events, DOWN)).toBe(0);
   });
 
+  test('static MIG without any whole GPU counts the GPUs that the parts are cut out of', () => {
+    const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
+    const parts = Array.from({ length: 56 }, (_, index) => migDevice(index % 8, '1g.10gb', index));
+    const events = hour({
+      node: gpuNode({ ...DRA_NODE, labels }),
+      slices: [slice({ devices: parts })],
+    });
+    expect(total(events, GPU)).toBe(8);
+    expect(total(events, DOWN)).toBe(0);
+  });
+
+  test('a claim that the cluster made for a pod belongs to whom the pod belongs', () => {
+    const world = worldOf({ pods: [], claims: [] });
+    world.clusters([cluster('a'), cluster('b', { meterByNamespace: true })]);
+    const labels = {
+      'vcluster.loft.sh/managed-by': 'b',
+      'vcluster.loft.sh/namespace': 'ml',
+    };
+    world.pod(pod({ name: 'c', node: 'n1', labels }));
+    world.resourceClaim(resourceClaim({ labels: {} }));
+    const { events, findings } = world.close(START, START + HOUR);
+    expect(total(events, GPU, { tenant: 'tenant-tenant-a-b', namespace: 'ml' })).toBe(1);
+    expect(total(events, GPU)).toBe(1);
+    expect([...findings.unattributed]).toEqual([]);
+  });
+
   test('the namespace inside the tenant cluster is the claim’s', () => {
     const world = worldOf({});
     world.clusters([cluster('a', { meterByNamespace: true })]);
