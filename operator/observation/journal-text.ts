@@ -8,7 +8,7 @@ import type { Tracked } from './timelines.ts';
  * `{"$map": […]}` stand for what JSON cannot hold, and `{"$same": n}` for labels, requests or devices
  * that were written out before: those of a span are mostly those of the object.
  */
-const VERSION = 1;
+const VERSION = 2;
 
 interface Stored {
   readonly v: typeof VERSION;

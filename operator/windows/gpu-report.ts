@@ -1,5 +1,5 @@
 import type { GpuBalance } from '../metering/gpu-balance.ts';
-import { gpusOf } from '../usage/gpu-parts.ts';
+import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
 
 /**
  * Where GPU time went in a window, in GPU-seconds: installed = billed + idle + downtime + system +
@@ -57,7 +57,7 @@ export function gpuReport(balances: readonly GpuBalance[]): GpuReport {
 
 /** What charges and holds disagree by, summed without regard to sign, so that no error hides another. */
 export function unaccountedSeconds(balances: readonly GpuBalance[]): number {
-  return toSeconds(
+  return exactSeconds(
     balances.reduce(
       (sum, { unaccounted }) => sum + (unaccounted < 0n ? -unaccounted : unaccounted),
       0n,
@@ -73,9 +73,13 @@ function seconds(rows: readonly GpuBalance[]): Omit<GpuSeconds, 'gpuType'> {
   return Object.fromEntries(sums) as Omit<GpuSeconds, 'gpuType'>;
 }
 
-/** GPU-seconds of parts × milliseconds. */
+/** GPU-seconds of parts × milliseconds, to the microsecond. */
 function toSeconds(amount: bigint): number {
-  return gpusOf(amount) / 1000;
+  return Math.round(exactSeconds(amount) * 1e6) / 1e6;
+}
+
+function exactSeconds(amount: bigint): number {
+  return Number(amount) / Number(PARTS_PER_GPU * 1000n);
 }
 
 function order(a: string, b: string): number {

@@ -85,15 +85,21 @@ export async function restoreJournal(
     scope: ScopeName,
   ): Promise<Resume<T> | undefined> => {
     const restored: Tracked<T, S>[] = [];
+    const unreadable: string[] = [];
     for await (const [key, text] of ledger.records(`${TIMELINE_PREFIX}${timelines.kind}/`)) {
       const timeline = decodeTimeline<T, S>(text);
-      if (timeline === undefined) logger.warn(`[controller] journal: unreadable: "${key}"`);
+      if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
       else restored.push(timeline);
     }
     const progress = state.scopes[scope];
     const watch = state.watches[timelines.kind];
-    if (progress === undefined || watch === undefined) {
-      timelines.discard(restored.map(({ uid }) => uid));
+    if (unreadable.length > 0) {
+      const what = `${unreadable.length} records of ${timelines.kind}`;
+      logger.warn(`[controller] journal: cannot read ${what}: they are listed afresh`);
+    }
+    // To go on with a part would bill the past of the others once more, as if it had come to light late.
+    if (progress === undefined || watch === undefined || unreadable.length > 0) {
+      timelines.discard([...unreadable, ...restored.map(({ uid }) => uid)]);
       return undefined;
     }
     timelines.restore(restored, progress.end);

@@ -225,6 +225,30 @@ describe('after a stop', () => {
     expect(coreSeconds(await eventsOf(ledger))).toBe(120);
     await process.kill();
   });
+
+  test('a journal that an earlier version wrote bills no closed window again, and none wrongly', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const before = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    before.discover([cluster('a')]);
+    await pass(clock, 20 + 70);
+    await before.stop();
+    for await (const [key, text] of ledger.records('journal/timeline/')) {
+      const value = text.replace(/"v":\d+/, '"v":0');
+      await ledger.writeRecords([{ key, value }]);
+    }
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 120);
+    expect(process.logs.join()).toContain('cannot read 1 records of pod: they are listed afresh');
+    expect(windowsOf(await eventsOf(ledger))).toEqual(['12:01:00', '12:02:00', '12:03:00']);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(180);
+    const events = await eventsOf(ledger);
+    expect(events.flatMap(({ properties }) => Object.keys(properties ?? {}))).not.toContain(
+      'carried_seconds',
+    );
+    await process.kill();
+  });
 });
 
 async function journalOfPods(ledger: Ledger): Promise<string[]> {
