@@ -1,0 +1,127 @@
+import { describe, expect, test } from 'vitest';
+import type { RawObject } from '../kubernetes/source.ts';
+import { DOWN, DRA_NODE, draHour, draWorld, GPU } from './testing/claim-scene.ts';
+import {
+  type ClaimFixture,
+  migDevice,
+  resourceClaim,
+  result,
+  slice,
+  wholeGpu,
+} from './testing/claims.ts';
+import { gpuNode } from './testing/gpu-nodes.ts';
+import { cluster, iso, OWN_LABELS, pod } from './testing/objects.ts';
+import { HOUR, START, total } from './testing/world.ts';
+
+describe('devices that several claims hold', () => {
+  const shared = (name: string, memory?: string): ClaimFixture => ({
+    name,
+    labels: { ...OWN_LABELS, 'vcluster.loft.sh/namespace': name },
+    devices: [
+      result('gpu-0', {
+        shareID: `share-${name}`,
+        ...(memory === undefined ? {} : { consumedCapacity: { memory, streams: '1' } }),
+      }),
+    ],
+  });
+  const sharing = (fixtures: readonly ClaimFixture[], capacity: RawObject = {}) =>
+    draHour({
+      slices: [slice({ devices: [{ ...wholeGpu(0), allowMultipleAllocations: true, capacity }] })],
+      pods: fixtures.map(({ name = '' }) => ({ name })),
+      claims: fixtures,
+    });
+
+  test('are split by the memory that each consumes', () => {
+    const capacity = { memory: { value: '80Gi' }, streams: { value: '10' } };
+    expect(total(sharing([shared('p', '20Gi')], capacity), GPU)).toBe(0.25);
+    expect(total(sharing([shared('p', '20Gi'), shared('q', '60Gi')], capacity), GPU)).toBe(1);
+    expect(total(sharing([shared('p', '90Gi')], capacity), GPU)).toBe(1);
+  });
+
+  test('are split evenly where capacities do not say', () => {
+    expect(total(sharing([shared('p')]), GPU)).toBe(1);
+    expect(total(sharing([shared('p'), shared('q'), shared('r')]), GPU)).toBe(1);
+  });
+
+  test('count once while claims come and go', () => {
+    const world = draWorld({
+      slices: [slice({ devices: [{ ...wholeGpu(0), allowMultipleAllocations: true }] })],
+      pods: [{ name: 'p' }, { name: 'q' }],
+      claims: [shared('p')],
+    });
+    world.resourceClaim(resourceClaim(shared('q')), START + HOUR / 2);
+    // The pod of the second runs since long ago, but had no claim before.
+    const { events } = world.close(START, START + HOUR);
+    expect(total(events, GPU)).toBeCloseTo(1, 9);
+  });
+});
+
+describe('where claims are used', () => {
+  test('on a node that is down they are downtime', () => {
+    const taints = [
+      { key: 'node.kubernetes.io/unreachable', effect: 'NoExecute', timeAdded: iso(START) },
+    ];
+    const events = draHour({ node: gpuNode({ ...DRA_NODE, taints }) });
+    expect(total(events, GPU)).toBe(0);
+    expect(total(events, DOWN)).toBe(1);
+  });
+
+  test('N22: on the tenant’s own node the whole node covers them', () => {
+    const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
+    const events = draHour({ node: gpuNode({ ...DRA_NODE, labels }) });
+    expect(total(events, GPU, { billing_mode: 'dedicated_node' })).toBe(8);
+    expect(total(events, GPU)).toBe(8);
+    expect(total(events, DOWN)).toBe(0);
+    expect(total(events, 'tenant_private_node_hours')).toBe(1);
+  });
+
+  test('N23: MIG candidates beside whole GPUs do not multiply the node’s GPUs', () => {
+    const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
+    const whole = Array.from({ length: 8 }, (_, index) => wholeGpu(index));
+    const candidates = Array.from({ length: 150 }, (_, index) =>
+      migDevice(index % 8, '1g.10gb', Math.floor(index / 8)),
+    );
+    const slices = [
+      slice({ name: 's1', devices: whole, sliceCount: 2 }),
+      slice({ name: 's2', devices: candidates, sliceCount: 2 }),
+    ];
+    const events = draHour({ node: gpuNode({ ...DRA_NODE, labels }), slices });
+    expect(total(events, GPU)).toBe(8);
+    expect(total(events, DOWN)).toBe(0);
+  });
+
+  test('static MIG without any whole GPU counts the GPUs that the parts are cut out of', () => {
+    const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
+    const parts = Array.from({ length: 56 }, (_, index) => migDevice(index % 8, '1g.10gb', index));
+    const events = draHour({
+      node: gpuNode({ ...DRA_NODE, labels }),
+      slices: [slice({ devices: parts })],
+    });
+    expect(total(events, GPU)).toBe(8);
+    expect(total(events, DOWN)).toBe(0);
+  });
+
+  test('a claim that the cluster made for a pod belongs to whom the pod belongs', () => {
+    const world = draWorld({ pods: [], claims: [] });
+    world.clusters([cluster('a'), cluster('b', { meterByNamespace: true })]);
+    const labels = {
+      'vcluster.loft.sh/managed-by': 'b',
+      'vcluster.loft.sh/namespace': 'ml',
+    };
+    world.pod(pod({ name: 'c', node: 'n1', labels }));
+    world.resourceClaim(resourceClaim({ labels: {} }));
+    const { events, findings } = world.close(START, START + HOUR);
+    expect(total(events, GPU, { tenant: 'tenant-tenant-a-b', namespace: 'ml' })).toBe(1);
+    expect(total(events, GPU)).toBe(1);
+    expect([...findings.unattributed]).toEqual([]);
+  });
+
+  test('the namespace inside the tenant cluster is the claim’s', () => {
+    const world = draWorld({});
+    world.clusters([cluster('a', { meterByNamespace: true })]);
+    const labels = { ...OWN_LABELS, 'vcluster.loft.sh/namespace': 'ml' };
+    world.resourceClaim(resourceClaim({ labels }));
+    const { events } = world.close(START, START + HOUR);
+    expect(total(events, GPU, { namespace: 'ml' })).toBe(1);
+  });
+});
