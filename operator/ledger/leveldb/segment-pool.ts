@@ -37,7 +37,7 @@ export function createSegmentPool(directory: string): SegmentPool {
   const closing = new Map<number, Promise<void>>();
 
   const closeEntry = async (number: number, entry: Entry): Promise<void> => {
-    entries.delete(number);
+    if (entries.get(number) === entry) entries.delete(number);
     // What cannot be closed has nothing to lose: sealed segments are not written.
     const closed = entry.database.then(closeSealed).catch(() => undefined);
     closing.set(number, closed);
@@ -51,7 +51,10 @@ export function createSegmentPool(directory: string): SegmentPool {
   const trim = async (): Promise<void> => {
     const idle = [...entries].filter(([, entry]) => entry.users === 0);
     const surplus = Math.max(0, entries.size - MAX_IDLE_OPEN);
-    for (const [number, entry] of idle.slice(0, surplus)) await closeEntry(number, entry);
+    for (const [number, entry] of idle.slice(0, surplus)) {
+      // It may have been taken into use, or closed, while another one was being closed.
+      if (entries.get(number) === entry && entry.users === 0) await closeEntry(number, entry);
+    }
   };
   const take = (segment: SealedSegment): Entry => {
     const number = segment.firstSequence;

@@ -1,0 +1,72 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from '../testing/events.ts';
+import { useLedgers } from '../testing/use-ledgers.ts';
+import type { Database } from './database.ts';
+import { KEY_SPACE, numberKey } from './keys.ts';
+import { createSegmentPool } from './segment-pool.ts';
+import type { SealedSegment } from './state.ts';
+
+const used = useLedgers();
+const SEGMENTS = 6;
+const SEGMENT_EVENTS = 5;
+
+/** A directory with several segments of five events each, and what the list says of them. */
+async function manySegments(): Promise<{ directory: string; segments: readonly SealedSegment[] }> {
+  const directory = await used.directory();
+  const segmentLimits = { events: SEGMENT_EVENTS, bytes: Number.MAX_SAFE_INTEGER };
+  const ledger = await used.open(directory, { segmentLimits });
+  for (let window = 0; window < SEGMENTS; window++) {
+    const events = testWindow(TEST_WINDOW_START + window * TEST_WINDOW_MS, SEGMENT_EVENTS);
+    await ledger.append({ events });
+  }
+  await ledger.close();
+  const segments = Array.from({ length: SEGMENTS }, (_, index): SealedSegment => {
+    const firstSequence = 1 + index * SEGMENT_EVENTS;
+    return {
+      firstSequence,
+      lastSequence: firstSequence + SEGMENT_EVENTS - 1,
+      firstChain: '',
+      chain: '',
+      openedAt: 0,
+      bytes: 0,
+      foreignIds: false,
+      sealedAt: 0,
+      damage: 'not compared with the list',
+    };
+  });
+  return { directory, segments };
+}
+
+test('a segment that comes into use while others are being closed is not closed under its reader', async () => {
+  const { directory, segments } = await manySegments();
+  const pool = createSegmentPool(directory);
+  const [a, b, c, d] = segments;
+  if (a === undefined || b === undefined || c === undefined || d === undefined) throw new Error();
+  const held = (segment: SealedSegment) => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { promise: started, resolve: start } = Promise.withResolvers<void>();
+    const ended = pool.use(segment, async () => {
+      start();
+      await released;
+    });
+    return { started, release, ended };
+  };
+  await pool.use(a, async () => undefined);
+  await pool.use(b, async () => undefined);
+  const [third, fourth] = [held(c), held(d)];
+  await Promise.all([third.started, fourth.started]);
+  // Four are open and two may stay: this closes the first, then the second.
+  third.release();
+  await nextTurn();
+  const firstOf = (database: Database) => database.get(numberKey(KEY_SPACE.event, b.firstSequence));
+  const value = await pool.use(b, async (database) => {
+    await third.ended;
+    return firstOf(database);
+  });
+  expect(value).toBeInstanceOf(Buffer);
+  fourth.release();
+  await fourth.ended;
+  expect(await pool.use(b, firstOf)).toBeInstanceOf(Buffer);
+  await pool.close();
+});
