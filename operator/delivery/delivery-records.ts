@@ -2,6 +2,7 @@ import type { Tenant } from '../destinations/destination.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { decodeEvent, encodeEvent } from '../usage/event.ts';
 import type { Entry } from './entry.ts';
+import type { Withheld } from './withheld.ts';
 
 const SEQUENCE_DIGITS = 16;
 
@@ -32,6 +33,7 @@ export interface FeederState {
  * again after a crash changes nothing, and they are listed in order:
  *
  *     delivery/<name>/state
+ *     delivery/<name>/withheld                     passed by the cursor without being sent
  *     delivery/<name>/in-flight
  *     delivery/<name>/dead/<sequence>              dead letters
  *     delivery/<name>/replay/<sequence>            dead letters that are to be sent once more
@@ -62,6 +64,10 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
   return {
     state: () => one<FeederState>(`${root}/state`),
     putState: (state: FeederState): RecordChange => put(`${root}/state`, state),
+
+    withheld: async (): Promise<Withheld> => (await one<Withheld>(`${root}/withheld`)) ?? [],
+    putWithheld: (withheld: Withheld): RecordChange =>
+      withheld.length === 0 ? drop(`${root}/withheld`) : put(`${root}/withheld`, withheld),
 
     /** `[sequence, first attempt in milliseconds since the epoch]` of each event in flight. */
     inFlight: () => one<readonly (readonly [number, number])[]>(`${root}/in-flight`),

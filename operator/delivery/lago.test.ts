@@ -238,7 +238,7 @@ test('reconciliation tells what Lago has, what is on its way and what is set asi
   );
   if (outcome.kind !== 'reconciled') throw new Error(outcome.kind);
   const row = { ledger: '4.399999989', delivered: '3.99999999', pending: '0.399999999' };
-  const none = { deadLetters: '0', parked: '0' };
+  const none = { deadLetters: '0', parked: '0', withheld: '0' };
   expect(outcome.rows).toStrictEqual([
     {
       tenant: 'a',
@@ -264,6 +264,7 @@ test('reconciliation tells what Lago has, what is on its way and what is set asi
       pending: '0',
       deadLetters: '0',
       parked: '3.99999999',
+      withheld: '0',
       reported: '0',
       difference: '0',
     })),

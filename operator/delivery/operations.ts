@@ -4,6 +4,7 @@ import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { cursorWarnings } from './cursor-warnings.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
 import { type DeliveryRecords, firstOf, type KeptEvent } from './delivery-records.ts';
+import { withheldAfter, withheldUpTo, withhold } from './withheld.ts';
 import type { ReplayResult, ReplaySessions } from './replay-sessions.ts';
 
 /** Records changed in one write. */
@@ -70,7 +71,7 @@ export function createOperations(options: OperationsOptions): Operations {
   /** Changes the letters that are meant, a chunk at a time; answers which were changed. */
   const changeDead = async (
     ids: readonly string[] | undefined,
-    changesOf: (letter: KeptEvent) => readonly RecordChange[],
+    changesOf: (letters: readonly KeptEvent[]) => Promise<readonly RecordChange[]>,
     changed: (letters: readonly KeptEvent[]) => void,
   ): Promise<OperationFailed | undefined> => {
     const wanted = ids === undefined ? undefined : new Set(ids);
@@ -81,10 +82,22 @@ export function createOperations(options: OperationsOptions): Operations {
     for (;;) {
       const letters = await firstOf(matching(), CHUNK);
       if (letters.length === 0) return undefined;
-      const outcome = await ledger.writeRecords(letters.flatMap(changesOf));
+      const outcome = await ledger.writeRecords(await changesOf(letters));
       if (outcome.kind === 'failed') return { kind: 'failed', reason: outcome.message };
       changed(letters);
     }
+  };
+
+  const withheld = async () => withheldAfter(await records.withheld(), ledger.lowWater());
+
+  /** What is skipped is noted in the write that skips it, but for what was passed once before. */
+  const skip = async (from: number, to: number): Promise<OperationFailed | undefined> => {
+    const passed = Math.max(from, (await records.state())?.resentUntil ?? 0);
+    const outcome = await ledger.commitCursor(settings.name, to, {
+      from,
+      records: [records.putWithheld(withhold(await withheld(), passed + 1, to))],
+    });
+    return outcome.kind === 'failed' ? { kind: 'failed', reason: outcome.message } : undefined;
   };
 
   const rewind = async (sequence: number): Promise<OperationFailed | undefined> => {
@@ -92,7 +105,10 @@ export function createOperations(options: OperationsOptions): Operations {
     if (position !== undefined && sequence < position) {
       const state = (await records.state()) ?? { type: settings.type };
       const resentUntil = Math.max(position, state.resentUntil ?? 0);
-      const noted = await ledger.writeRecords([records.putState({ ...state, resentUntil })]);
+      const noted = await ledger.writeRecords([
+        records.putState({ ...state, resentUntil }),
+        records.putWithheld(withheldUpTo(await withheld(), sequence)),
+      ]);
       if (noted.kind === 'failed') return { kind: 'failed', reason: noted.message };
     }
     const outcome = await ledger.moveCursor(settings.name, sequence);
@@ -119,7 +135,11 @@ export function createOperations(options: OperationsOptions): Operations {
       const failed = await inTurn(() =>
         changeDead(
           ids,
-          (letter) => [records.dropDead(letter.sequence), records.putReplay(letter)],
+          async (letters) =>
+            letters.flatMap((letter) => [
+              records.dropDead(letter.sequence),
+              records.putReplay(letter),
+            ]),
           (letters) => void marked.push(...letters.map(({ sequence }) => sequence)),
         ),
       );
@@ -134,7 +154,19 @@ export function createOperations(options: OperationsOptions): Operations {
       const failed = await inTurn(() =>
         changeDead(
           ids,
-          ({ sequence }) => [records.dropDead(sequence)],
+          async (letters) => {
+            // A letter that a rewound cursor has yet to pass is sent again all the same.
+            const position = currentPosition(ledger, settings.name) ?? 0;
+            const passed = letters.filter(({ sequence }) => sequence <= position);
+            const kept = passed.reduce(
+              (all, { sequence: at }) => withhold(all, at, at),
+              await withheld(),
+            );
+            return [
+              ...letters.map(({ sequence }) => records.dropDead(sequence)),
+              records.putWithheld(kept),
+            ];
+          },
           (letters) => {
             discarded += letters.length;
             for (const { sequence } of letters) deadLetters.remove(sequence);
@@ -153,7 +185,8 @@ export function createOperations(options: OperationsOptions): Operations {
             return { kind: 'failed', reason };
           }
           const position = currentPosition(ledger, settings.name) ?? sequence;
-          const failed = await rewind(sequence);
+          const forward = sequence > position;
+          const failed = await (forward ? skip(position, sequence) : rewind(sequence));
           if (failed !== undefined) return failed;
           const warnings = cursorWarnings(position, sequence, options.destination);
           return { kind: 'moved', sequence, warnings };

@@ -5,6 +5,7 @@ import type { UsageEvent } from '../usage/event.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import { mapConcurrently } from './map-concurrently.ts';
+import { isWithheld } from './withheld.ts';
 
 const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
@@ -23,7 +24,7 @@ export interface ReconcileQuery {
 
 /**
  * One tenant's sum of one metric, in plain decimal text. `ledger` = `delivered` + `pending` +
- * `deadLetters` + `parked`; `reported` is what the destination itself says, and ought to be
+ * `deadLetters` + `parked` + `withheld`; `reported` is what the destination itself says, and ought to be
  * `delivered`.
  */
 export interface ReconcileRow {
@@ -36,6 +37,8 @@ export interface ReconcileRow {
   readonly pending: string;
   readonly deadLetters: string;
   readonly parked: string;
+  /** Passed without being sent: before the start, skipped, or discarded. */
+  readonly withheld: string;
   readonly reported?: string;
   /** `reported` − `delivered`; may be negative. */
   readonly difference?: string;
@@ -57,7 +60,7 @@ export interface ReconcileOptions {
   readonly describe: (tenant: string) => Promise<Tenant>;
 }
 
-type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked';
+type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked' | 'withheld';
 type Sums = { readonly tenant: string; readonly metric: string } & Record<Part, bigint>;
 
 /** Compares the ledger's sums with what the destination acknowledged, and with what it says it has. */
@@ -85,12 +88,14 @@ async function sumLedger(
 ): Promise<Sums[]> {
   const parked = new Set<number>();
   for await (const { sequence } of options.records.parked()) parked.add(sequence);
+  const withheld = await options.records.withheld();
   // Read once: what is delivered meanwhile still counts as pending.
   const cursor = options.cursor();
   const partOf = (sequence: number): Part => {
     if (sequence > cursor) return 'pending';
     if (options.deadLetters.has(sequence)) return 'deadLetters';
-    return parked.has(sequence) ? 'parked' : 'delivered';
+    if (parked.has(sequence)) return 'parked';
+    return isWithheld(withheld, sequence) ? 'withheld' : 'delivered';
   };
   const sums = new Map<string, Sums>();
   const selected = new Set<string>();
@@ -113,15 +118,16 @@ async function askDestination(
   question: number,
   signal: AbortSignal,
 ): Promise<ReconcileRow> {
-  const { tenant, metric, delivered, pending, deadLetters, parked } = sum;
+  const { tenant, metric, delivered, pending, deadLetters, parked, withheld } = sum;
   const row = {
     tenant,
     metric,
-    ledger: decimalFromNanos(delivered + pending + deadLetters + parked),
+    ledger: decimalFromNanos(delivered + pending + deadLetters + parked + withheld),
     delivered: decimalFromNanos(delivered),
     pending: decimalFromNanos(pending),
     deadLetters: decimalFromNanos(deadLetters),
     parked: decimalFromNanos(parked),
+    withheld: decimalFromNanos(withheld),
   };
   if (destination.totals === undefined) {
     return {
@@ -138,7 +144,7 @@ async function askDestination(
 }
 
 function emptySums({ tenant, metric }: UsageEvent): Sums {
-  return { tenant, metric, delivered: 0n, pending: 0n, deadLetters: 0n, parked: 0n };
+  return { tenant, metric, delivered: 0n, pending: 0n, deadLetters: 0n, parked: 0n, withheld: 0n };
 }
 
 function nanosOf(text: string): bigint {

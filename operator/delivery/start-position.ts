@@ -1,6 +1,7 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { Cursor, Ledger, LedgerFailure, RecordChange } from '../ledger/ledger.ts';
 import type { DeliveryRecords, FeederState } from './delivery-records.ts';
+import { withhold } from './withheld.ts';
 
 export type StartPosition =
   | { readonly kind: 'position'; readonly sequence: number; readonly state: FeederState }
@@ -33,7 +34,10 @@ export async function findStartPosition(
   }
   const sequence = settings.startFrom === 'now' ? ledger.head() : ledger.lowWater();
   const fresh: FeederState = { type };
-  const outcome = await ledger.commitCursor(name, sequence, { records: [records.putState(fresh)] });
+  const before = withhold([], ledger.lowWater() + 1, sequence);
+  const outcome = await ledger.commitCursor(name, sequence, {
+    records: [records.putState(fresh), records.putWithheld(before)],
+  });
   return outcome.kind === 'failed' ? outcome : { kind: 'position', sequence, state: fresh };
 }
 

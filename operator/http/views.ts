@@ -92,7 +92,7 @@ export interface ReconcileQuery {
   readonly selects?: (event: UsageEvent) => boolean;
 }
 
-/** Quantities in plain decimal text. `ledger` = `delivered` + `pending` + `deadLetters` + `parked`. */
+/** Quantities in plain decimal text. `ledger` = `delivered` + `pending` + `deadLetters` + `parked` + `withheld`. */
 export interface ReconcileRow {
   readonly tenant: string;
   readonly metric: string;
@@ -101,6 +101,8 @@ export interface ReconcileRow {
   readonly pending: string;
   readonly deadLetters: string;
   readonly parked: string;
+  /** Passed without being sent: before the start, skipped, or discarded. */
+  readonly withheld: string;
   /** What the destination itself says; ought to be `delivered`. */
   readonly reported?: string;
   /** `reported` − `delivered`; may be negative. */

@@ -105,6 +105,7 @@ function rowJson(row: ReconcileRow): string {
     ['ledger', row.ledger],
     ['dead_lettered', row.deadLetters],
     ['parked', row.parked],
+    ['withheld', row.withheld],
     ['pending', row.pending],
     ['expected', row.delivered],
     ...(reported === undefined ? [] : [['recorded', reported]]),

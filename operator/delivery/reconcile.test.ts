@@ -1,0 +1,80 @@
+import { describe, expect, test } from 'vitest';
+import type { ReconcileRow } from './reconcile.ts';
+import { createHarness, eventsOf, type Harness } from './testing/harness.ts';
+
+const DAY = { from: Date.UTC(2026, 10, 21), to: Date.UTC(2026, 10, 22) };
+/** Of one test event, in nanos. */
+const ONE = 16_666_667;
+
+/** How many whole events each column of the one tenant's one row stands for. */
+async function columns(harness: Harness): Promise<Readonly<Record<string, number>>> {
+  const { signal } = new AbortController();
+  const outcome = await harness.delivery.reconcile('fake', DAY, signal);
+  if (outcome.kind !== 'reconciled') throw new Error(outcome.kind);
+  const [row] = outcome.rows;
+  if (row === undefined) return {};
+  const count = (name: keyof ReconcileRow): number => (Number(row[name]) * 1e9) / ONE;
+  const names = ['ledger', 'delivered', 'pending', 'deadLetters', 'parked', 'withheld'] as const;
+  const all = names.map((name) => [name, Math.round(count(name))] as const);
+  return Object.fromEntries(all.filter(([, events]) => events > 0));
+}
+
+async function delivered(events: number): Promise<Harness> {
+  const harness = createHarness();
+  await harness.append(...eventsOf(['a'], events));
+  await harness.start();
+  await harness.drained();
+  return harness;
+}
+
+describe('what a destination was never given is not expected there', () => {
+  test('usage from before a destination that starts now', async () => {
+    const harness = createHarness();
+    await harness.append(...eventsOf(['a'], 3));
+    await harness.start({ startFrom: 'now' });
+    await harness.append(...eventsOf(['a'], 5).slice(3));
+    await harness.drained();
+    expect(await columns(harness)).toEqual({ ledger: 5, withheld: 3, delivered: 2 });
+    await harness.stop();
+  });
+
+  test('a discarded dead letter', async () => {
+    const harness = createHarness();
+    harness.destination.react = (events) =>
+      events.map(({ id }) =>
+        id === 'a-1' ? { kind: 'rejected', reason: 'no such code' } : { kind: 'delivered' },
+      );
+    await harness.append(...eventsOf(['a'], 3));
+    await harness.start();
+    await harness.drained();
+    expect(await columns(harness)).toEqual({ ledger: 3, deadLetters: 1, delivered: 2 });
+    await harness.delivery.discard('fake', ['a-1']);
+    expect(await columns(harness)).toEqual({ ledger: 3, withheld: 1, delivered: 2 });
+    await harness.stop();
+  });
+
+  test('what an operator skipped, until the cursor is put back before it', async () => {
+    const harness = await delivered(2);
+    await harness.start({ suspend: true });
+    await harness.append(...eventsOf(['a'], 6).slice(2));
+    expect(await columns(harness)).toEqual({ ledger: 6, delivered: 2, pending: 4 });
+    await harness.delivery.moveCursor('fake', 5);
+    expect(await columns(harness)).toEqual({ ledger: 6, delivered: 2, withheld: 3, pending: 1 });
+    await harness.delivery.moveCursor('fake', 4);
+    expect(await columns(harness)).toEqual({ ledger: 6, delivered: 2, withheld: 2, pending: 2 });
+    await harness.delivery.moveCursor('fake', 2);
+    await harness.start();
+    await harness.drained();
+    expect(await columns(harness)).toEqual({ ledger: 6, delivered: 6 });
+    await harness.stop();
+  });
+
+  test('but what was sent once before is, though the cursor went back and forth', async () => {
+    const harness = await delivered(4);
+    await harness.start({ suspend: true });
+    await harness.delivery.moveCursor('fake', 1);
+    await harness.delivery.moveCursor('fake', 4);
+    expect(await columns(harness)).toEqual({ ledger: 4, delivered: 4 });
+    await harness.stop();
+  });
+});
