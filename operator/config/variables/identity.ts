@@ -29,7 +29,7 @@ export const IDENTITY_VARIABLES = {
     parser: boolean(),
     default: 'false',
     fields: ['MeteringPolicy spec.regionFromNode'],
-    test: 'operator/metering/dedicated-nodes.test.ts',
+    test: 'operator/metering/whole-nodes.test.ts',
   },
   LABEL_PREFIX: {
     meaning:

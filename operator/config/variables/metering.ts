@@ -106,7 +106,7 @@ export const METERING_VARIABLES = {
     parser: list(qualifiedName('taint key', 'node.kubernetes.io/not-ready')),
     default: 'node.kubernetes.io/not-ready,node.kubernetes.io/unreachable',
     fields: ['MeteringPolicy spec.unhealthyNodeTaints'],
-    test: 'operator/metering/dedicated-nodes.test.ts',
+    test: 'operator/metering/gpu-downtime.test.ts',
   },
   VCLUSTER_NODE_LABEL: {
     meaning:
