@@ -21,6 +21,11 @@ export function readReceived(file: string): readonly ReceivedEvent[] {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   }
+  return parseEvents(text);
+}
+
+/** The events of NDJSON; a last line cut short is left out. */
+export function parseEvents(text: string): readonly ReceivedEvent[] {
   const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n');
   return lines.filter((line) => line !== '').map(parseLine);
 }

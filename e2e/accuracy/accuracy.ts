@@ -1,0 +1,178 @@
+import { writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ControlPlane } from '../control-plane/control-plane.ts';
+import { OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
+import { type RunningOperator, startOperator } from '../local/operator-process.ts';
+import { type RunFiles, runFiles } from '../local/run-directory.ts';
+import { parseEvents, type ReceivedEvent } from '../long/received.ts';
+import { createApiClient } from '../simulator/api-client.ts';
+import { TENANT_CLUSTERS } from '../simulator/cloud.ts';
+import { startSimulator } from '../simulator/simulator.ts';
+import { compare, type Comparison } from './compare.ts';
+import { seeded } from './random.ts';
+import { makeTrouble } from './trouble.ts';
+import { runWorkload } from './workload.ts';
+
+export interface AccuracyOptions {
+  readonly plane: Pick<
+    ControlPlane,
+    'credentials' | 'kubeconfigPath' | 'stopApiServer' | 'startApiServer'
+  >;
+  readonly seed: number;
+  /** How long pods are started and trouble is made; waiting for the end comes on top. */
+  readonly durationMs: number;
+  readonly log: (line: string) => void;
+}
+
+export interface AccuracyResult extends Comparison {
+  /** Ids that the ledger has more than once. */
+  readonly repeated: number;
+  /** GPU time that was installed and is neither billed, idle, down nor the system's, over all windows. */
+  readonly unaccountedGpuSeconds: number;
+}
+
+const WINDOW_MS = 10_000;
+const STARTS_PER_SECOND = 10;
+
+/**
+ * Drives a simulated cluster on a real API server, kills and restarts what can be, and holds the
+ * bills of short-lived pods against the times that the API carried. GPUs of every mode are in use
+ * beside it.
+ */
+export async function measureAccuracy(options: AccuracyOptions): Promise<AccuracyResult> {
+  const { plane, log } = options;
+  const files = runFiles(await mkdtemp(join(tmpdir(), 'accuracy-')));
+  writeFileSync(files.operatorPort, '0\n');
+  const ending = new AbortController();
+  const api = createApiClient(plane.credentials, ending.signal);
+  const simulator = await startSimulator({
+    credentials: plane.credentials,
+    truthFile: files.truth,
+    log,
+  });
+  const metadata = { name: OPERATOR_NAMESPACE };
+  await api.ensure({ apiVersion: 'v1', kind: 'Namespace', metadata });
+  const run: Run = { options, files, operator: await start(plane.kubeconfigPath, files) };
+  try {
+    return await drive(run, api);
+  } finally {
+    await run.operator.stop();
+    await simulator.stop();
+    ending.abort();
+    await api.close();
+    if (process.env['KEEP_RUN'] === undefined) {
+      await rm(files.directory, { recursive: true, force: true });
+    } else log(`kept: ${files.directory}`);
+  }
+}
+
+interface Run {
+  readonly options: AccuracyOptions;
+  readonly files: RunFiles;
+  operator: RunningOperator;
+}
+
+async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise<AccuracyResult> {
+  const { options, files } = run;
+  const { plane, durationMs, log } = options;
+  const random = seeded(options.seed);
+  await closedBeyond(run, 0);
+  log('the first window is closed; pods begin');
+  const stopping = new AbortController();
+  const working = runWorkload(
+    {
+      api,
+      clusters: TENANT_CLUSTERS.filter(({ name }) => ['web', 'green', 'burst'].includes(name)),
+      nodes: ['cpu-1', 'cpu-2'],
+      random,
+      startsPerSecond: STARTS_PER_SECOND,
+      longestMs: Math.min(180_000, durationMs),
+      log,
+    },
+    stopping.signal,
+  );
+  const until = Date.now() + durationMs;
+  const blinds = await makeTrouble(
+    {
+      plane,
+      operatorLog: files.operatorLog,
+      operator: () => run.operator,
+      restartOperator: async () => {
+        run.operator = await start(plane.kubeconfigPath, files);
+      },
+      // Another sequence: how long a pod lives must not depend on how long a restart takes.
+      random: seeded(options.seed + 1),
+      log,
+    },
+    until,
+  );
+  await delay(Math.max(0, until - Date.now()));
+  stopping.abort();
+  const lives = await working;
+  log(`${lives.length} pods have ended`);
+  // What is told late of the last window is settled in the next one.
+  await closedBeyond(run, Date.now() + WINDOW_MS);
+  const events = await exported(run);
+  const unaccountedGpuSeconds = await unaccounted(run);
+  return {
+    ...compare(lives, events, blinds),
+    repeated: events.length - new Set(events.map(({ id }) => id)).size,
+    unaccountedGpuSeconds,
+  };
+}
+
+function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
+  return startOperator({
+    files,
+    kubeconfig,
+    env: {
+      REGION: 'local',
+      PLATFORM_CLUSTER: 'local',
+      ADAPTERS: 'noop',
+      COLLECTION_INTERVAL: `${WINDOW_MS / 1000}s`,
+      CPU_MEMORY_BASIS: 'requests',
+      METER_BY_NAMESPACE: 'true',
+    },
+    signal: AbortSignal.timeout(60_000),
+  });
+}
+
+interface Report {
+  readonly window_end: string;
+  readonly scopes: readonly string[];
+}
+
+async function reports({ operator }: Run): Promise<readonly Report[]> {
+  const response = await fetch(`${operator.address}/api/v1/windows?limit=1000`);
+  return ((await response.json()) as { windows: readonly Report[] }).windows;
+}
+
+async function closedBeyond(run: Run, moment: number): Promise<void> {
+  const deadline = Math.max(Date.now(), moment) + 120_000;
+  for (;;) {
+    const closed = (await reports(run))
+      .filter(({ scopes }) => scopes.includes('pods'))
+      .map(({ window_end: end }) => Date.parse(end));
+    if (Math.max(0, ...closed) > moment) return;
+    if (Date.now() > deadline) throw new Error('accuracy: windows are not closed');
+    await delay(500);
+  }
+}
+
+async function exported({ operator }: Run): Promise<readonly ReceivedEvent[]> {
+  const from = new Date(Date.now() - 6 * 3_600_000).toISOString();
+  const to = new Date(Date.now() + 60_000).toISOString();
+  const response = await fetch(`${operator.address}/api/v1/events?from=${from}&to=${to}`);
+  if (!response.ok) throw new Error(`accuracy: export: HTTP ${response.status}`);
+  return parseEvents(await response.text());
+}
+
+/** From the operator's own metric, which holds the last window. */
+async function unaccounted({ operator }: Run): Promise<number> {
+  const text = await (await fetch(`${operator.address}/metrics`)).text();
+  const values = [...text.matchAll(/^meterfeed_unaccounted_gpu_seconds(?:\{[^}]*\})? (.+)$/gm)];
+  return values.reduce((sum, [, value]) => sum + Math.abs(Number(value)), 0);
+}

@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ControlPlane } from '../control-plane/control-plane.ts';
+import type { RunningOperator } from '../local/operator-process.ts';
+import { signalProcess } from '../processes/pid-file.ts';
+import type { Blind } from './compare.ts';
+
+export interface TroubleOptions {
+  readonly plane: Pick<ControlPlane, 'stopApiServer' | 'startApiServer'>;
+  readonly operatorLog: string;
+  readonly operator: () => RunningOperator;
+  readonly restartOperator: () => Promise<void>;
+  readonly random: () => number;
+  readonly log: (line: string) => void;
+}
+
+const KINDS = ['operator', 'API server', 'both'] as const;
+/** The journal is written with every window of ten seconds, some seconds after its end. */
+const JOURNAL_AGE_MS = 20_000;
+const CONTACT_TIMEOUT_MS = 90_000;
+/** What the API says of a pod reaches the watch within this. */
+const ARRIVAL_MS = 1_000;
+
+/**
+ * Kills the operator, restarts the API server (its watches forget what was, and resume only by a
+ * list), or both at once, in turns, until `until`. Gives the stretches that nobody may have seen.
+ */
+export async function makeTrouble(
+  options: TroubleOptions,
+  until: number,
+): Promise<readonly Blind[]> {
+  const { random, log } = options;
+  const blinds: Blind[] = [];
+  for (let turn = 0; ; turn += 1) {
+    const pause = 8_000 + 12_000 * random();
+    if (Date.now() + pause > until) return blinds;
+    await delay(pause);
+    const kind = KINDS[turn % KINDS.length] ?? 'operator';
+    log(`trouble: ${kind}`);
+    const begun = Date.now();
+    if (kind !== 'API server') await kill(options);
+    if (kind === 'operator') {
+      await delay(6_000 * random());
+      await options.restartOperator();
+      continue;
+    }
+    const seen = contacts(options);
+    await options.plane.stopApiServer();
+    await options.plane.startApiServer();
+    const restarted = await contactAfter(options, seen);
+    const from = restarted ? begun - JOURNAL_AGE_MS : begun - ARRIVAL_MS;
+    blinds.push({ from, to: Date.now() + ARRIVAL_MS });
+  }
+}
+
+async function kill({ operator }: TroubleOptions): Promise<void> {
+  const { pid, exited } = operator();
+  signalProcess(pid, 'SIGKILL');
+  await exited;
+}
+
+/** How often the operator has said that it sees pods; a start begins its log anew. */
+function contacts({ operatorLog }: TroubleOptions): number {
+  return readFileSync(operatorLog, 'utf8').split('[controller] watching pods').length - 1;
+}
+
+/**
+ * Waits until the operator sees pods again. One that was killed, or that lost its lease because the
+ * API server was away too long, is started as Kubernetes would; true when it was.
+ */
+async function contactAfter(options: TroubleOptions, seen: number): Promise<boolean> {
+  const deadline = Date.now() + CONTACT_TIMEOUT_MS;
+  let restarted = false;
+  while (restarted ? contacts(options) === 0 : contacts(options) <= seen) {
+    if (Date.now() > deadline) throw new Error('accuracy: the operator does not watch pods again');
+    const over = await Promise.race([options.operator().exited, delay(200)]);
+    if (over === undefined) continue;
+    restarted = true;
+    await options.restartOperator();
+  }
+  return restarted;
+}

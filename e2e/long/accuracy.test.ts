@@ -1,0 +1,24 @@
+import { describe, expect, test } from 'vitest';
+import { measureAccuracy } from '../accuracy/accuracy.ts';
+import { useOwnTestCluster } from '../control-plane/test-cluster.ts';
+
+/** A short run of `npm run accuracy`: ten pod starts a second, and all that can be killed is killed. */
+describe('the bills of short-lived pods', () => {
+  const cluster = useOwnTestCluster({ apiServerFlags: { 'etcd-compaction-interval': '20s' } });
+
+  test('differ from what the API says they used, after kills, API restarts and expired watches', async () => {
+    const result = await measureAccuracy({
+      plane: cluster,
+      seed: 1,
+      durationMs: 60_000,
+      log: (line) => console.error(line),
+    });
+    expect(result.pods).toBeGreaterThan(50);
+    for (const { maximum, worst } of result.metrics) {
+      expect(maximum, worst).toBeLessThanOrEqual(1e-6);
+    }
+    expect(result.unseen.overbilled).toEqual([]);
+    expect(result.repeated).toBe(0);
+    expect(result.unaccountedGpuSeconds).toBe(0);
+  });
+});
