@@ -78,3 +78,38 @@ describe('what a destination was never given is not expected there', () => {
     await harness.stop();
   });
 });
+
+test('usage that is delivered while the destination is asked is no difference', async () => {
+  const harness = await delivered(2);
+  const nanos = (): number => harness.destination.taken.length * ONE;
+  let questions = 0;
+  harness.destination.totals = async () => {
+    questions += 1;
+    if (questions === 1) {
+      await harness.append(...eventsOf(['a'], 5).slice(2));
+      await harness.drained();
+    }
+    return { kind: 'total', quantity: (nanos() / 1e9).toFixed(9) };
+  };
+  const { signal } = new AbortController();
+  expect(await harness.delivery.reconcile('fake', DAY, signal)).toMatchObject({
+    rows: [{ delivered: '0.083333335', reported: '0.083333335', difference: '0' }],
+  });
+  expect(questions).toBe(2);
+  await harness.stop();
+});
+
+test('a lasting difference is told after one question', async () => {
+  const harness = await delivered(2);
+  let questions = 0;
+  harness.destination.totals = async () => {
+    questions += 1;
+    return { kind: 'total', quantity: '0.016666667' };
+  };
+  const { signal } = new AbortController();
+  expect(await harness.delivery.reconcile('fake', DAY, signal)).toMatchObject({
+    rows: [{ delivered: '0.033333334', difference: '-0.016666667' }],
+  });
+  expect(questions).toBe(1);
+  await harness.stop();
+});

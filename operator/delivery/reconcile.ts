@@ -11,6 +11,8 @@ const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
 /** Rows that the destination is asked after in one reconciliation. */
 const MAX_QUESTIONS = 500;
+/** How often a row is compared while delivery goes on underneath. */
+const ROUNDS = 3;
 
 export interface ReconcileQuery {
   /** Whole UTC days `[from, to)`, milliseconds since the epoch, by window start. */
@@ -47,6 +49,7 @@ export interface ReconcileRow {
 }
 
 export type ReconcileOutcome =
+  /** By tenant, then metric. */
   | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
   | { readonly kind: 'failed'; readonly reason: string };
 
@@ -70,22 +73,41 @@ export function createReconcile(options: ReconcileOptions) {
       const given = `${new Date(query.from).toISOString()} to ${new Date(query.to).toISOString()}`;
       return { kind: 'failed', reason: `not whole UTC days: from, to: "${given}"` };
     }
-    const sums = await sumLedger(options, query, signal);
-    const rows = new Map<Sums, ReconcileRow>();
+    const rows = new Map<string, ReconcileRow>();
+    let open = await sumLedger(options, query, signal);
     let questions = 0;
-    await mapConcurrently(sums, CONCURRENT_QUESTIONS, async (sum) => {
-      questions += 1;
-      rows.set(sum, await askDestination(options, query, sum, questions, signal));
-    });
-    return { kind: 'reconciled', rows: sums.flatMap((sum) => rows.get(sum) ?? []) };
+    for (let round = 1; round <= ROUNDS && open.length > 0; round += 1) {
+      await mapConcurrently(open, CONCURRENT_QUESTIONS, async (sum) => {
+        questions += 1;
+        rows.set(keyOf(sum), await askDestination(options, query, sum, questions, signal));
+      });
+      const asked = open.filter((sum) => (rows.get(keyOf(sum))?.difference ?? '0') !== '0');
+      open = asked.length === 0 ? [] : moved(asked, await sumLedger(options, query, signal));
+    }
+    const sorted = [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    return { kind: 'reconciled', rows: sorted.map(([, row]) => row) };
   };
+}
+
+/** What was sent while the destination was being asked: a difference there says nothing yet. */
+function moved(before: readonly Sums[], now: readonly Sums[]): readonly Sums[] {
+  const known = new Map(before.map((sum) => [keyOf(sum), sum]));
+  return now.filter((sum) => {
+    const earlier = known.get(keyOf(sum));
+    if (earlier === undefined) return false;
+    return earlier.delivered !== sum.delivered || earlier.pending !== sum.pending;
+  });
+}
+
+function keyOf({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): string {
+  return `${tenant}\0${metric}`;
 }
 
 async function sumLedger(
   options: ReconcileOptions,
   { from, to, tenant, selects }: ReconcileQuery,
   signal: AbortSignal,
-): Promise<Sums[]> {
+): Promise<readonly Sums[]> {
   const parked = new Set<number>();
   for await (const { sequence } of options.records.parked()) parked.add(sequence);
   const withheld = await options.records.withheld();
@@ -102,7 +124,7 @@ async function sumLedger(
   for await (const { sequence, event } of options.ledger.scan(from, to, signal)) {
     if (tenant !== undefined && event.tenant !== tenant) continue;
     if (!options.wants(event)) continue;
-    const key = `${event.tenant}\0${event.metric}`;
+    const key = keyOf(event);
     const sum = sums.get(key) ?? emptySums(event);
     sum[partOf(sequence)] += nanosFromDecimal(event.quantity);
     sums.set(key, sum);

@@ -128,8 +128,8 @@ describe('reconciliation', () => {
     expect(result).toMatchObject({ destination: 'billing_c', ok: true });
     expect(result?.rows.map(({ tenant, metric, match }) => [tenant, metric, match])).toEqual([
       ['a', METRIC, true],
-      ['b', METRIC, true],
       ['a', 'tokens_used', true],
+      ['b', METRIC, true],
     ]);
     expect(text).toContain('"expected":12345.678901235,"recorded":12345.678901235,"difference":0');
     expect(text).toContain('"expected":1000,"recorded":1000,"difference":0');
