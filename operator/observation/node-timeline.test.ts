@@ -99,6 +99,22 @@ describe('a node is down from when it was, not from when that was learnt', () =>
   });
 });
 
+test('a taint that the settings come to name counts from then, not from when it was added', () => {
+  const unhealthy = [UNREACHABLE];
+  const observation = observe(unhealthy);
+  tell(observation, tainted(at(-7200), 'example.com/broken'), {
+    at: at(0),
+    knownUntil: 0,
+    late: true,
+  });
+  unhealthy.push('example.com/broken');
+  observation.nodes.refresh(at(300));
+  expect(spans(observation)).toEqual([
+    [born, 300, 'up'],
+    [300, 'open', 'down'],
+  ]);
+});
+
 test('a heartbeat splits nothing, nor does a restart', () => {
   const observation = observe();
   tell(observation, N1, { at: at(0) });

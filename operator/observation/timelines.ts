@@ -208,8 +208,11 @@ export function createTimelines<T extends Projected, S>(
     },
     refresh: (at) => {
       for (const timelines of byNamespace.values()) {
-        for (const { view, gone } of timelines.values()) {
-          if (!gone) see(view, { at, knownUntil: at, late: false });
+        for (const timeline of timelines.values()) {
+          if (timeline.gone) continue;
+          // Settings hold from their change on, whatever times the object gives.
+          timeline.versionAt = at;
+          see(timeline.view, { at, knownUntil: at, late: false });
         }
       }
     },
