@@ -20,9 +20,10 @@ const api = useOwnTestCluster({ apiServerFlags: flags });
 
 const PATIENCE = { timeout: 20_000, interval: 50 };
 const ends: (() => Promise<void>)[] = [];
-afterEach(async () => {
+async function endAll(): Promise<void> {
   for (const end of ends.splice(0)) await end();
-});
+}
+afterEach(endAll);
 
 async function serve(...versions: readonly string[]): Promise<void> {
   await api.stopApiServer();
@@ -57,8 +58,8 @@ function sliceObject(name: string, version: string): RawObject {
 }
 
 /** Watches slices until the test ends. */
-async function watchSlices() {
-  const connection = connectWith(api.kubeconfig);
+function watchSlices(kubeconfig = api.kubeconfig) {
+  const connection = connectWith(kubeconfig);
   const deleted: string[] = [];
   const stop = new AbortController();
   const source = createReflector<ResourceSliceView>({
@@ -77,8 +78,7 @@ async function watchSlices() {
     await running;
     await connection.close();
   });
-  await source.ready(stop.signal);
-  return { source, deleted };
+  return { source, deleted, ready: source.ready(stop.signal) };
 }
 
 describe('the API of Dynamic Resource Allocation', () => {
@@ -136,7 +136,8 @@ describe('the API of Dynamic Resource Allocation', () => {
     await serve('v1beta1');
     const beta = `/apis/${GROUP}/v1beta1/resourceslices`;
     await api.call('POST', beta, sliceObject('before', 'v1beta1'));
-    const { source, deleted } = await watchSlices();
+    const { source, deleted, ready } = watchSlices();
+    await ready;
     expect(source.find('', 'before')?.devices.size).toBe(1);
 
     await serve('v1');
@@ -147,9 +148,19 @@ describe('the API of Dynamic Resource Allocation', () => {
     expect(deleted).toEqual([]);
   }, 60_000);
 
+  test('that is forbidden is a failure, and never taken for absent', async () => {
+    const { source, ready } = watchSlices(await api.addUser('nobody'));
+    const end = ready.catch((error: unknown) => String(error));
+    await vi.waitFor(() => expect(source.health().state).toBe('failing'), PATIENCE);
+    expect(source.health().reason).toMatch(/^HTTP 403 Forbidden: resourceslices/);
+    await endAll();
+    expect(await end).toMatch(/aborted$/);
+  });
+
   test('that is not served is no failure, and is found when it comes', async () => {
     await serve();
-    const { source } = await watchSlices();
+    const { source, ready } = watchSlices();
+    await ready;
     expect(source.health().state).toBe('absent');
     await serve('v1beta2');
     await vi.waitFor(() => expect(source.health().state).toBe('synced'), PATIENCE);

@@ -12,6 +12,7 @@ import {
   coreSeconds,
   eventsOf,
   pass,
+  settingsOf,
   startProcess,
   windowsOf,
 } from './testing/harness.ts';
@@ -65,6 +66,25 @@ describe('resource claims', () => {
       await process.kill();
     });
   }
+
+  test('that were forbidden from the beginning hold up nothing but GPUs', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const settings = { current: settingsOf({ CPU_MEMORY_BASIS: 'usage' }) };
+    const forbidden = 'resourceclaims';
+    const process = await startProcess({ ledger, clock, settings, forbidden, objects: scene() });
+    const usage = { cpu: 1e9, memory: 1 };
+    process.metricsApi = [{ kind: 'usage', namespace: 'tenant-a', name: 'c', ...usage }];
+    process.discover([cluster('a', { cpuMemoryBasis: 'usage' })]);
+    await pass(clock, 20 + 184);
+    const events = await eventsOf(ledger);
+    expect(coreSeconds(events)).toBe(180);
+    expect(gpuSeconds(events)).toBe(0);
+    expect(process.collector.gaps()).toMatchObject([
+      { source: forbidden, scope: 'gpus', from: at(0), reason: 'HTTP 403 Forbidden' },
+    ]);
+    await process.kill();
+  });
 
   test('are known after a restart, with the devices of a driver that is gone', async () => {
     const clock = clockAt(-20);

@@ -113,8 +113,9 @@ export function createCollector(options: CollectorOptions): Collector {
     metricsFailure: () => sampler.failure,
   });
 
-  const sampling = async (listed: Promise<unknown>, signal: AbortSignal): Promise<void> => {
-    await Promise.race([listed, aborted(signal)]);
+  const sampling = async (signal: AbortSignal): Promise<void> => {
+    // Only an abort ends the wait without a list.
+    await sources.pods.ready(signal).catch(() => undefined);
     if (!signal.aborted) await sampler.sample(clock.now(), signal);
     while (!signal.aborted) {
       const interval = sampleIntervalMs(settings().metering.windowMs);
@@ -139,7 +140,7 @@ export function createCollector(options: CollectorOptions): Collector {
       }
       const { metering } = settings();
       // What came out of the journal may have been read under other settings; it is known to be there once listed.
-      if (scopes.all.every(({ listed }) => listed)) {
+      if (scopes.all.some(({ scope, listed }) => listed && scope.name === 'pods')) {
         const same = refreshedFor !== undefined && sameNodeSettings(refreshedFor, metering);
         if (!same) {
           observation.nodes.refresh(clock.now());
@@ -179,7 +180,7 @@ export function createCollector(options: CollectorOptions): Collector {
       const either = AbortSignal.any([signal, stop.signal]);
       await closer.begin();
       const listed = scopes.awaitLists(either);
-      const sampled = sampling(listed, either);
+      const sampled = sampling(either);
       try {
         return await closing(either);
       } finally {
@@ -188,13 +189,6 @@ export function createCollector(options: CollectorOptions): Collector {
       }
     },
   };
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise((resolve) => {
-    signal.addEventListener('abort', resolve, { once: true });
-  });
 }
 
 /** Sleeps in short stretches: the wall clock may be set meanwhile. */

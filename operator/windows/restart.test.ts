@@ -8,6 +8,7 @@ import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import { cluster, pod } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/world.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
+import { STATE_KEY } from './journal.ts';
 import {
   at,
   clockAt,
@@ -17,6 +18,7 @@ import {
   pass,
   quiet,
   running,
+  settled,
   settingsOf,
   startProcess,
   windowsOf,
@@ -186,6 +188,8 @@ describe('after a stop', () => {
       const ledger = await open();
       const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
       process.discover([cluster('a')]);
+      // Only a disk is awaited here: the clock stands still until the very first start is on it.
+      while ((await ledger.record(STATE_KEY)) === undefined) await settled();
       await pass(clock, 31 + run * 7);
       await process.kill();
       await ledger.close();

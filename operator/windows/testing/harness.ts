@@ -75,6 +75,8 @@ export interface HarnessOptions {
       readonly RawObject[]
     >
   >;
+  /** A plural whose watch is refused from the beginning: its first list never comes. */
+  readonly forbidden?: string;
 }
 
 /** Settings from an environment. */
@@ -114,7 +116,10 @@ export async function startProcess(
     handlers: readonly SourceHandler<T>[],
     from: Resume<T> | undefined,
     objects: readonly RawObject[] = [],
-  ) => createHandSource({ plural, project, handlers, from, objects, clock });
+  ) => {
+    const forbidden = options.forbidden === plural;
+    return createHandSource({ plural, project, handlers, from, objects, clock, forbidden });
+  };
   const { objects = {} } = options;
   const pods = make(
     'pods',
@@ -262,13 +267,14 @@ interface HandSourceOptions<T extends Projected> {
   readonly plural: string;
   readonly project: Projection<T>;
   readonly handlers: readonly SourceHandler<T>[];
+  readonly forbidden: boolean;
   readonly from: Resume<T> | undefined;
   readonly objects: readonly RawObject[];
   readonly clock: ManualClock;
 }
 
 function createHandSource<T extends Projected>(options: HandSourceOptions<T>): HandSource<T> {
-  const { handlers, project, clock, from } = options;
+  const { handlers, project, clock, from, forbidden } = options;
   const view = new Map<string, T>();
   let failure: string | undefined;
   let contact = clock.now();
@@ -299,10 +305,11 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     contact = clock.now();
   };
   for (const object of from?.objects ?? []) view.set(key(object), object);
-  relist(options.objects, from?.knownAt ?? 0);
+  if (forbidden) failure = 'HTTP 403 Forbidden';
+  else relist(options.objects, from?.knownAt ?? 0);
   return {
     resource: { plural: options.plural },
-    ready: async () => undefined,
+    ready: (signal) => (forbidden ? rejectedOn(signal) : Promise.resolve()),
     resourceVersion: () => '1',
     find: (namespace, name) => view.get(`${namespace}/${name}`),
     health: () => {
@@ -327,6 +334,14 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       relist(objects, contact);
     },
   };
+}
+
+function rejectedOn(signal: AbortSignal): Promise<void> {
+  return new Promise((_resolve, reject) => {
+    const abort = (): void => reject(new Error('aborted'));
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
 }
 
 function recordingLogger(logs: string[]): Logger {
