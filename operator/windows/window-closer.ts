@@ -2,7 +2,7 @@ import type { Settings } from '../config/settings.ts';
 import type { EventOutcome, Ledger, RecordChange } from '../ledger/ledger.ts';
 import { type Assembled, assembleEvents } from '../metering/assemble.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
-import { createFindings, type Findings, type MeterSettings } from '../metering/meter.ts';
+import { createFindings, type Findings } from '../metering/meter.ts';
 import { createTally } from '../metering/tally.ts';
 import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
@@ -22,6 +22,7 @@ import {
   type RestoredJournal,
   STATE_KEY,
 } from './journal.ts';
+import { meterSettings } from './meter-settings.ts';
 import type { Scopes } from './scopes.ts';
 import { unsampledGaps } from './unsampled-gaps.ts';
 import type { WindowReport, WindowReports } from './window-report.ts';
@@ -290,19 +291,4 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
 
 function lastWindowOf(end: number | undefined, sizeMs: number): Window | undefined {
   return end === undefined ? undefined : { start: end - sizeMs, end };
-}
-
-function meterSettings({ identity, metering }: Settings, window: Window): MeterSettings {
-  const { region, regionFromNode, zone, defaultTenantClass } = identity;
-  const { dedicatedNodeLabel } = metering;
-  return {
-    region,
-    regionFromNode,
-    sampleHoldMs: sampleHoldMs(window.end - window.start),
-    draGpuDrivers: metering.draGpuDrivers,
-    gpuResources: metering.gpuResources,
-    ...(zone === undefined ? {} : { zone }),
-    ...(defaultTenantClass === undefined ? {} : { defaultTenantClass }),
-    ...(dedicatedNodeLabel === undefined ? {} : { dedicatedNodeLabel }),
-  };
 }
