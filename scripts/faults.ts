@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { isSound, runSuite, type SuiteRun } from '../e2e/faults/run-suite.ts';
+import { isSound, runAll, type SuiteRun } from '../e2e/faults/run-suite.ts';
 import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
 
 /**
@@ -36,7 +36,7 @@ const options = {
   withoutInFlight: values['without-in-flight'],
 };
 const failed: SuiteRun[] = [];
-const totals = await runSuite(seeds.map(planOf), options, (run) => {
+const totals = await runAll(seeds.map(planOf), options, (run) => {
   console.log(describe(run));
   if (!isSound(run)) failed.push(run);
 });

@@ -31,6 +31,8 @@ export interface RequestPlan {
 /** The operator from a start to its end, and what happens to its directory before the next start. */
 export interface Life {
   readonly actions: readonly Action[];
+  /** The number of the sync that fails, counted from before the ledger is opened. */
+  readonly failingSync?: number;
   /** Absent: it ends in good order. */
   readonly death?: Death;
   /** Until the next life begins. */
@@ -73,7 +75,7 @@ export type Action =
     }
   /** So many bytes can still be written; undefined: as many as one likes. */
   | { readonly do: 'disk-room'; readonly bytes: number | undefined }
-  /** The n-th sync from here fails. */
-  | { readonly do: 'fail-sync'; readonly nth: number }
+  /** The n-th sync from here fails, and so many in a row with it; one when absent. */
+  | { readonly do: 'fail-sync'; readonly nth: number; readonly times?: number }
   /** The process stands still while another one opens the directory, and then goes on. */
   | { readonly do: 'second-instance'; readonly lockDeleted: boolean };

@@ -116,7 +116,7 @@ function createRun(
   const nextDirectory = (): string => join(root, `data-${(generation += 1)}`);
 
   const orderOf = (
-    life: Pick<Life, 'actions' | 'death'>,
+    life: Pick<Life, 'actions' | 'death' | 'failingSync'>,
     change: Partial<LifeOrder>,
   ): LifeOrder => {
     const unacknowledged = plan.requests
@@ -131,6 +131,7 @@ function createRun(
       unacknowledged,
       actions: life.actions,
       ...(life.death !== undefined && { death: life.death }),
+      ...(life.failingSync !== undefined && { failingSync: life.failingSync }),
       destinations: vendors.map(({ name, url }) => ({ name, url })),
       retentionMs: plan.retentionMs,
       segmentEvents: plan.segmentEvents,

@@ -6,14 +6,15 @@ import { runPlan, type RunReport } from './run-plan.ts';
 import { createSubjectPool } from './subject/subject-pool.ts';
 import { startVendors } from './vendors/vendors.ts';
 
-export interface SuiteOptions {
-  /** How many runs at a time. */
-  readonly jobs: number;
+/** Safeguards that are taken away, to see that they are missed. */
+export interface Omissions {
   /** The operator's syncs do nothing. */
   readonly withoutSync: boolean;
   /** The operator's record of what is in flight is not kept. */
   readonly withoutInFlight: boolean;
 }
+
+export const NOTHING_OMITTED: Omissions = { withoutSync: false, withoutInFlight: false };
 
 export interface SuiteRun extends RunReport {
   readonly plan: Plan;
@@ -28,40 +29,63 @@ export interface Totals {
   readonly undetected_corruption: number;
 }
 
-/** Runs plans, some at a time; `onRun` hears of each as it ends. */
-export async function runSuite(
-  plans: readonly Plan[],
-  options: SuiteOptions,
-  onRun: (run: SuiteRun) => void,
-): Promise<Totals> {
+/** The processes that plans are lived through in. */
+export interface Suite {
+  run(plan: Plan): Promise<SuiteRun>;
+  close(): Promise<void>;
+}
+
+export function startSuite({ withoutSync, withoutInFlight }: Omissions): Suite {
   const scratch = mkdtempSync(join(memoryDirectory(), 'faults-'));
   const dataRoot = join(scratch, 'data');
   const copyRoot = join(scratch, 'copies');
   mkdirSync(dataRoot);
   const vendors = startVendors();
-  const subjects = createSubjectPool({ scratch, withoutSync: options.withoutSync });
+  const subjects = createSubjectPool({ scratch, withoutSync });
+  return {
+    run: async (plan) => {
+      const startedAt = performance.now();
+      const report = await runPlan(plan, {
+        dataRoot,
+        copyRoot,
+        vendors,
+        subjects,
+        withoutInFlight,
+      });
+      return { ...report, plan, seconds: (performance.now() - startedAt) / 1_000 };
+    },
+    close: async () => {
+      await subjects.close();
+      vendors.close();
+      rmSync(scratch, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Runs plans, `jobs` at a time; `onRun` hears of each as it ends. */
+export async function runAll(
+  plans: readonly Plan[],
+  options: Omissions & { readonly jobs: number },
+  onRun: (run: SuiteRun) => void,
+): Promise<Totals> {
+  const suite = startSuite(options);
   const waiting = [...plans];
   const totals = { runs: 0, lost: 0, duplicated: 0, undetected_corruption: 0 };
   const work = async (): Promise<void> => {
     for (let plan = waiting.shift(); plan !== undefined; plan = waiting.shift()) {
-      const startedAt = performance.now();
-      const { withoutInFlight } = options;
-      const place = { dataRoot, copyRoot, vendors, subjects };
-      const report = await runPlan(plan, { ...place, withoutInFlight });
+      const run = await suite.run(plan);
       totals.runs += 1;
-      totals.lost += report.lost;
-      totals.duplicated += report.duplicated;
-      totals.undetected_corruption += report.undetectedCorruption;
-      onRun({ ...report, plan, seconds: (performance.now() - startedAt) / 1_000 });
+      totals.lost += run.lost;
+      totals.duplicated += run.duplicated;
+      totals.undetected_corruption += run.undetectedCorruption;
+      onRun(run);
     }
   };
   try {
     await Promise.all(Array.from({ length: options.jobs }, work));
     return totals;
   } finally {
-    await subjects.close();
-    vendors.close();
-    rmSync(scratch, { recursive: true, force: true });
+    await suite.close();
   }
 }
 

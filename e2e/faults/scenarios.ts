@@ -63,7 +63,7 @@ const kills: readonly Scenario[] = [
   scenario('kill -9 at a random call', (builder) =>
     repeated(builder, 2, (one) => ({ death: atRandomCall(one, 'killed') })).plan(),
   ),
-  scenario('death at a random call, again and again', (builder) =>
+  scenario('dying at random calls, again and again', (builder) =>
     repeated(builder, builder.random.between(2, 5), (one) => ({
       death: atRandomCall(one, 'abandoned'),
     })).plan(),
@@ -102,15 +102,12 @@ const deathsAtSteps: readonly Scenario[] = [
   ),
   scenario('death at recover:before-open', (builder) => {
     for (let life = 0; life < 2; life += 1) {
-      const nth = builder.random.between(1, 6);
-      builder.live({
-        actions: [
-          ...builder.windows(2),
-          { do: 'fail-sync', nth },
-          ...builder.windows(builder.random.between(2, 5)),
-        ],
-        death: atStep(builder, 'recover:before-open', 1),
-      });
+      const actions = builder.windows(1);
+      for (let fault = 0; fault < 3; fault += 1) {
+        const nth = builder.random.between(1, 3);
+        actions.push({ do: 'fail-sync', nth, times: 2 }, ...builder.windows(2));
+      }
+      builder.live({ actions, death: atStep(builder, 'recover:before-open', 1) });
     }
     return builder.plan({ faultyDisk: true });
   }),
@@ -166,6 +163,8 @@ const disks: readonly Scenario[] = [
       actions.push({ do: 'fail-sync', nth: builder.random.between(1, 12) }, ...builder.windows(3));
     }
     builder.live({ actions });
+    const failingSync = builder.random.between(1, 20);
+    builder.live({ actions: builder.windows(2), failingSync });
     return builder.plan({ faultyDisk: true, segmentEvents: 15 });
   }),
   scenario('failed sync, then power cut', (builder) => {

@@ -48,9 +48,7 @@ export function judge(evidence: Evidence): Verdict {
     sequences.set(id, sequence);
     previous = sequence;
   }
-  if (ledger !== undefined && ledger.deadLetters > 0) {
-    wrong.push(`${ledger.deadLetters} dead letters`);
-  }
+  for (const reason of ledger?.deadLetters ?? []) wrong.push(`dead letter at ${reason}`);
 
   for (const { name, billed } of bills) {
     const { contentOf } = faultDestination(name);

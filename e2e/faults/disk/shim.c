@@ -37,7 +37,7 @@
 
 struct control {
   _Atomic int64_t syncs;
-  _Atomic int64_t failing_sync;
+  _Atomic int64_t fail_from, fail_until; /* numbers of syncs: the first that fails, and the next */
   _Atomic int64_t forget_syncs;
   _Atomic int64_t room; /* bytes that can still be written; -1: no limit */
 };
@@ -128,7 +128,8 @@ static int sync_file(int fd, int (*real)(int)) {
   if (!concerned_file(fd, path) || fstat(fd, &found) != 0) return real(fd);
   int is_file = S_ISREG(found.st_mode);
   int64_t number = is_file ? atomic_fetch_add(&control->syncs, 1) + 1 : 0;
-  if (is_file && number == atomic_load(&control->failing_sync)) {
+  if (is_file && number >= atomic_load(&control->fail_from) &&
+      number < atomic_load(&control->fail_until)) {
     errno = EIO;
     return -1;
   }

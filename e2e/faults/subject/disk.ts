@@ -4,10 +4,12 @@ import { closeSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 export interface Disk {
   /** Bytes that can still be written. */
   freeBytes(): number;
+  /** Without limits and faults from here. */
+  mend(): void;
   /** Undefined: as many as one likes. */
   setRoom(bytes: number | undefined): void;
-  /** The n-th sync from here fails with EIO. */
-  failSync(nth: number): void;
+  /** The n-th sync from here fails with EIO, and so many in a row with it. */
+  failSync(nth: number, times: number): void;
   /** Bytes of the trace so far. */
   traced(): number;
 }
@@ -15,6 +17,7 @@ export interface Disk {
 /** Without limits and faults. */
 export const SOUND_DISK: Disk = {
   freeBytes: () => 1024 ** 3,
+  mend: () => undefined,
   setRoom: () => undefined,
   failSync: () => {
     throw new Error('faults: this process has no faulty disk');
@@ -23,7 +26,7 @@ export const SOUND_DISK: Disk = {
 };
 
 /** Eight bytes each, as `disk/shim.c` has them. */
-const SLOTS = { syncs: 0, failingSync: 1, forgetSyncs: 2, room: 3 } as const;
+const SLOTS = { syncs: 0, failFrom: 1, failUntil: 2, forgetSyncs: 3, room: 4 } as const;
 const SLOT_BYTES = 8;
 const UNLIMITED = -1n;
 export const CONTROL_BYTES = SLOT_BYTES * Object.keys(SLOTS).length;
@@ -55,8 +58,16 @@ export function openFaultyDisk(controlFile: string, traceFile: string): Disk {
       const room = read('room');
       return room === UNLIMITED ? SOUND_DISK.freeBytes() : Math.max(0, Number(room));
     },
+    mend: () => {
+      write('failUntil', 0n);
+      write('room', UNLIMITED);
+    },
     setRoom: (bytes) => write('room', bytes === undefined ? UNLIMITED : BigInt(bytes)),
-    failSync: (nth) => write('failingSync', read('syncs') + BigInt(nth)),
+    failSync: (nth, times) => {
+      const from = read('syncs') + BigInt(nth);
+      write('failFrom', from);
+      write('failUntil', from + BigInt(times));
+    },
     traced: () => statSync(traceFile, { throwIfNoEntry: false })?.size ?? 0,
   };
 }

@@ -33,10 +33,12 @@ export interface LifeOptions {
 
 /** The operator from its start to its end: ledger and delivery, driven by a script. */
 export async function live(options: LifeOptions): Promise<End> {
-  const { order, tell } = options;
+  const { order, disk, tell } = options;
   const clock = createIdleClock(order.start, (moment) => tell({ kind: 'passed', ...moment }));
   const mortality = createMortality(order.death);
   const closers: Closer[] = [];
+  disk.mend();
+  if (order.failingSync !== undefined) disk.failSync(order.failingSync, 1);
   clock.run();
   const end = await Promise.race([
     run(options, clock, mortality, closers),

@@ -19,6 +19,7 @@ export interface LifeOrder {
   readonly unacknowledged: readonly number[];
   readonly actions: readonly Action[];
   readonly death?: Death;
+  readonly failingSync?: number;
   readonly destinations: readonly { readonly name: DestinationName; readonly url: string }[];
   readonly retentionMs: number;
   readonly segmentEvents: number;
@@ -61,6 +62,6 @@ export interface End {
 export interface LedgerEnd {
   /** `[sequence, id, content]` */
   readonly events: readonly (readonly [number, string, string])[];
-  readonly deadLetters: number;
-  readonly parked: number;
+  /** Why events were given up, each reason once. */
+  readonly deadLetters: readonly string[];
 }

@@ -25,13 +25,13 @@ export async function readLedger(
     after = page.lastSequence;
   }
   const { errors } = await ledger.verify();
-  const statuses = delivery.statuses();
+  const deadLetters = new Set<string>();
+  for (const { name } of delivery.statuses()) {
+    const page = await delivery.deadLetters(name, 0, PAGE);
+    for (const letter of page?.deadLetters ?? []) deadLetters.add(`${name}: ${letter.reason}`);
+  }
   return {
-    ledger: {
-      events,
-      deadLetters: statuses.reduce((sum, { deadLetters }) => sum + deadLetters, 0),
-      parked: statuses.reduce((sum, { parked }) => sum + parked, 0),
-    },
+    ledger: { events, deadLetters: [...deadLetters] },
     reported: [...new Set([...reported, ...errors, ...ledger.stats().problems])],
   };
 }

@@ -93,7 +93,7 @@ export function createScript(options: ScriptOptions): Script {
       case 'disk-room':
         return disk.setRoom(action.bytes);
       case 'fail-sync':
-        return disk.failSync(action.nth);
+        return disk.failSync(action.nth, action.times ?? 1);
       case 'second-instance':
         return clock.during(async () => clock.catchUp(await options.wait(action.lockDeleted)));
     }

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Plan } from './plan.ts';
+import { NOTHING_OMITTED, type Omissions, startSuite, type Suite } from './run-suite.ts';
+import { planOf, SCENARIOS } from './scenarios.ts';
+
+const RUN_MS = 30_000;
+/** Classes in which much is left to chance have more runs. */
+const RUNS = SCENARIOS.map(({ name }, index) => ({
+  name,
+  seeds: [index, ...(name.startsWith('death at ') ? [] : [index + SCENARIOS.length])],
+}));
+
+function useSuite(omissions: Omissions): (plan: Plan) => ReturnType<Suite['run']> {
+  let suite: Suite;
+  beforeAll(() => {
+    suite = startSuite(omissions);
+  });
+  afterAll(() => suite.close());
+  return (plan) => suite.run(plan);
+}
+
+describe('nothing is lost, billed twice or silently wrong after', () => {
+  const run = useSuite(NOTHING_OMITTED);
+
+  test.each(RUNS)(
+    '$name',
+    async ({ name, seeds }) => {
+      for (const seed of seeds) {
+        const { ends, ...report } = await run(planOf(seed));
+        expect(report, `npm run faults -- --seed ${seed} --runs 1`).toMatchObject({
+          lost: 0,
+          duplicated: 0,
+          undetectedCorruption: 0,
+          wrong: [],
+        });
+        expect(report.events).toBeGreaterThan(0);
+        const step = /^death at (.+)$/.exec(name)?.[1];
+        if (step !== undefined) expect(ends.join('\n')).toMatch(new RegExp(`died ${step}|killed`));
+      }
+    },
+    2 * RUN_MS,
+  );
+});
+
+/** The first plans of a class. */
+function plansOf(scenario: string, count: number): Plan[] {
+  const first = SCENARIOS.findIndex(({ name }) => name === scenario);
+  return Array.from({ length: count }, (_, index) => planOf(first + index * SCENARIOS.length));
+}
+
+describe('the harness notices', () => {
+  const runWithoutSync = useSuite({ ...NOTHING_OMITTED, withoutSync: true });
+  const runWithoutInFlight = useSuite({ ...NOTHING_OMITTED, withoutInFlight: true });
+
+  test(
+    'that events are lost in power cuts when writes are not synced',
+    async () => {
+      let lost = 0;
+      for (const plan of plansOf('power cut', 3)) lost += (await runWithoutSync(plan)).lost;
+      expect(lost).toBeGreaterThan(0);
+    },
+    3 * RUN_MS,
+  );
+
+  test(
+    'that events are billed twice when what is in flight is not on record',
+    async () => {
+      let duplicated = 0;
+      for (const plan of plansOf('lost answer, crash, and days of silence', 5)) {
+        duplicated += (await runWithoutInFlight(plan)).duplicated;
+      }
+      expect(duplicated).toBeGreaterThan(0);
+    },
+    5 * RUN_MS,
+  );
+});
