@@ -15,6 +15,14 @@ export interface Verdict {
   readonly wrong: readonly string[];
 }
 
+/** What a destination would bill for. */
+export interface Bill {
+  readonly name: DestinationName;
+  readonly billed: readonly Billed[];
+  /** Repeats that it recognised. */
+  readonly repeats: number;
+}
+
 export interface Evidence {
   /** Every acknowledged event, by id. */
   readonly acknowledged: ReadonlyMap<string, UsageEvent>;
@@ -23,7 +31,7 @@ export interface Evidence {
   readonly ledger: LedgerEnd | undefined;
   /** Whether each tenant's events must have come in the ledger's order. */
   readonly inOrder: boolean;
-  readonly bills: readonly { readonly name: DestinationName; readonly billed: readonly Billed[] }[];
+  readonly bills: readonly Bill[];
 }
 
 export function judge(evidence: Evidence): Verdict {
@@ -48,7 +56,6 @@ export function judge(evidence: Evidence): Verdict {
     sequences.set(id, sequence);
     previous = sequence;
   }
-  for (const reason of ledger?.deadLetters ?? []) wrong.push(`dead letter at ${reason}`);
 
   for (const { name, billed } of bills) {
     const { contentOf } = faultDestination(name);

@@ -64,4 +64,6 @@ export interface LedgerEnd {
   readonly events: readonly (readonly [number, string, string])[];
   /** Why events were given up, each reason once. */
   readonly deadLetters: readonly string[];
+  /** What ended before it may have been deleted, milliseconds since the epoch; 0 while nothing was. */
+  readonly horizon: number;
 }

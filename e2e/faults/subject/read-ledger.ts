@@ -31,7 +31,7 @@ export async function readLedger(
     for (const letter of page?.deadLetters ?? []) deadLetters.add(`${name}: ${letter.reason}`);
   }
   return {
-    ledger: { events, deadLetters: [...deadLetters] },
+    ledger: { events, deadLetters: [...deadLetters], horizon: ledger.stats().horizon },
     reported: [...new Set([...reported, ...errors, ...ledger.stats().problems])],
   };
 }

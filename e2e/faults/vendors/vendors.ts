@@ -26,20 +26,25 @@ export type VendorAnswer =
 
 export function startVendors(): Vendors {
   const child = fork(join(import.meta.dirname, 'process.ts'), { execPath: process.execPath });
-  const waiting = new Map<number, (answer: VendorAnswer) => void>();
+  const waiting = new Map<number, PromiseWithResolvers<VendorAnswer>>();
   let last = 0;
   child.on('message', ({ id, answer }: { readonly id: number; readonly answer: VendorAnswer }) => {
-    waiting.get(id)?.(answer);
+    waiting.get(id)?.resolve(answer);
     waiting.delete(id);
   });
-  const ask = (order: VendorOrder): Promise<VendorAnswer> =>
-    new Promise((resolve, reject) => {
-      last += 1;
-      waiting.set(last, resolve);
-      child.send({ id: last, order }, (error) => {
-        if (error !== null) reject(error);
-      });
+  child.once('exit', (code) => {
+    const error = new Error(`faults: the vendors' process ended by itself: exit code ${code}`);
+    for (const { reject } of waiting.values()) reject(error);
+  });
+  const ask = (order: VendorOrder): Promise<VendorAnswer> => {
+    const answered = Promise.withResolvers<VendorAnswer>();
+    last += 1;
+    waiting.set(last, answered);
+    child.send({ id: last, order }, (error) => {
+      if (error !== null) answered.reject(error);
     });
+    return answered.promise;
+  };
 
   return {
     open: async (name) => {
