@@ -50,6 +50,12 @@ export interface OperatorOptions {
 /** Of the Lease in the operator's own namespace; config/rbac names it. */
 const LEASE = 'meterfeed';
 
+/**
+ * Longer than the usual 15 s: there is no standby in a hurry, a restart takes its own lease back at
+ * once, and a short absence of the API server must not end the only meter there is.
+ */
+const LEASE_TIMINGS = { duration: 60_000, renewDeadline: 45_000, retry: 3_000 };
+
 const RETENTION_INTERVAL_MS = 60_000;
 
 /**
@@ -128,6 +134,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     name: LEASE,
     // A restart on the same volume finds its own lease; the ledger's lock keeps a second process off it.
     identity: `${options.instance}_${ledger.stats().ledgerId}`,
+    timings: LEASE_TIMINGS,
   });
 
   const engine: Engine = {
