@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
+import { testEvent } from '../ledger/testing/events.ts';
 import { createFakeDestination, type FakeDestination } from './testing/fake-destination.ts';
 import { createHarness, eventsOf, type Harness } from './testing/harness.ts';
 import { createVirtualClock, type VirtualClock } from './testing/virtual-clock.ts';
@@ -77,6 +78,35 @@ describe('an outcome that is not known', () => {
       await harness.stop();
     },
   );
+
+  test('holds back the later events of its tenant while the destination cannot be asked', async () => {
+    const clock = createVirtualClock();
+    const fake = forgetful(clock);
+    const first = createHarness({ clock, destination: fake });
+    fake.react = () => 'reset';
+    await first.append(...eventsOf(['a', 'b']));
+    await first.start();
+    await first.stop();
+    await clock.pass(2 * DAY_MS);
+    let asked = 0;
+    const destination: FakeDestination = {
+      ...fake,
+      verify: async () => {
+        asked += 1;
+        if (asked < 3) return { kind: 'retry', reason: 'status 503' };
+        return { kind: 'verified', known: new Set() };
+      },
+    };
+    fake.react = () => 'accept';
+    const harness = createHarness({ ledger: first.ledger, clock, destination });
+    const later = { windowStart: clock.now() };
+    await harness.append(testEvent({ ...later, tenant: 'a', id: 'a-later' }));
+    await harness.append(testEvent({ ...later, tenant: 'c', id: 'c-later' }));
+    await harness.start();
+    await harness.drained();
+    expect(fake.taken).toStrictEqual(['c-later', 'a-0', 'b-0', 'a-later']);
+    await harness.stop();
+  });
 
   test('is sent when the destination says that it does not have it', async () => {
     const clock = createVirtualClock();

@@ -56,13 +56,12 @@ export function createSendRound({ destination, gate, inFlight, clock }: SendRoun
     const verified = await verifyOverdue(destination, overdue, signal);
     trouble = worse(trouble, verified.trouble);
     for (const [sequence, verdict] of verified.verdicts) verdicts.set(sequence, verdict);
-    const unverified = new Set(verified.trouble === undefined ? [] : overdue);
     const absent = ({ sequence }: Entry): boolean => !verdicts.has(sequence);
-    inFlight.restart(overdue.filter((entry) => !unverified.has(entry) && absent(entry)));
+    if (verified.trouble === undefined) inFlight.restart(overdue.filter(absent));
+    else for (const { event } of overdue) waiting.add(event.tenant);
 
-    const sendable = ready.filter(
-      (entry) => !verdicts.has(entry.sequence) && !unverified.has(entry),
-    );
+    // What comes after an event that is not settled yet must not overtake it.
+    const sendable = ready.filter((entry) => absent(entry) && !waiting.has(entry.event.tenant));
     if (sendable.length === 0) return report(verdicts, trouble);
     const recorded = await inFlight.begin(sendable);
     if (recorded.kind === 'failed') {
