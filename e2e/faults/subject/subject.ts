@@ -15,7 +15,6 @@ export interface LifeReport {
   readonly acknowledged: readonly number[];
   readonly wrong: readonly string[];
   readonly moment: Moment;
-  /** Bytes of the disk's trace at the end. */
 }
 
 export interface LifeHooks {
