@@ -1,14 +1,22 @@
+import type { Tenant } from '../../operator/destinations/destination.ts';
 import { parseDecimal } from '../../operator/usage/decimal.ts';
 import { deriveEventId } from '../../operator/usage/event-id.ts';
-import type { EventIdentity, UsageEvent } from '../../operator/usage/event.ts';
-import { SCHEMA_VERSION } from '../../operator/usage/event.ts';
+import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../operator/usage/event.ts';
 import { formatInstant } from '../../operator/usage/window.ts';
 import type { RequestPlan } from './plan.ts';
 import { createRandom } from './random.ts';
 import { BEGINNING } from './subject/idle-clock.ts';
 
-export const TENANTS = 5;
+const TENANTS = 5;
 export const WINDOW_MS = 60_000;
+
+const DAY_MS = 86_400_000;
+
+/** A tenant as discovery knows it. */
+export function tenantOf(id: string): Tenant {
+  const region = 'eu-central-1';
+  return { id, displayName: id, region, clusters: [id], createdAt: BEGINNING - DAY_MS };
+}
 
 const METRICS = [
   ['tenant_instance_hours', 'hours'],

@@ -9,6 +9,7 @@ import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
 import { buildCatalog } from '../../../operator/usage/catalog.ts';
 import { faultDestination } from '../destinations.ts';
 import { createRandom } from '../random.ts';
+import { tenantOf } from '../workload.ts';
 import { copyQuietDirectory } from './copy-directory.ts';
 import { createDestinations } from './create-destinations.ts';
 import type { Disk } from './disk.ts';
@@ -141,7 +142,7 @@ function startDelivery(
     registry: new Registry(),
     maxBackfillMs: () => 6 * HOUR_MS,
     catalog: () => built.catalog,
-    tenants: { find: () => undefined, subscribe: () => () => undefined },
+    tenants: { find: tenantOf, subscribe: () => () => undefined },
     createDestination,
   });
   void delivery.run(new AbortController().signal);
