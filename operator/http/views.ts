@@ -1,4 +1,5 @@
 import type { Settings } from '../config/settings.ts';
+import type { ReconcileQuery, ReconcileRow } from '../delivery/reconcile.ts';
 import type { Tenant } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { UsageEvent } from '../usage/event.ts';
@@ -81,34 +82,6 @@ export interface DestinationsView {
   moveCursor(name: string, sequence: number): Promise<MoveOutcome>;
   /** Compares the ledger's sums of whole UTC days with what the destination has recorded. */
   reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome>;
-}
-
-export interface ReconcileQuery {
-  /** Whole UTC days `[from, to)`, milliseconds since the epoch, by window start. */
-  readonly from: number;
-  readonly to: number;
-  readonly tenant?: string;
-  /** Only pairs of tenant and metric that an event passes for; their sums are of all their events. */
-  readonly selects?: (event: UsageEvent) => boolean;
-}
-
-/** Quantities in plain decimal text. `ledger` = `delivered` + `pending` + `deadLetters` + `parked` + `withheld`. */
-export interface ReconcileRow {
-  readonly tenant: string;
-  readonly metric: string;
-  readonly ledger: string;
-  readonly delivered: string;
-  readonly pending: string;
-  readonly deadLetters: string;
-  readonly parked: string;
-  /** Passed without being sent: before the start, skipped, or discarded. */
-  readonly withheld: string;
-  /** What the destination itself says; ought to be `delivered`. */
-  readonly reported?: string;
-  /** `reported` − `delivered`; may be negative. */
-  readonly difference?: string;
-  /** Why there is no `reported`. */
-  readonly note?: string;
 }
 
 export type ReconcileOutcome =

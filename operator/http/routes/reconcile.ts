@@ -1,4 +1,5 @@
 import type { Response } from 'express';
+import type { ReconcileRow } from '../../delivery/reconcile.ts';
 import { quote } from '../../usage/validate-event.ts';
 import type { Gate } from '../gate.ts';
 import { isoTime } from '../presentation.ts';
@@ -13,7 +14,7 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
-import type { ReconcileOutcome, ReconcileRow } from '../views.ts';
+import type { ReconcileOutcome } from '../views.ts';
 
 const DELETED =
   'some events of the range may have been deleted by RETENTION: the ledger has less than was delivered';
