@@ -1,0 +1,37 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { Connection } from '../kubernetes/connection.ts';
+
+/**
+ * The API of one tenant cluster that has nodes of its own, reached with the kubeconfig that its
+ * owner left for us (spec 1.1). What comes over it is the tenant's own word.
+ */
+export interface TenantApi {
+  /** As discovery last saw it; `cluster.id` is what the API is known by. */
+  readonly cluster: TenantCluster;
+  /**
+   * Bounded in time and bytes, never redirected, without credentials of ours. Closed by whoever
+   * opened it when the kubeconfig changes or the tenant cluster goes.
+   */
+  readonly connection: Connection;
+}
+
+/** A tenant cluster whose API could not be read (spec 1.1, GET /api/v1/status). */
+export interface FailedTenantApi {
+  readonly tenantCluster: string;
+  /** Names the offending field or the answer; never a credential. */
+  readonly reason: string;
+  /** Milliseconds since the epoch: when it began to fail. */
+  readonly since: number;
+}
+
+/** Which tenant APIs can be talked to. */
+export interface TenantApiAccess {
+  /** Those with an accepted kubeconfig, whether or not they answer. */
+  list(): readonly TenantApi[];
+  /** Those without: no secret, forbidden, refused; by tenant cluster. */
+  failures(): readonly FailedTenantApi[];
+  /** Told after every change of {@link list} or {@link failures}; returns the end of the subscription. */
+  subscribe(listener: () => void): () => void;
+  /** Follows discovery, the secrets and the files until the signal aborts; closes its connections then. */
+  run(signal: AbortSignal): Promise<void>;
+}
