@@ -2,7 +2,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { UsageEvent } from '../../usage/event.ts';
 import { type LagoMetric, readMetric } from './billable-metrics.ts';
-import { isObject } from './json.ts';
+import { isObject } from '../json.ts';
 import type { LagoClient } from './lago-client.ts';
 
 /** What prices commonly depend on. Tenant clusters are told apart by grouping instead: they have no end. */

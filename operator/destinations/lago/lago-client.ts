@@ -3,7 +3,7 @@ import { type HttpOutcome, type HttpResponse, isSuccess } from '../../outbound/h
 import type { Outbound } from '../../outbound/outbound.ts';
 import { retryAfterMs } from '../../outbound/retry-after.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { isObject, type JsonObject, parseObject } from './json.ts';
+import { isObject, type JsonObject, parseObject } from '../json.ts';
 
 const PAGE_SIZE = 100;
 /** A list that is longer is not ours; half of one would be mistaken for all of it. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LagoMetric } from './billable-metrics.ts';
-import { isObject, type JsonObject, objectsOf, textOf } from './json.ts';
+import { isObject, type JsonObject, objectsOf, textOf } from '../json.ts';
 import { isTaken, type LagoClient, type LagoRefusal, type LagoTrouble } from './lago-client.ts';
 
 /** How long a plan is believed to be as it was read. */

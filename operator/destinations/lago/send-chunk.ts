@@ -1,6 +1,6 @@
 import type { DeliveryOutcome } from '../destination.ts';
 import type { LagoEvent } from './event-payload.ts';
-import { isObject } from './json.ts';
+import { isObject } from '../json.ts';
 import type { LagoClient, LagoRefusal } from './lago-client.ts';
 
 /** Lago checks the format of all events first and only then looks for duplicates: that takes two passes, a third for what changed meanwhile. */

@@ -1,5 +1,6 @@
 import type { UsageEvent } from '../../usage/event.ts';
 import type { DeliveryOutcome } from '../destination.ts';
+import { dealLines } from '../lines.ts';
 import type { LagoMetric } from './billable-metrics.ts';
 import { type LagoEvent, lagoEvent } from './event-payload.ts';
 import type { LagoClient } from './lago-client.ts';
@@ -88,23 +89,12 @@ export function createSendEvents({ client, subscriptions, metric, unusable }: Se
       if ('kind' in checked) outcomes.set(index, checked);
       else payloads.push([index, checked]);
     }
-    const lines = inLines(payloads, Math.ceil(payloads.length / callEvents));
+    const lines = dealLines(
+      payloads,
+      ([, event]) => event.external_subscription_id,
+      Math.min(CONCURRENT_CALLS, Math.ceil(payloads.length / callEvents)),
+    );
     await Promise.all(lines.map((line) => sendLine(line, outcomes, signal)));
     return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
   };
-}
-
-/** Deals the tenants out to at most four lines, to the shortest first. */
-function inLines(
-  payloads: readonly (readonly [number, LagoEvent])[],
-  calls: number,
-): readonly (readonly (readonly [number, LagoEvent])[])[] {
-  const count = Math.max(1, Math.min(CONCURRENT_CALLS, calls));
-  const lines: (readonly [number, LagoEvent])[][] = Array.from({ length: count }, () => []);
-  const byTenant = Map.groupBy(payloads, ([, event]) => event.external_subscription_id);
-  for (const group of byTenant.values()) {
-    const shortest = lines.reduce((a, b) => (b.length < a.length ? b : a));
-    shortest.push(...group);
-  }
-  return lines.filter((line) => line.length > 0);
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../telemetry/clock.ts';
-import { isObject, type JsonObject, textOf } from './json.ts';
+import { isObject, type JsonObject, textOf } from '../json.ts';
 import type { LagoClient, LagoRefusal, LagoTrouble } from './lago-client.ts';
 
 /** How often the subscriptions that Lago has are looked at again. */

@@ -1,6 +1,6 @@
 import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../usage/decimal.ts';
 import type { TotalsOutcome, TotalsQuery } from '../destination.ts';
-import { isObject, textOf } from './json.ts';
+import { isObject, textOf } from '../json.ts';
 import type { LagoClient } from './lago-client.ts';
 import { subscriptionIdOf } from './subscriptions.ts';
 
