@@ -44,6 +44,17 @@ export function ledgerConformance(name: string, open: () => Promise<Ledger>): vo
         );
       });
 
+      test('an event is found by its id, derived or foreign, and no other id finds one', async () => {
+        const ledger = await openEmpty();
+        const derived = testEvent({ tenant: 'a' });
+        const foreign = { ...testEvent({ tenant: 'b' }), id: 'theirs-1', source: 'api' };
+        await accept(ledger, { events: [derived] });
+        await accept(ledger, { events: [foreign] });
+        expect(await ledger.find(derived.id)).toEqual(derived);
+        expect(await ledger.find('theirs-1')).toEqual(foreign);
+        expect(await ledger.find('theirs-2')).toBeUndefined();
+      });
+
       test('pages join without a hole or an overlap, and end with an empty one', async () => {
         const ledger = await openEmpty();
         for (let index = 0; index < 5; index++) {

@@ -16,6 +16,8 @@ export interface Ledger {
    * {@link LedgerReadError} where stored bytes are damaged, so that no sum is silently too small.
    */
   scan(from: number, to: number, signal?: AbortSignal): AsyncIterable<StoredEvent>;
+  /** The event of an id; undefined when it was never stored or is no longer kept. Rejects with a {@link LedgerReadError} where stored bytes are damaged. */
+  find(id: string): Promise<UsageEvent | undefined>;
   /** The sequence number of the newest event; 0 when there is none. */
   head(): number;
   /** The sequence number before the oldest event that is still stored. */

@@ -69,6 +69,7 @@ export function createMemoryLedger(): Ledger {
         if (start >= from && start < to) yield { sequence: index + 1, event };
       }
     },
+    find: async (id) => byId.get(id),
     head: () => events.length,
     lowWater: () => 0,
     changed: (afterSequence, signal) => waiters.wait(afterSequence, signal),

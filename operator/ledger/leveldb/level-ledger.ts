@@ -8,12 +8,14 @@ import {
   type DiskLevel,
   type Ledger,
   type LedgerFailure,
+  LedgerReadError,
   type RecordChange,
   type WriteOutcome,
 } from '../ledger.ts';
 import type { DiskGauge } from './disk-gauge.ts';
 import type { Failpoints } from './failpoints.ts';
-import { ledgerFailure } from './failures.ts';
+import { ledgerFailure, toLedgerFailure } from './failures.ts';
+import { findEvent } from './find-event.ts';
 import { KEY_SPACE, textKey } from './keys.ts';
 import type { LedgerMetrics } from './ledger-metrics.ts';
 import type { Problems } from './problems.ts';
@@ -115,6 +117,13 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
       return outcome;
     },
     scan: (from, to, signal) => scanEvents(() => store.places(), from, to, signal),
+    async find(id) {
+      try {
+        return await findEvent(id, store.places());
+      } catch (error) {
+        throw new LedgerReadError(toLedgerFailure(`finding an event`, error));
+      }
+    },
     head,
     lowWater: () => store.contents().state.lowWater,
     changed: (afterSequence, signal) => waiters.wait(afterSequence, signal),
