@@ -3,6 +3,7 @@ import { Registry } from 'prom-client';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import { deriveEventId } from '../usage/event-id.ts';
 import type { UsageEvent } from '../usage/event.ts';
+import { dashboardPage, readAssets } from './dashboard/assets.ts';
 import { createRoutes } from './routes/routes.ts';
 import { loadApiDocument } from './testing/api-document.ts';
 import { quietViews, testClock, testSettings } from './testing/test-server.ts';
@@ -12,7 +13,7 @@ const document = loadApiDocument();
 test('no route is without documentation, and nothing is documented that is not there', () => {
   const settings = testSettings();
   const silent = () => undefined;
-  const routes = createRoutes({
+  const context = {
     version: '1.2.3',
     views: quietViews(() => settings),
     ledger: createMemoryLedger(),
@@ -21,7 +22,8 @@ test('no route is without documentation, and nothing is documented that is not t
     metrics: new Registry(),
     totals: () => undefined,
     stopping: () => false,
-  });
+  };
+  const routes = createRoutes(context, dashboardPage(readAssets()));
   const served = routes.map(({ method, path }) => `${method.toUpperCase()} ${path}`);
   expect(served.toSorted()).toStrictEqual(document.operations);
 });

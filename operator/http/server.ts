@@ -5,6 +5,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createApp } from './create-app.ts';
+import { dashboardPage, readAssets } from './dashboard/assets.ts';
+import { dashboardRoutes } from './dashboard/dashboard-routes.ts';
 import { DEFAULT_LIMITS, type HttpLimits } from './limits.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { createRoutes } from './routes/routes.ts';
@@ -48,7 +50,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   };
   const rateLimit =
     limits.requestsPerSecond === undefined ? undefined : createRateLimit(limits.requestsPerSecond);
-  const app = createApp(createRoutes(context), context, rateLimit?.middleware);
+  const assets = readAssets();
+  const routes = [...createRoutes(context, dashboardPage(assets)), ...dashboardRoutes(assets)];
+  const app = createApp(routes, context, rateLimit?.middleware);
   const server = createBoundedServer(limits);
   server.on('request', app);
 

@@ -1,3 +1,5 @@
+import type { Asset } from '../dashboard/assets.ts';
+import { sendAsset } from '../dashboard/dashboard-routes.ts';
 import { createGate } from '../gate.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
@@ -19,8 +21,11 @@ const BODY_MEMORY_BYTES = 64 * 1024 * 1024;
 /** Requests that read the ledger, at the same time. */
 const CONCURRENT_SCANS = 4;
 
-/** Every operation of the API. `docs/openapi.yaml` lists the same; a test compares them. */
-export function createRoutes(context: RouteContext): readonly Route[] {
+/**
+ * Every operation of the API, and the dashboard's page. `docs/openapi.yaml` lists the same; a test
+ * compares them.
+ */
+export function createRoutes(context: RouteContext, page: Asset): readonly Route[] {
   const memory = createGate(BODY_MEMORY_BYTES, 'too much is being sent at once');
   const scans = createGate(CONCURRENT_SCANS, 'too many exports and sums at once');
   const verifications = createGate(1, 'the ledger is being verified');
@@ -38,11 +43,11 @@ export function createRoutes(context: RouteContext): readonly Route[] {
     reconcileRoute(context, scans),
     verifyRoute(context, verifications),
   ];
-  return [indexRoute(context.version, routes), ...routes];
+  return [indexRoute(context.version, routes, page), ...routes];
 }
 
-/** GET /: what there is to ask. */
-function indexRoute(version: string, routes: readonly Route[]): Route {
+/** GET /: the dashboard for browsers, the list of paths for programs. */
+function indexRoute(version: string, routes: readonly Route[], page: Asset): Route {
   const index = {
     name: 'meterfeed',
     version,
@@ -56,11 +61,13 @@ function indexRoute(version: string, routes: readonly Route[]): Route {
     method: 'get',
     path: '/',
     access: 'open',
-    summary: 'this list',
+    summary: 'the dashboard in a browser; this list for programs',
     handlers: [
       (request, response) => {
         readQuery(request, []);
-        response.json(index);
+        response.vary('Accept');
+        if (request.accepts(['json', 'html']) === 'html') sendAsset(response, page);
+        else response.json(index);
       },
     ],
   };

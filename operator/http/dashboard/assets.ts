@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** One file of the dashboard, in memory. */
+export interface Asset {
+  readonly body: Buffer;
+  readonly contentType: string;
+  readonly etag: string;
+}
+
+const CONTENT_TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
+/** The libraries that the pages load, by the name they are served under, and the file of the package it is. */
+const VENDOR: Readonly<Record<string, string>> = {
+  'vendor/preact.js': 'htm/preact/standalone',
+  'vendor/uplot.js': 'uplot/dist/uPlot.esm.js',
+  'vendor/uplot.css': 'uplot/dist/uPlot.min.css',
+};
+
+const CLIENT = join(import.meta.dirname, 'client');
+
+/**
+ * The dashboard's files by path relative to `/dashboard/`, read once: every viewer is served from
+ * memory. The image has the libraries beside the pages; a checkout takes them from their packages.
+ */
+export function readAssets(directory = CLIENT): ReadonlyMap<string, Asset> {
+  const own = readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .filter((path) => CONTENT_TYPES[extname(path)] !== undefined)
+    .map((path) => [path, join(directory, path)] as const);
+  const vendor = Object.entries(VENDOR).map(([path, module]) => {
+    const beside = join(directory, path);
+    return [path, existsSync(beside) ? beside : packageFile(module)] as const;
+  });
+  return new Map([...own, ...vendor].map(([path, file]) => [path, readAsset(path, file)]));
+}
+
+/** The page itself, which loads the rest. */
+export function dashboardPage(assets: ReadonlyMap<string, Asset>): Asset {
+  const page = assets.get('index.html');
+  if (page === undefined) throw new Error('the dashboard is incomplete: index.html: not found');
+  return page;
+}
+
+/** The libraries' files, to be copied beside the pages by who builds the image. */
+export function vendorFiles(): readonly (readonly [path: string, file: string])[] {
+  return Object.entries(VENDOR).map(([path, module]) => [path, packageFile(module)]);
+}
+
+function packageFile(module: string): string {
+  return fileURLToPath(import.meta.resolve(module));
+}
+
+function readAsset(path: string, file: string): Asset {
+  const body = readFileSync(file);
+  const digest = createHash('sha256').update(body).digest('base64url').slice(0, 22);
+  const contentType = CONTENT_TYPES[extname(path)] ?? 'application/octet-stream';
+  return { body, contentType, etag: `"${digest}"` };
+}

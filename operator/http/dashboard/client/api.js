@@ -1,0 +1,155 @@
+import { useCallback, useEffect, useState } from './vendor/preact.js';
+
+/** What went wrong with a request, in words of the API. */
+export class ApiError extends Error {
+  /** @param {number} status 0 when there was no answer at all. @param {string} message */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const TOKEN_KEY = 'meterfeed-token';
+const TIMEOUT_MS = 30_000;
+
+/** @type {Set<() => void>} */
+const refusedListeners = new Set();
+
+/** The token lives as long as this tab, and goes nowhere but into the Authorization header. */
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN_KEY) ?? '',
+  /** @param {string} value */
+  set: (value) => sessionStorage.setItem(TOKEN_KEY, value),
+  forget: () => sessionStorage.removeItem(TOKEN_KEY),
+};
+
+/** Told whenever the API asks for a token. @param {() => void} listener */
+export function onRefused(listener) {
+  refusedListeners.add(listener);
+  return () => void refusedListeners.delete(listener);
+}
+
+/**
+ * A path of the API with its parameters; empty ones are left out.
+ * @param {string} path
+ * @param {Record<string, string | number | undefined>} [parameters]
+ */
+export function url(path, parameters = {}) {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined && value !== '') search.set(name, String(value));
+  }
+  const query = search.toString();
+  return query === '' ? path : `${path}?${query}`;
+}
+
+/**
+ * @param {string} address
+ * @param {{ method?: string, body?: unknown, signal?: AbortSignal }} [options]
+ * @returns {Promise<Response>}
+ */
+async function request(address, { method = 'GET', body, signal } = {}) {
+  const held = token.get();
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  let response;
+  try {
+    response = await fetch(address, {
+      method,
+      headers: {
+        Accept: 'application/json',
+        ...(held === '' ? {} : { Authorization: `Bearer ${held}` }),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      },
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(
+      0,
+      'The operator does not answer. Is it running, and is this address still forwarded?',
+    );
+  }
+  if (response.ok) return response;
+  if (response.status === 401) for (const listener of refusedListeners) listener();
+  throw new ApiError(response.status, await errorText(response));
+}
+
+/** @param {Response} response */
+async function errorText(response) {
+  try {
+    const body = await response.json();
+    if (typeof body?.error === 'string') return body.error;
+    if (Array.isArray(body?.errors)) return body.errors.join('; ');
+  } catch {
+    // Not JSON: something between here and the operator has answered.
+  }
+  return `HTTP ${response.status} ${response.statusText}`;
+}
+
+/** Lines of NDJSON become `{ items }`. @param {string} address @param {AbortSignal} [signal] */
+export async function read(address, signal) {
+  const response = await request(address, signal === undefined ? {} : { signal });
+  if (!response.headers.get('Content-Type')?.includes('ndjson')) return response.json();
+  const lines = (await response.text()).split('\n').filter((line) => line !== '');
+  return { items: lines.map((line) => JSON.parse(line)) };
+}
+
+/** @param {string} address @param {unknown} body @param {string} [method] */
+export async function change(address, body, method = 'POST') {
+  const response = await request(address, { method, body });
+  return response.status === 204 ? undefined : response.json();
+}
+
+/** Saves an answer as a file; the token cannot travel in a link. @param {string} address @param {string} name */
+export async function download(address, name) {
+  const blob = await (await request(address)).blob();
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/**
+ * Reads an address, and again every `everyMs` while the tab is looked at; what was read stays until
+ * it is replaced.
+ * @param {string | undefined} address undefined reads nothing
+ * @param {number} [everyMs]
+ * @returns {{ data: any, error: ApiError | undefined, loading: boolean, reload: () => void }}
+ */
+export function useApi(address, everyMs) {
+  const [state, setState] = useState(
+    /** @type {{ address?: string, data?: any, error?: ApiError | undefined }} */ ({}),
+  );
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    if (address === undefined) return undefined;
+    const stop = new AbortController();
+    const refresh = () => {
+      if (document.hidden) return;
+      read(address, stop.signal).then(
+        (data) => !stop.signal.aborted && setState({ address, data }),
+        (error) => {
+          if (stop.signal.aborted) return;
+          const failure = error instanceof ApiError ? error : new ApiError(0, String(error));
+          setState((last) =>
+            last.address === address ? { ...last, error: failure } : { address, error: failure },
+          );
+        },
+      );
+    };
+    refresh();
+    const timer = everyMs === undefined ? undefined : setInterval(refresh, everyMs);
+    document.addEventListener('visibilitychange', refresh);
+    return () => {
+      stop.abort();
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', refresh);
+    };
+  }, [address, everyMs, round]);
+  const current = state.address === address ? state : {};
+  const reload = useCallback(() => setRound((n) => n + 1), []);
+  const { data, error } = current;
+  return { data, error, loading: data === undefined && error === undefined, reload };
+}

@@ -1,0 +1,174 @@
+import { html } from '../vendor/preact.js';
+import { useApi, url } from '../api.js';
+import { Badge, Card, Notice, PageHead, Table, Trouble } from '../components.js';
+import { count, quantity, time } from '../format.js';
+import { link } from '../location.js';
+
+const REFRESH_MS = 30_000;
+const SHOWN = 100;
+const PARTS = ['billed', 'idle', 'downtime', 'system'];
+
+/** The windows closed last. */
+export function WindowsPage() {
+  const windows = useApi(url('/api/v1/windows', { limit: SHOWN }), REFRESH_MS);
+  return html`
+    <${PageHead} title="Windows" />
+    <p class="muted">Usage is measured in windows. Each is closed once, and its events are written together.</p>
+    <${Trouble} state=${windows} />
+    ${
+      windows.data &&
+      html`
+      <${Card}>
+        <${Table} caption=${`The last ${SHOWN} reports, newest first`} rows=${windows.data.windows}
+          empty="No window has closed yet. The first one closes a few seconds after its end."
+          columns=${[
+            {
+              name: 'Window end',
+              cell: (/** @type {any} */ one) =>
+                html`<a href=${link(['windows', one.window_end])}>${time(one.window_end)}</a>`,
+            },
+            { name: 'Events', number: true, cell: (/** @type {any} */ one) => count(one.events) },
+            { name: 'Tenants', number: true, cell: (/** @type {any} */ one) => count(one.tenants) },
+            {
+              name: 'Closed after',
+              number: true,
+              cell: (/** @type {any} */ one) =>
+                `${quantity((Date.parse(one.closed_at) - Date.parse(one.window_end)) / 1000)} s`,
+            },
+            { name: 'State', cell: stateOf },
+          ]} />
+      </${Card}>
+    `
+    }
+  `;
+}
+
+/** @param {any} report */
+function stateOf(report) {
+  const unaccounted = unaccountedOf(report);
+  const marks = [
+    ...(report.gaps.length > 0
+      ? [html`<${Badge} tone="warn">${report.gaps.length} gaps</${Badge}>`]
+      : []),
+    ...(report.backfilled ? [html`<${Badge} tone="plain">backfilled</${Badge}>`] : []),
+    ...(report.refused.length > 0
+      ? [html`<${Badge} tone="bad">${report.refused.length} not billed</${Badge}>`]
+      : []),
+    ...(unaccounted === 0
+      ? []
+      : [html`<${Badge} tone="bad">${quantity(unaccounted)} GPU-seconds unaccounted</${Badge}>`]),
+  ];
+  return marks.length === 0 ? html`<${Badge} tone="good">complete</${Badge}>` : marks;
+}
+
+/** @param {any} report */
+function unaccountedOf(report) {
+  const rows = report.gpus?.models ?? [];
+  return rows.reduce(
+    (/** @type {number} */ sum, /** @type {any} */ row) => sum + Math.abs(row.unaccounted),
+    0,
+  );
+}
+
+/** One window: what it came to, and where its GPU time went. @param {{ end: string }} properties */
+export function WindowPage({ end }) {
+  const window = useApi(`/api/v1/windows/${encodeURIComponent(end)}`);
+  const { data } = window;
+  return html`
+    <${PageHead} title=${`Window until ${readableEnd(end)}`}><a href="#/windows">All windows</a></${PageHead}>
+    <${Trouble} state=${window} />
+    ${data && html`<${Report} report=${data} />`}
+  `;
+}
+
+/** @param {string} end */
+function readableEnd(end) {
+  return Number.isNaN(Date.parse(end)) ? end : time(end);
+}
+
+/** @param {{ report: any }} properties */
+function Report({ report }) {
+  return html`
+    ${
+      report.refused.length > 0 &&
+      html`<${Notice} tone="bad" title="Not billed"><ul>${report.refused.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul></${Notice}>`
+    }
+    <div class="grid">
+      <${Card} title="The window">
+        <dl class="facts">
+          <dt>From</dt><dd>${time(report.window_start)}</dd>
+          <dt>To</dt><dd>${time(report.window_end)}</dd>
+          <dt>Closed</dt><dd>${time(report.closed_at)}, in ${count(report.duration_ms)} ms</dd>
+          <dt>Events</dt><dd>${count(report.events)} for ${count(report.tenants)} tenants in ${count(report.tenant_clusters)} tenant clusters</dd>
+          <dt>Measured</dt><dd>${report.scopes.join(', ')}${report.backfilled ? ', backfilled' : ''}</dd>
+          <dt>Duplicates</dt><dd>${count(report.duplicates)}; ${count(report.conflicts)} conflicts</dd>
+          <dt>Open credit</dt><dd>${quantity(report.open_credit_seconds)} s billed too much before, to be given back</dd>
+          <dt>Unattributed</dt><dd>${count(report.unattributed.total)} objects${report.unattributed.items.length > 0 ? `: ${report.unattributed.items.join(', ')}` : ''}</dd>
+        </dl>
+      </${Card}>
+      <${Card} title="Gaps">
+        <${Table} caption="Stretches of this window that were not measured" rows=${report.gaps} empty="None: everything was measured."
+          columns=${[
+            { name: 'Source', cell: (/** @type {any} */ gap) => gap.source },
+            { name: 'Scope', cell: (/** @type {any} */ gap) => gap.scope },
+            { name: 'Reason', cell: (/** @type {any} */ gap) => gap.reason },
+          ]} />
+      </${Card}>
+    </div>
+    <${Card} title="Where GPU time went">
+      <p class="muted">Installed = billed + idle + downtime + system, in GPU-seconds. What is unaccounted must be 0.</p>
+      ${
+        report.gpus === undefined
+          ? html`<p class="empty">GPUs were not part of this report.</p>`
+          : html`
+            <${Balance} caption="By GPU model" rows=${report.gpus.models} />
+            ${report.gpus.nodes && html`<${Balance} caption="By node" rows=${report.gpus.nodes} />`}
+          `
+      }
+    </${Card}>
+    ${
+      report.contested_nodes?.length > 0 &&
+      html`
+      <${Card} title="Contested nodes">
+        <${Table} caption="Claimed by several tenant clusters, so dedicated to none" rows=${report.contested_nodes} empty="None."
+          columns=${[
+            { name: 'Node', cell: (/** @type {any} */ one) => one.node },
+            {
+              name: 'Tenant clusters',
+              cell: (/** @type {any} */ one) => one.tenant_clusters.join(', '),
+            },
+          ]} />
+      </${Card}>
+    `
+    }
+  `;
+}
+
+/** @param {{ caption: string, rows: any[] }} properties */
+function Balance({ caption, rows }) {
+  const amount = (/** @type {string} */ name) => ({
+    name: name[0]?.toUpperCase() + name.slice(1),
+    number: true,
+    cell: (/** @type {any} */ row) => quantity(row[name]),
+  });
+  return html`
+    <${Table} caption=${caption} rows=${rows} empty="No GPUs."
+      columns=${[
+        {
+          name: rows[0]?.node === undefined ? 'GPU' : 'Node',
+          cell: (/** @type {any} */ row) =>
+            row.node === undefined ? row.gpu_type : `${row.node} (${row.gpu_type})`,
+        },
+        { name: 'Shares', cell: shares },
+        ...['installed', ...PARTS, 'overlap', 'carried', 'unaccounted'].map(amount),
+      ]} />
+  `;
+}
+
+/** @param {any} row */
+function shares(row) {
+  const width = (/** @type {string} */ part) => ({
+    width: `${row.installed > 0 ? (100 * row[part]) / row.installed : 0}%`,
+  });
+  return html`<div class="stack" aria-hidden="true">${PARTS.map((part) => html`<span class=${part} style=${width(part)}></span>`)}</div>`;
+}
