@@ -8,6 +8,7 @@ import {
 } from '../../operator/ledger/leveldb/database.ts';
 import { encodeStoredEvents } from '../../operator/ledger/leveldb/event-walk.ts';
 import { directoryBytes } from '../../operator/ledger/leveldb/files.ts';
+import { createIdFilter } from '../../operator/ledger/leveldb/id-filter.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { planBatch } from '../../operator/ledger/leveldb/plan-batch.ts';
 import { createSegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
@@ -118,12 +119,13 @@ export async function append(ledger: Ledger, events: readonly UsageEvent[]): Pro
 async function createPlanner(directory: string, deduplicate: boolean) {
   const active: Database = await createDatabase(directory);
   const pool = createSegmentPool(directory);
+  const ids = createIdFilter();
   const state = firstState('bench', Date.now());
   let contents = { state, cursors: new Map(), sealed: [] } as Parameters<typeof planBatch>[1];
   return {
     async operations(events: readonly UsageEvent[]): Promise<Operation[]> {
       const { segment } = contents.state;
-      const places = { active, activeName: 'bench', segment, sealed: [], pool, deduplicate };
+      const places = { active, activeName: 'bench', segment, ids, sealed: [], pool, deduplicate };
       const request = { kind: 'append', events, changes: [] } as const;
       const plan = await planBatch([request], contents, places, Date.now());
       contents = plan.contents;

@@ -5,6 +5,7 @@ import { type Contents, readContents } from './entries.ts';
 import { damage, ledgerFailure } from './failures.ts';
 import { renameDurably } from './files.ts';
 import type { Head } from './head-file.ts';
+import { type IdFilter, readIdFilter } from './id-filter.ts';
 import type { Identity } from './identity-file.ts';
 import { listSegmentDirectories, NEXT_DIRECTORY, segmentName } from './segment-names.ts';
 
@@ -12,6 +13,7 @@ import { listSegmentDirectories, NEXT_DIRECTORY, segmentName } from './segment-n
 export interface ActiveSegment {
   readonly database: Database;
   readonly contents: Contents;
+  readonly ids: IdFilter;
 }
 
 /**
@@ -45,7 +47,7 @@ export async function openActiveSegment(
     if (segment.firstSequence !== firstSequence) {
       throw damage(name, `its state belongs to segment "${segmentName(segment.firstSequence)}"`);
     }
-    return { database, contents };
+    return { database, contents, ids: await readIdFilter(database) };
   } catch (error) {
     await database.close();
     throw error;

@@ -3,7 +3,8 @@ import type { Database } from './database.ts';
 import { readEvent } from './event-walk.ts';
 import { parseInstant } from './instants.ts';
 import { damage } from './failures.ts';
-import { decodeIdValue, idKey, isDerivedId } from './keys.ts';
+import type { IdFilter } from './id-filter.ts';
+import { decodeIdValue, isDerivedId } from './keys.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import type { SealedSegment, SegmentSummary } from './state.ts';
 
@@ -12,10 +13,19 @@ export interface StoredEvents {
   readonly active: Database;
   readonly activeName: string;
   readonly segment: SegmentSummary;
+  /** Of the active segment's ids. */
+  readonly ids: IdFilter;
   readonly sealed: readonly SealedSegment[];
   readonly pool: SegmentPool;
   /** Off for measuring what deduplication costs. */
   readonly deduplicate: boolean;
+}
+
+/** An event that is to be stored unless its id is there already. */
+export interface OfferedEvent {
+  readonly event: UsageEvent;
+  /** As {@link idKey} gives it. */
+  readonly key: Buffer;
 }
 
 /**
@@ -23,17 +33,21 @@ export interface StoredEvents {
  * them (docs/ledger-format.md, "A write"): an event of a window that is newer than all is not looked for.
  */
 export async function findStored(
-  events: readonly UsageEvent[],
+  offered: readonly OfferedEvent[],
   places: StoredEvents,
 ): Promise<ReadonlyMap<string, UsageEvent>> {
   const found = new Map<string, UsageEvent>();
   if (!places.deduplicate) return found;
-  for (const segment of [places.segment, ...places.sealed.toReversed()]) {
-    const candidates = events.filter((event) => !found.has(event.id) && mayHold(segment, event));
-    if (candidates.length === 0) continue;
-    await useSegment(places, segment, (database, where) =>
-      lookUp(candidates, database, where, found),
+  const inActive = offered.filter(
+    ({ event, key }) => mayHold(places.segment, event) && places.ids.mayHave(key),
+  );
+  await lookUp(inActive, places.active, places.activeName, found);
+  for (const segment of places.sealed.toReversed()) {
+    const candidates = offered.filter(
+      ({ event }) => mayHold(segment, event) && !found.has(event.id),
     );
+    if (candidates.length === 0) continue;
+    await places.pool.use(segment, (database, where) => lookUp(candidates, database, where, found));
   }
   return found;
 }
@@ -56,16 +70,17 @@ function mayHold(segment: SegmentSummary, event: UsageEvent): boolean {
 }
 
 async function lookUp(
-  events: readonly UsageEvent[],
+  offered: readonly OfferedEvent[],
   database: Database,
   where: string,
   found: Map<string, UsageEvent>,
 ): Promise<void> {
-  const numbers = await database.getMany(events.map((event) => idKey(event.id)));
+  if (offered.length === 0) return;
+  const numbers = await database.getMany(offered.map(({ key }) => key));
   for (const [index, number] of numbers.entries()) {
-    const event = events[index];
-    if (number === undefined || event === undefined) continue;
-    found.set(event.id, await readById(database, where, event.id, decodeIdValue(number)));
+    const id = offered[index]?.event.id;
+    if (number === undefined || id === undefined) continue;
+    found.set(id, await readById(database, where, id, decodeIdValue(number)));
   }
 }
 

@@ -1,13 +1,13 @@
-import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../usage/event.ts';
 import type { Cursor, EventOutcome } from '../ledger.ts';
 import { sameCharge } from '../same-charge.ts';
 import type { Database, Operation } from './database.ts';
 import type { Contents } from './entries.ts';
 import { readEvent } from './event-walk.ts';
 import { toLedgerFailure } from './failures.ts';
-import { findStored, type StoredEvents } from './find-stored.ts';
-import { KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
-import { type AcceptedEvent, planEvents } from './plan-events.ts';
+import { findStored, type OfferedEvent, type StoredEvents } from './find-stored.ts';
+import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
+import { planEvents } from './plan-events.ts';
 import { planChanges } from './plan-changes.ts';
 import type { EntryChange, Request, RequestOutcome } from './requests.ts';
 import { encodeState, type LedgerState, type SegmentSummary } from './state.ts';
@@ -30,19 +30,36 @@ export async function planBatch(
   places: StoredEvents,
   now: number,
 ): Promise<BatchPlan> {
+  const offers = requests.map(offeredBy);
+  // What cannot be read concerns only the requests that ask for it, so then each looks for itself.
+  const stored = await findStored(offers.flat(), places).catch(() => undefined);
   const draft = createDraft(before, places);
   const outcomes: RequestOutcome[] = [];
-  for (const request of requests) outcomes.push(await draft.add(request));
+  for (const [index, request] of requests.entries()) {
+    outcomes.push(await draft.add(request, offers[index] ?? [], stored));
+  }
   return { ...(await draft.finish(now)), outcomes };
 }
 
+function offeredBy(request: Request): readonly OfferedEvent[] {
+  if (request.kind !== 'append') return [];
+  return request.events.map((event) => ({ event, key: idKey(event.id) }));
+}
+
+type StoredById = ReadonlyMap<string, UsageEvent>;
+
 interface Draft {
-  add(request: Request): Promise<RequestOutcome>;
+  /** `stored` is undefined when it is not known for all requests together. */
+  add(
+    request: Request,
+    offered: readonly OfferedEvent[],
+    stored: StoredById | undefined,
+  ): Promise<RequestOutcome>;
   finish(now: number): Promise<Omit<BatchPlan, 'outcomes'>>;
 }
 
 function createDraft(before: Contents, places: StoredEvents): Draft {
-  const accepted = new Map<string, AcceptedEvent>();
+  const accepted = new Map<string, OfferedEvent>();
   const conflicts: UsageEvent[] = [];
   const changes = new Map<string, EntryChange>();
   const cursors = new Map(before.cursors);
@@ -52,14 +69,11 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
   const change = (entry: EntryChange): void => {
     changes.set(entry.key.toString('latin1'), entry);
   };
-  const judge = (
-    event: UsageEvent,
-    text: string,
-    stored: ReadonlyMap<string, UsageEvent>,
-  ): EventOutcome => {
+  const judge = (offer: OfferedEvent, stored: StoredById): EventOutcome => {
+    const { event } = offer;
     const first = accepted.get(event.id)?.event ?? stored.get(event.id);
     if (first === undefined) {
-      accepted.set(event.id, { event, text });
+      accepted.set(event.id, offer);
       return 'accepted';
     }
     if (sameCharge(first, event)) return 'duplicate';
@@ -74,12 +88,11 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
 
   const addAppend = async (
     request: Extract<Request, { kind: 'append' }>,
+    offered: readonly OfferedEvent[],
+    known: StoredById | undefined,
   ): Promise<RequestOutcome> => {
-    const lookup = findStored(request.events, places);
-    // LevelDB looks on a thread of its own meanwhile.
-    const texts = request.events.map(encodeEvent);
-    const stored = await lookup;
-    const outcomes = request.events.map((event, index) => judge(event, texts[index] ?? '', stored));
+    const stored = known ?? (await findStored(offered, places));
+    const outcomes = offered.map((offer) => judge(offer, stored));
     for (const entry of request.changes) change(entry);
     if (request.windowEnd !== undefined) {
       lastWindowEnd = Math.max(lastWindowEnd ?? 0, request.windowEnd);
@@ -115,9 +128,9 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
   };
 
   return {
-    async add(request) {
+    async add(request, offered, stored) {
       try {
-        if (request.kind === 'append') return await addAppend(request);
+        if (request.kind === 'append') return await addAppend(request, offered, stored);
         if (request.kind === 'cursor') return await addCursor(request);
         return addForget(request);
       } catch (error) {
@@ -125,12 +138,7 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
       }
     },
     async finish(now) {
-      const events = planEvents(
-        [...accepted.values()],
-        before.state.segment,
-        places.deduplicate,
-        now,
-      );
+      const events = planEvents([...accepted.values()], before.state.segment, places, now);
       const entries = await planChanges([...changes.values()], before.state.entries, places.active);
       const operations = [...events.operations, ...entries.operations];
       if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {

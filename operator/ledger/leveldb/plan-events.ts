@@ -1,38 +1,36 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import { encodeEvent } from '../../usage/event.ts';
 import { batchMarkOperation } from './batch-marks.ts';
 import { nextChain } from './chain.ts';
 import type { Operation } from './database.ts';
 import { encodeStoredEvents } from './event-walk.ts';
 import { parseInstant } from './instants.ts';
-import { encodeIdValue, idKey, isDerivedId, KEY_SPACE, numberKey } from './keys.ts';
+import type { OfferedEvent, StoredEvents } from './find-stored.ts';
+import { encodeIdValue, isDerivedId, KEY_SPACE, numberKey } from './keys.ts';
 import type { SegmentSummary, TimeRange } from './state.ts';
 
-/** An event that is to be stored, and its text as `encodeEvent` gives it. */
-export interface AcceptedEvent {
-  readonly event: UsageEvent;
-  readonly text: string;
-}
-
-/** The operations that store events at the end of a segment, and the segment's summary after them. */
+/** The operations that store events at the end of a segment, and the segment's summary after them. Their ids enter the filter. */
 export function planEvents(
-  accepted: readonly AcceptedEvent[],
+  accepted: readonly OfferedEvent[],
   before: SegmentSummary,
-  deduplicate: boolean,
+  { deduplicate, ids }: Pick<StoredEvents, 'deduplicate' | 'ids'>,
   now: number,
 ): { readonly operations: readonly Operation[]; readonly segment: SegmentSummary } {
   const operations: Operation[] = [];
   if (accepted.length === 0) return { operations, segment: before };
   const first = before.lastSequence + 1;
-  const texts = accepted.map(({ text }) => text);
+  const texts = accepted.map(({ event }) => encodeEvent(event));
   const { values, bytes } = encodeStoredEvents(first, texts);
   let { starts, ends, foreignIds } = before;
   for (const [index, value] of values.entries()) {
     const sequence = first + index;
     operations.push({ type: 'put', key: numberKey(KEY_SPACE.event, sequence), value });
-    const event = accepted[index]?.event;
-    if (event === undefined) continue;
+    const offer = accepted[index];
+    if (offer === undefined) continue;
+    const { event, key } = offer;
     if (deduplicate) {
-      operations.push({ type: 'put', key: idKey(event.id), value: encodeIdValue(sequence) });
+      // Before they are stored, so that the filter knows them whatever becomes of the batch.
+      ids.add(key);
+      operations.push({ type: 'put', key, value: encodeIdValue(sequence) });
     }
     starts = widen(starts, parseInstant(event.window_start));
     ends = widen(ends, parseInstant(event.window_end));

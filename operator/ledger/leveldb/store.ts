@@ -14,6 +14,7 @@ import type { Failpoints } from './failpoints.ts';
 import { ledgerFailure, toLedgerFailure } from './failures.ts';
 import type { StoredEvents } from './find-stored.ts';
 import type { HeadFile } from './head-file.ts';
+import { createIdFilter, type IdFilter } from './id-filter.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
 import type { Request, RequestOutcome } from './requests.ts';
 import { createPlannedSegment, planRoll } from './roll-segment.ts';
@@ -37,6 +38,8 @@ export interface StoreOptions {
   readonly directory: string;
   readonly database: Database;
   readonly contents: Contents;
+  /** Of the ids in the active segment. */
+  readonly ids: IdFilter;
   readonly head: HeadFile;
   readonly pool: SegmentPool;
   readonly clock: Clock;
@@ -69,7 +72,7 @@ const DAY_MS = 86_400_000;
 
 export function createStore(options: StoreOptions): Store {
   const { directory, head, pool, clock, failpoint } = options;
-  let { database, contents } = options;
+  let { database, contents, ids } = options;
   let interrupted: Interrupted | undefined;
   let stopped: LedgerFailure | undefined;
   let notedAt = clock.monotonic();
@@ -81,6 +84,7 @@ export function createStore(options: StoreOptions): Store {
     active: database,
     activeName: activeName(),
     segment: contents.state.segment,
+    ids,
     sealed: contents.sealed,
     pool,
     deduplicate: options.deduplicate,
@@ -154,6 +158,7 @@ export function createStore(options: StoreOptions): Store {
       const next = await openDatabase(join(directory, segmentName(firstSequence)), 'active');
       await pool.adopt(contents.state.segment.firstSequence, database);
       database = next;
+      ids = createIdFilter();
       adopt(planned);
       await noteSegment();
       options.onSealed({ sequence, chain });
