@@ -9,7 +9,7 @@ import {
   type StatusFailure,
   statusFailure,
 } from './outcome.ts';
-import { PooledKubeConfig } from './pooled-kube-config.ts';
+import { type ConnectionLimits, PooledKubeConfig } from './pooled-kube-config.ts';
 
 export type QueryValue = string | number | boolean | undefined;
 
@@ -67,6 +67,8 @@ type ClientArguments = ConstructorParameters<Parameters<KubeConfig['makeApiClien
 
 export interface ConnectionOptions {
   readonly kubeConfig: KubeConfig;
+  /** Narrower bounds, for an API server that is not trusted. */
+  readonly limits?: ConnectionLimits;
 }
 
 const DEFAULT_TIMEOUT_MS = 15_000;
@@ -74,7 +76,8 @@ const USER_AGENT = 'meterfeed';
 
 /** Opens nothing yet; the first request does. */
 export function createConnection(options: ConnectionOptions): Connection {
-  const kubeConfig = new PooledKubeConfig(options.kubeConfig);
+  const kubeConfig = new PooledKubeConfig(options.kubeConfig, options.limits);
+  const mostLineLength = options.limits?.lineLength;
 
   async function send(
     path: string,
@@ -145,7 +148,9 @@ export function createConnection(options: ConnectionOptions): Connection {
 
   async function stream(path: string, options: StreamOptions): Promise<StreamOutcome> {
     const outcome = await bytes(path, options);
-    return outcome.kind === 'ok' ? { kind: 'ok', lines: readLines(outcome.chunks) } : outcome;
+    return outcome.kind === 'ok'
+      ? { kind: 'ok', lines: readLines(outcome.chunks, mostLineLength) }
+      : outcome;
   }
 
   return {

@@ -6,7 +6,10 @@ const MAX_LINE_LENGTH = 32 * 1024 * 1024;
  * event whose connection was cut, and the event comes again when the watch resumes.
  * Throws what the stream throws.
  */
-export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+export async function* readLines(
+  chunks: AsyncIterable<Uint8Array>,
+  mostLength: number = MAX_LINE_LENGTH,
+): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let pending = '';
   for await (const chunk of chunks) {
@@ -19,6 +22,6 @@ export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenera
       if (line !== '') yield line;
     }
     pending += text.slice(start);
-    if (pending.length > MAX_LINE_LENGTH) throw new Error('stream: a line is too long');
+    if (pending.length > mostLength) throw new Error('stream: a line is too long');
   }
 }

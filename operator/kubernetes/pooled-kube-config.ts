@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AgentOptions } from 'node:https';
+import type { LookupFunction } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import {
   type Cluster,
@@ -15,6 +16,22 @@ const KEEP_ALIVE_MS = 30_000;
 const REQUEST_CONNECTIONS = 64;
 /** A page of 500 pods is about 2 MB; anything near this is not an answer to one of our requests. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+
+/** Bounds on what one API server may take up, and where its name may lead. */
+export interface ConnectionLimits {
+  /** Names are looked up with it. */
+  readonly lookup: LookupFunction;
+  /** Milliseconds until a connection stands, TLS included. */
+  readonly connectTimeoutMs: number;
+  /** Sockets of requests that end by themselves. */
+  readonly requestConnections: number;
+  /** Sockets of watches. */
+  readonly streamConnections: number;
+  /** Of one answer that ends by itself. */
+  readonly responseBytes: number;
+  /** Of one event of a watch, characters. */
+  readonly lineLength: number;
+}
 
 /** Connections to one API server under one set of certificates. */
 export interface ConnectionPools {
@@ -36,8 +53,11 @@ export class PooledKubeConfig extends KubeConfig {
   readonly #retired = new Set<Promise<void>>();
   #closed = false;
 
-  constructor(source: KubeConfig) {
+  readonly #limits: ConnectionLimits | undefined;
+
+  constructor(source: KubeConfig, limits?: ConnectionLimits) {
     super();
+    this.#limits = limits;
     this.loadFromOptions({
       clusters: source.getClusters(),
       contexts: source.getContexts(),
@@ -81,7 +101,7 @@ export class PooledKubeConfig extends KubeConfig {
     // What is under way on the old certificates may end in peace.
     if (this.#pools !== undefined) this.#retire(this.#pools, (pool) => pool.close());
     this.#fingerprint = fingerprint;
-    this.#pools = createPools(this.#wanted);
+    this.#pools = createPools(this.#wanted, this.#limits);
     return this.#pools;
   }
 
@@ -100,25 +120,38 @@ function fingerprintOf(options: DispatcherOptions): string {
   return createHash('sha256').update(JSON.stringify(options)).digest('hex');
 }
 
-function createPools(options: DispatcherOptions): ConnectionPools {
+function createPools(options: DispatcherOptions, limits?: ConnectionLimits): ConnectionPools {
+  const connect: buildConnector.BuildOptions =
+    limits === undefined
+      ? {}
+      : // Said outright: the environment of the process may have switched the check off.
+        { lookup: limits.lookup, timeout: limits.connectTimeoutMs, rejectUnauthorized: true };
   return {
-    requests: createPool(options, {
-      connections: REQUEST_CONNECTIONS,
+    requests: createPool(options, connect, {
+      connections: limits?.requestConnections ?? REQUEST_CONNECTIONS,
       headersTimeout: RESPONSE_TIMEOUT_MS,
       bodyTimeout: RESPONSE_TIMEOUT_MS,
-      maxResponseSize: MAX_RESPONSE_BYTES,
+      maxResponseSize: limits?.responseBytes ?? MAX_RESPONSE_BYTES,
     }),
-    streams: createPool(options, { headersTimeout: RESPONSE_TIMEOUT_MS, bodyTimeout: 0 }),
+    streams: createPool(options, connect, {
+      ...(limits === undefined ? {} : { connections: limits.streamConnections }),
+      headersTimeout: RESPONSE_TIMEOUT_MS,
+      bodyTimeout: 0,
+    }),
   };
 }
 
-function createPool(options: DispatcherOptions, limits: Agent.Options): Dispatcher {
+function createPool(
+  options: DispatcherOptions,
+  connect: buildConnector.BuildOptions,
+  limits: Agent.Options,
+): Dispatcher {
   const shared: Agent.Options = { ...limits, allowH2: false, keepAliveTimeout: KEEP_ALIVE_MS };
   switch (options.type) {
     case 'none':
-      return new Agent(shared);
+      return new Agent({ ...shared, connect });
     case 'agent':
-      return new Agent({ ...shared, connect: definedOnly(options.connect) });
+      return new Agent({ ...shared, connect: { ...definedOnly(options.connect), ...connect } });
     case 'proxy':
       return new ProxyAgent({
         ...shared,

@@ -51,11 +51,14 @@ export type AddressLookup = (
  * A DNS lookup that fails when any answer is an address that may not be dialled. The connection is
  * made to the very addresses that were checked, so a name cannot answer differently afterwards.
  */
-export function createGuardedLookup(lookup: AddressLookup = resolve): LookupFunction {
+export function createGuardedLookup(
+  lookup: AddressLookup = resolve,
+  problemOf: (address: string) => string | undefined = addressProblem,
+): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error !== null) return callback(error, []);
-      const problem = firstProblem(addresses);
+      const problem = firstProblem(addresses, problemOf);
       if (problem !== undefined) {
         return callback(new RefusedAddressError(`${hostname}: ${problem}`), []);
       }
@@ -67,9 +70,12 @@ export function createGuardedLookup(lookup: AddressLookup = resolve): LookupFunc
   };
 }
 
-function firstProblem(addresses: readonly LookupAddress[]): string | undefined {
+function firstProblem(
+  addresses: readonly LookupAddress[],
+  problemOf: (address: string) => string | undefined,
+): string | undefined {
   for (const { address } of addresses) {
-    const problem = addressProblem(address);
+    const problem = problemOf(address);
     if (problem !== undefined) return problem;
   }
   return undefined;

@@ -1,0 +1,172 @@
+import { BlockList, isIP, isIPv4 } from 'node:net';
+import { addressProblem } from '../../outbound/address-guard.ts';
+import type { ForeignKubeconfig } from './foreign-kubeconfig.ts';
+
+/** Where a kubeconfig may lead (design 7, "Addresses"). */
+export type DialRule =
+  /** The tenant's word: the tenant cluster's own Service, or what TENANT_API_ALLOWED_HOSTS lists. */
+  | {
+      readonly kind: 'tenant';
+      readonly namespace: string;
+      readonly name: string;
+      /** Host names, IP addresses and CIDRs. */
+      readonly allowedHosts: readonly string[];
+      /** `host:port` of the host cluster's API server, which no tenant cluster is. */
+      readonly hostApi: string;
+    }
+  /** The administrator's word: anything but link-local and cloud metadata addresses. */
+  | { readonly kind: 'administrator' };
+
+export type DialPlan =
+  | {
+      readonly kind: 'dial';
+      /** What is dialled: `https://<host>[:<port>][<path>]`. */
+      readonly server: string;
+      /** What the certificate must be for; absent where that is the host itself. */
+      readonly tlsServerName?: string;
+      /** Why a resolved address may not be connected to; undefined when it may. */
+      readonly addressProblem: (address: string) => string | undefined;
+    }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+const FIELD = 'clusters[0].cluster.server';
+const LOCAL_HOSTS = new Set(['localhost', '127.0.0.1', '[::1]']);
+const LOCAL_NAME = 'localhost';
+const METADATA_NAMES = /^metadata(\.google\.internal|\.goog)?\.?$/;
+
+/**
+ * Decides what is dialled for a kubeconfig. A server of localhost is vCluster's own form and means the
+ * tenant cluster's Service, whose certificate is for `localhost` (facts/metering 5.3).
+ */
+export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPlan {
+  const { server } = kubeconfig;
+  const host = server.hostname;
+  if (METADATA_NAMES.test(host)) return refused('address not allowed: cloud metadata');
+  if (rule.kind === 'administrator') {
+    return plan(kubeconfig, server, undefined, addressProblem);
+  }
+  const allowed = readAllowedHosts(rule.allowedHosts);
+  const checkFor =
+    (dialled: URL) =>
+    (address: string): string | undefined =>
+      problemOf(address, dialled, rule.hostApi, allowed.networks);
+  const service = serviceOf(server, rule, allowed);
+  if (service !== undefined) {
+    return plan(kubeconfig, service.url, service.certificateName, checkFor(service.url));
+  }
+  const check = checkFor(server);
+  const bare = host.replace(/^\[|\]$/g, '');
+  if (isIP(bare) !== 0) {
+    const listed = allowed.networks.check(bare, isIPv4(bare) ? 'ipv4' : 'ipv6');
+    return listed ? plan(kubeconfig, server, undefined, check) : notListed(rule);
+  }
+  if (allowed.names.has(host.toLowerCase())) return plan(kubeconfig, server, undefined, check);
+  // A name is as good as what it resolves to, which is looked at when it is dialled.
+  if (!allowed.hasNetworks) return notListed(rule);
+  return plan(kubeconfig, server, undefined, (address) =>
+    allowed.networks.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
+      ? check(address)
+      : `address not allowed: "${host}" leads to "${address}"; list it in TENANT_API_ALLOWED_HOSTS`,
+  );
+}
+
+function plan(
+  { tlsServerName }: ForeignKubeconfig,
+  server: URL,
+  certificateName: string | undefined,
+  check: (address: string) => string | undefined,
+): DialPlan {
+  const bare = server.hostname.replace(/^\[|\]$/g, '');
+  // Addresses that are not names are never looked up, so they are looked at here.
+  const problem = isIP(bare) === 0 ? undefined : check(bare);
+  if (problem !== undefined) return refused(problem);
+  const name = tlsServerName ?? certificateName;
+  return {
+    kind: 'dial',
+    server: `${server.origin}${server.pathname.replace(/\/+$/, '')}`,
+    ...(name === undefined ? {} : { tlsServerName: name }),
+    addressProblem: check,
+  };
+}
+
+/** The tenant cluster's own Service, when that is what the server means. */
+function serviceOf(
+  server: URL,
+  { namespace, name }: Extract<DialRule, { kind: 'tenant' }>,
+  allowed: AllowedHosts,
+): { readonly url: URL; readonly certificateName: string } | undefined {
+  const host = server.hostname.toLowerCase();
+  const service = `${name}.${namespace}.svc`;
+  const listed = allowed.names.has(host);
+  if (LOCAL_HOSTS.has(host) && !listed) {
+    return { url: at(service, server, ''), certificateName: LOCAL_NAME };
+  }
+  const forms = [`${name}.${namespace}`, service, `${service}.cluster.local`];
+  if (!forms.includes(host)) return undefined;
+  return { url: at(service, server, server.port), certificateName: host };
+}
+
+function at(host: string, server: URL, port: string): URL {
+  return new URL(`https://${host}${port === '' ? '' : `:${port}`}${server.pathname}`);
+}
+
+interface AllowedHosts {
+  /** As they are written, single addresses included. */
+  readonly names: ReadonlySet<string>;
+  readonly networks: BlockList;
+  readonly hasNetworks: boolean;
+}
+
+function readAllowedHosts(entries: readonly string[]): AllowedHosts {
+  const networks = new BlockList();
+  let hasNetworks = false;
+  for (const entry of entries) {
+    const [address = '', bits] = entry.split('/');
+    if (isIP(address) === 0) continue;
+    const family = isIPv4(address) ? 'ipv4' : 'ipv6';
+    hasNetworks = true;
+    if (bits === undefined) networks.addAddress(address, family);
+    else networks.addSubnet(address, Number(bits), family);
+  }
+  return { names: new Set(entries), networks, hasNetworks };
+}
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addSubnet('0.0.0.0', 8, 'ipv4');
+LOOPBACK.addSubnet('224.0.0.0', 3, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+LOOPBACK.addAddress('::', 'ipv6');
+LOOPBACK.addSubnet('ff00::', 8, 'ipv6');
+
+/** Link-local and metadata never, the host's API server never, loopback only where it is listed (D.3). */
+function problemOf(
+  address: string,
+  dialled: URL,
+  hostApi: string,
+  listed: BlockList,
+): string | undefined {
+  const problem = addressProblem(address);
+  if (problem !== undefined) return problem;
+  const family = isIPv4(address) ? 'ipv4' : 'ipv6';
+  if (LOOPBACK.check(address, family) && !listed.check(address, family)) {
+    return `address not allowed: the operator’s own machine, or nobody: "${address}"`;
+  }
+  const shown = family === 'ipv6' ? `[${address}]` : address;
+  if (`${shown}:${dialled.port || HTTPS_PORT}` === hostApi) {
+    return `address not allowed: the host cluster’s API server: "${address}"`;
+  }
+  return undefined;
+}
+
+const HTTPS_PORT = '443';
+
+function notListed({ namespace, name }: Extract<DialRule, { kind: 'tenant' }>): DialPlan {
+  return refused(
+    `neither the tenant cluster’s own Service (https://${name}.${namespace}.svc) nor listed in TENANT_API_ALLOWED_HOSTS`,
+  );
+}
+
+function refused(why: string): DialPlan {
+  return { kind: 'refused', reason: `${FIELD}: ${why}` };
+}

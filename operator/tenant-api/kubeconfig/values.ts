@@ -1,0 +1,117 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { Secret } from '../../config/secret.ts';
+import type { YamlMap } from '../../config/strict-yaml.ts';
+import type { ForeignKubeconfig } from './foreign-kubeconfig.ts';
+
+const CLUSTER = 'clusters[0].cluster';
+const USER = 'users[0].user';
+const DNS_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/i;
+
+/** Where the server is and how it is known. Adds what is wrong to the problems. */
+export function readCluster(
+  cluster: YamlMap,
+  problems: string[],
+): Pick<ForeignKubeconfig, 'server' | 'certificateAuthority' | 'tlsServerName'> | undefined {
+  const server = readServer(cluster, problems);
+  const tlsServerName = textOf(cluster, 'tls-server-name');
+  if (tlsServerName !== undefined && !DNS_NAME.test(tlsServerName)) {
+    problems.push(`${CLUSTER}.tls-server-name: not a DNS name`);
+  }
+  const authority = readCertificates(cluster, 'certificate-authority-data', CLUSTER, problems);
+  if (server === undefined) return undefined;
+  return {
+    server,
+    ...(authority === undefined ? {} : { certificateAuthority: authority.pem }),
+    ...(tlsServerName === undefined ? {} : { tlsServerName }),
+  };
+}
+
+function readServer(cluster: YamlMap, problems: string[]): URL | undefined {
+  const text = textOf(cluster, 'server');
+  const where = `${CLUSTER}.server`;
+  if (text === undefined) {
+    problems.push(`${where}: missing`);
+    return undefined;
+  }
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'https:') {
+    problems.push(`${where}: not an https address`);
+    return undefined;
+  }
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+    problems.push(`${where}: more than a host, a port and a path`);
+    return undefined;
+  }
+  return url;
+}
+
+/** The credential that we are given. Adds what is wrong to the problems. */
+export function readUser(
+  user: YamlMap,
+  problems: string[],
+): Pick<ForeignKubeconfig, 'token' | 'client' | 'validUntil'> {
+  const token = textOf(user, 'token');
+  if (token !== undefined && !/^[!-~]+$/.test(token)) {
+    problems.push(`${USER}.token: not printable ASCII on one line`);
+  }
+  const certificate = readCertificates(user, 'client-certificate-data', USER, problems);
+  const key = readKey(user, problems);
+  if ((certificate === undefined) !== (key === undefined)) {
+    problems.push(`${USER}: client-certificate-data and client-key-data belong together`);
+  }
+  if (token === undefined && certificate === undefined && key === undefined) {
+    problems.push(`${USER}: no credential; give a token or a client certificate`);
+  }
+  return {
+    ...(token === undefined ? {} : { token: new Secret(token) }),
+    ...(certificate === undefined || key === undefined
+      ? {}
+      : {
+          client: { certificate: certificate.pem, key },
+          validUntil: certificate.validUntil,
+        }),
+  };
+}
+
+function readCertificates(
+  parent: YamlMap,
+  field: string,
+  where: string,
+  problems: string[],
+): { readonly pem: string; readonly validUntil: number } | undefined {
+  const pem = decode(parent, field);
+  if (pem === undefined) return undefined;
+  try {
+    const certificates = pem.match(/-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g);
+    const ends = (certificates ?? []).map((one) => Date.parse(new X509Certificate(one).validTo));
+    const [first] = ends;
+    if (first !== undefined) return { pem, validUntil: first };
+  } catch {
+    // Said below.
+  }
+  problems.push(`${where}.${field}: not base64 of PEM certificates`);
+  return undefined;
+}
+
+function readKey(user: YamlMap, problems: string[]): Secret | undefined {
+  const pem = decode(user, 'client-key-data');
+  if (pem === undefined) return undefined;
+  try {
+    createPrivateKey(pem);
+    return new Secret(pem);
+  } catch {
+    problems.push(`${USER}.client-key-data: not base64 of a PEM key without a passphrase`);
+    return undefined;
+  }
+}
+
+function decode(parent: YamlMap, field: string): string | undefined {
+  const text = textOf(parent, field);
+  return text === undefined ? undefined : Buffer.from(text, 'base64').toString('latin1');
+}
+
+/** The text of a field; undefined when it is absent or empty. */
+export function textOf(node: YamlMap, field: string): string | undefined {
+  const value = node.entries.get(field);
+  return value?.kind === 'text' && value.text !== '' ? value.text : undefined;
+}
