@@ -140,7 +140,7 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
   ],
   [
     { EGRESS_QUERY: 'sum(x{n={{namespace}}})' },
-    'EGRESS_QUERY: placeholder outside double quotes: "{{namespace}}"; write "…" around it',
+    'EGRESS_QUERY: placeholder outside a string: "{{namespace}}"; write "…" around it',
   ],
   [
     { EGRESS_QUERY: 'sum(x{n="{{nmspace}}"})' },

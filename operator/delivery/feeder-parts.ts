@@ -1,12 +1,12 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { Destination } from '../destinations/destination.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { createCauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Catalog } from '../usage/catalog.ts';
 import { createBookKeeping } from './book-keeping.ts';
 import { createBootstrap } from './bootstrap.ts';
-import { createCauseLog } from './cause-log.ts';
 import { createCircuit } from './circuit.ts';
 import { createDeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';

@@ -7,6 +7,7 @@ import {
   nanosFromDecimal,
   parseDecimal,
   roundToDecimal,
+  scaleToDecimal,
 } from './decimal.ts';
 
 const nanos = fc.bigInt({ min: 0n, max: 10n ** 27n });
@@ -80,6 +81,32 @@ describe('a number made decimal', () => {
     expect(roundToDecimal('1e-999999999')).toBe('0');
     expect(roundToDecimal('0e999999999')).toBe('0');
     expect(roundToDecimal('9'.repeat(10_000_000))).toBeUndefined();
+  });
+});
+
+describe('a scaled number', () => {
+  test.each([
+    ['53687091200', 1n, 2n ** 30n, '50'],
+    ['37.333333333333336', 60_000n, 3_600_000n, '0.622222222'],
+    ['1.5e+09', 1n, 3n, '500000000'],
+    ['1e-400', 7n, 1n, '0'],
+    ['-1', 1n, 1n, undefined],
+    ['NaN', 1n, 1n, undefined],
+    ['+Inf', 1n, 1n, undefined],
+  ])('%s × %d ÷ %d', (text, numerator, denominator, expected) => {
+    expect(scaleToDecimal(text, numerator, denominator)).toBe(expected);
+  });
+
+  test('is rounded once, and not before it is scaled', () => {
+    const double = fc.double({ min: 0, max: 1e15, noNaN: true });
+    fc.assert(
+      fc.property(double, fc.integer({ min: 1, max: 10 ** 9 }), (value, divisor) => {
+        const exact = scaleToDecimal(String(value), 1n, BigInt(divisor)) ?? '';
+        expect(Math.abs(Number(exact) - value / divisor)).toBeLessThanOrEqual(
+          5e-10 + (value / divisor) * 1e-15,
+        );
+      }),
+    );
   });
 });
 

@@ -57,17 +57,30 @@ export function decimalFromNumber(value: number): Decimal | undefined {
  * digit; undefined when it is negative, not a number, or longer or larger than any double.
  */
 export function roundToDecimal(text: string): Decimal | undefined {
+  return CANONICAL_PATTERN.test(text) ? (text as Decimal) : scaleToDecimal(text, 1n, 1n);
+}
+
+/**
+ * The decimal nearest to a number's text × `numerator` ÷ `denominator`, rounded once; undefined for the
+ * texts that {@link roundToDecimal} refuses. Both factors must be positive.
+ */
+export function scaleToDecimal(
+  text: string,
+  numerator: bigint,
+  denominator: bigint,
+): Decimal | undefined {
   if (text.length > MAX_TEXT_LENGTH) return undefined;
-  if (CANONICAL_PATTERN.test(text)) return text as Decimal;
   const match = NUMBER_PATTERN.exec(text);
   if (match === null) return undefined;
   const [, whole = '', fraction = '', exponent = '0'] = match;
-  const digits = BigInt(whole + fraction);
+  const digits = BigInt(whole + fraction) * numerator;
   const scale = Number(exponent) - fraction.length + DECIMAL_PLACES;
   if (digits === 0n || scale < -MAX_TEXT_LENGTH) return decimalFromNanos(0n);
   if (scale > MAX_SCALE) return undefined;
-  if (scale >= 0) return decimalFromNanos(digits * 10n ** BigInt(scale));
-  return decimalFromNanos(divideHalfUp(digits, 10n ** BigInt(-scale)));
+  if (scale >= 0) {
+    return decimalFromNanos(divideHalfUp(digits * 10n ** BigInt(scale), denominator));
+  }
+  return decimalFromNanos(divideHalfUp(digits, denominator * 10n ** BigInt(-scale)));
 }
 
 /** numerator ÷ denominator, rounded half up. Both must not be negative; the denominator must not be zero. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createMemoryLogger } from '../destinations/testing/context.ts';
 import { createCauseLog } from './cause-log.ts';
-import { createVirtualClock } from './testing/virtual-clock.ts';
+import { createVirtualClock } from '../delivery/testing/virtual-clock.ts';
 
 test('trouble that repeats takes one line a minute for each cause', async () => {
   const logger = createMemoryLogger();

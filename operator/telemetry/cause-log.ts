@@ -1,5 +1,5 @@
-import type { Clock } from '../telemetry/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Clock } from './clock.ts';
+import type { Logger } from './logger.ts';
 
 const QUIET_MS = 60_000;
 const MAX_CAUSES = 1_000;
