@@ -19,10 +19,15 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 
 /** The libraries that the pages load, by the name they are served under, and the file of the package it is. */
 const VENDOR: Readonly<Record<string, string>> = {
-  'vendor/preact.js': 'htm/preact/standalone',
+  'vendor/preact.js': 'preact',
+  'vendor/hooks.js': 'preact/hooks',
+  'vendor/htm.js': 'htm',
   'vendor/uplot.js': 'uplot/dist/uPlot.esm.js',
   'vendor/uplot.css': 'uplot/dist/uPlot.min.css',
 };
+
+/** Browsers know no packages: where one library names another, its path stands instead. */
+const PREACT_IMPORT = 'from"preact"';
 
 const CLIENT = join(import.meta.dirname, 'client');
 
@@ -58,7 +63,9 @@ function packageFile(module: string): string {
 }
 
 function readAsset(path: string, file: string): Asset {
-  const body = readFileSync(file);
+  const body = Buffer.from(
+    readFileSync(file, 'utf8').replaceAll(PREACT_IMPORT, 'from"./preact.js"'),
+  );
   const digest = createHash('sha256').update(body).digest('base64url').slice(0, 22);
   const contentType = CONTENT_TYPES[extname(path)] ?? 'application/octet-stream';
   return { body, contentType, etag: `"${digest}"` };

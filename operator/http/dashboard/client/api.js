@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from './vendor/preact.js';
+import { useCallback, useEffect, useState } from './preact.js';
 
 /** What went wrong with a request, in words of the API. */
 export class ApiError extends Error {

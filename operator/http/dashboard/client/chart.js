@@ -1,4 +1,4 @@
-import { html, useEffect, useRef } from './vendor/preact.js';
+import { html, useEffect, useRef } from './preact.js';
 import uPlot from './vendor/uplot.js';
 import { quantity } from './format.js';
 
@@ -15,6 +15,7 @@ const COLOURS = [
   '#8b95a3',
 ];
 const HEIGHT = 260;
+const HOUR_S = 3600;
 
 /** @typedef {{ name: string, values: number[] }} Series */
 
@@ -91,6 +92,9 @@ function draw(element, times, series) {
       series.slice(first).reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
     ),
   );
+  const [, ...rest] = times;
+  const end = (times.at(-1) ?? 0) + (rest[0] === undefined ? HOUR_S : rest[0] - (times[0] ?? 0));
+  const steps = uPlot.paths.stepped?.({ align: 1 });
   const axis = {
     stroke: text,
     grid: { stroke: line, width: 1 },
@@ -102,7 +106,10 @@ function draw(element, times, series) {
       height: HEIGHT,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
       scales: { y: { range: (_, __, max) => [0, max <= 0 ? 1 : max * 1.05] } },
-      axes: [axis, { ...axis, size: 70, values: (_, splits) => splits.map(quantity) }],
+      axes: [
+        { ...axis, values: (_, splits) => splits.map(timeMark) },
+        { ...axis, size: 70, values: (_, splits) => splits.map(quantity) },
+      ],
       series: [
         {
           label: 'UTC',
@@ -116,7 +123,8 @@ function draw(element, times, series) {
             stroke: colour,
             fill: `${colour}cc`,
             width: 1,
-            points: { show: times.length < 3 },
+            ...(steps === undefined ? {} : { paths: steps }),
+            points: { show: false },
             value: (
               /** @type {uPlot} */ _,
               /** @type {number} */ __,
@@ -127,9 +135,16 @@ function draw(element, times, series) {
         }),
       ],
     },
-    [times, ...stacked],
+    // The last step needs an end.
+    [[...times, end], ...stacked.map((line) => [...line, line.at(-1) ?? 0])],
     element,
   );
+}
+
+/** The hour, or the day where one begins. @param {number} seconds */
+function timeMark(seconds) {
+  const iso = new Date(seconds * 1000).toISOString();
+  return iso.slice(11, 16) === '00:00' ? iso.slice(5, 10) : iso.slice(11, 16);
 }
 
 /** The colour that a CSS expression comes to here; a canvas understands no `light-dark()`. @param {HTMLElement} element @param {string} value */

@@ -1,4 +1,4 @@
-import { html, useEffect, useRef, useState } from './vendor/preact.js';
+import { html, useEffect, useRef, useState } from './preact.js';
 import { download } from './api.js';
 
 /** @typedef {import('preact').ComponentChildren} Children */
@@ -115,7 +115,7 @@ export function DownloadButton({ address, name, children }) {
     }
   };
   return html`
-    <button onClick=${run}>${children}</button>
+    <button class="download" onClick=${run}>${children}</button>
     <span role="status">${state}</span>
   `;
 }

@@ -1,4 +1,4 @@
-import { useEffect, useState } from './vendor/preact.js';
+import { useEffect, useState } from './preact.js';
 
 /**
  * Where the reader is: `#/tenants/acme?range=7d` is page `tenants`, arguments `['acme']`, query `range`.

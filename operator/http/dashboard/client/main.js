@@ -1,4 +1,4 @@
-import { html, render, useEffect, useState } from './vendor/preact.js';
+import { html, render, useEffect, useState } from './preact.js';
 import { onRefused, token, useApi } from './api.js';
 import { link, usePlace } from './location.js';
 import { DestinationPage, DestinationsPage } from './pages/destinations.js';

@@ -1,4 +1,4 @@
-import { html } from './vendor/preact.js';
+import { html } from './preact.js';
 import { setQuery } from './location.js';
 
 const HOUR_MS = 3_600_000;

@@ -1,4 +1,4 @@
-import { html, useState } from '../vendor/preact.js';
+import { html, useState } from '../preact.js';
 import { change, useApi, url } from '../api.js';
 import { Badge, Card, ConfirmButton, Notice, PageHead, Table, Trouble } from '../components.js';
 import { ago, count, duration, quantity, time } from '../format.js';

@@ -1,4 +1,4 @@
-import { html } from '../vendor/preact.js';
+import { html } from '../preact.js';
 import { useApi } from '../api.js';
 import { Badge, Card, PageHead, Table, Trouble } from '../components.js';
 import { link } from '../location.js';

@@ -1,4 +1,4 @@
-import { html, useMemo, useState } from '../vendor/preact.js';
+import { html, useMemo, useState } from '../preact.js';
 import { read, useApi, url } from '../api.js';
 import { StackedChart } from '../chart.js';
 import { Bars, Card, Notice, PageHead, Table, Tile, Trouble } from '../components.js';

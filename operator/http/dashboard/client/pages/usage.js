@@ -1,4 +1,4 @@
-import { html, useMemo } from '../vendor/preact.js';
+import { html, useMemo } from '../preact.js';
 import { useApi, url } from '../api.js';
 import { StackedChart } from '../chart.js';
 import { Card, DownloadButton, PageHead, Table, Trouble } from '../components.js';

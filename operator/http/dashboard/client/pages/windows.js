@@ -1,4 +1,4 @@
-import { html } from '../vendor/preact.js';
+import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
 import { Badge, Card, Notice, PageHead, Table, Trouble } from '../components.js';
 import { count, quantity, time } from '../format.js';

@@ -1,1 +1,1 @@
-export * from 'htm/preact/standalone';
+export * from 'preact';
