@@ -57,6 +57,7 @@ export function decimalFromNumber(value: number): Decimal | undefined {
  * digit; undefined when it is negative, not a number, or longer or larger than any double.
  */
 export function roundToDecimal(text: string): Decimal | undefined {
+  if (text.length > MAX_TEXT_LENGTH) return undefined;
   return CANONICAL_PATTERN.test(text) ? (text as Decimal) : scaleToDecimal(text, 1n, 1n);
 }
 
