@@ -143,6 +143,7 @@ function describe(input: DescribeInput): TenantCluster {
         settings.identity.defaultTenantClass,
       plan: overridden(applied, 'plan') ?? values.plan,
       instance: instance?.name,
+      nodeMode: values['node-mode'] ?? instance?.nodeMode,
     }),
     ...billingDetails(values),
     excluded: overridden(applied, 'exclude') ?? values.exclude ?? false,

@@ -1,5 +1,5 @@
 import type { Parser } from '../config/parsers/parser.ts';
-import { boolean, currency, matching, text } from '../config/parsers/scalars.ts';
+import { boolean, choice, currency, matching, text } from '../config/parsers/scalars.ts';
 import { quote } from '../config/quote.ts';
 import type { Metadata } from './views.ts';
 
@@ -19,6 +19,7 @@ const KEYS = {
   ),
   'cost-center': text(256),
   exclude: boolean(),
+  'node-mode': choice('shared', 'private'),
 } as const;
 
 export type MetadataKey = keyof typeof KEYS;

@@ -24,6 +24,8 @@ export interface TenantCluster {
   readonly metronomeCustomerId?: string;
   /** Platform instance that points here, when there is one. */
   readonly instance?: string;
+  /** Whether it has nodes of its own, where that is known: annotation `node-mode`, else the platform (design 7). */
+  readonly nodeMode?: NodeMode;
   /** Not metered: metadata key `exclude` or a TenantOverride. */
   readonly excluded: boolean;
   /** Never suspended: a TenantOverride says so. */
@@ -35,6 +37,9 @@ export interface TenantCluster {
   /** Names of the TenantOverrides that apply, most specific first. */
   readonly overrides: readonly string[];
 }
+
+/** `private`: it has nodes of its own. `shared`: its pods run on the host's. */
+export type NodeMode = 'shared' | 'private';
 
 /** What one discovery round says. `failed` never shrinks the known set (design 5). */
 export type DiscoveryOutcome =

@@ -1,6 +1,8 @@
 import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
+import { nodeModeOf } from './node-mode.ts';
 import { recordAt, textAt, textsAt, timeAt } from './object-reading.ts';
 import { DISCOVERY_APPS, MANAGED_BY_LABEL } from './selection.ts';
+import type { NodeMode } from './tenant-cluster.ts';
 
 /** Labels, and the annotations under the label prefix. */
 export interface Metadata {
@@ -38,6 +40,8 @@ export interface PlatformInstance extends Projected {
   /** Where its workload is; absent for external and standalone instances. */
   readonly hostNamespace?: string;
   readonly hostName: string;
+  /** As the platform rendered it; absent where it does not say. */
+  readonly nodeMode?: NodeMode;
 }
 
 /** The resource of platform instances. */
@@ -78,6 +82,7 @@ export function platformInstance(labelPrefix: string): Projection<PlatformInstan
     const displayName = textAt(spec, 'displayName');
     const cluster = textAt(reference, 'cluster');
     const namespace = textAt(reference, 'namespace');
+    const nodeMode = nodeModeOf(object);
     return {
       ...identity,
       metadata: metadataOf(object, labelPrefix),
@@ -88,6 +93,7 @@ export function platformInstance(labelPrefix: string): Projection<PlatformInstan
       ...(displayName === undefined ? {} : { displayName }),
       ...(cluster === undefined ? {} : { cluster }),
       ...(namespace === undefined ? {} : { hostNamespace: namespace }),
+      ...(nodeMode === undefined ? {} : { nodeMode }),
     };
   };
 }

@@ -17,6 +17,8 @@ export interface InstanceOptions extends ObjectOptions {
   readonly phase?: string;
   readonly ignored?: boolean;
   readonly deleted?: string;
+  /** What the platform rendered for the chart, YAML. */
+  readonly values?: string;
 }
 
 const CREATED = '2026-01-01T00:00:00Z';
@@ -41,14 +43,19 @@ export function instance(
   name: string,
   options: InstanceOptions = {},
 ): RawObject {
-  const { hostNamespace, hostName, cluster, displayName, phase, ignored, deleted } = options;
+  const { hostNamespace, hostName, cluster, displayName, phase, ignored, deleted, values } =
+    options;
   return {
     metadata: { ...metadata(namespace, name, options), deletionTimestamp: deleted },
     spec: {
       displayName,
       clusterRef: { cluster, namespace: hostNamespace, virtualCluster: hostName },
     },
-    status: { phase, ignoreReconciliation: ignored },
+    status: {
+      phase,
+      ignoreReconciliation: ignored,
+      ...(values === undefined ? {} : { virtualCluster: { helmRelease: { values } } }),
+    },
   };
 }
 

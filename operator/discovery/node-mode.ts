@@ -1,0 +1,26 @@
+import { readStrictYaml, type YamlNode } from '../config/strict-yaml.ts';
+import type { RawObject } from '../kubernetes/source.ts';
+import { recordAt, textAt } from './object-reading.ts';
+import type { NodeMode } from './tenant-cluster.ts';
+
+/** Values of a large installation have some KiB. */
+const MOST_BYTES = 64 * 1024;
+
+/**
+ * What the platform says of an instance's nodes: `privateNodes.enabled` of the configuration that it
+ * rendered into the status, which the users of a project cannot write. Undefined where there is none,
+ * or it cannot be read (facts/metering 5.2, 5.5).
+ */
+export function nodeModeOf(instance: RawObject): NodeMode | undefined {
+  const rendered = recordAt(recordAt(instance, 'status'), 'virtualCluster');
+  const values = textAt(recordAt(rendered, 'helmRelease'), 'values');
+  if (values === undefined) return undefined;
+  const yaml = readStrictYaml(values, MOST_BYTES);
+  if (yaml.kind === 'invalid') return undefined;
+  const enabled = at(at(yaml.root, 'privateNodes'), 'enabled');
+  return enabled?.kind === 'text' && enabled.text === 'true' ? 'private' : 'shared';
+}
+
+function at(node: YamlNode | undefined, key: string): YamlNode | undefined {
+  return node?.kind === 'map' ? node.entries.get(key) : undefined;
+}
