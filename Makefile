@@ -21,6 +21,7 @@ run-against-cluster: $(INSTALLED) ## The operator from its sources against the c
 
 test: $(INSTALLED) ## Checks, then every test but the long suites
 	@$(WITH_NODE) node e2e/control-plane/prepare.ts
+	@$(WITH_NODE) node e2e/tools/prepare.ts
 	@npm run --silent check
 	@$(WITH_NODE) vitest run
 

@@ -11,22 +11,23 @@ const PROGRESS_EVERY_MS = 10_000;
 const MODULES = join(import.meta.dirname, 'build');
 
 /** One `go build`: the packages of a module that become programs of the same name. */
-interface Build {
-  readonly module: string;
+export interface GoBuild {
+  /** Holds the go.mod and go.sum that pin everything. */
+  readonly directory: string;
   readonly packages: readonly string[];
   readonly output: (directory: string) => string;
   readonly linkerFlags: string;
 }
 
-const BUILDS: readonly Build[] = [
+const BUILDS: readonly GoBuild[] = [
   {
-    module: 'etcd',
+    directory: join(MODULES, 'etcd'),
     packages: ['go.etcd.io/etcd/server/v3'],
     output: (directory) => join(directory, 'etcd'),
     linkerFlags: '-s -w',
   },
   {
-    module: 'kubernetes',
+    directory: join(MODULES, 'kubernetes'),
     packages: ['k8s.io/kubernetes/cmd/kubectl', 'k8s.io/kubernetes/cmd/kube-apiserver'],
     output: (directory) => `${directory}/`,
     linkerFlags: `-s -w ${versionFlags(KUBERNETES_VERSION)}`,
@@ -44,7 +45,8 @@ export async function goBuild(root: string, progress: (line: string) => void): P
   });
 }
 
-async function requireGo(): Promise<void> {
+/** Rejects when there is no Go toolchain. */
+export async function requireGo(): Promise<void> {
   try {
     await run('go', ['version'], { env: goEnvironment() });
   } catch {
@@ -52,8 +54,9 @@ async function requireGo(): Promise<void> {
   }
 }
 
-async function buildModule(
-  build: Build,
+/** Rejects with the end of what the compiler said. */
+export async function buildModule(
+  build: GoBuild,
   directory: string,
   progress: (line: string) => void,
 ): Promise<void> {
@@ -64,7 +67,7 @@ async function buildModule(
     'go',
     [...args, '-ldflags', build.linkerFlags, '-o', build.output(directory), ...build.packages],
     {
-      cwd: join(MODULES, build.module),
+      cwd: build.directory,
       env: goEnvironment(),
       stdio: ['ignore', 'ignore', 'pipe'],
     },
