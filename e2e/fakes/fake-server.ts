@@ -30,6 +30,12 @@ export interface FakeServerOptions {
   readonly authorize?: (request: FakeRequest) => FakeResponse | undefined;
   /** The vendor's behaviour towards a request with the right credentials. Must not throw. */
   readonly handle: (request: FakeRequest) => FakeResponse;
+  /** Every answer takes so long, so that calls can meet. */
+  readonly latencyMs?: number;
+  /** An answer to it has gone out. */
+  readonly answered?: (request: FakeRequest) => void;
+  /** It was told to misbehave towards a request, after it has acted on it if so ordered. */
+  readonly misbehaved?: (request: FakeRequest, order: Misbehaviour) => void;
   /** Keeps what changed the state, so that a stand-in that is started again has it. */
   readonly journal?: RequestJournal;
   /** Whether `requests` is filled, as tests want it; by default it is. */
@@ -66,9 +72,21 @@ export async function startFakeServer(options: FakeServerOptions): Promise<FakeS
     if (request.path.startsWith(CONTROL_PREFIX)) return answer(response, options.handle(request));
     if (options.keepsRequests !== false) requests.push(request);
     const order = misbehaviours.next(request.method, request.path);
-    if (order === undefined) return answer(response, commit(request));
+    if (order === undefined) {
+      const ready = commit(request);
+      return later(() => {
+        options.answered?.(request);
+        answer(response, ready);
+      });
+    }
     if (order.kind.startsWith('commit-')) commit(request);
+    options.misbehaved?.(request, order);
+    options.answered?.(request);
     misbehave(order, response);
+  };
+  const later = (act: () => void): void => {
+    if (options.latencyMs === undefined) act();
+    else setTimeout(act, options.latencyMs);
   };
 
   const server = createServer((incoming, response) => {

@@ -1,0 +1,49 @@
+import type { FakeResponse } from '../fake-server.ts';
+import { ok } from './answers.ts';
+import { type Form, text, texts } from './form.ts';
+import { type CoreEvent, nextId, type StripeState } from './state.ts';
+
+/** What Stripe found wrong with events after it had taken them. */
+export interface MeterErrors {
+  readonly meter: string;
+  readonly code: string;
+  readonly count: number;
+  readonly message: string;
+  /** The idempotency key of one of the requests. */
+  readonly request: string;
+}
+
+/** Adds a report as Stripe writes it (facts 2.7). */
+export function reportErrors(state: StripeState, errors: MeterErrors, at: number): void {
+  const { meter, code, count, message, request } = errors;
+  const sample = { error_message: message, request: { identifier: request } };
+  const start = new Date(at - 60_000).toISOString();
+  const event: CoreEvent = {
+    id: nextId(state, 'evt_test'),
+    type: 'v1.billing.meter.error_report_triggered',
+    created: new Date(at).toISOString(),
+    related_object: { id: meter, type: 'billing.meter' },
+    data: {
+      developer_message_summary: `There is ${count} invalid event`,
+      validation_start: start,
+      validation_end: new Date(at).toISOString(),
+      reason: {
+        error_count: count,
+        error_types: [{ code, error_count: count, sample_errors: [sample] }],
+      },
+    },
+  };
+  state.coreEvents.push(event);
+}
+
+/** v2 lists events newest first, going back 30 days. */
+export function listCoreEvents(state: StripeState, query: Form): FakeResponse {
+  const types = Object.values(texts(query, 'types'));
+  const since = text(query, 'created', 'gte') ?? text(query, 'created', 'gt') ?? '';
+  const data = state.coreEvents
+    .filter(({ type }) => types.length === 0 || types.includes(type))
+    .filter(({ created }) => since === '' || Date.parse(created) >= Date.parse(since))
+    .map((event) => ({ ...event, object: 'v2.core.event', livemode: false }))
+    .toReversed();
+  return ok({ data, next_page_url: null, previous_page_url: null });
+}

@@ -1,0 +1,115 @@
+import type { FakeResponse } from '../fake-server.ts';
+import { invalid, missing, ok } from './answers.ts';
+import { type Form, text, texts } from './form.ts';
+import { isCreatedWithin, page, PAGING, unknownParameter } from './lists.ts';
+import { type Customer, nextId, type StripeState } from './state.ts';
+
+const FIELDS = ['name', 'email', 'description', 'metadata'];
+const MAX_KEYS = 50;
+const MAX_KEY = 40;
+const MAX_VALUE = 500;
+
+export function createCustomer(state: StripeState, form: Form, at: number): FakeResponse {
+  const metadata = texts(form, 'metadata');
+  const problem = unknownParameter(form, FIELDS) ?? metadataProblem(metadata);
+  if (problem !== undefined) return problem;
+  const customer: Customer = {
+    id: nextId(state, 'cus'),
+    created: Math.floor(at / 1000),
+    name: text(form, 'name') ?? null,
+    email: text(form, 'email') ?? null,
+    description: text(form, 'description') ?? null,
+    metadata,
+    deleted: false,
+  };
+  state.customers.set(customer.id, customer);
+  return ok(showCustomer(customer));
+}
+
+export function updateCustomer(state: StripeState, id: string, form: Form): FakeResponse {
+  const customer = state.customers.get(id);
+  if (customer === undefined || customer.deleted) return missing('customer', id);
+  const metadata = texts(form, 'metadata');
+  const problem = unknownParameter(form, FIELDS) ?? metadataProblem(metadata);
+  if (problem !== undefined) return problem;
+  customer.name = text(form, 'name') ?? customer.name;
+  customer.email = text(form, 'email') ?? customer.email;
+  customer.metadata = mergeMetadata(customer.metadata, metadata);
+  return ok(showCustomer(customer));
+}
+
+export function showOneCustomer(state: StripeState, id: string): FakeResponse {
+  const customer = state.customers.get(id);
+  return customer === undefined ? missing('customer', id) : ok(showCustomer(customer));
+}
+
+export function deleteCustomer(state: StripeState, id: string, at: number): FakeResponse {
+  const customer = state.customers.get(id);
+  if (customer === undefined || customer.deleted) return missing('customer', id);
+  customer.deleted = true;
+  for (const subscription of state.subscriptions.values()) {
+    if (subscription.customer !== id || subscription.status === 'canceled') continue;
+    subscription.status = 'canceled';
+    subscription.endedAt = Math.floor(at / 1000);
+  }
+  return ok(showCustomer(customer));
+}
+
+export function listCustomers(state: StripeState, query: Form): FakeResponse {
+  const unknown = unknownParameter(query, ['email', 'created', ...PAGING]);
+  if (unknown !== undefined) return unknown;
+  const email = text(query, 'email');
+  const found = [...state.customers.values()].filter(
+    (customer) =>
+      !customer.deleted &&
+      (email === undefined || customer.email === email) &&
+      isCreatedWithin(query, customer.created),
+  );
+  return page('/v1/customers', query, found, showCustomer);
+}
+
+/** Finds what was created before the search index was last brought up to date. */
+export function searchCustomers(
+  state: StripeState,
+  query: Form,
+  indexedUntil: number,
+): FakeResponse {
+  const unknown = unknownParameter(query, ['query', 'limit', 'page']);
+  if (unknown !== undefined) return unknown;
+  const match = /^metadata\['((?:[^'\\]|\\.)+)'\]:'((?:[^'\\]|\\.)*)'$/.exec(
+    text(query, 'query') ?? '',
+  );
+  if (match === null) return invalid('We were unable to parse your search query');
+  const [key = '', value = ''] = match.slice(1).map((part) => part.replace(/\\(.)/g, '$1'));
+  const data = [...state.customers.values()]
+    .filter(({ deleted, created }) => !deleted && created * 1000 <= indexedUntil)
+    .filter(({ metadata }) => metadata[key]?.toLowerCase() === value.toLowerCase())
+    .map(showCustomer);
+  const object = 'search_result';
+  return ok({ object, url: '/v1/customers/search', data, has_more: false, next_page: null });
+}
+
+export function metadataProblem(metadata: Readonly<Record<string, string>>) {
+  const entries = Object.entries(metadata);
+  if (entries.length > MAX_KEYS) return invalid('Metadata may have at most 50 keys', 'metadata');
+  for (const [key, value] of entries) {
+    if (key.length > MAX_KEY) return invalid(`Metadata key too long: ${key}`);
+    if (value.length > MAX_VALUE) return invalid(`Metadata value too long: ${key}`);
+  }
+  return undefined;
+}
+
+/** An empty value removes the key. */
+export function mergeMetadata(
+  before: Readonly<Record<string, string>>,
+  change: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries({ ...before, ...change }).filter(([, value]) => value !== ''),
+  );
+}
+
+function showCustomer({ deleted, ...customer }: Customer): unknown {
+  if (deleted) return { id: customer.id, object: 'customer', deleted: true };
+  return { ...customer, object: 'customer', livemode: false };
+}
