@@ -4,6 +4,7 @@ import { createDeviceCatalogue } from './device-catalogue.ts';
 import { createGpuCharges } from './gpu-charges.ts';
 import type { Meter } from './meter.ts';
 import { nodesByName } from './node-stretches.ts';
+import { isExcludedNamespace } from './own-nodes.ts';
 import { visitPieces } from './pieces.ts';
 
 /**
@@ -23,6 +24,7 @@ export const meterClaimedGpus: Meter = (input) => {
     claimUses(observation),
     ({ state, cluster, timeline, from, to, asBilled, carried, weight }) => {
       if (state.phase === 'held' && cluster.metering.podLifetime === 'running') return;
+      if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
       const gpu = state.allocation.devices.find(({ driver }) => drivers.includes(driver));
       if (gpu === undefined) return;
       // Drivers of devices that are tied to a node name the pool after it.

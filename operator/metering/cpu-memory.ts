@@ -5,6 +5,7 @@ import type { UsageSample } from '../observation/usage-samples.ts';
 import { chargeIdentity } from './charge-identity.ts';
 import type { Meter, MeterInput } from './meter.ts';
 import { nodesByName } from './node-stretches.ts';
+import { isBilledHere, isExcludedNamespace, podBillingMode } from './own-nodes.ts';
 import { onLateNodes, type Piece, visitPieces } from './pieces.ts';
 import { addTo, type Charge } from './tally.ts';
 
@@ -17,7 +18,7 @@ interface PodCharges {
 const NANOS = 1_000_000_000n;
 
 /**
- * CPU and memory of pods on shared nodes, on the tenant cluster's basis: `usage` (samples),
+ * CPU and memory of pods on shared nodes, or on a tenant cluster's own, on its basis: `usage` (samples),
  * `requests`, or `max` of both per pod and resource (design 7). Split by capacity type, zone and,
  * when asked, by namespace. Nothing is billed on a node that is down, nor on one that the tenant
  * cluster is billed whole. A stretch without a sample is unknown: it is reported, not billed; basis
@@ -32,9 +33,11 @@ export const meterCpuAndMemory: Meter = (input) => {
     (piece) => {
       const { podLifetime } = piece.cluster.metering;
       if (piece.state.phase === 'bound' && podLifetime === 'running') return;
+      if (isExcludedNamespace(input, piece.cluster, piece.timeline.namespace)) return;
       const stretches = nodeAt(piece.state.node, piece.from, piece.to, piece.asBilled);
       for (const { from, to, state, owner } of stretches) {
         if (state?.down === true || owner?.id === piece.cluster.id) continue;
+        if (!isBilledHere(input, state)) continue;
         addPod(input, { ...piece, from, to }, chargesFor(piece.cluster, state, piece.state));
       }
     },
@@ -128,7 +131,7 @@ function createCharges(
   const parts = {
     node: node ?? 'unknown',
     dimensions: {
-      billing_mode: 'shared',
+      billing_mode: podBillingMode(input),
       capacity_type: node?.capacityType ?? 'on-demand',
       ...(namespace === '' ? {} : { namespace }),
     },

@@ -2,6 +2,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { DedicatedLabels, NodeState } from '../observation/node-state.ts';
 import type { Span } from '../observation/timeline.ts';
 import type { MeterInput } from './meter.ts';
+import { ownNodeOwners } from './own-nodes.ts';
 
 /** To whom a node was dedicated during `[from, to)`. */
 export interface OwnedStretch {
@@ -43,8 +44,14 @@ interface Claim {
   readonly rank: number;
 }
 
-/** Tells whose a node in a state was, stretch by stretch, without holes. */
-export function createOwners({
+/** Tells to whom a node in a state was billed whole, stretch by stretch, without holes. */
+export function createOwners(
+  input: Pick<MeterInput, 'observation' | 'settings' | 'ownNodes'>,
+): Owners {
+  return input.ownNodes === true ? ownNodeOwners(input) : dedicatedOwners(input);
+}
+
+function dedicatedOwners({
   observation,
   settings,
 }: Pick<MeterInput, 'observation' | 'settings'>): Owners {

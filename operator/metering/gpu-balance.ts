@@ -7,6 +7,7 @@ import { gpuUse } from './gpu-use.ts';
 import type { Meter } from './meter.ts';
 import { nodeGpus } from './node-gpu-stock.ts';
 import { type NodeStretch, nodesByName } from './node-stretches.ts';
+import { isBilledHere } from './own-nodes.ts';
 
 /**
  * Where the GPU time of one node and model went in a window, in parts × milliseconds (design 6,
@@ -54,7 +55,8 @@ export const balanceGpus: Meter = (input) => {
       for (const [start, end] of slices(from, to, [...spans, ...held, ...offers])) {
         const present = spans.some((span) => span.from <= start && start < span.to);
         const offered = offers.find((offer) => offer.from <= start && start < offer.to)?.gpus ?? [];
-        const gpus = present && state !== undefined ? nodeGpus(state, offered) : [];
+        const stands = present && state !== undefined && isBilledHere(input, state);
+        const gpus = stands ? nodeGpus(state, offered) : [];
         const now = held.filter((hold) => hold.from <= start && start < hold.to);
         for (const moment of momentsOf(stretch, gpus, now)) {
           addMoment(rowOf(rows, name, moment.type), moment, BigInt(end - start));

@@ -5,6 +5,7 @@ import { chargeIdentity } from './charge-identity.ts';
 import { noteGpuUse } from './gpu-use.ts';
 import type { MeterInput } from './meter.ts';
 import type { NodeStretch } from './node-stretches.ts';
+import { isBilledHere, podBillingMode } from './own-nodes.ts';
 import { addTo, type Charge, count } from './tally.ts';
 
 /** Reasons of downtime, as the property `reason` of its events says them (spec 1.1, design 7). */
@@ -23,7 +24,7 @@ export interface GpuHolder {
   readonly weight: 1 | -1;
 }
 
-/** Charges GPUs that are held on shared nodes. */
+/** Charges GPUs that are held on shared nodes, or on a tenant cluster's own. */
 export type GpuCharges = (holder: GpuHolder, stretch: NodeStretch, held: HeldGpus) => void;
 
 export const NANOS = 1_000_000_000n;
@@ -40,6 +41,7 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     const { cluster, carried, weight } = holder;
     const { state, owner, from, to } = stretch;
     if (owner?.id === cluster.id || held.parts === 0n) return;
+    if (!isBilledHere(input, state)) return;
     const down = state?.down === true;
     const charge = find(holder, state, held.device);
     const ms = to - from;
@@ -115,7 +117,7 @@ function gpuHoursCharge(
     dimensions: {
       gpu_type: device.type,
       gpu_profile: device.profile,
-      billing_mode: 'shared',
+      billing_mode: podBillingMode(input),
       capacity_type: node?.capacityType ?? 'on-demand',
       ...(namespace === '' ? {} : { namespace }),
     },

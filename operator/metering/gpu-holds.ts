@@ -10,6 +10,7 @@ import { createDeviceCatalogue } from './device-catalogue.ts';
 import { pluggedGpus } from './gpu-hours.ts';
 import type { MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-stretches.ts';
+import { isBilledHere, isExcludedNamespace } from './own-nodes.ts';
 
 /** GPUs of one model that something holds on a node during `[from, to)`. */
 export interface GpuHold {
@@ -80,7 +81,7 @@ function collect<S extends { readonly labels: ObjectLabels }>(
           if (!counts(holder, owned.cluster)) continue;
           const known = holds.get(holder.node) ?? [];
           holds.set(holder.node, known);
-          known.push(...heldOn(nodeAt, holder, owned));
+          known.push(...heldOn(input, nodeAt, holder, owned));
         }
       }
     }
@@ -98,18 +99,23 @@ interface OwnedTime {
   readonly cluster: TenantCluster | undefined;
 }
 
-function heldOn(nodeAt: NodeLookup, holder: Holder, owned: OwnedTime): GpuHold[] {
+function heldOn(
+  input: MeterInput,
+  nodeAt: NodeLookup,
+  holder: Holder,
+  owned: OwnedTime,
+): GpuHold[] {
   const { cluster } = owned;
-  return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) =>
-    holder
-      .held(state, from)
-      .map(({ device, parts }) => ({ from, to, type: device.type, parts, cluster })),
-  );
+  return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) => {
+    if (!isBilledHere(input, state)) return [];
+    const held = holder.held(state, from);
+    return held.map(({ device, parts }) => ({ from, to, type: device.type, parts, cluster }));
+  });
 }
 
 /** Who is billed for an object, stretch by stretch, without holes. */
 function ownersOf(
-  { observation }: MeterInput,
+  input: MeterInput,
   namespace: string,
   labels: ObjectLabels,
   from: number,
@@ -117,11 +123,15 @@ function ownersOf(
 ): readonly OwnedTime[] {
   const owned: OwnedTime[] = [];
   let at = from;
-  for (const tenancy of observation.tenantClusters.tenancies(namespace, from, to)) {
+  for (const tenancy of input.observation.tenantClusters.tenancies(namespace, from, to)) {
     const start = Math.max(from, tenancy.from);
     const end = Math.min(to, tenancy.to);
     if (at < start) owned.push({ from: at, to: start, cluster: undefined });
-    owned.push({ from: start, to: end, cluster: billedTo(labels, tenancy.clusters) });
+    owned.push({
+      from: start,
+      to: end,
+      cluster: billedTo(input, namespace, labels, tenancy.clusters),
+    });
     at = end;
   }
   if (at < to) owned.push({ from: at, to, cluster: undefined });
@@ -129,11 +139,14 @@ function ownersOf(
 }
 
 function billedTo(
+  input: MeterInput,
+  namespace: string,
   labels: ObjectLabels,
   clusters: readonly TenantCluster[],
 ): TenantCluster | undefined {
   const owner = attribute(labels, clusters);
   if (owner.kind === 'unattributed' || owner.cluster.excluded) return undefined;
   if (owner.kind === 'control-plane' && !owner.cluster.metering.meterControlPlane) return undefined;
+  if (isExcludedNamespace(input, owner.cluster, namespace)) return undefined;
   return owner.cluster;
 }

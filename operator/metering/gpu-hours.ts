@@ -6,6 +6,7 @@ import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
 import { createGpuCharges } from './gpu-charges.ts';
 import type { Meter, MeterSettings } from './meter.ts';
 import { nodesByName } from './node-stretches.ts';
+import { isExcludedNamespace } from './own-nodes.ts';
 import { onLateNodes, visitPieces } from './pieces.ts';
 
 /**
@@ -23,6 +24,7 @@ export const meterGpuHours: Meter = (input) => {
       const { state, cluster, timeline, asBilled, carried, weight } = piece;
       if (state.requests.extended.size === 0) return;
       if (state.phase === 'bound' && cluster.metering.podLifetime === 'running') return;
+      if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
       const holder = {
         object: timeline,
         cluster,

@@ -8,6 +8,11 @@ import type { Tally } from './tally.ts';
 export interface MeterInput {
   readonly window: Window;
   readonly observation: Observation;
+  /**
+   * The observation is what one tenant cluster's own API shows: what is on its nodes is billed as
+   * `private_node`, and what is not on them is billed on this cluster or not at all (spec 1.1).
+   */
+  readonly ownNodes?: true;
   /** Late facts are settled back to here: the start of the first window that was ever metered. */
   readonly meteredFrom: number;
   /** The tenant clusters that closed windows knew of: those learnt up to this number. */

@@ -25,7 +25,9 @@ type SpansByName = ReadonlyMap<string, readonly Span<NodeState>[]>;
  * Nodes by name. A pod may be known a moment before its node, and outlive it by a moment: the first
  * state of a node reaches back, and each later one reaches on until the next.
  */
-export function nodesByName(input: Pick<MeterInput, 'observation' | 'settings'>): NodeLookup {
+export function nodesByName(
+  input: Pick<MeterInput, 'observation' | 'settings' | 'ownNodes'>,
+): NodeLookup {
   const { nodes } = input.observation;
   const owners = createOwners(input);
   const known = spansByName(nodes, false);

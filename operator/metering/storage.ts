@@ -1,16 +1,18 @@
 import { chargeIdentity } from './charge-identity.ts';
 import type { Meter } from './meter.ts';
+import { ownDimensions } from './own-nodes.ts';
 import { visitPieces } from './pieces.ts';
 import { addTo, count } from './tally.ts';
 
 /** Bound volume claims by storage class, mounted or not (design 7, Storage). */
 export const meterStorage: Meter = (input) => {
   const counted = new Set<unknown>();
+  const dimensions = ownDimensions(input);
   visitPieces(input, input.observation.volumes, (piece) => {
     const { cluster, state, timeline, carried, weight } = piece;
     const sku = state.storageClass;
     const charge = input.tally.charge(
-      chargeIdentity(cluster, 'tenant_storage_gb_hours', input.settings, { sku }),
+      chargeIdentity(cluster, 'tenant_storage_gb_hours', input.settings, { sku, dimensions }),
     );
     addTo(charge, { carried, weight, ms: piece.to - piece.from }, state.size);
     if (!carried && !counted.has(timeline)) count(charge, 'volumes');

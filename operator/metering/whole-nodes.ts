@@ -26,11 +26,15 @@ export interface WholeNode {
   readonly weight: 1 | -1;
 }
 
-/** Nodes of this cluster that are dedicated to one tenant cluster, billed whole (spec 1.1). */
-export const meterDedicatedNodes: Meter = (input) => {
+/**
+ * Nodes that are billed whole (spec 1.1): those of this cluster that are dedicated to one tenant
+ * cluster, and those of a tenant cluster's own with PRIVATE_NODE_BILLING `node`.
+ */
+export const meterWholeNodes: Meter = (input) => {
   const { window, meteredFrom, observation, findings } = input;
   const owners = createOwners(input);
   const dra = draGpusOf(input);
+  const mode = input.ownNodes === true ? 'private_node' : 'dedicated_node';
 
   const visit = (
     name: string,
@@ -61,7 +65,7 @@ export const meterDedicatedNodes: Meter = (input) => {
             state,
             gpus,
             cluster,
-            mode: 'dedicated_node',
+            mode,
             ...bounds,
             ...pass,
           });
@@ -170,8 +174,6 @@ function note(
   kind: 'billed' | 'downtime',
   parts: bigint,
 ): void {
-  // Nodes of a tenant's own cluster are not in this cluster's balance.
-  if (node.mode === 'private_node') return;
   const amount = parts * BigInt(node.weight * (node.to - node.from));
   noteGpuUse(input.findings, {
     node: node.name,

@@ -46,6 +46,8 @@ export interface NodeState {
   readonly down: boolean;
   /** Values of the labels that dedicate a node to a tenant cluster (spec 1.1). */
   readonly dedicatedTo: DedicatedLabels;
+  /** A tenant cluster's API shows it, but it is a node of the host cluster and billed there (design 7, Own-node tenants). */
+  readonly foreign?: true;
 }
 
 export interface DedicatedLabels {

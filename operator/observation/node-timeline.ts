@@ -12,19 +12,26 @@ import { currentState, enter, type Timeline } from './timeline.ts';
 /**
  * Follows a node from its creation. Its state changes when the change arrives, but for going down:
  * that began when the taint was added or, where no taint says, when the node ceased to be Ready
- * (design 7, Downtime). It is up again when the taint is gone.
+ * (design 7, Downtime). It is up again when the taint is gone. `foreignSince` says since when it is
+ * a node of another cluster, whatever was believed of it before.
  */
 export function followNode(
   timeline: Timeline<NodeState>,
   node: NodeView,
   settings: NodeSettings,
   seen: Sighting,
+  foreignSince?: number,
 ): void {
-  const state = nodeState(node, settings);
+  const own = nodeState(node, settings);
+  const state = foreignSince === undefined ? own : shareNodeState({ ...own, foreign: true });
   let current = currentState(timeline);
   if (current === undefined) {
-    current = shareNodeState({ ...state, down: false });
+    current = shareNodeState({ ...own, down: false });
     enter(timeline, current, seen.believe(node.createdAt));
+  }
+  if (foreignSince !== undefined && current.foreign !== true) {
+    current = shareNodeState({ ...current, foreign: true });
+    enter(timeline, current, Math.min(foreignSince, seen.at));
   }
   if (state.down && !current.down) {
     current = shareNodeState({ ...current, down: true });

@@ -14,6 +14,8 @@ export interface NodeView extends Projected {
   readonly taints: readonly NodeTaint[];
   /** Last transition of the condition Ready while it is not true. */
   readonly notReadySince?: number;
+  /** The machine's own identifier, where the kubelet reports one: two nodes of one name need not be one machine. */
+  readonly machine?: string;
 }
 
 export interface ExtendedResource {
@@ -36,6 +38,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
   const status = recordAt(object, 'status');
   const capacity = recordAt(status, 'capacity');
   const notReadySince = notReady(status);
+  const machine = textAt(recordAt(status, 'nodeInfo'), 'systemUUID');
   return {
     uid,
     name,
@@ -50,6 +53,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
     ),
     taints: listAt(recordAt(object, 'spec'), 'taints').flatMap(taintOf),
     ...(notReadySince === undefined ? {} : { notReadySince }),
+    ...(machine === undefined || machine === '' ? {} : { machine }),
   };
 }
 

@@ -63,11 +63,13 @@ export interface ObservationOptions {
   readonly billedUntil: (present: number) => number;
   /** Told of every API time that had to be moved. */
   readonly countClamped?: () => void;
+  /** Since when a node is one of another cluster that only shows here; undefined when it is none. */
+  readonly foreignSince?: (node: NodeView) => number | undefined;
 }
 
 /** Empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
-  const { billedUntil, nodeSettings, countClamped } = options;
+  const { billedUntil, nodeSettings, countClamped, foreignSince } = options;
   const pods = (kind: string): Timelines<PodView, PodState> =>
     createTimelines<PodView, PodState>(
       {
@@ -84,7 +86,8 @@ export function createObservation(options: ObservationOptions): Observation {
       {
         kind,
         createdAt: (node) => node.createdAt,
-        follow: (timeline, node, seen) => followNode(timeline, node, nodeSettings(), seen),
+        follow: (timeline, node, seen) =>
+          followNode(timeline, node, nodeSettings(), seen, foreignSince?.(node)),
         finish: endAtLatest,
         billedUntil,
       },

@@ -27,6 +27,8 @@ export interface TenantClusterTimelines {
   tenancies(namespace: string, from: number, to: number): readonly Tenancy[];
   /** Every tenant cluster that existed during `[from, to)`, a value for each of its states. */
   during(from: number, to: number): readonly Span<TenantCluster>[];
+  /** The states of one tenant cluster during `[from, to)`, in order. */
+  statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[];
   /** Those learnt after `sequence`, with the moment since when they exist; for late usage. */
   learntAfter(sequence: number): readonly LateTenantCluster[];
   /** Counts up with every tenant cluster that is new. */
@@ -130,6 +132,8 @@ export function createTenantClusterTimelines(): TenantClusterTimelines {
       [...entries.values()].flatMap((entry) =>
         entry.spans.filter((span) => span.from < to && span.to > from),
       ),
+    statesOf: (id, from, to) =>
+      (entries.get(id)?.spans ?? []).filter((span) => span.from < to && span.to > from),
     learntAfter: (after) =>
       [...entries.values()]
         .filter((entry) => entry.learntAs > after)

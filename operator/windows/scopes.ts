@@ -6,7 +6,7 @@ import { meterGpuHours } from '../metering/gpu-hours.ts';
 import { meterInstanceHours } from '../metering/instance-hours.ts';
 import { meterLoadBalancers } from '../metering/load-balancers.ts';
 import { meterStorage } from '../metering/storage.ts';
-import { meterDedicatedNodes } from '../metering/whole-nodes.ts';
+import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { CollectorSources } from './collector.ts';
 import type { CollectorState, WatchPoint } from './journal.ts';
@@ -64,7 +64,7 @@ export function createScopes(options: ScopesOptions): Scopes {
     scope('pods', [meterCpuAndMemory], [pods, nodes], [sources.pods, sources.nodes]),
     scope(
       'gpus',
-      [meterGpuHours, meterClaimedGpus, meterDedicatedNodes, balanceGpus],
+      [meterGpuHours, meterClaimedGpus, meterWholeNodes, balanceGpus],
       [gpuPods, gpuNodes, resourceClaims, resourceSlices],
       [sources.pods, sources.nodes, sources.resourceClaims, sources.resourceSlices],
       { ...observation, pods: gpuPods, nodes: gpuNodes },

@@ -1,11 +1,12 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { projectLoadBalancer } from '../../observation/load-balancer.ts';
-import { projectNode } from '../../observation/node.ts';
+import { type NodeView, projectNode } from '../../observation/node.ts';
 import type { NodeSettings } from '../../observation/node-state.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
 import { projectPod } from '../../observation/pod.ts';
 import { amountAt } from '../../observation/amount.ts';
+import { insideTenant, tenancyOf } from '../../observation/own-cluster.ts';
 import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { projectVolumeClaim } from '../../observation/volume-claim.ts';
@@ -22,7 +23,7 @@ import { meterLoadBalancers } from '../load-balancers.ts';
 import { createFindings, type Findings, type Meter, type MeterSettings } from '../meter.ts';
 import { meterStorage } from '../storage.ts';
 import { createTally } from '../tally.ts';
-import { meterDedicatedNodes } from '../whole-nodes.ts';
+import { meterWholeNodes } from '../whole-nodes.ts';
 import { cluster, node, NODE_SETTINGS } from './objects.ts';
 import { HOUR, START } from './times.ts';
 
@@ -33,7 +34,7 @@ const METERS: readonly Meter[] = [
   meterCpuAndMemory,
   meterGpuHours,
   meterClaimedGpus,
-  meterDedicatedNodes,
+  meterWholeNodes,
   balanceGpus,
   meterStorage,
   meterLoadBalancers,
@@ -74,6 +75,9 @@ export interface WorldOptions {
   readonly nodeSettings?: Partial<NodeSettings>;
   readonly watchDeletions?: boolean;
   readonly windowMs?: number;
+  /** The world is what the own API of this tenant cluster, named by its id, shows. */
+  readonly inside?: string;
+  readonly foreignSince?: (node: NodeView) => number | undefined;
 }
 
 export function createWorld(options: WorldOptions = {}): World {
@@ -83,7 +87,10 @@ export function createWorld(options: WorldOptions = {}): World {
   let meteredFrom = Infinity;
   let learntUntil = 0;
   const nodeSettings: NodeSettings = { ...NODE_SETTINGS, ...options.nodeSettings };
+  const { inside } = options;
+  const own = inside === undefined ? {} : ({ ownNodes: true } as const);
   const observation = createObservation({
+    ...(options.foreignSince === undefined ? {} : { foreignSince: options.foreignSince }),
     nodeSettings: () => nodeSettings,
     billedUntil: (present) =>
       watchDeletions ? present : Math.floor(present / windowMs) * windowMs,
@@ -112,6 +119,11 @@ export function createWorld(options: WorldOptions = {}): World {
     observation.resourceSlices,
   ];
   for (const list of lists) list.listed(() => true, 0);
+  const podOf = inside === undefined ? projectPod : insideTenant(projectPod);
+  const tenantClusters =
+    inside === undefined
+      ? observation.tenantClusters
+      : tenancyOf(observation.tenantClusters, inside);
   const seen = (at = START - 1000) => ({ at, knownUntil: at, late: false });
 
   return {
@@ -123,10 +135,10 @@ export function createWorld(options: WorldOptions = {}): World {
       return credits;
     },
     pod: (object, at) => {
-      observation.pods.upserted(projected(projectPod(object)), undefined, seen(at));
+      observation.pods.upserted(projected(podOf(object)), undefined, seen(at));
     },
     podGone: (object, at) => {
-      observation.pods.deleted(projected(projectPod(object)), seen(at));
+      observation.pods.deleted(projected(podOf(object)), seen(at));
     },
     node: (object, at) => {
       observation.nodes.upserted(projected(projectNode(object)), undefined, seen(at));
@@ -179,7 +191,8 @@ export function createWorld(options: WorldOptions = {}): World {
       for (const meter of METERS) {
         meter({
           window,
-          observation,
+          observation: { ...observation, tenantClusters },
+          ...own,
           meteredFrom,
           learntUntil,
           settings,
