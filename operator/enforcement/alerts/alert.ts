@@ -1,0 +1,62 @@
+import type { BillingState, EnforcementSettings } from '../../config/settings.ts';
+
+/** The billing systems whose alerts come in. */
+export type Provider = keyof EnforcementSettings['webhookSecrets'];
+
+/** What a billing system says of one of its customers, in our terms. */
+export interface Alert {
+  readonly provider: Provider;
+  /** The billing system's id of this message; it sends the same id again when it is not sure of our answer. */
+  readonly id: string;
+  /** The billing system's own name of the event type, as ENFORCEMENT_RULES names it. */
+  readonly type: string;
+  /** When it happened over there, milliseconds since the epoch; absent where the message does not say. */
+  readonly at?: number;
+  readonly customer: AlertCustomer;
+  /**
+   * What the alert is about, such as `subscription/sub_1` or `alert/<id>`: a later alert about the same
+   * subject replaces an earlier one, and one about another subject does not touch it.
+   */
+  readonly subject: string;
+  /** By the table of `facts/predecessor.md` 6; absent where only a rule gives this type a state. */
+  readonly state?: BillingState;
+  /** Which other subjects of this customer are over with it, as far as they are older. */
+  readonly settles?: Settlement;
+  /** The subscription has come to its end. */
+  readonly ended?: true;
+  /** For people, without control characters and at most 256 characters. */
+  readonly reason: string;
+}
+
+/** `alerts`: usage and spend alerts; `all`: everything that this billing system has said. */
+export type Settlement = 'alerts' | 'all';
+
+/** Whom an alert is about: by the billing system's own id, by a name that the operator gave over there, or both. */
+export interface AlertCustomer {
+  readonly id?: string;
+  /** A tenant id out of the message. */
+  readonly tenant?: string;
+  /** The tenant id was written over there by the operator itself, so it needs no confirmation by discovery. */
+  readonly certain?: true;
+}
+
+export type ParsedAlert =
+  | { readonly kind: 'alert'; readonly alert: Alert }
+  /** Of no concern here. */
+  | { readonly kind: 'irrelevant'; readonly reason: string }
+  /** Not in the form that the billing system documents: `what: where: "input"`. */
+  | { readonly kind: 'malformed'; readonly reason: string };
+
+/** Subjects of usage and spend alerts begin so. */
+export const ALERT_SUBJECT = 'alert/';
+
+const LONGEST_REASON = 256;
+
+/** A text of somebody else, fit for annotations and logs. */
+export function reasonText(text: string): string {
+  return text
+    .toWellFormed()
+    .replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')
+    .trim()
+    .slice(0, LONGEST_REASON);
+}

@@ -1,0 +1,319 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { loadEnvironment } from '../config/load-environment.ts';
+import type { EnforcementSettings } from '../config/settings.ts';
+import type { Tenant } from '../destinations/destination.ts';
+import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import type { Provider } from './alerts/alert.ts';
+import { createInbox, type InboxOutcome } from './inbox.ts';
+import { type AskCustomer, loadCustomers } from './states/customers.ts';
+import { loadSeenAlerts, REMEMBER_MS } from './states/seen-alerts.ts';
+import { loadStates } from './states/state-store.ts';
+import { effectiveState } from './states/tenant-record.ts';
+import {
+  asRequest,
+  lagoMessage,
+  metronomeMessage,
+  type SignedMessage,
+  stripeMessage,
+  subscriptionEvent,
+  WEBHOOK_SECRETS,
+} from './testing/alerts.ts';
+
+const START = Date.parse('2026-11-21T09:00:00Z');
+const MINUTE = 60_000;
+
+let now = START;
+let ledger: Ledger;
+let tenants: Tenant[];
+let asked: string[];
+let ask: AskCustomer;
+
+const ACME = tenant('acme', { stripeCustomerId: 'cus_1', metronomeCustomerId: 'uuid-1' });
+
+beforeEach(() => {
+  now = START;
+  ledger = createMemoryLedger();
+  tenants = [ACME];
+  asked = [];
+  ask = async () => ({ kind: 'unknown' });
+});
+
+/** Enforcement's memory as a process that has just been started has it. */
+async function startInbox(environment: Readonly<Record<string, string>> = {}) {
+  const changed: string[][] = [];
+  const { store } = await loadStates(ledger);
+  const seen = await loadSeenAlerts(ledger);
+  const customers = await loadCustomers({
+    ledger,
+    tenants: () => tenants,
+    hasState: (id) => store.find(id) !== undefined,
+    ask: (provider, customer, signal) => {
+      asked.push(`${provider} ${customer}`);
+      return ask(provider, customer, signal);
+    },
+  });
+  const inbox = createInbox({
+    settings: () => settings(environment),
+    states: store,
+    seen,
+    customers,
+    onChange: (ids) => changed.push([...ids]),
+    clock: { ...systemClock, now: () => now },
+    logger: createCapturingLogger(),
+  });
+  const post = (provider: Provider, message: SignedMessage): Promise<InboxOutcome> =>
+    inbox.receive(provider, asRequest(message), new AbortController().signal);
+  const stateOf = (id: string) => {
+    const record = store.find(id);
+    return record === undefined ? undefined : effectiveState(record).state;
+  };
+  return { post, stateOf, changed, seen };
+}
+
+const unpaid = (id: string, at = now) => stripeMessage(subscriptionEvent(id, 'unpaid', at), now);
+const active = (id: string, at = now) => stripeMessage(subscriptionEvent(id, 'active', at), now);
+const lagoAlert = (key: string, customer = 'acme', more: object = {}) =>
+  lagoMessage(key, 'alert.triggered', 'triggered_alert', {
+    lago_alert_id: 'a1',
+    external_customer_id: customer,
+    triggered_at: new Date(now).toISOString(),
+    ...more,
+  });
+
+describe('a rightly signed message', () => {
+  test('is durable when it is answered', async () => {
+    const { post, changed } = await startInbox();
+    expect(await post('stripe', unpaid('evt_1'))).toStrictEqual({
+      kind: 'applied',
+      tenants: ['acme'],
+      state: 'suspended',
+    });
+    expect(changed).toStrictEqual([['acme']]);
+    expect((await startInbox()).stateOf('acme')).toBe('suspended');
+  });
+
+  test('is not acknowledged when it cannot be stored', async () => {
+    const failing: Ledger = {
+      ...ledger,
+      writeRecords: async () => ({ kind: 'failed', cause: 'full', message: 'no room' }),
+    };
+    const healthy = ledger;
+    ledger = failing;
+    const { post, stateOf, changed } = await startInbox();
+    expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ kind: 'unavailable' });
+    expect(stateOf('acme')).toBeUndefined();
+    expect(changed).toStrictEqual([]);
+    ledger = healthy;
+    const again = await startInbox();
+    expect(await again.post('stripe', unpaid('evt_1'))).toMatchObject({ kind: 'applied' });
+  });
+
+  test('of each billing system reaches its tenant', async () => {
+    const { post, stateOf } = await startInbox();
+    const spend = {
+      id: 'm1',
+      type: 'alerts.spend_threshold_reached',
+      properties: { customer_id: 'uuid-1', alert_id: 'a1', timestamp: new Date(now).toISOString() },
+    };
+    expect(await post('metronome', metronomeMessage(spend, now))).toMatchObject({
+      state: 'warning',
+    });
+    expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ state: 'suspended' });
+    expect(await post('lago', lagoAlert('k1'))).toMatchObject({ state: 'suspended' });
+    expect(stateOf('acme')).toBe('suspended');
+  });
+
+  test('says nothing for others when many are under way at once', async () => {
+    tenants = [ACME, tenant('b', { stripeCustomerId: 'cus_2' })];
+    const { post, stateOf } = await startInbox();
+    const messages = Array.from({ length: 50 }, (_, index) => {
+      const status = index % 2 === 0 ? 'past_due' : 'active';
+      const customer = index % 3 === 0 ? 'cus_2' : 'cus_1';
+      const names = { customer, subscription: `sub_${index}` };
+      return stripeMessage(subscriptionEvent(`evt_${index}`, status, now, names), now);
+    });
+    const outcomes = await Promise.all(messages.map((message) => post('stripe', message)));
+    expect(outcomes.every(({ kind }) => kind === 'applied')).toBe(true);
+    expect([stateOf('acme'), stateOf('b')]).toStrictEqual(['delinquent', 'delinquent']);
+  });
+});
+
+describe('a replay', () => {
+  test('of an id does nothing, before and after a restart (accident 40)', async () => {
+    const first = await startInbox();
+    await first.post('stripe', unpaid('evt_1'));
+    now += MINUTE;
+    await first.post('stripe', active('evt_2'));
+    const duplicate = { kind: 'ignored', why: 'duplicate' };
+    expect(await first.post('stripe', unpaid('evt_1'))).toMatchObject(duplicate);
+    const second = await startInbox();
+    expect(await second.post('stripe', unpaid('evt_1'))).toMatchObject(duplicate);
+    expect(second.stateOf('acme')).toBe('active');
+  });
+
+  test('of Lago’s is known for 30 days, and for no longer than needed', async () => {
+    const message = lagoAlert('k1');
+    const first = await startInbox();
+    expect(await first.post('lago', message)).toMatchObject({ kind: 'applied' });
+    now += REMEMBER_MS - 1;
+    await first.seen.prune(now);
+    const second = await startInbox();
+    expect(await second.post('lago', message)).toMatchObject({ why: 'duplicate' });
+    now += 2;
+    expect(await second.seen.prune(now)).toBe(0);
+    const keys = [];
+    for await (const [key] of ledger.records('enforcement/seen/')) keys.push(key);
+    expect(keys).toStrictEqual([]);
+  });
+
+  test('of a signed body of Lago under another key, which the signature does not cover, does nothing', async () => {
+    const { post } = await startInbox();
+    const message = lagoAlert('k1');
+    await post('lago', message);
+    const forged = { ...message, headers: { ...message.headers, 'X-Lago-Unique-Key': 'k2' } };
+    expect(await post('lago', forged)).toMatchObject({ why: 'duplicate' });
+  });
+
+  test('of a recorded request of Stripe’s is refused after five minutes', async () => {
+    const { post } = await startInbox();
+    const message = unpaid('evt_1');
+    now += 301_000;
+    expect(await post('stripe', message)).toStrictEqual({ kind: 'refused' });
+  });
+});
+
+test('an event that arrives after a newer one changes nothing, and is not asked for again', async () => {
+  const { post, stateOf } = await startInbox();
+  await post('stripe', active('evt_2', now));
+  const late = unpaid('evt_1', now - MINUTE);
+  expect(await post('stripe', late)).toMatchObject({ kind: 'ignored', why: 'stale' });
+  expect(await post('stripe', late)).toMatchObject({ kind: 'ignored', why: 'duplicate' });
+  expect(stateOf('acme')).toBe('active');
+});
+
+test('a time ahead of ours does not make later events look old', async () => {
+  const { post } = await startInbox();
+  await post('stripe', unpaid('evt_1', now + 365 * 86_400_000));
+  now += MINUTE;
+  expect(await post('stripe', active('evt_2'))).toMatchObject({ state: 'active' });
+});
+
+describe('ENFORCEMENT_RULES', () => {
+  test('override what a type means', async () => {
+    const rules = 'alerts.spend_threshold_reached=suspended';
+    const { post } = await startInbox({ ENFORCEMENT_RULES: rules });
+    const spend = {
+      id: 'm1',
+      type: 'alerts.spend_threshold_reached',
+      properties: { customer_id: 'uuid-1', alert_id: 'a1' },
+    };
+    const resolved = { ...spend, id: 'm2', type: 'alerts.spend_threshold_resolved' };
+    expect(await post('metronome', metronomeMessage(spend, now))).toMatchObject({
+      state: 'suspended',
+    });
+    now += 1000;
+    expect(await post('metronome', metronomeMessage(resolved, now))).toMatchObject({
+      state: 'active',
+    });
+  });
+
+  test('give a state to types that have none, and `active` lifts what the system has said', async () => {
+    const overdue = stripeMessage(
+      {
+        id: 'evt_1',
+        type: 'invoice.overdue',
+        at: now,
+        object: { object: 'invoice', id: 'in_1', customer: 'cus_1' },
+      },
+      now,
+    );
+    const without = await startInbox();
+    expect(await without.post('stripe', overdue)).toMatchObject({ why: 'irrelevant' });
+    const rules = 'invoice.overdue=suspended,charge.succeeded=active';
+    const { post } = await startInbox({ ENFORCEMENT_RULES: rules });
+    expect(await post('stripe', overdue)).toMatchObject({ state: 'suspended' });
+    const object = { object: 'charge', id: 'ch_1', customer: 'cus_1' };
+    const charge = { id: 'evt_2', type: 'charge.succeeded', at: now + 1000, object };
+    now += 1000;
+    expect(await post('stripe', stripeMessage(charge, now))).toMatchObject({ state: 'active' });
+  });
+});
+
+describe('whose a customer is', () => {
+  test('nobody’s: nothing is recorded and nothing is asked for again', async () => {
+    tenants = [];
+    const { post } = await startInbox();
+    const unknown = { kind: 'ignored', why: 'unknown-customer' };
+    expect(await post('stripe', unpaid('evt_1'))).toMatchObject(unknown);
+    expect(await post('lago', lagoAlert('k1', 'somebody'))).toMatchObject(unknown);
+    expect(asked).toStrictEqual(['stripe cus_1']);
+    const keys = [];
+    for await (const [key] of ledger.records('enforcement/')) keys.push(key);
+    expect(keys).toStrictEqual([]);
+  });
+
+  test('several tenants’: it concerns all of them', async () => {
+    tenants = [ACME, tenant('b', { stripeCustomerId: 'cus_1' })];
+    const { post, stateOf } = await startInbox();
+    expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ tenants: ['acme', 'b'] });
+    expect(stateOf('b')).toBe('suspended');
+  });
+
+  test('the billing system is asked once, and the answer survives a restart', async () => {
+    tenants = [tenant('acme')];
+    ask = async () => ({ kind: 'tenant', tenant: 'acme' });
+    const first = await startInbox();
+    expect(await first.post('stripe', unpaid('evt_1'))).toMatchObject({ tenants: ['acme'] });
+    const second = await startInbox();
+    now += 1000;
+    expect(await second.post('stripe', active('evt_2'))).toMatchObject({ tenants: ['acme'] });
+    expect(asked).toStrictEqual(['stripe cus_1']);
+  });
+
+  test('while the billing system does not answer, the event is to be sent again', async () => {
+    tenants = [tenant('acme')];
+    ask = async () => ({ kind: 'failed', reason: 'timeout' });
+    const { post } = await startInbox();
+    expect(await post('stripe', unpaid('evt_1'))).toStrictEqual({
+      kind: 'unavailable',
+      reason: 'timeout',
+    });
+  });
+
+  test('what the operator itself wrote at the billing system counts for a tenant that is away', async () => {
+    tenants = [];
+    const { post, stateOf } = await startInbox();
+    const ours = lagoAlert('k1', 'gone', { external_subscription_id: 'sub-gone' });
+    expect(await post('lago', ours)).toMatchObject({ tenants: ['gone'] });
+    const object = {
+      object: 'subscription',
+      id: 'sub_9',
+      customer: 'cus_9',
+      status: 'unpaid',
+      metadata: { vbilling_tenant_id: 'gone-too' },
+    };
+    const event = { id: 'evt_1', type: 'customer.subscription.updated', at: now, object };
+    expect(await post('stripe', stripeMessage(event, now))).toMatchObject({ state: 'suspended' });
+    expect(stateOf('gone-too')).toBe('suspended');
+    const invoice = { object: 'invoice', id: 'in_1', customer: 'cus_9', subscription: 'sub_9' };
+    const paid = { id: 'evt_2', type: 'invoice.paid', at: now + 1000, object: invoice };
+    now += 1000;
+    expect(await post('stripe', stripeMessage(paid, now))).toMatchObject({
+      tenants: ['gone-too'],
+      state: 'active',
+    });
+  });
+});
+
+function tenant(id: string, more: Partial<Tenant> = {}): Tenant {
+  return { id, displayName: id, region: 'r', clusters: [id], createdAt: START, ...more };
+}
+
+function settings(environment: Readonly<Record<string, string>>): EnforcementSettings {
+  const loaded = loadEnvironment({ ...WEBHOOK_SECRETS, ...environment });
+  if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded.problems));
+  return loaded.settings.enforcement;
+}

@@ -1,0 +1,167 @@
+import type { BillingState, EnforcementSettings } from '../config/settings.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Alert, ParsedAlert, Provider } from './alerts/alert.ts';
+import { parseLagoAlert } from './alerts/lago-alert.ts';
+import { parseMetronomeAlert } from './alerts/metronome-alert.ts';
+import { parseStripeAlert } from './alerts/stripe-alert.ts';
+import { LAGO_KEY_HEADER, verifyLago } from './signatures/lago-signature.ts';
+import { verifyMetronome } from './signatures/metronome-signature.ts';
+import { verifyStripe } from './signatures/stripe-signature.ts';
+import type { SignatureVerdict, SignedRequest } from './signatures/verdict.ts';
+import type { Customers } from './states/customers.ts';
+import { keyOfBody, keyOfId, type SeenAlerts, type SeenKey } from './states/seen-alerts.ts';
+import type { StateStore } from './states/state-store.ts';
+import {
+  applyAlert,
+  effectiveState,
+  newRecord,
+  type StatedAlert,
+  type TenantRecord,
+} from './states/tenant-record.ts';
+
+/** What became of a message of a billing system. */
+export type InboxOutcome =
+  | {
+      readonly kind: 'applied';
+      /** The tenants it concerns, at least one, and the effective state of the first afterwards. */
+      readonly tenants: readonly string[];
+      readonly state: BillingState;
+    }
+  /** Rightly signed, and without effect. */
+  | { readonly kind: 'ignored'; readonly why: IgnoredWhy; readonly reason: string }
+  /** The sender can see for himself what is wrong. */
+  | { readonly kind: 'malformed'; readonly reason: string }
+  | { readonly kind: 'refused' }
+  /** Nothing is recorded; it is to be sent again. */
+  | { readonly kind: 'unavailable'; readonly reason: string };
+
+export type IgnoredWhy = 'irrelevant' | 'unknown-customer' | 'duplicate' | 'stale';
+
+/** Takes in what billing systems post. An answer other than `unavailable` is durable. */
+export interface Inbox {
+  receive(provider: Provider, request: SignedRequest, signal: AbortSignal): Promise<InboxOutcome>;
+}
+
+export interface InboxOptions {
+  readonly settings: () => EnforcementSettings;
+  readonly states: StateStore;
+  readonly seen: SeenAlerts;
+  readonly customers: Customers;
+  /** Told of tenants whose record has changed. */
+  readonly onChange: (tenants: readonly string[]) => void;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export function createInbox(options: InboxOptions): Inbox {
+  const { settings, states, seen, customers, clock, logger } = options;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  /** One after the other: each builds upon the record that the one before has written. */
+  function inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const mine = turn.then(action);
+    turn = mine.catch(() => undefined);
+    return mine;
+  }
+
+  async function receive(
+    provider: Provider,
+    request: SignedRequest,
+    signal: AbortSignal,
+  ): Promise<InboxOutcome> {
+    const verdict = verify(provider, request);
+    if (verdict.kind === 'unsigned') return { kind: 'malformed', reason: verdict.reason };
+    if (verdict.kind === 'refused') return verdict;
+    const parsed = parse(provider, request);
+    if (parsed.kind === 'malformed') return parsed;
+    if (parsed.kind === 'irrelevant') return ignored('irrelevant', parsed.reason);
+    const { alert } = parsed;
+    const state = settings().rules.get(alert.type) ?? alert.state;
+    if (state === undefined) {
+      return ignored('irrelevant', `no state and no rule for ${alert.type}`);
+    }
+    const keys = keysOf(alert, request);
+    if (keys.some((key) => seen.has(key))) return duplicate(alert);
+    const whose = await customers.tenantsOf(provider, alert.customer, signal);
+    if (whose.kind === 'failed') return { kind: 'unavailable', reason: whose.reason };
+    if (whose.kind === 'unknown') {
+      return ignored('unknown-customer', 'no tenant here is this customer');
+    }
+    const { tenants, learnt } = whose;
+    return inTurn(() => apply(stated(alert, state), tenants, keys, learnt));
+  }
+
+  function verify(provider: Provider, request: SignedRequest): SignatureVerdict {
+    const secrets = settings().webhookSecrets[provider];
+    if (provider === 'stripe') return verifyStripe(request, secrets, clock.now());
+    if (provider === 'metronome') return verifyMetronome(request, secrets, clock.now());
+    return verifyLago(request, secrets);
+  }
+
+  /** A type that only a rule knows lifts everything when the rule says `active`: it has no other meaning. */
+  function stated(alert: Alert, state: BillingState): StatedAlert {
+    const at = Math.min(alert.at ?? clock.now(), clock.now());
+    const byRule = alert.state === undefined && state === 'active';
+    return { ...alert, state, at, ...(byRule && { settles: 'all' }) };
+  }
+
+  async function apply(
+    alert: StatedAlert,
+    tenants: readonly string[],
+    keys: readonly SeenKey[],
+    learnt: Parameters<StateStore['putAll']>[1] = [],
+  ): Promise<InboxOutcome> {
+    if (keys.some((key) => seen.has(key))) return duplicate(alert);
+    const now = clock.now();
+    const transitions = tenants.map((tenant) =>
+      applyAlert(states.find(tenant) ?? newRecord(tenant, now), alert, now),
+    );
+    const changed = transitions.filter(({ kind }) => kind === 'applied').map((t) => t.record);
+    const written = await states.putAll(changed, [...seen.changes(keys, now), ...learnt]);
+    if (written.kind === 'failed') return { kind: 'unavailable', reason: written.message };
+    seen.add(keys, now);
+    const [first] = changed;
+    if (first === undefined) {
+      return ignored('stale', 'something newer is known of the same subject');
+    }
+    for (const record of changed) report(alert, record);
+    options.onChange(changed.map(({ tenant }) => tenant));
+    return {
+      kind: 'applied',
+      tenants: changed.map(({ tenant }) => tenant),
+      state: effectiveState(first).state,
+    };
+  }
+
+  function report({ provider, type, id }: StatedAlert, record: TenantRecord): void {
+    const { state } = effectiveState(record);
+    const fields = { tenant: record.tenant, state, provider, type, id };
+    logger.info(`[enforcement] ${record.tenant} is ${state} after ${provider} ${type}`, fields);
+  }
+
+  return { receive };
+}
+
+function parse(provider: Provider, { body, header }: SignedRequest): ParsedAlert {
+  if (provider === 'stripe') return parseStripeAlert(body);
+  if (provider === 'metronome') return parseMetronomeAlert(body);
+  return parseLagoAlert(body, header(LAGO_KEY_HEADER) ?? '');
+}
+
+/**
+ * A message is known again by its id. Lago's id is in a header that its signature does not cover, so the
+ * same body under another id counts as the same message too.
+ */
+function keysOf({ provider, id }: Alert, { body }: SignedRequest): readonly SeenKey[] {
+  const byId = keyOfId(provider, id);
+  return provider === 'lago' ? [byId, keyOfBody(provider, body)] : [byId];
+}
+
+function ignored(why: IgnoredWhy, reason: string): InboxOutcome {
+  return { kind: 'ignored', why, reason };
+}
+
+function duplicate({ id }: Alert): InboxOutcome {
+  return ignored('duplicate', `already received: ${id.slice(0, 64)}`);
+}

@@ -1,0 +1,199 @@
+import { createHmac } from 'node:crypto';
+import Metronome from '@metronome/sdk';
+import { Stripe } from 'stripe';
+import { describe, expect, test } from 'vitest';
+import { Secret } from '../../config/secret.ts';
+import { verifyLago } from './lago-signature.ts';
+import { verifyMetronome } from './metronome-signature.ts';
+import { verifyStripe } from './stripe-signature.ts';
+import type { SignedRequest } from './verdict.ts';
+
+const NOW = Date.parse('2026-11-21T09:05:00Z');
+const SECRETS = [new Secret('whsec_old'), new Secret('whsec_new')];
+const BODY = '{"id":"evt_1","type":"invoice.paid"}';
+
+function request(headers: Readonly<Record<string, string>>, body: string = BODY): SignedRequest {
+  const lower = new Map(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+  return { header: (name) => lower.get(name.toLowerCase()), body: Buffer.from(body) };
+}
+
+describe('Stripe', () => {
+  const stripe = new Stripe('sk_test_unused');
+  const header = (secret: string, timestamp: number, payload = BODY) =>
+    stripe.webhooks.generateTestHeaderString({ payload, secret, timestamp });
+  const verdict = (text: string, body?: string) =>
+    verifyStripe(request({ 'Stripe-Signature': text }, body), SECRETS, NOW).kind;
+  const seconds = NOW / 1000;
+
+  test.each(['whsec_old', 'whsec_new'])('what the vendor signs with %s is accepted', (secret) => {
+    expect(verdict(header(secret, seconds))).toBe('signed');
+  });
+
+  test.each([
+    [299, 'signed'],
+    [300, 'signed'],
+    [301, 'refused'],
+    [-300, 'signed'],
+    [-301, 'refused'],
+    [-86_400, 'refused'],
+  ])('%i seconds old is %s', (age, expected) => {
+    expect(verdict(header('whsec_new', seconds - age))).toBe(expected);
+  });
+
+  test('the vendor’s own code agrees on age and on what is signed', () => {
+    const text = header('whsec_new', seconds - 299);
+    const event = stripe.webhooks.constructEvent(BODY, text, 'whsec_new', 300, undefined, NOW);
+    expect(event.id).toBe('evt_1');
+    const old = header('whsec_new', seconds - 301);
+    expect(() =>
+      stripe.webhooks.constructEvent(BODY, old, 'whsec_new', 300, undefined, NOW),
+    ).toThrow('Timestamp');
+  });
+
+  test('the published vector is accepted', () => {
+    const body =
+      '[{"specversion":"1.0","id":"svc1_0001","source":"control-plane","type":"svc.usage.v1","subject":"tenant-a"}]';
+    const text = 't=1700000000,v1=43ce6609afd107d27241e6ae7bddaca8d476e26e4b6657135097c0d4e2909459';
+    const signed = request({ 'Stripe-Signature': text }, body);
+    const secret = new Secret('whsec_test_secret');
+    expect(verifyStripe(signed, [secret], 1_700_000_000_000).kind).toBe('signed');
+  });
+
+  test('one right signature among several is enough, in any order', () => {
+    const [time, right] = header('whsec_new', seconds).split(',');
+    const wrong = `v1=${'0'.repeat(64)}`;
+    expect(verdict(`${time},${wrong},${right}`)).toBe('signed');
+    expect(verdict(`${right},${time}`)).toBe('signed');
+    expect(verdict(`${time},${wrong}`)).toBe('refused');
+  });
+
+  const right = header('whsec_new', seconds);
+  test.each([
+    ['another body', right, `${BODY} `, 'refused'],
+    ['another secret', header('whsec_wrong', seconds), BODY, 'refused'],
+    ['only v0', right.replace('v1=', 'v0='), BODY, 'refused'],
+    ['upper case', right.toUpperCase().replace('T=', 't=').replace('V1=', 'v1='), BODY, 'refused'],
+    ['a space after the comma', right.replace(',', ', '), BODY, 'refused'],
+    ['two times', `t=${seconds},${right}`, BODY, 'unsigned'],
+    ['no time', right.replace(/^t=\d+,/, ''), BODY, 'unsigned'],
+    ['a time that is no number', right.replace(/^t=\d+/, 't=1e9'), BODY, 'unsigned'],
+    ['nothing', '', BODY, 'unsigned'],
+    ['a thousand signatures', `${right}${`,v1=${'0'.repeat(64)}`.repeat(100)}`, BODY, 'unsigned'],
+  ])('%s is not accepted', (_, text, body, expected) => {
+    expect(verdict(text, body)).toBe(expected);
+  });
+
+  test('a missing header is said to be missing', () => {
+    expect(verifyStripe(request({}), SECRETS, NOW)).toStrictEqual({
+      kind: 'unsigned',
+      reason: 'missing: Stripe-Signature header',
+    });
+  });
+});
+
+describe('Metronome', () => {
+  const sign = (secret: string, date: string, body: string) =>
+    createHmac('sha256', secret).update(`${date}\n${body}`).digest('hex');
+  const verdict = (headers: Readonly<Record<string, string>>, body = BODY, now = NOW) =>
+    verifyMetronome(request(headers, body), SECRETS, now).kind;
+  const dated = (date: string, secret = 'whsec_new') => ({
+    'X-Metronome-Date': date,
+    'Metronome-Webhook-Signature': sign(secret, date, BODY),
+  });
+  const at = (ms: number) => new Date(ms).toUTCString();
+
+  test('the published vector is accepted', () => {
+    const date = 'Mon, 02 Jan 2006 22:04:05 GMT';
+    const body = JSON.stringify(
+      {
+        id: 'b2c9e307-624e-4e7d-a5a4-1b74107d78c4',
+        type: 'widget_created',
+        properties: {
+          customer_id: '5f794d50-085a-4db6-8d15-286e518b7225',
+          widget_id: '0891458d-b6f0-4fdd-a41e-380aae1a1e38',
+        },
+      },
+      undefined,
+      2,
+    );
+    const signature = 'b82652fa2246cf1d8a27e591f155c865f68b46c19b9213fd9c052f2419b4742b';
+    const headers = { 'X-Metronome-Date': date, 'Metronome-Webhook-Signature': signature };
+    const secret = new Secret('correct-horse-battery-staple');
+    expect(verifyMetronome(request(headers, body), [secret], Date.parse(date)).kind).toBe('signed');
+  });
+
+  test('the vendor’s own code accepts what is accepted here', () => {
+    const now = Date.now();
+    const headers = dated(at(now));
+    const client = new Metronome({ bearerToken: 'unused', webhookSecret: 'whsec_new' });
+    expect(client.webhooks.unwrap(BODY, headers)).toStrictEqual(JSON.parse(BODY));
+    expect(verdict(headers, BODY, now)).toBe('signed');
+  });
+
+  test.each([
+    [300_000, 'signed'],
+    [301_000, 'refused'],
+    [-300_000, 'signed'],
+    [-301_000, 'refused'],
+  ])('%i ms old is %s', (age, expected) => {
+    expect(verdict(dated(at(NOW - age)))).toBe(expected);
+    expect(verdict(dated(at(NOW - age), 'whsec_old'))).toBe(expected);
+  });
+
+  test('the general Date header stands in, and the vendor’s own wins', () => {
+    const date = at(NOW);
+    const signature = sign('whsec_new', date, BODY);
+    const signed = { 'Metronome-Webhook-Signature': signature };
+    expect(verdict({ ...signed, Date: date })).toBe('signed');
+    const other = at(NOW - 1000);
+    expect(verdict({ ...signed, Date: other, 'X-Metronome-Date': date })).toBe('signed');
+    expect(verdict({ ...signed, Date: date, 'X-Metronome-Date': other })).toBe('refused');
+  });
+
+  test.each([
+    ['no signature', { 'X-Metronome-Date': at(NOW) }],
+    ['no date', { 'Metronome-Webhook-Signature': 'a'.repeat(64) }],
+    ['a date of another form', { ...dated(new Date(NOW).toISOString()) }],
+    ['a signature that is no hash', { ...dated(at(NOW)), 'Metronome-Webhook-Signature': 'yes' }],
+  ])('%s is said', (_, headers) => {
+    expect(verdict(headers)).toBe('unsigned');
+  });
+
+  test('another body or secret is refused', () => {
+    expect(verdict(dated(at(NOW)), `${BODY} `)).toBe('refused');
+    expect(verdict(dated(at(NOW), 'whsec_wrong'))).toBe('refused');
+  });
+});
+
+describe('Lago', () => {
+  const body = '{"webhook_type":"alert.triggered","object_type":"triggered_alert"}';
+  const signature = 'XsvVDe1j6g507n3f8t+GbXmvpkYY1L/mc3mMv0sMByE=';
+  const headers = { 'X-Lago-Signature': signature, 'X-Lago-Unique-Key': 'k1' };
+  const secrets = [new Secret('other'), new Secret('lago-hmac-key')];
+  const verdict = (changed: Readonly<Record<string, string>>, text = body) =>
+    verifyLago(request({ ...headers, ...changed }, text), secrets);
+
+  test('the published vector is accepted, with and without the algorithm', () => {
+    expect(verdict({}).kind).toBe('signed');
+    expect(verdict({ 'X-Lago-Signature-Algorithm': 'hmac' }).kind).toBe('signed');
+  });
+
+  test('another body or key is refused', () => {
+    expect(verdict({}, `${body} `).kind).toBe('refused');
+    const wrong = createHmac('sha256', 'wrong').update(body).digest('base64');
+    expect(verdict({ 'X-Lago-Signature': wrong }).kind).toBe('refused');
+  });
+
+  test('a JWT, which needs another key, is told how to become an HMAC', () => {
+    expect(verdict({ 'X-Lago-Signature-Algorithm': 'jwt' })).toMatchObject({
+      kind: 'unsigned',
+      reason: expect.stringContaining('set signature_algo of the webhook endpoint to hmac'),
+    });
+  });
+
+  test.each([{ 'X-Lago-Unique-Key': '' }, { 'X-Lago-Signature': 'short' }])('%j is said', (bad) => {
+    expect(verdict(bad).kind).toBe('unsigned');
+  });
+});

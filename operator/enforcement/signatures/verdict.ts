@@ -1,0 +1,42 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Secret } from '../../config/secret.ts';
+
+/** A request header; undefined when it is absent. */
+export type HeaderOf = (name: string) => string | undefined;
+
+/** A request as it arrived; the body byte for byte, since that is what is signed. */
+export interface SignedRequest {
+  readonly header: HeaderOf;
+  readonly body: Uint8Array;
+}
+
+/**
+ * `unsigned`: the headers that a signature needs are missing or not in their form, which the sender can
+ * see for himself. `refused`: anything else, without saying what (security D.9).
+ */
+export type SignatureVerdict =
+  | { readonly kind: 'signed' }
+  | { readonly kind: 'unsigned'; readonly reason: string }
+  | { readonly kind: 'refused' };
+
+/** Stripe's and Metronome's; in both directions. */
+export const TOLERANCE_SECONDS = 300;
+
+/** HMAC-SHA256 of the parts, one after the other. */
+export function hmac(secret: Secret, ...parts: readonly (string | Uint8Array)[]): Buffer {
+  const mac = createHmac('sha256', secret.reveal());
+  for (const part of parts) mac.update(part);
+  return mac.digest();
+}
+
+/** Whether any signature is any secret's. All pairs are compared, each in constant time. */
+export function anyMatches(signatures: readonly Buffer[], expected: readonly Buffer[]): boolean {
+  let found = false;
+  for (const signature of signatures) {
+    for (const candidate of expected) {
+      if (signature.length !== candidate.length) continue;
+      found = timingSafeEqual(signature, candidate) || found;
+    }
+  }
+  return found;
+}

@@ -1,0 +1,100 @@
+import type { RecordChange } from '../../ledger/ledger.ts';
+import type { Tenant } from '../../destinations/destination.ts';
+import type { AlertCustomer, Provider } from '../alerts/alert.ts';
+import type { RecordStore } from './state-store.ts';
+
+const PREFIX = 'enforcement/customer/';
+
+/** What a billing system says when it is asked whose a customer is. */
+export type CustomerAnswer =
+  | { readonly kind: 'tenant'; readonly tenant: string }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** Asks a billing system which tenant one of its customers is; used once for each customer. */
+export type AskCustomer = (
+  provider: Provider,
+  customer: string,
+  signal: AbortSignal,
+) => Promise<CustomerAnswer>;
+
+export type TenantsOfCustomer =
+  /** `learnt` is to be written with what the alert leads to. */
+  | {
+      readonly kind: 'tenants';
+      readonly tenants: readonly string[];
+      readonly learnt: readonly RecordChange[];
+    }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** Which tenants a billing system means by a customer. */
+export interface Customers {
+  tenantsOf(
+    provider: Provider,
+    customer: AlertCustomer,
+    signal: AbortSignal,
+  ): Promise<TenantsOfCustomer>;
+}
+
+export interface CustomersOptions {
+  readonly ledger: RecordStore;
+  readonly tenants: () => readonly Tenant[];
+  /** Tenants that have a billing state. */
+  readonly hasState: (tenant: string) => boolean;
+  readonly ask: AskCustomer;
+}
+
+/**
+ * In this order: the tenants whose metadata name the customer id, the tenant that the message itself
+ * names, what was learnt before, what the billing system answers. Throws when the ledger cannot be read.
+ */
+export async function loadCustomers(options: CustomersOptions): Promise<Customers> {
+  const { tenants, ask } = options;
+  const learnt = new Map<string, string>();
+  for await (const [key, tenant] of options.ledger.records(PREFIX)) {
+    learnt.set(key.slice(PREFIX.length), tenant);
+  }
+
+  const isKnown = (id: string): boolean =>
+    options.hasState(id) || tenants().some((tenant) => tenant.id === id);
+
+  const named = ({ tenant, certain }: AlertCustomer): string | undefined => {
+    if (tenant === undefined) return undefined;
+    return certain === true || isKnown(tenant) ? tenant : undefined;
+  };
+
+  const learn = (key: string, tenant: string): TenantsOfCustomer => {
+    const isNews = learnt.get(key) !== tenant;
+    learnt.set(key, tenant);
+    const change = { key: PREFIX + key, value: tenant };
+    return { kind: 'tenants', tenants: [tenant], learnt: isNews ? [change] : [] };
+  };
+
+  return {
+    tenantsOf: async (provider, customer, signal) => {
+      const byMetadata = tenants()
+        .filter((tenant) => customer.id !== undefined && pinned(provider, tenant) === customer.id)
+        .map(({ id }) => id);
+      if (byMetadata.length > 0) return { kind: 'tenants', tenants: byMetadata, learnt: [] };
+      const tenant = named(customer);
+      if (customer.id === undefined) {
+        return tenant === undefined
+          ? { kind: 'unknown' }
+          : { kind: 'tenants', tenants: [tenant], learnt: [] };
+      }
+      const key = `${provider}/${customer.id}`;
+      if (tenant !== undefined) return learn(key, tenant);
+      const before = learnt.get(key);
+      if (before !== undefined) return { kind: 'tenants', tenants: [before], learnt: [] };
+      const answer = await ask(provider, customer.id, signal);
+      return answer.kind === 'tenant' ? learn(key, answer.tenant) : answer;
+    },
+  };
+}
+
+/** The customer id that a tenant's metadata name. */
+function pinned(provider: Provider, tenant: Tenant): string | undefined {
+  if (provider === 'stripe') return tenant.stripeCustomerId;
+  return provider === 'metronome' ? tenant.metronomeCustomerId : undefined;
+}

@@ -1,0 +1,69 @@
+import { quote } from '../../config/quote.ts';
+import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
+import { isEmpty, type TenantRecord } from './tenant-record.ts';
+
+/** Where enforcement keeps what must survive a restart. */
+export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
+
+const PREFIX = 'enforcement/tenant/';
+
+/** The billing states of all tenants: in memory as they are on disk. */
+export interface StateStore {
+  find(tenant: string): TenantRecord | undefined;
+  all(): readonly TenantRecord[];
+  /** Durably puts a record, and whatever else must be written in the same unit. */
+  put(record: TenantRecord, more?: readonly RecordChange[]): Promise<WriteOutcome>;
+  /** Durably puts several records at once. */
+  putAll(records: readonly TenantRecord[], more?: readonly RecordChange[]): Promise<WriteOutcome>;
+}
+
+export interface LoadedStates {
+  readonly store: StateStore;
+  /** Records that cannot be read, one line each. */
+  readonly problems: readonly string[];
+}
+
+/** Throws when the ledger cannot be read. */
+export async function loadStates(ledger: RecordStore): Promise<LoadedStates> {
+  const records = new Map<string, TenantRecord>();
+  const problems: string[] = [];
+  for await (const [key, text] of ledger.records(PREFIX)) {
+    const record = parseRecord(text);
+    if (record === undefined) problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
+    else records.set(record.tenant, record);
+  }
+
+  const putAll: StateStore['putAll'] = async (changed, more = []) => {
+    const changes = changed.map((record) => ({
+      key: `${PREFIX}${record.tenant}`,
+      value: isEmpty(record) ? undefined : JSON.stringify(record),
+    }));
+    const outcome = await ledger.writeRecords([...changes, ...more]);
+    if (outcome.kind === 'failed') return outcome;
+    for (const record of changed) {
+      if (isEmpty(record)) records.delete(record.tenant);
+      else records.set(record.tenant, record);
+    }
+    return outcome;
+  };
+
+  const store: StateStore = {
+    find: (tenant) => records.get(tenant),
+    all: () => [...records.values()],
+    put: (record, more) => putAll([record], more),
+    putAll,
+  };
+  return { store, problems };
+}
+
+/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+function parseRecord(text: string): TenantRecord | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== 'object' || value === null) return undefined;
+    const whole = 'tenant' in value && 'entries' in value && 'settled' in value && 'since' in value;
+    return whole && Array.isArray(value.entries) ? (value as TenantRecord) : undefined;
+  } catch {
+    return undefined;
+  }
+}
