@@ -1,3 +1,4 @@
+import { readSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -26,8 +27,8 @@ export interface HeadFile {
   note(head: Head): void;
   /** Notes and waits until it is on the disk. */
   noteDurably(head: Head): Promise<void>;
-  /** Whether no other process has raised the epoch since. */
-  owned(): Promise<boolean>;
+  /** Whether no other process has raised the epoch since. Throws when that cannot be read. */
+  owned(): boolean;
   /** Writes what is waiting, syncs and closes. */
   close(): Promise<void>;
 }
@@ -111,9 +112,11 @@ export async function openHeadFile(
       await handle.datasync();
       syncedAt = clock.monotonic();
     },
-    async owned() {
-      const found = await readSlot(handle, directory);
-      return found.head.epoch <= slot.head.epoch;
+    owned() {
+      // Asked before every batch. The file was just written, so that no disk is waited for.
+      const content = Buffer.alloc(2 * SLOT_BYTES);
+      const length = readSync(handle.fd, content, 0, content.length, 0);
+      return newestSlot(content.subarray(0, length), directory).head.epoch <= slot.head.epoch;
     },
     async close() {
       await writing;
@@ -131,11 +134,15 @@ async function openFile(directory: string, flags: 'r' | 'r+'): Promise<FileHandl
 }
 
 async function readSlot(handle: FileHandle, directory: string): Promise<Slot> {
-  const buffer = Buffer.alloc(2 * SLOT_BYTES);
-  const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0);
+  const content = Buffer.alloc(2 * SLOT_BYTES);
+  const { bytesRead } = await handle.read(content, 0, content.length, 0);
+  return newestSlot(content.subarray(0, bytesRead), directory);
+}
+
+function newestSlot(content: Buffer, directory: string): Slot {
   const slots = [0, SLOT_BYTES]
-    .filter((start) => start + SLOT_BYTES <= bytesRead)
-    .map((start) => decodeSlot(buffer.toString('utf8', start, start + SLOT_BYTES)))
+    .filter((start) => start + SLOT_BYTES <= content.length)
+    .map((start) => decodeSlot(content.toString('utf8', start, start + SLOT_BYTES)))
     .filter((slot) => slot !== undefined)
     // A process that does not know yet that it has been replaced may have written the higher turn.
     .toSorted((a, b) => b.head.epoch - a.head.epoch || b.turn - a.turn);

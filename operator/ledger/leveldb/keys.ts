@@ -27,8 +27,11 @@ const DERIVED_ID = new RegExp(`^${EVENT_ID_PREFIX}[0-9a-f]{${2 * ID_BYTES}}$`);
 
 /** A key that ends in a sequence number, so that LevelDB's order is the order of the numbers. */
 export function numberKey(space: KeySpace, sequence: number): Buffer {
-  const key = Buffer.alloc(NUMBER_KEY_BYTES);
+  // Taken from Node's pool, which is much quicker than memory of its own.
+  const key = Buffer.allocUnsafe(NUMBER_KEY_BYTES);
   key[0] = space;
+  key[1] = 0;
+  key[2] = 0;
   key.writeUIntBE(sequence, 3, 6);
   return key;
 }
@@ -53,7 +56,9 @@ export function idKey(id: string): Buffer {
 
 /** The value of an id's key: the sequence number of its event. */
 export function encodeIdValue(sequence: number): Buffer {
-  const value = Buffer.alloc(SEQUENCE_BYTES);
+  const value = Buffer.allocUnsafe(SEQUENCE_BYTES);
+  value[0] = 0;
+  value[1] = 0;
   value.writeUIntBE(sequence, 2, 6);
   return value;
 }

@@ -12,6 +12,8 @@ import { planChanges } from './plan-changes.ts';
 import type { EntryChange, Request, RequestOutcome } from './requests.ts';
 import { encodeState, type LedgerState, type SegmentSummary } from './state.ts';
 
+const NO_KEY = Buffer.of();
+
 /** One batch, ready to be written, and what holds once it is. */
 export interface BatchPlan {
   /** Empty when there is nothing to store, as when all events are repeats. */
@@ -30,7 +32,7 @@ export async function planBatch(
   places: StoredEvents,
   now: number,
 ): Promise<BatchPlan> {
-  const offers = requests.map(offeredBy);
+  const offers = requests.map((request) => offeredBy(request, places.deduplicate));
   // What cannot be read concerns only the requests that ask for it, so then each looks for itself.
   const stored = await findStored(offers.flat(), places).catch(() => undefined);
   const draft = createDraft(before, places);
@@ -41,9 +43,9 @@ export async function planBatch(
   return { ...(await draft.finish(now)), outcomes };
 }
 
-function offeredBy(request: Request): readonly OfferedEvent[] {
+function offeredBy(request: Request, deduplicate: boolean): readonly OfferedEvent[] {
   if (request.kind !== 'append') return [];
-  return request.events.map((event) => ({ event, key: idKey(event.id) }));
+  return request.events.map((event) => ({ event, key: deduplicate ? idKey(event.id) : NO_KEY }));
 }
 
 type StoredById = ReadonlyMap<string, UsageEvent>;

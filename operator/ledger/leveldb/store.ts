@@ -106,6 +106,13 @@ export function createStore(options: StoreOptions): Store {
     notedAt = clock.monotonic();
     compared = true;
   };
+  const isOurs = (): boolean => {
+    try {
+      return head.owned();
+    } catch {
+      return false;
+    }
+  };
   const stop = (failure: LedgerFailure): LedgerFailure => {
     stopped = failure;
     options.onError(failure);
@@ -202,11 +209,10 @@ export function createStore(options: StoreOptions): Store {
     requests: readonly Request[],
   ): Promise<readonly RequestOutcome[] | LedgerFailure> => {
     try {
-      const [owned, plan] = await Promise.all([
-        head.owned(),
-        planBatch(requests, contents, places(), clock.now()),
-      ]);
-      if (!owned) return stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
+      const plan = await planBatch(requests, contents, places(), clock.now());
+      if (!head.owned()) {
+        return stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
+      }
       const failure = plan.operations.length === 0 ? undefined : await commit(plan);
       if (failure !== undefined) return failure;
       for (const event of plan.conflicts) options.onConflict(event);
@@ -236,7 +242,7 @@ export function createStore(options: StoreOptions): Store {
     note: noteSegment,
     async close() {
       const healthy = compared && interrupted === undefined && stopped === undefined;
-      if (healthy && (await head.owned().catch(() => false))) await noteQuietly();
+      if (healthy && isOurs()) await noteQuietly();
       await database.close();
       await pool.close();
       await head.close();
