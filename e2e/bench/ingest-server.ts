@@ -9,19 +9,41 @@ import { quietViews } from '../../operator/http/testing/test-server.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { createLogger } from '../../operator/telemetry/create-logger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
+import { createBareLedger } from './bare-ledger.ts';
+
+type Kind = 'meterfeed' | 'express' | 'bare-ledger';
 
 /** One side of the ingest bench, told by its first argument; tells its parent the port it listens on. */
-const [kind, token = ''] = process.argv.slice(2);
-const port = kind === 'express' ? await serveExpress() : await serveMeterfeed(token);
-process.send?.(port);
+const [kind, token] = process.argv.slice(2) as [Kind, string];
+const directory = await mkdtemp(join(tmpdir(), 'meterfeed-bench-'));
+const SERVE: Readonly<Record<Kind, () => Promise<number>>> = {
+  meterfeed: serveMeterfeed,
+  express: () => serveExpress(async () => undefined),
+  'bare-ledger': async () => {
+    const ledger = await createBareLedger(join(directory, 'bare'));
+    return serveExpress((events) => ledger.append(events));
+  },
+};
+process.send?.(await SERVE[kind]());
 
-async function serveExpress(): Promise<number> {
+function stopWith(close: () => Promise<unknown>): void {
+  process.once('SIGTERM', () => {
+    void close()
+      .then(() => rm(directory, { recursive: true, force: true }))
+      .finally(() => process.exit(0));
+  });
+}
+
+/** Parses a body, does one thing with its events, and answers. */
+async function serveExpress(store: (events: readonly unknown[]) => Promise<void>): Promise<number> {
   const app = express();
   app.use(express.json({ limit: '10mb' }));
-  app.post('/api/v1/events', (request, response) => {
+  app.post('/api/v1/events', async (request, response) => {
     const { events } = request.body as { events: unknown[] };
+    await store(events);
     response.json({ accepted: events.length });
   });
+  stopWith(async () => undefined);
   return new Promise((resolve) => {
     const server = app.listen(0, '127.0.0.1', () => {
       const address = server.address();
@@ -31,16 +53,15 @@ async function serveExpress(): Promise<number> {
 }
 
 /** As in production, but for the rate limit, and with nothing to discover or to deliver. */
-async function serveMeterfeed(ingestToken: string): Promise<number> {
+async function serveMeterfeed(): Promise<number> {
   const loaded = loadEnvironment({
     ADAPTERS: 'noop',
     LISTEN_ADDR: '127.0.0.1:0',
     CUSTOM_METRICS: 'tokens_used:tokens:model',
-    API_TOKEN: ingestToken,
+    API_TOKEN: token,
   });
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
   const { settings } = loaded;
-  const directory = await mkdtemp(join(tmpdir(), 'meterfeed-bench-'));
   const logger = createLogger({ level: 'warn', format: 'text', output: process.stderr });
   const metrics = new Registry();
   const clock = systemClock;
@@ -62,13 +83,7 @@ async function serveMeterfeed(ingestToken: string): Promise<number> {
     metrics,
     limits: { requestsPerSecond: undefined },
   });
-  process.once('SIGTERM', () => {
-    void server
-      .close()
-      .then(() => ledger.close())
-      .then(() => rm(directory, { recursive: true, force: true }))
-      .finally(() => process.exit(0));
-  });
+  stopWith(() => server.close().then(() => ledger.close()));
   const address = await server.listen(new AbortController().signal);
   return address.port;
 }

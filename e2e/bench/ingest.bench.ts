@@ -4,8 +4,9 @@ import autocannon, { type Result } from 'autocannon';
 
 /**
  * How many requests a second POST /api/v1/events takes (token, schema, deduplication, synced to
- * disk), beside a bare express handler that parses the same bodies and answers. Both run in
- * processes of their own, in turns, so that a busy machine slows both.
+ * disk), beside a bare express handler that parses the same bodies and answers, and beside one that
+ * also stores the events with bare classic-level. Each runs in a process of its own, in turns, so
+ * that a busy machine slows all of them.
  */
 const CONNECTIONS = 64;
 const EVENTS_PER_BODY = 10;
@@ -13,35 +14,45 @@ const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 5);
 const ROUNDS = 3;
 const TOKEN = 'bench-token-0123456789';
 
+const KINDS = ['express', 'bare-ledger', 'meterfeed'] as const;
+
 let serial = 0;
 
 const servers = new Map<Kind, Server>();
-type Kind = 'meterfeed' | 'express';
+type Kind = (typeof KINDS)[number];
 
 interface Server {
   readonly child: ChildProcess;
   readonly url: string;
 }
 
-for (const kind of ['express', 'meterfeed'] as const) servers.set(kind, await start(kind));
-for (const kind of servers.keys()) await load(kind, 1);
-const ratios: number[] = [];
-const results: Record<Kind, Result[]> = { express: [], meterfeed: [] };
+for (const kind of KINDS) servers.set(kind, await start(kind));
+for (const kind of KINDS) await load(kind, 1);
+const rounds: Readonly<Record<Kind, Result>>[] = [];
 for (let round = 0; round < ROUNDS; round++) {
-  const bare = await load('express', SECONDS);
-  const ours = await load('meterfeed', SECONDS);
-  results.express.push(bare);
-  results.meterfeed.push(ours);
-  ratios.push(ours.requests.average / bare.requests.average);
+  rounds.push({
+    express: await load('express', SECONDS),
+    'bare-ledger': await load('bare-ledger', SECONDS),
+    meterfeed: await load('meterfeed', SECONDS),
+  });
 }
 for (const { child } of servers.values()) child.kill();
 
-report('rps_vs_express', median(ratios), 'ratio');
-for (const kind of ['meterfeed', 'express'] as const) {
-  const { [kind]: runs } = results;
-  report(`rps_${kind}`, median(runs.map((run) => run.requests.average)), 'requests/s');
-  report(`p50_${kind}`, median(runs.map((run) => run.latency.p50)), 'ms');
-  report(`p99_${kind}`, median(runs.map((run) => run.latency.p99)), 'ms');
+report('rps_vs_express', ratio('meterfeed', 'express'), 'ratio');
+report('rps_vs_bare_ledger', ratio('meterfeed', 'bare-ledger'), 'ratio');
+report('rps_bare_ledger_vs_express', ratio('bare-ledger', 'express'), 'ratio');
+for (const kind of KINDS) {
+  const runs = rounds.map((round) => round[kind]);
+  const name = kind.replace('-', '_');
+  report(`rps_${name}`, median(runs.map((run) => run.requests.average)), 'requests/s');
+  report(`p50_${name}`, median(runs.map((run) => run.latency.p50)), 'ms');
+  report(`p99_${name}`, median(runs.map((run) => run.latency.p99)), 'ms');
+}
+
+function ratio(kind: Kind, other: Kind): number {
+  return median(
+    rounds.map((round) => round[kind].requests.average / round[other].requests.average),
+  );
 }
 
 async function start(kind: Kind): Promise<Server> {
