@@ -1,4 +1,4 @@
-import { html, useEffect, useRef, useState } from './preact.js';
+import { html, useLayoutEffect, useRef, useState } from './preact.js';
 import { download } from './api.js';
 
 /** @typedef {import('preact').ComponentChildren} Children */
@@ -90,7 +90,7 @@ export function Notice({ title, children, tone = 'warn' }) {
  */
 export function PageHead({ title, children }) {
   const heading = useRef(/** @type {HTMLHeadingElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = `${title} – meterfeed`;
     if (document.activeElement !== document.body) heading.current?.focus({ preventScroll: true });
   }, [title]);

@@ -187,7 +187,7 @@ function DeadLetters({ name, known, onChange }) {
             { name: 'Since', cell: (/** @type {any} */ letter) => time(letter.at) },
             { name: 'Reason', cell: (/** @type {any} */ letter) => letter.reason },
             {
-              name: '',
+              name: 'Why',
               cell: (/** @type {any} */ letter) =>
                 html`<a href=${link(['events', letter.event.id])} aria-label=${`Explain ${letter.event.id}`}>Explain</a>`,
             },

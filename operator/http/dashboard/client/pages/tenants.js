@@ -173,9 +173,9 @@ function TenantFacts({ tenant }) {
             { name: 'Namespace', cell: (/** @type {any} */ one) => one.namespace },
             { name: 'Since', cell: (/** @type {any} */ one) => time(one.created_at) },
             {
-              name: '',
+              name: 'Metered',
               cell: (/** @type {any} */ one) =>
-                one.excluded ? html`<${Badge} tone="warn">not metered</${Badge}>` : '',
+                one.excluded ? html`<${Badge} tone="warn">not metered</${Badge}>` : 'yes',
             },
           ]} />
       </${Card}>

@@ -1,0 +1,206 @@
+import { readFile } from 'node:fs/promises';
+import axe from 'axe-core';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
+import { launchBrowser, openPage, type PageOptions, type WatchedPage } from './testing/browser.ts';
+import { createEstate, type Estate, HOSTILE, SHOWN_EVENT } from './testing/estate.ts';
+
+let browser: Browser;
+let estate: Estate;
+let server: TestServer;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  estate = await createEstate();
+  server = await startTestServer({
+    ledger: estate.ledger,
+    views: estate.views(() => server.settings),
+  });
+});
+
+afterAll(async () => {
+  await server.close();
+  await browser.close();
+});
+
+const LAST_WINDOW = '2026-11-21T09:00:00Z';
+
+/** Every page, and a text that shows that its data has arrived. */
+const PAGES: readonly (readonly [hash: string, text: string])[] = [
+  ['#/', 'Usage by tenant'],
+  ['#/usage?by=sku&range=7d', 'Sums'],
+  ['#/usage?range=custom&from=2026-11-01&to=2026-11-21', 'Sums'],
+  ['#/tenants', 'What they used'],
+  ['#/tenants/acme', 'Billed as'],
+  ['#/windows', 'backfilled'],
+  [`#/windows/${LAST_WINDOW}`, 'Where GPU time went'],
+  ['#/destinations', 'archive'],
+  ['#/destinations/archive', 'Dead letters'],
+  ['#/destinations/closed', '401: the key is wrong'],
+  ['#/nowhere', 'No such page'],
+];
+
+async function visit(
+  hash: string,
+  text: string,
+  options: PageOptions & { readonly at?: TestServer } = {},
+): Promise<WatchedPage> {
+  const { at = server, ...rest } = options;
+  const watched = await openPage(browser, { token: API_TOKEN, ...rest });
+  await watched.page.goto(`http://127.0.0.1:${at.port}/${hash}`);
+  await watched.page.getByText(text).first().waitFor();
+  await watched.page.waitForLoadState('networkidle');
+  return watched;
+}
+
+describe.each([
+  ['light', 1280],
+  ['dark', 1280],
+  ['light', 360],
+] as const)('%s, %i pixels wide', (scheme, width) => {
+  test.each(PAGES)(
+    '%s: no stored script, no error, nothing beyond the edge, readable by everybody',
+    async (hash, text) => {
+      const { page, trouble } = await visit(hash, text, { scheme, width });
+      await page.evaluate(axe.source);
+      const found = await page.evaluate(async () => {
+        const { violations } = await (globalThis as unknown as { axe: typeof axe }).axe.run();
+        return violations.map(
+          ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`,
+        );
+      });
+      expect(found).toStrictEqual([]);
+      const beyond = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
+      expect(beyond).toBe(false);
+      const foreign = 'main script, main img, main iframe, main [onerror], main [style*=url]';
+      expect(await page.locator(foreign).count()).toBe(0);
+      expect(trouble).toStrictEqual([]);
+      await page.context().close();
+    },
+  );
+});
+
+test('hostile names are there to be read, as text (accident 37)', async () => {
+  const { page } = await visit('#/tenants/acme', 'Billed as');
+  expect(await page.getByText(HOSTILE[0]).count()).toBeGreaterThan(0);
+  await page.context().close();
+});
+
+test('a page that many look at does not read the whole ledger again and again (accident 11)', async () => {
+  const { page } = await visit('#/', 'Usage by tenant');
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  await page.clock.runFor(120_000);
+  await page.waitForLoadState('networkidle');
+  expect(asked).not.toContain('/api/v1/ledger/verify');
+  expect(asked).not.toContain('/api/v1/events');
+  expect(asked).toContain('/api/v1/status');
+  await page.context().close();
+});
+
+test('the ledger is checked when somebody asks for it', async () => {
+  const { page } = await visit('#/', 'Usage by tenant');
+  await page.getByRole('button', { name: 'Check the ledger' }).click();
+  await page.getByText(/Intact: \d+ events/).waitFor();
+  await page.context().close();
+});
+
+test('without a token the page asks for one, and a wrong one is refused in words', async () => {
+  const { page, trouble } = await openPage(browser, { expectedStatuses: [401] });
+  await page.goto(`http://127.0.0.1:${server.port}/#/destinations`);
+  await page.getByLabel('API token').fill('wrong');
+  await page.getByRole('button', { name: 'Open' }).click();
+  await page.getByText('The token was not accepted.').waitFor();
+  await page.getByLabel('API token').fill(API_TOKEN);
+  await page.getByRole('button', { name: 'Open' }).click();
+  await page.getByText('archive').first().waitFor();
+  const kept = await page.evaluate('[Object.keys(localStorage), document.cookie, location.href]');
+  expect(JSON.stringify(kept)).not.toContain(API_TOKEN);
+  const second = await page.context().newPage();
+  await second.goto(`http://127.0.0.1:${server.port}/`);
+  await second.getByLabel('API token').waitFor();
+  expect(trouble).toStrictEqual([]);
+  await page.context().close();
+});
+
+describe('dead letters', () => {
+  const confirm = (page: Page, name: RegExp) =>
+    page.getByRole('dialog').filter({ visible: true }).getByRole('button', { name }).click();
+
+  test('are discarded only when they are chosen and it is confirmed', async () => {
+    const { page } = await visit('#/destinations/archive', '422: unknown plan');
+    expect(await page.getByRole('button', { name: 'Discard 0' }).isDisabled()).toBe(true);
+    await page.getByRole('checkbox').first().check();
+    await page.getByRole('button', { name: 'Discard 1' }).first().click();
+    await confirm(page, /Leave it/);
+    expect(estate.changes).toStrictEqual([]);
+    await page.getByRole('button', { name: 'Discard 1' }).first().click();
+    await confirm(page, /Discard 1/);
+    await page.getByText('1 discarded.').waitFor();
+    expect(estate.changes).toStrictEqual(['discard archive 1']);
+    await page.context().close();
+  });
+
+  test('are all sent again after a confirmation, and the page says what became of them', async () => {
+    const { page } = await visit('#/destinations/archive', '422: unknown plan');
+    await page.getByRole('button', { name: 'Send all again' }).first().click();
+    await confirm(page, /Send all again/);
+    await page.getByText('None: everything was accepted.').waitFor();
+    expect(estate.changes.at(-1)).toBe('replay archive all');
+    await page.context().close();
+  });
+});
+
+test('downloads carry the exact figures and the token', async () => {
+  const { page } = await visit('#/usage?by=sku', 'Sums');
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Events as NDJSON' }).click(),
+  ]);
+  const text = await readFile(await download.path(), 'utf8');
+  expect(text).toContain(SHOWN_EVENT.id);
+  await page.context().close();
+});
+
+test('an operator that is gone is said so, and found again when it is back', async () => {
+  const first = await startTestServer();
+  const { page } = await visit('#/', 'No destination is configured', { at: first });
+  await first.close();
+  await page.getByRole('link', { name: 'Windows', exact: true }).click();
+  await page.getByText('The operator does not answer').waitFor();
+  const environment = { LISTEN_ADDR: `127.0.0.1:${first.port}` };
+  await using again = await startTestServer({ environment });
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByText('No window has closed yet').waitFor();
+  expect(again.port).toBe(first.port);
+  await page.context().close();
+});
+
+test('empty pages say what to do', async () => {
+  await using lonely = await startTestServer();
+  for (const [hash, text] of [
+    ['#/', 'No usage in this time'],
+    ['#/tenants', 'No tenant cluster was found'],
+    ['#/windows', 'No window has closed yet'],
+    ['#/destinations', 'apply a BillingDestination'],
+    ['#/tenants/gone', 'exists now'],
+    ['#/destinations/gone', 'No destination of this name'],
+    ['#/windows/2020-01-01T00:00:00Z', 'no report of this window'],
+  ] as const) {
+    const { page } = await visit(hash, text, { at: lonely, expectedStatuses: [404] });
+    await page.context().close();
+  }
+});
+
+test('the keyboard alone reaches the content and every page', async () => {
+  const { page } = await visit('#/', 'Usage by tenant');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  expect(await page.evaluate('document.activeElement.id')).toBe('content');
+  await page.getByRole('link', { name: 'Windows', exact: true }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Windows' }).waitFor();
+  expect(await page.evaluate('document.activeElement.tagName')).toBe('H1');
+  await page.context().close();
+});

@@ -1,0 +1,82 @@
+import { existsSync } from 'node:fs';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { NOW } from '../../testing/test-server.ts';
+
+const CANDIDATES = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+];
+
+/** Starts the installed Chromium without a window. Throws when there is none, saying how to get one. */
+export async function launchBrowser(): Promise<Browser> {
+  const chosen = process.env['CHROMIUM'] ?? CANDIDATES.find((path) => existsSync(path));
+  if (chosen === undefined) {
+    throw new Error(
+      'no Chromium: the dashboard is tested in a real browser: install it (Debian: apt-get install chromium), or name its program in CHROMIUM',
+    );
+  }
+  return chromium.launch({
+    executablePath: chosen,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      '--no-first-run',
+    ],
+  });
+}
+
+/** Runs in the page: a violation becomes a console error, which {@link openPage} collects. */
+const NOTE_VIOLATIONS = `addEventListener('securitypolicyviolation', (event) => {
+  console.error('refused by the content security policy: ' + event.blockedURI);
+})`;
+
+/** A tab that remembers everything a reader must never meet. */
+export interface WatchedPage {
+  readonly page: Page;
+  /** Console errors, uncaught exceptions, violations of the content security policy, dialogs. */
+  readonly trouble: string[];
+}
+
+export interface PageOptions {
+  readonly scheme?: 'light' | 'dark';
+  readonly width?: number;
+  /** Answers that are expected to fail, so that the browser's own note of them is no trouble. */
+  readonly expectedStatuses?: readonly number[];
+  /** Set where the page has been given a token already. */
+  readonly token?: string;
+}
+
+/** Opens a tab whose clock stands at the test server's time. */
+export async function openPage(browser: Browser, options: PageOptions = {}): Promise<WatchedPage> {
+  const { scheme = 'light', width = 1280, expectedStatuses = [], token } = options;
+  const context = await browser.newContext({
+    colorScheme: scheme,
+    viewport: { width, height: 900 },
+    timezoneId: 'Asia/Kathmandu',
+    acceptDownloads: true,
+  });
+  const page = await context.newPage();
+  const trouble: string[] = [];
+  page.on('console', (message) => {
+    const failedRequest = /the server responded with a status of (\d+)/.exec(message.text());
+    if (expectedStatuses.includes(Number(failedRequest?.[1]))) return;
+    if (message.type() === 'error' || message.type() === 'warning') trouble.push(message.text());
+  });
+  page.on('pageerror', (error) => trouble.push(`uncaught: ${error.message}`));
+  page.on('dialog', (dialog) => {
+    trouble.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  await page.clock.install({ time: NOW });
+  await page.addInitScript(NOTE_VIOLATIONS);
+  if (token !== undefined) {
+    const held = JSON.stringify(token);
+    await page.addInitScript(`sessionStorage.setItem('meterfeed-token', ${held})`);
+  }
+  return { page, trouble };
+}

@@ -1,0 +1,189 @@
+import type { Settings } from '../../../config/settings.ts';
+import type { Ledger } from '../../../ledger/ledger.ts';
+import { createMemoryLedger } from '../../../ledger/memory-ledger.ts';
+import { type TestEvent, testEvent } from '../../../ledger/testing/events.ts';
+import type { UsageEvent } from '../../../usage/event.ts';
+import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
+import type {
+  DeadLetter,
+  DestinationStatusView,
+  DestinationsView,
+  Views,
+  WindowReportView,
+} from '../../views.ts';
+
+const MINUTE = 60_000;
+
+/** What tenants may call things to break a page that shows it. */
+export const HOSTILE = [
+  '<img src=x onerror=alert(1)>',
+  '"><script>alert(2)</script>',
+  "javascript:alert('3')",
+  '${alert(4)}{{alert(5)}}',
+  '\u202Eevil\u202C',
+] as const;
+
+/** An operator with everything on its pages, every name of a tenant's making hostile. */
+export interface Estate {
+  readonly ledger: Ledger;
+  readonly views: (settings: () => Settings) => Partial<Views>;
+  /** What the pages have asked to be changed. */
+  readonly changes: string[];
+}
+
+/** The event whose id the pages link to. */
+export const SHOWN_EVENT = gpuEvent({
+  tenant: 'acme',
+  quantity: '1.5',
+  windowStart: NOW - 6 * MINUTE,
+  sku: HOSTILE[0],
+});
+
+export async function createEstate(): Promise<Estate> {
+  const ledger = createMemoryLedger();
+  const events = HOSTILE.flatMap((name, index) =>
+    [1, 2, 3].map((hours) =>
+      gpuEvent({
+        tenant: index === 0 ? 'acme' : name,
+        quantity: '2.25',
+        windowStart: NOW - hours * 60 * MINUTE,
+        sku: name,
+      }),
+    ),
+  );
+  await ledger.append({ events: [...events, SHOWN_EVENT], windowEnd: NOW - 5 * MINUTE });
+  const changes: string[] = [];
+  return { ledger, changes, views: (settings) => richViews(settings, changes) };
+}
+
+function gpuEvent(wish: TestEvent): UsageEvent {
+  return { ...testEvent(wish), metric: 'tenant_gpu_hours', unit: 'gpu-hours' };
+}
+
+function richViews(settings: () => Settings, changes: string[]): Partial<Views> {
+  const quiet = quietViews(settings);
+  const cluster = (name: string) => ({
+    ...testCluster(`tenant-ns-${name}`, settings()),
+    tenant: 'acme',
+    displayName: name,
+  });
+  const gap = {
+    source: 'metrics',
+    scope: HOSTILE[1],
+    from: NOW - 20 * MINUTE,
+    to: NOW - 10 * MINUTE,
+    reason: `the metrics API said ${HOSTILE[0]}`,
+  };
+  return {
+    discovery: {
+      ...quiet.discovery,
+      problems: () => [`two tenant clusters claim ${HOSTILE[0]}`],
+      tenants: () => [
+        testTenant('acme', { displayName: `Acme ${HOSTILE[0]}`, plan: HOSTILE[2], email: 'a@b.c' }),
+        ...HOSTILE.map((name) => testTenant(name)),
+      ],
+      clusters: () => HOSTILE.map(cluster),
+    },
+    metering: {
+      failedTenantApis: () => [
+        {
+          tenantCluster: HOSTILE[0],
+          reason: `refused: exec: "${HOSTILE[1]}"`,
+          since: NOW - MINUTE,
+        },
+      ],
+      metricsFailure: () => ({ reason: HOSTILE[0], since: NOW - MINUTE }),
+      gaps: () => [gap],
+      windows: () => [0, 1, 2].map((back) => report(NOW - (5 + back) * MINUTE, [gap])),
+    },
+    destinations: destinations(changes),
+  };
+}
+
+function report(end: number, gaps: WindowReportView['gaps']): WindowReportView {
+  const amounts = { installed: 480, billed: 240, idle: 180, downtime: 60, system: 0 };
+  const row = { gpuType: HOSTILE[0], ...amounts, overlap: 0, carried: 0, unaccounted: 0 };
+  return {
+    start: end - MINUTE,
+    end,
+    events: 42,
+    gaps,
+    details: {
+      closedAt: new Date(end + 3000).toISOString(),
+      durationMs: 12,
+      scopes: ['pods', 'gpus'],
+      duplicates: 0,
+      conflicts: 0,
+      tenants: 6,
+      tenantClusters: 6,
+      backfilled: true,
+      refused: [`no event: tenant: "${HOSTILE[1]}"`],
+      unattributed: { total: 1, items: [HOSTILE[0]] },
+      gpus: { models: [row], nodes: [{ node: HOSTILE[3], ...row }] },
+      contestedNodes: [{ node: 'gpu-7', tenantClusters: [HOSTILE[0], HOSTILE[1]] }],
+      openCreditSeconds: 1.5,
+      unsettledCreditSeconds: 0,
+    },
+  };
+}
+
+function destinations(changes: string[]): DestinationsView {
+  let letters: readonly DeadLetter[] = HOSTILE.map((name, index) => ({
+    sequence: index + 1,
+    at: NOW - MINUTE,
+    reason: `422: unknown plan ${name}`,
+    event: testEvent({ tenant: 'acme', sku: name, windowStart: NOW - (index + 7) * MINUTE }),
+  }));
+  const take = (ids: readonly string[] | undefined): number => {
+    const before = letters.length;
+    letters = letters.filter(({ event }) => ids !== undefined && !ids.includes(event.id));
+    return before - letters.length;
+  };
+  const well: DestinationStatusView = {
+    name: 'invoices',
+    type: 'lago',
+    ready: true,
+    suspended: false,
+    bootstrapped: true,
+    cursor: 10,
+    lagEvents: 0,
+    lagSeconds: 0,
+    delivered: 10,
+    skipped: 0,
+    deadLetters: 0,
+    parked: 0,
+    parkedTenants: [],
+    offboarding: 0,
+    consecutiveFailures: 0,
+    lastSuccessAt: NOW - MINUTE,
+  };
+  return {
+    list: () => [
+      well,
+      {
+        ...well,
+        name: 'archive',
+        type: 'webhook',
+        deadLetters: letters.length,
+        parked: 3,
+        parkedTenants: [
+          { tenant: HOSTILE[0], reason: HOSTILE[1], events: 3, since: NOW - 10 * MINUTE },
+        ],
+        lastError: `the receiver answered ${HOSTILE[0]}`,
+        lastErrorAt: NOW - MINUTE,
+      },
+      { ...well, name: 'closed', held: '401: the key is wrong', ready: false },
+    ],
+    deadLetters: async (name) => ({ deadLetters: name === 'archive' ? letters : [] }),
+    replay: async (name, ids) => {
+      changes.push(`replay ${name} ${ids?.length ?? 'all'}`);
+      return { kind: 'replayed', replayed: take(ids), stillRejected: 0, pending: 0 };
+    },
+    discard: async (name, ids) => {
+      changes.push(`discard ${name} ${ids?.length ?? 'all'}`);
+      return { kind: 'discarded', discarded: take(ids) };
+    },
+    moveCursor: async () => ({ kind: 'unknown-destination' }),
+    reconcile: async () => ({ kind: 'unknown-destination' }),
+  };
+}
