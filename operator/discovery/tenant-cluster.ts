@@ -26,6 +26,8 @@ export interface TenantCluster {
   readonly instance?: string;
   /** Whether it has nodes of its own, where that is known: annotation `node-mode`, else the platform (design 7). */
   readonly nodeMode?: NodeMode;
+  /** Path of the mounted kubeconfig of an external tenant cluster; absent for all others. */
+  readonly kubeconfigFile?: string;
   /** Not metered: metadata key `exclude` or a TenantOverride. */
   readonly excluded: boolean;
   /** Never suspended: a TenantOverride says so. */

@@ -9,7 +9,7 @@ export interface ForeignKubeconfig {
   readonly tlsServerName?: string;
   readonly token?: Secret;
   readonly client?: ClientCertificate;
-  /** When the client certificate ends, milliseconds since the epoch. */
+  /** When the first of its credentials ends, milliseconds since the epoch. */
   readonly validUntil?: number;
 }
 

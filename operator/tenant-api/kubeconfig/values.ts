@@ -62,15 +62,27 @@ export function readUser(
   if (token === undefined && certificate === undefined && key === undefined) {
     problems.push(`${USER}: no credential; give a token or a client certificate`);
   }
+  const ends = [certificate?.validUntil, tokenEnd(token ?? '')].filter((end) => end !== undefined);
   return {
     ...(token === undefined ? {} : { token: new Secret(token) }),
     ...(certificate === undefined || key === undefined
       ? {}
-      : {
-          client: { certificate: certificate.pem, key },
-          validUntil: certificate.validUntil,
-        }),
+      : { client: { certificate: certificate.pem, key } }),
+    ...(ends.length === 0 ? {} : { validUntil: Math.min(...ends) }),
   };
+}
+
+/** When a service account's token ends, as it says itself; milliseconds since the epoch. */
+function tokenEnd(token: string): number | undefined {
+  const [, payload, signature] = token.split('.');
+  if (payload === undefined || signature === undefined) return undefined;
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
+    const end = typeof claims === 'object' && claims !== null && 'exp' in claims ? claims.exp : '';
+    return typeof end === 'number' && Number.isSafeInteger(end) ? end * 1000 : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function readCertificates(

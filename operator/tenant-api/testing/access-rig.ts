@@ -1,0 +1,73 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import type { Environment } from '../../config/load-environment.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { settingsFrom } from '../../discovery/testing/host.ts';
+import type { RequestOutcome } from '../../kubernetes/connection.ts';
+import { statusFailure } from '../../kubernetes/outcome.ts';
+import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import { createManualClock } from '../../kubernetes/testing/manual-clock.ts';
+import { createTenantApiAccess } from '../access.ts';
+import { fakeDiscovery } from './tenant-clusters.ts';
+import { base64 } from './kubeconfigs.ts';
+
+/** Access over Secrets that a test sets, by `<namespace>/<name>`. */
+export function createAccessRig(environment: Environment, ...clusters: readonly TenantCluster[]) {
+  const secrets = new Map<string, RequestOutcome>();
+  const asked: string[] = [];
+  const clock = createManualClock();
+  const logger = createCapturingLogger();
+  const discovery = fakeDiscovery(...clusters);
+  const kubeConfig = new KubeConfig();
+  kubeConfig.loadFromClusterAndUser(
+    { name: 'host', server: 'https://10.0.0.1', skipTLSVerify: false },
+    { name: 'host' },
+  );
+  const access = createTenantApiAccess({
+    discovery,
+    clock,
+    logger,
+    random: () => 0.5,
+    settings: settingsFrom(environment).tenantApi,
+    connection: {
+      kubeConfig,
+      request: (path) => {
+        const [, namespace, name] = /namespaces\/([^/]+)\/secrets\/([^/]+)$/.exec(path) ?? [];
+        asked.push(`${namespace}/${name}`);
+        return Promise.resolve(secrets.get(`${namespace}/${name}`) ?? statusFailure(404, {}));
+      },
+    },
+  });
+  const stop = new AbortController();
+  // After the test has put its first Secrets.
+  const running = new Promise(setImmediate).then(() => access.run(stop.signal));
+  const settle = () => new Promise((resolve) => setTimeout(resolve, 20));
+  return {
+    access,
+    discovery,
+    clock,
+    logger,
+    asked,
+    settle,
+    /** Lets time go by: without a duration longer than every wait before a look. */
+    pass: async (ms = 400_000) => {
+      await settle();
+      await clock.advance(ms);
+      await settle();
+    },
+    /** Puts a Secret with one key, or another answer of the API server. */
+    put: (place: string, content: string | RequestOutcome, key = 'config') =>
+      void secrets.set(
+        place,
+        typeof content === 'string'
+          ? { kind: 'ok', status: 200, body: { data: { [key]: base64(content) } } }
+          : content,
+      ),
+    remove: (place: string) => void secrets.delete(place),
+    failures: () =>
+      access.failures().map(({ tenantCluster, reason }) => `${tenantCluster}: ${reason}`),
+    stop: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
