@@ -4,7 +4,7 @@ import { recordAt, textAt, textsAt, timeAt } from './object-reading.ts';
 import { DISCOVERY_APPS, MANAGED_BY_LABEL } from './selection.ts';
 import type { NodeMode } from './tenant-cluster.ts';
 
-/** Labels, and the annotations under the label prefix. */
+/** Labels, and the annotations under the label prefix or of the operator's own. */
 export interface Metadata {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
@@ -20,6 +20,8 @@ export interface ControlPlaneWorkload extends Projected {
   readonly createdAt: number;
   /** The tenant cluster's name: label `release`, else the object's name. */
   readonly release: string;
+  /** As whom its pods, the syncer among them, speak to the host cluster: a service account of its namespace. */
+  readonly serviceAccount: string;
 }
 
 /** A Namespace of the host cluster. */
@@ -60,7 +62,8 @@ export function controlPlaneWorkload(labelPrefix: string): Projection<ControlPla
     if (identity === undefined || MANAGED_BY_LABEL in labels) return undefined;
     if (!DISCOVERY_APPS.includes(labels['app'] ?? '')) return undefined;
     const release = labels['release'] || identity.name;
-    return { ...identity, metadata, createdAt: createdAt(object), release };
+    const serviceAccount = serviceAccountOf(object);
+    return { ...identity, metadata, createdAt: createdAt(object), release, serviceAccount };
   };
 }
 
@@ -106,11 +109,23 @@ function identityOf(object: RawObject): Projected | undefined {
   return { uid, name, namespace: textAt(metadata, 'namespace') ?? '' };
 }
 
+function serviceAccountOf(workload: RawObject): string {
+  const template = recordAt(recordAt(workload, 'spec'), 'template');
+  return textAt(recordAt(template, 'spec'), 'serviceAccountName') ?? 'default';
+}
+
+/** What the operator itself writes has this prefix, whatever LABEL_PREFIX is. */
+const OWN_PREFIX = 'meterfeed.io/';
+
 function metadataOf(object: RawObject, labelPrefix: string): Metadata {
   const metadata = recordAt(object, 'metadata');
   return {
     labels: textsAt(metadata, 'labels'),
-    annotations: textsAt(metadata, 'annotations', (key) => key.startsWith(`${labelPrefix}/`)),
+    annotations: textsAt(
+      metadata,
+      'annotations',
+      (key) => key.startsWith(`${labelPrefix}/`) || key.startsWith(OWN_PREFIX),
+    ),
   };
 }
 

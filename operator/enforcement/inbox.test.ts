@@ -42,7 +42,7 @@ beforeEach(() => {
 });
 
 /** Enforcement's memory as a process that has just been started has it. */
-async function startInbox(environment: Readonly<Record<string, string>> = {}) {
+async function startInbox(environment: Readonly<Record<string, string>> = {}, known = true) {
   const changed: string[][] = [];
   const { store } = await loadStates(ledger);
   const seen = await loadSeenAlerts(ledger);
@@ -60,6 +60,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}) {
     states: store,
     seen,
     customers,
+    known: () => known,
     onChange: (ids) => changed.push([...ids]),
     clock: { ...systemClock, now: () => now },
     logger: createCapturingLogger(),
@@ -243,6 +244,15 @@ describe('ENFORCEMENT_RULES', () => {
 });
 
 describe('whose a customer is', () => {
+  test('nobody can tell before the first discovery: the event is to be sent again', async () => {
+    tenants = [];
+    const { post } = await startInbox({}, false);
+    expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ kind: 'unavailable' });
+    tenants = [ACME];
+    const later = await startInbox();
+    expect(await later.post('stripe', unpaid('evt_1'))).toMatchObject({ kind: 'applied' });
+  });
+
   test('nobody’s: nothing is recorded and nothing is asked for again', async () => {
     tenants = [];
     const { post } = await startInbox();

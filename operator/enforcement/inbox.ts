@@ -41,6 +41,8 @@ export type IgnoredWhy = 'irrelevant' | 'unknown-customer' | 'duplicate' | 'stal
 /** Takes in what billing systems post. An answer other than `unavailable` is durable. */
 export interface Inbox {
   receive(provider: Provider, request: SignedRequest, signal: AbortSignal): Promise<InboxOutcome>;
+  /** Runs what changes records after what is under way, and before what comes later. */
+  inTurn<T>(action: () => Promise<T>): Promise<T>;
 }
 
 export interface InboxOptions {
@@ -48,6 +50,8 @@ export interface InboxOptions {
   readonly states: StateStore;
   readonly seen: SeenAlerts;
   readonly customers: Customers;
+  /** False until the tenants here are known. */
+  readonly known: () => boolean;
   /** Told of tenants whose record has changed. */
   readonly onChange: (tenants: readonly string[]) => void;
   readonly clock: Clock;
@@ -83,6 +87,9 @@ export function createInbox(options: InboxOptions): Inbox {
     }
     const keys = keysOf(alert, request);
     if (keys.some((key) => seen.has(key))) return duplicate(alert);
+    if (!options.known()) {
+      return { kind: 'unavailable', reason: 'waiting for the first successful discovery' };
+    }
     const whose = await customers.tenantsOf(provider, alert.customer, signal);
     if (whose.kind === 'failed') return { kind: 'unavailable', reason: whose.reason };
     if (whose.kind === 'unknown') {
@@ -140,7 +147,7 @@ export function createInbox(options: InboxOptions): Inbox {
     logger.info(`[enforcement] ${record.tenant} is ${state} after ${provider} ${type}`, fields);
   }
 
-  return { receive };
+  return { receive, inTurn };
 }
 
 function parse(provider: Provider, { body, header }: SignedRequest): ParsedAlert {
