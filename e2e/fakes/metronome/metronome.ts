@@ -1,0 +1,178 @@
+import {
+  CONTROL_PREFIX,
+  type FakeRequest,
+  type FakeResponse,
+  type FakeServer,
+  startFakeServer,
+} from '../fake-server.ts';
+import type { RequestJournal } from '../journal.ts';
+import { isObject, objects, refused, UNAUTHORIZED } from './answers.ts';
+import {
+  archiveContract,
+  createContract,
+  editContract,
+  listContracts,
+  setContractEnd,
+} from './contracts.ts';
+import {
+  archiveCustomer,
+  createCustomer,
+  getBillingProviders,
+  listCustomers,
+  setBillingProviders,
+  setIngestAliases,
+  setName,
+  showCustomer,
+} from './customers.ts';
+import { replayed, storeResult } from './idempotency.ts';
+import { ingest, searchEvents } from './ingest.ts';
+import { archiveMetric, createMetric, listMetrics, showMetric } from './metrics.ts';
+import {
+  addRates,
+  createProduct,
+  createRateCard,
+  getRates,
+  listCreditTypes,
+  listProducts,
+  listRateCards,
+  updateProduct,
+} from './pricing.ts';
+import { createMetronomeState, type MetronomeState } from './state.ts';
+import { invoiceItems, listUsage } from './usage.ts';
+
+const NOT_FOUND: FakeResponse = { status: 404, body: '' };
+
+export interface FakeMetronomeOptions {
+  readonly apiToken: string;
+  readonly journal?: RequestJournal;
+  readonly keepsRequests?: boolean;
+  readonly now?: () => number;
+  /** When a request came, if it says so itself. */
+  readonly timeOf?: (request: FakeRequest) => number;
+  readonly port?: number;
+}
+
+export interface FakeMetronome extends FakeServer {
+  readonly state: MetronomeState;
+}
+
+/**
+ * A stateful stand-in for Metronome (facts/destinations.md 3.8): ids remembered for 34 days, one bad
+ * event refuses its call without an index, events held for aliases that nobody has yet, metrics that
+ * count only what came after them, answers kept by idempotency key.
+ */
+export async function startFakeMetronome(options: FakeMetronomeOptions): Promise<FakeMetronome> {
+  const state = createMetronomeState();
+  const timed = (request: FakeRequest): FakeRequest => ({
+    ...request,
+    at: options.timeOf?.(request) ?? request.at,
+  });
+  const server = await startFakeServer({
+    ...options,
+    authorize: ({ path, headers }) => {
+      if (path.startsWith(CONTROL_PREFIX) || path === '/') return undefined;
+      return headers['authorization'] === `Bearer ${options.apiToken}` ? undefined : UNAUTHORIZED;
+    },
+    handle: (given) => {
+      const request = timed(given);
+      const stored = replayed(state, request, request.at);
+      if (stored !== undefined) return stored;
+      const response = route(state, request);
+      storeResult(state, request, response, request.at);
+      return response;
+    },
+    // Whatever is answered to a key is kept, a 500 too.
+    misbehaved: (given, { kind, status = 503, headers = {}, body }) => {
+      const request = timed(given);
+      if (kind.endsWith('status')) {
+        storeResult(state, request, { status, headers, body }, request.at);
+      }
+    },
+  });
+  return { ...server, state };
+}
+
+function route(state: MetronomeState, request: FakeRequest): FakeResponse {
+  const { method, path, at } = request;
+  if (path === `${CONTROL_PREFIX}invoices`) return { status: 200, body: invoiceItems(state) };
+  const parsed = parseBody(request);
+  if (parsed === 'malformed') return refused(400, 'the body is not JSON');
+  if (path === '/v1/ingest' && method === 'POST') return ingest(state, parsed, at);
+  const input = isObject(parsed) ? parsed : {};
+  const customer = /^\/v1\/customers\/([^/]+)(?:\/(\w+))?$/.exec(path);
+  if (customer !== null) {
+    const id = decodeURIComponent(customer[1] ?? '');
+    if (method === 'GET' && customer[2] === undefined) return showCustomer(state, id);
+    if (method === 'POST' && customer[2] === 'setIngestAliases') {
+      return setIngestAliases(state, id, input);
+    }
+    if (method === 'POST' && customer[2] === 'setName') return setName(state, id, input);
+    if (method === 'POST' && path === '/v1/customers/archive') {
+      return archiveCustomer(state, input, at);
+    }
+    return NOT_FOUND;
+  }
+  const metric = /^\/v1\/billable-metrics\/([0-9a-f-]{36})$/.exec(path);
+  if (metric !== null && method === 'GET') return showMetric(state, metric[1] ?? '');
+  switch (`${method} ${path}`) {
+    case 'GET /v1/services':
+      return { status: 200, body: { services: [] } };
+    case 'GET /v1/billable-metrics':
+      return listMetrics(state, request);
+    case 'POST /v1/billable-metrics/create':
+      return createMetric(state, input, at);
+    case 'POST /v1/billable-metrics/archive':
+      return archiveMetric(state, input, at);
+    case 'GET /v1/credit-types/list':
+      return listCreditTypes(request);
+    case 'POST /v1/contract-pricing/products/create':
+      return createProduct(state, input, at);
+    case 'POST /v1/contract-pricing/products/update':
+      return updateProduct(state, input, at);
+    case 'POST /v1/contract-pricing/products/list':
+      return listProducts(state, request);
+    case 'POST /v1/contract-pricing/rate-cards/create':
+      return createRateCard(state, input, at);
+    case 'POST /v1/contract-pricing/rate-cards/list':
+      return listRateCards(state, request);
+    case 'POST /v1/contract-pricing/rate-cards/addRate':
+      return addRates(state, input['rate_card_id'], [input]);
+    case 'POST /v1/contract-pricing/rate-cards/addRates':
+      return addRates(state, input['rate_card_id'], objects(input['rates']));
+    case 'POST /v1/contract-pricing/rate-cards/getRates':
+      return getRates(state, input, request);
+    case 'GET /v1/customers':
+      return listCustomers(state, request);
+    case 'POST /v1/customers':
+      return createCustomer(state, input, at);
+    case 'POST /v1/setCustomerBillingProviderConfigurations':
+      return setBillingProviders(state, input);
+    case 'POST /v1/getCustomerBillingProviderConfigurations':
+      return getBillingProviders(state, input);
+    case 'POST /v1/contracts/create':
+      return createContract(state, input);
+    case 'POST /v1/contracts/updateEndDate':
+      return setContractEnd(state, input);
+    case 'POST /v1/contracts/archive':
+      return archiveContract(state, input, at);
+    case 'POST /v2/contracts/list':
+      return listContracts(state, input);
+    case 'POST /v2/contracts/edit':
+      return editContract(state, input);
+    case 'POST /v1/usage':
+      return listUsage(state, input, request);
+    case 'POST /v1/events/search':
+      return searchEvents(state, input);
+    default:
+      return NOT_FOUND;
+  }
+}
+
+function parseBody({ method, body }: FakeRequest): unknown {
+  if (method === 'GET' || body === '') return {};
+  try {
+    return JSON.parse(body) as unknown;
+  } catch {
+    return 'malformed';
+  }
+}
