@@ -112,7 +112,7 @@ const BUILDERS: Readonly<Record<DestinationType, Builder>> = {
     })),
 
   metronome: (name, values) => {
-    const link = stripeLink(values);
+    const link = stripeLink(name, values);
     if (link === 'missing') return { kind: 'missing', variable: 'BILLING_A_API_KEY' };
     return whenGiven(values.BILLING_B_API_TOKEN, 'BILLING_B_API_TOKEN', (apiToken) => ({
       ...common(name),
@@ -121,6 +121,7 @@ const BUILDERS: Readonly<Record<DestinationType, Builder>> = {
         url:
           values.BILLING_B_API_BASE ?? (name === 'metronome' ? BASES.metronome : BASES.billing_b),
         apiToken,
+        currency: values.BILLING_CURRENCY,
         ...present({ rateCard: values.BILLING_B_RATE_CARD, stripeLink: link }),
       },
     }));
@@ -147,12 +148,15 @@ function common(name: string) {
 
 /** Linking a tenant's customer to Stripe needs Stripe's key (spec 1.4). */
 function stripeLink(
+  name: string,
   values: Values,
 ): NonNullable<MetronomeSettings['stripeLink']> | 'missing' | undefined {
   if (!values.BILLING_B_STRIPE_LINK) return undefined;
   if (values.BILLING_A_API_KEY === undefined) return 'missing';
   return {
+    url: values.BILLING_A_API_BASE ?? (name === 'metronome' ? BASES.stripe : BASES.billing_a),
     apiKey: values.BILLING_A_API_KEY,
+    apiVersion: values.BILLING_A_API_VERSION,
     collectionMethod: values.BILLING_B_STRIPE_COLLECTION_METHOD,
   };
 }

@@ -31,6 +31,11 @@ type Effect = readonly [
 
 const LAGO = { ADAPTERS: 'billing_c', BILLING_C_API_KEY: 'k' };
 const STRIPE = { ADAPTERS: 'billing_a', BILLING_A_API_KEY: 'k' };
+const STRIPE_LINK = {
+  url: 'https://api.billing-a.invalid',
+  apiKey: 's',
+  apiVersion: '2026-09-30.endive',
+};
 const METRONOME = { ADAPTERS: 'billing_b', BILLING_B_API_TOKEN: 'k' };
 const WEBHOOK = { ADAPTERS: 'webhook', WEBHOOK_URL: 'https://hooks.example.com/in' };
 
@@ -120,14 +125,14 @@ const EFFECTS: readonly Effect[] = [
     'BILLING_B_STRIPE_LINK',
     'true',
     block('metronome', 'stripeLink'),
-    { apiKey: 's', collectionMethod: 'charge_automatically' },
+    { ...STRIPE_LINK, collectionMethod: 'charge_automatically' },
     { ...METRONOME, STRIPE_API_KEY: 's' },
   ],
   [
     'BILLING_B_STRIPE_COLLECTION_METHOD',
     'send_invoice',
     block('metronome', 'stripeLink'),
-    { apiKey: 's', collectionMethod: 'send_invoice' },
+    { ...STRIPE_LINK, collectionMethod: 'send_invoice' },
     { ...METRONOME, STRIPE_API_KEY: 's', METRONOME_STRIPE_LINK: 'true' },
   ],
   [

@@ -177,9 +177,14 @@ export interface StripeSettings {
 export interface MetronomeSettings {
   readonly url: string;
   readonly apiToken: Secret;
+  /** Id, alias or name of the rate card of new contracts; without it no contract is made. */
   readonly rateCard?: string;
+  /** Of tenants that name none; a rate card in another one does not fit them. */
+  readonly currency: string;
   readonly stripeLink?: {
+    readonly url: string;
     readonly apiKey: Secret;
+    readonly apiVersion: string;
     readonly collectionMethod: 'charge_automatically' | 'send_invoice';
   };
 }

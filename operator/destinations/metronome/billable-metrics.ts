@@ -1,0 +1,185 @@
+import type { Logger } from '../../telemetry/logger.ts';
+import type { MetricDefinition } from '../../usage/catalog.ts';
+import { textOf } from '../json.ts';
+import { nextHour } from './hours.ts';
+import {
+  type BillableMetric,
+  groupKeysOf,
+  isNamedFor,
+  metricCreation,
+  metricName,
+  readBillableMetric,
+  serves,
+} from './metric-definition.ts';
+import {
+  dataOf,
+  type MetronomeClient,
+  type MetronomeRefusal,
+  type MetronomeTrouble,
+} from './metronome-client.ts';
+import { latestMetric, listProducts, type Product } from './products.ts';
+
+/** Longer than Metronome takes events back in time: nothing more comes for what a product billed before. */
+const SETTLED_MS = 35 * 86_400_000;
+
+/** What there is for the events of one metric code. */
+export interface MetronomeMetric {
+  readonly code: string;
+  /** The metric that serves, and those it follows; all of them count its events. */
+  readonly ids: readonly string[];
+  /** Every property that one of them needs to be there. */
+  readonly required: readonly string[];
+}
+
+export type MetricsOutcome =
+  | {
+      readonly kind: 'metrics';
+      readonly byCode: ReadonlyMap<string, MetronomeMetric>;
+      /** Why events of a metric cannot be billed, by code. */
+      readonly unusable: ReadonlyMap<string, string>;
+    }
+  | MetronomeRefusal
+  | MetronomeTrouble;
+
+export interface EnsureMetricsOptions {
+  readonly client: MetronomeClient;
+  readonly logger: Logger;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/**
+ * Lists what is there and creates what is missing (spec 1.4). A metric can never be changed, so one that
+ * no longer does what the catalogue asks for gets a successor: both count events, products are moved
+ * over at the next full hour, and the predecessor is archived when nothing can come for it any more.
+ */
+export async function ensureMetrics(
+  options: EnsureMetricsOptions,
+  wanted: readonly MetricDefinition[],
+  signal: AbortSignal,
+): Promise<MetricsOutcome> {
+  const { client, logger } = options;
+  const listed = await client.list('/v1/billable-metrics', undefined, signal);
+  if (listed.kind !== 'list') return listed;
+  const existing = listed.items
+    .filter((item) => textOf(item, 'archived_at') === undefined)
+    .map(readBillableMetric);
+  const byCode = new Map<string, MetronomeMetric>();
+  const unusable = new Map<string, string>();
+  const handovers: Handover[] = [];
+  for (const metric of wanted) {
+    // What counts only part of the usage under this name is somebody else's, and left alone.
+    const named = existing.filter(
+      (one) => isNamedFor(one, metric.code) && one.sumsAllOf(metric.code),
+    );
+    let current = named.find((one) => serves(one, metric));
+    if (current === undefined) {
+      const body = metricCreation(metric);
+      const answer = await client.create('/v1/billable-metrics/create', body, signal);
+      if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
+      const id = answer.kind === 'ok' ? textOf(dataOf(answer) ?? {}, 'id') : undefined;
+      if (answer.kind === 'refused' || id === undefined) {
+        const reason = answer.kind === 'refused' ? answer.reason : 'the answer has no id';
+        unusable.set(metric.code, `metric "${metric.code}" was not created: ${reason}`);
+        logger.warn(`[bootstrap] warning: metric "${metric.code}": ${reason}`);
+        continue;
+      }
+      current = readBillableMetric({ ...body, id });
+      logger.info(`[bootstrap] created metric "${metricName(metric)}"`);
+    }
+    const counting = [current, ...named.filter((one) => one !== current)];
+    byCode.set(metric.code, {
+      code: metric.code,
+      ids: counting.map(({ id }) => id),
+      required: [...new Set([...groupKeysOf(metric), ...counting.flatMap((one) => one.required)])],
+    });
+    const predecessors = counting.filter((one) => !serves(one, metric));
+    if (predecessors.length > 0) handovers.push({ current, predecessors });
+  }
+  const trouble = await handOver(options, handovers, signal);
+  return trouble ?? { kind: 'metrics', byCode, unusable };
+}
+
+interface Handover {
+  readonly current: BillableMetric;
+  readonly predecessors: readonly BillableMetric[];
+}
+
+/** Moves products to the successors of their metrics. What is refused stays as it is, with a warning. */
+async function handOver(
+  options: EnsureMetricsOptions,
+  handovers: readonly Handover[],
+  signal: AbortSignal,
+): Promise<MetronomeTrouble | undefined> {
+  if (handovers.length === 0) return undefined;
+  const { client, logger, now } = options;
+  const listed = await listProducts(client, signal);
+  if (listed.kind === 'refused') {
+    logger.warn(`[bootstrap] warning: products cannot be read: ${listed.reason}`);
+    return undefined;
+  }
+  if (listed.kind !== 'products') return listed;
+  for (const { current, predecessors } of handovers) {
+    for (const predecessor of predecessors) {
+      for (const product of listed.products) {
+        if (latestMetric(product) !== predecessor.id) continue;
+        const keys = current.compoundKeys.find((compound) =>
+          product.allKeys.every((key) => compound.includes(key)),
+        );
+        if (keys === undefined) {
+          const lacking = `"${current.name}" has no group key with all of ${product.allKeys.join(', ')}`;
+          logger.warn(
+            `[bootstrap] warning: product "${product.name}" stays with its metric: ${lacking}`,
+          );
+          continue;
+        }
+        const update = {
+          product_id: product.id,
+          starting_at: new Date(nextHour(now)).toISOString(),
+          billable_metric_id: current.id,
+          ...presentationKeys(product, keys),
+        };
+        const path = '/v1/contract-pricing/products/update';
+        const answer = await client.create(path, update, signal);
+        if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
+        if (answer.kind === 'refused') {
+          logger.warn(`[bootstrap] warning: product "${product.name}": ${answer.reason}`);
+          continue;
+        }
+        logger.info(
+          `[bootstrap] product "${product.name}" bills from the new metric "${current.name}" from ${update.starting_at} on`,
+        );
+      }
+      const trouble = await archiveSettled(options, predecessor, listed.products, signal);
+      if (trouble !== undefined) return trouble;
+    }
+  }
+  return undefined;
+}
+
+/** The keys of a product, where it has some, must together be one compound key of its metric (facts 3.3). */
+function presentationKeys({ pricingKeys, allKeys }: Product, compound: readonly string[]) {
+  if (allKeys.length === 0) return {};
+  return { presentation_group_key: compound.filter((key) => !pricingKeys.includes(key)) };
+}
+
+/** Archives a metric that no product has billed from for longer than events may be late. */
+async function archiveSettled(
+  { client, logger, now }: EnsureMetricsOptions,
+  predecessor: BillableMetric,
+  products: readonly Product[],
+  signal: AbortSignal,
+): Promise<MetronomeTrouble | undefined> {
+  const unsettled = products.some(({ metrics }) =>
+    metrics.some(({ id }, index) => {
+      const next = metrics[index + 1];
+      return id === predecessor.id && (next === undefined || now - next.from < SETTLED_MS);
+    }),
+  );
+  if (unsettled) return undefined;
+  const answer = await client.post('/v1/billable-metrics/archive', { id: predecessor.id }, signal);
+  if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
+  if (answer.kind === 'ok') logger.info(`[bootstrap] archived the metric "${predecessor.name}"`);
+  else logger.warn(`[bootstrap] warning: metric "${predecessor.name}": ${answer.reason}`);
+  return undefined;
+}

@@ -1,0 +1,163 @@
+import { quote } from '../../usage/validate-event.ts';
+import type { StepOutcome, Tenant } from '../destination.ts';
+import { isObject, type JsonObject, textOf } from '../json.ts';
+import {
+  dataOf,
+  type MetronomeClient,
+  type MetronomeRefusal,
+  type MetronomeTrouble,
+} from './metronome-client.ts';
+import { failedStep } from './step.ts';
+
+/** Longer names are cut by Metronome (facts 3.4), and would differ for ever. */
+const MAX_NAME = 160;
+
+export type CustomerOutcome =
+  | { readonly kind: 'customer'; readonly id: string }
+  | Exclude<StepOutcome, { kind: 'done' }>;
+
+type Found =
+  | { readonly kind: 'found'; readonly customer: MetronomeCustomer }
+  | { readonly kind: 'none' }
+  | MetronomeRefusal
+  | MetronomeTrouble;
+
+interface MetronomeCustomer {
+  readonly id: string;
+  readonly name: string;
+  readonly aliases: readonly string[];
+}
+
+/** Finds a tenant's customer by its ingest alias, which is the tenant's id, without creating it. */
+export async function findCustomer(
+  client: MetronomeClient,
+  tenant: string,
+  signal: AbortSignal,
+): Promise<Found> {
+  return findByAlias(client, new URLSearchParams({ ingest_alias: tenant }), signal);
+}
+
+/**
+ * The tenant's customer: the one it names, else the one with its alias, else a new one (facts 3.4). It is
+ * looked for before it is created; who has the alias after all, when it is taken meanwhile, is adopted.
+ */
+export async function ensureCustomer(
+  client: MetronomeClient,
+  tenant: Tenant,
+  signal: AbortSignal,
+): Promise<CustomerOutcome> {
+  if (tenant.metronomeCustomerId !== undefined) {
+    return pinnedCustomer(client, tenant, tenant.metronomeCustomerId, signal);
+  }
+  const found = await findCustomer(client, tenant.id, signal);
+  if (found.kind === 'found') return rename(client, found.customer, tenant, signal);
+  if (found.kind !== 'none') return failedStep(found);
+  const body = { name: nameOf(tenant), ingest_aliases: [tenant.id] };
+  const answer = await client.create('/v1/customers', body, signal);
+  if (answer.kind === 'ok') {
+    const id = textOf(dataOf(answer) ?? {}, 'id');
+    if (id === undefined) return { kind: 'retry', reason: 'the answer has no customer' };
+    return { kind: 'customer', id };
+  }
+  if (answer.kind !== 'refused' || answer.status !== 409) return failedStep(answer);
+  return afterConflict(client, tenant, signal);
+}
+
+/** The alias is taken: by a customer that was created meanwhile, or by one that is archived. */
+async function afterConflict(
+  client: MetronomeClient,
+  tenant: Tenant,
+  signal: AbortSignal,
+): Promise<CustomerOutcome> {
+  const again = await findCustomer(client, tenant.id, signal);
+  if (again.kind === 'found') return { kind: 'customer', id: again.customer.id };
+  if (again.kind !== 'none') return failedStep(again);
+  const query = new URLSearchParams({ ingest_alias: tenant.id, only_archived: 'true' });
+  const archived = await findByAlias(client, query, signal);
+  if (archived.kind === 'found') {
+    const reason = `an archived customer still has the ingest alias: take it from customer ${archived.customer.id} in Metronome: alias: ${quote(tenant.id)}`;
+    return { kind: 'rejected', reason };
+  }
+  if (archived.kind !== 'none') return failedStep(archived);
+  return {
+    kind: 'retry',
+    reason: `the ingest alias is taken, by whom is not listed yet: ${quote(tenant.id)}`,
+  };
+}
+
+/** A customer that the tenant names is the operator's: it gets the alias, and keeps its name. */
+async function pinnedCustomer(
+  client: MetronomeClient,
+  tenant: Tenant,
+  id: string,
+  signal: AbortSignal,
+): Promise<CustomerOutcome> {
+  const answer = await client.get(`/v1/customers/${encodeURIComponent(id)}`, signal);
+  if (answer.kind === 'refused') {
+    const reason = `no such customer in Metronome: metronome-customer-id: ${quote(id)}: ${answer.reason}`;
+    return { kind: 'rejected', reason };
+  }
+  if (answer.kind !== 'ok') return answer;
+  const data = dataOf(answer);
+  if (data === undefined) return { kind: 'retry', reason: 'the answer has no customer' };
+  if (textOf(data, 'archived_at') !== undefined) {
+    return {
+      kind: 'rejected',
+      reason: `archived in Metronome: metronome-customer-id: ${quote(id)}`,
+    };
+  }
+  const customer = readCustomer(data);
+  if (customer.aliases.includes(tenant.id)) return { kind: 'customer', id: customer.id };
+  const ingest_aliases = [...customer.aliases, tenant.id];
+  const path = `/v1/customers/${encodeURIComponent(id)}/setIngestAliases`;
+  const changed = await client.post(path, { ingest_aliases }, signal);
+  if (changed.kind !== 'ok') return failedStep(changed);
+  return { kind: 'customer', id: customer.id };
+}
+
+async function rename(
+  client: MetronomeClient,
+  customer: MetronomeCustomer,
+  tenant: Tenant,
+  signal: AbortSignal,
+): Promise<CustomerOutcome> {
+  const name = nameOf(tenant);
+  if (customer.name !== name) {
+    const path = `/v1/customers/${encodeURIComponent(customer.id)}/setName`;
+    const answer = await client.post(path, { name }, signal);
+    if (answer.kind !== 'ok') return failedStep(answer);
+  }
+  return { kind: 'customer', id: customer.id };
+}
+
+async function findByAlias(
+  client: MetronomeClient,
+  query: URLSearchParams,
+  signal: AbortSignal,
+): Promise<Found> {
+  const alias = query.get('ingest_alias') ?? '';
+  const list = await client.list(`/v1/customers?${query.toString()}`, undefined, signal);
+  if (list.kind !== 'list') return list;
+  const wantsArchived = query.has('only_archived');
+  const item = list.items.find(
+    (one) =>
+      readCustomer(one).aliases.includes(alias) &&
+      (textOf(one, 'archived_at') !== undefined) === wantsArchived,
+  );
+  return item === undefined ? { kind: 'none' } : { kind: 'found', customer: readCustomer(item) };
+}
+
+function readCustomer(object: JsonObject): MetronomeCustomer {
+  const aliases = isObject(object) ? object['ingest_aliases'] : undefined;
+  return {
+    id: textOf(object, 'id') ?? '',
+    name: textOf(object, 'name') ?? '',
+    aliases: Array.isArray(aliases)
+      ? (aliases as unknown[]).filter((alias) => typeof alias === 'string')
+      : [],
+  };
+}
+
+function nameOf({ id, displayName }: Tenant): string {
+  return (displayName.trim() === '' ? id : displayName).slice(0, MAX_NAME);
+}

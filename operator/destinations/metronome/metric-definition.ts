@@ -1,0 +1,117 @@
+import type { MetricDefinition } from '../../usage/catalog.ts';
+import { type JsonObject, isObject, objectsOf, textOf } from '../json.ts';
+
+/** The property that every billable metric sums. */
+export const VALUE_PROPERTY = 'value';
+/** Stands where an event lacks a group key: without the property it would match no metric at all. */
+export const ABSENT = 'none';
+
+/**
+ * By what prices and invoices of the collector's metrics can be split (spec 1.4). Accounts allow few
+ * keys for a metric, so it is what prices commonly depend on, and the tenant cluster.
+ */
+const GROUP_KEYS: Readonly<Record<string, readonly string[]>> = {
+  tenant_gpu_hours: ['region', 'sku', 'capacity_type', 'billing_mode'],
+  tenant_cpu_core_hours: ['region', 'capacity_type', 'billing_mode'],
+  tenant_memory_gb_hours: ['region', 'capacity_type', 'billing_mode'],
+  tenant_storage_gb_hours: ['region', 'sku'],
+  tenant_instance_hours: ['region', 'tenant_class'],
+  tenant_network_egress_gb: ['region'],
+  tenant_lb_hours: ['region'],
+  tenant_private_node_hours: ['region', 'sku', 'capacity_type'],
+  tenant_gpu_utilization: ['region', 'gpu_type'],
+  tenant_gpu_downtime_hours: ['region', 'gpu_type'],
+};
+const TENANT_CLUSTER = 'tenant_cluster';
+
+/** The keys of a metric's one compound group key; those of other metrics are the ones they declare. */
+export function groupKeysOf({ code, dimensions }: MetricDefinition): readonly string[] {
+  const own = GROUP_KEYS[code];
+  if (own !== undefined) return [...own, TENANT_CLUSTER];
+  const declared = dimensions.filter((key) => key !== VALUE_PROPERTY);
+  return declared.length === 0 ? [TENANT_CLUSTER] : [...new Set(declared)];
+}
+
+/** `GPU hours [tenant_gpu_hours]` (spec 1.4). */
+export function metricName({ name, code }: MetricDefinition): string {
+  return `${name} [${code}]`;
+}
+
+/** What is asked for when a metric is created: every group key must also be a filter that it exists. */
+export function metricCreation(metric: MetricDefinition): JsonObject {
+  const keys = groupKeysOf(metric);
+  return {
+    name: metricName(metric),
+    aggregation_type: 'SUM',
+    aggregation_key: VALUE_PROPERTY,
+    event_type_filter: { in_values: [metric.code] },
+    property_filters: [VALUE_PROPERTY, ...keys].map((name) => ({ name, exists: true })),
+    group_keys: [keys],
+  };
+}
+
+/** A billable metric as Metronome has it. It never changes there. */
+export interface BillableMetric {
+  readonly id: string;
+  readonly name: string;
+  /** Properties without which an event does not count. */
+  readonly required: readonly string[];
+  /** Whether it sums {@link VALUE_PROPERTY} of all events of the code, and of no others. */
+  readonly sumsAllOf: (code: string) => boolean;
+  readonly compoundKeys: readonly (readonly string[])[];
+}
+
+export function readBillableMetric(object: JsonObject): BillableMetric {
+  const filters = objectsOf(object, 'property_filters');
+  const groupKeys = object['group_keys'];
+  const compoundKeys = Array.isArray(groupKeys) ? (groupKeys as unknown[]).map(texts) : [];
+  const narrowed = filters.some(
+    (filter) =>
+      filter['exists'] === false ||
+      texts(filter['in_values']).length > 0 ||
+      texts(filter['not_in_values']).length > 0,
+  );
+  const types = isObject(object['event_type_filter']) ? object['event_type_filter'] : {};
+  const included = texts(types['in_values']);
+  const sums =
+    textOf(object, 'aggregation_type')?.toUpperCase() === 'SUM' &&
+    textOf(object, 'aggregation_key') === VALUE_PROPERTY &&
+    textOf(object, 'sql') === undefined;
+  return {
+    id: textOf(object, 'id') ?? '',
+    name: textOf(object, 'name') ?? '',
+    required: [
+      ...new Set([
+        ...filters.flatMap((filter) => textOf(filter, 'name') ?? []),
+        ...compoundKeys.flat(),
+      ]),
+    ],
+    sumsAllOf: (code) =>
+      sums &&
+      !narrowed &&
+      included.length === 1 &&
+      included[0] === code &&
+      texts(types['not_in_values']).length === 0,
+    compoundKeys,
+  };
+}
+
+/** Whether it does all that the catalogue asks for; a wider compound key does. */
+export function serves(existing: BillableMetric, metric: MetricDefinition): boolean {
+  const wanted = groupKeysOf(metric);
+  return (
+    existing.sumsAllOf(metric.code) &&
+    existing.compoundKeys.some((keys) => wanted.every((key) => keys.includes(key)))
+  );
+}
+
+/** Whether it is a metric of a code: its name ends in `[<code>]`. */
+export function isNamedFor({ name }: BillableMetric, code: string): boolean {
+  return name.endsWith(`[${code}]`);
+}
+
+function texts(value: unknown): readonly string[] {
+  return Array.isArray(value)
+    ? (value as unknown[]).filter((item) => typeof item === 'string')
+    : [];
+}

@@ -1,0 +1,74 @@
+import { objectsOf, isObject, type JsonObject, textOf } from '../json.ts';
+import type { MetronomeClient, MetronomeRefusal, MetronomeTrouble } from './metronome-client.ts';
+
+/** A usage product, which puts a billable metric on rate cards. */
+export interface Product {
+  readonly id: string;
+  readonly name: string;
+  /** Which metric it bills from when, oldest first; `from` in milliseconds since the epoch. */
+  readonly metrics: readonly { readonly id: string; readonly from: number }[];
+  /** Keys that its rates tell prices apart by. */
+  readonly pricingKeys: readonly string[];
+  /** Pricing and presentation keys; together they must be one compound key of the metric. */
+  readonly allKeys: readonly string[];
+}
+
+export type ProductsOutcome =
+  | { readonly kind: 'products'; readonly products: readonly Product[] }
+  | MetronomeRefusal
+  | MetronomeTrouble;
+
+export async function listProducts(
+  client: MetronomeClient,
+  signal: AbortSignal,
+): Promise<ProductsOutcome> {
+  const body = { archive_filter: 'NOT_ARCHIVED' };
+  const list = await client.list('/v1/contract-pricing/products/list', body, signal);
+  if (list.kind !== 'list') return list;
+  return { kind: 'products', products: list.items.map(readProduct) };
+}
+
+/** The metric that a product bills from, also when that begins only in a while. */
+export function latestMetric({ metrics }: Product): string | undefined {
+  return metrics.at(-1)?.id;
+}
+
+/** The metric that a product bills usage of a moment from. */
+export function metricAt({ metrics }: Product, at: number): string | undefined {
+  return metrics.findLast(({ from }) => from <= at)?.id;
+}
+
+function readProduct(object: JsonObject): Product {
+  const initial = isObject(object['initial']) ? object['initial'] : {};
+  const current = isObject(object['current']) ? object['current'] : initial;
+  const updates = objectsOf(object, 'updates').map((update) => ({
+    state: update,
+    from: startOf(update),
+  }));
+  const states = [
+    { state: initial, from: Number.NEGATIVE_INFINITY },
+    ...updates.toSorted((a, b) => a.from - b.from),
+  ];
+  const pricingKeys = textsOf(current, 'pricing_group_key');
+  return {
+    id: textOf(object, 'id') ?? '',
+    name: textOf(current, 'name') ?? '',
+    metrics: states.flatMap(({ state, from }) => {
+      const id = textOf(state, 'billable_metric_id');
+      return id === undefined ? [] : [{ id, from }];
+    }),
+    pricingKeys,
+    allKeys: [...new Set([...pricingKeys, ...textsOf(current, 'presentation_group_key')])],
+  };
+}
+
+function startOf(update: JsonObject): number {
+  return Date.parse(textOf(update, 'starting_at') ?? textOf(update, 'created_at') ?? '') || 0;
+}
+
+function textsOf(object: JsonObject, field: string): readonly string[] {
+  const value = object[field];
+  return Array.isArray(value)
+    ? (value as unknown[]).filter((item) => typeof item === 'string')
+    : [];
+}

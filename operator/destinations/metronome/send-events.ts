@@ -1,0 +1,95 @@
+import type { UsageEvent } from '../../usage/event.ts';
+import type { DeliveryOutcome } from '../destination.ts';
+import { dealLines } from '../lines.ts';
+import type { MetronomeMetric } from './billable-metrics.ts';
+import { type MetronomeEvent, metronomeEvent } from './event-payload.ts';
+import type { MetronomeAnswer, MetronomeClient } from './metronome-client.ts';
+import { coverAt, type MetronomeTenants } from './tenants.ts';
+
+/** Metronome's own limit of events in a call (facts 3.2). */
+export const CALL_EVENTS = 100;
+const CONCURRENT_CALLS = 4;
+/** Events in one `send`: enough to keep all calls busy. */
+export const SEND_EVENTS = CALL_EVENTS * CONCURRENT_CALLS;
+/** Refusals of a call for what was in it; Metronome does not say which event. */
+const FOR_CONTENT = new Set([400, 413, 422]);
+const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
+
+export interface SendEventsOptions {
+  readonly client: MetronomeClient;
+  readonly tenants: MetronomeTenants;
+  /** Undefined when Metronome has no such metric. */
+  readonly metric: (code: string) => MetronomeMetric | undefined;
+  /** Why events of a metric cannot be billed. */
+  readonly unusable: (code: string) => string | undefined;
+}
+
+/**
+ * Sends events, several calls at a time. All events of a tenant go through one line of calls, so that
+ * their order stays; once a line is in trouble, nothing more goes through it. A call may be made again
+ * as it was: Metronome ignores the transaction ids that it has.
+ */
+export function createSendEvents({ client, tenants, metric, unusable }: SendEventsOptions) {
+  /** What can be said of an event without sending it: Metronome would take it and never bill it. */
+  const precheck = (event: UsageEvent): DeliveryOutcome | MetronomeEvent => {
+    const problem = unusable(event.metric);
+    if (problem !== undefined) return { kind: 'rejected', reason: problem };
+    const found = metric(event.metric);
+    if (found === undefined) {
+      const reason = `Metronome has no billable metric of this code: metric: "${event.metric}"`;
+      return { kind: 'rejected', reason };
+    }
+    const tenant = tenants.get(event.tenant);
+    if (tenant === undefined) return { kind: 'provision', reason: 'no customer in Metronome yet' };
+    const cover = coverAt(tenant, Date.parse(event.window_start));
+    if (cover.kind === 'uncovered') return { kind: 'provision', reason: 'no contract covers it' };
+    if (cover.kind === 'covered') return metronomeEvent(event, tenant.customerId, found.required);
+    const start = new Date(cover.from).toISOString();
+    const reason = `before the contract began, ${start}, so Metronome would never bill it: window_start: "${event.window_start}"`;
+    return { kind: 'rejected', reason };
+  };
+
+  const sendLine = async (
+    line: readonly Indexed[],
+    outcomes: Map<number, DeliveryOutcome>,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    for (let start = 0; start < line.length; start += CALL_EVENTS) {
+      const chunk = line.slice(start, start + CALL_EVENTS);
+      const body = chunk.map(({ event }) => event);
+      const outcome = outcomeOf(await client.post('/v1/ingest', body, signal));
+      for (const { index } of chunk) outcomes.set(index, outcome);
+      if (outcome.kind !== 'retry' && outcome.kind !== 'hold') continue;
+      for (const { index } of line.slice(start + CALL_EVENTS)) outcomes.set(index, outcome);
+      return;
+    }
+  };
+
+  return async (
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryOutcome[]> => {
+    const outcomes = new Map<number, DeliveryOutcome>();
+    const payloads: Indexed[] = [];
+    for (const [index, event] of events.entries()) {
+      const checked = precheck(event);
+      if ('kind' in checked) outcomes.set(index, checked);
+      else payloads.push({ index, event: checked });
+    }
+    const calls = Math.min(CONCURRENT_CALLS, Math.ceil(payloads.length / CALL_EVENTS));
+    const lines = dealLines(payloads, ({ event }) => event.customer_id, calls);
+    await Promise.all(lines.map((line) => sendLine(line, outcomes, signal)));
+    return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
+  };
+}
+
+interface Indexed {
+  readonly index: number;
+  readonly event: MetronomeEvent;
+}
+
+function outcomeOf(answer: MetronomeAnswer): DeliveryOutcome {
+  if (answer.kind === 'ok') return DELIVERED;
+  if (answer.kind !== 'refused') return answer;
+  return { kind: FOR_CONTENT.has(answer.status) ? 'split' : 'hold', reason: answer.reason };
+}
