@@ -2,6 +2,7 @@ import type { Settings } from '../config/settings.ts';
 import type { ReconcileQuery, ReconcileRow } from '../delivery/reconcile.ts';
 import type { Tenant } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { Explanation } from '../metering/explanation.ts';
 import type { UsageEvent } from '../usage/event.ts';
 import type { Catalog } from '../usage/catalog.ts';
 
@@ -11,6 +12,7 @@ export interface Views {
   catalog(): Catalog;
   readonly discovery: DiscoveryView;
   readonly metering: MeteringView;
+  readonly explanations: ExplanationsView;
   readonly destinations: DestinationsView;
   /** What must hold before `/readyz` says ok, in the order it is shown. */
   readiness(): readonly ReadinessCheck[];
@@ -67,6 +69,16 @@ export interface WindowReportView {
   readonly gaps: readonly GapView[];
   /** Whatever else the report says, as plain JSON with camelCase names. */
   readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** What events of the last 24 hours were made of. */
+export interface ExplanationsView {
+  find(
+    event: Pick<UsageEvent, 'id' | 'tenant' | 'window_end'>,
+  ): Promise<
+    | { readonly kind: 'found'; readonly explanation: Explanation }
+    | { readonly kind: 'gone'; readonly reason: string }
+  >;
 }
 
 /** The delivery engine as operators see it. */

@@ -16,6 +16,8 @@ export interface AssembleOptions {
 
 export interface Assembled {
   readonly events: readonly UsageEvent[];
+  /** What each of the events was made of, in their order. */
+  readonly sources: readonly Settled[];
   /** Charges that cannot become an event, `what: where: "input"` each; they cost that tenant only. */
   readonly refused: readonly string[];
 }
@@ -23,15 +25,18 @@ export interface Assembled {
 /** The events of a window: quantities rounded once to nine decimals, zeros left out (design 8). */
 export function assembleEvents(settled: Iterable<Settled>, options: AssembleOptions): Assembled {
   const events: UsageEvent[] = [];
+  const sources: Settled[] = [];
   const refused: string[] = [];
   for (const one of settled) {
     const event = eventOf(one, options);
     if (event === undefined) continue;
     const problem = eventProblem(event);
-    if (problem === undefined) events.push(event);
-    else refused.push(`${problem}: ${event.metric} of "${event.resource_id}"`);
+    if (problem === undefined) {
+      events.push(event);
+      sources.push(one);
+    } else refused.push(`${problem}: ${event.metric} of "${event.resource_id}"`);
   }
-  return { events, refused };
+  return { events, sources, refused };
 }
 
 function eventOf(settled: Settled, options: AssembleOptions): UsageEvent | undefined {

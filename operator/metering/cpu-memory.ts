@@ -3,6 +3,7 @@ import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod-timeline.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
 import { chargeIdentity } from './charge-identity.ts';
+import type { Evidence } from './evidence.ts';
 import type { Meter, MeterInput } from './meter.ts';
 import { nodesByName } from './node-stretches.ts';
 import { isBilledHere, isExcludedNamespace, podBillingMode } from './own-nodes.ts';
@@ -38,18 +39,25 @@ export const meterCpuAndMemory: Meter = (input) => {
       for (const { from, to, state, owner } of stretches) {
         if (state?.down === true || owner?.id === piece.cluster.id) continue;
         if (!isBilledHere(input, state)) continue;
-        addPod(input, { ...piece, from, to }, chargesFor(piece.cluster, state, piece.state));
+        const charges = chargesFor(piece.cluster, state, piece.state);
+        addPod(input, { ...piece, from, to }, state, charges);
       }
     },
     onLateNodes(input),
   );
 };
 
-function addPod(input: MeterInput, piece: Piece<PodState>, charges: PodCharges): void {
+function addPod(
+  input: MeterInput,
+  piece: Piece<PodState>,
+  node: NodeState | undefined,
+  charges: PodCharges,
+): void {
   const { cpuMemoryBasis: basis } = piece.cluster.metering;
   const { requests } = piece.state;
+  const evidence = evidenceOf(piece, node);
   if (basis === 'requests') {
-    add(charges, piece, piece.to - piece.from, requests.cpu, requests.memory);
+    add(charges, evidence, piece.to - piece.from, requests.cpu, requests.memory);
     return;
   }
   const { usage } = input.observation;
@@ -64,20 +72,36 @@ function addPod(input: MeterInput, piece: Piece<PodState>, charges: PodCharges):
     const used = usedBy(sample);
     const cpu = basis === 'max' ? larger(used.cpu, requests.cpu) : used.cpu;
     const memory = basis === 'max' ? larger(used.memory, requests.memory) : used.memory;
-    add(charges, piece, to - from, cpu, memory);
+    add(charges, evidence, to - from, cpu, memory);
   }
 }
 
 function add(
   charges: PodCharges,
-  piece: Piece<PodState>,
+  evidence: Evidence,
   ms: number,
   cpu: bigint,
   memory: bigint,
 ): void {
-  const { carried, weight } = piece;
-  addTo(charges.cpu, { carried, weight, ms }, cpu);
-  addTo(charges.memory, { carried, weight, ms }, memory);
+  const { carried, weight } = evidence;
+  addTo(charges.cpu, { carried, weight, ms }, cpu, evidence);
+  addTo(charges.memory, { carried, weight, ms }, memory, evidence);
+}
+
+function evidenceOf(piece: Piece<PodState>, node: NodeState | undefined): Evidence {
+  const { timeline, state, from, to, carried, weight } = piece;
+  const { labels, requests } = state;
+  return {
+    kind: 'Pod',
+    object: timeline,
+    from,
+    to,
+    carried,
+    weight,
+    labels,
+    requests,
+    node: { name: state.node, state: node },
+  };
 }
 
 function usedBy(sample: UsageSample | undefined): {

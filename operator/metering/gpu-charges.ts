@@ -1,7 +1,9 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { FULL, type GpuDevice, type HeldGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
 import { chargeIdentity } from './charge-identity.ts';
+import type { Evidence } from './evidence.ts';
 import { noteGpuUse } from './gpu-use.ts';
 import type { MeterInput } from './meter.ts';
 import type { NodeStretch } from './node-stretches.ts';
@@ -14,12 +16,12 @@ export const NOT_ALLOCATABLE = 'GPUs installed but not allocatable';
 
 /** Who holds GPUs where; `from` and `to` are those of the node's stretch. */
 export interface GpuHolder {
-  /** Stands for the pod or claim, so that it is counted once however often its state changes. */
-  readonly object: unknown;
+  readonly kind: 'Pod' | 'ResourceClaim';
+  /** The pod or claim; one of a uid is counted once however often its state changes. */
+  readonly object: Evidence['object'];
+  readonly labels: ObjectLabels;
   readonly cluster: TenantCluster;
   readonly nodeName: string;
-  /** Namespace inside the tenant cluster. */
-  readonly namespace?: string | undefined;
   readonly carried: boolean;
   readonly weight: 1 | -1;
 }
@@ -35,7 +37,7 @@ export const NANOS = 1_000_000_000n;
  * tenant's stay billed to that tenant as shared, and are reported as overlap (design 7).
  */
 export function createGpuCharges(input: MeterInput): GpuCharges {
-  const counted = new Map<Charge, Set<unknown>>();
+  const counted = new Map<Charge, Set<string>>();
   const find = createChargeCache(input);
   return (holder, stretch, held) => {
     const { cluster, carried, weight } = holder;
@@ -45,7 +47,7 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     const down = state?.down === true;
     const charge = find(holder, state, held.device);
     const ms = to - from;
-    addTo(charge, { carried, weight, ms }, held.parts * NANOS);
+    addTo(charge, { carried, weight, ms }, held.parts * NANOS, evidenceOf(holder, stretch, held));
     noteGpuUse(input.findings, {
       node: holder.nodeName,
       type: held.device.type,
@@ -56,8 +58,15 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     if (carried) return;
     const objects = counted.get(charge) ?? new Set();
     counted.set(charge, objects);
-    if (!down) countOnce(charge, objects, holder.object, held);
+    if (!down) countOnce(charge, objects, holder.object.uid, held);
   };
+}
+
+function evidenceOf(holder: GpuHolder, stretch: NodeStretch, gpus: HeldGpus): Evidence {
+  const { kind, object, labels, carried, weight } = holder;
+  const { from, to, state } = stretch;
+  const node = { name: holder.nodeName, state };
+  return { kind, object, from, to, carried, weight, labels, gpus, node };
 }
 
 function useKind(down: boolean, owned: boolean): 'billed' | 'downtime' | 'overlap' {
@@ -74,9 +83,9 @@ export function gpuSku(
   return device.profile === FULL ? model : `${model}-${device.profile}`;
 }
 
-function countOnce(charge: Charge, objects: Set<unknown>, object: unknown, held: HeldGpus): void {
-  if (objects.has(object)) return;
-  objects.add(object);
+function countOnce(charge: Charge, objects: Set<string>, uid: string, held: HeldGpus): void {
+  if (objects.has(uid)) return;
+  objects.add(uid);
   count(charge, 'pods');
   count(charge, 'gpu_devices', held.devices);
 }
@@ -86,7 +95,9 @@ function createChargeCache(input: MeterInput) {
   const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, Charge>>>();
   return (holder: GpuHolder, node: NodeState | undefined, device: GpuDevice): Charge => {
     const { cluster } = holder;
-    const namespace = cluster.metering.meterByNamespace ? (holder.namespace ?? '') : '';
+    const namespace = cluster.metering.meterByNamespace
+      ? (holder.labels.virtualNamespace ?? '')
+      : '';
     const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, Charge>>();
     caches.set(cluster, byNode);
     const charges = byNode.get(node) ?? new Map<string, Charge>();

@@ -26,13 +26,14 @@ export const meterGpuHours: Meter = (input) => {
       if (state.phase === 'bound' && cluster.metering.podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
       const holder = {
+        kind: 'Pod',
         object: timeline,
+        labels: state.labels,
         cluster,
         nodeName: state.node,
-        namespace: state.labels.virtualNamespace,
         carried,
         weight,
-      };
+      } as const;
       for (const stretch of nodeAt(state.node, piece.from, piece.to, asBilled)) {
         for (const held of pluggedGpus(state, stretch.state, settings)) {
           charge(holder, stretch, held);

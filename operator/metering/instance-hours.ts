@@ -1,4 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { WorkloadState } from '../observation/observation.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
 import { overlapMs } from '../usage/window.ts';
@@ -8,8 +9,13 @@ import { addTo } from './tally.ts';
 
 const ONE = 1_000_000_000n;
 
-/** `[from, to)` */
-type Interval = readonly [from: number, to: number];
+/** A stretch in which one control plane workload was ready. */
+interface ReadyTime {
+  readonly workload: Timeline<WorkloadState>;
+  readonly labels: ObjectLabels;
+  readonly from: number;
+  readonly to: number;
+}
 
 /**
  * One instance per tenant cluster while at least one control plane replica of it is ready, however
@@ -23,8 +29,8 @@ export const meterInstanceHours: Meter = (input) => {
   )) {
     if (!isMetered(cluster)) continue;
     const ready = readyOf(input, cluster, (timeline) => timeline.spans);
-    const ms = within(ready, Math.max(from, window.start), Math.min(to, window.end));
-    charge(input, cluster, { carried: false, weight: 1, ms });
+    const bounds = [Math.max(from, window.start), Math.min(to, window.end)] as const;
+    charge(input, cluster, { carried: false, weight: 1 }, ready, bounds);
   }
   if (meteredFrom >= window.start) return;
   const lateNamespaces = new Set([...observation.workloads.late()].map((late) => late.namespace));
@@ -36,14 +42,14 @@ export const meterInstanceHours: Meter = (input) => {
     const bounds = [Math.max(from, meteredFrom), Math.min(to, window.start)] as const;
     const before = readyOf(input, cluster, (timeline) => timeline.billed ?? timeline.spans);
     const after = readyOf(input, cluster, (timeline) => timeline.spans);
-    charge(input, cluster, { carried: true, weight: -1, ms: within(before, ...bounds) });
-    charge(input, cluster, { carried: true, weight: 1, ms: within(after, ...bounds) });
+    charge(input, cluster, { carried: true, weight: -1 }, before, bounds);
+    charge(input, cluster, { carried: true, weight: 1 }, after, bounds);
   }
   for (const { cluster, from } of observation.tenantClusters.learntAfter(input.learntUntil)) {
     if (from >= window.start || !isMetered(cluster)) continue;
     const before = readyOf(input, cluster, (timeline) => timeline.billed ?? timeline.spans);
-    const ms = within(before, Math.max(from, meteredFrom), window.start);
-    charge(input, cluster, { carried: true, weight: 1, ms });
+    const bounds = [Math.max(from, meteredFrom), window.start] as const;
+    charge(input, cluster, { carried: true, weight: 1 }, before, bounds);
   }
 };
 
@@ -54,40 +60,46 @@ function isMetered(cluster: TenantCluster): boolean {
 function charge(
   input: MeterInput,
   cluster: TenantCluster,
-  piece: { readonly carried: boolean; readonly weight: 1 | -1; readonly ms: number },
+  pass: { readonly carried: boolean; readonly weight: 1 | -1 },
+  ready: readonly ReadyTime[],
+  [start, end]: readonly [start: number, end: number],
 ): void {
-  if (piece.ms === 0) return;
-  const identity = chargeIdentity(cluster, 'tenant_instance_hours', input.settings);
-  addTo(input.tally.charge(identity), piece, ONE);
+  for (const { workload, labels, from, to } of ready) {
+    const ms = overlapMs(from, to, start, end);
+    if (ms === 0) continue;
+    const identity = chargeIdentity(cluster, 'tenant_instance_hours', input.settings);
+    const bounds = { from: Math.max(from, start), to: Math.min(to, end) };
+    const evidence = { kind: 'Workload', object: workload, ...bounds, ...pass, labels } as const;
+    addTo(input.tally.charge(identity), { ...pass, ms }, ONE, evidence);
+  }
 }
 
-/** When any control plane workload of the tenant cluster was ready, overlaps merged. */
+/** When any control plane workload of the tenant cluster was ready; what overlaps is the earlier one's. */
 function readyOf(
   input: MeterInput,
   cluster: TenantCluster,
   spansOf: (timeline: Timeline<WorkloadState>) => readonly Span<WorkloadState>[],
-): readonly Interval[] {
-  const intervals: Interval[] = [];
-  for (const timeline of input.observation.workloads.inNamespace(cluster.namespace)) {
-    for (const { from, to, state } of spansOf(timeline)) {
-      const { managedBy, release } = state.labels;
-      if (managedBy !== undefined) continue;
-      if ((release ?? timeline.name) === cluster.name) intervals.push([from, to]);
+): readonly ReadyTime[] {
+  const times: ReadyTime[] = [];
+  for (const workload of input.observation.workloads.inNamespace(cluster.namespace)) {
+    for (const { from, to, state } of spansOf(workload)) {
+      const { labels } = state;
+      if (labels.managedBy !== undefined) continue;
+      if ((labels.release ?? workload.name) === cluster.name) {
+        times.push({ workload, labels, from, to });
+      }
     }
   }
-  return merged(intervals);
+  return withoutOverlaps(times);
 }
 
-function merged(intervals: readonly Interval[]): readonly Interval[] {
-  const result: Interval[] = [];
-  for (const [from, to] of intervals.toSorted(([a], [b]) => a - b)) {
-    const last = result.at(-1);
-    if (last === undefined || last[1] < from) result.push([from, to]);
-    else result[result.length - 1] = [last[0], Math.max(last[1], to)];
-  }
-  return result;
-}
-
-function within(intervals: readonly Interval[], start: number, end: number): number {
-  return intervals.reduce((sum, [from, to]) => sum + overlapMs(from, to, start, end), 0);
+function withoutOverlaps(times: readonly ReadyTime[]): readonly ReadyTime[] {
+  let reached = -Infinity;
+  return times
+    .toSorted((a, b) => a.from - b.from)
+    .flatMap((time) => {
+      const from = Math.max(time.from, reached);
+      reached = Math.max(reached, time.to);
+      return from < time.to ? [{ ...time, from }] : [];
+    });
 }

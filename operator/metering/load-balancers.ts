@@ -11,11 +11,21 @@ export const meterLoadBalancers: Meter = (input) => {
   const counted = new Set<unknown>();
   const dimensions = ownDimensions(input);
   visitPieces(input, input.observation.loadBalancers, (piece) => {
-    const { cluster, timeline, carried, weight } = piece;
+    const { cluster, timeline, state, from, to, carried, weight } = piece;
     const charge = input.tally.charge(
       chargeIdentity(cluster, 'tenant_lb_hours', input.settings, { dimensions }),
     );
-    addTo(charge, { carried, weight, ms: piece.to - piece.from }, ONE);
+    const { labels } = state;
+    const evidence = {
+      kind: 'Service',
+      object: timeline,
+      from,
+      to,
+      carried,
+      weight,
+      labels,
+    } as const;
+    addTo(charge, { carried, weight, ms: to - from }, ONE, evidence);
     if (!carried && !counted.has(timeline)) count(charge, 'load_balancers');
     counted.add(timeline);
   });

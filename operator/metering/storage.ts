@@ -9,12 +9,16 @@ export const meterStorage: Meter = (input) => {
   const counted = new Set<unknown>();
   const dimensions = ownDimensions(input);
   visitPieces(input, input.observation.volumes, (piece) => {
-    const { cluster, state, timeline, carried, weight } = piece;
+    const { cluster, state, timeline, from, to, carried, weight } = piece;
     const sku = state.storageClass;
     const charge = input.tally.charge(
       chargeIdentity(cluster, 'tenant_storage_gb_hours', input.settings, { sku, dimensions }),
     );
-    addTo(charge, { carried, weight, ms: piece.to - piece.from }, state.size);
+    const { labels, size } = state;
+    const bounds = { from, to, carried, weight };
+    const kind = 'PersistentVolumeClaim';
+    const evidence = { kind, object: timeline, ...bounds, labels, size } as const;
+    addTo(charge, { carried, weight, ms: to - from }, size, evidence);
     if (!carried && !counted.has(timeline)) count(charge, 'volumes');
     counted.add(timeline);
   });

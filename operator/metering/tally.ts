@@ -1,4 +1,5 @@
 import type { EventIdentity } from '../usage/event.ts';
+import { createShares, type Evidence, type Shares } from './evidence.ts';
 
 /** What tells one charge of a window from another; the window itself is added when events are made. */
 export type ChargeIdentity = Pick<
@@ -17,6 +18,8 @@ export interface Charge {
   carriedMs: number;
   /** Informational; numbers are summed over what is charged. */
   readonly properties: Record<string, string | number>;
+  /** What it was measured on, for explanations; undefined where nothing said. */
+  shares?: Shares;
 }
 
 /** The charges of a window, equal identities being one charge. */
@@ -25,18 +28,21 @@ export interface Tally {
   charges(): Iterable<Charge>;
 }
 
-/** Adds one piece of measured or carried usage to a charge. */
+/** Adds one piece of measured or carried usage to a charge, and what it was measured on. */
 export function addTo(
   charge: Charge,
   piece: { readonly carried: boolean; readonly weight: 1 | -1; readonly ms: number },
   rate: bigint,
+  evidence?: Evidence,
 ): void {
+  const amount = rate * BigInt(piece.weight * piece.ms);
+  if (evidence !== undefined) (charge.shares ??= createShares()).add(evidence, amount);
   if (piece.carried) {
-    charge.carried += rate * BigInt(piece.weight * piece.ms);
+    charge.carried += amount;
     charge.carriedMs += piece.weight * piece.ms;
     return;
   }
-  charge.amount += rate * BigInt(piece.ms);
+  charge.amount += amount;
 }
 
 /** Counts what is charged in a property such as `volumes`. */

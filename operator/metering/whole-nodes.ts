@@ -1,11 +1,12 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { FULL, type NodeGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import type { Span } from '../observation/timeline.ts';
-import { gpusOf } from '../usage/gpu-parts.ts';
+import type { Span, Timeline } from '../observation/timeline.ts';
+import { gpusOf, PARTS_PER_GPU } from '../usage/gpu-parts.ts';
 import { chargeIdentity, type CollectorMetric, type IdentityParts } from './charge-identity.ts';
 import { createOwners } from './dedicated-nodes.ts';
 import { draGpusOf } from './dra-gpus.ts';
+import type { Evidence } from './evidence.ts';
 import { gpuSku, NANOS, NOT_ALLOCATABLE, UNHEALTHY } from './gpu-charges.ts';
 import { noteGpuUse } from './gpu-use.ts';
 import type { Meter, MeterInput } from './meter.ts';
@@ -15,6 +16,7 @@ import { addTo, type Charge } from './tally.ts';
 /** A stretch of a node's time that is billed whole to one tenant cluster. */
 export interface WholeNode {
   readonly name: string;
+  readonly uid?: string;
   readonly state: NodeState;
   /** With what resource slices offer. */
   readonly gpus: readonly NodeGpus[];
@@ -37,7 +39,7 @@ export const meterWholeNodes: Meter = (input) => {
   const mode = input.ownNodes === true ? 'private_node' : 'dedicated_node';
 
   const visit = (
-    name: string,
+    { uid, name }: Pick<Timeline<NodeState>, 'uid' | 'name'>,
     spans: readonly Span<NodeState>[],
     from: number,
     to: number,
@@ -62,6 +64,7 @@ export const meterWholeNodes: Meter = (input) => {
           const bounds = { from: offered.from, to: offered.to };
           chargeWholeNode(input, {
             name,
+            uid,
             state,
             gpus,
             cluster,
@@ -75,19 +78,20 @@ export const meterWholeNodes: Meter = (input) => {
   };
 
   const { nodes, tenantClusters } = observation;
-  for (const { name, spans } of nodes.inNamespace('')) {
-    visit(name, spans, window.start, window.end, { carried: false, weight: 1 });
+  for (const node of nodes.inNamespace('')) {
+    visit(node, node.spans, window.start, window.end, { carried: false, weight: 1 });
   }
   if (meteredFrom >= window.start) return;
-  for (const { name, spans, billed } of nodes.late()) {
-    visit(name, billed ?? spans, meteredFrom, window.start, { carried: true, weight: -1 });
-    visit(name, spans, meteredFrom, window.start, { carried: true, weight: 1 });
+  for (const node of nodes.late()) {
+    const { spans, billed = spans } = node;
+    visit(node, billed, meteredFrom, window.start, { carried: true, weight: -1 });
+    visit(node, spans, meteredFrom, window.start, { carried: true, weight: 1 });
   }
   for (const { cluster, from } of tenantClusters.learntAfter(input.learntUntil)) {
     if (from >= window.start) continue;
-    for (const { name, spans, billed } of nodes.inNamespace('')) {
+    for (const node of nodes.inNamespace('')) {
       const pass = { carried: true, weight: 1, only: cluster.id } as const;
-      visit(name, billed ?? spans, Math.max(from, meteredFrom), window.start, pass);
+      visit(node, node.billed ?? node.spans, Math.max(from, meteredFrom), window.start, pass);
     }
   }
 };
@@ -112,9 +116,28 @@ export function chargeWholeNode(input: MeterInput, node: WholeNode): void {
     sku: nodeSku(state, gpus),
     dimensions: instanceType === undefined ? {} : { instance_type: instanceType },
   });
-  addTo(hours, piece, NANOS);
-  addTo(wholeNodeCharge(input, node, 'tenant_cpu_core_hours'), piece, state.cpu);
-  addTo(wholeNodeCharge(input, node, 'tenant_memory_gb_hours'), piece, state.memory);
+  const evidence = evidenceOf(node);
+  addTo(hours, piece, NANOS, evidence);
+  const cpu = wholeNodeCharge(input, node, 'tenant_cpu_core_hours');
+  addTo(cpu, piece, state.cpu, evidence);
+  const memory = wholeNodeCharge(input, node, 'tenant_memory_gb_hours');
+  addTo(memory, piece, state.memory, evidence);
+}
+
+function evidenceOf(node: WholeNode, gpu?: NodeGpus, parts = 0n): Evidence {
+  const { name, uid = '', state, from, to, carried, weight } = node;
+  const evidence = {
+    kind: 'Node',
+    object: { uid, namespace: '', name },
+    from,
+    to,
+    carried,
+    weight,
+    node: { name, state },
+  } as const;
+  if (gpu === undefined) return evidence;
+  const device = { type: gpu.type, profile: FULL, parts: PARTS_PER_GPU };
+  return { ...evidence, gpus: { device, devices: gpu.devices, parts } };
 }
 
 /** SKU_LABEL, else the instance type, else what GPUs are in it. */
@@ -135,7 +158,7 @@ function chargeGpus(input: MeterInput, node: WholeNode, gpu: NodeGpus, parts: bi
   });
   charge.properties['gpu_devices'] = gpu.devices;
   charge.properties['physical_gpus'] = Math.round(gpusOf(gpu.installed));
-  addTo(charge, { carried, weight, ms }, parts * NANOS);
+  addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(node, gpu, parts));
   note(input, node, gpu, 'billed', parts);
 }
 
@@ -156,7 +179,8 @@ function chargeDowntime(
   });
   const charge = input.tally.charge(identity);
   noteReason(charge, reason);
-  addTo(charge, { carried, weight, ms: node.to - node.from }, parts * NANOS);
+  const ms = node.to - node.from;
+  addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(node, gpu, parts));
   note(input, node, gpu, 'downtime', parts);
 }
 

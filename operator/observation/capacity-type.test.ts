@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { capacityTypeOf } from './capacity-type.ts';
+import { decideCapacityType } from './capacity-type.ts';
 
 const OWN = 'meterfeed.io/capacity-type';
 
@@ -25,10 +25,10 @@ test.each([
   ['unknown to the end', { [OWN]: 'constructor' }, 'on-demand'],
   ['no label', {}, 'on-demand'],
 ])('%s: %j', (_id, labels, want) => {
-  expect(capacityTypeOf(labels, OWN)).toBe(want);
+  expect(decideCapacityType(labels, OWN).type).toBe(want);
 });
 
 test('T11: the label that the operator names takes the place of its default', () => {
   const labels = { 'x/y': 'preemptible', [OWN]: 'spot' };
-  expect(capacityTypeOf(labels, 'x/y')).toBe('preemptible');
+  expect(decideCapacityType(labels, 'x/y').type).toBe('preemptible');
 });

@@ -17,32 +17,45 @@ const VALUES: ReadonlyMap<string, CapacityType> = new Map([
   ['capacity-block', 'reserved'],
 ]);
 
+/** A capacity type, and the label that said so; without one it is the default. */
+export interface CapacityTypeDecision {
+  readonly type: CapacityType;
+  readonly label?: string;
+}
+
+type Reading = readonly [label: string, type: CapacityType | undefined];
+
 /**
  * The capacity type of a node (design 7): the label the operator names, then Karpenter, EKS, GKE,
  * AKS and the lifecycle label. Values are read without regard to case, `_` as `-`; a value that
  * nobody knows falls through to the next label; without any it is on demand.
  */
-export function capacityTypeOf(labels: Labels, capacityTypeLabel: string): CapacityType {
-  return (
-    named(labels, capacityTypeLabel) ??
-    named(labels, 'karpenter.sh/capacity-type') ??
-    named(labels, 'eks.amazonaws.com/capacityType') ??
-    flagged(labels, 'cloud.google.com/gke-spot', 'spot') ??
-    flagged(labels, 'cloud.google.com/gke-preemptible', 'preemptible') ??
-    named(labels, 'cloud.google.com/gke-provisioning') ??
-    named(labels, 'kubernetes.azure.com/scalesetpriority') ??
-    named(labels, 'node.kubernetes.io/lifecycle') ??
-    'on-demand'
-  );
+export function decideCapacityType(
+  labels: Labels,
+  capacityTypeLabel: string,
+): CapacityTypeDecision {
+  const readings: readonly Reading[] = [
+    named(labels, capacityTypeLabel),
+    named(labels, 'karpenter.sh/capacity-type'),
+    named(labels, 'eks.amazonaws.com/capacityType'),
+    flagged(labels, 'cloud.google.com/gke-spot', 'spot'),
+    flagged(labels, 'cloud.google.com/gke-preemptible', 'preemptible'),
+    named(labels, 'cloud.google.com/gke-provisioning'),
+    named(labels, 'kubernetes.azure.com/scalesetpriority'),
+    named(labels, 'node.kubernetes.io/lifecycle'),
+  ];
+  for (const [label, type] of readings) if (type !== undefined) return { type, label };
+  return { type: 'on-demand' };
 }
 
-function named(labels: Labels, label: string): CapacityType | undefined {
+function named(labels: Labels, label: string): Reading {
   const value = labels[label];
-  if (typeof value !== 'string') return undefined;
-  return VALUES.get(value.trim().toLowerCase().replaceAll('_', '-'));
+  if (typeof value !== 'string') return [label, undefined];
+  return [label, VALUES.get(value.trim().toLowerCase().replaceAll('_', '-'))];
 }
 
-function flagged(labels: Labels, label: string, type: CapacityType): CapacityType | undefined {
+function flagged(labels: Labels, label: string, type: CapacityType): Reading {
   const value = labels[label];
-  return typeof value === 'string' && value.toLowerCase() === 'true' ? type : undefined;
+  const isSet = typeof value === 'string' && value.toLowerCase() === 'true';
+  return [label, isSet ? type : undefined];
 }

@@ -1,8 +1,9 @@
 import type { MeteringSettings } from '../config/settings.ts';
-import { type CapacityType, capacityTypeOf } from './capacity-type.ts';
+import { type CapacityType, decideCapacityType } from './capacity-type.ts';
 import type { GpuDevice, NodeGpus } from './gpu-device.ts';
 import { createIntern } from './intern.ts';
 import type { NodeView } from './node.ts';
+import { type NodeDecisions, nodeDecisions } from './node-decisions.ts';
 import { gpuDevicesOf } from './node-devices.ts';
 import { installedGpus } from './node-gpus.ts';
 import { textAt } from './raw-fields.ts';
@@ -48,6 +49,8 @@ export interface NodeState {
   readonly dedicatedTo: DedicatedLabels;
   /** A tenant cluster's API shows it, but it is a node of the host cluster and billed there (design 7, Own-node tenants). */
   readonly foreign?: true;
+  /** Which labels said all this. */
+  readonly decidedBy?: NodeDecisions;
 }
 
 export interface DedicatedLabels {
@@ -73,9 +76,10 @@ export function nodeState(node: NodeView, settings: NodeSettings): NodeState {
   const named = gpuDevicesOf(node, settings.gpuResources);
   const { skuLabel, dedicatedNodeLabel } = settings;
   const [configuredLabel] = dedicatedNodeLabel?.split('=') ?? [];
+  const capacityType = decideCapacityType(labels, settings.capacityTypeLabel);
   const values = DEDICATED_LABELS.flatMap((label) => textAt(labels, label) ?? []);
   return shareNodeState({
-    capacityType: capacityTypeOf(labels, settings.capacityTypeLabel),
+    capacityType: capacityType.type,
     ...optional('zone', firstOf(labels, ZONE_LABELS)),
     ...optional('region', firstOf(labels, REGION_LABELS)),
     ...optional('instanceType', firstOf(labels, INSTANCE_TYPE_LABELS)),
@@ -93,6 +97,14 @@ export function nodeState(node: NodeView, settings: NodeSettings): NodeState {
         configuredLabel === undefined ? undefined : textAt(labels, configuredLabel),
       ),
     },
+    decidedBy: nodeDecisions(node, {
+      capacityType,
+      zone: ZONE_LABELS,
+      region: REGION_LABELS,
+      instanceType: INSTANCE_TYPE_LABELS,
+      sku: skuLabel === undefined ? [] : [skuLabel],
+      dedicated: [...(configuredLabel === undefined ? [] : [configuredLabel]), ...DEDICATED_LABELS],
+    }),
   });
 }
 

@@ -1,6 +1,10 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { Registry } from 'prom-client';
+import { createExplanations, type Explanations } from '../explanations/explanations.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createReflector } from '../kubernetes/reflector.ts';
 import type { Projected, Projection, SourceHandler } from '../kubernetes/source.ts';
@@ -29,6 +33,8 @@ import { eventsOf, settingsOf } from './testing/harness.ts';
 const WINDOW_MS = 1000;
 const SETTLING_MS = 400;
 
+const FORGETTING = { keep: async () => undefined };
+
 const api = useTestCluster();
 let connection: Connection;
 let namespace: string;
@@ -43,7 +49,10 @@ afterAll(async () => {
 });
 
 /** Watches and meters the test's namespace until it is stopped. */
-async function startMetering(ledger: Ledger) {
+async function startMetering(
+  ledger: Ledger,
+  explanations: Pick<Explanations, 'keep'> = FORGETTING,
+) {
   const clock = systemClock;
   const logger = createCapturingLogger();
   const base = settingsOf({});
@@ -126,6 +135,7 @@ async function startMetering(ledger: Ledger) {
     random: Math.random,
     logger,
     metrics: createCollectorMetrics(new Registry()),
+    explanations,
   });
   const owner = { namespace, createdAt: Date.now() - 3_600_000 };
   observation.tenantClusters.observe([tenantCluster('a', {}, owner)], Date.now());
@@ -175,7 +185,18 @@ async function runPod(name: string, forMs: number, removed: boolean): Promise<nu
 
 test('every second between the API times of pods is billed once, over a restart too', async () => {
   const ledger = createMemoryLedger();
-  const first = await startMetering(ledger);
+  const directory = await mkdtemp(join(tmpdir(), 'explanations-'));
+  const explanationsOf = async () => {
+    const made = createExplanations({
+      directory,
+      room: () => 2 ** 20,
+      now: Date.now,
+      logger: createCapturingLogger(),
+    });
+    await made.open();
+    return made;
+  };
+  const first = await startMetering(ledger, await explanationsOf());
   while (first.collector.lastWindow === undefined) await sleep(50);
 
   const pods: Promise<number>[] = [];
@@ -189,7 +210,8 @@ test('every second between the API times of pods is billed once, over a restart 
   await first.stop();
   // Pods come, go and are removed while nobody watches.
   await begin(12, 24);
-  const second = await startMetering(ledger);
+  const explanations = await explanationsOf();
+  const second = await startMetering(ledger, explanations);
   await begin(24, 30);
   const seconds = (await Promise.all(pods)).reduce((sum, one) => sum + one, 0);
   const done = Date.now();
@@ -204,6 +226,25 @@ test('every second between the API times of pods is billed once, over a restart 
   expect(seconds).toBeGreaterThan(30);
   const ends = cpu.map((event) => event.window_end);
   expect(new Set(ends).size).toBe(ends.length);
+
+  // Each number says what it was made of, those from before the restart too.
+  for (const event of cpu) {
+    const found = await explanations.find(event);
+    if (found.kind === 'gone') throw new Error(`${event.window_end}: ${found.reason}`);
+    const { shares, subjects, givenBack } = found.explanation;
+    const sum = shares.reduce((all, [, , , , , quantity]) => all + quantity, givenBack);
+    const rounding = (shares.length + 1) * 0.5e-9 + 1e-12;
+    expect(Math.abs(sum - Number(event.quantity))).toBeLessThanOrEqual(rounding);
+    expect(subjects).toContainEqual(
+      expect.objectContaining({
+        kind: 'Pod',
+        namespace,
+        ownedBy: 'vcluster.loft.sh/managed-by=a',
+        requests: { cpu: 1, memoryGib: 0 },
+      }),
+    );
+  }
+  await rm(directory, { recursive: true });
 });
 
 /** Nothing else takes off the finalizer that protects a claim in use. */

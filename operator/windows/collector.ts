@@ -1,4 +1,5 @@
 import type { Settings } from '../config/settings.ts';
+import type { Explanations } from '../explanations/explanations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type NodeSettings, sameNodeSettings } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -43,6 +44,7 @@ export interface CollectorOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly metrics: CollectorMetrics;
+  readonly explanations: Pick<Explanations, 'keep'>;
 }
 
 /** Why a collector has ended. */
@@ -185,7 +187,7 @@ export function createCollector(options: CollectorOptions): Collector {
         return await closing(either);
       } finally {
         stop.abort();
-        await Promise.all([listed, sampled]);
+        await Promise.all([listed, sampled, closer.idle()]);
       }
     },
   };

@@ -1,6 +1,8 @@
 import type { Settings } from '../config/settings.ts';
+import type { Explanations } from '../explanations/explanations.ts';
 import type { EventOutcome, Ledger, RecordChange } from '../ledger/ledger.ts';
 import { type Assembled, assembleEvents } from '../metering/assemble.ts';
+import type { GpuBalance } from '../metering/gpu-balance.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/meter.ts';
 import { createTally } from '../metering/tally.ts';
@@ -24,6 +26,9 @@ import {
 } from './journal.ts';
 import { meterSettings } from './meter-settings.ts';
 import type { Scopes } from './scopes.ts';
+import { createTenantJournal, forgetTenantApi } from './tenant-journal.ts';
+import type { TenantObjectsEnd } from './tenant-objects.ts';
+import { TENANT_API, type TenantScope } from './tenant-scopes.ts';
 import { unsampledGaps } from './unsampled-gaps.ts';
 import type { WindowReport, WindowReports } from './window-report.ts';
 
@@ -44,13 +49,15 @@ export interface WindowCloser {
    * `atLeastMs`, only when it was last written that long ago.
    */
   saveJournal(atLeastMs: number): Promise<void>;
+  /** Waits until what is written aside of the windows is written. */
+  idle(): Promise<void>;
   readonly lastWindow: Window | undefined;
 }
 
 export interface WindowCloserOptions {
   readonly observation: Observation;
   readonly restored: RestoredJournal;
-  readonly ledger: Pick<Ledger, 'stats' | 'writeRecords'>;
+  readonly ledger: Pick<Ledger, 'stats' | 'records' | 'writeRecords'>;
   readonly settings: () => Settings;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -60,7 +67,15 @@ export interface WindowCloserOptions {
   readonly reports: WindowReports;
   readonly metrics: CollectorMetrics;
   readonly appender: Appender;
-  readonly metricsFailure: () => { readonly reason: string; readonly since: number } | undefined;
+  readonly explanations: Pick<Explanations, 'keep'>;
+  readonly metricsFailure: () => SamplingFailure | undefined;
+  /** Of a tenant cluster's own metrics API. */
+  readonly tenantMetricsFailure: (id: string) => SamplingFailure | undefined;
+}
+
+interface SamplingFailure {
+  readonly reason: string;
+  readonly since: number;
 }
 
 const UNATTRIBUTED_SHOWN = 10;
@@ -70,6 +85,8 @@ const PODS_PER_WRITE = 2_000;
 /** What measuring a window came to. */
 interface Measured extends Assembled {
   readonly findings: Findings;
+  /** What was found in tenant clusters with nodes of their own, by their ids. */
+  readonly ownFindings: ReadonlyMap<string, Findings>;
   readonly settlement: Settlement;
   readonly backfilled: boolean;
 }
@@ -77,6 +94,7 @@ interface Measured extends Assembled {
 export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   const { observation, clock, logger, scopes, due, gaps, reports, metrics, appender } = options;
   const journal = createJournalWriter(observation);
+  const tenantJournal = createTenantJournal();
   const startedAt = clock.now();
   let credits: readonly Credit[] = options.restored.state?.credits ?? [];
   let lastWindow = lastWindowOf(options.ledger.stats().lastWindowEnd, scopes.windowMs);
@@ -86,6 +104,7 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   /** False while the journal tells of a window that the ledger may not have. */
   let appended = true;
   let savedAt = clock.monotonic();
+  let explaining: Promise<void> = Promise.resolve();
   const podKind = observation.pods.kind;
   /** The journal says where the watch of pods resumes, so its timelines must be of that very moment. */
   let podsResumable = podKind in (options.restored.state?.watches ?? {});
@@ -94,17 +113,23 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     const tally = createTally();
     const findings = createFindings();
     const settings = meterSettings(options.settings(), window);
+    const ownFindings = new Map<string, Findings>();
     for (const { scope, progress, learntUntil } of members) {
       const { meteredFrom } = progress;
       const seen = { observation: scope.observation, meteredFrom, learntUntil };
-      const input = { window, ...seen, settings, tally, findings };
-      for (const meter of scope.meters) meter(input);
+      const { ownNodes, meters } = scope;
+      // Nodes of different clusters may have one name.
+      const found = ownNodes === true ? createFindings() : findings;
+      if (ownNodes === true) ownFindings.set(scope.gapsOf.scope, found);
+      const place = ownNodes === true ? { ownNodes } : {};
+      const input = { window, ...seen, ...place, settings, tally, findings: found };
+      for (const meter of meters) meter(input);
     }
     const { maxBackfillMs } = metering();
     const settlement = settleCredits(tally.charges(), credits, window.end, maxBackfillMs);
     const backfilled = isBackfilled(window);
     const assembled = assembleEvents(settlement.settled, { window, recordedAt, backfilled });
-    return { findings, settlement, backfilled, ...assembled };
+    return { findings, ownFindings, settlement, backfilled, ...assembled };
   };
 
   /** Its end had passed before the start, or it waited until the next one was due as well. */
@@ -122,7 +147,10 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
       one.progress = { ...one.progress, end, sizeMs };
       one.learntUntil = observation.tenantClusters.sequence;
       for (const timelines of one.scope.timelines) timelines.settle(end);
-      gaps.fill(one.scope.name, end);
+      gaps.fill(one.scope.gapsOf, end);
+      if (one.scope.ownNodes === true) {
+        one.scope.observation.usage.prune(end, sampleHoldMs(metering().windowMs));
+      }
     }
     const ends = scopes.all.map(({ scope, progress }) => [scope.name, progress.end] as const);
     const oldest = Math.min(...ends.map(([, end]) => end));
@@ -131,7 +159,18 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     observation.tenantClusters.prune(oldest - metering().maxBackfillMs);
   };
 
-  const noteGaps = ({ window, members }: DueWindow, { findings }: Measured, now: number): void => {
+  const noteGaps = (
+    { window, members }: DueWindow,
+    { findings, ownFindings }: Measured,
+    now: number,
+  ): void => {
+    for (const [id, found] of ownFindings) {
+      const failure = options.tenantMetricsFailure(id);
+      for (const gap of unsampledGaps(window, found, undefined)) {
+        const told = failure === undefined ? gap : { ...gap, reason: failure.reason };
+        metrics.gapSeconds.inc({ source: gap.source }, gaps.note(told) / 1000);
+      }
+    }
     if (members.some(({ scope }) => scope.name === 'pods')) {
       for (const gap of unsampledGaps(window, findings, options.metricsFailure())) {
         metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
@@ -141,7 +180,7 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   };
 
   const stateOf = (): CollectorState => ({
-    scopes: Object.fromEntries(scopes.all.map(({ scope, progress }) => [scope.name, progress])),
+    scopes: Object.fromEntries(scopes.host.map(({ scope, progress }) => [scope.name, progress])),
     credits,
     watches: scopes.watchPoints(clock.now()),
     tenantClustersObservedAt: observation.tenantClusters.observedAt,
@@ -150,13 +189,16 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   const drainRecords = (): readonly RecordChange[] => {
     const state = stateOf();
     podsResumable ||= podKind in state.watches;
-    unwritten = [...unwritten, ...journal.drain(state), ...gaps.drain()];
+    const ofTenants = tenantJournal.drain(scopes.tenants.all, clock.now());
+    unwritten = [...unwritten, ...journal.drain(state), ...ofTenants, ...gaps.drain()];
     return unwritten;
   };
 
-  /** Up to the append nothing here waits, so that events and journal tell of one moment. */
+  /** From measuring up to the append nothing here waits, so that events and journal tell of one moment. */
   const close = async (next: DueWindow, signal: AbortSignal): Promise<CollectorEnd | undefined> => {
     const { window } = next;
+    // One window's explanations at a time: each needs memory until it is written.
+    await explaining;
     const begun = clock.monotonic();
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
@@ -179,10 +221,38 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     const durationMs = Math.round(clock.monotonic() - begun);
     const report = reportOf(next, measured, outcome.outcomes, { closedAt, durationMs });
     tell(report);
-    if (report.gpus !== undefined) tellGpus(report, measured.findings);
+    if (report.gpus !== undefined) tellGpus(report, measured);
+    await forgetEnded();
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await options.ledger.writeRecords(reports.add(report));
+    explaining = options.explanations.keep({ ...measured, window, closedAt: now });
     return undefined;
+  };
+
+  /** A tenant cluster that is gone is forgotten with its last window. */
+  const forgetEnded = async (): Promise<void> => {
+    for (const scope of scopes.tenants.all) {
+      const { tenant, progress } = scope;
+      if (tenant.ended === undefined || progress.end < tenant.ended.at) continue;
+      noteLost(scope, tenant.ended);
+      const outcome = await options.ledger.writeRecords([
+        ...(await forgetTenantApi(options.ledger, tenant.id)),
+        ...gaps.drain(),
+      ]);
+      if (outcome.kind === 'written') scopes.tenants.drop(tenant.id);
+    }
+  };
+
+  /** What it used after its API was last read will never be known. */
+  const noteLost = (
+    { tenant, scope, progress }: TenantScope,
+    { at, knownUntil }: TenantObjectsEnd,
+  ): void => {
+    const from = Math.max(knownUntil, progress.meteredFrom);
+    if (!scope.expected || at - from < metering().windowMs) return;
+    const reason = 'the tenant cluster is gone, and its API had failed before';
+    const gap = { source: 'collector', scope: tenant.id, from, to: at, reason };
+    metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
   };
 
   const reportOf = (
@@ -191,12 +261,15 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     outcomes: readonly EventOutcome[],
     times: Pick<WindowReport, 'closedAt' | 'durationMs'>,
   ): WindowReport => {
-    const { events, findings, settlement } = measured;
+    const { events, findings, ownFindings, settlement } = measured;
+    const hosts = members.filter(({ scope }) => scope.ownNodes !== true);
+    const own = ownFindings.size;
     return {
       windowStart: formatInstant(window.start),
       windowEnd: formatInstant(window.end),
       ...times,
-      scopes: members.map(({ scope }) => scope.name),
+      scopes: [...hosts.map(({ scope }) => scope.name), ...(own > 0 ? [TENANT_API] : [])],
+      ...(own > 0 ? { tenantApis: own } : {}),
       events: events.length,
       duplicates: outcomes.filter((kind) => kind === 'duplicate').length,
       conflicts: outcomes.filter((kind) => kind === 'conflict').length,
@@ -209,8 +282,8 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
         total: findings.unattributed.size,
         items: [...findings.unattributed].slice(0, UNATTRIBUTED_SHOWN),
       },
-      ...(members.some(({ scope }) => scope.name === 'gpus')
-        ? { gpus: gpuReport(findings.gpuBalances) }
+      ...(members.some(({ scope }) => scope.name === 'gpus' || scope.ownNodes === true)
+        ? { gpus: gpuReport(findings.gpuBalances, ownBalances(ownFindings)) }
         : {}),
       contestedNodes: [...findings.contested].map(([node, tenantClusters]) => ({
         node,
@@ -238,8 +311,9 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     for (const problem of report.refused) logger.error(`[controller] not billed: ${problem}`);
   };
 
-  const tellGpus = ({ windowEnd }: WindowReport, { gpuBalances }: Findings): void => {
-    const unaccounted = unaccountedSeconds(gpuBalances);
+  const tellGpus = ({ windowEnd }: WindowReport, { findings, ownFindings }: Measured): void => {
+    const balances = [findings, ...ownFindings.values()].flatMap((found) => found.gpuBalances);
+    const unaccounted = unaccountedSeconds(balances);
     metrics.unaccountedGpuSeconds.set(unaccounted);
     if (unaccounted === 0) return;
     logger.error(
@@ -251,6 +325,7 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     get lastWindow() {
       return lastWindow;
     },
+    idle: () => explaining,
     begin: async () => {
       if (options.restored.state !== undefined) return;
       // No timeline is in the journal yet, so no watch may claim to have known what there was.
@@ -287,6 +362,12 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
       return undefined;
     },
   };
+}
+
+function ownBalances(
+  findings: ReadonlyMap<string, Findings>,
+): ReadonlyMap<string, readonly GpuBalance[]> {
+  return new Map([...findings].map(([id, { gpuBalances }]) => [id, gpuBalances]));
 }
 
 function lastWindowOf(end: number | undefined, sizeMs: number): Window | undefined {

@@ -25,6 +25,7 @@ import { deliveryPart } from './delivery-part.ts';
 import { leaderPart } from './leader-part.ts';
 import { hasOpenGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
+import { openExplanations } from './explanations.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 import { warnOfSmallVolume } from './volume-check.ts';
 import { createWatches } from './watches.ts';
@@ -103,8 +104,14 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     metrics: collectorMetrics,
     sources: watches.collector,
     settings: () => settings.current(),
+  const explanations = await openExplanations({
+    ...common,
+    ledger,
+    dataDir: options.environment.ledger.dataDir,
+  });
     podMetrics: createPodMetricsReader(connection),
   });
+    explanations,
   const delivery = createDelivery({
     ...common,
     ledger,
@@ -151,6 +158,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const http = createHttpServer({
     ...common,
     version,
+    explanations,
     ledger,
     metrics: registry,
     usageDirectory: join(options.environment.ledger.dataDir, 'usage'),

@@ -6,6 +6,7 @@ import type {
 } from '../controllers/views.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import type { Discovery } from '../discovery/discovery.ts';
+import type { Explanations } from '../explanations/explanations.ts';
 import type { ReadinessCheck, Views } from '../http/views.ts';
 import type { Projected, Source } from '../kubernetes/source.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -21,6 +22,7 @@ export interface Engine {
   readonly discovery: Discovery;
   readonly windows: WindowsView;
   readonly delivery: Delivery;
+  readonly explanations: Pick<Explanations, 'find'>;
   readonly watches: readonly Pick<Source<Projected>, 'health' | 'resource'>[];
   /** Not in the course of stopping. */
   readonly running: () => boolean;
@@ -43,6 +45,7 @@ export function httpViews(engine: Engine): Views {
     destinations: { ...delivery, list: () => delivery.statuses() },
     readiness: () => readiness(engine),
   };
+    explanations: engine.explanations,
 }
 
 /** What the status of the custom resources shows. */

@@ -6,6 +6,7 @@ import type { Route, RouteContext } from '../route.ts';
 import { catalogRoute } from './catalog.ts';
 import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
+import { explainRoute } from './explain.ts';
 import { healthRoutes } from './health.ts';
 import { ingestRoute } from './ingest.ts';
 import { reconcileRoute } from './reconcile.ts';
@@ -36,6 +37,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     statusRoute(context),
     catalogRoute(context),
     eventsExportRoute(context, scans),
+    explainRoute(context, scans),
     usageRoute(context, scans),
     ...tenantRoutes(context),
     ...destinationRoutes(context, memory),

@@ -172,6 +172,7 @@ export function quietViews(settings: () => Settings): Views {
       gaps: () => [],
       windows: () => [],
     },
+    explanations: { find: async () => ({ kind: 'gone', reason: 'none is kept' }) },
     destinations: {
       list: () => [],
       deadLetters: async () => undefined,

@@ -16,6 +16,7 @@ import { assembleEvents } from '../assemble.ts';
 import { meterClaimedGpus } from '../claim-hours.ts';
 import { meterCpuAndMemory } from '../cpu-memory.ts';
 import { type Credit, settleCredits } from '../credits.ts';
+import { type Explanation, explain } from '../explanation.ts';
 import { balanceGpus } from '../gpu-balance.ts';
 import { meterGpuHours } from '../gpu-hours.ts';
 import { meterInstanceHours } from '../instance-hours.ts';
@@ -68,6 +69,8 @@ export interface Closed {
   readonly findings: Findings;
   /** Exact nano-units × milliseconds charged, by metric. */
   readonly amounts: ReadonlyMap<string, bigint>;
+  /** What each event was made of, in their order. */
+  readonly explanations: readonly Explanation[];
 }
 
 export interface WorldOptions {
@@ -205,7 +208,7 @@ export function createWorld(options: WorldOptions = {}): World {
       for (const list of lists) list.settle(end);
       learntUntil = observation.tenantClusters.sequence;
       const recordedAt = '2026-03-01T00:00:00Z';
-      const { events, refused } = assembleEvents(settlement.settled, {
+      const { events, sources, refused } = assembleEvents(settlement.settled, {
         window,
         recordedAt,
         backfilled: false,
@@ -216,7 +219,10 @@ export function createWorld(options: WorldOptions = {}): World {
         const { metric } = charge.identity;
         amounts.set(metric, (amounts.get(metric) ?? 0n) + total);
       }
-      return { events: [...events], findings, amounts };
+      const explanations = sources.map((settled, index) =>
+        explain(events[index]?.id ?? '', settled, window),
+      );
+      return { events: [...events], findings, amounts, explanations };
     },
   };
 }

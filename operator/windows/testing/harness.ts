@@ -9,6 +9,7 @@ import type {
   RawObject,
   SourceHandler,
 } from '../../kubernetes/source.ts';
+import type { Explanations } from '../../explanations/explanations.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { pod } from '../../metering/testing/objects.ts';
@@ -77,6 +78,7 @@ export interface HarnessOptions {
   >;
   /** A plural whose watch is refused from the beginning: its first list never comes. */
   readonly forbidden?: string;
+  readonly explanations?: Pick<Explanations, 'keep'>;
 }
 
 /** Settings from an environment. */
@@ -198,6 +200,7 @@ export async function startProcess(
     random: () => 0.5,
     logger,
     metrics,
+    explanations: options.explanations ?? { keep: async () => undefined },
   });
   const stop = new AbortController();
   const ended = collector.run(stop.signal);

@@ -1,0 +1,164 @@
+import { mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
+import type { Settled } from '../metering/credits.ts';
+import { createShares } from '../metering/evidence.ts';
+import type { UsageEvent } from '../usage/event.ts';
+import { type ClosedWindow, createExplanations } from './explanations.ts';
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'explanations-'));
+});
+afterEach(async () => {
+  await rm(directory, { recursive: true });
+});
+
+async function open(room = 2 ** 20, now = TEST_WINDOW_START + TEST_WINDOW_MS) {
+  const logger = createCapturingLogger();
+  const state = { now };
+  const options = { directory, room: () => room, now: () => state.now, logger };
+  const explanations = createExplanations(options);
+  await explanations.open();
+  return Object.assign(explanations, { logger, state });
+}
+
+const settled = (tenant: string, objects: number): Settled => {
+  const shares = createShares();
+  for (let index = 0; index < objects; index += 1) {
+    const name = `${tenant}-${index}`;
+    shares.add(
+      {
+        kind: 'Service',
+        object: { uid: `uid-${name}`, namespace: 'tenant-a', name },
+        from: TEST_WINDOW_START,
+        to: TEST_WINDOW_START + 30_000,
+        carried: false,
+        weight: 1,
+      },
+      30_000n * 1_000_000_000n,
+    );
+  }
+  const identity = { tenant, metric: 'tenant_lb_hours' };
+  const amount = BigInt(objects) * 30_000n * 1_000_000_000n;
+  const charge = { identity, amount, carried: 0n, carriedMs: 0, properties: {}, shares };
+  return { charge, total: amount, carriedMs: 0 };
+};
+
+function closing(number: number, tenants: readonly string[], objects = 1): ClosedWindow {
+  const start = TEST_WINDOW_START + number * TEST_WINDOW_MS;
+  return {
+    window: { start, end: start + TEST_WINDOW_MS },
+    closedAt: start + TEST_WINDOW_MS + 3_000,
+    events: tenants.map((tenant) => testEvent({ tenant, windowStart: start })),
+    sources: tenants.map((tenant) => settled(tenant, objects)),
+  };
+}
+
+const eventOf = ({ events }: ClosedWindow, index = 0): UsageEvent => {
+  const event = events[index];
+  if (event === undefined) throw new Error('no such event');
+  return event;
+};
+
+async function bytesOnDisk(): Promise<number> {
+  const sizes = (await readdir(directory)).map(async (name) => stat(join(directory, name)));
+  return (await Promise.all(sizes)).reduce((sum, { size }) => sum + size, 0);
+}
+
+describe('explanations', () => {
+  test('are found again after a restart, of every tenant by itself', async () => {
+    const closed = closing(0, ['a', '__proto__', 'ü"\n']);
+    await (await open()).keep(closed);
+    const restarted = await open();
+    for (const [index, event] of closed.events.entries()) {
+      const found = await restarted.find(event);
+      expect(found, `event ${index}`).toMatchObject({
+        kind: 'found',
+        explanation: {
+          id: event.id,
+          shares: [[0, `uid-${event.tenant}-0`, `${event.tenant}-0`, 0, 30_000, 0.008333333, 0]],
+        },
+      });
+    }
+  });
+
+  test('of one window that was closed in parts are all kept', async () => {
+    const explanations = await open();
+    const first = closing(0, ['a']);
+    const second = { ...closing(0, ['b']), closedAt: first.closedAt + 60_000 };
+    await explanations.keep(first);
+    await explanations.keep(second);
+    expect((await explanations.find(eventOf(first))).kind).toBe('found');
+    expect((await explanations.find(eventOf(second))).kind).toBe('found');
+  });
+
+  test('go after 24 hours, and their files with them', async () => {
+    const explanations = await open();
+    const closed = closing(0, ['a']);
+    await explanations.keep(closed);
+    explanations.state.now += 24 * 3_600_000 + 1;
+    expect(await explanations.find(eventOf(closed))).toEqual({
+      kind: 'gone',
+      reason: 'explanations are kept for 24 hours after the window',
+    });
+    await explanations.keep(closing(1440, ['a']));
+    expect(await readdir(directory)).toHaveLength(1);
+  });
+
+  test('never take more room than there is, and the oldest go first', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1, maxLength: 12 }),
+        fc.integer({ min: 0, max: 20_000 }),
+        async (sizes, room) => {
+          const explanations = await open(room);
+          const kept: boolean[] = [];
+          for (const [number, objects] of sizes.entries()) {
+            await explanations.keep(closing(number, ['a', 'b'], objects));
+            expect(await bytesOnDisk()).toBeLessThanOrEqual(room);
+          }
+          for (const number of sizes.keys()) {
+            kept.push((await explanations.find(eventOf(closing(number, ['a'])))).kind === 'found');
+          }
+          expect(kept.lastIndexOf(false)).toBeLessThan(
+            kept.includes(true) ? kept.indexOf(true) : kept.length,
+          );
+          await rm(directory, { recursive: true });
+        },
+      ),
+      { numRuns: 25 },
+    );
+    await open();
+  });
+
+  test('that a crash or a disk has torn are gone, and cost nothing else', async () => {
+    const explanations = await open();
+    const [torn, whole] = [closing(0, ['a']), closing(1, ['a'])];
+    await explanations.keep(torn);
+    await explanations.keep(whole);
+    const [name = ''] = (await readdir(directory)).toSorted();
+    await truncate(join(directory, name), 20);
+    await writeFile(join(directory, `${name}.tmp`), 'half');
+    const restarted = await open();
+    expect((await restarted.find(eventOf(torn))).kind).toBe('gone');
+    expect((await restarted.find(eventOf(whole))).kind).toBe('found');
+    expect(await readdir(directory)).toHaveLength(2);
+  });
+
+  test('that cannot be written hold up no window, and are missed once in the log', async () => {
+    const explanations = await open();
+    await rm(directory, { recursive: true });
+    await writeFile(directory, 'in the way');
+    await explanations.keep(closing(0, ['a']));
+    await explanations.keep(closing(1, ['a']));
+    expect(explanations.logger.lines.filter((line) => line.includes('explanations'))).toHaveLength(
+      1,
+    );
+    expect((await explanations.find(eventOf(closing(0, ['a'])))).kind).toBe('gone');
+  });
+});

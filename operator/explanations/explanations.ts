@@ -1,0 +1,164 @@
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Explanation, explain } from '../metering/explanation.ts';
+import type { Settled } from '../metering/credits.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { UsageEvent } from '../usage/event.ts';
+import type { Window } from '../usage/window.ts';
+import { readExplanationFile, writeExplanationFile } from './explanation-file.ts';
+
+/**
+ * What stands behind each number of the last 24 hours, in files of their own: one for each closing
+ * of a window, the oldest going first where all of them would take too much room. They bear on no
+ * bill: losing them loses explanations, and nothing else (design 11).
+ */
+export interface Explanations {
+  /** Finds the files that an earlier process left. */
+  open(): Promise<void>;
+  /** Keeps what the events of a window were made of; call it when the ledger has them. Never fails. */
+  keep(closed: ClosedWindow): Promise<void>;
+  find(event: Pick<UsageEvent, 'id' | 'tenant' | 'window_end'>): Promise<Found>;
+}
+
+/** The events of one closing of a window, each with what it was made of. */
+export interface ClosedWindow {
+  readonly window: Window;
+  /** Milliseconds since the epoch; a window whose scopes are closed apart is closed several times. */
+  readonly closedAt: number;
+  readonly events: readonly UsageEvent[];
+  readonly sources: readonly Settled[];
+}
+
+export type Found =
+  | { readonly kind: 'found'; readonly explanation: Explanation }
+  /** Why there is none. */
+  | { readonly kind: 'gone'; readonly reason: string };
+
+export interface ExplanationsOptions {
+  readonly directory: string;
+  /** The room for all files, bytes; asked again with every window. None at 0. */
+  readonly room: () => number;
+  readonly now: () => number;
+  readonly logger: Logger;
+}
+
+const KEPT_MS = 24 * 3_600_000;
+
+interface KeptFile {
+  readonly name: string;
+  /** End of the window, milliseconds since the epoch. */
+  readonly end: number;
+  readonly bytes: number;
+}
+
+const NAME = /^(\d+)-\d+\.explanations$/;
+
+export function createExplanations(options: ExplanationsOptions): Explanations {
+  const { directory, room, now, logger } = options;
+  /** Oldest first. */
+  let files: readonly KeptFile[] = [];
+  let failing = false;
+
+  const prune = async (): Promise<void> => {
+    const oldest = now() - KEPT_MS;
+    const most = room();
+    let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    const kept: KeptFile[] = [];
+    for (const file of files) {
+      if (file.end >= oldest && bytes <= most) {
+        kept.push(file);
+        continue;
+      }
+      bytes -= file.bytes;
+      await rm(join(directory, file.name), { force: true });
+    }
+    files = kept;
+  };
+
+  const write = async (closed: ClosedWindow): Promise<void> => {
+    const { end } = closed.window;
+    const name = `${end}-${closed.closedAt}.explanations`;
+    const bytes = await writeExplanationFile(join(directory, name), blocksOf(closed));
+    const others = files.filter((file) => file.name !== name);
+    files = [...others, { name, end, bytes }].toSorted((a, b) => a.end - b.end);
+  };
+
+  const fail = (what: string, error: unknown): void => {
+    const reason = error instanceof Error ? error.message : String(error);
+    const line = `[controller] explanations: ${what}: "${directory}": ${reason}; billing goes on without`;
+    if (!failing) logger.warn(line);
+    failing = true;
+  };
+
+  return {
+    open: async () => {
+      try {
+        await mkdir(directory, { recursive: true, mode: 0o700 });
+        const found: KeptFile[] = [];
+        for (const name of await readdir(directory)) {
+          const end = Number(NAME.exec(name)?.[1] ?? Number.NaN);
+          if (Number.isNaN(end)) await rm(join(directory, name), { force: true, recursive: true });
+          else found.push({ name, end, bytes: (await stat(join(directory, name))).size });
+        }
+        files = found.toSorted((a, b) => a.end - b.end);
+        await prune();
+      } catch (error) {
+        fail('cannot be read', error);
+      }
+    },
+    keep: async (closed) => {
+      try {
+        const isOld = closed.window.end < now() - KEPT_MS;
+        if (closed.events.length > 0 && !isOld && room() > 0) await write(closed);
+        await prune();
+        failing = false;
+      } catch (error) {
+        fail('cannot be written', error);
+      }
+    },
+    find: async ({ id, tenant, window_end: windowEnd }) => {
+      const end = Date.parse(windowEnd);
+      if (end < now() - KEPT_MS) {
+        return { kind: 'gone', reason: 'explanations are kept for 24 hours after the window' };
+      }
+      for (const file of files.filter((kept) => kept.end === end)) {
+        const explanation = await explanationIn(join(directory, file.name), tenant, id);
+        if (explanation !== undefined) return { kind: 'found', explanation };
+      }
+      return {
+        kind: 'gone',
+        reason:
+          'it was not kept: there was no room for it, or the process ended before it was written',
+      };
+    },
+  };
+}
+
+async function explanationIn(
+  path: string,
+  tenant: string,
+  id: string,
+): Promise<Explanation | undefined> {
+  // A file that is dropped or damaged has nothing to say, which is no reason to fail.
+  const text = await readExplanationFile(path, tenant).catch(() => undefined);
+  const mark = JSON.stringify({ id }).slice(0, -1);
+  const line = text?.split('\n').find((candidate) => candidate.startsWith(mark));
+  return line === undefined ? undefined : (JSON.parse(line) as Explanation);
+}
+
+/** One line an event, tenant by tenant; made when they are asked for, since all at once are many. */
+function* blocksOf({
+  window,
+  events,
+  sources,
+}: ClosedWindow): Generator<readonly [tenant: string, text: string]> {
+  const byTenant = Map.groupBy(events.keys(), (index) => events[index]?.tenant ?? '');
+  for (const [tenant, indices] of byTenant) {
+    const lines = indices.flatMap((index) => {
+      const [event, settled] = [events[index], sources[index]];
+      if (event === undefined || settled === undefined) return [];
+      return JSON.stringify(explain(event.id, settled, window));
+    });
+    yield [tenant, lines.join('\n')];
+  }
+}

@@ -1,0 +1,110 @@
+import type { Explanation, Share } from '../../metering/explanation.ts';
+import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
+import { quote } from '../../usage/validate-event.ts';
+import type { Gate } from '../gate.ts';
+import { type MeteringRule, meteringRule } from '../metering-rules.ts';
+import { isoTime, pathParameter, showGap, snakeCaseKeys } from '../presentation.ts';
+import { Problem } from '../problem.ts';
+import { readQuery } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import type { GapView } from '../views.ts';
+
+const COLLECTOR = 'collector';
+
+/** GET /api/v1/events/{id}/explain: the objects, spans, label decisions and rule behind a number. */
+export function explainRoute({ ledger, views }: RouteContext, scans: Gate): Route {
+  return {
+    method: 'get',
+    path: '/api/v1/events/{id}/explain',
+    access: 'read',
+    summary: 'what stands behind the number of an event of the last 24 hours',
+    handlers: [
+      async (request, response) => {
+        readQuery(request, []);
+        const id = pathParameter(request, 'id');
+        scans.hold(1, response);
+        const event = await ledger.find(id);
+        if (event === undefined) {
+          throw new Problem(
+            404,
+            `no such event: ledger: ${quote(id)}: take an id out of /api/v1/events`,
+          );
+        }
+        if (event.source !== COLLECTOR) {
+          send(event, showPushed(event));
+          return;
+        }
+        const found = await views.explanations.find(event);
+        if (found.kind === 'gone') {
+          const shown = `no explanation: event ${quote(id)}: ${found.reason}`;
+          throw new Problem(410, `${shown}: the event itself is in /api/v1/events`);
+        }
+        const rule = meteringRule(event.metric);
+        const gaps = views.metering.gaps().filter((gap) => concerns(gap, event, rule));
+        send(event, showMeasured(event, found.explanation, rule, gaps));
+
+        function send(of: UsageEvent, rest: object): void {
+          // The event's quantity is an exact decimal, which JSON.stringify would make a text.
+          const body = `{"event":${encodeEvent(of)},${JSON.stringify(rest).slice(1)}\n`;
+          response.type('application/json').send(body);
+        }
+      },
+    ],
+  };
+}
+
+function showPushed({ source = '' }: UsageEvent): object {
+  const client = quote(source.replace(/^ingest:/, ''));
+  return {
+    source,
+    rule: {
+      text: `Client ${client} sent this event to POST /api/v1/events; it is stored as it was sent, and nothing was measured.`,
+      documentation: 'docs/openapi.yaml',
+    },
+    objects: [],
+  };
+}
+
+function showMeasured(
+  event: UsageEvent,
+  explanation: Explanation,
+  { text, documentation }: MeteringRule,
+  gaps: readonly GapView[],
+): object {
+  const { measured, carried, givenBack, subjects, shares, rest } = explanation;
+  const start = Date.parse(event.window_start);
+  const shown = subjects.map((subject) => snakeCaseKeys({ ...subject }));
+  return {
+    source: COLLECTOR,
+    rule: { text, documentation },
+    measured,
+    carried,
+    given_back: givenBack,
+    carried_seconds: event.properties?.['carried_seconds'] ?? 0,
+    backfilled: event.properties?.['backfilled'] === true,
+    gaps: gaps.map(showGap),
+    objects: shares.map((share) => ({ ...shown[share[0]], ...showShare(share, start) })),
+    not_listed: rest,
+  };
+}
+
+function showShare([, uid, name, from, to, quantity, carried]: Share, start: number): object {
+  return {
+    name,
+    ...(uid !== '' && { uid }),
+    from: isoTime(start + from),
+    to: isoTime(start + to),
+    seconds: (to - from) / 1000,
+    quantity,
+    carried: carried === 1,
+  };
+}
+
+/** Touches the event's window, and the scope, tenant cluster or everything that it is of. */
+function concerns(gap: GapView, event: UsageEvent, { scope }: MeteringRule): boolean {
+  const touches =
+    gap.from < Date.parse(event.window_end) && gap.to > Date.parse(event.window_start);
+  const cluster = event.dimensions?.['tenant_cluster'];
+  const isOfPods = scope === 'pods' && (gap.scope === cluster || gap.scope === '*');
+  return touches && (gap.scope === scope || isOfPods);
+}

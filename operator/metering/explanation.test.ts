@@ -1,0 +1,163 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { SHARES_KEPT } from './evidence.ts';
+import type { Explanation } from './explanation.ts';
+import { gpuNode, N1, N2 } from './testing/gpu-nodes.ts';
+import { cluster, pod, workload } from './testing/objects.ts';
+import { type Closed, createWorld, HOUR, START } from './testing/world.ts';
+
+const MINUTE = 60_000;
+
+function explanationOf(closed: Closed, metric: string): Explanation {
+  const index = closed.events.findIndex((event) => event.metric === metric);
+  const explanation = closed.explanations[index];
+  if (explanation === undefined) throw new Error(`no event of ${metric}`);
+  return explanation;
+}
+
+function sumOf({ shares, rest, givenBack }: Explanation): number {
+  return shares.reduce((sum, [, , , , , quantity]) => sum + quantity, rest.quantity + givenBack);
+}
+
+describe('an explanation', () => {
+  test('names the pod, its stretch, what it asked for and the labels of its node', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.node(gpuNode({ ...N2, name: 'n2' }));
+    const startedAt = START + 10 * MINUTE;
+    const containers = [{ cpu: '2', 'nvidia.com/gpu': 1 }];
+    world.pod(pod({ name: 'p', node: 'n2', createdAt: startedAt, containers }), startedAt);
+    const closed = world.close(START, START + HOUR);
+    expect(explanationOf(closed, 'tenant_cpu_core_hours')).toMatchObject({
+      subjects: [
+        {
+          kind: 'Pod',
+          namespace: 'tenant-a',
+          ownedBy: 'vcluster.loft.sh/managed-by=a',
+          requests: { cpu: 2, memoryGib: 0 },
+          node: {
+            name: 'n2',
+            capacityType: 'on-demand',
+            decidedBy: { capacityType: 'karpenter.sh/capacity-type=on-demand' },
+          },
+        },
+      ],
+      shares: [[0, 'uid-p', 'p', 10 * MINUTE, HOUR, 1.666666667, 0]],
+    });
+    const gpus = explanationOf(closed, 'tenant_gpu_hours');
+    expect(gpus.subjects[0]?.gpus).toEqual({
+      type: 'NVIDIA-A10G',
+      profile: 'timeslice-4',
+      devices: 1,
+      gpus: 0.25,
+    });
+    expect(gpus.subjects[0]?.node?.decidedBy?.gpu).toContain('nvidia.com/gpu.replicas=4');
+    expect(sumOf(gpus)).toBeCloseTo(0.25 * (50 / 60), 8);
+  });
+
+  test('names a whole node and the label that dedicates it', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const labels = { ...N1.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
+    world.node(gpuNode({ ...N1, name: 'n1', labels }));
+    const closed = world.close(START, START + HOUR);
+    const { subjects, shares } = explanationOf(closed, 'tenant_private_node_hours');
+    expect(subjects[0]).toMatchObject({
+      kind: 'Node',
+      node: { decidedBy: { dedicated: ['vcluster.loft.sh/managed-by=tenant-a'] } },
+    });
+    expect(shares).toEqual([[0, 'uid-n1', 'n1', 0, HOUR, 1, 0]]);
+  });
+
+  test('tells what was carried from closed windows apart, and the sum is the number', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const containers = [{ cpu: '1' }];
+    world.pod(pod({ name: 'p', containers }));
+    world.pod(pod({ name: 'q', containers }));
+    world.close(START, START + HOUR);
+    const finishedAt = START + 45 * MINUTE;
+    const ended = pod({ name: 'p', containers, phase: 'Succeeded', finishedAt });
+    world.pod(ended, START + HOUR + MINUTE);
+    const closed = world.close(START + HOUR, START + 2 * HOUR);
+    const explanation = explanationOf(closed, 'tenant_cpu_core_hours');
+    expect(explanation).toMatchObject({ measured: 1, carried: -0.25, givenBack: 0 });
+    const carried = explanation.shares.filter(
+      ([, , name, , , , late]) => name === 'p' && late === 1,
+    );
+    expect(carried.map(([, , , from, to, quantity]) => [from, to, quantity])).toEqual([
+      [-HOUR, 0, -1],
+      [-HOUR, -15 * MINUTE, 0.75],
+    ]);
+    expect(sumOf(explanation)).toBe(0.75);
+  });
+
+  test('counts workloads that were ready together once', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.workload(workload({ name: 'a' }));
+    world.workload(workload({ name: 'a-second', labels: { app: 'vcluster', release: 'a' } }));
+    const closed = world.close(START, START + HOUR);
+    expect(sumOf(explanationOf(closed, 'tenant_instance_hours'))).toBe(1);
+  });
+
+  test('stays small however many pods a tenant has, and says what it leaves out', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const containers = [{ cpu: '1' }];
+    for (let index = 0; index < SHARES_KEPT + 234; index += 1) {
+      world.pod(pod({ name: `p${index}`, containers }));
+    }
+    const explanation = explanationOf(world.close(START, START + HOUR), 'tenant_cpu_core_hours');
+    expect(explanation.shares).toHaveLength(SHARES_KEPT);
+    expect(explanation.rest).toEqual({ count: 234, quantity: 234 });
+  });
+
+  test('adds up to the number whatever pods ran, and was sampled of them', () => {
+    const life = fc.record({
+      from: fc.integer({ min: 0, max: 3_500 }),
+      for: fc.integer({ min: 1, max: 3_600 }),
+      cpu: fc.integer({ min: 1, max: 64_000 }),
+      gpus: fc.integer({ min: 0, max: 8 }),
+    });
+    fc.assert(
+      fc.property(
+        fc.array(life, { minLength: 1, maxLength: 12 }),
+        fc.constantFrom('usage', 'requests', 'max'),
+        (lives, cpuMemoryBasis) => {
+          const world = createWorld();
+          world.clusters([cluster('a', { cpuMemoryBasis })]);
+          world.node(gpuNode({ ...N1, name: 'n1' }));
+          for (const [index, { from, for: seconds, cpu, gpus }] of lives.entries()) {
+            const startedAt = START + from * 1000;
+            world.pod(
+              pod({
+                name: `p${index}`,
+                node: 'n1',
+                createdAt: startedAt,
+                phase: 'Succeeded',
+                finishedAt: startedAt + seconds * 1000,
+                containers: [{ cpu: `${cpu}m`, memory: '1Gi', 'nvidia.com/gpu': gpus }],
+              }),
+              startedAt + seconds * 1000,
+            );
+          }
+          const used = lives.map((_, index) => [`p${index}`, ['1500m', '2Gi']] as const);
+          for (const minute of [0, 20, 40]) {
+            world.sample(Object.fromEntries(used), START + minute * MINUTE);
+          }
+          for (const start of [START, START + HOUR]) {
+            const { events, explanations } = world.close(start, start + HOUR);
+            for (const [index, event] of events.entries()) {
+              const explanation = explanations[index];
+              if (explanation === undefined) throw new Error('an event without an explanation');
+              const rounding = (explanation.shares.length + 1) * 1e-9;
+              expect(Math.abs(sumOf(explanation) - Number(event.quantity))).toBeLessThan(rounding);
+            }
+          }
+        },
+      ),
+      { numRuns: 50 },
+    );
+  });
+});
