@@ -23,9 +23,9 @@ import { createLiveCatalog } from './catalog.ts';
 import { createCursorRetirement } from './cursor-retirement.ts';
 import { deliveryPart } from './delivery-part.ts';
 import { leaderPart } from './leader-part.ts';
+import { openExplanations } from './explanations.ts';
 import { hasOpenGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
-import { openExplanations } from './explanations.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 import { warnOfSmallVolume } from './volume-check.ts';
 import { createWatches } from './watches.ts';
@@ -96,22 +96,22 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
 
   warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
 
+  const explanations = await openExplanations({
+    ...common,
+    ledger,
+    dataDir: options.environment.ledger.dataDir,
+  });
   const windows = createCollector({
     ...common,
+    explanations,
     observation,
     restored,
     ledger,
     metrics: collectorMetrics,
     sources: watches.collector,
     settings: () => settings.current(),
-  const explanations = await openExplanations({
-    ...common,
-    ledger,
-    dataDir: options.environment.ledger.dataDir,
-  });
     podMetrics: createPodMetricsReader(connection),
   });
-    explanations,
   const delivery = createDelivery({
     ...common,
     ledger,
@@ -150,6 +150,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ledger,
     discovery,
     windows,
+    explanations,
     delivery,
     watches: watches.all,
     running: () => !options.stopping.aborted,
@@ -158,7 +159,6 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const http = createHttpServer({
     ...common,
     version,
-    explanations,
     ledger,
     metrics: registry,
     usageDirectory: join(options.environment.ledger.dataDir, 'usage'),

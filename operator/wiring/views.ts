@@ -21,8 +21,8 @@ export interface Engine {
   readonly ledger: Ledger;
   readonly discovery: Discovery;
   readonly windows: WindowsView;
-  readonly delivery: Delivery;
   readonly explanations: Pick<Explanations, 'find'>;
+  readonly delivery: Delivery;
   readonly watches: readonly Pick<Source<Projected>, 'health' | 'resource'>[];
   /** Not in the course of stopping. */
   readonly running: () => boolean;
@@ -42,10 +42,10 @@ export function httpViews(engine: Engine): Views {
       metricsFailure: () => windows.metricsFailure,
       windows: () => windows.reports().map(reportView).toReversed(),
     },
+    explanations: engine.explanations,
     destinations: { ...delivery, list: () => delivery.statuses() },
     readiness: () => readiness(engine),
   };
-    explanations: engine.explanations,
 }
 
 /** What the status of the custom resources shows. */
