@@ -14,9 +14,12 @@ import { createDueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
-import { createSampler } from './sampler.ts';
+import { createSampler, type Wanted } from './sampler.ts';
 import { createScopes } from './scopes.ts';
 import type { WatchedSource } from './scope.ts';
+import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-objects.ts';
+import type { RestoredTenantApi } from './tenant-journal.ts';
+import { createTenantSampler } from './tenant-sampler.ts';
 import { createWindowCloser } from './window-closer.ts';
 import { createWindowReports, REPORT_PREFIX, type WindowReport } from './window-report.ts';
 
@@ -36,6 +39,10 @@ export interface CollectorOptions {
   /** As {@link restoreJournal} gave it. */
   readonly restored: RestoredJournal;
   readonly sources: CollectorSources;
+  /** Tenant clusters with nodes of their own; none without. */
+  readonly tenants?: TenantObjectsList;
+  /** As {@link restoreTenantApis} gave them. */
+  readonly restoredTenants?: readonly RestoredTenantApi[];
   readonly ledger: Pick<Ledger, 'append' | 'stats' | 'records' | 'writeRecords'>;
   /** The settings in force; asked again for every window. */
   readonly settings: () => Settings;
@@ -88,8 +95,12 @@ export function createCollector(options: CollectorOptions): Collector {
   const { observation, sources, clock, logger, settings, ledger, metrics } = options;
   const gaps = createGaps();
   const reports = createWindowReports();
+  const { tenants = NO_TENANT_OBJECTS, restoredTenants = [] } = options;
   const scopes = createScopes({
     observation,
+    tenants,
+    restoredTenants: new Map(restoredTenants.map(({ id, progress }) => [id, progress])),
+    wantedMs: () => settings().metering.windowMs,
     sources,
     restored: options.restored.state,
     lastWindowEnd: ledger.stats().lastWindowEnd,
@@ -100,9 +111,10 @@ export function createCollector(options: CollectorOptions): Collector {
     reader: options.podMetrics,
     findPod: (namespace, name) => sources.pods.find(namespace, name),
     usage: observation.usage,
-    tenantClusters: () => observation.tenantClusters.current,
+    wanted: () => wantedOnHost(observation),
     logger,
   });
+  const tenantSampler = createTenantSampler(tenants, logger);
   const appender = createAppender({ ledger, clock, random: options.random, logger });
   const due = createDueWindows({ ...options, scopes, gaps });
   const closer = createWindowCloser({
@@ -113,17 +125,21 @@ export function createCollector(options: CollectorOptions): Collector {
     reports,
     appender,
     metricsFailure: () => sampler.failure,
+    tenantMetricsFailure: (id) => tenantSampler.failure(id),
   });
 
-  const sampling = async (signal: AbortSignal): Promise<void> => {
+  const sampling = async (
+    { sample }: { readonly sample: (at: number, signal: AbortSignal) => Promise<void> },
+    signal: AbortSignal,
+  ): Promise<void> => {
     // Only an abort ends the wait without a list.
     await sources.pods.ready(signal).catch(() => undefined);
-    if (!signal.aborted) await sampler.sample(clock.now(), signal);
+    if (!signal.aborted) await sample(clock.now(), signal);
     while (!signal.aborted) {
       const interval = sampleIntervalMs(settings().metering.windowMs);
       const next = (Math.floor(clock.now() / interval) + 1) * interval;
       await sleepUntil(clock, next, signal);
-      if (!signal.aborted) await sampler.sample(clock.now(), signal);
+      if (!signal.aborted) await sample(clock.now(), signal);
     }
   };
 
@@ -147,10 +163,12 @@ export function createCollector(options: CollectorOptions): Collector {
         if (!same) {
           observation.nodes.refresh(clock.now());
           observation.gpuNodes.refresh(clock.now());
+          for (const tenant of tenants.list()) tenant.observation.nodes.refresh(clock.now());
         }
         refreshedFor = metering;
       }
       if (clock.monotonic() >= heldUntil) {
+        scopes.tenants.refresh(clock.now());
         await closer.writePods(signal);
         const end = await closer.closeDue(signal);
         if (end !== undefined) return end;
@@ -182,7 +200,7 @@ export function createCollector(options: CollectorOptions): Collector {
       const either = AbortSignal.any([signal, stop.signal]);
       await closer.begin();
       const listed = scopes.awaitLists(either);
-      const sampled = sampling(either);
+      const sampled = Promise.all([sampling(sampler, either), sampling(tenantSampler, either)]);
       try {
         return await closing(either);
       } finally {
@@ -191,6 +209,15 @@ export function createCollector(options: CollectorOptions): Collector {
       }
     },
   };
+}
+
+/** Namespaces whose tenant clusters are billed by what their pods use. */
+function wantedOnHost({ tenantClusters }: Observation): Wanted {
+  const clusters = tenantClusters.current.filter(
+    ({ excluded, metering }) => !excluded && metering.cpuMemoryBasis !== 'requests',
+  );
+  const namespaces = new Set(clusters.map(({ namespace }) => namespace));
+  return { names: [...namespaces], has: (namespace) => namespaces.has(namespace) };
 }
 
 /** Sleeps in short stretches: the wall clock may be set meanwhile. */

@@ -6,8 +6,8 @@ import { formatInstant, type Window } from '../usage/window.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
 import { expiredStretch, nextWindow, type NextWindow } from './schedule.ts';
-import { obstacle } from './scope.ts';
-import type { Scopes, ScopeUnderWay } from './scopes.ts';
+import type { ScopeUnderWay } from './scope.ts';
+import type { Scopes } from './scopes.ts';
 
 /** A window that can be closed, with every scope whose next window it is. */
 export interface DueWindow {
@@ -17,11 +17,14 @@ export interface DueWindow {
 
 /** Finds what can be closed, and keeps the gaps of what cannot. */
 export interface DueWindows {
-  /** The oldest window that is due and of which some scope has seen all. */
+  /**
+   * The oldest window that is due and of which some scope has seen all. Those of this cluster go
+   * before what tenant clusters' own APIs have to catch up with.
+   */
   next(): DueWindow | undefined;
   /** When the next window is due, wall clock; in the past while a scope waits. */
   nextDue(): number;
-  /** How long ago the oldest window ended that is not closed, milliseconds. */
+  /** How long ago the oldest window of this cluster ended that is not closed, milliseconds. */
   lagMs(): number;
 }
 
@@ -53,9 +56,11 @@ export function createDueWindows(options: DueWindowsOptions): DueWindows {
     if (expired === undefined) return;
     // Late facts before it are given up with it: a credit would give back what was never billed.
     one.progress = { ...expired.progress, meteredFrom: expired.end };
+    if (!one.scope.expected) return;
     const { start: from, end: to } = expired;
     const reason = 'older than MAX_BACKFILL';
-    const added = gaps.note({ source: 'collector', scope: one.scope.name, from, to, reason });
+    const { scope } = one.scope.gapsOf;
+    const added = gaps.note({ source: 'collector', scope, from, to, reason });
     metrics.gapSeconds.inc({ source: 'collector' }, added / 1000);
     logger.error(`[controller] not metered, ${reason}: ${one.scope.name}`, {
       from: formatInstant(from),
@@ -64,23 +69,27 @@ export function createDueWindows(options: DueWindowsOptions): DueWindows {
   };
 
   const obstacleOf = (one: ScopeUnderWay, window: Window) => {
-    if (!one.listed) return obstacle(one.scope.sources, Infinity) ?? STARTING;
+    if (!one.listed) return one.scope.obstacle(Infinity) ?? STARTING;
     if (observation.tenantClusters.observedAt === 0) return UNDISCOVERED;
-    return obstacle(one.scope.sources, dueAt(window));
+    return one.scope.obstacle(dueAt(window));
   };
 
   /** Whether a scope has seen all of a window; if not, the gap is open until it is filled. */
   const isReady = (one: ScopeUnderWay, window: Window): boolean => {
     const blocked = obstacleOf(one, window);
     if (blocked === undefined) return true;
+    if (!one.scope.expected) return false;
     const now = clock.now();
     const size = window.end - window.start;
     // A list that is being read, or a watch that is being resumed, is no gap yet.
     if (now < Math.max(dueAt(window), startedAt) + size) return false;
     const to = Math.max(window.end, Math.floor(now / size) * size);
-    gaps.note({ ...blocked, scope: one.scope.name, from: window.start, to });
+    gaps.note({ ...blocked, ...one.scope.gapsOf, from: window.start, to });
     return false;
   };
+
+  const oldest = (ready: readonly ScopeUnderWay[]): NextWindow | undefined =>
+    ready.map(upcoming).toSorted((a, b) => a.end - b.end || a.start - b.start)[0];
 
   return {
     next: () => {
@@ -90,7 +99,7 @@ export function createDueWindows(options: DueWindowsOptions): DueWindows {
         const window = upcoming(one);
         return dueAt(window) <= now && isReady(one, window);
       });
-      const [window] = ready.map(upcoming).toSorted((a, b) => a.end - b.end || a.start - b.start);
+      const window = oldest(ready.filter((one) => one.scope.ownNodes !== true)) ?? oldest(ready);
       if (window === undefined) return undefined;
       const members = ready.filter((one) => {
         const { start, end } = upcoming(one);
@@ -100,8 +109,8 @@ export function createDueWindows(options: DueWindowsOptions): DueWindows {
     },
     nextDue: () => Math.min(...scopes.all.map((one) => dueAt(upcoming(one)))),
     lagMs: () => {
-      const oldest = Math.min(...scopes.all.map((one) => upcoming(one).end));
-      return Math.max(0, clock.now() - oldest);
+      const end = Math.min(...scopes.host.map((one) => upcoming(one).end));
+      return Math.max(0, clock.now() - end);
     },
   };
 }

@@ -24,13 +24,13 @@ describe('gaps', () => {
   test('shrink as they are filled, and go when nothing of them is left', () => {
     const gaps = createGaps();
     gaps.note(gap);
-    gaps.fill('pods', 20_000);
+    gaps.fill({ scope: 'pods' }, 20_000);
     expect(gaps.list()).toEqual([{ ...gap, from: 20_000 }]);
-    gaps.fill('pods', 60_000);
+    gaps.fill({ scope: 'pods' }, 60_000);
     expect(gaps.list()).toEqual([]);
     const lost = { ...gap, source: 'collector' };
     gaps.note(lost);
-    gaps.fill('pods', 60_000);
+    gaps.fill({ scope: 'pods' }, 60_000);
     expect(gaps.list()).toEqual([lost]);
   });
 
@@ -41,7 +41,7 @@ describe('gaps', () => {
     const restored = createGaps();
     restored.restore(records);
     expect(restored.list()).toEqual([gap]);
-    restored.fill('pods', 60_000);
+    restored.fill({ scope: 'pods' }, 60_000);
     expect(restored.drain()).toEqual([{ key: [...records.keys()][0], value: undefined }]);
     expect(gaps.drain()).toEqual([]);
   });

@@ -16,8 +16,11 @@ export interface Gap {
 export interface Gaps {
   /** Notes a gap; one that continues an earlier one of the same source and scope extends it. Gives the added milliseconds. */
   note(gap: Gap): number;
-  /** Takes back the gaps of a scope that was filled up to `until`; what was given up for good stays. */
-  fill(scope: string, until: number): void;
+  /**
+   * Takes back the gaps of a scope that was filled up to `until`, those of one source where it is
+   * named; what was given up for good stays.
+   */
+  fill(filled: { readonly scope: string; readonly source?: string }, until: number): void;
   /** Forgets gaps that ended before `horizon`. */
   prune(horizon: number): void;
   /** Newest first. */
@@ -63,9 +66,10 @@ export function createGaps(): Gaps {
       }
       return to - before.to;
     },
-    fill: (scope, until) => {
+    fill: ({ scope, source }, until) => {
       for (const gap of gaps.values()) {
         if (gap.scope !== scope || gap.source === GIVEN_UP || gap.from >= until) continue;
+        if (source !== undefined && gap.source !== source) continue;
         remove(gap);
         if (gap.to > until) put({ ...gap, from: until });
       }

@@ -22,11 +22,15 @@ export interface GpuSeconds {
 
 export interface NodeGpuSeconds extends GpuSeconds {
   readonly node: string;
+  /** Whose own node it is; absent for nodes of this cluster. */
+  readonly tenantCluster?: string;
 }
 
 export interface GpuReport {
-  /** Of all nodes, by model. */
+  /** Of all nodes of this cluster, by model. */
   readonly models: readonly GpuSeconds[];
+  /** Of the nodes that tenant clusters have of their own, by model; absent where there are none. */
+  readonly ownNodes?: readonly GpuSeconds[];
   /** By node and model; kept for the newest windows only. */
   readonly nodes?: readonly NodeGpuSeconds[];
 }
@@ -42,17 +46,35 @@ const AMOUNTS = [
   'unaccounted',
 ] as const;
 
-export function gpuReport(balances: readonly GpuBalance[]): GpuReport {
-  const byModel = Map.groupBy(balances, ({ type }) => type);
-  const nodes = balances
-    .toSorted((a, b) => order(a.node, b.node) || order(a.type, b.type))
-    .map((row) => ({ node: row.node, gpuType: row.type, ...seconds([row]) }));
+/** `own` are the balances of tenant clusters with nodes of their own, by their ids. */
+export function gpuReport(
+  balances: readonly GpuBalance[],
+  own: ReadonlyMap<string, readonly GpuBalance[]> = new Map(),
+): GpuReport {
+  const ownNodes = byModel([...own.values()].flat());
+  const nodes = [
+    ...byNode(balances),
+    ...[...own].flatMap(([tenantCluster, rows]) =>
+      byNode(rows).map((row) => ({ ...row, tenantCluster })),
+    ),
+  ];
   return {
-    models: [...byModel]
-      .map(([gpuType, rows]) => ({ gpuType, ...seconds(rows) }))
-      .toSorted((a, b) => order(a.gpuType, b.gpuType)),
+    models: byModel(balances),
+    ...(ownNodes.length === 0 ? {} : { ownNodes }),
     ...(nodes.length === 0 ? {} : { nodes }),
   };
+}
+
+function byModel(balances: readonly GpuBalance[]): readonly GpuSeconds[] {
+  return [...Map.groupBy(balances, ({ type }) => type)]
+    .map(([gpuType, rows]) => ({ gpuType, ...seconds(rows) }))
+    .toSorted((a, b) => order(a.gpuType, b.gpuType));
+}
+
+function byNode(balances: readonly GpuBalance[]): readonly NodeGpuSeconds[] {
+  return balances
+    .toSorted((a, b) => order(a.node, b.node) || order(a.type, b.type))
+    .map((row) => ({ node: row.node, gpuType: row.type, ...seconds([row]) }));
 }
 
 /** What charges and holds disagree by, summed without regard to sign, so that no error hides another. */

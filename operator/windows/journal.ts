@@ -80,32 +80,10 @@ export async function restoreJournal(
   if (isSnapshot(clusters)) {
     observation.tenantClusters.restore(clusters.clusters, state.tenantClustersObservedAt);
   }
-  const put = async <T extends Projected, S>(
-    timelines: Timelines<T, S>,
-    scope: ScopeName,
-  ): Promise<Resume<T> | undefined> => {
-    const restored: Tracked<T, S>[] = [];
-    const unreadable: string[] = [];
-    for await (const [key, text] of ledger.records(`${TIMELINE_PREFIX}${timelines.kind}/`)) {
-      const timeline = decodeTimeline<T, S>(text);
-      if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
-      else restored.push(timeline);
-    }
-    const progress = state.scopes[scope];
-    const watch = state.watches[timelines.kind];
-    if (unreadable.length > 0) {
-      const what = `${unreadable.length} records of ${timelines.kind}`;
-      logger.warn(`[controller] journal: cannot read ${what}: they are listed afresh`);
-    }
-    // To go on with a part would bill the past of the others once more, as if it had come to light late.
-    if (progress === undefined || watch === undefined || unreadable.length > 0) {
-      timelines.discard([...unreadable, ...restored.map(({ uid }) => uid)]);
-      return undefined;
-    }
-    timelines.restore(restored, progress.end);
-    const live = restored.filter((timeline) => !timeline.gone);
-    return { ...watch, objects: live.map((timeline) => timeline.view) };
-  };
+  const { watches } = state;
+  const restore = createTimelineRestorer({ ledger, prefix: TIMELINE_PREFIX, watches, logger });
+  const put = <T extends Projected, S>(timelines: Timelines<T, S>, scope: ScopeName) =>
+    restore(timelines, state.scopes[scope]?.end);
   const pods = await put(observation.pods, 'pods');
   const nodes = await put(observation.nodes, 'pods');
   const gpuPods = await put(observation.gpuPods, 'gpus');
@@ -127,6 +105,58 @@ export async function restoreJournal(
   return { state, resume };
 }
 
+export interface TimelineRestorerOptions {
+  readonly ledger: Pick<Ledger, 'records'>;
+  /** Before the kind in the keys of records. */
+  readonly prefix: string;
+  readonly watches: CollectorState['watches'];
+  readonly logger: Logger;
+}
+
+/** Puts the timelines of one kind back; tells where its watch can resume. */
+export function createTimelineRestorer(options: TimelineRestorerOptions) {
+  const { ledger, prefix, watches, logger } = options;
+  return async <T extends Projected, S>(
+    timelines: Timelines<T, S>,
+    closedUntil: number | undefined,
+  ): Promise<Resume<T> | undefined> => {
+    const restored: Tracked<T, S>[] = [];
+    const unreadable: string[] = [];
+    for await (const [key, text] of ledger.records(`${prefix}${timelines.kind}/`)) {
+      const timeline = decodeTimeline<T, S>(text);
+      if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
+      else restored.push(timeline);
+    }
+    const watch = watches[timelines.kind];
+    if (unreadable.length > 0) {
+      const what = `${unreadable.length} records of ${timelines.kind}`;
+      logger.warn(`[controller] journal: cannot read ${what}: they are listed afresh`);
+    }
+    // To go on with a part would bill the past of the others once more, as if it had come to light late.
+    if (closedUntil === undefined || watch === undefined || unreadable.length > 0) {
+      timelines.discard([...unreadable, ...restored.map(({ uid }) => uid)]);
+      return undefined;
+    }
+    timelines.restore(restored, closedUntil);
+    const live = restored.filter((timeline) => !timeline.gone);
+    return { ...watch, objects: live.map((timeline) => timeline.view) };
+  };
+}
+
+/** What changed in timelines since the last call, of `limit` of them at most; `prefix` goes before the kind. */
+export function timelineChanges<T extends Projected, S>(
+  prefix: string,
+  timelines: Timelines<T, S>,
+  limit?: number,
+): RecordChange[] {
+  const { changed, removed } = timelines.drain(limit);
+  const keyOf = (uid: string): string => `${prefix}${timelines.kind}/${uid}`;
+  return [
+    ...removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
+    ...changed.map((timeline) => ({ key: keyOf(timeline.uid), value: encodeTimeline(timeline) })),
+  ];
+}
+
 /** Writes what changed since the last call. */
 export interface JournalWriter {
   drain(state: CollectorState): readonly RecordChange[];
@@ -139,34 +169,24 @@ export function createJournalWriter(observation: Observation): JournalWriter {
   const { pods, nodes, volumes, loadBalancers, workloads } = observation;
   const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
 
-  const timelineChanges = <T extends Projected, S>(
+  const changesOf = <T extends Projected, S>(
     timelines: Timelines<T, S>,
     limit?: number,
-  ): RecordChange[] => {
-    const { changed, removed } = timelines.drain(limit);
-    const keyOf = (uid: string): string => `${TIMELINE_PREFIX}${timelines.kind}/${uid}`;
-    return [
-      ...removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
-      ...changed.map((timeline) => ({
-        key: keyOf(timeline.uid),
-        value: encodeTimeline(timeline),
-      })),
-    ];
-  };
+  ): RecordChange[] => timelineChanges(TIMELINE_PREFIX, timelines, limit);
 
   return {
-    drainPods: (limit) => timelineChanges(pods, limit),
+    drainPods: (limit) => changesOf(pods, limit),
     drain: (state) => {
       const changes = [
-        ...timelineChanges(pods),
-        ...timelineChanges(nodes),
-        ...timelineChanges(gpuPods),
-        ...timelineChanges(gpuNodes),
-        ...timelineChanges(resourceClaims),
-        ...timelineChanges(resourceSlices),
-        ...timelineChanges(volumes),
-        ...timelineChanges(loadBalancers),
-        ...timelineChanges(workloads),
+        ...changesOf(pods),
+        ...changesOf(nodes),
+        ...changesOf(gpuPods),
+        ...changesOf(gpuNodes),
+        ...changesOf(resourceClaims),
+        ...changesOf(resourceSlices),
+        ...changesOf(volumes),
+        ...changesOf(loadBalancers),
+        ...changesOf(workloads),
         { key: STATE_KEY, value: encodeState(state) },
       ];
       const { tenantClusters } = observation;

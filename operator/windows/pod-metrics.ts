@@ -35,13 +35,16 @@ const PAGE_SIZE = 500;
 /** A continue token that leads in circles must not hold up the next sample for ever. */
 const MAX_PAGES = 10_000;
 /** A sample that takes longer than this says little about the moment for which it stands. */
-const TIMEOUT_MS = 30_000;
+const DEFAULT_TIMEOUT_MS = 30_000;
 
 /**
  * One cluster-wide list for each sample, in pages where the server pages (the metrics server does
  * not), and one item in memory at a time.
  */
-export function createPodMetricsReader(connection: Pick<Connection, 'bytes'>): PodMetricsReader {
+export function createPodMetricsReader(
+  connection: Pick<Connection, 'bytes'>,
+  timeoutMs = DEFAULT_TIMEOUT_MS,
+): PodMetricsReader {
   const readPage = async (
     token: string | undefined,
     onReading: (reading: PodReading) => void,
@@ -67,7 +70,7 @@ export function createPodMetricsReader(connection: Pick<Connection, 'bytes'>): P
   return {
     read: async (onReading, outer) => {
       const link = linkAbort(outer);
-      const timer = setTimeout(link.abort, TIMEOUT_MS);
+      const timer = setTimeout(link.abort, timeoutMs);
       try {
         return await readPages(onReading, link.signal);
       } finally {

@@ -1,4 +1,3 @@
-import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { PodView } from '../observation/pod.ts';
 import type { UsageSamples } from '../observation/usage-samples.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -16,12 +15,22 @@ export interface SamplerOptions {
   readonly reader: PodMetricsReader;
   readonly findPod: (namespace: string, name: string) => PodView | undefined;
   readonly usage: UsageSamples;
-  readonly tenantClusters: () => readonly TenantCluster[];
+  readonly wanted: () => Wanted;
   readonly logger: Logger;
+}
+
+/** Of what usage is wanted. */
+export interface Wanted {
+  /** Named by a warning while it cannot be had; when there is none, nothing is read. */
+  readonly names: readonly string[];
+  has(namespace: string): boolean;
 }
 
 /** The same complaint about values of the metrics API is logged again after this long. */
 const REPEAT_MS = 600_000;
+
+/** Complaints that are shown. */
+const SHOWN = 3;
 
 export function createSampler(options: SamplerOptions): Sampler {
   const { reader, findPod, usage, logger } = options;
@@ -29,20 +38,10 @@ export function createSampler(options: SamplerOptions): Sampler {
   const warned = new Set<string>();
   let complainedAt = -Infinity;
 
-  const namespaces = (): ReadonlySet<string> =>
-    new Set(
-      options
-        .tenantClusters()
-        .filter((cluster) => !cluster.excluded && cluster.metering.cpuMemoryBasis !== 'requests')
-        .map((cluster) => cluster.namespace),
-    );
-
-  const complain = (at: number, problems: readonly string[]): void => {
-    if (problems.length === 0 || at - complainedAt < REPEAT_MS) return;
+  const complain = (at: number, skipped: number, problems: readonly string[]): void => {
+    if (skipped === 0 || at - complainedAt < REPEAT_MS) return;
     complainedAt = at;
-    logger.warn(`[metrics] skipped ${problems.length} readings of pod metrics`, {
-      problems: problems.slice(0, 3),
-    });
+    logger.warn(`[metrics] skipped ${skipped} readings of pod metrics`, { problems });
   };
 
   return {
@@ -50,22 +49,27 @@ export function createSampler(options: SamplerOptions): Sampler {
       return failure;
     },
     sample: async (at, signal) => {
-      const wanted = namespaces();
-      if (wanted.size === 0) return;
+      const wanted = options.wanted();
+      if (wanted.names.length === 0) return;
       const problems: string[] = [];
+      let skipped = 0;
+      const skip = (problem: string): void => {
+        skipped += 1;
+        if (skipped <= SHOWN) problems.push(problem);
+      };
       const outcome = await reader.read((reading) => {
         if (reading.kind === 'malformed') {
-          problems.push(reading.problem);
+          skip(reading.problem);
           return;
         }
         const { namespace, name, cpu, memory } = reading;
         if (!wanted.has(namespace)) return;
         const pod = findPod(namespace, name);
-        if (pod === undefined) problems.push(`no such pod: pod metrics: "${namespace}/${name}"`);
+        if (pod === undefined) skip(`no such pod: pod metrics: "${namespace}/${name}"`);
         else if (!pod.terminal) usage.add(pod.uid, { at, cpu, memory });
       }, signal);
       if (signal.aborted) return;
-      complain(at, problems);
+      complain(at, skipped, problems);
       if (outcome.kind === 'read') {
         if (failure !== undefined) logger.info('[metrics] pod metrics are read again');
         failure = undefined;
@@ -73,10 +77,10 @@ export function createSampler(options: SamplerOptions): Sampler {
         return;
       }
       failure = { reason: outcome.reason, since: failure?.since ?? at };
-      for (const namespace of wanted) {
-        if (warned.has(namespace)) continue;
-        warned.add(namespace);
-        logger.warn(`[metrics] warning: cannot get pod metrics for ${namespace}`, {
+      for (const name of wanted.names) {
+        if (warned.has(name)) continue;
+        warned.add(name);
+        logger.warn(`[metrics] warning: cannot get pod metrics for ${name}`, {
           reason: outcome.reason,
         });
       }

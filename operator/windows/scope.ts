@@ -27,14 +27,37 @@ export interface Settleable {
  * failed waits, while the others go on; no window of it is ever metered by half (design 6).
  */
 export interface Scope {
-  readonly name: ScopeName;
+  /** A {@link ScopeName}, or `tenant-api/<tenant cluster>`. */
+  readonly name: string;
   readonly meters: readonly Meter[];
   /** What its meters see: only timelines of its own may stand for closed windows. */
   readonly observation: Observation;
   /** The timelines that it settles; no other scope settles them. */
   readonly timelines: readonly Settleable[];
-  /** All watches that it depends on. */
-  readonly sources: readonly WatchedSource[];
+  /** Its observation is that of a tenant cluster with nodes of its own. */
+  readonly ownNodes?: true;
+  /** How its gaps are told: what they cost, and what is named as failed instead of the watch. */
+  readonly gapsOf: { readonly scope: string; readonly source?: string };
+  /** False while nobody misses anything if it cannot be closed. */
+  readonly expected: boolean;
+  /** Why a window that had settled at this moment cannot be closed; undefined when it can. */
+  obstacle(settledAt: number): Obstacle | undefined;
+}
+
+/** What holds back a window. */
+export interface Obstacle {
+  readonly source: string;
+  readonly reason: string;
+}
+
+/** A scope with where it has got to. */
+export interface ScopeUnderWay {
+  readonly scope: Scope;
+  progress: ScopeProgress;
+  /** The tenant clusters that its closed windows knew of: those learnt up to this number. */
+  learntUntil: number;
+  /** Every watch of it has listed once since the start. */
+  readonly listed: boolean;
 }
 
 /** Where a scope has got to. */
@@ -48,9 +71,9 @@ export interface ScopeProgress extends Progress {
  * A watch that failed after the window had ended and settled has seen all of it.
  */
 export function obstacle(
-  sources: readonly WatchedSource[],
+  sources: readonly Pick<WatchedSource, 'resource' | 'health'>[],
   settledAt: number,
-): { readonly source: string; readonly reason: string } | undefined {
+): Obstacle | undefined {
   for (const source of sources) {
     const { state, reason, lastContactAt } = source.health();
     if (state === 'synced' || state === 'absent') continue;

@@ -11,20 +11,25 @@ import type { Observation } from '../observation/observation.ts';
 import type { CollectorSources } from './collector.ts';
 import type { CollectorState, WatchPoint } from './journal.ts';
 import { firstProgress } from './schedule.ts';
-import type { Scope, ScopeName, ScopeProgress, Settleable, WatchedSource } from './scope.ts';
-
-/** A scope with where it has got to. */
-export interface ScopeUnderWay {
-  readonly scope: Scope;
-  progress: ScopeProgress;
-  /** The tenant clusters that its closed windows knew of: those learnt up to this number. */
-  learntUntil: number;
-  /** Every watch of it has listed once since the start. */
-  listed: boolean;
-}
+import {
+  obstacle,
+  type Scope,
+  type ScopeName,
+  type ScopeProgress,
+  type ScopeUnderWay,
+  type Settleable,
+  type WatchedSource,
+} from './scope.ts';
+import type { TenantObjectsList } from './tenant-objects.ts';
+import { createTenantScopes, type TenantScopes } from './tenant-scopes.ts';
 
 /** All scopes. */
 export interface Scopes {
+  /** What is metered out of watches on this cluster. */
+  readonly host: readonly ScopeUnderWay[];
+  /** Tenant clusters with nodes of their own. */
+  readonly tenants: TenantScopes;
+  /** Both. */
   readonly all: readonly ScopeUnderWay[];
   /** The window size in force where windows are closed furthest. */
   readonly windowMs: number;
@@ -42,6 +47,15 @@ export interface ScopesOptions {
   readonly lastWindowEnd: number | undefined;
   readonly startedAt: number;
   readonly windowMs: number;
+  readonly tenants: TenantObjectsList;
+  /** Progress of tenant clusters' own APIs out of the journal. */
+  readonly restoredTenants: ReadonlyMap<string, ScopeProgress>;
+  readonly wantedMs: () => number;
+}
+
+/** A scope of this cluster, whose watches list for the first time. */
+interface HostScope extends ScopeUnderWay {
+  listed: boolean;
 }
 
 export function createScopes(options: ScopesOptions): Scopes {
@@ -52,15 +66,23 @@ export function createScopes(options: ScopesOptions): Scopes {
     name: ScopeName,
     meters: Scope['meters'],
     timelines: Scope['timelines'],
-    watched: Scope['sources'],
+    watched: readonly WatchedSource[],
     seen = observation,
-  ): ScopeUnderWay => ({
-    scope: { name, meters, timelines, sources: watched, observation: seen },
+  ): HostScope => ({
+    scope: {
+      name,
+      meters,
+      timelines,
+      observation: seen,
+      gapsOf: { scope: name },
+      expected: true,
+      obstacle: (settledAt) => obstacle(watched, settledAt),
+    },
     progress: restored?.scopes[name] ?? firstOf(options),
     learntUntil: 0,
     listed: false,
   });
-  const all = [
+  const host = [
     scope('pods', [meterCpuAndMemory], [pods, nodes], [sources.pods, sources.nodes]),
     scope(
       'gpus',
@@ -98,17 +120,30 @@ export function createScopes(options: ScopesOptions): Scopes {
     timelines.listed(holds, restored?.watches[timelines.kind]?.knownAt ?? 0);
   };
 
+  const furthest = (): HostScope =>
+    host.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
+  const tenants = createTenantScopes({
+    tenants: options.tenants,
+    restored: options.restoredTenants,
+    host: () => furthest().progress,
+    wantedMs: options.wantedMs,
+    learnt: () => observation.tenantClusters.sequence,
+  });
+
   return {
-    all,
+    host,
+    tenants,
+    get all() {
+      return [...host, ...tenants.all];
+    },
     get windowMs() {
-      const furthest = all.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
-      return furthest.progress.sizeMs;
+      return furthest().progress.sizeMs;
     },
     awaitLists: async (signal) => {
       const lists = new Map(
         watches.map(([timelines, watched]) => [timelines, awaitList(timelines, watched, signal)]),
       );
-      const ready = all.map(async (one) => {
+      const ready = host.map(async (one) => {
         // Together: a rejection of one that nobody awaits yet would end the process.
         await Promise.all(one.scope.timelines.map(async (timelines) => lists.get(timelines)));
         one.listed = true;

@@ -10,8 +10,10 @@ export interface WindowReport {
   readonly closedAt: string;
   /** Measuring and appending, milliseconds of the monotonic clock. */
   readonly durationMs: number;
-  /** The scopes that were closed: `pods`, `gpus`, `volumes`, `load-balancers`, `workloads`. */
+  /** The scopes that were closed: `pods`, `gpus`, `volumes`, `load-balancers`, `workloads`, `tenant-api`. */
   readonly scopes: readonly string[];
+  /** Of how many tenant clusters the own APIs were closed. */
+  readonly tenantApis?: number;
   readonly events: number;
   /** Of those, ones that the ledger had with the same and with another quantity. */
   readonly duplicates: number;
@@ -83,5 +85,7 @@ export function createWindowReports(kept = KEPT): WindowReports {
 }
 
 function withoutNodes({ gpus, ...report }: WindowReport): WindowReport {
-  return gpus === undefined ? report : { ...report, gpus: { models: gpus.models } };
+  if (gpus === undefined) return report;
+  const { nodes: _, ...summed } = gpus;
+  return { ...report, gpus: summed };
 }
