@@ -4,10 +4,18 @@ import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 const DEFAULT_SERIES = 5000;
 const MAX_LABEL_CHARACTERS = 128;
 
+const MISNAMED = [
+  'nodejs_active_handles_total',
+  'nodejs_active_requests_total',
+  'nodejs_active_resources_total',
+];
+
 /** A registry with the process's own metrics and `meterfeed_build_info`. Components add theirs to it. */
 export function createRegistry(build: { readonly version: string }): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  // Gauges with the ending of a counter; the same numbers are there by type.
+  for (const name of MISNAMED) registry.removeSingleMetric(name);
   const info = new Gauge({
     name: 'meterfeed_build_info',
     help: 'Constant 1, labelled with the version of the operator and of its runtime',

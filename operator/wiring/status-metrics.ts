@@ -1,0 +1,74 @@
+import { Gauge, type Registry } from 'prom-client';
+import { createLabelLimit } from '../telemetry/registry.ts';
+import type { Views } from '../http/views.ts';
+
+/**
+ * What the front page shows, as metrics to be alerted on: read when they are scraped. No tenant is a
+ * label (design 12).
+ */
+export function createStatusMetrics(registry: Registry, views: Views): void {
+  const registers = [registry];
+  const gauge = (name: string, help: string, value: () => number): void => {
+    const metric: Gauge = new Gauge({
+      name,
+      help,
+      registers,
+      collect: () => metric.set(value()),
+    });
+  };
+  gauge(
+    'meterfeed_tenants',
+    'Tenants that discovery knows.',
+    () => views.discovery.tenants().length,
+  );
+  gauge(
+    'meterfeed_tenant_clusters',
+    'Tenant clusters that discovery knows.',
+    () => views.discovery.clusters().length,
+  );
+  gauge(
+    'meterfeed_failed_tenant_apis',
+    'Tenant clusters whose own API cannot be read.',
+    () => views.metering.failedTenantApis().length,
+  );
+  gauge(
+    'meterfeed_open_gaps',
+    'Stretches that could not be measured and are not filled.',
+    () => views.metering.gaps().length,
+  );
+
+  const name = createLabelLimit();
+  const perDestination = (
+    metric: string,
+    help: string,
+    value: (status: ReturnType<Views['destinations']['list']>[number]) => number,
+  ): void => {
+    const labelled: Gauge<'destination'> = new Gauge({
+      name: metric,
+      help,
+      labelNames: ['destination'],
+      registers,
+      collect: () => {
+        labelled.reset();
+        for (const status of views.destinations.list()) {
+          labelled.set({ destination: name(status.name) }, value(status));
+        }
+      },
+    });
+  };
+  perDestination(
+    'meterfeed_destination_dead_letters',
+    'Events that the destination refused for good, until they are replayed or discarded.',
+    ({ deadLetters }) => deadLetters,
+  );
+  perDestination(
+    'meterfeed_destination_parked_events',
+    'Events that wait until the destination serves their tenant.',
+    ({ parked }) => parked,
+  );
+  perDestination(
+    'meterfeed_destination_held',
+    '1 while nothing is sent until an operator acts.',
+    ({ held }) => Number(held !== undefined),
+  );
+}

@@ -1,0 +1,81 @@
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { build } from 'esbuild';
+import { vendorFiles } from '../operator/http/dashboard/assets.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const CLIENT = join(ROOT, 'operator/http/dashboard/client');
+
+/** LevelDB's binding: native code, so it stays a package of its own beside the bundle. */
+const NATIVE_PACKAGE = 'classic-level';
+const PLATFORMS = ['linux-x64', 'linux-arm64'];
+
+/** Packages written for CommonJS ask for built-in modules by `require`. */
+const REQUIRE_BANNER =
+  "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
+
+/**
+ * Puts all that the image contains into a directory: the operator as one file, the dashboard's files
+ * beside it, and LevelDB's binding with its dependencies.
+ */
+export async function bundle(directory: string): Promise<void> {
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory, { recursive: true });
+  await build({
+    entryPoints: [join(ROOT, 'operator/main.ts')],
+    outfile: join(directory, 'main.js'),
+    bundle: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'esm',
+    minifySyntax: true,
+    minifyWhitespace: true,
+    keepNames: true,
+    legalComments: 'external',
+    external: [NATIVE_PACKAGE],
+    banner: { js: REQUIRE_BANNER },
+    logLevel: 'warning',
+  });
+  await writeFile(join(directory, 'package.json'), '{"type":"module"}\n');
+  await copyDashboard(join(directory, 'client'));
+  await copyPackage(NATIVE_PACKAGE, ROOT, join(directory, 'node_modules'), new Set());
+}
+
+async function copyDashboard(target: string): Promise<void> {
+  const served = (path: string): boolean => !/\.(ts|json)$/.test(path);
+  await cp(CLIENT, target, { recursive: true, filter: served });
+  for (const [path, file] of vendorFiles()) await cp(file, join(target, path));
+}
+
+/** A package and what it depends on, without sources and without other platforms' binaries. */
+async function copyPackage(
+  name: string,
+  from: string,
+  target: string,
+  done: Set<string>,
+): Promise<void> {
+  if (done.has(name)) return;
+  done.add(name);
+  const manifest = createRequire(join(from, 'x.js')).resolve(`${name}/package.json`);
+  const source = dirname(manifest);
+  const wanted = (path: string): boolean => {
+    const inside = path.slice(source.length + 1);
+    if (/^(deps|node_modules|types)(\/|$)|\.(cc|gyp|md|ts|h)$/.test(inside)) return false;
+    const [, platform] = /^prebuilds\/([^/]+)/.exec(inside) ?? [];
+    return platform === undefined || PLATFORMS.includes(platform);
+  };
+  await cp(source, join(target, name), { recursive: true, filter: wanted });
+  const { dependencies = {} } = JSON.parse(await readFile(manifest, 'utf8')) as {
+    dependencies?: Record<string, string>;
+  };
+  for (const dependency of Object.keys(dependencies)) {
+    await copyPackage(dependency, source, target, done);
+  }
+}
+
+if (import.meta.main) {
+  const directory = join(ROOT, 'dist');
+  await bundle(directory);
+  console.log(`bundled into ${directory}`);
+}
