@@ -2,6 +2,7 @@ import type { Connection } from '../../kubernetes/connection.ts';
 import { describeFailure } from '../../kubernetes/outcome.ts';
 import { resourcePath } from '../../kubernetes/paths.ts';
 import type { ApiResource } from '../../kubernetes/source.ts';
+import type { Marks } from './keys.ts';
 import type { PlannedMarks } from './plan-marks.ts';
 
 export type ApplyMarksOutcome =
@@ -40,7 +41,7 @@ export async function applyMarks(
     body: {
       apiVersion: group === '' ? version : `${group}/${version}`,
       kind,
-      metadata: { name, ...place, uid, ...desired },
+      metadata: { name, ...place, uid, ...withoutEmpty(desired) },
     },
     signal,
   });
@@ -48,4 +49,12 @@ export async function applyMarks(
   // With force there is no conflict but that of the uid.
   if (outcome.kind === 'status' && [404, 409].includes(outcome.code)) return { kind: 'gone' };
   return { kind: 'failed', reason: describeFailure(outcome) };
+}
+
+/** An empty map would stay ours, and our name on an object that has nothing of ours. */
+function withoutEmpty({ labels, annotations }: Marks): Partial<Marks> {
+  return {
+    ...(Object.keys(labels).length > 0 && { labels }),
+    ...(Object.keys(annotations).length > 0 && { annotations }),
+  };
 }

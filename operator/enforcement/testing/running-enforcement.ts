@@ -1,0 +1,89 @@
+import { Registry } from 'prom-client';
+import { loadEnvironment } from '../../config/load-environment.ts';
+import type { SettingsStore, TenantOverrideSettings } from '../../config/settings.ts';
+import { createSettingsStore } from '../../config/settings-store.ts';
+import { createDiscovery, type Discovery } from '../../discovery/discovery.ts';
+import { createDiscoverySources, runSources } from '../../discovery/testing/create-sources.ts';
+import type { Connection } from '../../kubernetes/connection.ts';
+import { createEventRecorder } from '../../kubernetes/events.ts';
+import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import type { Provider } from '../alerts/alert.ts';
+import { createEnforcement, type Enforcement } from '../enforcement.ts';
+import type { InboxOutcome } from '../inbox.ts';
+import { asRequest, type SignedMessage, WEBHOOK_SECRETS } from './alerts.ts';
+
+/** Discovery and enforcement as they run in the operator, one life of them. */
+export interface RunningEnforcement extends AsyncDisposable {
+  readonly enforcement: Enforcement;
+  readonly discovery: Discovery;
+  readonly settings: SettingsStore;
+  readonly registry: Registry;
+  readonly lines: readonly string[];
+  post(provider: Provider, message: SignedMessage): Promise<InboxOutcome>;
+}
+
+export async function runEnforcement(options: {
+  readonly connection: Connection;
+  readonly ledger: Ledger;
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly overrides?: readonly TenantOverrideSettings[];
+}): Promise<RunningEnforcement> {
+  const { connection, ledger } = options;
+  const logger = createCapturingLogger();
+  const registry = new Registry();
+  const common = { clock: systemClock, random: Math.random, logger };
+  const settings = createSettingsStore(settingsOf(options.environment));
+  for (const override of options.overrides ?? []) settings.setOverride(override.name, override);
+  const stop = new AbortController();
+  const sources = createDiscoverySources({
+    ...common,
+    connection,
+    labelPrefix: settings.current().identity.labelPrefix,
+    watchNamespaces: [],
+    timings: { absentProbe: 200 },
+    onChange: () => discovery.request(),
+  });
+  const discovery = createDiscovery({ ...common, sources, settings, records: ledger });
+  const enforcement = await createEnforcement({
+    ...common,
+    ledger,
+    connection,
+    settings,
+    discovery,
+    sources,
+    ask: async () => ({ kind: 'unknown' }),
+    events: createEventRecorder({ ...common, connection, instance: 'test' }),
+    overridesKnown: async () => undefined,
+    registry,
+  });
+  const running = Promise.all([
+    runSources(sources, stop.signal),
+    discovery.run(stop.signal),
+    enforcement.run(stop.signal),
+  ]);
+  return {
+    enforcement,
+    discovery,
+    settings,
+    registry,
+    lines: logger.lines,
+    post: (provider, message) => enforcement.receive(provider, asRequest(message), stop.signal),
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+function settingsOf(environment: Readonly<Record<string, string>> = {}) {
+  const loaded = loadEnvironment({
+    ...WEBHOOK_SECRETS,
+    ENFORCEMENT_MODE: 'enforce',
+    RECONCILE_INTERVAL: '1s',
+    ...environment,
+  });
+  if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded.problems));
+  return loaded.settings;
+}
