@@ -7,7 +7,7 @@ export type AssignedIds = ReadonlyMap<string, string>;
 const LONGEST_ID = 128;
 const HASH_DIGITS = 8;
 
-/** A tenant cluster's place, the key of {@link AssignedIds}. */
+/** A tenant cluster's place, the key of {@link AssignedIds}; an external one's is in no namespace. */
 export interface Place {
   readonly namespace: string;
   readonly name: string;
@@ -19,7 +19,7 @@ export function placeKey({ namespace, name }: Place): string {
 
 /**
  * The id of each place, in the order given, and those that are new. An id that was given out stays;
- * a new one is `tenant-<namespace>-<name>`, or, where that belongs to another place or is too long,
+ * a new one is `tenant-<namespace>-<name>` or `external-<name>`, or, where that belongs to another place or is too long,
  * the same ending in `-<8 hex of its hash>` (design 7, "Ids").
  */
 export function assignIds(
@@ -32,7 +32,7 @@ export function assignIds(
   for (const place of places) {
     const key = placeKey(place);
     const known = assigned.get(key) ?? added.get(key);
-    const id = known ?? freeId(`tenant-${place.namespace}-${place.name}`, key, taken);
+    const id = known ?? freeId(plainId(place), key, taken);
     ids.set(key, id);
     if (known !== undefined) continue;
     added.set(key, id);
@@ -45,6 +45,10 @@ export function assignIds(
 export function projectTenant(project: string): string {
   const id = `project-${project}`;
   return id.length <= LONGEST_ID ? id : hashed(id, project);
+}
+
+function plainId({ namespace, name }: Place): string {
+  return namespace === '' ? `external-${name}` : `tenant-${namespace}-${name}`;
 }
 
 function freeId(plain: string, key: string, taken: ReadonlySet<string>): string {

@@ -3,6 +3,7 @@ import type { Settings } from '../config/settings.ts';
 import { compareBytewise } from '../usage/bytewise.ts';
 import { type Candidate, findCandidates } from './candidates.ts';
 import { type AssignedIds, assignIds, placeKey, projectTenant } from './cluster-ids.ts';
+import type { ListedCluster } from './external-file.ts';
 import { type MetadataSource, type MetadataValues, readMetadata } from './metadata.ts';
 import { applyOverrides, overridden, overriddenMetering } from './overrides.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
@@ -15,6 +16,8 @@ export interface DiscoverInput {
   /** Empty when the platform API is absent. */
   readonly instances: Iterable<PlatformInstance>;
   readonly namespace: (name: string) => HostNamespace | undefined;
+  /** Out of TENANT_CLUSTERS_FILE. */
+  readonly external: readonly ListedCluster[];
   readonly assignedIds: AssignedIds;
   /** The tenant clusters of the round before, by id. */
   readonly known: ReadonlyMap<string, TenantCluster>;
@@ -51,7 +54,8 @@ export function discover(input: DiscoverInput): Discovered {
     watchNamespaces: settings.discovery.watchNamespaces,
     platformCluster: settings.discovery.platformCluster,
   });
-  const { ids, added } = assignIds(found.candidates, input.assignedIds);
+  const external = input.external.map((listed) => ({ ...listed, namespace: '' }));
+  const { ids, added } = assignIds([...found.candidates, ...external], input.assignedIds);
   const problems = [...found.problems];
   const uses = new Map(settings.overrides.map(({ name }) => [name, newUse(name)]));
   const clusters: TenantCluster[] = [];
@@ -66,6 +70,9 @@ export function discover(input: DiscoverInput): Discovered {
     }
     const cluster = describe({ candidate, namespace, id, settings, problems, uses });
     clusters.push(cluster);
+  }
+  for (const listed of external) {
+    clusters.push(describeExternal(listed, ids.get(placeKey(listed)) ?? '', settings));
   }
   return {
     clusters: clusters.toSorted((a, b) => compareBytewise(a.id, b.id)),
@@ -154,9 +161,36 @@ function describe(input: DescribeInput): TenantCluster {
   };
 }
 
+/** An external tenant cluster: the administrator's file says it all, and TenantOverrides match none. */
+function describeExternal(listed: ListedCluster, id: string, settings: Settings): TenantCluster {
+  const { name, project, metadata } = listed;
+  return {
+    id,
+    source: 'external',
+    namespace: '',
+    name,
+    tenant: listed.tenant ?? tenantOf(id, project, settings),
+    displayName: listed.displayName ?? defaultDisplayName({ namespace: '', name }),
+    ...present({
+      project,
+      tenantClass: metadata['tenant-class'] ?? settings.identity.defaultTenantClass,
+      plan: metadata.plan,
+    }),
+    ...billingDetails(metadata),
+    kubeconfigFile: listed.kubeconfig,
+    nodeMode: 'private',
+    excluded: metadata.exclude ?? false,
+    enforcementExempt: false,
+    createdAt: listed.since,
+    metering: settings.metering,
+    overrides: [],
+  };
+}
+
 /** The display name of a tenant cluster that nobody has named. */
 export function defaultDisplayName(place: { namespace: string; name: string }): string {
-  return `Tenant cluster ${place.namespace}-${place.name}`;
+  const { namespace, name } = place;
+  return `Tenant cluster ${namespace === '' ? name : `${namespace}-${name}`}`;
 }
 
 /** Namespace, then workloads; the instance only where its users are trusted (design 5, 7). */

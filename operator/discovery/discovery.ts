@@ -5,6 +5,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { placeKey } from './cluster-ids.ts';
 import { discover, type Discovered, type OverrideUse } from './discover.ts';
 import { createDiscoveryLog } from './discovery-log.ts';
+import type { ExternalFile } from './external-file.ts';
 import {
   assignedIds,
   loadMemory,
@@ -22,6 +23,8 @@ export interface DiscoveryOptions {
   readonly sources: DiscoverySources;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly records: RecordStore;
+  /** TENANT_CLUSTERS_FILE, where there is one. */
+  readonly external?: ExternalFile;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -89,18 +92,21 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
 
   async function attempt(): Promise<DiscoveryOutcome> {
     memory ??= await recall();
+    const external = (await options.external?.look()) ?? { clusters: [], problems: [] };
     const state = sourcesState(sources);
     if (state.kind === 'failed') return state;
     const at = clock.now();
     const current = settings.current();
-    const next = discover({
+    const described = discover({
       settings: current,
       workloads: [...sources.statefulSets.values(), ...sources.deployments.values()],
       instances: state.platform === 'present' ? sources.instances.values() : [],
       namespace: (name) => sources.namespaces.find('', name),
+      external: external.clusters,
       assignedIds: assignedIds(memory),
       known: new Map(found.clusters.map((cluster) => [cluster.id, cluster])),
     });
+    const next = { ...described, problems: [...external.problems, ...described.problems] };
     const nextTenants = tenantsOf(next.clusters, current);
     const takenOver = new Set(accepted);
     const step = stepOffboarding(

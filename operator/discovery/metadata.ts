@@ -1,4 +1,4 @@
-import type { Parser } from '../config/parsers/parser.ts';
+import { invalid, type Parsed, type Parser } from '../config/parsers/parser.ts';
 import { boolean, choice, currency, matching, text } from '../config/parsers/scalars.ts';
 import { quote } from '../config/quote.ts';
 import type { Metadata } from './views.ts';
@@ -63,6 +63,19 @@ export function readMetadata(
   }
   // Each value was made by the parser of its own key.
   return { values: values as MetadataValues, problems };
+}
+
+/** The keys that have a field of their own in TENANT_CLUSTERS_FILE, or make no sense there. */
+const NOT_EXTERNAL: readonly string[] = ['tenant', 'display-name', 'project', 'node-mode'];
+
+/** One value of `metadata` in TENANT_CLUSTERS_FILE; undefined input is not text. */
+export function parseMetadata(key: string, input: string | undefined): Parsed<unknown> {
+  const known = entries().filter(([name]) => !NOT_EXTERNAL.includes(name));
+  const [, parser] = known.find(([name]) => name === key) ?? [];
+  if (parser === undefined) {
+    return invalid('unknown key', `use ${known.map(([name]) => name).join(', ')}`, key);
+  }
+  return input === undefined ? invalid('not text', `give ${parser.accepts}`) : parser.parse(input);
 }
 
 function entries(): readonly (readonly [MetadataKey, Parser<unknown>])[] {

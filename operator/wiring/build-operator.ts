@@ -5,6 +5,7 @@ import { createControllers } from '../controllers/controllers.ts';
 import { createDelivery } from '../delivery/delivery.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
 import { createDiscovery, type Discovery } from '../discovery/discovery.ts';
+import { createExternalFile, type ExternalFile } from '../discovery/external-file.ts';
 import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createLeaderElection } from '../kubernetes/lease.ts';
@@ -13,6 +14,8 @@ import { createWorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createObservation } from '../observation/observation.ts';
 import { createOutbound } from '../outbound/outbound.ts';
+import { createTenantApiAccess } from '../tenant-api/access.ts';
+import { mergeFailures } from '../tenant-api/failures.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Collector, createCollector } from '../windows/collector.ts';
@@ -26,6 +29,7 @@ import { leaderPart } from './leader-part.ts';
 import { openExplanations } from './explanations.ts';
 import { hasOpenGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
+import { createStatusMetrics } from './status-metrics.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 import { warnOfSmallVolume } from './volume-check.ts';
 import { createWatches } from './watches.ts';
@@ -91,8 +95,15 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     settings,
     sources: watches.discovery,
     records: ledger,
+    ...externalFile(options),
   });
   discovery.subscribe((clusters, at) => observation.tenantClusters.observe(clusters, at));
+  const tenantApis = createTenantApiAccess({
+    ...common,
+    connection,
+    discovery,
+    settings: options.environment.tenantApi,
+  });
 
   warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
 
@@ -153,16 +164,19 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     explanations,
     delivery,
     watches: watches.all,
+    failedTenantApis: () => mergeFailures(tenantApis.failures()),
     running: () => !options.stopping.aborted,
     leading: () => election.leading,
   };
+  const shown = httpViews(engine);
+  createStatusMetrics(registry, shown);
   const http = createHttpServer({
     ...common,
     version,
     ledger,
     metrics: registry,
     usageDirectory: join(options.environment.ledger.dataDir, 'usage'),
-    views: httpViews(engine),
+    views: shown,
   });
   const controllers = createControllers({
     ...common,
@@ -184,6 +198,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     })),
     { name: 'retention', run: (signal) => retain(ledger, clock, signal) },
     { name: 'discovery', run: (signal) => discovery.run(signal) },
+    { name: 'tenant APIs', run: (signal) => tenantApis.run(signal) },
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     deliveryPart({ delivery, discovery, settings, controllers, logger }),
     { name: 'windows', run: (signal) => closeWindows(windows, signal) },
@@ -192,6 +207,15 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     { name: 'HTTP server', run: (signal) => serve(http, signal) },
     leaderPart(election, parts, common),
   ];
+}
+
+/** TENANT_CLUSTERS_FILE, where it is set. */
+function externalFile(options: OperatorOptions): { readonly external?: ExternalFile } {
+  const { environment, ledger, clock } = options;
+  const path = environment.tenantApi.clustersFile;
+  return path === undefined
+    ? {}
+    : { external: createExternalFile({ path, records: ledger, clock }) };
 }
 
 async function serve(http: HttpServer, signal: AbortSignal): Promise<void> {

@@ -10,6 +10,7 @@ import type { Explanations } from '../explanations/explanations.ts';
 import type { ReadinessCheck, Views } from '../http/views.ts';
 import type { Projected, Source } from '../kubernetes/source.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 import type { Catalog } from '../usage/catalog.ts';
 import type { WindowReport } from '../windows/window-report.ts';
 import type { WindowsView } from '../windows/collector.ts';
@@ -24,6 +25,8 @@ export interface Engine {
   readonly explanations: Pick<Explanations, 'find'>;
   readonly delivery: Delivery;
   readonly watches: readonly Pick<Source<Projected>, 'health' | 'resource'>[];
+  /** Tenant clusters whose own API cannot be read, and why (spec 1.1). */
+  readonly failedTenantApis: () => readonly FailedTenantApi[];
   /** Not in the course of stopping. */
   readonly running: () => boolean;
   readonly leading: () => boolean;
@@ -37,7 +40,7 @@ export function httpViews(engine: Engine): Views {
     catalog: engine.catalog,
     discovery,
     metering: {
-      failedTenantApis: () => [],
+      failedTenantApis: engine.failedTenantApis,
       gaps: () => windows.gaps(),
       metricsFailure: () => windows.metricsFailure,
       windows: () => windows.reports().map(reportView).toReversed(),
@@ -67,7 +70,7 @@ export function controllerViews(engine: Engine): {
     windows: {
       lastWindowEnd: () => windows.lastWindow?.end,
       gaps: () => windows.gaps(),
-      failedTenantApis: () => [],
+      failedTenantApis: engine.failedTenantApis,
       metricsFailure: () => windows.metricsFailure,
     },
   };

@@ -5,6 +5,7 @@ import { createManualClock, type ManualClock } from '../../kubernetes/testing/ma
 import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { createDiscovery, type Discovery } from '../discovery.ts';
+import { createExternalFile } from '../external-file.ts';
 import type { RecordStore } from '../memory.ts';
 import {
   type ControlPlaneWorkload,
@@ -64,7 +65,12 @@ export function createDiscoveryRig(environment: Environment = {}): DiscoveryRig 
     warn: (message) => void lines.push(`warn ${message}`),
     error: (message) => void lines.push(`error ${message}`),
   };
-  const create = () => createDiscovery({ sources, settings, records, clock, logger });
+  const create = () => {
+    const path = settings.current().tenantApi.clustersFile;
+    const external =
+      path === undefined ? {} : { external: createExternalFile({ path, records, clock }) };
+    return createDiscovery({ sources, settings, records, clock, logger, ...external });
+  };
   return {
     discovery: create(),
     clock,

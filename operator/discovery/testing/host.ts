@@ -2,6 +2,7 @@ import { type Environment, loadEnvironment } from '../../config/load-environment
 import type { Settings, TenantOverrideSettings } from '../../config/settings.ts';
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
 import { type Discovered, discover } from '../discover.ts';
+import type { ListedCluster } from '../external-file.ts';
 import type { TenantCluster } from '../tenant-cluster.ts';
 import { controlPlaneWorkload, hostNamespace, platformInstance } from '../views.ts';
 import { namespaceObject } from './objects.ts';
@@ -12,6 +13,7 @@ export interface Host {
   /** Those that are not given exist without any metadata. */
   readonly namespaces?: readonly RawObject[];
   readonly instances?: readonly RawObject[];
+  readonly external?: readonly ListedCluster[];
   readonly environment?: Environment;
   readonly overrides?: readonly TenantOverrideSettings[];
   readonly assignedIds?: ReadonlyMap<string, string>;
@@ -47,6 +49,7 @@ export function discoverHost(host: Host): Discovered {
       host.missing?.includes(name) === true
         ? undefined
         : (namespaces.get(name) ?? project(namespaceObject(name))),
+    external: host.external ?? [],
     assignedIds: host.assignedIds ?? new Map(),
     known: host.known ?? new Map(),
   });
