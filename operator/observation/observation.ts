@@ -65,11 +65,13 @@ export interface ObservationOptions {
   readonly countClamped?: () => void;
   /** Since when a node is one of another cluster that only shows here; undefined when it is none. */
   readonly foreignSince?: (node: NodeView) => number | undefined;
+  /** Whether a claim or Service is a tenant's view of one that is billed on the host cluster. */
+  readonly isSynced?: (object: VolumeClaimView | LoadBalancerView) => boolean;
 }
 
 /** Empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
-  const { billedUntil, nodeSettings, countClamped, foreignSince } = options;
+  const { billedUntil, nodeSettings, countClamped, foreignSince, isSynced } = options;
   const pods = (kind: string): Timelines<PodView, PodState> =>
     createTimelines<PodView, PodState>(
       {
@@ -131,7 +133,8 @@ export function createObservation(options: ObservationOptions): Observation {
         follow: (timeline, claim, seen) => {
           const { labels, size, storageClass, createdAt } = claim;
           const state = claim.bound ? { labels, size, storageClass } : undefined;
-          followHolding(timeline, { state, createdAt }, seen, sameVolume);
+          if (isSynced?.(claim) === true) enter(timeline, undefined, -Infinity);
+          else followHolding(timeline, { state, createdAt }, seen, sameVolume);
         },
         finish: endAtLatest,
       },
@@ -141,9 +144,11 @@ export function createObservation(options: ObservationOptions): Observation {
       {
         kind: 'load-balancer',
         createdAt: (service) => service.createdAt,
-        follow: (timeline, { labels, provisioned, createdAt }, seen) => {
+        follow: (timeline, service, seen) => {
+          const { labels, provisioned, createdAt } = service;
           const state = provisioned ? { labels } : undefined;
-          followHolding(timeline, { state, createdAt }, seen, sameOwner);
+          if (isSynced?.(service) === true) enter(timeline, undefined, -Infinity);
+          else followHolding(timeline, { state, createdAt }, seen, sameOwner);
         },
         finish: endAtLatest,
       },

@@ -36,7 +36,10 @@ export const GAP_PREFIX = 'gap/';
 /** The source of gaps that nothing can fill: windows older than MAX_BACKFILL. */
 const GIVEN_UP = 'collector';
 
-export function createGaps(): Gaps {
+/** With a `prefix` of its own where somebody else keeps gaps apart from the collector's. */
+export function createGaps(prefix = GAP_PREFIX): Gaps {
+  const keyOf = ({ source, scope, from }: Gap): string =>
+    `${prefix}${source}/${scope}/${new Date(from).toISOString()}`;
   const gaps = new Map<string, Gap>();
   const changed = new Set<string>();
 
@@ -93,10 +96,6 @@ export function createGaps(): Gaps {
       }
     },
   };
-}
-
-function keyOf({ source, scope, from }: Gap): string {
-  return `${GAP_PREFIX}${source}/${scope}/${new Date(from).toISOString()}`;
 }
 
 function parseGap(text: string): Gap | undefined {
