@@ -25,13 +25,13 @@ describe('gaps', () => {
   test('shrink as they are filled, and go when nothing of them is left', () => {
     const gaps = createGaps();
     gaps.note(gap);
-    gaps.fill(POD_SCOPE, 20_000);
+    gaps.filled(POD_SCOPE, 20_000);
     expect(gaps.list()).toEqual([{ ...gap, from: 20_000 }]);
-    gaps.fill(POD_SCOPE, 60_000);
+    gaps.filled(POD_SCOPE, 60_000);
     expect(gaps.list()).toEqual([]);
     const lost = { ...gap, source: 'collector' };
     gaps.note(lost);
-    gaps.fill(POD_SCOPE, 60_000);
+    gaps.filled(POD_SCOPE, 60_000);
     expect(gaps.list()).toEqual([lost]);
   });
 
@@ -42,7 +42,7 @@ describe('gaps', () => {
     const restored = createGaps();
     restored.restore(records);
     expect(restored.list()).toEqual([gap]);
-    restored.fill(POD_SCOPE, 60_000);
+    restored.filled(POD_SCOPE, 60_000);
     expect(restored.drain()).toEqual([{ key: [...records.keys()][0], value: undefined }]);
     expect(gaps.drain()).toEqual([]);
   });

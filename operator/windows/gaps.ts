@@ -20,7 +20,7 @@ export interface Gaps {
    * Takes back the gaps of a scope that was filled up to `until`, those of one source where it is
    * named; what was given up for good stays.
    */
-  fill(filled: { readonly scope: string; readonly source?: string }, until: number): void;
+  filled(filled: { readonly scope: string; readonly source?: string }, until: number): void;
   /** Forgets gaps that ended before `horizon`. */
   prune(horizon: number): void;
   /** Newest first. */
@@ -69,7 +69,7 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
       }
       return to - before.to;
     },
-    fill: ({ scope, source }, until) => {
+    filled: ({ scope, source }, until) => {
       for (const gap of gaps.values()) {
         if (gap.scope !== scope || gap.source === GIVEN_UP || gap.from >= until) continue;
         if (source !== undefined && gap.source !== source) continue;

@@ -147,7 +147,7 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
       one.progress = { ...one.progress, end, sizeMs };
       one.learntUntil = observation.tenantClusters.sequence;
       for (const timelines of one.scope.timelines) timelines.settle(end);
-      gaps.fill(one.scope.gapsOf, end);
+      gaps.filled(one.scope.gapsOf, end);
       if (one.scope.ownNodes === true) {
         one.scope.observation.usage.prune(end, sampleHoldMs(metering().windowMs));
       }
