@@ -1,0 +1,69 @@
+import type { MetricDefinition } from '../usage/catalog.ts';
+import type { Measure, MeasuredCharge } from './measure.ts';
+import { planTemplate } from './plan-query.ts';
+import { checkRows } from './rows.ts';
+import type { Sample } from './query-answer.ts';
+
+/** One metric of PROMETHEUS_METRICS_FILE (spec 2.2). */
+export interface ConfiguredMetric {
+  readonly code: string;
+  readonly name: string;
+  readonly unit: string;
+  readonly description: string;
+  /** Billing systems get it; otherwise it is informational. */
+  readonly billable: boolean;
+  /** A query template; each row of its result is one event. */
+  readonly query: string;
+  /** The event's dimensions, each with the result's label that gives its value. */
+  readonly dimensions: readonly { readonly key: string; readonly label: string }[];
+  /** The result's label that gives the event's sku. */
+  readonly sku?: string;
+}
+
+const AS_IT_IS: readonly [bigint, bigint] = [1n, 1n];
+
+/** How the catalogue and billing systems know a configured metric. */
+export function definitionOf(metric: ConfiguredMetric): MetricDefinition {
+  const { code, name, unit, description, billable, dimensions, sku } = metric;
+  return {
+    code,
+    name,
+    unit,
+    description,
+    aggregationField: code,
+    source: 'prometheus',
+    informational: !billable,
+    dimensions: [
+      'region',
+      ...(sku === undefined ? [] : ['sku']),
+      ...dimensions.map(({ key }) => key),
+      'tenant_cluster',
+      'tenant_class',
+    ],
+  };
+}
+
+/** One event for each row of the result; rows that sku and dimensions do not tell apart are refused. */
+export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
+  const parts = (labels: Sample['labels']): Pick<MeasuredCharge, 'sku' | 'dimensions'> => {
+    const sku = metric.sku === undefined ? '' : (labels[metric.sku] ?? '');
+    const dimensions = metric.dimensions
+      .map(({ key, label }) => [key, labels[label] ?? ''] as const)
+      .filter(([, value]) => value !== '');
+    return {
+      ...(sku === '' ? {} : { sku }),
+      dimensions: Object.fromEntries(dimensions),
+    };
+  };
+  return {
+    metric: metric.code,
+    unit: metric.unit,
+    plan: (subject, window) => planTemplate(metric.query, subject, window),
+    read: ({ rows }) => {
+      const key = (labels: Sample['labels']): string => JSON.stringify(parts(labels));
+      const { good, refused } = checkRows(rows, key, AS_IT_IS);
+      const charges = good.map(({ labels, quantity }) => ({ quantity, ...parts(labels) }));
+      return { charges, refused };
+    },
+  };
+}

@@ -1,0 +1,74 @@
+import { readFile, stat } from 'node:fs/promises';
+import { createCauseLog } from '../telemetry/cause-log.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { ConfiguredMetric } from './configured-metric.ts';
+import { readMetricsFile, type ReadMetricsFile } from './metrics-file.ts';
+
+/** The metrics of PROMETHEUS_METRICS_FILE in force. */
+export interface MetricsFile {
+  /** The same list until the file changes. */
+  metrics(): readonly ConfiguredMetric[];
+  /** Follows the file until the signal aborts. A broken one changes nothing, and is logged. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export interface MetricsFileOptions {
+  readonly path: string;
+  /** What the file gave at the start. */
+  readonly initial: readonly ConfiguredMetric[];
+  /** The codes of CUSTOM_METRICS in force. */
+  readonly taken: () => ReadonlySet<string>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const LOOK_MS = 10_000;
+/** Larger files are refused unread; the reader has a stricter bound. */
+const MOST_BYTES = 1024 * 1024;
+
+/** Reads and checks the file, as at the start. */
+export async function loadMetricsFile(
+  path: string,
+  taken: ReadonlySet<string>,
+): Promise<ReadMetricsFile> {
+  const where = `PROMETHEUS_METRICS_FILE: cannot be read: "${path}"`;
+  try {
+    const { size } = await stat(path);
+    if (size <= MOST_BYTES) return readMetricsFile(await readFile(path, 'utf8'), taken);
+    return { kind: 'invalid', problems: [`${where}: ${size} bytes; at most ${MOST_BYTES}`] };
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
+    return { kind: 'invalid', problems: [`${where}: ${code}; mount a readable file there`] };
+  }
+}
+
+/** A mounted file changes by a link being swapped, so it is read again rather than watched. */
+export function createMetricsFile(options: MetricsFileOptions): MetricsFile {
+  const { path, taken, clock, logger } = options;
+  const log = createCauseLog(logger, clock);
+  let metrics = options.initial;
+  const look = async (): Promise<void> => {
+    const outcome = await loadMetricsFile(path, taken());
+    if (outcome.kind === 'invalid') {
+      for (const problem of outcome.problems) {
+        log.warn(problem, `[metrics] prometheus: ${problem}; the last good file stays in force`);
+      }
+      return;
+    }
+    if (JSON.stringify(outcome.metrics) === JSON.stringify(metrics)) return;
+    metrics = outcome.metrics;
+    logger.info(
+      `[metrics] prometheus: PROMETHEUS_METRICS_FILE: ${metrics.length} metrics in force`,
+    );
+  };
+  return {
+    metrics: () => metrics,
+    run: async (signal) => {
+      while (!signal.aborted) {
+        await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+        if (!signal.aborted) await look();
+      }
+    },
+  };
+}

@@ -1,0 +1,138 @@
+import type { PrometheusSettings } from '../config/settings.ts';
+import type { HttpClient } from '../outbound/http-client.ts';
+import type { Outbound } from '../outbound/outbound.ts';
+import { type QueryOutcome, readAnswer } from './query-answer.ts';
+
+/** Asks any server with the Prometheus query API. */
+export interface PrometheusClient {
+  /** The value of a query at a moment, milliseconds since the epoch. Never throws. */
+  query(promql: string, at: number, signal?: AbortSignal): Promise<QueryOutcome>;
+  close(): Promise<void>;
+}
+
+export interface PrometheusClientOptions {
+  readonly outbound: Outbound;
+  readonly url: string;
+  readonly settings: Omit<PrometheusSettings, 'url'>;
+  /** Reads PROMETHEUS_BEARER_TOKEN_FILE. */
+  readonly readText: (path: string) => Promise<string>;
+  /** Queries at a time. */
+  readonly connections: number;
+}
+
+const PATH = '/api/v1/query';
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+
+const TIMEOUTS = { connect: 5_000, headers: 30_000, body: 10_000, total: 30_000 };
+/** The server gives up a little earlier, so that it does not go on for nobody. */
+const SERVER_TIMEOUT = '25s';
+
+const TOKEN = /^[\x21-\x7e]{1,16384}$/;
+
+/** Shorter values would hide ordinary words. */
+const SHORTEST_HIDDEN = 6;
+
+type Authorization =
+  | { readonly kind: 'headers'; readonly headers: Readonly<Record<string, string>> }
+  | { readonly kind: 'problem'; readonly reason: string };
+
+/**
+ * A client of `POST /api/v1/query` below PROMETHEUS_URL. The form carries queries of any length. Of
+ * several credentials PROMETHEUS_HEADERS wins over the token file, which wins over those in the URL.
+ */
+export function createPrometheusClient(options: PrometheusClientOptions): PrometheusClient {
+  const { settings, readText } = options;
+  const http = options.outbound.client({
+    name: 'prometheus',
+    baseUrl: options.url,
+    timeouts: TIMEOUTS,
+    connections: options.connections,
+    responseBytes: MAX_ANSWER_BYTES,
+  });
+
+  const authorization = async (): Promise<Authorization> => {
+    const { basicAuth, bearerTokenFile } = settings;
+    const own = Object.fromEntries(
+      [...settings.headers].map(([name, value]) => [name.toLowerCase(), value.reveal()]),
+    );
+    if ('authorization' in own) return { kind: 'headers', headers: own };
+    if (bearerTokenFile === undefined) {
+      if (basicAuth === undefined) return { kind: 'headers', headers: own };
+      const basic = Buffer.from(basicAuth.reveal()).toString('base64');
+      return { kind: 'headers', headers: { ...own, authorization: `Basic ${basic}` } };
+    }
+    const token = await readText(bearerTokenFile).catch(() => undefined);
+    if (token === undefined) return tokenProblem('cannot be read', bearerTokenFile);
+    if (!TOKEN.test(token.trim())) return tokenProblem('holds no token', bearerTokenFile);
+    return { kind: 'headers', headers: { ...own, authorization: `Bearer ${token.trim()}` } };
+  };
+
+  return {
+    query: async (promql, at, signal) => {
+      const authorized = await authorization();
+      if (authorized.kind === 'problem') {
+        return { kind: 'failed', cause: 'server', reason: authorized.reason };
+      }
+      return ask(http, authorized.headers, promql, at, signal);
+    },
+    close: () => http.close(),
+  };
+}
+
+async function ask(
+  http: HttpClient,
+  authorization: Readonly<Record<string, string>>,
+  promql: string,
+  at: number,
+  signal: AbortSignal | undefined,
+): Promise<QueryOutcome> {
+  const form = new URLSearchParams({
+    query: promql,
+    time: String(at / 1000),
+    timeout: SERVER_TIMEOUT,
+    // Thanos alone knows it: a store that is missing is an error instead of a warning.
+    partial_response: 'false',
+  });
+  const outcome = await http.request({
+    method: 'POST',
+    path: PATH,
+    headers: {
+      accept: 'application/json',
+      ...authorization,
+      'content-type': 'application/x-www-form-urlencoded',
+    },
+    body: form.toString(),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  if (outcome.kind === 'failed') {
+    return { kind: 'failed', cause: 'server', reason: outcome.reason };
+  }
+  const what = `HTTP POST ${PATH}`;
+  if (!outcome.complete) {
+    const tooLarge = Buffer.byteLength(outcome.body) >= MAX_ANSWER_BYTES;
+    return tooLarge
+      ? {
+          kind: 'failed',
+          cause: 'query',
+          reason: `${what}: answer above ${MAX_ANSWER_BYTES} bytes`,
+        }
+      : { kind: 'failed', cause: 'server', reason: `${what}: answer broken off` };
+  }
+  const answer = readAnswer(outcome.status, outcome.body);
+  if (answer.kind === 'vector') return answer;
+  return { ...answer, reason: `${what}: ${withoutCredentials(answer.reason, authorization)}` };
+}
+
+/** Should a server repeat what it was sent, it is not repeated further. */
+function withoutCredentials(text: string, headers: Readonly<Record<string, string>>): string {
+  return Object.values(headers)
+    .flatMap((value) => [value, value.replace(/^\S+ /, '')])
+    .reduce(
+      (clean, value) => (value.length < SHORTEST_HIDDEN ? clean : clean.replaceAll(value, '***')),
+      text,
+    );
+}
+
+function tokenProblem(what: string, path: string): Authorization {
+  return { kind: 'problem', reason: `PROMETHEUS_BEARER_TOKEN_FILE ${what}: "${path}"` };
+}

@@ -1,0 +1,102 @@
+import type { Settings } from '../config/settings.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createCauseLog } from '../telemetry/cause-log.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Window } from '../usage/window.ts';
+import { createAppender } from '../windows/appender.ts';
+import type { Gap } from '../windows/gaps.ts';
+import { createAsker } from './ask.ts';
+import { createBooks, type MeteringEnd } from './books.ts';
+import type { Measure } from './measure.ts';
+import type { PrometheusClient } from './prometheus-client.ts';
+import type { PrometheusMetrics } from './prometheus-metrics.ts';
+import { createRetries } from './retries.ts';
+import type { TenantClusterHistory } from './subjects.ts';
+import { createWindowOpener } from './window-opener.ts';
+
+/** Asks Prometheus about every window of every tenant cluster, each metric once. */
+export interface PrometheusMetering {
+  run(signal: AbortSignal): Promise<MeteringEnd>;
+  /** What could not be had yet, and what was given up. Newest first. */
+  gaps(): readonly Gap[];
+}
+
+export interface PrometheusMeteringOptions {
+  readonly client: PrometheusClient;
+  /** What is measured, in force at the moment. */
+  readonly measures: () => readonly Measure[];
+  readonly tenantClusters: TenantClusterHistory;
+  /** The newest window that the collector has closed: who the tenant clusters were is known up to there. */
+  readonly lastWindow: () => Window | undefined;
+  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
+  readonly settings: () => Settings;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly metrics: PrometheusMetrics;
+}
+
+const LOOK_MS = 1_000;
+
+/**
+ * The Prometheus half of metering (design 7, Utilisation). Windows are opened in order, once the collector
+ * has closed them; opening one asks every query of it and records what came and what did not in one
+ * durable batch. What did not come is asked again by itself until MAX_BACKFILL, and is a gap meanwhile.
+ * While the server is silent no window is opened, so nothing is recorded but one gap of all.
+ */
+export function createPrometheusMetering(options: PrometheusMeteringOptions): PrometheusMetering {
+  const { ledger, clock, logger, settings, metrics } = options;
+  const log = createCauseLog(logger, clock);
+  const appender = createAppender({ ledger, clock, random: options.random, logger });
+  const startedAt = clock.now();
+  const books = createBooks({ ...options, appender, log, startedAt });
+  const asker = createAsker({ client: options.client, metrics, clock, log });
+  const common = { ...options, log, books, asker };
+  const retries = createRetries(common);
+  const opener = createWindowOpener({ ...common, retries });
+
+  const turn = async (signal: AbortSignal): Promise<MeteringEnd | undefined> => {
+    if (!appender.mayAppend()) return undefined;
+    const expired = await books.giveUpExpired(signal);
+    if (expired !== undefined) return expired;
+    while (!signal.aborted) {
+      const opened = await opener.openNext(signal);
+      if (opened.kind === 'ended') return opened.end;
+      if (opened.kind === 'none') break;
+    }
+    return opener.silent === undefined ? retries.run(signal) : undefined;
+  };
+
+  return {
+    run: async (signal) => {
+      await books.restore();
+      while (!signal.aborted) {
+        const end = await turn(signal);
+        if (end !== undefined) return end;
+        const oldest = books.next();
+        metrics.lagSeconds.set(Math.max(0, clock.now() - oldest.end) / 1000);
+        metrics.pendingWindows.set(books.pending.windows());
+        await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      }
+      return { kind: 'aborted' };
+    },
+    gaps: () => {
+      const reason = opener.silent ?? 'not asked yet';
+      const { ledger: kept } = settings();
+      return books
+        .gaps(reason)
+        .filter(({ to }) => to >= clock.now() - kept.retentionMs)
+        .toSorted((a, b) => b.to - a.to);
+    },
+  };
+}
+
+/** Forgets all of it: where PROMETHEUS_URL is not set, nothing is owed to windows of meanwhile. */
+export async function forgetPrometheusWork(
+  ledger: Pick<Ledger, 'records' | 'writeRecords'>,
+): Promise<void> {
+  const changes: { readonly key: string; readonly value: undefined }[] = [];
+  for await (const [key] of ledger.records('prometheus/')) changes.push({ key, value: undefined });
+  if (changes.length > 0) await ledger.writeRecords(changes);
+}

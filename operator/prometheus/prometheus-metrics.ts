@@ -1,0 +1,63 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** The metrics of the Prometheus half, on an injected registry. */
+export interface PrometheusMetrics {
+  readonly queries: Counter<'metric' | 'outcome'>;
+  readonly querySeconds: Histogram;
+  readonly refusedRows: Counter<'metric'>;
+  readonly pendingWindows: Gauge;
+  readonly givenUpWindows: Counter<'metric'>;
+  readonly lagSeconds: Gauge;
+  readonly unreachable: Gauge;
+  readonly nameless: Gauge;
+}
+
+export function createPrometheusMetrics(registry: Registry): PrometheusMetrics {
+  const registers = [registry];
+  return {
+    queries: new Counter({
+      name: 'meterfeed_prometheus_queries_total',
+      help: 'Queries by metric and outcome: answered, failed (of the query), unreachable (of the server).',
+      labelNames: ['metric', 'outcome'],
+      registers,
+    }),
+    querySeconds: new Histogram({
+      name: 'meterfeed_prometheus_query_seconds',
+      help: 'Time to answer a query.',
+      buckets: [0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30],
+      registers,
+    }),
+    refusedRows: new Counter({
+      name: 'meterfeed_prometheus_refused_rows_total',
+      help: 'Rows of results that could not be charged, by metric.',
+      labelNames: ['metric'],
+      registers,
+    }),
+    pendingWindows: new Gauge({
+      name: 'meterfeed_prometheus_pending_windows',
+      help: 'Windows of a metric and tenant cluster whose query failed and is asked again.',
+      registers,
+    }),
+    givenUpWindows: new Counter({
+      name: 'meterfeed_prometheus_given_up_windows_total',
+      help: 'Windows of a metric and tenant cluster that stayed unanswered until MAX_BACKFILL.',
+      labelNames: ['metric'],
+      registers,
+    }),
+    lagSeconds: new Gauge({
+      name: 'meterfeed_prometheus_lag_seconds',
+      help: 'How long ago the oldest window ended that Prometheus was not asked about yet.',
+      registers,
+    }),
+    unreachable: new Gauge({
+      name: 'meterfeed_prometheus_unreachable',
+      help: '1 while no query at all is answered.',
+      registers,
+    }),
+    nameless: new Gauge({
+      name: 'meterfeed_prometheus_not_selectable',
+      help: 'Queries of the last window that were not asked, because the tenant cluster lacks a name that the query selects by.',
+      registers,
+    }),
+  };
+}

@@ -1,0 +1,156 @@
+import type { Clock } from '../telemetry/clock.ts';
+import type { Window } from '../usage/window.ts';
+import {
+  type Asker,
+  CONNECTIONS,
+  createSilence,
+  inParallel,
+  type JobOutcome,
+  type Silence,
+} from './ask.ts';
+import type { Books, MeteringEnd } from './books.ts';
+import type { Measure, MeasuredCluster } from './measure.ts';
+import type { PendingWork } from './pending.ts';
+import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
+import { windowsOf } from './window-runs.ts';
+
+/**
+ * Asks again what failed: first about the newest window, then, while that is answered, about the others
+ * from the oldest on. A metric of a tenant cluster whose newest window fails is failing: opening a
+ * window does not wait for it.
+ */
+export interface Retries {
+  /** Works for a few seconds at most, so that windows are opened in time. */
+  run(signal: AbortSignal): Promise<MeteringEnd | undefined>;
+  /** Why a metric of a tenant cluster is failing; undefined when it is not. */
+  isFailing(metric: string, tenantCluster: string): string | undefined;
+  /** It was asked about its newest window and failed. */
+  failed(metric: string, tenantCluster: string): void;
+}
+
+export interface RetriesOptions {
+  readonly books: Books;
+  readonly asker: Asker;
+  readonly measures: () => readonly Measure[];
+  readonly tenantClusters: TenantClusterHistory;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
+
+const BUDGET_MS = 5_000;
+const FIRST_WAIT_MS = 15_000;
+const LONGEST_WAIT_MS = 300_000;
+
+interface Wait {
+  /** Monotonic. */
+  readonly until: number;
+  readonly ms: number;
+}
+
+/** One round of retries. */
+interface Round {
+  readonly deadline: number;
+  readonly silence: Silence;
+  readonly signal: AbortSignal;
+  subjects(window: Window): ReadonlyMap<string, MeasuredCluster>;
+}
+
+export function createRetries(options: RetriesOptions): Retries {
+  const { books, asker, clock, random, tenantClusters } = options;
+  const waits = new Map<string, Wait>();
+  const failing = new Set<string>();
+
+  const wait = (key: string): void => {
+    const ms = Math.min((waits.get(key)?.ms ?? FIRST_WAIT_MS / 2) * 2, LONGEST_WAIT_MS);
+    waits.set(key, { until: clock.monotonic() + ms * (0.5 + random() / 2), ms });
+  };
+
+  /** What a window comes to today; entered in the books. Gives whether it is off the list. */
+  const settle = async (
+    measure: Measure,
+    { tenantCluster }: PendingWork,
+    window: Window,
+    round: Round,
+  ): Promise<boolean> => {
+    const subject = round.subjects(window).get(tenantCluster);
+    if (subject === undefined) {
+      // Excluded from then on, or no longer known: there is nobody to bill.
+      books.drop(measure.metric, tenantCluster, [window]);
+      return true;
+    }
+    const job = { measure, subject, window };
+    const plan = measure.plan(subject, window);
+    let outcome: JobOutcome = { kind: 'nothing' };
+    if (plan.kind === 'unclear') outcome = { kind: 'failed', cause: 'query', reason: plan.reason };
+    else if (plan.kind === 'ask') outcome = await asker.ask(job, plan, round.signal);
+    if (round.signal.aborted) return false;
+    round.silence.note(outcome);
+    books.enter(job, outcome);
+    return outcome.kind !== 'failed';
+  };
+
+  const goThrough = async (work: PendingWork, round: Round): Promise<void> => {
+    if (clock.monotonic() >= round.deadline || round.silence.reason !== undefined) return;
+    const key = keyOf(work.metric, work.tenantCluster);
+    const measure = options.measures().find(({ metric }) => metric === work.metric);
+    const windows = windowsOf(work.runs);
+    const newest = windows.pop();
+    if (measure === undefined || newest === undefined) {
+      // The metric is no longer configured.
+      books.drop(work.metric, work.tenantCluster, windowsOf(work.runs));
+      failing.delete(key);
+      return;
+    }
+    if (!(await settle(measure, work, newest, round))) {
+      failing.add(key);
+      wait(key);
+      return;
+    }
+    failing.delete(key);
+    waits.delete(key);
+    for (const window of windows) {
+      if (clock.monotonic() >= round.deadline || round.signal.aborted) return;
+      if (await settle(measure, work, window, round)) continue;
+      wait(key);
+      return;
+    }
+  };
+
+  return {
+    run: async (signal) => {
+      const now = clock.monotonic();
+      const due = books.pending
+        .list()
+        .filter((work) => (waits.get(keyOf(work.metric, work.tenantCluster))?.until ?? 0) <= now);
+      if (due.length === 0) return undefined;
+      const known = new Map<number, ReadonlyMap<string, MeasuredCluster>>();
+      const round: Round = {
+        deadline: now + BUDGET_MS,
+        silence: createSilence(),
+        signal,
+        subjects: (window) => {
+          const subjects = known.get(window.end) ?? subjectsOf(tenantClusters, window);
+          known.set(window.end, subjects);
+          return subjects;
+        },
+      };
+      await inParallel(due, CONNECTIONS, (work) => goThrough(work, round));
+      // What was answered is asked once more after a stop: nothing of it is written by half.
+      if (signal.aborted) return { kind: 'aborted' };
+      return books.commit(signal);
+    },
+    isFailing: (metric, tenantCluster) =>
+      failing.has(keyOf(metric, tenantCluster))
+        ? books.pending.find(metric, tenantCluster)?.reason
+        : undefined,
+    failed: (metric, tenantCluster) => {
+      const key = keyOf(metric, tenantCluster);
+      failing.add(key);
+      wait(key);
+    },
+  };
+}
+
+function keyOf(metric: string, tenantCluster: string): string {
+  return `${metric}/${tenantCluster}`;
+}

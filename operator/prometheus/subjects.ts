@@ -1,0 +1,62 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { Window } from '../usage/window.ts';
+import type { MeasuredCluster } from './measure.ts';
+
+/** Which tenant clusters there were, and whom each was billed to, from when to when. */
+export interface TenantClusterHistory {
+  /** Every tenant cluster that existed during `[from, to)`, a value for each of its states. */
+  during(
+    from: number,
+    to: number,
+  ): readonly { readonly state: TenantCluster; readonly from: number }[];
+  /** The tenant clusters there are. */
+  readonly current: readonly TenantCluster[];
+}
+
+/**
+ * The tenant clusters to ask about for a window, by id, each as it stood at the window's end (spec 2.2).
+ * Whom it is billed to is what held then; what to ask, and the platform's name of it, is what holds today,
+ * so that a mended query fills what a broken one has missed.
+ */
+export function subjectsOf(
+  history: TenantClusterHistory,
+  window: Window,
+): ReadonlyMap<string, MeasuredCluster> {
+  const states = history.during(window.start, window.end).toSorted((a, b) => a.from - b.from);
+  const last = new Map(states.map(({ state }) => [state.id, state]));
+  const inNamespace = idsBy(states, ({ namespace }) => namespace);
+  const named = idsBy(states, ({ name }) => name);
+  const today = new Map(history.current.map((cluster) => [cluster.id, cluster]));
+  return new Map(
+    [...last.values()]
+      .filter((cluster) => !cluster.excluded)
+      .map((cluster) => [
+        cluster.id,
+        {
+          cluster: asAskedToday(cluster, today.get(cluster.id)),
+          sharesNamespace: (inNamespace.get(cluster.namespace)?.size ?? 0) > 1,
+          uniqueName: (named.get(cluster.name)?.size ?? 0) <= 1,
+        },
+      ]),
+  );
+}
+
+function asAskedToday(then: TenantCluster, today: TenantCluster | undefined): TenantCluster {
+  if (today === undefined) return then;
+  const { metering, instance } = today;
+  return { ...then, metering, ...(instance === undefined ? {} : { instance }) };
+}
+
+function idsBy(
+  states: ReturnType<TenantClusterHistory['during']>,
+  keyOf: (cluster: TenantCluster) => string,
+): ReadonlyMap<string, ReadonlySet<string>> {
+  const ids = new Map<string, Set<string>>();
+  for (const { state } of states) {
+    const key = keyOf(state);
+    const known = ids.get(key);
+    if (known === undefined) ids.set(key, new Set([state.id]));
+    else known.add(state.id);
+  }
+  return ids;
+}

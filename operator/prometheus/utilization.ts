@@ -1,0 +1,113 @@
+import type { PrometheusSettings } from '../config/settings.ts';
+import { gpuModel } from '../observation/gpu-device.ts';
+import { quote } from '../usage/validate-event.ts';
+import { builtInQueries } from './built-in-queries.ts';
+import type { Answer, Measure, MeasuredCharge, MeasuredCluster, Plan } from './measure.ts';
+import { NO_QUERY, planQuery } from './plan-query.ts';
+import type { Sample } from './query-answer.ts';
+import { checkRows } from './rows.ts';
+import type { Window } from '../usage/window.ts';
+
+const MS_PER_HOUR = 3_600_000n;
+/** Sums of doubles may come out a little above. */
+const MOST_PERCENT = 100.001;
+const PERCENT_DIGITS = 1e6;
+
+/** Labels in which exporters and queries name the model, first present wins. */
+const MODEL_LABELS = ['modelName', 'gpu_type', 'model_name', 'model'] as const;
+
+/**
+ * `tenant_gpu_utilization`, by model: average percent × hours of the window (design 7, Utilisation). A
+ * GPU at a steady 50 % comes to 50 an hour. Informational.
+ */
+export function createUtilizationMeasure(preset: PrometheusSettings['preset']): Measure {
+  return {
+    metric: 'tenant_gpu_utilization',
+    unit: 'util-hours',
+    plan: (subject, window) => {
+      const plan = planQuery({
+        subject,
+        window,
+        preset,
+        replacement: subject.cluster.metering.gpuUtilQuery,
+        replacedBy: 'GPU_UTIL_QUERY or spec.metering.gpuUtilQuery of a TenantOverride',
+        builtIn: (about) =>
+          about.onHost || about.uniqueName || preset !== 'default'
+            ? builtInQueries(preset, about).utilization
+            : undefined,
+      });
+      if (plan.kind !== 'ask') return plan;
+      const devices = planDevices(preset, subject, window);
+      return devices.kind === 'ask' ? { ...plan, beside: devices.promql } : plan;
+    },
+    read: readUtilization,
+  };
+}
+
+/** The built-in count belongs to the built-in utilisation: of a replacement it may count something else. */
+function planDevices(
+  preset: PrometheusSettings['preset'],
+  subject: MeasuredCluster,
+  window: Window,
+): Plan {
+  const { gpuUtilQuery, gpuCountQuery } = subject.cluster.metering;
+  const ofReplacement = gpuUtilQuery === undefined ? undefined : NO_QUERY;
+  return planQuery({
+    subject,
+    window,
+    preset,
+    replacement: gpuCountQuery ?? ofReplacement,
+    replacedBy: 'GPU_COUNT_QUERY',
+    builtIn: (about) => builtInQueries(preset, about).devices,
+  });
+}
+
+function readUtilization({ rows, beside }: Answer, window: Window) {
+  const hours = [BigInt(window.end - window.start), MS_PER_HOUR] as const;
+  const { good, refused } = checkRows(rows, modelKey, hours);
+  const devices = devicesByModel(beside);
+  const charges: MeasuredCharge[] = [];
+  const problems = [...refused];
+  for (const { labels, quantity, value } of good) {
+    const model = modelOf(labels);
+    const percent = Number(value);
+    if (model === undefined) {
+      const wanted = MODEL_LABELS.slice(0, 2).join(' or ');
+      problems.push(`no label ${wanted}: row: ${quote(JSON.stringify(labels))}`);
+    } else if (percent > MOST_PERCENT) {
+      problems.push(`more than 100 percent: value: ${quote(value)} of ${quote(model)}`);
+    } else {
+      const count = devices.get(model);
+      charges.push({
+        quantity,
+        dimensions: { gpu_type: model },
+        properties: {
+          avg_utilization_pct: Math.round(percent * PERCENT_DIGITS) / PERCENT_DIGITS,
+          ...(count === undefined ? {} : { gpu_devices: count }),
+        },
+      });
+    }
+  }
+  return { charges, refused: problems };
+}
+
+function devicesByModel(beside: Answer['beside']): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { labels, value } of beside?.samples ?? []) {
+    const model = modelOf(labels);
+    const count = Number(value);
+    if (model !== undefined && Number.isSafeInteger(count) && count > 0) counts.set(model, count);
+  }
+  return counts;
+}
+
+function modelKey(labels: Sample['labels']): string {
+  return modelOf(labels) ?? '';
+}
+
+function modelOf(labels: Sample['labels']): string | undefined {
+  const named = MODEL_LABELS.map((label) => labels[label]).find(
+    (value) => value !== undefined && value.trim() !== '',
+  );
+  return named === undefined ? undefined : gpuModel(named);
+}
