@@ -92,7 +92,8 @@ export function createMetronome(
       if (typeof customerId !== 'string') return customerId;
       return metronomeTotal(client, query, customerId, metrics.get(query.metric), signal);
     },
-    unpriced: () => prices.unpriced(),
+    unpriced: () =>
+      prices.unpriced().map((usage) => ({ ...usage, plan: rateCards.nameOf(usage.plan) })),
     close: async () => {
       await client.close();
       await stripeCustomers?.close();

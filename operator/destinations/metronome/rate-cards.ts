@@ -23,6 +23,8 @@ export type RateCardOutcome =
 /** Rate cards by what an operator calls them: id, alias or name. */
 export interface RateCards {
   find(reference: string, signal: AbortSignal): Promise<RateCardOutcome>;
+  /** As people call the card with this id. */
+  nameOf(id: string): string;
 }
 
 interface ListedCard extends RateCard {
@@ -49,6 +51,7 @@ export function createRateCards(client: MetronomeClient, clock: Clock): RateCard
   };
 
   return {
+    nameOf: (id) => cards.find((card) => card.id === id)?.name ?? id,
     find: async (reference, signal) => {
       const known = pick(reference);
       const fresh = clock.monotonic() - listedAt < FRESH_MS;

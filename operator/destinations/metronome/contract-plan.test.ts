@@ -1,0 +1,100 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type Contract, type ContractPlan, overlapsOf, planContract } from './contract-plan.ts';
+
+const HOUR_MS = 3_600_000;
+const CARDS = ['standard', 'premium'] as const;
+
+/** What a step of provisioning does to the contracts, cut off after its first call if `crashes`. */
+function carryOut(
+  contracts: readonly Contract[],
+  plan: ContractPlan,
+  card: string,
+  crashes: boolean,
+): readonly Contract[] {
+  const make = (from: number): Contract => ({
+    id: `c${contracts.length}`,
+    rateCardId: card,
+    from,
+    to: Number.POSITIVE_INFINITY,
+    isOurs: true,
+    isLinked: false,
+  });
+  const change = (changed: Contract, to: number): readonly Contract[] =>
+    contracts.map((contract) => (contract === changed ? { ...contract, to } : contract));
+  if (plan.kind === 'create') return [...contracts, make(plan.from)];
+  if (plan.kind === 'reopen') return change(plan.contract, Number.POSITIVE_INFINITY);
+  if (plan.kind !== 'hand-over') return contracts;
+  const ended = change(plan.contract, plan.at);
+  return crashes ? ended : [...ended, make(plan.at)];
+}
+
+test('whatever rate cards are asked for and wherever it is cut off: no hour is covered twice, none is left out', () => {
+  const step = fc.record({
+    card: fc.constantFrom(...CARDS),
+    passed: fc.integer({ min: 0, max: 5 * HOUR_MS }),
+    crashes: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), fc.nat(HOUR_MS), (steps, from) => {
+      let contracts: readonly Contract[] = [];
+      let now = from;
+      for (const { card, passed, crashes } of steps) {
+        now += passed;
+        contracts = carryOut(contracts, planContract(contracts, card, from, now), card, crashes);
+        expect(overlapsOf(contracts)).toEqual([]);
+      }
+      // What was cut off is finished by the next attempt.
+      const card = steps.at(-1)?.card ?? CARDS[0];
+      contracts = carryOut(contracts, planContract(contracts, card, from, now), card, false);
+      contracts = carryOut(contracts, planContract(contracts, card, from, now), card, false);
+      const last = now + 20 * HOUR_MS;
+      for (let hour = Math.floor(from / HOUR_MS) * HOUR_MS; hour < last; hour += HOUR_MS) {
+        const covering = contracts.filter((one) => one.from <= hour && hour < one.to);
+        expect(covering).toHaveLength(1);
+      }
+      expect(contracts.find(({ to }) => to === Number.POSITIVE_INFINITY)?.rateCardId).toBe(card);
+      expect(contracts.every(({ from: start, to }) => start % HOUR_MS === 0 && to > start)).toBe(
+        true,
+      );
+    }),
+  );
+});
+
+const OURS: Contract = {
+  id: 'ours',
+  rateCardId: 'standard',
+  from: 0,
+  to: Number.POSITIVE_INFINITY,
+  isOurs: true,
+  isLinked: false,
+};
+
+test('a contract that somebody made in Metronome is never ended', () => {
+  const foreign = { ...OURS, isOurs: false };
+  expect(planContract([foreign], 'premium', 0, HOUR_MS)).toEqual({
+    kind: 'foreign',
+    contract: foreign,
+  });
+  expect(planContract([foreign], 'standard', 0, HOUR_MS).kind).toBe('keep');
+});
+
+test('a contract of ours gives way to one that somebody made in Metronome', () => {
+  const negotiated = { ...OURS, id: 'negotiated', from: 3 * HOUR_MS, isOurs: false };
+  expect(overlapsOf([OURS, negotiated])).toEqual([{ contract: OURS, at: 3 * HOUR_MS }]);
+  expect(overlapsOf([{ ...OURS, to: 3 * HOUR_MS }, negotiated])).toEqual([]);
+});
+
+test('a tenant that comes back gets a contract that begins after the one that ended', () => {
+  const ended = { ...OURS, to: 5 * HOUR_MS };
+  const back = 9.5 * HOUR_MS;
+  expect(planContract([ended], 'standard', back, back)).toEqual({
+    kind: 'create',
+    from: 9 * HOUR_MS,
+  });
+  const soon = 4.5 * HOUR_MS;
+  expect(planContract([ended], 'standard', soon, soon)).toEqual({
+    kind: 'reopen',
+    contract: ended,
+  });
+});

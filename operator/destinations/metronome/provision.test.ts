@@ -1,0 +1,339 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { Secret } from '../../config/secret.ts';
+import type { MetronomeSettings } from '../../config/settings.ts';
+import { testEvent } from '../../ledger/testing/events.ts';
+import type { Destination, Tenant } from '../destination.ts';
+import { testTenant } from '../testing/context.ts';
+import { createMetronome } from './metronome.ts';
+import type { StripeCustomers } from './stripe-link.ts';
+import {
+  createMetronomeWorld,
+  HOUR_MS,
+  METRONOME_NOW,
+  type MetronomeWorld,
+  NEVER,
+} from './testing/metronome-world.ts';
+
+const ALIAS = 'tenant-vcluster-a-a';
+const CUSTOMERS = '/v1/customers';
+const CONTRACTS = '/v1/contracts/create';
+const NINE = '2026-11-21T09:00:00.000Z';
+const TEN = '2026-11-21T10:00:00.000Z';
+
+const worlds: MetronomeWorld[] = [];
+
+afterEach(async () => {
+  for (const world of worlds.splice(0)) await world.close();
+});
+
+async function createWorld(
+  settings: Partial<MetronomeSettings> = {},
+  stripe?: StripeCustomers,
+): Promise<MetronomeWorld> {
+  const world = await createMetronomeWorld(settings, stripe);
+  worlds.push(world);
+  await world.bootstrap();
+  return world;
+}
+
+/** With a rate card `standard` in US dollars, which every tenant gets. */
+async function withRateCard(
+  settings: Partial<MetronomeSettings> = {},
+  stripe?: StripeCustomers,
+): Promise<MetronomeWorld> {
+  const world = await createWorld({ rateCard: 'standard', ...settings }, stripe);
+  await world.rateCard('standard');
+  return world;
+}
+
+async function provision(world: MetronomeWorld, change: Partial<Tenant> = {}): Promise<void> {
+  const tenant = testTenant({ billableFrom: METRONOME_NOW, ...change });
+  expect(await world.destination.provision(tenant, NEVER)).toEqual({ kind: 'done' });
+}
+
+async function refusal(world: MetronomeWorld, change: Partial<Tenant> = {}): Promise<string> {
+  const outcome = await world.destination.provision(testTenant(change), NEVER);
+  expect(outcome.kind).toBe('rejected');
+  return outcome.kind === 'rejected' ? outcome.reason : '';
+}
+
+describe('the customer', () => {
+  test('is found by its alias, and created where there is none', async () => {
+    const world = await createWorld();
+    await provision(world);
+    await provision(world);
+    expect(world.metronome.state.customers).toMatchObject([
+      { name: 'Team A', ingest_aliases: [ALIAS] },
+    ]);
+    expect(world.requests(CUSTOMERS).filter(({ body }) => body !== undefined)).toHaveLength(1);
+    expect(world.metronome.state.contracts).toEqual([]);
+  });
+
+  test('follows a changed display name', async () => {
+    const world = await createWorld();
+    await provision(world);
+    await provision(world, { displayName: 'Team A plus' });
+    expect(world.metronome.state.customers.map(({ name }) => name)).toEqual(['Team A plus']);
+  });
+
+  test('that was created without our hearing of it is adopted', async () => {
+    const world = await createWorld();
+    const lost = { kind: 'commit-then-reset', method: 'POST', path: CUSTOMERS, times: 1 } as const;
+    world.metronome.misbehaviours.add(lost);
+    expect((await world.destination.provision(testTenant(), NEVER)).kind).toBe('retry');
+    await provision(world);
+    expect(world.metronome.state.customers).toHaveLength(1);
+  });
+
+  test('of another process, created between look and creation, is adopted', async () => {
+    const world = await createWorld();
+    await world.asOperator(CUSTOMERS, { name: 'Team A', ingest_aliases: [ALIAS] });
+    world.metronome.misbehaviours.add({
+      kind: 'status',
+      method: 'GET',
+      path: CUSTOMERS,
+      status: 200,
+      body: { data: [], next_page: null },
+      times: 1,
+    });
+    await provision(world);
+    expect(world.metronome.state.customers).toHaveLength(1);
+  });
+
+  test('after a stored 500 is created under a new key', async () => {
+    const world = await createWorld();
+    const stored = {
+      kind: 'status',
+      method: 'POST',
+      path: CUSTOMERS,
+      status: 500,
+      times: 1,
+    } as const;
+    world.metronome.misbehaviours.add(stored);
+    expect((await world.destination.provision(testTenant(), NEVER)).kind).toBe('retry');
+    await provision(world);
+    expect(world.metronome.state.customers).toHaveLength(1);
+  });
+
+  test('that is archived keeps the alias: whose it is is said', async () => {
+    const world = await createWorld();
+    const id = await world.asOperator(CUSTOMERS, { name: 'old', ingest_aliases: [ALIAS] });
+    await world.asOperator('/v1/customers/archive', { id });
+    expect(await refusal(world)).toBe(
+      `an archived customer still has the ingest alias: take it from customer ${id} in Metronome: alias: "${ALIAS}"`,
+    );
+  });
+
+  test('that a tenant names gets the alias and keeps its name and its other aliases', async () => {
+    const world = await createWorld();
+    const id = await world.asOperator(CUSTOMERS, { name: 'ACME Inc.', ingest_aliases: ['acme'] });
+    await provision(world, { metronomeCustomerId: id });
+    expect(world.metronome.state.customers).toMatchObject([
+      { name: 'ACME Inc.', ingest_aliases: ['acme', ALIAS] },
+    ]);
+  });
+
+  test('that a tenant names and that is not there costs this tenant only', async () => {
+    const world = await createWorld();
+    expect(await refusal(world, { metronomeCustomerId: 'bogus' })).toContain(
+      'no such customer in Metronome: metronome-customer-id: "bogus"',
+    );
+  });
+});
+
+describe('the contract', () => {
+  test('begins at the hour of the first usage', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    await provision(world);
+    expect(world.metronome.state.contracts).toMatchObject([
+      {
+        rate_card_id: world.metronome.state.rateCards[0]?.id,
+        starting_at: NINE,
+        name: ALIAS,
+        uniqueness_key: expect.stringMatching(/^meterfeed:2026-11-21T09:/),
+      },
+    ]);
+    expect(world.metronome.state.contracts[0]?.ending_before).toBeUndefined();
+  });
+
+  test('whose answer was lost is not made twice, also not by the next process', async () => {
+    const world = await withRateCard();
+    world.metronome.misbehaviours.add({ kind: 'commit-then-reset', path: CONTRACTS, times: 1 });
+    const tenant = testTenant({ billableFrom: METRONOME_NOW });
+    expect((await world.destination.provision(tenant, NEVER)).kind).toBe('retry');
+    const next = world.restart();
+    expect(await next.provision(tenant, NEVER)).toEqual({ kind: 'done' });
+    expect(world.metronome.state.contracts).toHaveLength(1);
+  });
+
+  test('that was archived by hand is made again, though its key is spent', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    const [contract] = world.metronome.state.contracts;
+    await world.asOperator('/v1/contracts/archive', {
+      customer_id: contract?.customer_id,
+      contract_id: contract?.id,
+    });
+    world.now += HOUR_MS * 25;
+    await provision(world);
+    expect(world.metronome.state.contracts.map(({ uniqueness_key }) => uniqueness_key)).toEqual([
+      expect.not.stringContaining('#'),
+      expect.stringMatching(/#1$/),
+    ]);
+  });
+
+  test('follows another rate card at a full hour, without overlap or hole', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    const premium = await world.rateCard('premium');
+    await provision(world, { plan: 'premium' });
+    expect(world.metronome.state.contracts).toMatchObject([
+      { starting_at: NINE, ending_before: TEN },
+      { starting_at: TEN, rate_card_id: premium },
+    ]);
+    world.now += 2 * HOUR_MS;
+    await provision(world, { plan: 'premium' });
+    expect(world.metronome.state.contracts).toHaveLength(2);
+  });
+
+  test('is complete after a crash in the middle of a change of rate cards', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    await world.rateCard('premium');
+    world.metronome.misbehaviours.add({ kind: 'reset', path: CONTRACTS, times: 1 });
+    const tenant = testTenant({ plan: 'premium' });
+    expect((await world.destination.provision(tenant, NEVER)).kind).toBe('retry');
+    world.now += 5 * HOUR_MS;
+    expect(await world.restart().provision(tenant, NEVER)).toEqual({ kind: 'done' });
+    expect(world.metronome.state.contracts).toMatchObject([
+      { starting_at: NINE, ending_before: TEN },
+      { starting_at: TEN },
+    ]);
+  });
+
+  test('ends when the tenant goes, and begins anew when it comes back', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    expect(await world.destination.offboard(testTenant(), NEVER)).toEqual({ kind: 'done' });
+    expect(world.metronome.state.contracts).toMatchObject([{ ending_before: TEN }]);
+    expect(world.metronome.state.customers[0]?.archived_at).toBeUndefined();
+    world.now += 30 * HOUR_MS;
+    await provision(world, { billableFrom: world.now });
+    expect(world.metronome.state.contracts).toMatchObject([
+      { starting_at: NINE, ending_before: TEN },
+      { starting_at: '2026-11-22T15:00:00.000Z' },
+    ]);
+  });
+
+  test('goes on when the tenant is back before it has ended', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    await world.destination.offboard(testTenant(), NEVER);
+    await provision(world);
+    expect(world.metronome.state.contracts).toHaveLength(1);
+    expect(world.metronome.state.contracts[0]?.ending_before).toBeUndefined();
+  });
+
+  test('that somebody made in Metronome is used, and survives offboarding', async () => {
+    const world = await withRateCard();
+    const customer_id = await world.asOperator(CUSTOMERS, { name: 'A', ingest_aliases: [ALIAS] });
+    const rate_card_id = await world.rateCard('negotiated');
+    await world.asOperator(CONTRACTS, { customer_id, rate_card_id, starting_at: NINE });
+    await provision(world);
+    await world.destination.offboard(testTenant(), NEVER);
+    expect(world.metronome.state.contracts).toHaveLength(1);
+    expect(world.metronome.state.contracts[0]?.ending_before).toBeUndefined();
+    expect(world.context.logger.lines.join('\n')).toContain('was made in Metronome');
+  });
+
+  test('on a rate card of another currency is held back with that reason', async () => {
+    const world = await withRateCard();
+    await world.rateCard('europe', 'EUR');
+    expect(await refusal(world, { plan: 'europe' })).toBe(
+      'rate card "europe" is priced in EUR: currency: "USD"',
+    );
+    await provision(world, { plan: 'europe', currency: 'EUR' });
+    expect(await refusal(world, { currency: 'EUR' })).toBe(
+      'rate card "standard" is priced in USD: currency: "EUR"',
+    );
+  });
+
+  test('on a rate card that is not there costs this tenant only', async () => {
+    const world = await withRateCard();
+    expect(await refusal(world, { plan: 'typo' })).toBe(
+      'no such rate card in Metronome: plan: "typo"',
+    );
+  });
+});
+
+describe('the link to Stripe', () => {
+  const stripeLink = {
+    url: 'http://127.0.0.1:1',
+    apiKey: new Secret('sk_test_1'),
+    apiVersion: '2026-09-30.endive',
+    collectionMethod: 'send_invoice',
+  } as const;
+  const stripe: StripeCustomers = {
+    ensure: async ({ id, stripeCustomerId }) => ({
+      kind: 'customer',
+      id: stripeCustomerId ?? `cus_${id}`,
+    }),
+    close: async () => undefined,
+  };
+
+  test('is on the customer and on the contract, with the collection method', async () => {
+    const world = await withRateCard({ stripeLink }, stripe);
+    await provision(world);
+    await provision(world);
+    const [provider] = world.metronome.state.billingProviders;
+    expect(world.metronome.state.billingProviders).toMatchObject([
+      {
+        billing_provider: 'stripe',
+        delivery_method: 'direct_to_billing_provider',
+        configuration: {
+          stripe_customer_id: `cus_${ALIAS}`,
+          stripe_collection_method: 'send_invoice',
+        },
+      },
+    ]);
+    expect(world.metronome.state.contracts).toMatchObject([{ billingProviderId: provider?.id }]);
+  });
+
+  test('is added to a customer and a contract from before', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    expect(world.metronome.state.contracts[0]?.billingProviderId).toBeUndefined();
+    const linking = createLinked(world);
+    expect(await linking.provision(testTenant(), NEVER)).toEqual({ kind: 'done' });
+    expect(world.metronome.state.contracts).toHaveLength(1);
+    expect(world.metronome.state.contracts[0]?.billingProviderId).toBe(
+      world.metronome.state.billingProviders[0]?.id,
+    );
+  });
+
+  function createLinked(world: MetronomeWorld): Destination {
+    const settings: MetronomeSettings = {
+      url: world.metronome.url,
+      apiToken: new Secret('token'),
+      currency: 'USD',
+      rateCard: 'standard',
+      stripeLink,
+    };
+    return createMetronome('metronome', settings, world.context, stripe);
+  }
+});
+
+test('a tenant’s contract that was ended in Metronome is followed by another one', async () => {
+  const world = await withRateCard();
+  await provision(world);
+  await world.destination.offboard(testTenant(), NEVER);
+  world.now += 3 * HOUR_MS;
+  await provision(world);
+  const event = testEvent({ windowStart: world.now - HOUR_MS });
+  expect(await world.destination.send([event], NEVER)).toEqual([{ kind: 'delivered' }]);
+  expect(world.metronome.state.contracts).toMatchObject([
+    { starting_at: NINE, ending_before: TEN },
+    { starting_at: TEN },
+  ]);
+});

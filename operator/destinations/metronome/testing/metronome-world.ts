@@ -1,0 +1,113 @@
+import {
+  type FakeMetronome,
+  startFakeMetronome,
+} from '../../../../e2e/fakes/metronome/metronome.ts';
+import { Secret } from '../../../config/secret.ts';
+import type { MetronomeSettings } from '../../../config/settings.ts';
+import type { Clock } from '../../../telemetry/clock.ts';
+import { systemClock } from '../../../telemetry/system-clock.ts';
+import { COLLECTOR_METRICS, type MetricDefinition } from '../../../usage/catalog.ts';
+import type { Destination, StepOutcome, Tenant } from '../../destination.ts';
+import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
+import { createMetronome } from '../metronome.ts';
+import type { StripeCustomers } from '../stripe-link.ts';
+
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+/** Shortly after the window of test events. */
+export const METRONOME_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
+
+/** What Metronome is given: everything but the informational metrics (design 7). */
+export const METRONOME_METRICS = COLLECTOR_METRICS.filter(({ informational }) => !informational);
+
+export const { signal: NEVER } = new AbortController();
+
+export interface MetronomeWorld {
+  readonly metronome: FakeMetronome;
+  readonly destination: Destination;
+  readonly context: TestContext;
+  /** The wall clock of both sides. */
+  now: number;
+  /** Another process of ours, on the same Metronome. */
+  readonly restart: (settings?: Partial<MetronomeSettings>) => Destination;
+  readonly bootstrap: (metrics?: readonly MetricDefinition[]) => Promise<void>;
+  /** Bootstraps and provisions. */
+  readonly ready: (...tenants: Tenant[]) => Promise<void>;
+  /** Does what an operator does at the vendor; gives the id of what was made. */
+  readonly asOperator: (path: string, body: unknown) => Promise<string>;
+  /** A rate card with an alias. */
+  readonly rateCard: (alias: string, currency?: 'USD' | 'EUR') => Promise<string>;
+  readonly requests: (path: string) => readonly { readonly body: unknown }[];
+  readonly close: () => Promise<void>;
+}
+
+const EUR = '2714e483-4ff1-48e4-9e25-ac732e8f24f3';
+
+export async function createMetronomeWorld(
+  settings: Partial<MetronomeSettings> = {},
+  stripeCustomers?: StripeCustomers,
+): Promise<MetronomeWorld> {
+  const made: Destination[] = [];
+  const clock: Clock = { ...systemClock, now: () => world.now };
+  const context = createTestContext(clock);
+  const metronome = await startFakeMetronome({ apiToken: 'token', now: () => world.now });
+  const create = (change: Partial<MetronomeSettings> = {}): Destination => {
+    const full: MetronomeSettings = {
+      url: metronome.url,
+      apiToken: new Secret('token'),
+      currency: 'USD',
+      ...settings,
+      ...change,
+    };
+    const destination = createMetronome('metronome', full, context, stripeCustomers);
+    made.push(destination);
+    return destination;
+  };
+  const asOperator: MetronomeWorld['asOperator'] = async (path, body) => {
+    const answer = await fetch(metronome.url + path, {
+      method: 'POST',
+      headers: { authorization: 'Bearer token', 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    const text = await answer.text();
+    if (answer.status !== 200) throw new Error(`${path}: ${answer.status}: ${text}`);
+    const { data } = JSON.parse(text) as { readonly data?: { readonly id?: string } };
+    return data?.id ?? '';
+  };
+  const world: MetronomeWorld = {
+    metronome,
+    destination: create(),
+    context,
+    now: METRONOME_NOW,
+    restart: create,
+    bootstrap: async (metrics = METRONOME_METRICS) => {
+      expectDone(await world.destination.bootstrap(metrics, NEVER));
+    },
+    ready: async (...tenants) => {
+      await world.bootstrap();
+      for (const tenant of tenants.length > 0 ? tenants : [testTenant()]) {
+        expectDone(await world.destination.provision(tenant, NEVER));
+      }
+    },
+    asOperator,
+    rateCard: (alias, currency = 'USD') =>
+      asOperator('/v1/contract-pricing/rate-cards/create', {
+        name: `Card ${alias}`,
+        aliases: [{ name: alias }],
+        ...(currency === 'EUR' && { fiat_credit_type_id: EUR }),
+      }),
+    requests: (path) =>
+      metronome.requests
+        .filter((request) => request.path === path)
+        .map(({ body }) => ({ body: body === '' ? undefined : (JSON.parse(body) as unknown) })),
+    close: async () => {
+      await Promise.all(made.map((one) => one.close()));
+      await metronome.close();
+    },
+  };
+  return world;
+}
+
+function expectDone(outcome: StepOutcome): void {
+  if (outcome.kind !== 'done') throw new Error(outcome.reason);
+}
