@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from '../testing/events.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';
 import type { Database } from './database.ts';
@@ -68,5 +68,16 @@ test('a segment that comes into use while others are being closed is not closed 
   fourth.release();
   await fourth.ended;
   expect(await pool.use(b, firstOf)).toBeInstanceOf(Buffer);
+  await pool.close();
+});
+
+test('a segment that nothing reads any more is closed, and can be read again', async () => {
+  const { directory, segments } = await manySegments();
+  const [segment] = segments;
+  if (segment === undefined) throw new Error();
+  const pool = createSegmentPool(directory, 5);
+  const used = await pool.use(segment, async (database) => database);
+  await vi.waitFor(() => expect(used.status).toBe('closed'));
+  expect(await pool.use(segment, async ({ status }) => status)).toBe('open');
   await pool.close();
 });

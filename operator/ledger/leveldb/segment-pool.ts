@@ -6,7 +6,7 @@ import { readBatchMark } from './batch-marks.ts';
 import { segmentName } from './segment-names.ts';
 import type { SealedSegment } from './state.ts';
 
-/** Sealed segments, opened when something reads them and closed again when too many are open. */
+/** Sealed segments, opened when something reads them and closed again when nothing does for a while, or too many are open. */
 export interface SegmentPool {
   /** Runs `work` with a sealed segment's database, which stays open meanwhile. */
   use<T>(
@@ -23,14 +23,18 @@ export interface SegmentPool {
 interface Entry {
   readonly database: Promise<Database>;
   users: number;
+  /** Whether nothing has used it since the last look. */
+  rested: boolean;
   /** Resolves the wait of an eviction. */
   idle?: () => void;
 }
 
-/** Each open segment costs some 3 MiB, and what of it is mapped. */
+/** Each open segment costs some 3 MiB, and up to 64 MiB of it that is mapped. */
 const MAX_IDLE_OPEN = 2;
+/** How often is looked for segments that nothing has used since. */
+const REST_MS = 2_000;
 
-export function createSegmentPool(directory: string): SegmentPool {
+export function createSegmentPool(directory: string, restMs = REST_MS): SegmentPool {
   // In order of last use.
   const entries = new Map<number, Entry>();
   // LevelDB refuses to open a directory that is still being closed.
@@ -56,12 +60,21 @@ export function createSegmentPool(directory: string): SegmentPool {
       if (entries.get(number) === entry && entry.users === 0) await closeEntry(number, entry);
     }
   };
+  const closeRested = async (): Promise<void> => {
+    for (const [number, entry] of entries) {
+      if (entry.users > 0) continue;
+      if (entry.rested) await closeEntry(number, entry);
+      else entry.rested = true;
+    }
+  };
+  const resting = setInterval(() => void closeRested(), restMs).unref();
   const take = (segment: SealedSegment): Entry => {
     const number = segment.firstSequence;
-    const entry = entries.get(number) ?? { database: open(segment), users: 0 };
+    const entry = entries.get(number) ?? { database: open(segment), users: 0, rested: false };
     entries.delete(number);
     entries.set(number, entry);
     entry.users += 1;
+    entry.rested = false;
     return entry;
   };
   const release = (segment: SealedSegment, entry: Entry): void => {
@@ -95,11 +108,16 @@ export function createSegmentPool(directory: string): SegmentPool {
       }
     },
     async adopt(firstSequence, database) {
-      entries.set(firstSequence, { database: Promise.resolve(database), users: 0 });
+      entries.set(firstSequence, {
+        database: Promise.resolve(database),
+        users: 0,
+        rested: false,
+      });
       await trim();
     },
     evict,
     async close() {
+      clearInterval(resting);
       for (const number of entries.keys()) await evict(number);
       await Promise.all(closing.values());
     },
