@@ -4,6 +4,7 @@ import type { DestinationContext } from './context.ts';
 import type { Destination } from './destination.ts';
 import { createLago } from './lago/lago.ts';
 import { createNoop } from './noop/noop.ts';
+import { createStripe } from './stripe/stripe.ts';
 import { createWebhook } from './webhook/webhook.ts';
 
 export type CreateDestinationOutcome =
@@ -32,6 +33,8 @@ function create(
   switch (settings.type) {
     case 'lago':
       return created(createLago(settings.name, settings.lago, context));
+    case 'stripe':
+      return created(createStripe(settings.name, settings.stripe, context));
     case 'webhook':
       return created(createWebhook(settings.name, settings.webhook, context));
     case 'noop':

@@ -1,4 +1,4 @@
-import Stripe from 'stripe';
+import { Stripe } from 'stripe';
 import { afterEach, describe, expect, test } from 'vitest';
 import { reportErrors } from './core-events.ts';
 import { type FakeStripe, type FakeStripeOptions, startFakeStripe } from './stripe.ts';

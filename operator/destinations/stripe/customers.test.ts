@@ -1,0 +1,117 @@
+import { afterEach, expect, test } from 'vitest';
+import type { FakeStripeOptions } from '../../../e2e/fakes/stripe/stripe.ts';
+import { testTenant } from '../testing/context.ts';
+import { createStripeWorld, NEVER, type StripeWorld } from './testing/stripe-world.ts';
+
+const CUSTOMERS = '/v1/customers';
+const DONE = { kind: 'done' };
+const NEVER_INDEXED = Number.POSITIVE_INFINITY;
+let open: StripeWorld | undefined;
+
+afterEach(async () => {
+  await open?.close();
+  open = undefined;
+});
+
+async function world(options: Partial<FakeStripeOptions> = {}): Promise<StripeWorld> {
+  open = await createStripeWorld(options);
+  return open;
+}
+
+test('a tenant gets a customer that says whose it is', async () => {
+  const { destination, stripe } = await world();
+  const tenant = testTenant({ email: 'a@example.com', project: 'research', plan: 'gold' });
+  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect([...stripe.state.customers.values()]).toMatchObject([
+    {
+      name: 'Team A',
+      email: 'a@example.com',
+      metadata: {
+        vbilling_tenant_id: 'tenant-vcluster-a-a',
+        vbilling_region: 'eu-central-1',
+        vbilling_project: 'research',
+        vbilling_plan: 'gold',
+      },
+    },
+  ]);
+});
+
+test.each([
+  ['by search', {}, 200_000_000],
+  ['by the list, while search lags', { searchLagMs: NEVER_INDEXED }, 3_600_000],
+  ['by the list, where there is no search', { withoutSearch: true }, 200_000_000],
+])('it is found again after a restart %s', async (_, options, pauseMs) => {
+  const { destination, restart, stripe, time } = await world(options);
+  await destination.provision(testTenant(), NEVER);
+  stripe.state.results.clear();
+  time.now += pauseMs;
+  expect(await restart().provision(testTenant(), NEVER)).toStrictEqual(DONE);
+  expect(stripe.state.customers.size).toBe(1);
+});
+
+test.each(['commit-then-reset', 'commit-then-status'] as const)(
+  'one whose creation was not heard of is not created twice: %s',
+  async (kind) => {
+    const { destination, stripe } = await world({ searchLagMs: NEVER_INDEXED });
+    stripe.misbehaviours.add({ kind, status: 500, method: 'POST', path: CUSTOMERS, times: 1 });
+    expect(await destination.provision(testTenant(), NEVER)).toMatchObject({ kind: 'retry' });
+    expect(await destination.provision(testTenant(), NEVER)).toStrictEqual(DONE);
+    expect(stripe.state.customers.size).toBe(1);
+  },
+);
+
+test('search that disregards case does not mix up tenants', async () => {
+  const { destination, stripe } = await world();
+  await destination.provision(testTenant({ id: 'Team' }), NEVER);
+  await destination.provision(testTenant({ id: 'team' }), NEVER);
+  await destination.provision(testTenant({ id: "o'team\\" }), NEVER);
+  expect(stripe.state.customers.size).toBe(3);
+});
+
+test('many new tenants are listed once', async () => {
+  const { destination, count } = await world({ searchLagMs: NEVER_INDEXED });
+  for (let index = 0; index < 5; index += 1) {
+    await destination.provision(testTenant({ id: `t${index}` }), NEVER);
+  }
+  expect(count('GET', `${CUSTOMERS}/search`)).toBe(5);
+  expect(count('GET', CUSTOMERS)).toBe(6);
+});
+
+test('a renamed tenant renames its customer, and nothing is written when nothing changed', async () => {
+  const { destination, stripe, count } = await world();
+  await destination.provision(testTenant(), NEVER);
+  await destination.provision(testTenant(), NEVER);
+  expect(count('POST', CUSTOMERS)).toBe(1);
+  await destination.provision(testTenant({ displayName: 'Team B' }), NEVER);
+  expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Team B' }]);
+});
+
+test('a customer that an operator named is used, and left as it is', async () => {
+  const { destination, stripe } = await world();
+  await destination.provision(testTenant({ id: 'other', displayName: 'Other' }), NEVER);
+  const [id = ''] = stripe.state.customers.keys();
+  const tenant = testTenant({ stripeCustomerId: id });
+  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Other' }]);
+});
+
+test('a customer that does not exist costs its tenant’s delivery only', async () => {
+  const { destination } = await world();
+  const tenant = testTenant({ stripeCustomerId: 'cus_bogus' });
+  expect(await destination.provision(tenant, NEVER)).toStrictEqual({
+    kind: 'rejected',
+    reason: 'no such customer in Stripe: stripe-customer-id: "cus_bogus"',
+  });
+});
+
+test('a customer that was deleted is not given back by a repeated creation', async () => {
+  const { destination, stripe } = await world();
+  await destination.provision(testTenant(), NEVER);
+  const [first] = stripe.state.customers.values();
+  if (first !== undefined) first.deleted = true;
+  expect(await destination.provision(testTenant(), NEVER)).toStrictEqual(DONE);
+  expect([...stripe.state.customers.values()].map(({ deleted }) => deleted)).toStrictEqual([
+    true,
+    false,
+  ]);
+});

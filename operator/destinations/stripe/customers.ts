@@ -1,0 +1,245 @@
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { quote } from '../../usage/validate-event.ts';
+import type { StepOutcome, Tenant } from '../destination.ts';
+import { isObject, type JsonObject, textOf } from '../json.ts';
+import type { StripeAnswer, StripeClient, StripeRefusal, StripeTrouble } from './stripe-client.ts';
+import { failedStep } from './step.ts';
+
+const CUSTOMERS = '/v1/customers';
+/** Whose customer it is. */
+const TENANT_KEY = 'vbilling_tenant_id';
+const MAX_NAME = 256;
+const MAX_METADATA_VALUE = 500;
+/**
+ * How far back the list of new customers reaches: longer than Stripe's search index may lag behind (an
+ * hour in bad times), and longer than it remembers idempotency keys.
+ */
+const RECENT_MS = 90_000_000;
+/** Creations in a row that give a customer who is deleted by now. */
+const MAX_REPEATS = 5;
+
+export type CustomerOutcome =
+  | { readonly kind: 'customer'; readonly id: string }
+  | Exclude<StepOutcome, { kind: 'done' }>;
+
+/** The customer of each tenant. */
+export interface StripeCustomers {
+  /** Finds the tenant's customer or creates it, and brings its name, address and metadata up to date. */
+  ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome>;
+  /** The customer as `ensure` found it last. */
+  idOf(tenant: string): string | undefined;
+  /** The same without creating anybody. */
+  find(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome | { readonly kind: 'none' }>;
+  /** Stripe says that it is not there. */
+  forget(tenant: string): void;
+}
+
+interface Found {
+  readonly id: string;
+  readonly object: JsonObject;
+}
+
+type Lookup = Found | undefined | StripeRefusal | StripeTrouble;
+
+/**
+ * A tenant's customer is found again by its metadata: by search, and, as far as the search index lags
+ * behind, in the list of customers that are newer than that, which never does. So a customer that was
+ * created without our hearing of it is not created twice.
+ */
+export function createStripeCustomers(
+  client: StripeClient,
+  clock: Clock,
+  logger: Logger,
+): StripeCustomers {
+  const ids = new Map<string, string>();
+  /** Customers too new for the search, by tenant; undefined when they have to be listed. */
+  let recent: Map<string, Found> | undefined;
+  let searchable = true;
+
+  const get = (id: string, signal: AbortSignal): Promise<StripeAnswer> =>
+    client.get(`${CUSTOMERS}/${encodeURIComponent(id)}`, {}, signal);
+
+  const known = async (tenant: string, signal: AbortSignal): Promise<Lookup> => {
+    const id = ids.get(tenant);
+    if (id === undefined) return undefined;
+    const answer = await get(id, signal);
+    if (answer.kind === 'ok' && !isDeleted(answer.body)) return { id, object: answer.body };
+    if (answer.kind !== 'ok' && !isMissing(answer)) return answer;
+    ids.delete(tenant);
+    recent = undefined;
+    return undefined;
+  };
+
+  const search = async (tenant: string, signal: AbortSignal): Promise<Lookup> => {
+    if (!searchable) return undefined;
+    const query = `metadata['${TENANT_KEY}']:'${escaped(tenant)}'`;
+    const answer = await client.get(`${CUSTOMERS}/search`, { query, limit: 100 }, signal);
+    if (answer.kind === 'refused') {
+      // Not offered everywhere: then all customers are listed once.
+      searchable = false;
+      recent = undefined;
+      logger.info(`[bootstrap] customers are listed, as they cannot be searched: ${answer.reason}`);
+      return undefined;
+    }
+    if (answer.kind !== 'ok') return answer;
+    const data: unknown = answer.body['data'];
+    return oldest(Array.isArray(data) ? (data as unknown[]).filter(isObject) : [], tenant);
+  };
+
+  const listed = async (tenant: string, signal: AbortSignal): Promise<Lookup> => {
+    if (recent === undefined) {
+      const since = Math.floor((clock.now() - RECENT_MS) / 1000);
+      const filter = searchable ? { created: { gte: since } } : {};
+      const list = await client.list(CUSTOMERS, filter, signal);
+      if (list.kind !== 'list') return list;
+      const byTenant = new Map<string, Found>();
+      // Newest first: the oldest of several stays.
+      for (const object of list.items) {
+        const owner = tenantOf(object);
+        const id = textOf(object, 'id');
+        if (owner !== undefined && id !== undefined) byTenant.set(owner, { id, object });
+      }
+      recent = byTenant;
+    }
+    return recent.get(tenant);
+  };
+
+  const create = async (tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> => {
+    const params = detailsOf(tenant);
+    for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
+      const answer = await client.create(CUSTOMERS, params, signal);
+      if (answer.kind !== 'ok') {
+        // It may be there all the same, under a key that is not used again.
+        recent = undefined;
+        return failedStep(answer);
+      }
+      const id = textOf(answer.body, 'id') ?? '';
+      if (answer.replayed) {
+        const now = await get(id, signal);
+        if (now.kind !== 'ok') return failedStep(now);
+        if (isDeleted(now.body)) {
+          client.makeAnew(CUSTOMERS, params);
+          continue;
+        }
+      }
+      recent?.set(tenant.id, { id, object: answer.body });
+      ids.set(tenant.id, id);
+      return { kind: 'customer', id };
+    }
+    return { kind: 'retry', reason: `customers of tenant ${quote(tenant.id)} keep being deleted` };
+  };
+
+  const update = async (
+    tenant: Tenant,
+    { id, object }: Found,
+    signal: AbortSignal,
+  ): Promise<CustomerOutcome> => {
+    ids.set(tenant.id, id);
+    const details = detailsOf(tenant);
+    if (!isUpToDate(object, details)) {
+      const answer = await client.update(`${CUSTOMERS}/${encodeURIComponent(id)}`, details, signal);
+      if (answer.kind !== 'ok') return failedStep(answer);
+    }
+    return { kind: 'customer', id };
+  };
+
+  /** A customer that an operator named is used as it is. */
+  const pinned = async (
+    tenant: Tenant,
+    id: string,
+    signal: AbortSignal,
+  ): Promise<CustomerOutcome> => {
+    const answer = await get(id, signal);
+    if (answer.kind !== 'ok' && !isMissing(answer)) return failedStep(answer);
+    if (answer.kind !== 'ok' || isDeleted(answer.body)) {
+      return {
+        kind: 'rejected',
+        reason: `no such customer in Stripe: stripe-customer-id: ${quote(id)}`,
+      };
+    }
+    ids.set(tenant.id, id);
+    return { kind: 'customer', id };
+  };
+
+  const lookUp = async (tenant: string, signal: AbortSignal): Promise<Lookup> =>
+    (await known(tenant, signal)) ??
+    (await search(tenant, signal)) ??
+    (await listed(tenant, signal));
+
+  return {
+    ensure: async (tenant, signal) => {
+      if (tenant.stripeCustomerId !== undefined) {
+        return pinned(tenant, tenant.stripeCustomerId, signal);
+      }
+      const found = await lookUp(tenant.id, signal);
+      if (found === undefined) return create(tenant, signal);
+      return 'id' in found ? update(tenant, found, signal) : failedStep(found);
+    },
+    find: async (tenant, signal) => {
+      const id = tenant.stripeCustomerId ?? ids.get(tenant.id);
+      if (id !== undefined) return { kind: 'customer', id };
+      const found = await lookUp(tenant.id, signal);
+      if (found === undefined) return { kind: 'none' };
+      if (!('id' in found)) return failedStep(found);
+      ids.set(tenant.id, found.id);
+      return { kind: 'customer', id: found.id };
+    },
+    idOf: (tenant) => ids.get(tenant),
+    forget: (tenant) => {
+      ids.delete(tenant);
+      recent = undefined;
+    },
+  };
+}
+
+function detailsOf(tenant: Tenant) {
+  const metadata = {
+    [TENANT_KEY]: tenant.id,
+    vbilling_region: tenant.region,
+    vbilling_project: tenant.project,
+    vbilling_tenant_class: tenant.tenantClass,
+    vbilling_plan: tenant.plan,
+    vbilling_cost_center: tenant.costCenter,
+  };
+  const given = Object.entries(metadata).flatMap(([key, value]) =>
+    value === undefined || value === '' ? [] : [[key, value.slice(0, MAX_METADATA_VALUE)]],
+  );
+  return {
+    name: tenant.displayName.slice(0, MAX_NAME),
+    email: tenant.email,
+    metadata: Object.fromEntries(given) as Record<string, string>,
+  };
+}
+
+function isUpToDate(object: JsonObject, details: ReturnType<typeof detailsOf>): boolean {
+  const metadata = isObject(object['metadata']) ? object['metadata'] : {};
+  if (object['name'] !== details.name) return false;
+  if (details.email !== undefined && object['email'] !== details.email) return false;
+  return Object.entries(details.metadata).every(([key, value]) => metadata[key] === value);
+}
+
+/** Search matches regardless of case, so every result is looked at. */
+function oldest(objects: readonly JsonObject[], tenant: string): Found | undefined {
+  const [first] = objects
+    .filter((object) => tenantOf(object) === tenant)
+    .toSorted((a, b) => Number(a['created']) - Number(b['created']));
+  const id = first && textOf(first, 'id');
+  return first === undefined || id === undefined ? undefined : { id, object: first };
+}
+
+function tenantOf(object: JsonObject): string | undefined {
+  return isObject(object['metadata']) ? textOf(object['metadata'], TENANT_KEY) : undefined;
+}
+
+function isDeleted(object: JsonObject): boolean {
+  return object['deleted'] === true;
+}
+
+function isMissing(answer: StripeAnswer): boolean {
+  return answer.kind === 'refused' && answer.code === 'resource_missing';
+}
+
+function escaped(text: string): string {
+  return text.replace(/['\\]/g, (character) => `\\${character}`);
+}

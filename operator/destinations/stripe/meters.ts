@@ -1,0 +1,145 @@
+import type { Logger } from '../../telemetry/logger.ts';
+import { isObject, type JsonObject, textOf } from '../json.ts';
+import type { StripeClient, StripeRefusal, StripeTrouble } from './stripe-client.ts';
+
+const METERS = '/v1/billing/meters';
+
+/** A meter as Stripe has it. */
+export interface StripeMeter {
+  readonly id: string;
+  readonly eventName: string;
+  readonly active: boolean;
+  /** The keys of an event's payload that hold the customer and the value. */
+  readonly customerKey: string;
+  readonly valueKey: string;
+  /** Why it cannot count usage as it is set up. */
+  readonly problem: string | undefined;
+}
+
+export type MeterOutcome =
+  | { readonly kind: 'meter'; readonly meter: StripeMeter }
+  | StripeRefusal
+  | StripeTrouble;
+
+/** The meters of the account, by event name. */
+export interface StripeMeters {
+  /** Reads what is there. */
+  load(signal: AbortSignal): Promise<StripeRefusal | StripeTrouble | undefined>;
+  find(eventName: string): StripeMeter | undefined;
+  all(): readonly StripeMeter[];
+  /** Finds the meter, takes it out of the archive, or creates it. */
+  ensure(eventName: string, displayName: string, signal: AbortSignal): Promise<MeterOutcome>;
+  /** Stripe says that it is not there, or archived. */
+  doubt(eventName: string): void;
+}
+
+export function createStripeMeters(client: StripeClient, logger: Logger): StripeMeters {
+  let byName = new Map<string, StripeMeter>();
+  let doubted = false;
+  const underWay = new Map<string, Promise<MeterOutcome>>();
+
+  const load: StripeMeters['load'] = async (signal) => {
+    const list = await client.list(METERS, {}, signal);
+    if (list.kind !== 'list') return list;
+    const found = new Map<string, StripeMeter>();
+    for (const meter of list.items.map(readMeter)) {
+      // One that cannot count usage was archived to make room for one that can.
+      if (!meter.active && meter.problem !== undefined) continue;
+      if (meter.active || !found.has(meter.eventName)) found.set(meter.eventName, meter);
+    }
+    byName = found;
+    doubted = false;
+    return undefined;
+  };
+
+  const reactivate = async (meter: StripeMeter, signal: AbortSignal): Promise<MeterOutcome> => {
+    const answer = await client.update(`${METERS}/${meter.id}/reactivate`, {}, signal);
+    if (answer.kind !== 'ok') return answer;
+    logger.warn(`[bootstrap] meter "${meter.eventName}" was archived, reactivated it`);
+    return keep(readMeter(answer.body));
+  };
+
+  const create = async (
+    eventName: string,
+    displayName: string,
+    signal: AbortSignal,
+  ): Promise<MeterOutcome> => {
+    const params = {
+      display_name: displayName,
+      event_name: eventName,
+      default_aggregation: { formula: 'sum' },
+      customer_mapping: { type: 'by_id', event_payload_key: 'stripe_customer_id' },
+      value_settings: { event_payload_key: 'value' },
+    };
+    const answer = await client.create(METERS, params, signal);
+    if (answer.kind === 'ok') {
+      logger.info(`[bootstrap] created meter "${eventName}"`);
+      return keep(readMeter(answer.body));
+    }
+    if (answer.kind !== 'refused' || answer.status !== 400) return answer;
+    // Somebody else made it meanwhile.
+    const failed = await load(signal);
+    const existing = byName.get(eventName);
+    if (failed !== undefined || existing?.active !== true) return failed ?? answer;
+    return { kind: 'meter', meter: existing };
+  };
+
+  const keep = (meter: StripeMeter): MeterOutcome => {
+    byName.set(meter.eventName, meter);
+    return { kind: 'meter', meter };
+  };
+
+  const ensure: StripeMeters['ensure'] = async (eventName, displayName, signal) => {
+    if (doubted) {
+      const failed = await load(signal);
+      if (failed !== undefined) return failed;
+    }
+    const known = byName.get(eventName);
+    if (known === undefined) return create(eventName, displayName, signal);
+    return known.active ? { kind: 'meter', meter: known } : reactivate(known, signal);
+  };
+
+  return {
+    load,
+    find: (eventName) => byName.get(eventName),
+    all: () => [...byName.values()],
+    ensure: (eventName, displayName, signal) => {
+      const known = byName.get(eventName);
+      if (known?.active === true && !doubted)
+        return Promise.resolve({ kind: 'meter', meter: known });
+      // Lines of events that need the same new meter wait for one of them.
+      const waiting = underWay.get(eventName);
+      if (waiting !== undefined) return waiting;
+      const work = ensure(eventName, displayName, signal).finally(() => underWay.delete(eventName));
+      underWay.set(eventName, work);
+      return work;
+    },
+    doubt: () => {
+      doubted = true;
+    },
+  };
+}
+
+function readMeter(object: JsonObject): StripeMeter {
+  const mapping = isObject(object['customer_mapping']) ? object['customer_mapping'] : {};
+  const settings = isObject(object['value_settings']) ? object['value_settings'] : {};
+  const aggregation = isObject(object['default_aggregation']) ? object['default_aggregation'] : {};
+  const formula = textOf(aggregation, 'formula') ?? 'sum';
+  const window = textOf(object, 'event_time_window');
+  const eventName = textOf(object, 'event_name') ?? '';
+  const mend = 'archive it, and meterfeed makes another';
+  const problem =
+    formula !== 'sum'
+      ? `meter "${eventName}" does not sum: default_aggregation: "${formula}"; ${mend}`
+      : window !== undefined
+        ? `meter "${eventName}" keeps one event a window: event_time_window: "${window}"; ${mend}`
+        : undefined;
+  return {
+    id: textOf(object, 'id') ?? '',
+    eventName,
+    active: object['status'] !== 'inactive',
+    customerKey: textOf(mapping, 'event_payload_key') ?? 'stripe_customer_id',
+    valueKey: textOf(settings, 'event_payload_key') ?? 'value',
+    problem,
+  };
+}

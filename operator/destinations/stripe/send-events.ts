@@ -1,0 +1,180 @@
+import type { StripeSettings } from '../../config/settings.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { UsageEvent } from '../../usage/event.ts';
+import type { DeliveryOutcome } from '../destination.ts';
+import { dealLines } from '../lines.ts';
+import type { StripeCustomers } from './customers.ts';
+import { meterDisplayName, meterName } from './meter-name.ts';
+import { meterValue } from './meter-value.ts';
+import type { StripeMeter, StripeMeters } from './meters.ts';
+import { failedStep } from './step.ts';
+import type { StripeClient, StripeRefusal } from './stripe-client.ts';
+
+const METER_EVENTS = '/v1/billing/meter_events';
+/** Calls under way at most; each takes a quarter of a second over the network or so. */
+const MAX_CONCURRENT = 32;
+const CALL_SECONDS = 0.25;
+/** Seconds' worth of events in one `send`. */
+const BATCH_SECONDS = 5;
+
+const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
+const NO_METER = new Set(['no_meter', 'archived_meter']);
+const NO_CUSTOMER = new Set(['meter_event_customer_not_found', 'meter_event_no_customer_defined']);
+/** A clock that is wrong by so much at most is waited for. */
+const FUTURE_WAIT_MS = 60_000;
+
+export interface SendEventsOptions {
+  readonly name: string;
+  readonly settings: StripeSettings;
+  readonly client: StripeClient;
+  readonly meters: StripeMeters;
+  readonly customers: StripeCustomers;
+  /** The name of a metric, for people. */
+  readonly metricName: (code: string) => string;
+  readonly logger: Logger;
+}
+
+/** How many events one `send` takes, by how many may go out in a second. */
+export function batchEvents(eventsPerSecond: number): number {
+  return Math.max(1, Math.min(1_000, Math.ceil(eventsPerSecond * BATCH_SECONDS)));
+}
+
+interface Addressed {
+  readonly index: number;
+  readonly event: UsageEvent;
+  readonly meter: string;
+}
+
+/**
+ * Sends events one by one, as Stripe takes them: one call at a time for a customer and meter, whose
+ * events stay in order, and several such lines side by side (facts 2.2, 8.6). What is wrong with one
+ * event or customer holds up nobody else; what is wrong with Stripe stops all lines.
+ */
+export function createSendEvents(options: SendEventsOptions) {
+  const { name, settings, client, meters, customers, logger } = options;
+  const concurrency = Math.ceil(
+    Math.min(MAX_CONCURRENT, Math.max(1, client.eventsPerSecond * CALL_SECONDS)),
+  );
+
+  const post = async (
+    event: UsageEvent,
+    meter: StripeMeter,
+    customer: string,
+    signal: AbortSignal,
+  ) => {
+    const value = meterValue(event.quantity);
+    if (value !== event.quantity) {
+      logger.warn(
+        `[${name}] event ${event.id}: rounded to the 15 digits that Stripe takes: quantity: "${event.quantity}"`,
+      );
+    }
+    const params = {
+      event_name: meter.eventName,
+      identifier: event.id,
+      timestamp: Date.parse(event.window_start) / 1000,
+      payload: { [meter.customerKey]: customer, [meter.valueKey]: value },
+    };
+    return client.create(METER_EVENTS, params, signal, event.id);
+  };
+
+  const sendOne = async (
+    { event, meter: meterNamed }: Addressed,
+    signal: AbortSignal,
+  ): Promise<Step> => {
+    const customer = customers.idOf(event.tenant);
+    if (customer === undefined)
+      return lane({ kind: 'provision', reason: 'no customer in Stripe yet' });
+    const shown = meterDisplayName(options.metricName(event.metric), event, settings.splitMetersBy);
+    for (let pass = 1; ; pass += 1) {
+      const ensured = await meters.ensure(meterNamed, shown, signal);
+      if (ensured.kind === 'refused') return lane({ kind: 'hold', reason: ensured.reason });
+      if (ensured.kind !== 'meter') return everything(failedStep(ensured));
+      const { meter } = ensured;
+      if (meter.problem !== undefined) return lane({ kind: 'rejected', reason: meter.problem });
+      const answer = await post(event, meter, customer, signal);
+      if (answer.kind === 'ok') return lane(DELIVERED);
+      if (answer.kind !== 'refused') {
+        const outcome = failedStep(answer);
+        const own = answer.kind === 'retry' && answer.cause === 'conflict';
+        return own ? lane(outcome) : everything(outcome);
+      }
+      if (isKeyConflict(answer) && pass === 1) continue;
+      if (NO_METER.has(answer.code) || isNoMeter(answer)) {
+        meters.doubt(meterNamed);
+        if (pass === 1) continue;
+        return lane({ kind: 'hold', reason: answer.reason });
+      }
+      if (NO_CUSTOMER.has(answer.code)) customers.forget(event.tenant);
+      return lane(judge(answer, event));
+    }
+  };
+
+  return async (
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryOutcome[]> => {
+    const outcomes = new Map<number, DeliveryOutcome>();
+    let stopped: DeliveryOutcome | undefined;
+    const addressed = events.map((event, index): Addressed => {
+      return { index, event, meter: meterName(event, settings.splitMetersBy) };
+    });
+    const laneOf = ({ event, meter }: Addressed): string => `${event.tenant}\0${meter}`;
+    const sendLine = async (line: readonly Addressed[]): Promise<void> => {
+      const blocked = new Map<string, DeliveryOutcome>();
+      for (const item of line) {
+        const key = laneOf(item);
+        const waiting = stopped ?? blocked.get(key);
+        if (waiting !== undefined) {
+          outcomes.set(item.index, waiting);
+          continue;
+        }
+        const { outcome, stopsAll } = await sendOne(item, signal);
+        outcomes.set(item.index, outcome);
+        if (stopsAll) stopped ??= outcome;
+        else if (outcome.kind !== 'delivered' && outcome.kind !== 'rejected')
+          blocked.set(key, outcome);
+      }
+    };
+    await Promise.all(dealLines(addressed, laneOf, concurrency).map(sendLine));
+    return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
+  };
+}
+
+interface Step {
+  readonly outcome: DeliveryOutcome;
+  /** Stripe itself is in trouble, or the key. */
+  readonly stopsAll: boolean;
+}
+
+function lane(outcome: DeliveryOutcome): Step {
+  return { outcome, stopsAll: false };
+}
+
+function everything(outcome: DeliveryOutcome): Step {
+  return { outcome, stopsAll: true };
+}
+
+/** What a refusal means for an event (facts 2.4). */
+function judge(refusal: StripeRefusal, event: UsageEvent): DeliveryOutcome {
+  const { status, type, code, said, reason } = refusal;
+  // Version 1 has no code for it, so that only its words tell.
+  const duplicate =
+    status === 400 &&
+    type === 'invalid_request_error' &&
+    said.includes('already exists with identifier') &&
+    said.includes(event.id);
+  if (duplicate || code === 'duplicate_meter_event') return DELIVERED;
+  if (NO_CUSTOMER.has(code)) return { kind: 'provision', reason };
+  if (code === 'timestamp_in_future') return { kind: 'retry', reason, afterMs: FUTURE_WAIT_MS };
+  if (status === 400) return { kind: 'rejected', reason };
+  return { kind: 'hold', reason };
+}
+
+/** The key of an event was used for another customer or meter; the identifier still tells repeats apart. */
+function isKeyConflict({ type }: StripeRefusal): boolean {
+  return type === 'idempotency_error';
+}
+
+function isNoMeter({ status, said }: StripeRefusal): boolean {
+  return status === 400 && /no active meter/i.test(said);
+}

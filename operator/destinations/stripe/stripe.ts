@@ -1,0 +1,130 @@
+import type { StripeSettings } from '../../config/settings.ts';
+import type { UsageEvent } from '../../usage/event.ts';
+import type { DestinationContext } from '../context.ts';
+import type { DeliveryOutcome, Destination, StepOutcome, Tenant } from '../destination.ts';
+import { createStripeCustomers } from './customers.ts';
+import { createStripeMeters } from './meters.ts';
+import { createStripePrices } from './prices.ts';
+import { batchEvents, createSendEvents } from './send-events.ts';
+import { failedStep } from './step.ts';
+import { createStripeClient } from './stripe-client.ts';
+import { createStripeSubscriptions } from './subscriptions.ts';
+import { stripeTotal } from './totals.ts';
+import { createUnpricedWatch } from './unpriced.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Stripe takes events of the last 35 days (facts 2.4); an hour of it is left for the way there. */
+const MAX_AGE_MS = 35 * DAY_MS - HOUR_MS;
+/** Stripe remembers identifiers for a day. */
+const ID_MEMORY_MS = DAY_MS;
+
+const DONE: StepOutcome = { kind: 'done' };
+
+/** The card payment provider Stripe: usage as meter events, charged by prices (spec 1.4). */
+export function createStripe(
+  name: string,
+  settings: StripeSettings,
+  { outbound, clock, logger }: DestinationContext,
+): Destination {
+  const client = createStripeClient({ name, outbound, clock, ...settings });
+  const meters = createStripeMeters(client, logger);
+  const customers = createStripeCustomers(client, clock, logger);
+  const prices = createStripePrices(client, clock);
+  const common = { name, settings, client, logger };
+  const subscriptions = createStripeSubscriptions({ ...common, prices, clock });
+  const unpriced = createUnpricedWatch(settings.splitMetersBy);
+  const metricNames = new Map<string, string>();
+  const sendEvents = createSendEvents({
+    ...common,
+    meters,
+    customers,
+    metricName: (code) => metricNames.get(code) ?? code,
+  });
+
+  /** Brings the subscriptions of tenants up to date before their usage comes; what went wrong, by tenant. */
+  const keepUp = async (events: readonly UsageEvent[], signal: AbortSignal) => {
+    const troubles = new Map<string, DeliveryOutcome>();
+    for (const tenant of new Set(events.map((event) => event.tenant))) {
+      const outcome = await subscriptions.keepUp(tenant, signal);
+      if (outcome.kind === 'rejected') {
+        troubles.set(tenant, { kind: 'provision', reason: outcome.reason });
+      } else if (outcome.kind !== 'done') {
+        troubles.set(tenant, outcome);
+      }
+    }
+    return troubles;
+  };
+
+  const provision = async (tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> => {
+    const customer = await customers.ensure(tenant, signal);
+    if (customer.kind !== 'customer') return customer;
+    return settings.autoSubscribe ? subscriptions.subscribe(tenant, customer.id, signal) : DONE;
+  };
+
+  const watchPrices = async (delivered: readonly UsageEvent[], signal: AbortSignal) => {
+    for (const [tenant, events] of Map.groupBy(delivered, (event) => event.tenant)) {
+      unpriced.see(subscriptions.pricesOf(tenant)?.plan ?? settings.planCode, events);
+    }
+    // A key that may not read prices can do without.
+    await prices.refresh(signal);
+  };
+
+  /** Without subscriptions of ours any price of the meter will do. */
+  const isPriced = (plan: string, meterNamed: string): boolean | undefined => {
+    const meter = meters.find(meterNamed);
+    const all = prices.current();
+    if (all === undefined || meter === undefined) return undefined;
+    return all.some(
+      (price) => price.meter === meter.id && (!settings.autoSubscribe || price.plan === plan),
+    );
+  };
+
+  return {
+    name,
+    type: 'stripe',
+    limits: {
+      batchEvents: batchEvents(client.eventsPerSecond),
+      maxAgeMs: MAX_AGE_MS,
+      idMemoryMs: ID_MEMORY_MS,
+    },
+    accepts: ({ informational }) => !informational,
+
+    bootstrap: async (catalog, signal) => {
+      const failed = await meters.load(signal);
+      if (failed !== undefined) return failedStep(failed);
+      for (const { code, name: shown } of catalog) {
+        metricNames.set(code, shown);
+        const ensured = await meters.ensure(code, shown, signal);
+        if (ensured.kind !== 'meter') return failedStep(ensured);
+        if (ensured.meter.problem !== undefined) {
+          logger.warn(`[bootstrap] warning: ${ensured.meter.problem}`);
+        }
+      }
+      return DONE;
+    },
+    provision,
+    send: async (events, signal) => {
+      const troubles = await keepUp(events, signal);
+      const ready = events.filter(({ tenant }) => !troubles.has(tenant));
+      const outcomes = await sendEvents(ready, signal);
+      const byEvent = new Map(ready.map((event, index) => [event, outcomes[index]]));
+      const delivered = ready.filter((event) => byEvent.get(event)?.kind === 'delivered');
+      await watchPrices(delivered, signal);
+      return events.map(
+        (event) =>
+          byEvent.get(event) ?? troubles.get(event.tenant) ?? { kind: 'retry', reason: 'not sent' },
+      );
+    },
+    offboard: async (tenant, signal) => {
+      if (!settings.cancelOnRemove) return DONE;
+      const customer = await customers.find(tenant, signal);
+      if (customer.kind === 'none') return DONE;
+      if (customer.kind !== 'customer') return customer;
+      return subscriptions.cancel(tenant.id, customer.id, signal);
+    },
+    totals: (query, signal) => stripeTotal(client, meters, customers, query, signal),
+    unpriced: () => unpriced.unpriced(isPriced),
+    close: () => client.close(),
+  };
+}

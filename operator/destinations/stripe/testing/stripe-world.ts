@@ -1,0 +1,162 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type FakeStripe,
+  type FakeStripeOptions,
+  startFakeStripe,
+} from '../../../../e2e/fakes/stripe/stripe.ts';
+import { Secret } from '../../../config/secret.ts';
+import type { StripeSettings } from '../../../config/settings.ts';
+import { COLLECTOR_METRICS } from '../../../usage/catalog.ts';
+import { parseDecimal } from '../../../usage/decimal.ts';
+import { SCHEMA_VERSION, type UsageEvent } from '../../../usage/event.ts';
+import type { Destination, StepOutcome, Tenant } from '../../destination.ts';
+import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
+import { createStripe } from '../stripe.ts';
+
+/** Wall clock of the stand-in at first: shortly after the window of test events. */
+export const STRIPE_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
+export const WINDOW_START = '2026-11-21T09:00:00Z';
+
+/** The nine billable metrics of spec 1.2 without utilisation, which Stripe does not get. */
+export const STRIPE_METRICS = COLLECTOR_METRICS.filter(({ informational }) => !informational);
+
+export const { signal: NEVER } = new AbortController();
+
+export interface StripeWorld {
+  readonly stripe: FakeStripe;
+  readonly destination: Destination;
+  readonly context: TestContext;
+  /** The time at Stripe and here. */
+  readonly time: { now: number };
+  /** Another process of ours, on the same Stripe. */
+  readonly restart: (settings?: Partial<StripeSettings>) => Destination;
+  /** Bootstraps and provisions. */
+  readonly ready: (...tenants: Tenant[]) => Promise<void>;
+  /** Makes a tagged price for a meter, as an operator does. */
+  readonly price: (meterName: string, change?: PriceChange) => Promise<string>;
+  /** Bodies that were posted to a path, oldest first. */
+  readonly posted: (path: string) => readonly URLSearchParams[];
+  readonly count: (method: string, path: string) => number;
+  readonly close: () => Promise<void>;
+}
+
+export interface PriceChange {
+  readonly plan?: string | undefined;
+  readonly currency?: string;
+  readonly interval?: string;
+}
+
+export async function createStripeWorld(
+  options: Partial<FakeStripeOptions> = {},
+  settings: Partial<StripeSettings> = {},
+): Promise<StripeWorld> {
+  const time = { now: STRIPE_NOW };
+  const apiKey = 'sk_test_key';
+  const stripe = await startFakeStripe({ apiKey, now: () => time.now, ...options });
+  const context = createTestContext({
+    now: () => time.now,
+    monotonic: () => time.now,
+    // Pacing takes no time here.
+    sleep: async () => undefined,
+  });
+  const made: Destination[] = [];
+  const create = (change: Partial<StripeSettings> = {}): Destination => {
+    const full: StripeSettings = {
+      url: stripe.url,
+      apiKey: new Secret(apiKey),
+      apiVersion: '2026-09-30.endive',
+      splitMetersBy: ['sku'],
+      autoSubscribe: false,
+      cancelOnRemove: false,
+      maxRequestsPerSecond: 0,
+      planCode: 'tenant-standard',
+      currency: 'USD',
+      ...settings,
+      ...change,
+    };
+    const destination = createStripe('stripe', full, context);
+    made.push(destination);
+    return destination;
+  };
+  const destination = create();
+
+  return {
+    stripe,
+    destination,
+    context,
+    time,
+    restart: create,
+    ready: async (...tenants) => {
+      done(await destination.bootstrap(STRIPE_METRICS, NEVER));
+      for (const tenant of tenants.length > 0 ? tenants : [testTenant()]) {
+        done(await destination.provision(tenant, NEVER));
+      }
+    },
+    price: async (
+      meterName,
+      { plan = 'tenant-standard', currency = 'usd', interval = 'month' } = {},
+    ) => {
+      const meter = [...stripe.state.meters.values()].find(
+        ({ event_name }) => event_name === meterName,
+      );
+      const form = new URLSearchParams({
+        currency,
+        'product_data[name]': meterName,
+        unit_amount_decimal: '1',
+        'recurring[interval]': interval,
+        'recurring[usage_type]': 'metered',
+        'recurring[meter]': meter?.id ?? `no meter ${meterName}`,
+        ...(plan !== '' && { 'metadata[vbilling_plan]': plan }),
+      });
+      const answer = await fetch(`${stripe.url}/v1/prices`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${apiKey}`, 'idempotency-key': randomUUID() },
+        body: form,
+      });
+      const body = (await answer.json()) as { readonly id?: string };
+      if (body.id === undefined) throw new Error(JSON.stringify(body));
+      return body.id;
+    },
+    posted: (path) =>
+      stripe.requests
+        .filter((request) => request.method === 'POST' && request.path === path)
+        .map(({ body }) => new URLSearchParams(body)),
+    count: (method, path) =>
+      stripe.requests.filter(
+        (request) => request.method === method && request.path.startsWith(path),
+      ).length,
+    close: async () => {
+      await Promise.all(made.map((one) => one.close()));
+      await stripe.close();
+    },
+  };
+}
+
+function done(outcome: StepOutcome): void {
+  if (outcome.kind !== 'done') throw new Error(`${outcome.kind}: ${outcome.reason}`);
+}
+
+let events = 0;
+
+/** An event of GPU hours; `quantity` as decimal text. */
+export function gpuEvent(
+  change: Partial<Omit<UsageEvent, 'quantity'>> & { readonly quantity?: string } = {},
+): UsageEvent {
+  events += 1;
+  const { quantity = '0.5', ...rest } = change;
+  const decimal = parseDecimal(quantity);
+  if (decimal === undefined) throw new RangeError(`not a decimal: "${quantity}"`);
+  return {
+    schema_version: SCHEMA_VERSION,
+    id: `svc1_${String(events).padStart(32, '0')}`,
+    tenant: testTenant().id,
+    metric: 'tenant_gpu_hours',
+    unit: 'gpu-hours',
+    window_start: WINDOW_START,
+    window_end: '2026-11-21T09:01:00Z',
+    recorded_at: '2026-11-21T09:01:03Z',
+    sku: 'H100-80GB',
+    ...rest,
+    quantity: decimal,
+  };
+}
