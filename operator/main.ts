@@ -13,6 +13,7 @@ import { systemClock } from './telemetry/system-clock.ts';
 import { buildOperator } from './wiring/build-operator.ts';
 import { clusterAccess, ownNamespace } from './wiring/cluster-access.ts';
 import { runParts } from './wiring/parts.ts';
+import { loadConfiguredMetrics } from './wiring/prometheus.ts';
 import { stopSignal } from './wiring/stop-signal.ts';
 import { VERSION } from './wiring/version.ts';
 
@@ -33,6 +34,8 @@ async function main(stopping: AbortSignal): Promise<number> {
   if (access.kind === 'invalid') return refuse([access.reason]);
 
   const environment = loaded.settings;
+  const configured = await loadConfiguredMetrics(environment);
+  if (configured.kind === 'invalid') return refuse(configured.problems);
   const settings = createSettingsStore(environment);
   const scrubber = createScrubber();
   scrubber.learn(environment);
@@ -62,6 +65,7 @@ async function main(stopping: AbortSignal): Promise<number> {
   const parts = await buildOperator({
     version: VERSION,
     environment,
+    configuredMetrics: configured.metrics,
     settings,
     connection,
     ledger,

@@ -16,6 +16,7 @@ import { createObservation } from '../observation/observation.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { createTenantApiAccess } from '../tenant-api/access.ts';
 import { mergeFailures } from '../tenant-api/failures.ts';
+import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Collector, createCollector } from '../windows/collector.ts';
@@ -25,11 +26,13 @@ import { createPodMetricsReader } from '../windows/pod-metrics.ts';
 import { createLiveCatalog } from './catalog.ts';
 import { createCursorRetirement } from './cursor-retirement.ts';
 import { deliveryPart } from './delivery-part.ts';
+import { wireEnforcement } from './enforcement.ts';
 import { leaderPart } from './leader-part.ts';
 import { openExplanations } from './explanations.ts';
 import { hasOpenGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
 import { createStatusMetrics } from './status-metrics.ts';
+import { createConfiguredMetrics, createPrometheus } from './prometheus.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 import { warnOfSmallVolume } from './volume-check.ts';
 import { createWatches } from './watches.ts';
@@ -38,6 +41,8 @@ export interface OperatorOptions {
   readonly version: string;
   /** The settings without any custom resource. */
   readonly environment: Settings;
+  /** What PROMETHEUS_METRICS_FILE held at the start. */
+  readonly configuredMetrics: readonly ConfiguredMetric[];
   readonly settings: SettingsStore;
   readonly connection: Connection;
   readonly namespace: string;
@@ -73,7 +78,14 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const collectorMetrics = createCollectorMetrics(registry);
   const reflectorMetrics = createReflectorMetrics(registry);
   const queueMetrics = createWorkQueueMetrics(registry);
-  const catalog = createLiveCatalog(settings, logger);
+  const outbound = createOutbound({ registry, clock, userAgent: `meterfeed/${version}` });
+  const configured = createConfiguredMetrics({
+    ...common,
+    settings,
+    initial: options.configuredMetrics,
+    path: options.environment.prometheus.metricsFile,
+  });
+  const catalog = createLiveCatalog(settings, () => configured.definitions(), logger);
 
   const observation = createObservation({
     nodeSettings: () => settings.current().metering,
@@ -123,6 +135,18 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     settings: () => settings.current(),
     podMetrics: createPodMetricsReader(connection),
   });
+  const prometheus = createPrometheus({
+    ...common,
+    environment: options.environment.prometheus,
+    outbound,
+    configured,
+    observation,
+    windows,
+    settings,
+    ledger,
+    registry,
+  });
+  const gaps = () => [...windows.gaps(), ...prometheus.gaps()];
   const delivery = createDelivery({
     ...common,
     ledger,
@@ -130,7 +154,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     registry,
     createDestination: createDestinationRegistry({
       ...common,
-      outbound: createOutbound({ registry, clock, userAgent: `meterfeed/${version}` }),
+      outbound,
     }),
     tenants: {
       find: (id) => discovery.findTenant(id),
@@ -138,11 +162,20 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       hasOpenGaps: (id) => {
         const { maxBackfillMs } = settings.current().metering;
         const fillableFrom = clock.now() - maxBackfillMs;
-        return hasOpenGaps(id, windows.gaps(), discovery.clusters(), fillableFrom);
+        return hasOpenGaps(id, gaps(), discovery.clusters(), fillableFrom);
       },
     },
     unusable: () => controllers.destinationNames(),
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
+  });
+
+  const enforcement = await wireEnforcement({
+    ...options,
+    discovery,
+    sources: watches.discovery,
+    delivery: () => delivery,
+    controllers: () => controllers,
+    queueMetrics,
   });
 
   const election = createLeaderElection({
@@ -161,8 +194,10 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ledger,
     discovery,
     windows,
+    gaps,
     explanations,
     delivery,
+    enforcement,
     watches: watches.all,
     failedTenantApis: () => mergeFailures(tenantApis.failures()),
     running: () => !options.stopping.aborted,
@@ -201,7 +236,9 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     { name: 'tenant APIs', run: (signal) => tenantApis.run(signal) },
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     deliveryPart({ delivery, discovery, settings, controllers, logger }),
+    { name: 'enforcement', run: (signal) => enforcement.run(signal) },
     { name: 'windows', run: (signal) => closeWindows(windows, signal) },
+    ...prometheus.parts,
   ];
   return [
     { name: 'HTTP server', run: (signal) => serve(http, signal) },

@@ -1,16 +1,26 @@
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { buildCatalog, type Catalog } from '../usage/catalog.ts';
+import { buildCatalog, type Catalog, type MetricDefinition } from '../usage/catalog.ts';
 
-/** The catalogue of the settings in force; the last good one when a policy declares a metric that cannot be. */
-export function createLiveCatalog(settings: SettingsStore, logger: Logger): () => Catalog {
+/**
+ * The catalogue of the settings and of the Prometheus metrics in force; the last good one when a policy
+ * declares a metric that cannot be.
+ */
+export function createLiveCatalog(
+  settings: SettingsStore,
+  prometheus: () => readonly MetricDefinition[],
+  logger: Logger,
+): () => Catalog {
+  let asked: readonly MetricDefinition[] | undefined;
   let declared: Settings['metering']['customMetrics'] | undefined;
   let catalog: Catalog | undefined;
   return () => {
     const { customMetrics } = settings.current().metering;
-    if (catalog !== undefined && customMetrics === declared) return catalog;
+    const queried = prometheus();
+    if (catalog !== undefined && customMetrics === declared && queried === asked) return catalog;
     declared = customMetrics;
-    const outcome = buildCatalog(customMetrics);
+    asked = queried;
+    const outcome = buildCatalog(customMetrics, queried);
     if (outcome.kind === 'catalog') catalog = outcome.catalog;
     else for (const problem of outcome.problems) logger.error(`[controller] ${problem}`);
     catalog ??= collectorCatalog();

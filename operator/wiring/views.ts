@@ -6,12 +6,14 @@ import type {
 } from '../controllers/views.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import type { Discovery } from '../discovery/discovery.ts';
+import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { Explanations } from '../explanations/explanations.ts';
 import type { ReadinessCheck, Views } from '../http/views.ts';
 import type { Projected, Source } from '../kubernetes/source.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 import type { Catalog } from '../usage/catalog.ts';
+import type { Gap } from '../windows/gaps.ts';
 import type { WindowReport } from '../windows/window-report.ts';
 import type { WindowsView } from '../windows/collector.ts';
 
@@ -22,8 +24,11 @@ export interface Engine {
   readonly ledger: Ledger;
   readonly discovery: Discovery;
   readonly windows: WindowsView;
+  /** Of the windows and of Prometheus. */
+  readonly gaps: () => readonly Gap[];
   readonly explanations: Pick<Explanations, 'find'>;
   readonly delivery: Delivery;
+  readonly enforcement: Enforcement;
   readonly watches: readonly Pick<Source<Projected>, 'health' | 'resource'>[];
   /** Tenant clusters whose own API cannot be read, and why (spec 1.1). */
   readonly failedTenantApis: () => readonly FailedTenantApi[];
@@ -41,12 +46,13 @@ export function httpViews(engine: Engine): Views {
     discovery,
     metering: {
       failedTenantApis: engine.failedTenantApis,
-      gaps: () => windows.gaps(),
+      gaps: engine.gaps,
       metricsFailure: () => windows.metricsFailure,
       windows: () => windows.reports().map(reportView).toReversed(),
     },
     explanations: engine.explanations,
     destinations: { ...delivery, list: () => delivery.statuses() },
+    enforcement: engine.enforcement,
     readiness: () => readiness(engine),
   };
 }
@@ -69,7 +75,7 @@ export function controllerViews(engine: Engine): {
     tenants: discovery,
     windows: {
       lastWindowEnd: () => windows.lastWindow?.end,
-      gaps: () => windows.gaps(),
+      gaps: engine.gaps,
       failedTenantApis: engine.failedTenantApis,
       metricsFailure: () => windows.metricsFailure,
     },

@@ -59,7 +59,7 @@ export async function ingestEvents(
       continue;
     }
     const { event } = completed;
-    const isCollectors = context.catalog.find(event.metric)?.source === 'collector';
+    const isCollectors = context.catalog.find(event.metric)?.source !== 'custom';
     if (isCollectors && context.meteredHere === undefined) return { kind: 'not-known-yet' };
     const refusal =
       windowRefusal(event) ??
