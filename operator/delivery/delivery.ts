@@ -1,6 +1,11 @@
 import type { Registry } from 'prom-client';
 import type { DestinationSettings } from '../config/settings.ts';
-import type { Tenant } from '../destinations/destination.ts';
+import type {
+  CustomerAnswer,
+  Destination,
+  DestinationType,
+  Tenant,
+} from '../destinations/destination.ts';
 import type { CreateDestination } from '../destinations/registry.ts';
 import { sameDestination } from '../destinations/registry.ts';
 import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
@@ -51,6 +56,8 @@ export interface Delivery {
     ids: readonly string[] | undefined,
   ): Promise<DiscardOutcome | UnknownDestination>;
   moveCursor(name: string, sequence: number): Promise<MoveOutcome | UnknownDestination>;
+  /** Which tenant a customer of a billing system is, as the destinations of that type are told by it. */
+  tenantOf(type: DestinationType, customer: string, signal: AbortSignal): Promise<CustomerAnswer>;
   /** The ledger's sums against what the destination acknowledged, and against what it says it has. */
   reconcile(
     name: string,
@@ -78,6 +85,7 @@ export interface DeliveryOptions {
 export function createDelivery(options: DeliveryOptions): Delivery {
   const { ledger, clock, logger } = options;
   const feeders = new Map<string, Feeder>();
+  const destinations = new Map<string, Destination>();
   let wanted: readonly DestinationSettings[] = [];
   let running = false;
   let changes: Promise<void> = Promise.resolve();
@@ -105,6 +113,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
       destination: outcome.destination,
     });
     feeders.set(settings.name, feeder);
+    destinations.set(settings.name, outcome.destination);
     feeder.start();
   };
 
@@ -129,6 +138,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
     await Promise.all(stale.map(([, feeder]) => feeder.stop()));
     for (const [name] of stale) {
       feeders.delete(name);
+      destinations.delete(name);
       if (!byName.has(name)) metrics.remove(name);
     }
     for (const [name, settings] of byName) {
@@ -152,6 +162,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
       running = false;
       await Promise.all([...feeders.values()].map((feeder) => feeder.stop()));
       feeders.clear();
+      destinations.clear();
     });
 
   const withFeeder = async <T>(
@@ -192,6 +203,16 @@ export function createDelivery(options: DeliveryOptions): Delivery {
     replay: (name, ids) => withFeeder(name, (feeder) => feeder.replay(ids)),
     discard: (name, ids) => withFeeder(name, (feeder) => feeder.discard(ids)),
     moveCursor: (name, sequence) => withFeeder(name, (feeder) => feeder.moveCursor(sequence)),
+    tenantOf: async (type, customer, signal) => {
+      let answer: CustomerAnswer = { kind: 'unknown' };
+      for (const destination of destinations.values()) {
+        if (destination.type !== type) continue;
+        const next: CustomerAnswer = (await destination.tenantOf?.(customer, signal)) ?? answer;
+        if (next.kind === 'tenant') return next;
+        if (next.kind === 'failed') answer = next;
+      }
+      return answer;
+    },
     reconcile: (name, query, signal) =>
       withFeeder(name, (feeder) => feeder.reconcile(query, signal)),
   };

@@ -30,6 +30,8 @@ export interface Destination {
   verify?(events: readonly UsageEvent[], signal: AbortSignal): Promise<VerifyOutcome>;
   /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
   totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
+  /** Which tenant one of its customers is, as the billing system itself has it; for alerts about that customer. */
+  tenantOf?(customer: string, signal: AbortSignal): Promise<CustomerAnswer>;
   /** Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition `UnpricedUsage`). */
   unpriced?(): readonly UnpricedUsage[];
   /** Closes pooled connections. */
@@ -100,6 +102,12 @@ export type StepOutcome =
 export type VerifyOutcome =
   | { readonly kind: 'verified'; readonly known: ReadonlySet<string> }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
+
+export type CustomerAnswer =
+  | { readonly kind: 'tenant'; readonly tenant: string }
+  /** No customer of that id, or none that the operator has made. */
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'failed'; readonly reason: string };
 
 /** A kind of usage without a price at a billing system. */
 export interface UnpricedUsage {

@@ -9,7 +9,7 @@ import type { Views } from './views.ts';
 
 /** One operation of the API, as the OpenAPI document lists it. */
 export interface Route {
-  readonly method: 'get' | 'post';
+  readonly method: 'get' | 'post' | 'put' | 'delete';
   /** As in OpenAPI: `/api/v1/tenants/{tenant}`. */
   readonly path: string;
   readonly access: Access;

@@ -2,6 +2,7 @@ import type { Settings } from '../config/settings.ts';
 import type { ReconcileQuery, ReconcileRow } from '../delivery/reconcile.ts';
 import type { Tenant } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { Explanation } from '../metering/explanation.ts';
 import type { UsageEvent } from '../usage/event.ts';
 import type { Catalog } from '../usage/catalog.ts';
@@ -14,6 +15,7 @@ export interface Views {
   readonly metering: MeteringView;
   readonly explanations: ExplanationsView;
   readonly destinations: DestinationsView;
+  readonly enforcement: EnforcementView;
   /** What must hold before `/readyz` says ok, in the order it is shown. */
   readiness(): readonly ReadinessCheck[];
 }
@@ -80,6 +82,9 @@ export interface ExplanationsView {
     | { readonly kind: 'gone'; readonly reason: string }
   >;
 }
+
+/** Billing states, and what follows from them. */
+export type EnforcementView = Omit<Enforcement, 'run'>;
 
 /** The delivery engine as operators see it. */
 export interface DestinationsView {

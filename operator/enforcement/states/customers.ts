@@ -1,15 +1,9 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
-import type { Tenant } from '../../destinations/destination.ts';
+import type { CustomerAnswer, Tenant } from '../../destinations/destination.ts';
 import type { AlertCustomer, Provider } from '../alerts/alert.ts';
 import type { RecordStore } from './state-store.ts';
 
 const PREFIX = 'enforcement/customer/';
-
-/** What a billing system says when it is asked whose a customer is. */
-export type CustomerAnswer =
-  | { readonly kind: 'tenant'; readonly tenant: string }
-  | { readonly kind: 'unknown' }
-  | { readonly kind: 'failed'; readonly reason: string };
 
 /** Asks a billing system which tenant one of its customers is; used once for each customer. */
 export type AskCustomer = (

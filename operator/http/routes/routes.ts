@@ -3,6 +3,7 @@ import { sendAsset } from '../dashboard/dashboard-routes.ts';
 import { createGate } from '../gate.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { billingStateRoutes } from './billing-states.ts';
 import { catalogRoute } from './catalog.ts';
 import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
@@ -14,6 +15,7 @@ import { statusRoute } from './status.ts';
 import { tenantRoutes } from './tenants.ts';
 import { usageRoute } from './usage.ts';
 import { verifyRoute } from './verify.ts';
+import { webhookRoute } from './webhooks.ts';
 import { windowRoutes } from './windows.ts';
 
 /** Bytes of request bodies under way, all together. */
@@ -44,6 +46,8 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     ...windowRoutes(context),
     reconcileRoute(context, scans),
     verifyRoute(context, verifications),
+    ...billingStateRoutes(context, memory),
+    webhookRoute(context, memory),
   ];
   return [indexRoute(context.version, routes, page), ...routes];
 }

@@ -1,4 +1,5 @@
 import type { HttpSettings, Settings } from '../../config/settings.ts';
+import type { MarkingStatus } from '../../enforcement/marks/marking.ts';
 import type { LedgerStats } from '../../ledger/ledger.ts';
 import { goDuration, isoTime, showGap } from '../presentation.ts';
 import { readQuery } from '../query.ts';
@@ -29,6 +30,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
           window_seconds: settings.metering.windowMs / 1000,
           last_window_end: isoTime(stats.lastWindowEnd),
           enforcement_mode: settings.enforcement.mode,
+          enforcement: showEnforcement(views.enforcement.status()),
           tenants: views.discovery.tenants().length,
           tenant_clusters: views.discovery.clusters().length,
           discovery_problems: views.discovery.problems(),
@@ -52,6 +54,10 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
 
 function showFailure(failure: { readonly reason: string; readonly since: number } | undefined) {
   return failure && { reason: failure.reason, since: isoTime(failure.since) };
+}
+
+function showEnforcement({ suspendedClusters, pending, problems }: MarkingStatus) {
+  return { suspended_tenant_clusters: suspendedClusters, pending_objects: pending, problems };
 }
 
 function showLedger(stats: LedgerStats, lowWater: number) {

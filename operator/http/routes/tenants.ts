@@ -1,3 +1,4 @@
+import type { BillingState } from '../../config/settings.ts';
 import type { Tenant } from '../../destinations/destination.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { quote } from '../../usage/validate-event.ts';
@@ -8,6 +9,7 @@ import type { Route, RouteContext } from '../route.ts';
 
 /** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters. */
 export function tenantRoutes({ views }: RouteContext): readonly Route[] {
+  const stateOf = (id: string): BillingState => views.enforcement.stateOf(id).state;
   return [
     {
       method: 'get',
@@ -19,7 +21,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
           readQuery(request, []);
           const tenants = views.discovery
             .tenants()
-            .map(showTenant)
+            .map((tenant) => showTenant(tenant, stateOf(tenant.id)))
             .toSorted((a, b) => (a.id < b.id ? -1 : 1));
           response.json({ tenants });
         },
@@ -39,7 +41,8 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
             throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
           }
           const clusters = views.discovery.clusters().filter((cluster) => cluster.tenant === id);
-          response.json({ ...showTenant(tenant), tenant_clusters: clusters.map(showCluster) });
+          const shown = showTenant(tenant, stateOf(id));
+          response.json({ ...shown, tenant_clusters: clusters.map(showCluster) });
         },
       ],
     },
@@ -47,7 +50,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
 }
 
 /** The names of the earlier release; what is not set is left out. */
-function showTenant(tenant: Tenant) {
+function showTenant(tenant: Tenant, billingState: BillingState) {
   const { costCenter, stripeCustomerId, metronomeCustomerId } = tenant;
   return {
     id: tenant.id,
@@ -64,6 +67,7 @@ function showTenant(tenant: Tenant) {
       stripeCustomerId === undefined && metronomeCustomerId === undefined
         ? undefined
         : { stripe: stripeCustomerId, metronome: metronomeCustomerId },
+    billing_state: billingState,
     created_at: isoTime(tenant.createdAt),
   };
 }
@@ -79,6 +83,7 @@ function showCluster(cluster: TenantCluster) {
     class: cluster.tenantClass,
     instance: cluster.instance,
     excluded: cluster.excluded,
+    enforcement_exempt: cluster.enforcementExempt,
     overrides: cluster.overrides,
     created_at: isoTime(cluster.createdAt),
   };

@@ -3,6 +3,7 @@ import { loadEnvironment } from '../../config/load-environment.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { Tenant } from '../../destinations/destination.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -173,6 +174,15 @@ export function quietViews(settings: () => Settings): Views {
       windows: () => [],
     },
     explanations: { find: async () => ({ kind: 'gone', reason: 'none is kept' }) },
+    enforcement: {
+      isEnabled: () => false,
+      receive: async () => ({ kind: 'refused' }),
+      states: () => [],
+      stateOf: activeTenant,
+      setManual: async () => ({ kind: 'written' }),
+      clearManual: async () => ({ kind: 'written' }),
+      status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),
+    },
     destinations: {
       list: () => [],
       deadLetters: async () => undefined,
@@ -182,6 +192,12 @@ export function quietViews(settings: () => Settings): Views {
       reconcile: async () => ({ kind: 'unknown-destination' }),
     },
   };
+}
+
+/** A tenant of which nothing is recorded. */
+function activeTenant(tenant: string): TenantBillingState {
+  const nothing = { reason: '', source: '', eventType: '' };
+  return { tenant, state: 'active', ...nothing, since: 0, manual: false, sources: [] };
 }
 
 export function testTenant(id: string, change: Partial<Tenant> = {}): Tenant {

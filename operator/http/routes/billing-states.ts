@@ -1,0 +1,124 @@
+import type { Request } from 'express';
+import type { BillingState } from '../../config/settings.ts';
+import type { TenantBillingState } from '../../enforcement/enforcement.ts';
+import { BILLING_STATES } from '../../enforcement/states/severity.ts';
+import type { WriteOutcome } from '../../ledger/ledger.ts';
+import { quote } from '../../usage/validate-event.ts';
+import type { Gate } from '../gate.ts';
+import { isoTime, pathParameter } from '../presentation.ts';
+import { badRequest, Problem, tryLater } from '../problem.ts';
+import { readQuery } from '../query.ts';
+import { parseBody, readBody } from '../request-body.ts';
+import type { Route, RouteContext } from '../route.ts';
+
+const PATH = '/api/v1/billing-states/{tenant}';
+const MAX_BODY_BYTES = 4 * 1024;
+const DEFAULT_REASON = 'set by operator';
+const LONGEST_REASON = 256;
+
+/** GET /api/v1/billing-states; PUT and DELETE of one tenant's manual state (design 7 and 11). */
+export function billingStateRoutes(context: RouteContext, memory: Gate): readonly Route[] {
+  const { views, logger } = context;
+  const { enforcement } = views;
+  return [
+    {
+      method: 'get',
+      path: '/api/v1/billing-states',
+      access: 'read',
+      summary: 'billing states of tenants, and where they come from',
+      handlers: [
+        (request, response) => {
+          readQuery(request, []);
+          const { mode } = views.settings().enforcement;
+          response.json({ mode, states: enforcement.states().map(showState) });
+        },
+      ],
+    },
+    {
+      method: 'put',
+      path: PATH,
+      access: 'change',
+      summary: 'set the billing state of a tenant by hand, until it is cleared',
+      handlers: [
+        readBody({ maxBytes: MAX_BODY_BYTES, memory }),
+        async (request, response) => {
+          readQuery(request, []);
+          const tenant = knownTenant(context, request);
+          const { state, reason } = readState(request);
+          written(await enforcement.setManual(tenant, state, reason));
+          logger.info('[http] an operator set a billing state', { tenant, state, reason });
+          response.json(showState(enforcement.stateOf(tenant)));
+        },
+      ],
+    },
+    {
+      method: 'delete',
+      path: PATH,
+      access: 'change',
+      summary: 'clear the billing state set by hand',
+      handlers: [
+        async (request, response) => {
+          readQuery(request, []);
+          const tenant = knownTenant(context, request);
+          written(await enforcement.clearManual(tenant));
+          logger.info('[http] an operator cleared a billing state', { tenant });
+          response.json(showState(enforcement.stateOf(tenant)));
+        },
+      ],
+    },
+  ];
+}
+
+/** The names of the earlier release; what is not set is left out. */
+function showState(current: TenantBillingState) {
+  const { tenant, state, reason, source, eventType, since, manual, sources } = current;
+  return {
+    tenant,
+    state,
+    manual,
+    ...(source !== '' && { reason, source, event_type: eventType }),
+    ...(since > 0 && { since: isoTime(since) }),
+    sources: sources.map((entry) => ({
+      source: `${entry.provider}:${entry.subject}`,
+      state: entry.state,
+      reason: entry.reason,
+      event_type: entry.eventType,
+      at: isoTime(entry.at),
+    })),
+  };
+}
+
+/** A tenant with tenant clusters here, or one of which something is recorded. */
+function knownTenant({ views }: RouteContext, request: Request): string {
+  const id = pathParameter(request, 'tenant');
+  const isKnown =
+    views.discovery.tenants().some((tenant) => tenant.id === id) ||
+    views.enforcement.states().some(({ tenant }) => tenant === id);
+  if (isKnown) return id;
+  if (!views.discovery.known()) {
+    throw tryLater(503, 5, 'waiting for first successful discovery: tenants: try again');
+  }
+  throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
+}
+
+function readState(request: Request): { readonly state: BillingState; readonly reason: string } {
+  const body = parseBody(request.body);
+  const given = typeof body === 'object' && body !== null ? body : {};
+  const word: unknown = 'state' in given ? given.state : undefined;
+  const state = BILLING_STATES.find((known) => known === word);
+  if (state === undefined) {
+    const states = BILLING_STATES.join(', ');
+    throw badRequest(`not a billing state: state: ${quote(word)}: use one of ${states}`);
+  }
+  const reason: unknown = 'reason' in given ? given.reason : DEFAULT_REASON;
+  if (typeof reason === 'string' && reason.length <= LONGEST_REASON) return { state, reason };
+  throw badRequest(
+    `not a reason: reason: ${quote(reason)}: give a text of at most ${LONGEST_REASON} characters`,
+  );
+}
+
+function written(outcome: WriteOutcome): void {
+  if (outcome.kind === 'failed') {
+    throw tryLater(503, 5, `ledger write failed: ${outcome.message}: nothing was changed`);
+  }
+}
