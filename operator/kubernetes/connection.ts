@@ -113,7 +113,8 @@ export function createConnection(options: ConnectionOptions): Connection {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const deadline = createDeadline(timeoutMs, options.signal);
     try {
-      const response = await send(path, 'requests', { ...options, signal: deadline.signal });
+      const sent = send(path, 'requests', { ...options, signal: deadline.signal });
+      const response = await unlessAborted(sent, deadline.signal);
       const text = await response.body.text();
       const body = parseJson(text);
       if (response.statusCode < 200 || response.statusCode > 299) return failureOf(response, body);
@@ -130,7 +131,8 @@ export function createConnection(options: ConnectionOptions): Connection {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const deadline = createDeadline(timeoutMs, options.signal);
     try {
-      const response = await send(path, 'streams', { ...options, signal: deadline.signal });
+      const sent = send(path, 'streams', { ...options, signal: deadline.signal });
+      const response = await unlessAborted(sent, deadline.signal);
       if (response.statusCode !== 200) {
         const body = parseJson(await response.body.text());
         deadline.release();
@@ -161,6 +163,20 @@ export function createConnection(options: ConnectionOptions): Connection {
     stream,
     close: () => kubeConfig.close(),
   };
+}
+
+/**
+ * A request that still waits for a connection does not hear its signal: it would wait for as long as
+ * a silent server takes every connection in turn. It ends by itself later, when it would be sent.
+ */
+async function unlessAborted<T>(sent: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = new Promise<never>((_, reject) => {
+    const abort = (): void => reject(new Error('aborted'));
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
+  sent.catch(() => undefined);
+  return Promise.race([sent, aborted]);
 }
 
 const ABORTED: NetworkFailure = { kind: 'network', message: 'aborted' };

@@ -1,0 +1,85 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { Projection, RawObject } from '../kubernetes/source.ts';
+import { type NodeView, projectNode } from '../observation/node.ts';
+import { recordAt, textAt } from '../observation/raw-fields.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** Nodes of the host cluster. */
+export interface HostNodes {
+  find(namespace: string, name: string): NodeView | undefined;
+}
+
+/** Tells a tenant cluster's own nodes from those that its API only shows. */
+export interface OwnNodes {
+  /** Nodes that may be its own; the others are not followed at all. */
+  readonly project: Projection<NodeView>;
+  /** Since when the host cluster has a node, or undefined. */
+  readonly foreignSince: (node: NodeView) => number | undefined;
+}
+
+export interface OwnNodesOptions {
+  readonly host: HostNodes;
+  readonly cluster: () => TenantCluster | undefined;
+  /** A node that was its own before: whatever labels it is given later, it stays that. */
+  readonly isKnown: (uid: string) => boolean;
+  readonly logger: Logger;
+}
+
+/** Set by the syncer on nodes that it invents, and on those that it copies from the host. */
+const NOT_OWN = ['vcluster.loft.sh/fake-node', 'vcluster.loft.sh/managed-by'];
+
+/** What the syncer makes its invented nodes look like (facts: metering, 5.4). */
+const INVENTED = 'Fake Kubernetes Image';
+
+/** Of each tenant cluster so many nodes are complained about. */
+const COMPLAINTS = 20;
+
+/**
+ * Own are the nodes that the host cluster does not have and that carry no label of the syncer's
+ * (design 7, Own-node tenants). Those labels, and the name, are the tenant's to choose: a node that
+ * was its own stays its own, a node with the name of one of the host's is its own where both say that
+ * they are different machines, and a label that does not fit the node is logged.
+ */
+export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
+  const { host, isKnown, logger } = options;
+  const complained = new Set<string>();
+
+  const complain = (name: string, message: string): void => {
+    if (complained.has(name) || complained.size >= COMPLAINTS) return;
+    complained.add(name);
+    logger.warn(`[metrics] tenant cluster ${options.cluster()?.id ?? ''}: node ${name} ${message}`);
+  };
+
+  const foreignSince = (node: NodeView): number | undefined => {
+    // An external tenant cluster shares no nodes with this one.
+    if (options.cluster()?.source === 'external') return undefined;
+    const hosts = host.find('', node.name);
+    if (hosts === undefined) return undefined;
+    const { machine } = hosts;
+    const differs = machine !== undefined && node.machine !== undefined && machine !== node.machine;
+    return differs ? undefined : hosts.createdAt;
+  };
+
+  const checkLabel = (object: RawObject, node: NodeView, label: string): void => {
+    const { osImage } = recordAt(recordAt(object, 'status'), 'nodeInfo');
+    const invented = osImage === undefined || osImage === INVENTED;
+    if (invented || foreignSince(node) !== undefined) return;
+    complain(node.name, `carries ${label}, but looks like a node of its own: it is not billed`);
+  };
+
+  return {
+    foreignSince,
+    project: (object) => {
+      const node = projectNode(object);
+      if (node === undefined) return undefined;
+      const label = NOT_OWN.find((name) => textAt(node.labels, name) !== undefined);
+      if (label === undefined) return node;
+      if (!isKnown(node.uid)) {
+        checkLabel(object, node, label);
+        return undefined;
+      }
+      complain(node.name, `was given the label ${label}: it is billed as before`);
+      return node;
+    },
+  };
+}

@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto';
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { Projected } from '../kubernetes/source.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
+
+/** Looks up an object of the host cluster. */
+export interface HostObjects {
+  find(
+    namespace: string,
+    name: string,
+  ): (Projected & { readonly labels: ObjectLabels }) | undefined;
+}
+
+const LONGEST_NAME = 63;
+const KEPT = 52;
+const HASH_LENGTH = 10;
+
+/** The name that the syncer gives a tenant's object in the host namespace (facts: metering, 5.1). */
+export function syncedName({ namespace, name }: Projected, cluster: TenantCluster): string {
+  const whole = `${name}-x-${namespace}-x-${cluster.name}`;
+  if (whole.length <= LONGEST_NAME) return whole;
+  const hash = createHash('sha256').update(whole).digest('hex');
+  return `${whole.slice(0, KEPT)}-${hash.slice(0, HASH_LENGTH)}`;
+}
+
+/**
+ * Whether the host cluster has an object for this one of the tenant cluster's, and bills it. An
+ * object stays what it was found to be: the host's is gone some moments before or after the tenant's.
+ */
+export function createSyncedObjects(
+  host: HostObjects,
+  cluster: () => TenantCluster | undefined,
+): (object: Projected) => boolean {
+  const synced = new Set<string>();
+  return (object) => {
+    if (synced.has(object.uid)) return true;
+    const owner = cluster();
+    if (owner === undefined || owner.source === 'external') return false;
+    const found = host.find(owner.namespace, syncedName(object, owner));
+    if (found?.labels.managedBy !== owner.name) return false;
+    if (synced.size >= MOST) synced.clear();
+    synced.add(object.uid);
+    return true;
+  };
+}
+
+/** More objects than one tenant cluster is let show. */
+const MOST = 100_000;
