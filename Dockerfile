@@ -1,0 +1,33 @@
+# make image
+ARG BUILD_IMAGE=node:24-bookworm-slim
+ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
+
+FROM ${BUILD_IMAGE} AS build
+WORKDIR /src
+COPY package.json package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY tsconfig.json ./
+COPY operator operator
+COPY scripts scripts
+RUN node scripts/bundle.ts
+
+# No shell, no package manager, not root. The file system may be read-only: only DATA_DIR and /tmp are written.
+FROM ${RUNTIME_IMAGE}
+WORKDIR /app
+COPY --from=build /src/dist /app
+USER 65532:65532
+EXPOSE 8080
+VOLUME /var/lib/vbilling-data
+# The second wall behind the reader of tenant kubeconfigs: whatever runs in here starts no process, loads no
+# inspector, and reads and writes only what is listed. LevelDB is native code, hence the addons.
+ENTRYPOINT ["/nodejs/bin/node", \
+  "--permission", \
+  "--allow-addons", \
+  "--allow-fs-read=/app", \
+  "--allow-fs-read=/etc", \
+  "--allow-fs-read=/var/run/secrets", \
+  "--allow-fs-read=/var/lib/vbilling-data", \
+  "--allow-fs-read=/tmp", \
+  "--allow-fs-write=/var/lib/vbilling-data", \
+  "--allow-fs-write=/tmp", \
+  "/app/main.js"]

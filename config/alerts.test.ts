@@ -1,0 +1,139 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
+import { startOperator } from '../e2e/local/operator-process.ts';
+import { runFiles } from '../e2e/local/run-directory.ts';
+
+const cluster = useOwnTestCluster();
+const run = promisify(execFile);
+const COMPONENT = fileURLToPath(new URL('components/prometheus/', import.meta.url));
+const ALERTS_PAGE = fileURLToPath(new URL('../docs/alerts.md', import.meta.url));
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+let directory = '';
+/** Names of all metrics that the running operator has, with what their kinds add to them. */
+let registered: ReadonlySet<string> = new Set();
+let exposition = '';
+let rules: readonly Rule[] = [];
+let groups = '';
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'meterfeed-alerts-'));
+  const manifest = parse(await readFile(`${COMPONENT}rules.yaml`, 'utf8')) as {
+    readonly spec: { readonly groups: readonly { readonly rules: readonly Rule[] }[] };
+  };
+  rules = manifest.spec.groups.flatMap((group) => group.rules);
+  groups = stringify(manifest.spec);
+  await cluster.kubectl(['apply', '--kustomize', fileURLToPath(new URL('..', import.meta.url))]);
+  const operator = await startOperator({
+    files: runFiles(directory),
+    kubeconfig: cluster.kubeconfigPath,
+    env: {},
+    signal: AbortSignal.timeout(60_000),
+  });
+  exposition = await (await fetch(`${operator.address}/metrics`)).text();
+  await operator.stop();
+  registered = new Set(namesIn(exposition));
+}, 120_000);
+
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+function namesIn(text: string): string[] {
+  return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', kind]) =>
+    kind === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+  );
+}
+
+function metricsOf(expression: string): readonly string[] {
+  return expression.match(/\b(?:meterfeed|process|workqueue|nodejs)_\w+/g) ?? [];
+}
+
+describe('alerts', () => {
+  test('none waits for a metric that the operator does not have', () => {
+    expect(rules.length).toBeGreaterThan(10);
+    for (const { alert, expr } of rules) {
+      expect(metricsOf(expr), alert).not.toEqual([]);
+      for (const metric of metricsOf(expr)) expect([...registered], alert).toContain(metric);
+    }
+  });
+
+  test('each leads to its page in the runbook', async () => {
+    const page = await readFile(ALERTS_PAGE, 'utf8');
+    const headings = [...page.matchAll(/^## (\S+)$/gm)].map(([, name]) => name);
+    expect(headings.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted());
+    for (const { alert, annotations } of rules) {
+      expect(annotations['runbook_url']).toMatch(new RegExp(`#${alert.toLowerCase()}$`));
+    }
+  });
+
+  test('Prometheus accepts the rules and the metrics', async () => {
+    const file = join(directory, 'rules.yaml');
+    await writeFile(file, groups);
+    await run('promtool', ['check', 'rules', file]);
+    const checked = run('promtool', ['check', 'metrics']);
+    checked.child.stdin?.end(exposition);
+    expect(await checked).toEqual({ stdout: '', stderr: '' });
+  });
+
+  test('a destination that is held and a window that is late raise theirs, and quiet raises none', async () => {
+    const file = join(directory, 'unit.yaml');
+    await writeFile(join(directory, 'rules.yaml'), groups);
+    await writeFile(file, UNIT_TEST);
+    await run('promtool', ['test', 'rules', file]);
+  });
+});
+
+test('the Grafana dashboard draws nothing that the operator does not have', async () => {
+  const text = await readFile(`${COMPONENT}grafana-dashboard.json`, 'utf8');
+  const dashboard = JSON.parse(text) as {
+    readonly panels: readonly { readonly targets?: readonly { readonly expr: string }[] }[];
+  };
+  const expressions = dashboard.panels.flatMap(({ targets = [] }) => targets.map((t) => t.expr));
+  expect(expressions.length).toBeGreaterThan(10);
+  for (const expression of expressions) {
+    for (const metric of metricsOf(expression)) expect([...registered]).toContain(metric);
+  }
+});
+
+const UNIT_TEST = `
+rule_files: [rules.yaml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: meterfeed_build_info
+        values: 1x60
+      - series: meterfeed_window_lag_seconds
+        values: 0x20 900x40
+      - series: meterfeed_destination_held{destination="lago"}
+        values: 0x20 1x40
+      - series: meterfeed_destination_lag_seconds{destination="lago"}
+        values: 3x60
+      - series: meterfeed_unaccounted_gpu_seconds
+        values: 0x60
+    alert_rule_test:
+      - { eval_time: 15m, alertname: MeterfeedWindowsLate, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
+      - { eval_time: 45m, alertname: MeterfeedDeliveryLag, exp_alerts: [] }
+      - { eval_time: 45m, alertname: MeterfeedSilent, exp_alerts: [] }
+      - { eval_time: 45m, alertname: MeterfeedUnaccountedGpuSeconds, exp_alerts: [] }
+      - eval_time: 45m
+        alertname: MeterfeedDestinationHeld
+        exp_alerts:
+          - exp_labels: { destination: lago, severity: critical }
+            exp_annotations:
+              summary: A destination needs an operator
+              description: Nothing is sent to lago until its configuration is mended.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeeddestinationheld
+`;
