@@ -29,7 +29,7 @@ const KNOWN =
   'use billing_a or stripe, billing_b or metronome, billing_c or lago, webhook, noop, or none';
 
 /** Base addresses that depend on the spelling: the neutral one stays unreachable until it is set (design 1). */
-const BASES = {
+export const BASES = {
   billing_a: 'https://api.billing-a.invalid',
   stripe: 'https://api.stripe.com',
   billing_b: 'https://api.billing-b.invalid',

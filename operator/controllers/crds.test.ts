@@ -57,6 +57,11 @@ const BROKEN: readonly Row[] = [
     },
     { reason: 'no block for its type', spec: { type: 'lago' }, message: `spec.lago ${BLOCK}` },
     {
+      reason: 'no block for its type',
+      spec: { type: 'metronome' },
+      message: `spec.metronome ${BLOCK}`,
+    },
+    {
       reason: 'a block of another type beside its own',
       spec: { type: 'webhook', webhook, lago },
       message: `spec.lago ${BLOCK}`,

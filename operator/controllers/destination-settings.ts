@@ -2,6 +2,7 @@ import { currency } from '../config/parsers/scalars.ts';
 import { baseUrl, maskUrl, url } from '../config/parsers/urls.ts';
 import { Secret } from '../config/secret.ts';
 import type { DestinationSettings, LagoSettings, WebhookSettings } from '../config/settings.ts';
+import { translateMetronome } from './metronome-settings.ts';
 import {
   lookUpCredential,
   lookUpHeaderValue,
@@ -29,6 +30,8 @@ export function secretNames(spec: BillingDestinationSpec): readonly string[] {
     ...(spec.webhook?.secretRefs ?? []),
     ...(spec.webhook?.headers ?? []).map((header) => header.valueSecretRef),
     spec.lago?.apiKeySecretRef,
+    spec.metronome?.apiTokenSecretRef,
+    spec.metronome?.stripeLink?.apiKeySecretRef,
   ];
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.name])))].toSorted();
 }
@@ -63,6 +66,15 @@ export function translateDestination(
       const lago = translateLago(spec.lago, reads, defaults);
       if (lago.kind === 'invalid') return lago;
       return { kind: 'settings', settings: { ...common, type: 'lago', lago: lago.settings } };
+    }
+    case 'metronome': {
+      if (spec.metronome === undefined) return blockMissing('metronome');
+      const metronome = translateMetronome(spec.metronome, reads, defaults);
+      if (metronome.kind === 'invalid') return metronome;
+      return {
+        kind: 'settings',
+        settings: { ...common, type: 'metronome', metronome: metronome.settings },
+      };
     }
     default:
       return unknownType(spec.type);

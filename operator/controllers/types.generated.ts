@@ -5,9 +5,9 @@
  */
 export interface BillingDestinationSpec {
   /**
-   * The kind of billing system. webhook posts CloudEvents 1.0 batches to an address of yours; lago feeds a Lago server; noop delivers to nowhere, which shows what would be delivered. Cannot be changed: create another destination instead.
+   * The kind of billing system. webhook posts CloudEvents 1.0 batches to an address of yours; lago feeds a Lago server; metronome feeds Metronome; noop delivers to nowhere, which shows what would be delivered. Cannot be changed: create another destination instead.
    */
-  type: 'lago' | 'webhook' | 'noop';
+  type: 'lago' | 'metronome' | 'webhook' | 'noop';
   /**
    * Stops delivery and keeps the cursor. The ledger keeps every event until delivery goes on.
    */
@@ -17,7 +17,7 @@ export interface BillingDestinationSpec {
    */
   startFrom?: 'now' | 'earliest';
   /**
-   * Which metrics to deliver. Without it, those that this type of destination takes by itself: webhook and noop take all, lago takes those it can bill and GPU utilization.
+   * Which metrics to deliver. Without it, those that this type of destination takes by itself: webhook and noop take all, lago takes those it can bill and GPU utilization, metronome those it can bill.
    */
   metrics?: {
     /**
@@ -124,6 +124,66 @@ export interface BillingDestinationSpec {
      * Currency of the plan and of new tenants, ISO 4217. Without it, the operator's BILLING_CURRENCY.
      */
     currency?: string;
+  };
+  /**
+   * Settings of type metronome.
+   */
+  metronome?: {
+    /**
+     * Base address of the Metronome API. Without it, https://api.metronome.com. Credentials in the address, link-local addresses and cloud metadata addresses are refused; redirects are never followed.
+     */
+    url?: string;
+    /**
+     * The API token, in a Secret in the operator's own namespace.
+     */
+    apiTokenSecretRef: {
+      /**
+       * Name of the Secret.
+       */
+      name: string;
+      /**
+       * Key within the Secret's data.
+       */
+      key: string;
+    };
+    /**
+     * Id, alias or name of the rate card that each tenant gets a contract on, unless its plan names another one. Without it no contracts are made.
+     */
+    rateCard?: string;
+    /**
+     * Currency of tenants that name none, ISO 4217. A tenant whose rate card is priced in another currency is held back. Without it, the operator's BILLING_CURRENCY.
+     */
+    currency?: string;
+    /**
+     * Have Metronome hand its invoices to Stripe: each tenant's Stripe customer is found or created, and linked. Without it invoices stay in Metronome.
+     */
+    stripeLink?: {
+      /**
+       * Stripe's secret or restricted key, in a Secret in the operator's own namespace.
+       */
+      apiKeySecretRef: {
+        /**
+         * Name of the Secret.
+         */
+        name: string;
+        /**
+         * Key within the Secret's data.
+         */
+        key: string;
+      };
+      /**
+       * How Stripe collects the money.
+       */
+      collectionMethod?: 'charge_automatically' | 'send_invoice';
+      /**
+       * Base address of the Stripe API. Without it, https://api.stripe.com. Credentials in the address, link-local addresses and cloud metadata addresses are refused; redirects are never followed.
+       */
+      url?: string;
+      /**
+       * The version of the Stripe API that requests are pinned to. Without it, 2026-09-30.endive.
+       */
+      apiVersion?: string;
+    };
   };
 }
 

@@ -58,10 +58,10 @@ export const BILLING_VARIABLES = {
     test: SETTINGS_TEST,
   },
   BILLING_CURRENCY: {
-    meaning: 'Currency of the plan and of new tenants.',
+    meaning: 'Currency of the plan and of tenants that name none.',
     parser: currency(),
     default: 'USD',
-    fields: ['BillingDestination spec.lago.currency'],
+    fields: ['BillingDestination spec.lago.currency', 'BillingDestination spec.metronome.currency'],
     test: SETTINGS_TEST,
   },
   WEBHOOK_URL: {
@@ -187,6 +187,7 @@ export const METRONOME_VARIABLES = {
     aliases: ['METRONOME_API_TOKEN'],
     parser: secret(),
     shown: 'masked',
+    fields: ['BillingDestination spec.metronome.apiTokenSecretRef'],
     test: SETTINGS_TEST,
   },
   BILLING_B_WEBHOOK_SECRET: {
@@ -198,9 +199,11 @@ export const METRONOME_VARIABLES = {
     test: SETTINGS_TEST,
   },
   BILLING_B_RATE_CARD: {
-    meaning: 'Rate card of the contract that each tenant gets; without it no contract is made.',
+    meaning:
+      'Id, alias or name of the rate card that each tenant gets a contract on, unless its plan names another one; without it no contract is made.',
     aliases: ['METRONOME_RATE_CARD'],
     parser: text(128),
+    fields: ['BillingDestination spec.metronome.rateCard'],
     test: SETTINGS_TEST,
   },
   BILLING_B_STRIPE_LINK: {
@@ -208,6 +211,7 @@ export const METRONOME_VARIABLES = {
     aliases: ['METRONOME_STRIPE_LINK'],
     parser: boolean(),
     default: 'false',
+    fields: ['BillingDestination spec.metronome.stripeLink'],
     test: SETTINGS_TEST,
   },
   BILLING_B_STRIPE_COLLECTION_METHOD: {
@@ -215,6 +219,7 @@ export const METRONOME_VARIABLES = {
     aliases: ['METRONOME_STRIPE_COLLECTION_METHOD'],
     parser: choice('charge_automatically', 'send_invoice'),
     default: 'charge_automatically',
+    fields: ['BillingDestination spec.metronome.stripeLink.collectionMethod'],
     test: SETTINGS_TEST,
   },
   BILLING_B_API_BASE: {
@@ -224,6 +229,7 @@ export const METRONOME_VARIABLES = {
     otherwise:
       '`https://api.billing-b.invalid` for `billing_b`, `https://api.metronome.com` for `metronome`',
     shown: 'url',
+    fields: ['BillingDestination spec.metronome.url'],
     test: SETTINGS_TEST,
   },
 } as const satisfies Record<string, Variable>;

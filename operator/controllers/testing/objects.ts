@@ -53,6 +53,21 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       },
     },
     { type: 'noop' },
+    {
+      type: 'metronome',
+      metronome: {
+        url: 'https://api.metronome.com',
+        apiTokenSecretRef: { name: 'metronome', key: 'api-token' },
+        rateCard: 'standard-usd',
+        currency: 'EUR',
+        stripeLink: {
+          apiKeySecretRef: { name: 'stripe', key: 'api-key' },
+          collectionMethod: 'send_invoice',
+          url: 'https://api.stripe.com',
+          apiVersion: '2026-09-30.endive',
+        },
+      },
+    },
   ],
   tenantoverrides: [
     {
