@@ -1,0 +1,53 @@
+import { Registry } from 'prom-client';
+import type { Settings } from '../../config/settings.ts';
+import type { CustomerAnswer, Tenant } from '../../destinations/destination.ts';
+import type { Source } from '../../kubernetes/source.ts';
+import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import { createEnforcement, type Enforcement } from '../enforcement.ts';
+
+/** Enforcement without any Kubernetes: messages, states and what is stored of them are real. */
+export function createOfflineEnforcement(options: {
+  readonly ledger: Ledger;
+  readonly settings: () => Settings;
+  readonly tenants: () => readonly Tenant[];
+  readonly clock: Clock;
+  readonly known?: () => boolean;
+  readonly ask?: () => Promise<CustomerAnswer>;
+  readonly registry?: Registry;
+}): Promise<Enforcement> {
+  const { ledger, settings, clock } = options;
+  return createEnforcement({
+    ledger,
+    clock,
+    logger: createCapturingLogger(),
+    registry: options.registry ?? new Registry(),
+    settings: { current: settings, subscribe: () => () => undefined },
+    discovery: {
+      known: options.known ?? (() => true),
+      clusters: () => [],
+      tenants: options.tenants,
+      round: async () => ({ kind: 'found', clusters: [] }),
+      subscribe: () => () => undefined,
+    },
+    sources: { namespaces: nothing(), statefulSets: nothing(), deployments: nothing() },
+    connection: { request: async () => ({ kind: 'network', message: 'offline' }) },
+    ask: options.ask ?? (async () => ({ kind: 'unknown' })),
+    events: { record: () => undefined },
+    overridesKnown: async () => undefined,
+  });
+}
+
+function nothing<T extends { uid: string; namespace: string; name: string }>(): Source<T> {
+  return {
+    resource: { group: '', version: 'v1', plural: 'nothing' },
+    run: async () => undefined,
+    ready: async () => undefined,
+    health: () => ({ state: 'synced', since: 0, lastContactAt: 0 }),
+    size: 0,
+    values: () => [].values(),
+    find: () => undefined,
+    resourceVersion: () => undefined,
+  };
+}
