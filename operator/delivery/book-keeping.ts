@@ -1,5 +1,6 @@
 import type { Ledger, RecordChange, WriteOutcome } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
+import type { Acknowledgements } from './acknowledgements.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import type { Entry, Verdict } from './entry.ts';
@@ -37,9 +38,10 @@ export function createBookKeeping(
     readonly deadLetters: DeadLetterIndex;
     readonly parked: ParkedTenants;
     readonly inFlight: InFlight;
+    readonly acknowledgements: Acknowledgements;
   },
 ): BookKeeping {
-  const { deadLetters, parked, inFlight } = parts;
+  const { deadLetters, parked, inFlight, acknowledgements } = parts;
 
   const recordsOf: BookKeeping['recordsOf'] = (judged, dropFrom) => {
     const at = clock.now();
@@ -56,11 +58,16 @@ export function createBookKeeping(
           return deadLetters.has(sequence) ? [...dropped, records.dropDead(sequence)] : dropped;
       }
     });
-    return [...changes, ...inFlight.without(certain(judged))];
+    return [
+      ...changes,
+      ...inFlight.without(certain(judged)),
+      ...acknowledgements.recordsOf(delivered(judged)),
+    ];
   };
 
   const written: BookKeeping['written'] = (judged) => {
     inFlight.forget(certain(judged));
+    acknowledgements.written(delivered(judged));
     for (const { sequence, event, verdict } of judged) {
       if (verdict.kind === 'dead') deadLetters.add(sequence, event.tenant);
       else deadLetters.remove(sequence);
@@ -77,6 +84,12 @@ export function createBookKeeping(
       return outcome;
     },
   };
+}
+
+function delivered(judged: readonly JudgedEntry[]): number[] {
+  return judged
+    .filter(({ verdict }) => verdict.kind === 'delivered')
+    .map(({ sequence }) => sequence);
 }
 
 /**

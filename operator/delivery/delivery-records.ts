@@ -35,6 +35,7 @@ export interface FeederState {
  *     delivery/<name>/state
  *     delivery/<name>/withheld                     passed by the cursor without being sent
  *     delivery/<name>/in-flight
+ *     delivery/<name>/acknowledged/<chunk>         which events it acknowledged, as bits
  *     delivery/<name>/dead/<sequence>              dead letters
  *     delivery/<name>/replay/<sequence>            dead letters that are to be sent once more
  *     delivery/<name>/parked/<tenant>/<sequence>   events that wait for their tenant
@@ -45,6 +46,7 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
   const root = `delivery/${encodeURIComponent(name)}`;
   const tenantKey = (kind: string, tenant: string): string =>
     `${root}/${kind}/${encodeURIComponent(tenant)}`;
+  const acknowledgedKey = (chunk: number): string => `${root}/acknowledged/${padded(chunk)}`;
   const deadKey = (sequence: number): string => `${root}/dead/${padded(sequence)}`;
   const replayKey = (sequence: number): string => `${root}/replay/${padded(sequence)}`;
   const parkedKey = (tenant: string, sequence: number): string =>
@@ -73,6 +75,17 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     inFlight: () => one<readonly (readonly [number, number])[]>(`${root}/in-flight`),
     putInFlight: (entries: readonly (readonly [number, number])[]): RecordChange =>
       entries.length === 0 ? drop(`${root}/in-flight`) : put(`${root}/in-flight`, entries),
+
+    acknowledged: async function* (): AsyncGenerator<readonly [chunk: number, bits: Buffer]> {
+      for await (const [key, value] of ledger.records(`${root}/acknowledged/`)) {
+        yield [numberOf(key), Buffer.from(value, 'base64')];
+      }
+    },
+    putAcknowledged: (chunk: number, bits: Buffer): RecordChange => ({
+      key: acknowledgedKey(chunk),
+      value: bits.toString('base64'),
+    }),
+    dropAcknowledged: (chunk: number): RecordChange => drop(acknowledgedKey(chunk)),
 
     dead: () => kept(`${root}/dead/`),
     deadLetter: async (sequence: number): Promise<KeptEvent | undefined> => {
@@ -131,8 +144,12 @@ function putKept(key: string, { at, reason, event }: KeptEvent): RecordChange {
 
 function decodeKept(key: string, value: string): KeptEvent {
   const { at, reason, event } = JSON.parse(value) as { at: number; reason: string; event: string };
-  const sequence = Number(key.slice(key.lastIndexOf('/') + 1));
-  return { sequence, at, reason, event: decodeEvent(event) };
+  return { sequence: numberOf(key), at, reason, event: decodeEvent(event) };
+}
+
+/** The number at the end of a key. */
+function numberOf(key: string): number {
+  return Number(key.slice(key.lastIndexOf('/') + 1));
 }
 
 function padded(sequence: number): string {

@@ -16,7 +16,8 @@ import { createDeliveryMetrics } from './delivery-metrics.ts';
 import type { DestinationStatus } from './destination-status.ts';
 import { createFeeder, type Feeder } from './feeder.ts';
 import type { DeadLetterPage, DiscardOutcome, MoveOutcome, ReplayOutcome } from './operations.ts';
-import type { ReconcileOutcome, ReconcileQuery } from './reconcile.ts';
+import type { ReconcileOutcome } from './reconcile.ts';
+import type { ReconcileQuery } from './reconcile-sums.ts';
 import type { TenantSource } from './tenant-source.ts';
 import { createUnusable } from './unusable.ts';
 

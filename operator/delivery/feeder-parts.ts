@@ -5,6 +5,7 @@ import { createCauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Catalog } from '../usage/catalog.ts';
+import { createAcknowledgements, NO_ACKNOWLEDGEMENTS } from './acknowledgements.ts';
 import { createBookKeeping } from './book-keeping.ts';
 import { createBootstrap } from './bootstrap.ts';
 import { createCircuit } from './circuit.ts';
@@ -15,6 +16,7 @@ import { createEventFilter } from './event-filter.ts';
 import { createHealth } from './health.ts';
 import { createInFlight } from './in-flight.ts';
 import { createOffboarding } from './offboarding.ts';
+import { createNeighbours } from './neighbours.ts';
 import { createParkedLane } from './parked-lane.ts';
 import { createParkedTenants } from './parked-tenants.ts';
 import { createPending } from './pending.ts';
@@ -65,8 +67,19 @@ export function createFeederParts(options: FeederOptions) {
     clock,
     probe: async (signal) => (await bootstrap.probe(signal)).kind === 'done',
   });
-  const books = createBookKeeping(ledger, records, clock, { deadLetters, parked, inFlight });
-  const sendRound = createSendRound({ destination, gate, inFlight, clock });
+  const acknowledgements =
+    destination.totals === undefined
+      ? createAcknowledgements(ledger, records)
+      : NO_ACKNOWLEDGEMENTS;
+  const books = createBookKeeping(ledger, records, clock, {
+    deadLetters,
+    parked,
+    inFlight,
+    acknowledgements,
+  });
+  const pending = createPending(ledger, name);
+  const neighbours = createNeighbours({ ledger, records, deadLetters, pending });
+  const sendRound = createSendRound({ destination, gate, inFlight, clock, neighbours });
   const replays = createReplaySessions(clock);
   const batchEvents = (): number => destination.limits.batchEvents;
   const lanes = { records, directory, gate, parked, books, sendRound, batchEvents };
@@ -75,6 +88,7 @@ export function createFeederParts(options: FeederOptions) {
     records,
     deadLetters,
     inFlight,
+    acknowledgements,
     bootstrap,
     directory,
     parked,
@@ -82,7 +96,7 @@ export function createFeederParts(options: FeederOptions) {
     books,
     sendRound,
     replays,
-    pending: createPending(ledger, name),
+    pending,
     circuit: createCircuit(),
     health: createHealth(name, options.metrics, clock),
     parkedLane: createParkedLane(lanes),

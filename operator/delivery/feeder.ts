@@ -9,7 +9,8 @@ import { feederStatus } from './feeder-status.ts';
 import { createLoop, type Rest } from './loop.ts';
 import { createOperations, type Operations } from './operations.ts';
 import type { LaneReport } from './parked-lane.ts';
-import { createReconcile, type ReconcileOutcome, type ReconcileQuery } from './reconcile.ts';
+import { createReconcile, type ReconcileOutcome } from './reconcile.ts';
+import type { ReconcileQuery } from './reconcile-sums.ts';
 import { findStartPosition } from './start-position.ts';
 
 /** How often a destination that an operator must mend is tried again. */
@@ -53,6 +54,7 @@ export function createFeeder(options: FeederOptions): Feeder {
     await parts.inFlight.load(start.state.resentUntil);
     if (!loaded) {
       await parts.deadLetters.load();
+      await parts.acknowledgements.load();
       await parts.parked.load();
       await parts.offboarding.load();
       parts.replayLane.wake();
@@ -237,6 +239,7 @@ export function createFeeder(options: FeederOptions): Feeder {
       ledger,
       records: parts.records,
       deadLetters: parts.deadLetters,
+      acknowledgements: parts.acknowledgements,
       wants: parts.wants,
       cursor: () => ledger.cursors().find((cursor) => cursor.destination === name)?.sequence ?? 0,
       describe: (tenant) => parts.directory.find(tenant),

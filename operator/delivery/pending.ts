@@ -22,6 +22,8 @@ export interface Pending {
   /** Events without a verdict, in order. */
   open(): readonly Entry[];
   settle(verdicts: ReadonlyMap<number, Verdict>): void;
+  /** Whether it was delivered, the cursor not having passed it yet. */
+  isDelivered(sequence: number): boolean;
   /** Moves the cursor over what is settled at the front. */
   commit(
     recordsOf: (passed: readonly JudgedEntry[]) => readonly RecordChange[],
@@ -91,6 +93,8 @@ export function createPending(ledger: Ledger, cursorName: string): Pending {
         if (verdict !== undefined) entry.verdict = verdict;
       }
     },
+    isDelivered: (sequence) =>
+      entries.some((entry) => entry.sequence === sequence && entry.verdict?.kind === 'delivered'),
 
     commit: async (recordsOf) => {
       const passed = settledFront(entries);

@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import type { ReconcileRow } from './reconcile.ts';
 import { createHarness, eventsOf, type Harness } from './testing/harness.ts';
 
 const DAY = { from: Date.UTC(2026, 10, 21), to: Date.UTC(2026, 10, 22) };
+const LONG = { from: DAY.from, to: Date.UTC(2026, 11, 1) };
 /** Of one test event, in nanos. */
 const ONE = 16_666_667;
 
@@ -112,4 +114,81 @@ test('a lasting difference is told after one question', async () => {
   });
   expect(questions).toBe(1);
   await harness.stop();
+});
+
+describe('of a destination that cannot be asked, what it acknowledged is compared', () => {
+  const [ONE_EVENT, THREE] = ['0.016666667', '0.050000001'];
+  const row = async (harness: Harness) => {
+    const outcome = await harness.delivery.reconcile('fake', DAY, new AbortController().signal);
+    return outcome.kind === 'reconciled' ? outcome.rows[0] : undefined;
+  };
+
+  test('also after a restart, and after what was sent is sent again', async () => {
+    const harness = await delivered(3);
+    await harness.start({ suspend: true });
+    expect(await row(harness)).toMatchObject({ acknowledged: THREE, difference: '0' });
+    await harness.delivery.moveCursor('fake', 1);
+    expect(await row(harness)).toMatchObject({ acknowledged: ONE_EVENT, difference: '0' });
+    await harness.stop();
+
+    const again = createHarness({ ledger: harness.ledger });
+    await again.start();
+    await again.drained();
+    expect(again.destination.taken).toHaveLength(2);
+    expect(await row(again)).toMatchObject({
+      ledger: THREE,
+      delivered: THREE,
+      acknowledged: THREE,
+      difference: '0',
+    });
+    await again.stop();
+  });
+
+  test('a letter counts once it is accepted', async () => {
+    const harness = createHarness();
+    harness.destination.react = (events) =>
+      events.map(() => ({ kind: 'rejected', reason: 'no such code' }));
+    await harness.append(...eventsOf(['a'], 3));
+    await harness.start();
+    await harness.drained();
+    expect(await row(harness)).toMatchObject({ deadLetters: THREE, acknowledged: '0' });
+    harness.destination.react = () => 'accept';
+    const replayed = harness.delivery.replay('fake', ['a-1']);
+    await harness.clock.settle();
+    await replayed;
+    expect(await row(harness)).toMatchObject({ acknowledged: ONE_EVENT, difference: '0' });
+    await harness.stop();
+  });
+
+  test('usage that was passed over while its metric was not wanted is a difference', async () => {
+    const harness = createHarness();
+    await harness.append(...eventsOf(['a'], 3));
+    await harness.start({ metrics: { exclude: ['tenant_instance_hours'] } });
+    await harness.drained();
+    await harness.start();
+    expect(await row(harness)).toMatchObject({
+      delivered: THREE,
+      acknowledged: '0',
+      difference: `-${THREE}`,
+    });
+    await harness.stop();
+  });
+
+  test('over many events, of which the oldest are deleted in time', async () => {
+    const ledger = createMemoryLedger();
+    let lowWater = 0;
+    const harness = createHarness({ ledger: { ...ledger, lowWater: () => lowWater } });
+    await harness.start();
+    for (const tenants of [['a'], ['b']]) {
+      await harness.append(...eventsOf(tenants, 5_000));
+      await harness.drained();
+      lowWater = 5_000;
+    }
+    const rows: string[] = [];
+    for await (const [key] of ledger.records('delivery/fake/acknowledged/')) rows.push(key);
+    expect(rows.map((key) => Number(key.split('/').at(-1)))).toEqual([1, 2]);
+    const second = await harness.delivery.reconcile('fake', LONG, new AbortController().signal);
+    expect(second).toMatchObject({ rows: [{ tenant: 'a' }, { tenant: 'b', difference: '0' }] });
+    await harness.stop();
+  });
 });

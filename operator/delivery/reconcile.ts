@@ -1,11 +1,13 @@
 import type { Destination, Tenant } from '../destinations/destination.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { decimalFromNanos, nanosFromDecimal } from '../usage/decimal.ts';
-import type { UsageEvent } from '../usage/event.ts';
-import type { DeadLetterIndex } from './dead-letters.ts';
-import type { DeliveryRecords } from './delivery-records.ts';
+import { decimalFromNanos } from '../usage/decimal.ts';
 import { mapConcurrently } from './map-concurrently.ts';
-import { isWithheld } from './withheld.ts';
+import {
+  keyOf,
+  type ReconcileQuery,
+  sumLedger,
+  type SumOptions,
+  type Sums,
+} from './reconcile-sums.ts';
 
 const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
@@ -14,26 +16,16 @@ const MAX_QUESTIONS = 500;
 /** How often a row is compared while delivery goes on underneath. */
 const ROUNDS = 3;
 
-export interface ReconcileQuery {
-  /** Whole UTC days `[from, to)`, milliseconds since the epoch, by window start. */
-  readonly from: number;
-  readonly to: number;
-  /** Only this tenant. */
-  readonly tenant?: string;
-  /** Only pairs of tenant and metric that an event passes for; their sums are of all their events. */
-  readonly selects?: (event: UsageEvent) => boolean;
-}
-
 /**
  * One tenant's sum of one metric, in plain decimal text. `ledger` = `delivered` + `pending` +
- * `deadLetters` + `parked` + `withheld`; `reported` is what the destination itself says, and ought to be
- * `delivered`.
+ * `deadLetters` + `parked` + `withheld`. What the destination has ought to be `delivered`: a destination
+ * that can be asked says so itself (`reported`), of another one it is known what it `acknowledged`.
  */
 export interface ReconcileRow {
   readonly tenant: string;
   readonly metric: string;
   readonly ledger: string;
-  /** The destination acknowledged it. */
+  /** Passed by the cursor, and none of the others. */
   readonly delivered: string;
   /** Behind the cursor's position: still to be sent. */
   readonly pending: string;
@@ -42,9 +34,10 @@ export interface ReconcileRow {
   /** Passed without being sent: before the start, skipped, or discarded. */
   readonly withheld: string;
   readonly reported?: string;
-  /** `reported` − `delivered`; may be negative. */
+  readonly acknowledged?: string;
+  /** `reported` or `acknowledged` − `delivered`; may be negative. */
   readonly difference?: string;
-  /** Why there is no `reported`. */
+  /** Why there is neither. */
   readonly note?: string;
 }
 
@@ -53,18 +46,10 @@ export type ReconcileOutcome =
   | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
   | { readonly kind: 'failed'; readonly reason: string };
 
-export interface ReconcileOptions {
+export interface ReconcileOptions extends SumOptions {
   readonly destination: Pick<Destination, 'totals'>;
-  readonly ledger: Ledger;
-  readonly records: DeliveryRecords;
-  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
-  readonly wants: (event: UsageEvent) => boolean;
-  readonly cursor: () => number;
   readonly describe: (tenant: string) => Promise<Tenant>;
 }
-
-type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked' | 'withheld';
-type Sums = { readonly tenant: string; readonly metric: string } & Record<Part, bigint>;
 
 /** Compares the ledger's sums with what the destination acknowledged, and with what it says it has. */
 export function createReconcile(options: ReconcileOptions) {
@@ -99,40 +84,6 @@ function moved(before: readonly Sums[], now: readonly Sums[]): readonly Sums[] {
   });
 }
 
-function keyOf({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): string {
-  return `${tenant}\0${metric}`;
-}
-
-async function sumLedger(
-  options: ReconcileOptions,
-  { from, to, tenant, selects }: ReconcileQuery,
-  signal: AbortSignal,
-): Promise<readonly Sums[]> {
-  const parked = new Set<number>();
-  for await (const { sequence } of options.records.parked()) parked.add(sequence);
-  const withheld = await options.records.withheld();
-  // Read once: what is delivered meanwhile still counts as pending.
-  const cursor = options.cursor();
-  const partOf = (sequence: number): Part => {
-    if (sequence > cursor) return 'pending';
-    if (options.deadLetters.has(sequence)) return 'deadLetters';
-    if (parked.has(sequence)) return 'parked';
-    return isWithheld(withheld, sequence) ? 'withheld' : 'delivered';
-  };
-  const sums = new Map<string, Sums>();
-  const selected = new Set<string>();
-  for await (const { sequence, event } of options.ledger.scan(from, to, signal)) {
-    if (tenant !== undefined && event.tenant !== tenant) continue;
-    if (!options.wants(event)) continue;
-    const key = keyOf(event);
-    const sum = sums.get(key) ?? emptySums(event);
-    sum[partOf(sequence)] += nanosFromDecimal(event.quantity);
-    sums.set(key, sum);
-    if (selects?.(event) ?? true) selected.add(key);
-  }
-  return [...sums].filter(([key]) => selected.has(key)).map(([, sum]) => sum);
-}
-
 async function askDestination(
   { destination, describe }: ReconcileOptions,
   { from, to }: ReconcileQuery,
@@ -152,10 +103,9 @@ async function askDestination(
     withheld: decimalFromNanos(withheld),
   };
   if (destination.totals === undefined) {
-    return {
-      ...row,
-      note: 'the destination cannot be asked what it has: expected is what it acknowledged',
-    };
+    const { acknowledged } = sum;
+    const difference = signed(acknowledged - delivered);
+    return { ...row, acknowledged: decimalFromNanos(acknowledged), difference };
   }
   if (question > MAX_QUESTIONS) return { ...row, note: 'too many rows: ask for one tenant' };
   const query = { tenant: await describe(tenant), metric, from, to };
@@ -163,10 +113,6 @@ async function askDestination(
   if (outcome.kind !== 'total') return { ...row, note: outcome.reason };
   const difference = nanosOf(outcome.quantity) - delivered;
   return { ...row, reported: outcome.quantity, difference: signed(difference) };
-}
-
-function emptySums({ tenant, metric }: UsageEvent): Sums {
-  return { tenant, metric, delivered: 0n, pending: 0n, deadLetters: 0n, parked: 0n, withheld: 0n };
 }
 
 function nanosOf(text: string): bigint {

@@ -1,4 +1,4 @@
-import type { Destination } from '../destinations/destination.ts';
+import type { Destination, Neighbour } from '../destinations/destination.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { type Entry, type Trouble, type Verdict, worse } from './entry.ts';
 import type { InFlight } from './in-flight.ts';
@@ -17,13 +17,18 @@ export interface SendRoundOptions {
   readonly gate: TenantGate;
   readonly inFlight: InFlight;
   readonly clock: Clock;
+  readonly neighbours: (
+    entries: readonly Entry[],
+    signal: AbortSignal,
+  ) => Promise<readonly Neighbour[] | undefined>;
 }
 
 /**
  * One attempt to send events: too old ones become dead letters, tenants are provisioned first, what
  * may have been sent long ago is asked after, and the rest is put on record as in flight and sent.
  */
-export function createSendRound({ destination, gate, inFlight, clock }: SendRoundOptions) {
+export function createSendRound(options: SendRoundOptions) {
+  const { destination, gate, inFlight, clock } = options;
   /** `admitted` when the caller has provisioned the tenants itself. */
   return async (
     entries: readonly Entry[],
@@ -53,7 +58,7 @@ export function createSendRound({ destination, gate, inFlight, clock }: SendRoun
 
     const ready = open().filter(({ event }) => !waiting.has(event.tenant));
     const overdue = inFlight.overdue(ready);
-    const verified = await verifyOverdue(destination, overdue, signal);
+    const verified = await verifyOverdue(options, overdue, signal);
     trouble = worse(trouble, verified.trouble);
     for (const [sequence, verdict] of verified.verdicts) verdicts.set(sequence, verdict);
     const absent = ({ sequence }: Entry): boolean => !verdicts.has(sequence);
@@ -102,7 +107,7 @@ function verdictOf(settlement: Exclude<Settlement, { readonly kind: 'provision' 
 
 /** Asks the other side after events that it may have had and forgotten (design 10). */
 async function verifyOverdue(
-  destination: Destination,
+  { destination, neighbours }: SendRoundOptions,
   overdue: readonly Entry[],
   signal: AbortSignal,
 ): Promise<RoundReport> {
@@ -117,10 +122,15 @@ async function verifyOverdue(
     return { verdicts };
   }
   const events = overdue.map(({ event }) => event);
-  const outcome = await destination.verify(events, signal);
+  const beside = await neighbours(overdue, signal);
+  const outcome = await destination.verify(events, signal, beside);
   if (outcome.kind === 'retry') return { verdicts, trouble: outcome };
   for (const { sequence, event } of overdue) {
+    const reason = outcome.uncertain?.get(event.id);
     if (outcome.known.has(event.id)) verdicts.set(sequence, { kind: 'delivered' });
+    else if (reason !== undefined) {
+      verdicts.set(sequence, { kind: 'dead', reason, uncertain: true });
+    }
   }
   return { verdicts };
 }

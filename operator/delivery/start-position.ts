@@ -69,6 +69,7 @@ async function keepAsDead(
   for await (const kept of records.replay()) {
     changes.push(records.dropReplay(kept.sequence), records.putDead({ ...kept, at, reason }));
   }
+  for await (const [chunk] of records.acknowledged()) changes.push(records.dropAcknowledged(chunk));
   for await (const { tenant } of records.offboards()) changes.push(records.dropOffboard(tenant.id));
   return changes;
 }

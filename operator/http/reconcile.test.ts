@@ -164,13 +164,19 @@ describe('reconciliation', () => {
     expect(text).toContain('"match":false');
   });
 
-  test('does not claim that a receiver which cannot be asked agrees', async () => {
-    const { answer } = await reconcile(DAY);
-    const hook = answer.results.find(({ destination }) => destination === 'hook');
-    expect(hook).toMatchObject({ ok: false, error: expect.stringContaining('cannot be asked') });
-    expect(hook?.rows).toHaveLength(3);
-    expect(hook?.rows[0]).not.toHaveProperty('match');
-    expect(hook?.rows[0]).toMatchObject({ ledger: 12345.678901235, expected: 12345.678901235 });
+  test('holds a receiver that cannot be asked to what it acknowledged', async () => {
+    const { answer, text } = await reconcile(`${DAY}&destination=hook`);
+    const [hook] = answer.results;
+    expect(hook).toMatchObject({ destination: 'hook', ok: true });
+    expect(hook?.rows.map(({ tenant, metric, match }) => [tenant, metric, match])).toEqual([
+      ['a', METRIC, true],
+      ['a', 'tokens_used', true],
+      ['b', METRIC, true],
+    ]);
+    expect(text).toContain(
+      '"expected":12345.678901235,"acknowledged":12345.678901235,"difference":0',
+    );
+    expect(text).not.toContain('recorded');
   });
 
   test('is of yesterday unless asked otherwise', async () => {

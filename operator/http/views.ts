@@ -1,5 +1,6 @@
 import type { Settings } from '../config/settings.ts';
-import type { ReconcileQuery, ReconcileRow } from '../delivery/reconcile.ts';
+import type { ReconcileRow } from '../delivery/reconcile.ts';
+import type { ReconcileQuery } from '../delivery/reconcile-sums.ts';
 import type { Tenant } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Enforcement } from '../enforcement/enforcement.ts';

@@ -25,7 +25,7 @@ interface Result {
   readonly rows: readonly ReconcileRow[];
 }
 
-/** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded (design 11). */
+/** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded or acknowledged (design 11). */
 export function reconcileRoute(context: RouteContext, scans: Gate): Route {
   const { views, ledger, clock } = context;
   return {
@@ -71,8 +71,8 @@ function resultOf(outcome: ReconcileOutcome): Omit<Result, 'destination'> {
   if (outcome.kind === 'unknown-destination') return { error: 'it is gone', rows: [] };
   if (outcome.kind === 'failed') return { error: outcome.reason, rows: [] };
   const { rows } = outcome;
-  const unasked = rows.find(({ reported }) => reported === undefined);
-  return unasked === undefined ? { rows } : { error: unasked.note ?? 'not compared', rows };
+  const unknown = rows.find(({ difference }) => difference === undefined);
+  return unknown === undefined ? { rows } : { error: unknown.note ?? 'not compared', rows };
 }
 
 /** Written row by row: the quantities are exact decimals, which JSON.stringify would round. */
@@ -101,7 +101,7 @@ async function sendResults(
 }
 
 function rowJson(row: ReconcileRow): string {
-  const { tenant, metric, note, reported, difference } = row;
+  const { tenant, metric, note, reported, acknowledged, difference } = row;
   const numbers = [
     ['ledger', row.ledger],
     ['dead_lettered', row.deadLetters],
@@ -110,9 +110,10 @@ function rowJson(row: ReconcileRow): string {
     ['pending', row.pending],
     ['expected', row.delivered],
     ...(reported === undefined ? [] : [['recorded', reported]]),
+    ...(acknowledged === undefined ? [] : [['acknowledged', acknowledged]]),
     ...(difference === undefined ? [] : [['difference', difference]]),
   ].map(([name, value]) => `"${name}":${value}`);
-  const compared = reported === undefined ? {} : { match: matches(row) };
+  const compared = difference === undefined ? {} : { match: matches(row) };
   const rest = JSON.stringify({ tenant, metric, ...compared, note });
   return `${rest.slice(0, -1)},${numbers.join(',')}}`;
 }

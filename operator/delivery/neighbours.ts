@@ -1,0 +1,55 @@
+import type { Neighbour } from '../destinations/destination.ts';
+import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
+import type { UsageEvent } from '../usage/event.ts';
+import type { DeadLetterIndex } from './dead-letters.ts';
+import type { DeliveryRecords } from './delivery-records.ts';
+import type { Entry } from './entry.ts';
+import type { Pending } from './pending.ts';
+import { isWithheld } from './withheld.ts';
+
+export interface NeighboursOptions {
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  readonly pending: Pick<Pending, 'position' | 'isDelivered'>;
+}
+
+/**
+ * What the ledger has of the same tenants, metrics and windows as some events: a billing system that
+ * tells sums only can be asked after an event when all the others of its sum are known. Undefined where
+ * stored events cannot be read.
+ */
+export function createNeighbours({ ledger, records, deadLetters, pending }: NeighboursOptions) {
+  return async (
+    entries: readonly Entry[],
+    signal: AbortSignal,
+  ): Promise<readonly Neighbour[] | undefined> => {
+    const keys = new Set(entries.map(({ event }) => keyOf(event)));
+    const starts = entries.map(({ event }) => Date.parse(event.window_start));
+    const from = starts.reduce((a, b) => Math.min(a, b));
+    const to = starts.reduce((a, b) => Math.max(a, b)) + 1;
+    const parked = new Set<number>();
+    for await (const { sequence } of records.parked()) parked.add(sequence);
+    const withheld = await records.withheld();
+    const isDelivered = (sequence: number): boolean => {
+      if (pending.isDelivered(sequence)) return true;
+      if (sequence > pending.position()) return false;
+      if (deadLetters.has(sequence) || parked.has(sequence)) return false;
+      return !isWithheld(withheld, sequence);
+    };
+    const found: Neighbour[] = [];
+    try {
+      for await (const { sequence, event } of ledger.scan(from, to, signal)) {
+        if (keys.has(keyOf(event))) found.push({ event, delivered: isDelivered(sequence) });
+      }
+    } catch (error) {
+      if (error instanceof LedgerReadError) return undefined;
+      throw error;
+    }
+    return found;
+  };
+}
+
+function keyOf({ tenant, metric, window_start }: UsageEvent): string {
+  return `${tenant}\0${metric}\0${window_start}`;
+}
