@@ -1,10 +1,13 @@
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { LoadBalancerView } from '../observation/load-balancer.ts';
+import type { NodeView } from '../observation/node.ts';
 import { type NodeSettings, sameNodeSettings } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import { sampleIntervalMs } from '../observation/usage-samples.ts';
+import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createAppender } from './appender.ts';
@@ -26,11 +29,11 @@ import { createWindowReports, REPORT_PREFIX, type WindowReport } from './window-
 /** The watches, one for each kind; workloads have two. */
 export interface CollectorSources {
   readonly pods: WatchedSource<PodView>;
-  readonly nodes: WatchedSource;
+  readonly nodes: WatchedSource<NodeView>;
   readonly resourceClaims: WatchedSource;
   readonly resourceSlices: WatchedSource;
-  readonly volumes: WatchedSource;
-  readonly loadBalancers: WatchedSource;
+  readonly volumes: WatchedSource<VolumeClaimView>;
+  readonly loadBalancers: WatchedSource<LoadBalancerView>;
   readonly workloads: readonly WatchedSource[];
 }
 

@@ -12,10 +12,8 @@ import { createLeaderElection } from '../kubernetes/lease.ts';
 import { createReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
 import { createWorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createObservation } from '../observation/observation.ts';
+import { createObservation, type ObservationOptions } from '../observation/observation.ts';
 import { createOutbound } from '../outbound/outbound.ts';
-import { createTenantApiAccess } from '../tenant-api/access.ts';
-import { mergeFailures } from '../tenant-api/failures.ts';
 import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -35,6 +33,7 @@ import { createStatusMetrics } from './status-metrics.ts';
 import { createConfiguredMetrics, createPrometheus } from './prometheus.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 import { warnOfSmallVolume } from './volume-check.ts';
+import { type WiredTenantApis, wireTenantApis } from './tenant-apis.ts';
 import { createWatches } from './watches.ts';
 
 export interface OperatorOptions {
@@ -87,11 +86,12 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   });
   const catalog = createLiveCatalog(settings, () => configured.definitions(), logger);
 
-  const observation = createObservation({
+  const observing: ObservationOptions = {
     nodeSettings: () => settings.current().metering,
     billedUntil: (present) => billedUntil(settings.current(), present),
     countClamped: () => collectorMetrics.clampedTimes.inc(),
-  });
+  };
+  const observation = createObservation(observing);
   const restored = await restoreJournal(ledger, observation, logger);
   const watches = createWatches({
     ...common,
@@ -101,6 +101,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     metrics: reflectorMetrics,
     settings: options.environment,
     onTenantClusterChange: () => discovery.request(),
+    alsoTold: () => tenantApis.apis.onHost,
   });
   const discovery: Discovery = createDiscovery({
     ...common,
@@ -110,11 +111,15 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ...externalFile(options),
   });
   discovery.subscribe((clusters, at) => observation.tenantClusters.observe(clusters, at));
-  const tenantApis = createTenantApiAccess({
+  const tenantApis: WiredTenantApis = await wireTenantApis({
     ...common,
     connection,
+    settings: options.environment,
     discovery,
-    settings: options.environment.tenantApi,
+    observation,
+    observing,
+    watches,
+    ledger,
   });
 
   warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
@@ -129,6 +134,8 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     explanations,
     observation,
     restored,
+    tenants: tenantApis.apis,
+    restoredTenants: tenantApis.restored,
     ledger,
     metrics: collectorMetrics,
     sources: watches.collector,
@@ -199,7 +206,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     delivery,
     enforcement,
     watches: watches.all,
-    failedTenantApis: () => mergeFailures(tenantApis.failures()),
+    failedTenantApis: () => tenantApis.apis.failures(),
     running: () => !options.stopping.aborted,
     leading: () => election.leading,
   };
@@ -233,7 +240,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     })),
     { name: 'retention', run: (signal) => retain(ledger, clock, signal) },
     { name: 'discovery', run: (signal) => discovery.run(signal) },
-    { name: 'tenant APIs', run: (signal) => tenantApis.run(signal) },
+    ...tenantApis.parts,
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     deliveryPart({ delivery, discovery, settings, controllers, logger }),
     { name: 'enforcement', run: (signal) => enforcement.run(signal) },

@@ -20,14 +20,14 @@ import type {
   Source,
   SourceHandler,
 } from '../kubernetes/source.ts';
-import { projectLoadBalancer } from '../observation/load-balancer.ts';
-import { projectNode } from '../observation/node.ts';
+import { type LoadBalancerView, projectLoadBalancer } from '../observation/load-balancer.ts';
+import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import { only } from '../observation/only.ts';
 import { mayHoldGpus, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
-import { projectVolumeClaim } from '../observation/volume-claim.ts';
+import { projectVolumeClaim, type VolumeClaimView } from '../observation/volume-claim.ts';
 import { projectWorkload, type WorkloadView } from '../observation/workload.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -41,10 +41,18 @@ export interface WatchesOptions {
   readonly restored: RestoredJournal;
   /** A tenant cluster's workload or Namespace has come, changed or gone. */
   readonly onTenantClusterChange: () => void;
+  /** Told besides, of what tenant clusters' own APIs may show as well. */
+  readonly alsoTold: () => AlsoTold;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
   readonly metrics: ReflectorMetrics;
+}
+
+export interface AlsoTold {
+  readonly nodes: SourceHandler<NodeView>;
+  readonly volumes: SourceHandler<VolumeClaimView>;
+  readonly loadBalancers: SourceHandler<LoadBalancerView>;
 }
 
 /** The one watch of each kind (design 6), and who is told of it. */
@@ -106,7 +114,7 @@ export function createWatches(options: WatchesOptions): Watches {
   const nodes = watch(
     { ...CORE, plural: 'nodes' },
     projectNode,
-    [observation.nodes, observation.gpuNodes],
+    [observation.nodes, observation.gpuNodes, later(() => options.alsoTold().nodes)],
     { resume: resume.nodes, clusterScoped: true },
   );
   const resourceClaims = watch(
@@ -124,13 +132,13 @@ export function createWatches(options: WatchesOptions): Watches {
   const volumes = watch(
     { ...CORE, plural: 'persistentvolumeclaims' },
     projectVolumeClaim,
-    [observation.volumes],
+    [observation.volumes, later(() => options.alsoTold().volumes)],
     { resume: resume.volumes },
   );
   const loadBalancers = watch(
     { ...CORE, plural: 'services' },
     projectLoadBalancer,
-    [observation.loadBalancers],
+    [observation.loadBalancers, later(() => options.alsoTold().loadBalancers)],
     { resume: resume.loadBalancers },
   );
 
@@ -160,6 +168,14 @@ export function createWatches(options: WatchesOptions): Watches {
     discovery: { statefulSets, deployments, namespaces, instances },
     collector: { pods, nodes, ...held, workloads },
     all: [pods, nodes, ...Object.values(held), ...workloads, namespaces, instances],
+  };
+}
+
+/** A handler that is made after the watch. */
+function later<T extends Projected>(handler: () => SourceHandler<T>): SourceHandler<T> {
+  return {
+    upserted: (next, previous, arrival) => handler().upserted(next, previous, arrival),
+    deleted: (last, arrival) => handler().deleted(last, arrival),
   };
 }
 

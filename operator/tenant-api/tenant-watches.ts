@@ -1,0 +1,138 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { Connection } from '../kubernetes/connection.ts';
+import { preferServedVersion } from '../kubernetes/served-version.ts';
+import type { SourceHandler } from '../kubernetes/source.ts';
+import { projectLoadBalancer, type LoadBalancerView } from '../observation/load-balancer.ts';
+import type { NodeView } from '../observation/node.ts';
+import type { Observation } from '../observation/observation.ts';
+import { insideTenant } from '../observation/own-cluster.ts';
+import { type PodView, projectPod } from '../observation/pod.ts';
+import { projectResourceClaim, type ResourceClaimView } from '../observation/resource-claim.ts';
+import { projectResourceSlice, type ResourceSliceView } from '../observation/resource-slice.ts';
+import { projectVolumeClaim, type VolumeClaimView } from '../observation/volume-claim.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import {
+  createKindWatch,
+  type KindWatch,
+  type KindWatchOf,
+  type ResumeFrom,
+} from './kind-watch.ts';
+import { type Budget, withoutAbsence } from './limits.ts';
+import type { OwnNodes } from './own-nodes.ts';
+
+/** Where the watches of a tenant cluster go on from; undefined where nothing is known. */
+export interface TenantResume {
+  readonly pods: ResumeFrom<PodView> | undefined;
+  readonly nodes: ResumeFrom<NodeView> | undefined;
+  readonly resourceClaims: ResumeFrom<ResourceClaimView> | undefined;
+  readonly resourceSlices: ResumeFrom<ResourceSliceView> | undefined;
+  readonly volumes: ResumeFrom<VolumeClaimView> | undefined;
+  readonly loadBalancers: ResumeFrom<LoadBalancerView> | undefined;
+}
+
+/** The watches of one tenant cluster's API. */
+export interface TenantWatches {
+  readonly nodes: KindWatchOf<NodeView>;
+  readonly pods: KindWatchOf<PodView>;
+  readonly all: readonly KindWatch[];
+  /**
+   * Which are needed: of a tenant cluster without nodes of its own only the nodes, in case it gets
+   * some; pods and their claims only where they are billed.
+   */
+  needed(hasOwnNodes: boolean, cluster: TenantCluster | undefined): readonly KindWatch[];
+}
+
+export interface TenantWatchesOptions {
+  readonly observation: Observation;
+  readonly ownNodes: OwnNodes;
+  readonly onNode: SourceHandler<NodeView>;
+  readonly resume: Partial<TenantResume>;
+  readonly budget: Budget;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
+}
+
+const CORE = { group: '', version: 'v1' } as const;
+const RESOURCE = { group: 'resource.k8s.io', version: 'v1' } as const;
+const RESOURCE_VERSIONS = [RESOURCE.version, 'v1beta2', 'v1beta1'];
+
+export function createTenantWatches(options: TenantWatchesOptions): TenantWatches {
+  const { observation, ownNodes, onNode, resume, budget, clock, random, logger } = options;
+  const common = { budget, clock, random, logger };
+  const nodes = createKindWatch({
+    ...common,
+    resource: { ...CORE, plural: 'nodes' },
+    project: ownNodes.project,
+    timelines: observation.nodes,
+    handlers: [onNode],
+    resume: resume.nodes,
+  });
+  const pods = createKindWatch({
+    ...common,
+    resource: { ...CORE, plural: 'pods' },
+    project: insideTenant(projectPod),
+    timelines: observation.pods,
+    resume: resume.pods,
+  });
+  const volumes = createKindWatch({
+    ...common,
+    resource: { ...CORE, plural: 'persistentvolumeclaims' },
+    project: insideTenant(projectVolumeClaim),
+    timelines: observation.volumes,
+    resume: resume.volumes,
+  });
+  const loadBalancers = createKindWatch({
+    ...common,
+    resource: { ...CORE, plural: 'services' },
+    project: insideTenant(projectLoadBalancer),
+    timelines: observation.loadBalancers,
+    resume: resume.loadBalancers,
+  });
+  const resourceClaims = createKindWatch({
+    ...common,
+    resource: { ...RESOURCE, plural: 'resourceclaims' },
+    project: insideTenant(projectResourceClaim),
+    timelines: observation.resourceClaims,
+    resume: resume.resourceClaims,
+  });
+  const resourceSlices = createKindWatch({
+    ...common,
+    resource: { ...RESOURCE, plural: 'resourceslices' },
+    project: projectResourceSlice,
+    timelines: observation.resourceSlices,
+    resume: resume.resourceSlices,
+  });
+  return {
+    nodes,
+    pods,
+    all: [nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices],
+    needed: (hasOwnNodes, cluster) => {
+      if (!hasOwnNodes) return [nodes];
+      const always = [nodes, volumes, loadBalancers, resourceSlices];
+      const byUsage = cluster?.metering.privateNodeBilling === 'usage';
+      return byUsage ? [...always, pods, resourceClaims] : always;
+    },
+  };
+}
+
+/** The ways in which watches speak to one API server. */
+export interface WatchConnection {
+  /** Told apart by it: the same connection gives the same one. */
+  readonly of: Connection;
+  for(watch: KindWatch): Pick<Connection, 'request' | 'stream'>;
+}
+
+export function watchConnection(connection: Connection): WatchConnection {
+  const core = withoutAbsence(connection);
+  const resource = preferServedVersion({
+    connection,
+    group: RESOURCE.group,
+    versions: RESOURCE_VERSIONS,
+  });
+  return {
+    of: connection,
+    for: (watch) => (watch.resource.group === RESOURCE.group ? resource : core),
+  };
+}
