@@ -3,6 +3,7 @@ import type { DestinationSettings } from '../config/settings.ts';
 import type { DestinationContext } from './context.ts';
 import type { Destination } from './destination.ts';
 import { createLago } from './lago/lago.ts';
+import { createMetronome } from './metronome/metronome.ts';
 import { createNoop } from './noop/noop.ts';
 import { createStripe } from './stripe/stripe.ts';
 import { createWebhook } from './webhook/webhook.ts';
@@ -35,13 +36,20 @@ function create(
       return created(createLago(settings.name, settings.lago, context));
     case 'stripe':
       return created(createStripe(settings.name, settings.stripe, context));
+    case 'metronome':
+      return created(createMetronome(settings.name, settings.metronome, context));
     case 'webhook':
       return created(createWebhook(settings.name, settings.webhook, context));
     case 'noop':
       return created(createNoop(settings.name, context));
     default:
-      throw new TypeError(`type not available: "${settings.type}"`);
+      throw unknownType(settings);
   }
+}
+
+/** The types of the settings leave nothing over. */
+function unknownType(settings: never): Error {
+  return new TypeError(`unknown type: "${JSON.stringify(settings)}"`);
 }
 
 function created(destination: Destination): CreateDestinationOutcome {

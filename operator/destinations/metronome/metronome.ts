@@ -2,6 +2,8 @@ import type { MetronomeSettings } from '../../config/settings.ts';
 import type { UsageEvent } from '../../usage/event.ts';
 import type { DestinationContext } from '../context.ts';
 import type { Destination } from '../destination.ts';
+import { createStripeCustomers } from '../stripe/customers.ts';
+import { createStripeClient } from '../stripe/stripe-client.ts';
 import { ensureMetrics, type MetronomeMetric } from './billable-metrics.ts';
 import { findCustomer } from './customers.ts';
 import { createMetronomeClient } from './metronome-client.ts';
@@ -10,7 +12,6 @@ import { createProvision } from './provision.ts';
 import { createRateCards } from './rate-cards.ts';
 import { createSendEvents, SEND_EVENTS } from './send-events.ts';
 import { failedStep } from './step.ts';
-import type { StripeCustomers } from './stripe-link.ts';
 import { coverAt, type MetronomeTenant } from './tenants.ts';
 import { metronomeTotal } from './totals.ts';
 import { verifyEvents } from './verify.ts';
@@ -27,9 +28,11 @@ export function createMetronome(
   name: string,
   settings: MetronomeSettings,
   { outbound, clock, logger }: DestinationContext,
-  stripeCustomers?: StripeCustomers,
 ): Destination {
   const client = createMetronomeClient({ name, outbound, clock, ...settings });
+  const stripe =
+    settings.stripeLink &&
+    createStripeClient({ name, outbound, clock, ...settings.stripeLink, maxRequestsPerSecond: 0 });
   const rateCards = createRateCards(client, clock);
   const tenants = new Map<string, MetronomeTenant>();
   const prices = createPriceWatch(client, clock);
@@ -46,7 +49,7 @@ export function createMetronome(
     settings,
     client,
     rateCards,
-    stripeCustomers,
+    stripeCustomers: stripe && createStripeCustomers(stripe, clock, logger),
     tenants,
     clock,
     logger,
@@ -96,7 +99,7 @@ export function createMetronome(
       prices.unpriced().map((usage) => ({ ...usage, plan: rateCards.nameOf(usage.plan) })),
     close: async () => {
       await client.close();
-      await stripeCustomers?.close();
+      await stripe?.close();
     },
   };
 

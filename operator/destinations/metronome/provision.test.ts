@@ -1,11 +1,10 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type FakeStripe, startFakeStripe } from '../../../e2e/fakes/stripe/stripe.ts';
 import { Secret } from '../../config/secret.ts';
 import type { MetronomeSettings } from '../../config/settings.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
-import type { Destination, Tenant } from '../destination.ts';
+import type { Tenant } from '../destination.ts';
 import { testTenant } from '../testing/context.ts';
-import { createMetronome } from './metronome.ts';
-import type { StripeCustomers } from './stripe-link.ts';
 import {
   createMetronomeWorld,
   HOUR_MS,
@@ -26,22 +25,16 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.close();
 });
 
-async function createWorld(
-  settings: Partial<MetronomeSettings> = {},
-  stripe?: StripeCustomers,
-): Promise<MetronomeWorld> {
-  const world = await createMetronomeWorld(settings, stripe);
+async function createWorld(settings: Partial<MetronomeSettings> = {}): Promise<MetronomeWorld> {
+  const world = await createMetronomeWorld(settings);
   worlds.push(world);
   await world.bootstrap();
   return world;
 }
 
 /** With a rate card `standard` in US dollars, which every tenant gets. */
-async function withRateCard(
-  settings: Partial<MetronomeSettings> = {},
-  stripe?: StripeCustomers,
-): Promise<MetronomeWorld> {
-  const world = await createWorld({ rateCard: 'standard', ...settings }, stripe);
+async function withRateCard(settings: Partial<MetronomeSettings> = {}): Promise<MetronomeWorld> {
+  const world = await createWorld({ rateCard: 'standard', ...settings });
   await world.rateCard('standard');
   return world;
 }
@@ -268,31 +261,34 @@ describe('the contract', () => {
 });
 
 describe('the link to Stripe', () => {
-  const stripeLink = {
-    url: 'http://127.0.0.1:1',
+  let stripe: FakeStripe;
+
+  beforeEach(async () => {
+    stripe = await startFakeStripe({ apiKey: 'sk_test_1' });
+  });
+  afterEach(() => stripe.close());
+
+  const stripeLink = (): NonNullable<MetronomeSettings['stripeLink']> => ({
+    url: stripe.url,
     apiKey: new Secret('sk_test_1'),
     apiVersion: '2026-09-30.endive',
     collectionMethod: 'send_invoice',
-  } as const;
-  const stripe: StripeCustomers = {
-    ensure: async ({ id, stripeCustomerId }) => ({
-      kind: 'customer',
-      id: stripeCustomerId ?? `cus_${id}`,
-    }),
-    close: async () => undefined,
-  };
+  });
 
   test('is on the customer and on the contract, with the collection method', async () => {
-    const world = await withRateCard({ stripeLink }, stripe);
+    const world = await withRateCard({ stripeLink: stripeLink() });
     await provision(world);
     await provision(world);
     const [provider] = world.metronome.state.billingProviders;
+    const [customer] = stripe.state.customers.values();
+    expect(stripe.state.customers.size).toBe(1);
+    expect(customer).toMatchObject({ name: 'Team A', metadata: { vbilling_tenant_id: ALIAS } });
     expect(world.metronome.state.billingProviders).toMatchObject([
       {
         billing_provider: 'stripe',
         delivery_method: 'direct_to_billing_provider',
         configuration: {
-          stripe_customer_id: `cus_${ALIAS}`,
+          stripe_customer_id: customer?.id,
           stripe_collection_method: 'send_invoice',
         },
       },
@@ -304,7 +300,7 @@ describe('the link to Stripe', () => {
     const world = await withRateCard();
     await provision(world);
     expect(world.metronome.state.contracts[0]?.billingProviderId).toBeUndefined();
-    const linking = createLinked(world);
+    const linking = world.restart({ stripeLink: stripeLink() });
     expect(await linking.provision(testTenant(), NEVER)).toEqual({ kind: 'done' });
     expect(world.metronome.state.contracts).toHaveLength(1);
     expect(world.metronome.state.contracts[0]?.billingProviderId).toBe(
@@ -312,16 +308,32 @@ describe('the link to Stripe', () => {
     );
   });
 
-  function createLinked(world: MetronomeWorld): Destination {
-    const settings: MetronomeSettings = {
-      url: world.metronome.url,
-      apiToken: new Secret('token'),
-      currency: 'USD',
-      rateCard: 'standard',
-      stripeLink,
-    };
-    return createMetronome('metronome', settings, world.context, stripe);
-  }
+  test('that an operator made to another Stripe customer stays', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    await world.asOperator('/v1/setCustomerBillingProviderConfigurations', {
+      data: [
+        {
+          customer_id: world.metronome.state.customers[0]?.id,
+          billing_provider: 'stripe',
+          delivery_method: 'direct_to_billing_provider',
+          configuration: { stripe_customer_id: 'cus_by_hand' },
+        },
+      ],
+    });
+    const linking = world.restart({ stripeLink: stripeLink() });
+    expect(await linking.provision(testTenant(), NEVER)).toEqual({ kind: 'done' });
+    expect(world.metronome.state.billingProviders).toHaveLength(1);
+    expect(stripe.state.customers.size).toBe(0);
+  });
+
+  test('waits while Stripe does not answer, and says who it is that does not', async () => {
+    const world = await withRateCard({ stripeLink: stripeLink() });
+    stripe.misbehaviours.add({ kind: 'status', status: 401 });
+    const outcome = await world.destination.provision(testTenant(), NEVER);
+    expect(outcome).toMatchObject({ kind: 'hold', reason: expect.stringContaining('Stripe') });
+    expect(world.metronome.state.contracts).toEqual([]);
+  });
 });
 
 test('a tenant’s contract that was ended in Metronome is followed by another one', async () => {

@@ -5,12 +5,13 @@ import { quote } from '../../usage/validate-event.ts';
 import type { StepOutcome, Tenant } from '../destination.ts';
 import { createArrangeContracts } from './arrange-contracts.ts';
 import { listContracts, setContractEnd } from './contracts.ts';
+import type { StripeCustomers } from '../stripe/customers.ts';
 import { ensureCustomer, findCustomer } from './customers.ts';
 import { hourAtOrAfter, nextHour } from './hours.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import type { RateCard, RateCards } from './rate-cards.ts';
 import { failedStep } from './step.ts';
-import { linkToStripe, type StripeCustomers } from './stripe-link.ts';
+import { linkToStripe } from './stripe-link.ts';
 import type { MetronomeTenants } from './tenants.ts';
 
 export interface ProvisionOptions {
@@ -19,7 +20,7 @@ export interface ProvisionOptions {
   readonly client: MetronomeClient;
   readonly rateCards: RateCards;
   /** Present where customers are linked to Stripe. */
-  readonly stripeCustomers: StripeCustomers | undefined;
+  readonly stripeCustomers: Pick<StripeCustomers, 'ensure'> | undefined;
   readonly tenants: MetronomeTenants;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -1,18 +1,9 @@
 import type { MetronomeSettings } from '../../config/settings.ts';
 import { isObject, objectsOf, textOf } from '../json.ts';
 import type { StepOutcome, Tenant } from '../destination.ts';
+import type { StripeCustomers } from '../stripe/customers.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import { failedStep } from './step.ts';
-
-/** Finds or creates the Stripe customer of a tenant. */
-export interface StripeCustomers {
-  ensure(tenant: Tenant, signal: AbortSignal): Promise<StripeCustomerOutcome>;
-  close(): Promise<void>;
-}
-
-export type StripeCustomerOutcome =
-  | { readonly kind: 'customer'; readonly id: string }
-  | Exclude<StepOutcome, { kind: 'done' }>;
 
 export type LinkOutcome =
   /** `id` is that of the customer's billing provider configuration, which contracts name. */
@@ -27,7 +18,7 @@ const DELIVERY = 'direct_to_billing_provider';
  */
 export async function linkToStripe(
   client: MetronomeClient,
-  customers: StripeCustomers,
+  customers: Pick<StripeCustomers, 'ensure'>,
   collectionMethod: NonNullable<MetronomeSettings['stripeLink']>['collectionMethod'],
   tenant: Tenant,
   customerId: string,

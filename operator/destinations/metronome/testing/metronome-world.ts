@@ -10,7 +10,6 @@ import { COLLECTOR_METRICS, type MetricDefinition } from '../../../usage/catalog
 import type { Destination, StepOutcome, Tenant } from '../../destination.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { createMetronome } from '../metronome.ts';
-import type { StripeCustomers } from '../stripe-link.ts';
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
@@ -45,7 +44,6 @@ const EUR = '2714e483-4ff1-48e4-9e25-ac732e8f24f3';
 
 export async function createMetronomeWorld(
   settings: Partial<MetronomeSettings> = {},
-  stripeCustomers?: StripeCustomers,
 ): Promise<MetronomeWorld> {
   const made: Destination[] = [];
   const clock: Clock = { ...systemClock, now: () => world.now };
@@ -59,7 +57,7 @@ export async function createMetronomeWorld(
       ...settings,
       ...change,
     };
-    const destination = createMetronome('metronome', full, context, stripeCustomers);
+    const destination = createMetronome('metronome', full, context);
     made.push(destination);
     return destination;
   };
