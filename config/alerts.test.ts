@@ -71,7 +71,7 @@ describe('alerts', () => {
   test('each leads to its page in the runbook', async () => {
     const page = await readFile(ALERTS_PAGE, 'utf8');
     const headings = [...page.matchAll(/^## (\S+)$/gm)].map(([, name]) => name);
-    expect(headings.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted());
+    expect(new Set(headings)).toEqual(new Set(rules.map(({ alert }) => alert)));
     for (const { alert, annotations } of rules) {
       expect(annotations['runbook_url']).toMatch(new RegExp(`#${alert.toLowerCase()}$`));
     }

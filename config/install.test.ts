@@ -70,6 +70,7 @@ describe('installing on a fresh cluster', () => {
       'RoleBinding meterfeed-system/meterfeed',
       expect.stringMatching(/^ConfigMap meterfeed-system\/meterfeed-settings-[a-z0-9]{10}$/),
       'Service meterfeed-system/meterfeed',
+      'Service meterfeed-system/meterfeed-pods',
       'StatefulSet meterfeed-system/meterfeed',
     ]);
   });
