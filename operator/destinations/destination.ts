@@ -4,7 +4,7 @@ import type { UsageEvent } from '../usage/event.ts';
 /**
  * What a billing system must be able to do for the delivery engine (design 10). A destination knows
  * nothing of Kubernetes or the ledger: it is handed events and tenants, and answers with outcomes.
- * It never retries, sleeps or keeps a cursor; the feeder does.
+ * It never retries or keeps a cursor, the feeder does; it sleeps only to stay within a rate limit.
  */
 export interface Destination {
   /** The spelling the user chose (`billing_c` or `lago`, or the name of the custom resource). */
@@ -26,8 +26,14 @@ export interface Destination {
   /**
    * Which of these events the billing system already has, for events in flight whose outcome is
    * unknown and that are older than it remembers ids. Absent when `limits.idMemoryMs` is undefined.
+   * `neighbours` has everything the ledger has of their tenants, metrics and windows, in its order,
+   * these events included, for billing systems that tell sums only; absent when it cannot be read.
    */
-  verify?(events: readonly UsageEvent[], signal: AbortSignal): Promise<VerifyOutcome>;
+  verify?(
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+    neighbours?: readonly Neighbour[],
+  ): Promise<VerifyOutcome>;
   /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
   totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
   /** Which tenant one of its customers is, as the billing system itself has it; for alerts about that customer. */
@@ -99,8 +105,20 @@ export type StepOutcome =
   | { readonly kind: 'hold'; readonly reason: string }
   | { readonly kind: 'rejected'; readonly reason: string };
 
+/** An event beside those that are asked after. */
+export interface Neighbour {
+  readonly event: UsageEvent;
+  /** The billing system has acknowledged it. */
+  readonly delivered: boolean;
+}
+
 export type VerifyOutcome =
-  | { readonly kind: 'verified'; readonly known: ReadonlySet<string> }
+  | {
+      readonly kind: 'verified';
+      readonly known: ReadonlySet<string>;
+      /** Why nobody can tell, by id: these are not sent again. */
+      readonly uncertain?: ReadonlyMap<string, string>;
+    }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
 
 export type CustomerAnswer =

@@ -29,8 +29,12 @@ export interface StripeCustomers {
   ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome>;
   /** The customer as `ensure` found it last. */
   idOf(tenant: string): string | undefined;
-  /** The same without creating anybody. */
-  find(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome | { readonly kind: 'none' }>;
+  /** Finds a tenant's customer, `pinned` being the one that an operator named, and creates nobody. */
+  find(
+    tenant: string,
+    pinned: string | undefined,
+    signal: AbortSignal,
+  ): Promise<CustomerOutcome | { readonly kind: 'none' }>;
   /** Stripe says that it is not there. */
   forget(tenant: string): void;
 }
@@ -176,13 +180,13 @@ export function createStripeCustomers(
       if (found === undefined) return create(tenant, signal);
       return 'id' in found ? update(tenant, found, signal) : failedStep(found);
     },
-    find: async (tenant, signal) => {
-      const id = tenant.stripeCustomerId ?? ids.get(tenant.id);
+    find: async (tenant, named, signal) => {
+      const id = named ?? ids.get(tenant);
       if (id !== undefined) return { kind: 'customer', id };
-      const found = await lookUp(tenant.id, signal);
+      const found = await lookUp(tenant, signal);
       if (found === undefined) return { kind: 'none' };
       if (!('id' in found)) return failedStep(found);
-      ids.set(tenant.id, found.id);
+      ids.set(tenant, found.id);
       return { kind: 'customer', id: found.id };
     },
     idOf: (tenant) => ids.get(tenant),

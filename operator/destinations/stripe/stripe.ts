@@ -11,6 +11,7 @@ import { createStripeClient } from './stripe-client.ts';
 import { createStripeSubscriptions } from './subscriptions.ts';
 import { stripeTotal } from './totals.ts';
 import { createUnpricedWatch } from './unpriced.ts';
+import { createVerify } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -35,6 +36,7 @@ export function createStripe(
   const subscriptions = createStripeSubscriptions({ ...common, prices, clock });
   const unpriced = createUnpricedWatch(settings.splitMetersBy);
   const metricNames = new Map<string, string>();
+  const tenants = new Map<string, Tenant>();
   const sendEvents = createSendEvents({
     ...common,
     meters,
@@ -57,6 +59,7 @@ export function createStripe(
   };
 
   const provision = async (tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> => {
+    tenants.set(tenant.id, tenant);
     const customer = await customers.ensure(tenant, signal);
     if (customer.kind !== 'customer') return customer;
     return settings.autoSubscribe ? subscriptions.subscribe(tenant, customer.id, signal) : DONE;
@@ -79,6 +82,14 @@ export function createStripe(
       (price) => price.meter === meter.id && (!settings.autoSubscribe || price.plan === plan),
     );
   };
+
+  const verify = createVerify({
+    client,
+    meters,
+    customers,
+    splitBy: settings.splitMetersBy,
+    pinned: (tenant) => tenants.get(tenant)?.stripeCustomerId,
+  });
 
   return {
     name,
@@ -117,12 +128,14 @@ export function createStripe(
       );
     },
     offboard: async (tenant, signal) => {
+      tenants.delete(tenant.id);
       if (!settings.cancelOnRemove) return DONE;
-      const customer = await customers.find(tenant, signal);
+      const customer = await customers.find(tenant.id, tenant.stripeCustomerId, signal);
       if (customer.kind === 'none') return DONE;
       if (customer.kind !== 'customer') return customer;
       return subscriptions.cancel(tenant.id, customer.id, signal);
     },
+    verify,
     totals: (query, signal) => stripeTotal(client, meters, customers, query, signal),
     unpriced: () => unpriced.unpriced(isPriced),
     close: () => client.close(),

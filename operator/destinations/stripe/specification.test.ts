@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import type { FakeRequest } from '../../../e2e/fakes/fake-server.ts';
+import { startStripeMock } from '../../../e2e/tools/stripe-mock.ts';
+import { testTenant } from '../testing/context.ts';
+import { createStripeWorld, gpuEvent, NEVER } from './testing/stripe-world.ts';
+
+const DAY_MS = 86_400_000;
+
+/** Every kind of request that the destination makes, in one life. */
+async function everyRequest(): Promise<readonly FakeRequest[]> {
+  const world = await createStripeWorld({}, { autoSubscribe: true, cancelOnRemove: true });
+  const { destination, stripe, time, price, ready } = world;
+  const must = async (step: Promise<{ readonly kind: string }> | undefined): Promise<void> => {
+    expect(['done', 'total', 'verified']).toContain((await step)?.kind);
+  };
+  await ready();
+  await price('tenant_gpu_hours');
+  await price('tenant_lb_hours');
+  await price('tenant_gpu_hours', { plan: 'gold' });
+  await price('tenant_lb_hours', { plan: 'yearly', interval: 'year' });
+  time.now += 300_000;
+  const tenant = testTenant({ email: 'a@example.com', billableFrom: time.now - DAY_MS });
+  await must(destination.provision(tenant, NEVER));
+  await must(destination.provision({ ...tenant, plan: 'gold' }, NEVER));
+  await must(destination.provision({ ...tenant, plan: 'yearly' }, NEVER));
+  const event = gpuEvent();
+  expect(await destination.send([event], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
+  await must(destination.verify?.([event], NEVER));
+  const from = Date.UTC(2026, 10, 21);
+  const query = { tenant, metric: 'tenant_gpu_hours', from, to: from + DAY_MS };
+  await must(destination.totals?.(query, NEVER));
+  await must(destination.offboard(tenant, NEVER));
+  await must(destination.provision({ ...tenant, plan: 'yearly' }, NEVER));
+  for (const meter of stripe.state.meters.values()) meter.status = 'inactive';
+  expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
+  const [customer = ''] = stripe.state.customers.keys();
+  const pinned = testTenant({ id: 'pinned', stripeCustomerId: customer });
+  await must(destination.provision(pinned, NEVER));
+  await world.close();
+  return stripe.requests;
+}
+
+test('Stripe’s own specification has no objection to any request', async () => {
+  const requests = await everyRequest();
+  const mock = await startStripeMock();
+  const refused: unknown[] = [];
+  const kinds = new Set<string>();
+  for (const { method, path, query, body, headers } of requests) {
+    const specified = path.startsWith('/v1/');
+    if (!specified) continue;
+    const search = query.toString();
+    const answer = await fetch(`${mock.url}${path}${search === '' ? '' : `?${search}`}`, {
+      method,
+      headers,
+      ...(method === 'POST' && { body }),
+    });
+    kinds.add(`${method} ${path.replaceAll(/\/[a-z]+_[a-z_]*\d+/g, '/:id')}`);
+    if (!answer.ok) refused.push([method, path, search, body, await answer.text()]);
+    else await answer.body?.cancel();
+  }
+  await mock.close();
+  expect(refused).toStrictEqual([]);
+  expect([...kinds].toSorted()).toStrictEqual([
+    'DELETE /v1/subscriptions/:id',
+    'GET /v1/billing/meters',
+    'GET /v1/billing/meters/:id/event_summaries',
+    'GET /v1/customers',
+    'GET /v1/customers/:id',
+    'GET /v1/customers/search',
+    'GET /v1/prices',
+    'GET /v1/subscriptions',
+    'POST /v1/billing/meter_events',
+    'POST /v1/billing/meters',
+    'POST /v1/billing/meters/:id/reactivate',
+    'POST /v1/customers',
+    'POST /v1/customers/:id',
+    'POST /v1/prices',
+    'POST /v1/subscriptions',
+    'POST /v1/subscriptions/:id',
+  ]);
+});

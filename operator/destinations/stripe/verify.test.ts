@@ -1,0 +1,101 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import type { UsageEvent } from '../../usage/event.ts';
+import type { Neighbour } from '../destination.ts';
+import { testTenant } from '../testing/context.ts';
+import { createStripeWorld, gpuEvent, NEVER, type StripeWorld } from './testing/stripe-world.ts';
+import { whichMakeUp } from './verify.ts';
+
+const DAY_MS = 86_400_000;
+let open: StripeWorld | undefined;
+
+afterEach(async () => {
+  await open?.close();
+  open = undefined;
+});
+
+/** A Stripe that took `sent` two days ago; another process of ours asks after them. */
+async function twoDaysLater(sent: readonly UsageEvent[]) {
+  open = await createStripeWorld();
+  await open.ready();
+  await open.destination.send(sent, NEVER);
+  open.time.now += 2 * DAY_MS;
+  const later = open.restart();
+  await later.bootstrap([], NEVER);
+  return { ...open, later };
+}
+
+function openOnes(events: readonly UsageEvent[]): Neighbour[] {
+  return events.map((event) => ({ event, delivered: false }));
+}
+
+async function known(asked: readonly UsageEvent[], sent: number, neighbours?: Neighbour[]) {
+  const { later } = await twoDaysLater(asked.slice(0, sent));
+  const outcome = await later.verify?.(asked, NEVER, neighbours ?? openOnes(asked));
+  if (outcome?.kind !== 'verified') throw new Error(outcome?.reason);
+  return {
+    known: asked.map(({ id }) => outcome.known.has(id)),
+    uncertain: outcome.uncertain?.size,
+  };
+}
+
+describe('what Stripe has of events whose identifiers it has forgotten', () => {
+  test('is told by the sum of their minute: those sent first are there', async () => {
+    const nodes = ['0.016666667', '0.133333333', '0.016666667', '0.25'].map((quantity, index) =>
+      gpuEvent({ quantity, resource_id: `node-${index}` }),
+    );
+    expect(await known(nodes, 2)).toStrictEqual({
+      known: [true, true, false, false],
+      uncertain: 0,
+    });
+  });
+
+  test('is none where there is no meter or nothing was counted', async () => {
+    expect(await known([gpuEvent({ sku: 'never seen' })], 0)).toMatchObject({ known: [false] });
+  });
+
+  test('leaves out what was delivered and passed before', async () => {
+    const before = gpuEvent({ quantity: '0.5', resource_id: 'node-0' });
+    const asked = [gpuEvent({ quantity: '0.5' }), gpuEvent({ quantity: '0.25' })];
+    const { later } = await twoDaysLater([before, ...asked.slice(0, 1)]);
+    const neighbours = [{ event: before, delivered: true }, ...openOnes(asked)];
+    expect(await later.verify?.(asked, NEVER, neighbours)).toMatchObject({
+      known: new Set([asked[0]?.id]),
+    });
+  });
+
+  test('is asked again while a sum lags behind, and uncertain after that: never sent blindly', async () => {
+    const before = gpuEvent({ quantity: '5' });
+    const asked = [gpuEvent({ quantity: '0.5' })];
+    const { later } = await twoDaysLater([]);
+    await later.provision(testTenant(), NEVER);
+    expect(await later.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
+    const neighbours = [{ event: before, delivered: true }, ...openOnes(asked)];
+    const looks = [];
+    for (let look = 0; look < 3; look += 1) {
+      looks.push(await later.verify?.(asked, NEVER, neighbours));
+    }
+    expect(looks).toMatchObject([
+      { kind: 'retry', afterMs: 600_000 },
+      { kind: 'retry', afterMs: 600_000 },
+      { kind: 'verified', uncertain: new Map([[asked[0]?.id, expect.any(String)]]) },
+    ]);
+  });
+});
+
+describe('the parts of a sum', () => {
+  const parts = [1n, 2n, 4n, 4n].map((nanos, index) => ({ id: `${index}`, nanos: nanos * 1_000n }));
+
+  test.each([
+    [0n, []],
+    [1_000n, ['0']],
+    [3_000n, ['0', '1']],
+    [11_000n, ['0', '1', '2', '3']],
+    [6_000n, undefined],
+    [2_000n, ['1']],
+    [12_000n, undefined],
+    [-500n, undefined],
+  ])('that come to %d', (sum, ids) => {
+    const found = whichMakeUp(sum, parts, 1n);
+    expect(found && [...found]).toStrictEqual(ids);
+  });
+});

@@ -1,0 +1,141 @@
+import { nanosFromDecimal, parseDecimal } from '../../usage/decimal.ts';
+import type { UsageEvent } from '../../usage/event.ts';
+import type { Neighbour, VerifyOutcome } from '../destination.ts';
+import type { StripeCustomers } from './customers.ts';
+import { meterName } from './meter-name.ts';
+import type { StripeMeters } from './meters.ts';
+import { meterValue } from './meter-value.ts';
+import type { StripeClient } from './stripe-client.ts';
+import { summedNanos } from './totals.ts';
+
+const MINUTE_MS = 60_000;
+/** Summaries follow events with a delay: so often, and so long after each other, they are asked again. */
+const MAX_LOOKS = 3;
+const LOOK_AGAIN_MS = 600_000;
+/** Beyond so many events that may or may not be there, not every combination is tried. */
+const MAX_COMBINED = 14;
+/** A sum is a double: about so many digits of it can be believed. */
+const SUM_DIGITS = 10n ** 13n;
+
+export interface VerifyOptions {
+  readonly client: StripeClient;
+  readonly meters: StripeMeters;
+  readonly customers: StripeCustomers;
+  readonly splitBy: readonly string[];
+  /** The customer that an operator named for a tenant. */
+  readonly pinned: (tenant: string) => string | undefined;
+}
+
+/** An event that may be part of a sum. */
+interface Part {
+  readonly id: string;
+  readonly nanos: bigint;
+}
+
+/**
+ * Which events Stripe has, told from its event summaries, since it forgets identifiers after a day
+ * (facts 2.4). A summary is one number for a customer, meter and minute: what is known to be delivered
+ * in that minute is taken off, and the rest must be made up of events that are not known to be.
+ */
+export function createVerify({ client, meters, customers, splitBy, pinned }: VerifyOptions) {
+  /** How often a minute was asked after whose sum lacks what is known to be there. */
+  const looks = new Map<string, number>();
+
+  const askGroup = async (
+    key: string,
+    asked: readonly UsageEvent[],
+    neighbours: readonly Neighbour[],
+    signal: AbortSignal,
+  ): Promise<GroupOutcome> => {
+    const [first] = asked;
+    const meter = first && meters.find(meterName(first, splitBy));
+    if (first === undefined || meter === undefined) return NOTHING;
+    const customer = await customers.find(first.tenant, pinned(first.tenant), signal);
+    if (customer.kind === 'none') return NOTHING;
+    if (customer.kind !== 'customer') return { kind: 'retry', reason: customer.reason };
+    const minute = Math.floor(Date.parse(first.window_start) / MINUTE_MS) * MINUTE_MS;
+    const to = minute + MINUTE_MS;
+    const sum = await summedNanos(client, meter.id, customer.id, minute, to, signal);
+    if (typeof sum !== 'bigint') return { kind: 'retry', reason: sum.reason };
+    const delivered = neighbours.filter((neighbour) => neighbour.delivered);
+    const base = delivered.reduce((total, { event }) => total + nanosOf(event), 0n);
+    const tolerance = 1n + sum / SUM_DIGITS;
+    const open = neighbours
+      .filter((neighbour) => !neighbour.delivered)
+      .map(({ event }) => ({ id: event.id, nanos: nanosOf(event) }));
+    const present = whichMakeUp(sum - base, open, tolerance);
+    if (present !== undefined) {
+      looks.delete(key);
+      return { kind: 'present', ids: present };
+    }
+    const look = (looks.get(key) ?? 0) + 1;
+    looks.set(key, look);
+    const reason = `Stripe’s sum of the minute does not tell whether it has it: meter: "${meter.eventName}"`;
+    if (look < MAX_LOOKS) return { kind: 'retry', reason, afterMs: LOOK_AGAIN_MS };
+    looks.delete(key);
+    return { kind: 'uncertain', reason };
+  };
+
+  return async (
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+    neighbours: readonly Neighbour[] = [],
+  ): Promise<VerifyOutcome> => {
+    const keyOf = (event: UsageEvent): string =>
+      `${event.tenant}\0${meterName(event, splitBy)}\0${event.window_start}`;
+    const beside = Map.groupBy(neighbours, ({ event }) => keyOf(event));
+    const known = new Set<string>();
+    const uncertain = new Map<string, string>();
+    for (const [key, asked] of Map.groupBy(events, keyOf)) {
+      const all = beside.get(key) ?? asked.map((event) => ({ event, delivered: false }));
+      const outcome = await askGroup(key, asked, all, signal);
+      if (outcome.kind === 'retry') return outcome;
+      for (const { id } of asked) {
+        if (outcome.kind === 'uncertain') uncertain.set(id, outcome.reason);
+        else if (outcome.ids.has(id)) known.add(id);
+      }
+    }
+    return { kind: 'verified', known, uncertain };
+  };
+}
+
+type GroupOutcome =
+  | { readonly kind: 'present'; readonly ids: ReadonlySet<string> }
+  | { readonly kind: 'uncertain'; readonly reason: string }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
+
+const NOTHING: GroupOutcome = { kind: 'present', ids: new Set() };
+
+/**
+ * Which events make up a sum: as a rule the first ones, since they are sent in order; else the one
+ * combination that does. Undefined when none does, or several do.
+ */
+export function whichMakeUp(
+  sum: bigint,
+  parts: readonly Part[],
+  tolerance: bigint,
+): ReadonlySet<string> | undefined {
+  const matches = (total: bigint): boolean => {
+    const difference = total - sum;
+    return difference <= tolerance && -difference <= tolerance;
+  };
+  let total = 0n;
+  for (let count = 0; count <= parts.length; count += 1) {
+    if (matches(total)) return new Set(parts.slice(0, count).map(({ id }) => id));
+    total += parts[count]?.nanos ?? 0n;
+  }
+  if (parts.length > MAX_COMBINED) return undefined;
+  let found: Part[] | undefined;
+  for (let mask = 1; mask < 2 ** parts.length; mask += 1) {
+    const chosen = parts.filter((_, index) => Math.floor(mask / 2 ** index) % 2 === 1);
+    if (!matches(chosen.reduce((all, { nanos }) => all + nanos, 0n))) continue;
+    if (found !== undefined) return undefined;
+    found = chosen;
+  }
+  return found === undefined ? undefined : new Set(found.map(({ id }) => id));
+}
+
+/** What Stripe was sent of it. */
+function nanosOf({ quantity }: UsageEvent): bigint {
+  return nanosFromDecimal(parseDecimal(meterValue(quantity)) ?? quantity);
+}
