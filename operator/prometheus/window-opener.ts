@@ -75,13 +75,22 @@ export function createWindowOpener(options: WindowOpenerOptions): WindowOpener {
     return { questions, known };
   };
 
+  /** A server that was silent is tried with one question, any one, before it is asked the others. */
   const askAll = async (
     questions: readonly Question[],
     signal: AbortSignal,
   ): Promise<[Job, JobOutcome][]> => {
     const silence = createSilence();
     const answers: [Job, JobOutcome][] = [];
-    await inParallel(questions, CONNECTIONS, async ([job, plan]) => {
+    const tried = silent === undefined ? -1 : Math.floor(options.random() * questions.length);
+    const trial = questions[tried];
+    if (trial !== undefined) {
+      const outcome = await asker.ask(...trial, signal);
+      answers.push([trial[0], outcome]);
+      if (outcome.kind === 'failed' && outcome.cause === 'server') return answers;
+    }
+    const others = questions.filter((_, index) => index !== tried);
+    await inParallel(others, CONNECTIONS, async ([job, plan]) => {
       const { reason } = silence;
       const outcome: JobOutcome =
         reason === undefined

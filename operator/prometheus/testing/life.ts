@@ -1,0 +1,151 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Registry } from 'prom-client';
+import { loadEnvironment } from '../../config/load-environment.ts';
+import type { Settings } from '../../config/settings.ts';
+import { createMemoryLogger } from '../../destinations/testing/context.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { START } from '../../metering/testing/times.ts';
+import {
+  createTenantClusterTimelines,
+  type TenantClusterTimelines,
+} from '../../observation/tenant-cluster-timeline.ts';
+import { createOutbound } from '../../outbound/outbound.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import type { UsageEvent } from '../../usage/event.ts';
+import { lastClosedWindow, type Window } from '../../usage/window.ts';
+import { CONNECTIONS } from '../ask.ts';
+import { createEgressMeasure } from '../egress.ts';
+import type { Measure } from '../measure.ts';
+import { createPrometheusClient } from '../prometheus-client.ts';
+import {
+  createPrometheusMetering,
+  type PrometheusMetering,
+  type PrometheusMeteringOptions,
+} from '../prometheus-metering.ts';
+import { createPrometheusMetrics, type PrometheusMetrics } from '../prometheus-metrics.ts';
+import { createUtilizationMeasure } from '../utilization.ts';
+
+/** One life of the Prometheus half, on a clock that the test moves and a real HTTP connection. */
+export interface Life {
+  readonly metering: PrometheusMetering;
+  readonly metrics: PrometheusMetrics;
+  readonly logs: readonly string[];
+  /** Lets time pass second by second, each second's queries being answered within it. */
+  pass(seconds: number): Promise<void>;
+  /** Ends it as SIGTERM does. */
+  stop(): Promise<void>;
+  /** Ends it as kill -9 does, with whatever is under way. */
+  kill(): Promise<void>;
+}
+
+export interface LifeOptions {
+  readonly ledger: Ledger;
+  readonly clock: ManualClock;
+  readonly history: TenantClusterTimelines;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly measures?: (settings: Settings) => readonly Measure[];
+  /** The newest window that the collector has closed; by default all that have ended. */
+  readonly lastWindow?: () => Window | undefined;
+}
+
+export function clockAt(seconds: number): ManualClock {
+  return createManualClock(START + seconds * 1000);
+}
+
+export function historyOf(
+  clock: ManualClock,
+  ...clusters: readonly TenantCluster[]
+): TenantClusterTimelines {
+  const history = createTenantClusterTimelines();
+  history.observe(clusters, clock.now());
+  return history;
+}
+
+export function settingsOf(environment: Readonly<Record<string, string>>): Settings {
+  const loaded = loadEnvironment({ REGION: 'here', ...environment });
+  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
+  return loaded.settings;
+}
+
+/** Egress and utilisation, as the settings have them. */
+export function builtInMeasures({ prometheus }: Settings): readonly Measure[] {
+  return [createEgressMeasure(prometheus.preset), createUtilizationMeasure(prometheus.preset)];
+}
+
+export async function live(options: LifeOptions): Promise<Life> {
+  const { clock, history } = options;
+  const settings = settingsOf(options.environment);
+  const registry = new Registry();
+  const logger = createMemoryLogger();
+  const metrics = createPrometheusMetrics(registry);
+  const client = createPrometheusClient({
+    outbound: createOutbound({ registry, clock: systemClock, userAgent: 'meterfeed/test' }),
+    url: settings.prometheus.url ?? '',
+    settings: settings.prometheus,
+    readText: async () => '',
+    connections: CONNECTIONS,
+  });
+  let severed = false;
+  const gone = { kind: 'failed', cause: 'retryable', message: 'killed' } as const;
+  const { ledger } = options;
+  const severable: PrometheusMeteringOptions['ledger'] = {
+    ...ledger,
+    append: async (batch) => (severed ? gone : ledger.append(batch)),
+    writeRecords: async (changes) => (severed ? gone : ledger.writeRecords(changes)),
+  };
+  const measures = (options.measures ?? builtInMeasures)(settings);
+  const metering = createPrometheusMetering({
+    client,
+    measures: () => measures,
+    tenantClusters: history,
+    lastWindow:
+      options.lastWindow ?? (() => lastClosedWindow(clock.now(), settings.metering.windowMs)),
+    ledger: severable,
+    settings: () => settings,
+    clock,
+    random: () => 0.5,
+    logger,
+    metrics,
+  });
+  const stop = new AbortController();
+  const ended = metering.run(stop.signal);
+  const asleep = async (): Promise<void> => {
+    while (clock.sleepers === 0) await delay(1);
+  };
+  await asleep();
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await ended;
+    await client.close();
+  };
+  return {
+    metering,
+    metrics,
+    logs: logger.lines,
+    pass: async (seconds) => {
+      for (let second = 0; second < seconds; second += 1) {
+        await clock.advance(1000);
+        await asleep();
+      }
+    },
+    stop: end,
+    kill: async () => {
+      severed = true;
+      await end();
+    },
+  };
+}
+
+/** Everything in a ledger, in order. */
+export async function eventsOf(ledger: Ledger): Promise<UsageEvent[]> {
+  const page = await ledger.read(0, 1_000_000);
+  if (page.kind === 'failed') throw new Error(page.message);
+  return page.events.map(({ event }) => event);
+}
+
+/** `12:01:00 3 tenant-x`: an event's window end, quantity and tenant. */
+export function brief(event: UsageEvent): string {
+  return `${event.window_end.slice(11, 19)} ${event.quantity} ${event.tenant}`;
+}
