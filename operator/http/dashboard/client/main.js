@@ -38,7 +38,7 @@ function Page({ place, status }) {
   if (page === 'destinations' && id !== undefined)
     return html`<${DestinationPage} name=${id} status=${status} />`;
   if (page === 'destinations') return html`<${DestinationsPage} status=${status} />`;
-  if (page === 'enforcement') return html`<${EnforcementPage} status=${status} />`;
+  if (page === 'enforcement') return html`<${EnforcementPage} />`;
   if (page === 'events' && id !== undefined) return html`<${EventPage} id=${id} />`;
   return html`
     <${PageHead} title="No such page" />

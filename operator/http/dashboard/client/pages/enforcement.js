@@ -1,6 +1,7 @@
-import { html } from '../preact.js';
-import { useApi } from '../api.js';
-import { Badge, Card, PageHead, Table, Trouble } from '../components.js';
+import { html, useState } from '../preact.js';
+import { change, useApi } from '../api.js';
+import { Badge, Card, ConfirmButton, PageHead, Table, Trouble } from '../components.js';
+import { time } from '../format.js';
 import { link } from '../location.js';
 
 const REFRESH_MS = 15_000;
@@ -8,18 +9,28 @@ const REFRESH_MS = 15_000;
 /** @type {Record<string, 'good' | 'warn' | 'bad'>} */
 const TONES = { active: 'good', warning: 'warn', delinquent: 'bad', suspended: 'bad' };
 
-/** What billing systems say of tenants, and what follows from it. @param {{ status: any }} properties */
-export function EnforcementPage({ status }) {
+/** @type {Record<string, string>} */
+const MODES = {
+  observe: 'States are recorded and shown; nothing in the cluster is changed.',
+  annotate: 'States are also marked on namespaces and control planes; nothing is blocked.',
+  enforce:
+    'New pods of suspended tenant clusters are refused where the suspension policy is installed. Running pods are never touched.',
+};
+
+/** What billing systems say of tenants, and what follows from it. */
+export function EnforcementPage() {
   const states = useApi('/api/v1/billing-states', REFRESH_MS);
+  const { data } = states;
   return html`
     <${PageHead} title="Enforcement" />
     <${Trouble} state=${states} />
-    <${Card} title="Billing states">
-      <p class="muted">Mode: ${status.data?.enforcement_mode ?? '…'}.</p>
-      ${
-        states.data &&
-        html`
-        <${Table} caption="The most severe state of all sources holds" rows=${states.data.states} empty="Every tenant is active."
+    ${
+      data &&
+      html`
+      <${Card} title=${`Mode: ${data.mode}`}><p>${MODES[data.mode]}</p></${Card}>
+      <${Card} title="Billing states">
+        <${Table} caption="The most severe source counts, unless a state was set by hand" rows=${data.states}
+          empty="Nothing is recorded: every tenant is active."
           columns=${[
             {
               name: 'Tenant',
@@ -29,11 +40,91 @@ export function EnforcementPage({ status }) {
             {
               name: 'State',
               cell: (/** @type {any} */ one) =>
-                html`<${Badge} tone=${TONES[one.state] ?? 'plain'}>${one.state}</${Badge}>`,
+                html`<${State} state=${one.state} />${one.manual ? ' by hand' : ''}`,
+            },
+            { name: 'Since', cell: (/** @type {any} */ one) => time(one.since) },
+            { name: 'Reason', cell: (/** @type {any} */ one) => one.reason ?? '–' },
+            { name: 'What each source says', cell: sources },
+            {
+              name: 'By hand',
+              cell: (/** @type {any} */ one) =>
+                one.manual ? html`<${Clear} tenant=${one.tenant} onDone=${states.reload} />` : '–',
             },
           ]} />
-      `
-      }
+      </${Card}>
+      <${SetByHand} onDone=${states.reload} />
+    `
+    }
+  `;
+}
+
+/** @param {{ state: string }} properties */
+function State({ state }) {
+  return html`<${Badge} tone=${TONES[state] ?? 'plain'}>${state}</${Badge}>`;
+}
+
+/** @param {any} one */
+function sources({ sources: all }) {
+  if (all.length === 0) return '–';
+  return all.map(
+    (/** @type {any} */ one) =>
+      html`<div>${one.source}: ${one.state} (${one.event_type}, ${time(one.at)})</div>`,
+  );
+}
+
+/** @param {{ tenant: string, onDone: () => void }} properties */
+function Clear({ tenant, onDone }) {
+  const clear = async () => {
+    const now = await change(stateAddress(tenant), undefined, 'DELETE');
+    return `${tenant} is ${now.state}.`;
+  };
+  return html`
+    <${ConfirmButton} label="Clear" question=${`Clear the state of ${tenant}?`} onDone=${onDone} action=${clear}
+      explanation="What the billing systems have said counts again, also what they said meanwhile." />
+  `;
+}
+
+/** @param {{ onDone: () => void }} properties */
+function SetByHand({ onDone }) {
+  const tenants = useApi('/api/v1/tenants');
+  const [tenant, setTenant] = useState('');
+  const [state, setState] = useState('active');
+  const [reason, setReason] = useState('');
+  const set = async () => {
+    const body = { state, ...(reason === '' ? {} : { reason }) };
+    const now = await change(stateAddress(tenant), body, 'PUT');
+    return `${tenant} is ${now.state}.`;
+  };
+  const field = (/** @type {(value: string) => void} */ put) => (/** @type {any} */ event) =>
+    put(event.currentTarget.value);
+  const ids = (tenants.data?.tenants ?? []).map((/** @type {any} */ one) => one.id);
+  return html`
+    <${Card} title="Set a state by hand">
+      <p class="muted">It wins over everything that billing systems say, until it is cleared.</p>
+      <div class="controls">
+        <label class="field">Tenant
+          <select value=${tenant} onChange=${field(setTenant)}>
+            <option value="">Choose a tenant</option>
+            ${ids.map((/** @type {string} */ id) => html`<option value=${id} selected=${id === tenant}>${id}</option>`)}
+          </select>
+        </label>
+        <label class="field">State
+          <select value=${state} onChange=${field(setState)}>
+            ${Object.keys(TONES).map((one) => html`<option value=${one} selected=${one === state}>${one}</option>`)}
+          </select>
+        </label>
+        <label class="field">Reason
+          <input maxlength="256" value=${reason} onInput=${field(setReason)} />
+        </label>
+        <${ConfirmButton} label="Set the state" tone=${state === 'suspended' ? 'danger' : 'primary'} disabled=${tenant === ''}
+          question=${`Set ${tenant} to ${state}?`} onDone=${onDone} action=${set}
+          explanation=${state === 'suspended' ? 'In mode enforce, new pods of its tenant clusters are refused.' : 'It stays so until it is cleared.'} />
+      </div>
     </${Card}>
   `;
+}
+
+/** @param {string} tenant */
+function stateAddress(tenant) {
+  return `/api/v1/billing-states/${encodeURIComponent(tenant)}`;
 }
