@@ -4,7 +4,20 @@ import type { Destination } from '../../operator/destinations/destination.ts';
 import type { HttpClient } from '../../operator/outbound/http-client.ts';
 import { encodeEvent, type UsageEvent } from '../../operator/usage/event.ts';
 import { LAGO_API_KEY, lagoContent, startLago } from './vendors/lago.ts';
+import {
+  METRONOME_RATE_CARD,
+  METRONOME_TOKEN,
+  metronomeContent,
+  startMetronome,
+} from './vendors/metronome.ts';
 import type { StandIn } from './vendors/stand-in.ts';
+import {
+  startStripe,
+  STRIPE_API_KEY,
+  STRIPE_SPLIT_BY,
+  stripeContent,
+  stripeLane,
+} from './vendors/stripe.ts';
 import { startWebhookReceiver } from './vendors/webhook-receiver.ts';
 
 const HOUR_MS = 3_600_000;
@@ -16,6 +29,8 @@ export interface FaultDestination {
   readonly startStandIn: () => Promise<StandIn>;
   /** What the vendor should have of an event. */
   readonly contentOf: (event: UsageEvent) => string;
+  /** Events of one lane must come in the ledger's order; a lane is a tenant unless this says otherwise. */
+  readonly laneOf?: (event: UsageEvent) => string;
   /** Changes the real destination; `client` speaks to the stand-in. */
   readonly adapt?: (real: Destination, client: HttpClient) => Destination;
 }
@@ -44,6 +59,17 @@ export const DESTINATIONS = {
     startStandIn: () => startLago('clickhouse'),
     contentOf: lagoContent,
   },
+  metronome: {
+    settings: metronomeSettings,
+    startStandIn: startMetronome,
+    contentOf: metronomeContent,
+  },
+  stripe: {
+    settings: stripeSettings,
+    startStandIn: startStripe,
+    contentOf: stripeContent,
+    laneOf: stripeLane,
+  },
 } as const satisfies Readonly<Record<string, FaultDestination>>;
 
 export type DestinationName = keyof typeof DESTINATIONS;
@@ -68,6 +94,27 @@ function lagoSettings(name: string, url: string): DestinationSettings {
   const apiKey = new Secret(LAGO_API_KEY);
   const lago = { url, apiKey, planCode: 'standard', currency: 'EUR' };
   return { name, suspend: false, startFrom: 'earliest', type: 'lago', lago };
+}
+
+function metronomeSettings(url: string): DestinationSettings {
+  const apiToken = new Secret(METRONOME_TOKEN);
+  const metronome = { url, apiToken, rateCard: METRONOME_RATE_CARD, currency: 'USD' };
+  return { name: 'metronome', suspend: false, startFrom: 'earliest', type: 'metronome', metronome };
+}
+
+function stripeSettings(url: string): DestinationSettings {
+  const stripe = {
+    url,
+    apiKey: new Secret(STRIPE_API_KEY),
+    apiVersion: '2026-09-30.endive',
+    splitMetersBy: STRIPE_SPLIT_BY,
+    autoSubscribe: true,
+    cancelOnRemove: true,
+    maxRequestsPerSecond: 0,
+    planCode: 'standard',
+    currency: 'EUR',
+  };
+  return { name: 'stripe', suspend: false, startFrom: 'earliest', type: 'stripe', stripe };
 }
 
 /** The webhook with a vendor that forgets ids, and that says which events it has. */

@@ -183,20 +183,46 @@ const disks: readonly Scenario[] = [
   }),
 ];
 
+/** Destinations that forget ids within days. */
+const FORGETFUL: readonly (readonly [fed: DestinationName, at: string])[] = [
+  ['forgetful', ''],
+  ['stripe', ' at Stripe'],
+];
+
+/** Hours. */
+const DAYS = [
+  [1, 60],
+  [1, 60],
+  [1, 60],
+] as const;
+const WEEKS = [
+  [410, 450],
+  [1, 150],
+  [1, 150],
+] as const;
+
 const vendors: readonly Scenario[] = [
   scenario('connection resets', (builder) => stormy(builder, ['reset', 'commit-then-reset'])),
   scenario('time-outs after the vendor committed', (builder) =>
     stormy(builder, ['commit-then-hang', 'hang', 'commit-then-hang']),
   ),
   scenario('429 and 5xx storms', (builder) => stormy(builder, ['status', 'commit-then-status'])),
-  ...[0, 4].map((clockHours) =>
-    scenario(
-      clockHours === 0
-        ? 'lost answer, crash, and days of silence'
-        : 'lost answer, crash, and a clock that was wrong',
-      (builder) => silence(builder, clockHours),
-      'forgetful',
+  ...FORGETFUL.flatMap(([fed, at]) =>
+    [0, 4].map((clockHours) =>
+      scenario(
+        clockHours === 0
+          ? `lost answer${at}, crash, and days of silence`
+          : `lost answer${at}, crash, and a clock that was wrong`,
+        (builder) => silence(builder, clockHours),
+        fed,
+      ),
     ),
+  ),
+  // Longer than an id is trusted to be remembered, and shorter than events are taken at all.
+  scenario(
+    'lost answer, crash, and weeks of silence',
+    (builder) => silence(builder, 0, WEEKS),
+    'metronome',
   ),
   scenario('destination down for 48 hours', (builder) => {
     const down = builder.random.pick(builder.destinations);
@@ -212,14 +238,18 @@ const vendors: readonly Scenario[] = [
   }),
 ];
 
-/** Answers are lost, the process dies, and nothing runs for up to three days. */
-function silence(builder: PlanBuilder, clockHours: number): Plan {
+/** Answers are lost, the process dies, and nothing runs for so many hours, from and to, again and again. */
+function silence(
+  builder: PlanBuilder,
+  clockHours: number,
+  downtimes: readonly (readonly [number, number])[] = DAYS,
+): Plan {
   const { random } = builder;
   const wrongClock = (): Action[] => {
     const hours = random.between(-clockHours, clockHours);
     return hours === 0 ? [] : [{ do: 'step-clock', ms: hours * HOUR_MS }];
   };
-  for (let life = 0; life < 3; life += 1) {
+  for (const [shortest, longest] of downtimes) {
     const blind = builder.destinations.map((name) =>
       weather(random, name, ['commit-then-reset', 'commit-then-status']),
     );
@@ -234,7 +264,7 @@ function silence(builder: PlanBuilder, clockHours: number): Plan {
         ...builder.windows(1),
       ],
       death: atStep(builder, step, VERIFY_STEPS.includes(step) ? 1 : 4),
-      downtimeMs: random.between(1, 60) * HOUR_MS,
+      downtimeMs: random.between(shortest, longest) * HOUR_MS,
     });
   }
   return builder.plan();

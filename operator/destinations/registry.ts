@@ -49,7 +49,7 @@ function create(
 
 /** The types of the settings leave nothing over. */
 function unknownType(settings: never): Error {
-  return new TypeError(`unknown type: "${JSON.stringify(settings)}"`);
+  return new TypeError(`unknown type: "${(settings as DestinationSettings).type}"`);
 }
 
 function created(destination: Destination): CreateDestinationOutcome {
