@@ -58,7 +58,7 @@ export function judge(evidence: Evidence): Verdict {
   }
 
   for (const { name, billed } of bills) {
-    const { contentOf } = faultDestination(name);
+    const { contentOf, laneOf = tenantOf } = faultDestination(name);
     const seen = new Set<string>();
     for (const { id, content } of billed) {
       if (seen.has(id)) duplicated += 1;
@@ -67,26 +67,32 @@ export function judge(evidence: Evidence): Verdict {
       if (event === undefined || contentOf(event) !== content) undetectedCorruption += 1;
     }
     for (const id of acknowledged.keys()) if (!seen.has(id)) lost += 1;
-    const out = inOrder ? outOfOrder(billed, offered, sequences) : undefined;
+    const out = inOrder ? outOfOrder(billed, offered, sequences, laneOf) : undefined;
     if (out !== undefined) wrong.push(`${name}: ${out}`);
   }
   return { lost, duplicated, undetectedCorruption, wrong };
 }
 
-/** The first event that came before an older one of its tenant. */
+function tenantOf({ tenant }: UsageEvent): string {
+  return tenant;
+}
+
+/** The first event that came before an older one of its lane. */
 function outOfOrder(
   billed: readonly Billed[],
   offered: ReadonlyMap<string, UsageEvent>,
   sequences: ReadonlyMap<string, number>,
+  laneOf: (event: UsageEvent) => string,
 ): string | undefined {
   const newest = new Map<string, number>();
   for (const { id } of billed) {
     const sequence = sequences.get(id);
-    if (sequence === undefined) continue;
-    const tenant = offered.get(id)?.tenant ?? '';
-    const before = newest.get(tenant) ?? 0;
-    if (sequence < before) return `${id} (${sequence}) of ${tenant} came after ${before}`;
-    newest.set(tenant, sequence);
+    const event = offered.get(id);
+    if (sequence === undefined || event === undefined) continue;
+    const lane = laneOf(event);
+    const before = newest.get(lane) ?? 0;
+    if (sequence < before) return `${id} (${sequence}) of ${lane} came after ${before}`;
+    newest.set(lane, sequence);
   }
   return undefined;
 }
