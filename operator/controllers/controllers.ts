@@ -15,7 +15,13 @@ import { ensureDefaultPolicy } from './default-policy.ts';
 import { meteringPolicies } from './metering-policy.ts';
 import { createSecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
-import type { DeliveryView, LedgerView, TenantsView, WindowsView } from './views.ts';
+import type {
+  DeliveryView,
+  EnforcementView,
+  LedgerView,
+  TenantsView,
+  WindowsView,
+} from './views.ts';
 
 export interface ControllersOptions {
   readonly connection: Connection;
@@ -30,6 +36,7 @@ export interface ControllersOptions {
   readonly tenants: TenantsView;
   readonly windows: WindowsView;
   readonly ledger: LedgerView;
+  readonly enforcement: EnforcementView;
   readonly cursors: CursorRetirement;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
@@ -66,7 +73,7 @@ export interface Controllers {
 /** The controllers of the three custom resources: specs go into the settings, the engine's state into status. */
 export function createControllers(options: ControllersOptions): Controllers {
   const { connection, settings, environment, clock, random, logger, timings = {} } = options;
-  const { delivery, tenants, windows, ledger, cursors } = options;
+  const { delivery, tenants, windows, ledger, enforcement, cursors } = options;
   const { queueMetrics, reflectorMetrics } = options;
   const status = createStatusPublisher({
     connection,
@@ -103,7 +110,16 @@ export function createControllers(options: ControllersOptions): Controllers {
   );
   const overrides = createController(tenantOverrides({ settings, tenants }), shared);
   const policies = createController(
-    meteringPolicies({ settings, environment, clock, delivery, tenants, windows, ledger }),
+    meteringPolicies({
+      settings,
+      environment,
+      clock,
+      delivery,
+      tenants,
+      windows,
+      ledger,
+      enforcement,
+    }),
     shared,
   );
   const controllers = [destinations, overrides, policies];

@@ -8,13 +8,22 @@ export function translateOverride(
   createdAt: number,
   spec: TenantOverrideSpec,
 ): Translation<TenantOverrideSettings> {
-  const { match, ...overridden } = spec;
+  const { match, enforcement, ...overridden } = spec;
   const tenants = translateMatch(match);
   if (tenants === undefined) {
     const mend = 'give either namespace and name, or a selector with at least one requirement';
     return invalidSpec('InvalidSpec', `spec.match: names no tenant cluster; ${mend}`);
   }
-  return { kind: 'settings', settings: { name, createdAt, match: tenants, ...overridden } };
+  return {
+    kind: 'settings',
+    settings: {
+      name,
+      createdAt,
+      match: tenants,
+      ...overridden,
+      ...(enforcement !== undefined && { enforcementExempt: enforcement === 'exempt' }),
+    },
+  };
 }
 
 /** Undefined when it would match nothing, or everything: both are mistakes. */

@@ -42,6 +42,11 @@ export function policyAttention(views: PolicyViews): readonly ConditionClaim[] {
     const message = `GET /api/v1/status lists all under discovery_problems; the first is ${problem}`;
     claim('DiscoveryProblems', 'Ambiguous', message);
   }
+  const [unmarked] = views.enforcement.status().problems;
+  if (unmarked !== undefined) {
+    const message = `GET /api/v1/status lists all under enforcement.problems; the first is ${unmarked}`;
+    claim('EnforcementFailing', 'CannotMark', message);
+  }
   const { disk, problems } = views.ledger.stats();
   if (disk.level !== 'normal') {
     const { reason, message } = DISK[disk.level];

@@ -3,7 +3,13 @@ import type { ConditionClaim } from './conditions.ts';
 import type { MeteringPolicyStatus } from './types.generated.ts';
 import { policyAttention } from './policy-attention.ts';
 import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
-import type { DeliveryView, LedgerView, TenantsView, WindowsView } from './views.ts';
+import type {
+  DeliveryView,
+  EnforcementView,
+  LedgerView,
+  TenantsView,
+  WindowsView,
+} from './views.ts';
 
 /** The rest is over HTTP (design 4). */
 const MOST_ITEMS = 100;
@@ -16,6 +22,7 @@ export interface PolicyViews {
   readonly tenants: TenantsView;
   readonly windows: WindowsView;
   readonly ledger: LedgerView;
+  readonly enforcement: EnforcementView;
 }
 
 /** `Ready`, and what deserves attention while it holds. */
@@ -32,7 +39,8 @@ export function policyClaims(
 
 /** The operator's front page, beside conditions and generation (design 4). */
 export function policyNumbers(views: PolicyViews, windowMs: number): MeteringPolicyStatus {
-  const { delivery, tenants, windows, ledger } = views;
+  const { delivery, tenants, windows, ledger, enforcement } = views;
+  const marking = enforcement.status();
   const lastWindowEnd = windows.lastWindowEnd();
   const clusters = tenants.clusters().filter((cluster) => !cluster.excluded);
   const failed = windows.failedTenantApis().toSorted(byTenantCluster);
@@ -47,6 +55,11 @@ export function policyNumbers(views: PolicyViews, windowMs: number): MeteringPol
           tenantClusters: clusters.length,
         }
       : {}),
+    enforcement: {
+      mode: enforcement.mode(),
+      suspendedTenantClusters: marking.suspendedClusters.length,
+      pendingObjects: marking.pending,
+    },
     failedTenantAPIs: {
       total: failed.length,
       items: failed.slice(0, MOST_ITEMS).map(({ tenantCluster, reason, since }) => ({

@@ -293,6 +293,7 @@ describe('the status of the policy', () => {
       windowSeconds: 60,
       tenants: 1,
       tenantClusters: 2,
+      enforcement: { mode: 'observe', suspendedTenantClusters: 0, pendingObjects: 0 },
       failedTenantAPIs: {
         total: 1,
         items: [
@@ -334,18 +335,24 @@ describe('the status of the policy', () => {
           problems: ['segment 3: missing'],
         }),
       },
+      enforcement: {
+        mode: () => 'enforce',
+        status: () => ({ suspendedClusters: [], pending: 1, problems: ['Namespace/a: HTTP 403'] }),
+      },
     });
     const claims = policyClaims(ACCEPTED, views, WINDOW_MS, NOON);
     expect(brief(claims)).toEqual([
       'Ready=True Metering',
       'MetricsUnavailable=True MetricsApiUnreadable',
       'DiscoveryProblems=True Ambiguous',
+      'EnforcementFailing=True CannotMark',
       'DiskFilling=True IngestRefused',
       'RetentionShortened=True DiskFilling',
       'LedgerDamaged=True ProblemsFound',
     ]);
     const messages = claims.map(({ message }) => message).join();
-    for (const cause of ['HTTP 503', '"gold"', 'segment 3']) expect(messages).toContain(cause);
+    for (const cause of ['HTTP 503', '"gold"', 'segment 3', 'HTTP 403'])
+      expect(messages).toContain(cause);
   });
 
   test('does not say "no tenants" before discovery has looked', () => {

@@ -167,7 +167,7 @@ describe('a BillingDestination', () => {
 describe('a TenantOverride', () => {
   test('reaches the engine with every field', () => {
     const [named, selecting] = COMPLETE_SPECS.tenantoverrides as TenantOverrideSpec[];
-    const { match: _, ...overridden } = named ?? { match: {} };
+    const { match: _, enforcement: __, ...overridden } = named ?? { match: {} };
     expect(named && translateOverride('acme', 1_000, named)).toEqual({
       kind: 'settings',
       settings: {
@@ -175,6 +175,7 @@ describe('a TenantOverride', () => {
         createdAt: 1_000,
         match: { kind: 'cluster', namespace: 'acme', name: 'prod' },
         ...overridden,
+        enforcementExempt: true,
       },
     });
     expect(selecting && translateOverride('blue', 2_000, selecting)).toMatchObject({
@@ -202,6 +203,17 @@ describe('a TenantOverride', () => {
       kind: 'invalid',
     });
   });
+});
+
+test('an override may exempt tenant clusters, make an exception from that, or say nothing of it', () => {
+  const match = { namespace: 'acme', name: 'prod' };
+  const exempt = (spec: object) => {
+    const outcome = translateOverride('acme', 0, { match, ...spec });
+    return outcome.kind === 'settings' ? outcome.settings.enforcementExempt : outcome.kind;
+  };
+  expect(exempt({ enforcement: 'exempt' })).toBe(true);
+  expect(exempt({ enforcement: 'enforced' })).toBe(false);
+  expect(exempt({ plan: 'gold' })).toBeUndefined();
 });
 
 describe('the MeteringPolicy', () => {

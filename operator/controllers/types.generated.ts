@@ -387,6 +387,10 @@ export interface TenantOverrideSpec {
    */
   exclude?: boolean;
   /**
+   * Whether a suspended billing state holds for these tenant clusters. exempt ones are told their state and never suspended; enforced makes an exception from an override that exempts more of them.
+   */
+  enforcement?: 'exempt' | 'enforced';
+  /**
    * Metering settings that differ for these tenant clusters. An absent one follows the MeteringPolicy.
    */
   metering?: {
@@ -597,7 +601,7 @@ export interface MeteringPolicySpec {
  */
 export interface MeteringPolicyStatus {
   /**
-   * What is true of this object, one entry per type. Ready: windows are being closed. Stalled: the newest spec cannot be used and the last good one, or the environment, stays in force. Present only while they hold: MetricsUnavailable (CPU and memory usage cannot be read and are gaps), DiscoveryProblems (metadata that cannot be used), DiskFilling, RetentionShortened (consumed events are deleted early to make room), LedgerDamaged.
+   * What is true of this object, one entry per type. Ready: windows are being closed. Stalled: the newest spec cannot be used and the last good one, or the environment, stays in force. Present only while they hold: MetricsUnavailable (CPU and memory usage cannot be read and are gaps), DiscoveryProblems (metadata that cannot be used), DiskFilling, RetentionShortened (consumed events are deleted early to make room), LedgerDamaged, EnforcementFailing (a tenant cluster's billing state cannot be marked).
    *
    * @maxItems 16
    *
@@ -649,6 +653,23 @@ export interface MeteringPolicyStatus {
    * How many tenant clusters are metered.
    */
   tenantClusters?: number;
+  /**
+   * What follows from the billing states of tenants.
+   */
+  enforcement?: {
+    /**
+     * ENFORCEMENT_MODE.
+     */
+    mode: 'observe' | 'annotate' | 'enforce';
+    /**
+     * Tenant clusters whose new pods are to be refused. GET /api/v1/status names them.
+     */
+    suspendedTenantClusters: number;
+    /**
+     * Namespaces and control planes that do not carry their marks yet.
+     */
+    pendingObjects: number;
+  };
   /**
    * Tenant clusters with nodes of their own whose API could not be read.
    */

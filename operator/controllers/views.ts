@@ -1,6 +1,8 @@
+import type { EnforcementSettings } from '../config/settings.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
 import type { UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { MarkingStatus } from '../enforcement/marks/marking.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';
 
 /*
@@ -82,6 +84,13 @@ export interface FailedTenantApi {
   readonly tenantCluster: string;
   readonly reason: string;
   readonly since: number;
+}
+
+/** Enforcement. */
+export interface EnforcementView {
+  readonly mode: () => EnforcementSettings['mode'];
+  /** How far marks on objects are from what they should be, and why. */
+  readonly status: () => MarkingStatus;
 }
 
 export interface LedgerView {

@@ -1,6 +1,7 @@
 import type { SettingsStore } from '../config/settings.ts';
 import type {
   DeliveryView,
+  EnforcementView as EnforcementStatusView,
   TenantsView,
   WindowsView as WindowsStatusView,
 } from '../controllers/views.ts';
@@ -62,9 +63,11 @@ export function controllerViews(engine: Engine): {
   readonly delivery: DeliveryView;
   readonly tenants: TenantsView;
   readonly windows: WindowsStatusView;
+  readonly enforcement: EnforcementStatusView;
 } {
-  const { discovery, windows, delivery } = engine;
+  const { settings, discovery, windows, delivery, enforcement } = engine;
   return {
+    enforcement: { mode: () => settings.current().enforcement.mode, status: enforcement.status },
     delivery: {
       list: () =>
         delivery.statuses().map(({ cursorWindowEnd, ...status }) => ({

@@ -61,6 +61,10 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       metricsFailure: () => engine.windows.metricsFailure(),
     },
     ledger: { stats: () => engine.ledger.stats() },
+    enforcement: {
+      mode: () => engine.enforcement.mode(),
+      status: () => engine.enforcement.status(),
+    },
     cursors: {
       retire: async (destination) => {
         if (rig.retirement.kind === 'retired') retired.push(destination);

@@ -68,6 +68,10 @@ export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
     delivery: { list: () => [] },
     tenants: tenantsOf(),
     windows: windowsOf(),
+    enforcement: {
+      mode: () => 'observe',
+      status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),
+    },
     ledger: {
       stats: () => ({
         sequence: 42,

@@ -78,6 +78,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       plan: 'enterprise',
       tenantClass: 'enterprise',
       exclude: false,
+      enforcement: 'exempt',
       metering: {
         cpuMemoryBasis: 'max',
         meterControlPlane: true,
