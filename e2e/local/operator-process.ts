@@ -15,6 +15,8 @@ export interface OperatorOptions {
   readonly kubeconfig: string;
   /** Laid over the caller's environment. */
   readonly env: Readonly<Record<string, string>>;
+  /** Options of Node itself, such as those of the shipped command; none by default. */
+  readonly nodeOptions?: readonly string[];
   /** The program to run; `operator/main.ts` by default. */
   readonly program?: string;
   /** Aborting it gives up waiting for the operator. */
@@ -38,7 +40,7 @@ export async function startOperator(options: OperatorOptions): Promise<RunningOp
   const started = await startProcess({
     name: 'operator',
     command: process.execPath,
-    args: [options.program ?? join(ROOT, 'operator/main.ts')],
+    args: [...(options.nodeOptions ?? []), options.program ?? join(ROOT, 'operator/main.ts')],
     env: {
       ...process.env,
       DATA_DIR: files.data,

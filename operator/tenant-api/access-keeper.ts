@@ -55,17 +55,23 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
   let cluster = options.cluster;
   let held: Held | undefined;
   let failure: FailedTenantApi | undefined;
+  /** How often what decides about its kubeconfig has changed. */
+  let moves = 0;
   /** Monotonic. */
   let lookedAt = Number.NEGATIVE_INFINITY;
   let dueAt = 0;
   let wake = (): void => undefined;
 
   async function look(signal: AbortSignal): Promise<void> {
-    const looked = cluster;
-    const read = await source(looked, signal);
+    const asked = moves;
+    const read = await source(cluster, signal);
     lookedAt = clock.monotonic();
-    // What was asked of an earlier state of the tenant cluster says nothing of this one.
-    if (signal.aborted || looked !== cluster) return;
+    if (signal.aborted) return;
+    if (asked !== moves) {
+      // What was asked where it was before says nothing of where it is.
+      plan(0);
+      return;
+    }
     if (read.kind === 'unknown' && held !== undefined) {
       logger.debug(`[controller] tenant API of ${cluster.id}: kept as it is: ${read.reason}`);
       retry();
@@ -163,6 +169,7 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
       cluster = next;
       if (held !== undefined) held = { ...held, api: { ...held.api, cluster } };
       if (!moved) return;
+      moves += 1;
       dueAt = 0;
       wake();
     },

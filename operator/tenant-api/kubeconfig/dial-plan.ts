@@ -32,6 +32,7 @@ export type DialPlan =
 const FIELD = 'clusters[0].cluster.server';
 const LOCAL_HOSTS = new Set(['localhost', '127.0.0.1', '[::1]']);
 const LOCAL_NAME = 'localhost';
+const SERVICE_NAME = /\.svc(\.|$)|^[^.]+\.?$/i;
 const METADATA_NAMES = /^metadata(\.google\.internal|\.goog)?\.?$/;
 
 /**
@@ -61,8 +62,9 @@ export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPla
     return listed ? plan(kubeconfig, server, undefined, check) : notListed(rule);
   }
   if (allowed.names.has(host.toLowerCase())) return plan(kubeconfig, server, undefined, check);
-  // A name is as good as what it resolves to, which is looked at when it is dialled.
-  if (!allowed.hasNetworks) return notListed(rule);
+  // A name is as good as what it resolves to, which is looked at when it is dialled; but a Service that
+  // is not the tenant cluster's own must be listed by its name.
+  if (!allowed.hasNetworks || SERVICE_NAME.test(host)) return notListed(rule);
   return plan(kubeconfig, server, undefined, (address) =>
     allowed.networks.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
       ? check(address)

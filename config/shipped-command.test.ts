@@ -1,0 +1,225 @@
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { inspect, promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  type EphemeralControlPlane,
+  startEphemeralControlPlane,
+} from '../e2e/control-plane/ephemeral.ts';
+import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
+import { type RunningOperator, startOperator } from '../e2e/local/operator-process.ts';
+import { runFiles } from '../e2e/local/run-directory.ts';
+import { logTail } from '../e2e/processes/managed-process.ts';
+import { HOSTILE, kubeconfigText } from '../operator/tenant-api/testing/kubeconfigs.ts';
+
+const host = useOwnTestCluster();
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const PATIENCE_MS = 90_000;
+
+/** Where things are in the image, and where they are here. */
+let directory = '';
+let places: Readonly<Record<string, string>> = {};
+let tenant: EphemeralControlPlane;
+let operator: RunningOperator | undefined;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'meterfeed-shipped-'));
+  places = {
+    '/app': ROOT,
+    '/var/run/secrets': join(directory, 'secrets'),
+    '/var/lib/vbilling-data': join(directory, 'data'),
+    '/tmp': join(directory, 'tmp'),
+  };
+  for (const place of Object.values(places)) await mkdir(place, { recursive: true });
+  tenant = await startEphemeralControlPlane();
+}, 10 * 60_000);
+
+afterAll(async () => {
+  await operator?.stop();
+  await tenant?.stop();
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** The options of Node that the image starts the operator with, for the places here. */
+async function shippedOptions(): Promise<readonly string[]> {
+  const dockerfile = await readFile(join(ROOT, 'Dockerfile'), 'utf8');
+  const [, entry = '[]'] =
+    /^ENTRYPOINT (\[[\s\S]*?\])$/m.exec(dockerfile.replaceAll('\\\n', '')) ?? [];
+  const command = JSON.parse(entry) as readonly string[];
+  return command
+    .filter((word) => word.startsWith('--'))
+    .map((word) => word.replace(/=(.*)$/, (_, path: string) => `=${places[path] ?? path}`));
+}
+
+test('the second wall does not stand: a process that the operator starts is refused', async () => {
+  const options = await shippedOptions();
+  expect(options).toContain('--permission');
+  expect(options.filter((option) => option.startsWith('--allow-child-process'))).toEqual([]);
+  const attempt = (script: string) =>
+    promisify(execFile)(process.execPath, [...options, '--input-type=module', '-e', script]);
+  await expect(
+    attempt("import('node:child_process').then((c) => c.execSync('true'))"),
+  ).rejects.toThrow('ERR_ACCESS_DENIED');
+  await expect(
+    attempt("import('node:fs').then((f) => f.readFileSync('/proc/self/environ'))"),
+  ).rejects.toThrow('ERR_ACCESS_DENIED');
+  await expect(
+    attempt("import('node:fs').then((f) => f.writeFileSync('/etc/x', ''))"),
+  ).rejects.toThrow('ERR_ACCESS_DENIED');
+});
+
+test(
+  'accident 35: hostile kubeconfigs run a program, read a file or connect, and nobody is told',
+  async () => {
+    const program = join(directory, 'program.sh');
+    const mark = join(directory, 'tmp', 'mark');
+    await writeFile(program, `#!/bin/sh\ntouch ${mark}\necho '{}'\n`);
+    await chmod(program, 0o755);
+    const secretFile = join(directory, 'secrets', 'token');
+    await writeFile(secretFile, 'canary-token-of-the-operator');
+    const connections: unknown[] = [];
+    const listener = createServer((socket) => {
+      connections.push(socket);
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => listener.listen(0, '127.0.0.2', resolve));
+    const address = listener.address();
+    const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+    const means = { program, listener: `http://127.0.0.2:${port}`, secretFile };
+
+    await addTenantCluster('own', tenant.kubeconfig);
+    for (const [index, { parts }] of HOSTILE.entries()) {
+      await addTenantCluster(`hostile-${index}`, kubeconfigText(parts(means)));
+    }
+    await addTenantCluster('missing', undefined);
+    await tenantNode('node-1');
+    await host.kubectl(['apply', '--kustomize', `${ROOT}crds`]);
+    await host.kubectl(['create', 'namespace', 'meterfeed-system']);
+
+    operator = await startOperator({
+      files: { ...runFiles(directory), data: join(directory, 'data') },
+      kubeconfig: await written('kubeconfig', host.kubeconfig),
+      nodeOptions: await shippedOptions(),
+      env: {
+        TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
+        COLLECTION_INTERVAL: '10s',
+        RECONCILE_INTERVAL: '2s',
+        HOME: join(directory, 'secrets'),
+      },
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    try {
+      const failed = await failuresOnce(HOSTILE.length + 1);
+      for (const [index, { name, field }] of HOSTILE.entries()) {
+        const id = `tenant-tenant-hostile-${index}-hostile-${index}`;
+        expect(failed.get(id), name).toContain(field);
+      }
+      expect(failed.get('tenant-tenant-missing-missing')).toContain('missing');
+      expect(failed.has('tenant-tenant-own-own')).toBe(false);
+      expect(JSON.stringify([...failed])).not.toContain('canary');
+
+      const metered = await eventsOnce((events) => events.includes('tenant_instance_hours'));
+      expect(metered).toContain('tenant-tenant-own-own');
+      await policyCounts(HOSTILE.length + 1);
+
+      expect(connections).toEqual([]);
+      expect(await readdir(join(directory, 'tmp'))).toEqual([]);
+      expect(await childrenOf(operator.pid)).toBe('');
+      expect(await readFile(runFiles(directory).operatorLog, 'utf8')).not.toContain('canary');
+    } catch (error) {
+      throw new Error(logTail(runFiles(directory).operatorLog, 30), { cause: error });
+    } finally {
+      listener.close();
+    }
+  },
+  2 * PATIENCE_MS,
+);
+
+async function written(name: string, content: string): Promise<string> {
+  const path = join(directory, 'secrets', name);
+  await writeFile(path, content, { mode: 0o600 });
+  return path;
+}
+
+/** A tenant cluster with its namespace, its control plane and the Secret with its kubeconfig. */
+async function addTenantCluster(name: string, kubeconfig: string | undefined): Promise<void> {
+  const namespace = `tenant-${name}`;
+  const labels = { app: 'vcluster', release: name };
+  await host.call('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
+  await host.call('POST', `/apis/apps/v1/namespaces/${namespace}/statefulsets`, {
+    metadata: { name, labels },
+    spec: {
+      replicas: 1,
+      serviceName: name,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: { containers: [{ name: 'syncer', image: 'simulated/syncer' }] },
+      },
+    },
+  });
+  const status = { observedGeneration: 1, replicas: 1, readyReplicas: 1, availableReplicas: 1 };
+  const path = `/apis/apps/v1/namespaces/${namespace}/statefulsets/${name}/status`;
+  const current = await host.call('GET', path);
+  await host.call('PUT', path, { ...current, status });
+  if (kubeconfig === undefined) return;
+  await host.call('POST', `/api/v1/namespaces/${namespace}/secrets`, {
+    metadata: { name: 'svc-kubeconfig' },
+    stringData: { config: kubeconfig },
+  });
+}
+
+async function tenantNode(name: string): Promise<void> {
+  const kubectl = promisify(execFile);
+  const node = JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name } });
+  const file = join(directory, 'secrets', 'node.json');
+  await writeFile(file, node);
+  await kubectl(tenant.kubectl, ['--kubeconfig', tenant.kubeconfigPath, 'create', '-f', file]);
+}
+
+async function failuresOnce(count: number): Promise<ReadonlyMap<string, string>> {
+  const read = async () => {
+    const status = (await (await fetch(`${operator?.address}/api/v1/status`)).json()) as {
+      readonly failed_tenant_apis: readonly {
+        readonly tenant_cluster: string;
+        readonly reason: string;
+      }[];
+    };
+    return new Map(status.failed_tenant_apis.map((each) => [each.tenant_cluster, each.reason]));
+  };
+  return until(read, (failed) => failed.size >= count);
+}
+
+async function eventsOnce(accepts: (events: string) => boolean): Promise<string> {
+  return until(async () => (await fetch(`${operator?.address}/api/v1/events`)).text(), accepts);
+}
+
+async function policyCounts(count: number): Promise<void> {
+  const total = '{.status.failedTenantAPIs.total}';
+  const read = () => host.kubectl(['get', 'mpol', 'default', '-o', `jsonpath=${total}`]);
+  await until(read, (text) => text === String(count));
+}
+
+/** Asks the operator, which is another process, until the answer is as expected. */
+async function until<T>(read: () => Promise<T>, accepts: (value: T) => boolean): Promise<T> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const value = await read();
+    if (accepts(value)) return value;
+    if (performance.now() > deadline) throw new Error(`not in time: ${inspect(value)}`);
+    await delay(250);
+  }
+}
+
+/** Processes that a process has started and that live, as the kernel lists them. */
+async function childrenOf(pid: number): Promise<string> {
+  const threads = await readdir(`/proc/${pid}/task`);
+  const lists = threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/children`, 'utf8'));
+  return (await Promise.all(lists)).join('').trim();
+}
