@@ -38,6 +38,8 @@ const PAGES: readonly (readonly [hash: string, text: string])[] = [
   ['#/destinations', 'archive'],
   ['#/destinations/archive', 'Dead letters'],
   ['#/destinations/closed', '401: the key is wrong'],
+  ['#/enforcement', 'Set a state by hand'],
+  [`#/events/${SHOWN_EVENT.id}`, 'What it is made of'],
   ['#/nowhere', 'No such page'],
 ];
 
@@ -152,6 +154,22 @@ describe('dead letters', () => {
   });
 });
 
+test('a billing state is set and cleared by hand after a confirmation', async () => {
+  const { page } = await visit('#/enforcement', 'Set a state by hand');
+  const confirm = (name: string) =>
+    page.getByRole('dialog').filter({ visible: true }).getByRole('button', { name }).click();
+  await page.getByRole('combobox', { name: 'Tenant' }).selectOption('acme');
+  await page.getByRole('combobox', { name: 'State' }).selectOption('suspended');
+  await page.getByRole('button', { name: 'Set the state' }).first().click();
+  await confirm('Set the state');
+  await page.getByText('acme is suspended.').waitFor();
+  await page.getByRole('button', { name: 'Clear' }).first().click();
+  await confirm('Clear');
+  await page.getByText('active', { exact: true }).first().waitFor();
+  expect(estate.changes.slice(-2)).toStrictEqual(['set acme suspended', 'clear acme']);
+  await page.context().close();
+});
+
 test('downloads carry the exact figures and the token', async () => {
   const { page } = await visit('#/usage?by=sku', 'Sums');
   const [download] = await Promise.all([
@@ -184,6 +202,8 @@ test('empty pages say what to do', async () => {
     ['#/tenants', 'No tenant cluster was found'],
     ['#/windows', 'No window has closed yet'],
     ['#/destinations', 'apply a BillingDestination'],
+    ['#/enforcement', 'every tenant is active'],
+    ['#/events/gone', 'no such event'],
     ['#/tenants/gone', 'exists now'],
     ['#/destinations/gone', 'No destination of this name'],
     ['#/windows/2020-01-01T00:00:00Z', 'no report of this window'],

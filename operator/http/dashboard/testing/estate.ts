@@ -1,7 +1,9 @@
 import type { Settings } from '../../../config/settings.ts';
+import type { TenantBillingState } from '../../../enforcement/enforcement.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../../ledger/memory-ledger.ts';
 import { type TestEvent, testEvent } from '../../../ledger/testing/events.ts';
+import type { Explanation } from '../../../metering/explanation.ts';
 import type { UsageEvent } from '../../../usage/event.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
 import type {
@@ -96,6 +98,8 @@ function richViews(settings: () => Settings, changes: string[]): Partial<Views> 
       gaps: () => [gap],
       windows: () => [0, 1, 2].map((back) => report(NOW - (5 + back) * MINUTE, [gap])),
     },
+    explanations: { find: async (event) => ({ kind: 'found', explanation: explained(event.id) }) },
+    enforcement: enforcement(quiet.enforcement, changes),
     destinations: destinations(changes),
   };
 }
@@ -123,6 +127,65 @@ function report(end: number, gaps: WindowReportView['gaps']): WindowReportView {
       contestedNodes: [{ node: 'gpu-7', tenantClusters: [HOSTILE[0], HOSTILE[1]] }],
       openCreditSeconds: 1.5,
       unsettledCreditSeconds: 0,
+    },
+  };
+}
+
+function explained(id: string): Explanation {
+  return {
+    id,
+    measured: 1.5,
+    carried: 0,
+    givenBack: 0,
+    subjects: [
+      {
+        kind: 'Pod',
+        namespace: HOSTILE[1],
+        ownedBy: `label of the Namespace ${HOSTILE[2]}`,
+        gpus: { type: HOSTILE[0], profile: 'full', devices: 1, gpus: 1 },
+        node: { capacityType: 'spot', decidedBy: { sku: `label=${HOSTILE[3]}` } },
+      },
+    ],
+    nodes: [HOSTILE[3]],
+    shares: [[0, 'uid-1', HOSTILE[0], 0, 0, 60_000, 1.5, 0]],
+    rest: { count: 2, quantity: 0.25 },
+  };
+}
+
+function enforcement(quiet: Views['enforcement'], changes: string[]): Views['enforcement'] {
+  let manual = true;
+  const state = (tenant: string): TenantBillingState => ({
+    tenant,
+    state: manual ? 'suspended' : 'active',
+    reason: HOSTILE[1],
+    source: 'manual',
+    eventType: 'manual',
+    since: NOW - MINUTE,
+    manual,
+    sources: [
+      {
+        provider: 'stripe',
+        subject: `subscription/${HOSTILE[4]}`,
+        state: 'delinquent',
+        reason: HOSTILE[0],
+        eventType: 'invoice.payment_failed',
+        at: NOW - MINUTE,
+      },
+    ],
+  });
+  return {
+    ...quiet,
+    states: () => [state('acme')],
+    stateOf: state,
+    setManual: async (tenant, to) => {
+      changes.push(`set ${tenant} ${to}`);
+      manual = true;
+      return { kind: 'written' };
+    },
+    clearManual: async (tenant) => {
+      changes.push(`clear ${tenant}`);
+      manual = false;
+      return { kind: 'written' };
     },
   };
 }
