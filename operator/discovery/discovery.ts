@@ -49,6 +49,8 @@ export interface Discovery {
   readonly request: () => void;
   /** False until one round has succeeded. */
   readonly known: () => boolean;
+  /** The wall clock when the last successful round looked, milliseconds since the epoch. */
+  readonly lookedAt: () => number | undefined;
   clusters(): readonly TenantCluster[];
   tenants(): readonly Tenant[];
   findTenant(id: string): Tenant | undefined;
@@ -85,7 +87,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
   let tenants: ReadonlyMap<string, Tenant> = new Map();
   const accepted = new Set<string>();
   let last: DiscoveryOutcome | undefined;
-  let succeeded = false;
+  let lookedAt: number | undefined;
   let requested = new AbortController();
 
   const failed = (reason: string): DiscoveryOutcome => ({ kind: 'failed', reason });
@@ -150,7 +152,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     log.succeeded({ previous: found, next, step, platform });
     found = next;
     tenants = new Map(round.nextTenants.map((tenant) => [tenant.id, tenant]));
-    succeeded = true;
+    lookedAt = at;
     for (const listener of listeners) tell(listener, next.clusters, at);
   }
 
@@ -214,7 +216,8 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     },
     round,
     request,
-    known: () => succeeded,
+    known: () => lookedAt !== undefined,
+    lookedAt: () => lookedAt,
     clusters: () => found.clusters,
     tenants: () => [...tenants.values()],
     findTenant: (id) => tenants.get(id),

@@ -5,6 +5,7 @@ import {
   startTestServer,
   testSettings,
   testTenant,
+  quietDiscovery,
 } from './testing/test-server.ts';
 
 const READS = [
@@ -157,12 +158,7 @@ test('no token and no credential is in any answer, metric or log line', async ()
   await using server = await startTestServer({
     environment: secrets,
     views: {
-      discovery: {
-        known: () => true,
-        problems: () => [],
-        tenants: () => [testTenant('acme')],
-        clusters: () => [],
-      },
+      discovery: quietDiscovery({ tenants: () => [testTenant('acme')] }),
     },
   });
   const token = 'canary-api-7c1';

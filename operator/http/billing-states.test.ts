@@ -16,6 +16,7 @@ import {
   testClock,
   testSettings,
   testTenant,
+  quietDiscovery,
 } from './testing/test-server.ts';
 
 const token = API_TOKEN;
@@ -31,12 +32,7 @@ async function start(environment: Readonly<Record<string, string>> = {}, ledger?
     settings: () => settings,
     tenants: () => [ACME],
   });
-  const discovery = {
-    known: () => true,
-    problems: () => [],
-    tenants: () => [ACME, testTenant('b')],
-    clusters: () => [],
-  };
+  const discovery = quietDiscovery({ tenants: () => [ACME, testTenant('b')] });
   const server = await startTestServer({ environment: all, views: { enforcement, discovery } });
   const say = (id: string, status: string, at = NOW) => {
     const message = stripeMessage(subscriptionEvent(id, status, at), NOW);

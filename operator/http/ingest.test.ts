@@ -10,6 +10,7 @@ import {
   type TestServer,
   testCluster,
   testSettings,
+  quietDiscovery,
 } from './testing/test-server.ts';
 
 const event = {
@@ -161,7 +162,7 @@ describe('a collector’s event cannot be pre-empted', () => {
   const collectors = { ...event, metric: 'tenant_gpu_hours' };
   const settings = testSettings();
   const clusters = () => [testCluster('tenant-ns-main', settings)];
-  const discovery = { known: () => true, problems: () => [], tenants: () => [], clusters };
+  const discovery = quietDiscovery({ clusters });
 
   test.each([
     { tenant: 'tenant-ns-main' },
@@ -182,18 +183,26 @@ describe('a collector’s event cannot be pre-empted', () => {
   });
 
   test('nor while it is not known yet who is metered here', async () => {
-    const unknown = {
-      known: () => false,
-      problems: () => [],
-      tenants: () => [],
-      clusters: () => [],
-    };
+    const unknown = quietDiscovery({ known: () => false, lookedAt: () => undefined });
     await using server = await startTestServer({ views: { discovery: unknown } });
     const answer = await push(server, [event, collectors]);
     expect(answer.status).toBe(503);
     expect(answer.headers.get('retry-after')).toBe('5');
     expect(await stored(server.ledger)).toHaveLength(0);
     expect((await push(server, event)).status).toBe(200);
+  });
+
+  test('nor before it was looked, after the window, whether there is a new tenant cluster', async () => {
+    const ended = Date.parse(event.window_end);
+    let lookedAt = ended + 9_999;
+    const young = quietDiscovery({ lookedAt: () => lookedAt });
+    await using server = await startTestServer({ views: { discovery: young } });
+    const about = { ...collectors, dimensions: { tenant_cluster: 'tenant-ns-new' } };
+    const early = await push(server, [event, about]);
+    expect([early.status, early.headers.get('retry-after')]).toStrictEqual([503, '5']);
+    expect(await stored(server.ledger)).toHaveLength(0);
+    lookedAt = ended + 10_000;
+    expect((await push(server, [event, about])).json).toMatchObject({ accepted: 2 });
   });
 });
 

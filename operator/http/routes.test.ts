@@ -8,6 +8,7 @@ import {
   testCluster,
   testSettings,
   testTenant,
+  quietDiscovery,
 } from './testing/test-server.ts';
 import type { DestinationStatusView, DestinationsView, MeteringView } from './views.ts';
 
@@ -65,12 +66,10 @@ describe('status', () => {
       ledger,
       views: {
         metering,
-        discovery: {
-          known: () => true,
-          problems: () => [],
+        discovery: quietDiscovery({
           tenants: () => [testTenant('acme')],
           clusters: () => [testCluster('acme', testSettings())],
-        },
+        }),
         destinations: withDestinations({}),
       },
     });
@@ -164,7 +163,7 @@ describe('tenants', () => {
     testTenant('a/ü "x"', { displayName: '<img src=x onerror=alert(1)>' }),
   ];
   const clusters = () => [testCluster('b', testSettings())];
-  const views = { discovery: { known: () => true, problems: () => [], tenants, clusters } };
+  const views = { discovery: quietDiscovery({ tenants, clusters }) };
 
   test('are sorted, and show what is set', async () => {
     await using server = await startTestServer({ views });

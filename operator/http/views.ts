@@ -31,6 +31,8 @@ export interface ReadinessCheck {
 export interface DiscoveryView {
   /** False until one discovery round has succeeded: who is metered here is not known before. */
   readonly known: () => boolean;
+  /** When it was last looked which tenant clusters there are, milliseconds since the epoch; undefined before. */
+  readonly lookedAt: () => number | undefined;
   tenants(): readonly Tenant[];
   clusters(): readonly TenantCluster[];
   /** Bad metadata and ambiguities, one line each. */

@@ -18,6 +18,7 @@ import {
   testClock,
   testSettings,
   testTenant,
+  quietDiscovery,
 } from './testing/test-server.ts';
 
 interface Options {
@@ -41,12 +42,10 @@ async function start(options: Options = {}) {
     ...(options.known !== undefined && { known: options.known }),
     ...(options.ask !== undefined && { ask: options.ask }),
   });
-  const discovery = {
+  const discovery = quietDiscovery({
     known: options.known ?? (() => true),
-    problems: () => [],
     tenants: () => [ACME],
-    clusters: () => [],
-  };
+  });
   const server = await startTestServer({ environment, ledger, views: { enforcement, discovery } });
   const post = (path: string, { headers, body }: SignedMessage, type = 'application/json') =>
     server.call('POST', path, { headers: { ...headers, 'content-type': type }, body });

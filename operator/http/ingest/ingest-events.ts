@@ -26,13 +26,12 @@ export interface IngestContext extends AcceptanceContext {
   readonly client: string;
   readonly region: string;
   readonly catalog: Catalog;
-  /** Undefined until discovery has told who is metered here. */
-  readonly meteredHere: MeteredHere | undefined;
+  readonly meteredHere: MeteredHere;
 }
 
 export type IngestOutcome =
   | { readonly kind: 'answered'; readonly answer: IngestAnswer }
-  /** Nothing is recorded: whether a collector's metric may be pushed in cannot be told yet. */
+  /** Nothing is recorded: whether a metric that is measured here may be pushed in cannot be told yet. */
   | { readonly kind: 'not-known-yet' }
   | Extract<AppendOutcome, { kind: 'failed' }>;
 
@@ -59,11 +58,10 @@ export async function ingestEvents(
       continue;
     }
     const { event } = completed;
-    const isCollectors = context.catalog.find(event.metric)?.source !== 'custom';
-    if (isCollectors && context.meteredHere === undefined) return { kind: 'not-known-yet' };
-    const refusal =
-      windowRefusal(event) ??
-      (isCollectors ? collectorRefusal(event, context.meteredHere) : undefined);
+    const isMeasured = context.catalog.find(event.metric)?.source !== 'custom';
+    const metered = isMeasured ? context.meteredHere(event) : 'no';
+    const refusal = windowRefusal(event) ?? (metered === 'yes' ? measuredHere(event) : undefined);
+    if (refusal === undefined && metered === 'not-known-yet') return { kind: 'not-known-yet' };
     if (refusal === undefined) good.push({ index, event });
     else rejected.push({ index, id: event.id, error: refusal });
   }
@@ -97,8 +95,7 @@ function conflict({ id }: UsageEvent): string {
 }
 
 /** First write wins in the ledger, so nobody may write what the collector is going to measure (design 7). */
-function collectorRefusal(event: UsageEvent, meteredHere?: MeteredHere): string | undefined {
-  if (meteredHere?.(event) !== true) return undefined;
+function measuredHere(event: UsageEvent): string {
   const where = `metric: ${quote(event.metric)}`;
   return `measured here by the collector: ${where}: tenant ${quote(event.tenant)} is metered by this operator`;
 }

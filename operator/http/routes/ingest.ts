@@ -55,7 +55,7 @@ export function ingestRoute(context: RouteContext, memory: Gate): Route {
             retentionMs: settings.ledger.retentionMs,
             horizon: ledger.stats().horizon,
             catalog: views.catalog(),
-            meteredHere: views.discovery.known() ? meteredHere() : undefined,
+            meteredHere: meteredHere(),
           },
           ledger,
         );
@@ -102,8 +102,8 @@ function eventsOf(body: unknown): readonly unknown[] {
 }
 
 function notKnownYet(): Problem {
-  const what = 'waiting for first successful discovery: metrics of the collector';
-  return tryLater(503, 5, `${what}: try again in a few seconds`);
+  const what = 'waiting for discovery: metrics of the collector: whether it measures these itself';
+  return tryLater(503, 5, `${what}: nothing was recorded: try again in a few seconds`);
 }
 
 function ledgerProblem(failure: LedgerFailure): Problem {

@@ -11,7 +11,7 @@ import { systemClock } from '../../telemetry/system-clock.ts';
 import { buildCatalog, type Catalog } from '../../usage/catalog.ts';
 import type { HttpLimits } from '../limits.ts';
 import { createHttpServer } from '../server.ts';
-import type { Views } from '../views.ts';
+import type { DiscoveryView, Views } from '../views.ts';
 import { type ApiDocument, loadApiDocument } from './api-document.ts';
 
 /** When the tests take place. */
@@ -160,13 +160,25 @@ function memoized<K extends object, V>(make: (key: K) => V): (key: K) => V {
   };
 }
 
+/** Discovery that has just looked and found nothing, but for what is given. */
+export function quietDiscovery(change: Partial<DiscoveryView> = {}): DiscoveryView {
+  return {
+    known: () => true,
+    lookedAt: () => Number.MAX_SAFE_INTEGER,
+    problems: () => [],
+    tenants: () => [],
+    clusters: () => [],
+    ...change,
+  };
+}
+
 /** An operator that has discovered nothing and delivers nowhere. */
 export function quietViews(settings: () => Settings): Views {
   return {
     settings,
     catalog: () => catalogOf(settings().metering.customMetrics),
     readiness: () => [{ name: 'discovery', ok: true }],
-    discovery: { known: () => true, problems: () => [], tenants: () => [], clusters: () => [] },
+    discovery: quietDiscovery(),
     metering: {
       failedTenantApis: () => [],
       metricsFailure: () => undefined,
