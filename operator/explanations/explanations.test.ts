@@ -6,7 +6,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
 import type { Settled } from '../metering/credits.ts';
-import { createShares } from '../metering/evidence.ts';
+import { addShare } from '../metering/evidence.ts';
+import type { Charge } from '../metering/tally.ts';
 import type { UsageEvent } from '../usage/event.ts';
 import { type ClosedWindow, createExplanations } from './explanations.ts';
 
@@ -28,24 +29,15 @@ async function open(room = 2 ** 20, now = TEST_WINDOW_START + TEST_WINDOW_MS) {
 }
 
 const settled = (tenant: string, objects: number): Settled => {
-  const shares = createShares();
-  for (let index = 0; index < objects; index += 1) {
-    const name = `${tenant}-${index}`;
-    shares.add(
-      {
-        kind: 'Service',
-        object: { uid: `uid-${name}`, namespace: 'tenant-a', name },
-        from: TEST_WINDOW_START,
-        to: TEST_WINDOW_START + 30_000,
-        carried: false,
-        weight: 1,
-      },
-      30_000n * 1_000_000_000n,
-    );
-  }
   const identity = { tenant, metric: 'tenant_lb_hours' };
   const amount = BigInt(objects) * 30_000n * 1_000_000_000n;
-  const charge = { identity, amount, carried: 0n, carriedMs: 0, properties: {}, shares };
+  const charge: Charge = { identity, amount, carried: 0n, carriedMs: 0, properties: {} };
+  for (let index = 0; index < objects; index += 1) {
+    const name = `${tenant}-${index}`;
+    const object = { uid: `uid-${name}`, namespace: 'tenant-a', name };
+    const bounds = { from: 0, to: 30_000, carried: false };
+    addShare(charge, { kind: 'Service', object, state: {}, ...bounds }, 30_000n * 1_000_000_000n);
+  }
   return { charge, total: amount, carriedMs: 0 };
 };
 
@@ -81,7 +73,9 @@ describe('explanations', () => {
         kind: 'found',
         explanation: {
           id: event.id,
-          shares: [[0, `uid-${event.tenant}-0`, `${event.tenant}-0`, 0, 30_000, 0.008333333, 0]],
+          shares: [
+            [0, `uid-${event.tenant}-0`, `${event.tenant}-0`, null, 0, 30_000, 0.008333333, 0],
+          ],
         },
       });
     }

@@ -148,7 +148,6 @@ async function explanationIn(
 
 /** One line an event, tenant by tenant; made when they are asked for, since all at once are many. */
 function* blocksOf({
-  window,
   events,
   sources,
 }: ClosedWindow): Generator<readonly [tenant: string, text: string]> {
@@ -157,7 +156,7 @@ function* blocksOf({
     const lines = indices.flatMap((index) => {
       const [event, settled] = [events[index], sources[index]];
       if (event === undefined || settled === undefined) return [];
-      return JSON.stringify(explain(event.id, settled, window));
+      return JSON.stringify(explain(event.id, settled));
     });
     yield [tenant, lines.join('\n')];
   }

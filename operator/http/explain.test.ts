@@ -22,16 +22,16 @@ const explanation: Explanation = {
       ownedBy: 'vcluster.loft.sh/managed-by=a',
       gpus: { type: 'NVIDIA-A10G', profile: 'timeslice-4', devices: 1, gpus: 0.25 },
       node: {
-        name: 'n2',
         capacityType: 'spot',
         gpuType: 'NVIDIA-A10G',
         decidedBy: { capacityType: 'karpenter.sh/capacity-type=spot', gpu: ['accelerator=a10g'] },
       },
     },
   ],
+  nodes: ['n2'],
   shares: [
-    [0, 'uid-p', 'p', 15_000, 60_000, 0.0125, 0],
-    [0, 'uid-p', 'p', -15_000, 0, 0.004166667, 1],
+    [0, 'uid-p', 'p', 0, 15_000, 60_000, 0.0125, 0],
+    [0, 'uid-p', 'p', 0, -15_000, 0, 0.004166667, 1],
   ],
   rest: { count: 0, quantity: 0 },
 };
@@ -75,7 +75,7 @@ test('a number is told with its objects, spans, label decisions, rule, gaps and 
         quantity: 0.0125,
         carried: false,
         gpus: { devices: 1, gpus: 0.25 },
-        node: { decided_by: { capacity_type: 'karpenter.sh/capacity-type=spot' } },
+        node: { name: 'n2', decided_by: { capacity_type: 'karpenter.sh/capacity-type=spot' } },
       },
       { from: '2026-11-21T08:59:45Z', to: '2026-11-21T09:00:00Z', carried: true },
     ],

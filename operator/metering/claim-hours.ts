@@ -29,9 +29,16 @@ export const meterClaimedGpus: Meter = (input) => {
       if (gpu === undefined) return;
       // Drivers of devices that are tied to a node name the pool after it.
       const nodeName = state.node ?? gpu.pool;
-      const { labels } = state;
-      const claim = { kind: 'ResourceClaim', object: timeline, labels } as const;
-      const holder = { ...claim, cluster, nodeName, carried, weight };
+      const claim = { labels: state.labels, node: nodeName };
+      const holder = {
+        kind: 'ResourceClaim',
+        object: timeline,
+        state: claim,
+        cluster,
+        nodeName,
+        carried,
+        weight,
+      } as const;
       for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
         const published = (device: typeof gpu) => catalogue.find(device, stretch.from);
         for (const held of claimedGpus(state, stretch.state, drivers, published)) {

@@ -55,9 +55,9 @@ function addPod(
 ): void {
   const { cpuMemoryBasis: basis } = piece.cluster.metering;
   const { requests } = piece.state;
-  const evidence = evidenceOf(piece, node);
+  const evidence = evidenceOf(piece, node, input.window.start);
   if (basis === 'requests') {
-    add(charges, evidence, piece.to - piece.from, requests.cpu, requests.memory);
+    add(charges, piece, evidence, piece.to - piece.from, requests);
     return;
   }
   const { usage } = input.observation;
@@ -72,36 +72,25 @@ function addPod(
     const used = usedBy(sample);
     const cpu = basis === 'max' ? larger(used.cpu, requests.cpu) : used.cpu;
     const memory = basis === 'max' ? larger(used.memory, requests.memory) : used.memory;
-    add(charges, evidence, to - from, cpu, memory);
+    add(charges, piece, evidence, to - from, { cpu, memory });
   }
 }
 
 function add(
   charges: PodCharges,
+  { carried, weight }: Piece<PodState>,
   evidence: Evidence,
   ms: number,
-  cpu: bigint,
-  memory: bigint,
+  rates: { readonly cpu: bigint; readonly memory: bigint },
 ): void {
-  const { carried, weight } = evidence;
-  addTo(charges.cpu, { carried, weight, ms }, cpu, evidence);
-  addTo(charges.memory, { carried, weight, ms }, memory, evidence);
+  addTo(charges.cpu, { carried, weight, ms }, rates.cpu, evidence);
+  addTo(charges.memory, { carried, weight, ms }, rates.memory, evidence);
 }
 
-function evidenceOf(piece: Piece<PodState>, node: NodeState | undefined): Evidence {
-  const { timeline, state, from, to, carried, weight } = piece;
-  const { labels, requests } = state;
-  return {
-    kind: 'Pod',
-    object: timeline,
-    from,
-    to,
-    carried,
-    weight,
-    labels,
-    requests,
-    node: { name: state.node, state: node },
-  };
+function evidenceOf(piece: Piece<PodState>, node: NodeState | undefined, start: number): Evidence {
+  const { timeline, state, carried } = piece;
+  const [from, to] = [piece.from - start, piece.to - start];
+  return { kind: 'Pod', object: timeline, state, node, from, to, carried };
 }
 
 function usedBy(sample: UsageSample | undefined): {

@@ -3,7 +3,11 @@ import type { Requests } from '../observation/effective-requests.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 
-/** What a share of a charge was measured on: one object in one state for one stretch of its time. */
+/**
+ * What a share of a charge was measured on: one object in one state for one stretch of its time. There
+ * is one for every pod of the cluster until the window's explanations are written, so it refers to
+ * what is there anyway, and its times are small numbers.
+ */
 export interface Evidence {
   readonly kind:
     | 'Pod'
@@ -13,21 +17,35 @@ export interface Evidence {
     | 'Workload'
     | 'Node';
   readonly object: { readonly uid: string; readonly namespace: string; readonly name: string };
-  /** Milliseconds since the epoch. */
+  readonly state: EvidentState;
+  /** What its node was; undefined when no node of that name was ever seen. */
+  readonly node?: NodeState | undefined;
+  readonly gpus?: HeldGpus;
+  /** Milliseconds after the start of the window, below zero for what is carried. */
   readonly from: number;
   readonly to: number;
-  /** Of a closed window; -1 takes back what was billed (design 6). */
+  /** Of a closed window (design 6). */
   readonly carried: boolean;
-  readonly weight: 1 | -1;
-  /** What said whose it is; a node says it in its own state. */
+}
+
+/** An object's billing state, as far as it has these. */
+export interface EvidentState {
+  /** What says whose it is; a node says it in its own state. */
   readonly labels?: ObjectLabels;
-  /** What decides the rate, as far as it has that. */
   readonly requests?: Requests;
-  readonly gpus?: HeldGpus;
   /** Nano-bytes. */
   readonly size?: bigint;
-  /** Where it was; no state when no node of that name was ever seen. */
-  readonly node?: { readonly name: string; readonly state: NodeState | undefined };
+  /** Name of the node that it is on, or is. */
+  readonly node?: string | undefined;
+}
+
+/** What a charge was measured on, in that order; lists of one length. */
+export interface Shares {
+  readonly evidence: Evidence[];
+  /** Nano-units × milliseconds, signed. Doubles, since they only explain: no sum of money is made of them. */
+  readonly amounts: number[];
+  /** What was not kept. */
+  readonly rest: { count: number; amount: number };
 }
 
 /**
@@ -36,48 +54,22 @@ export interface Evidence {
  */
 export const SHARES_KEPT = 1_000;
 
-/** The shares of a charge, in the order in which they were measured. */
-export interface Shares {
-  /** Adds nano-units × milliseconds, signed; to the share before when it has the same evidence. */
-  add(evidence: Evidence, amount: bigint): void;
-  list(): Iterable<readonly [evidence: Evidence, amount: number]>;
-  /** What was not kept. */
-  readonly rest: { readonly count: number; readonly amount: number };
-}
-
-/**
- * Amounts are doubles in a list of their own: there are two for each pod of the cluster, they only
- * explain, and no sum of money is made of them.
- */
-export function createShares(): Shares {
-  const kept: Evidence[] = [];
-  const amounts: number[] = [];
-  const rest = { count: 0, amount: 0 };
-  let last: Evidence | undefined;
-  return {
-    rest,
-    add: (evidence, amount) => {
-      const isSame = evidence === last;
-      last = evidence;
-      if (rest.count > 0) {
-        if (!isSame) rest.count += 1;
-        rest.amount += Number(amount);
-        return;
-      }
-      if (isSame) {
-        amounts.push((amounts.pop() ?? 0) + Number(amount));
-        return;
-      }
-      if (kept.length === SHARES_KEPT) {
-        rest.count = 1;
-        rest.amount = Number(amount);
-        return;
-      }
-      kept.push(evidence);
-      amounts.push(Number(amount));
-    },
-    *list() {
-      for (const [index, evidence] of kept.entries()) yield [evidence, amounts[index] ?? 0];
-    },
-  };
+/** Adds a share to a charge; to the one before when it has the very same evidence. */
+export function addShare(
+  charge: { shares?: Shares },
+  evidence: Evidence,
+  exactAmount: bigint,
+): void {
+  const shares = (charge.shares ??= { evidence: [], amounts: [], rest: { count: 0, amount: 0 } });
+  const { amounts, rest } = shares;
+  const amount = Number(exactAmount);
+  if (shares.evidence.at(-1) === evidence) {
+    amounts.push((amounts.pop() ?? 0) + amount);
+  } else if (shares.evidence.length < SHARES_KEPT) {
+    shares.evidence.push(evidence);
+    amounts.push(amount);
+  } else {
+    rest.count += 1;
+    rest.amount += amount;
+  }
 }

@@ -16,7 +16,7 @@ function explanationOf(closed: Closed, metric: string): Explanation {
 }
 
 function sumOf({ shares, rest, givenBack }: Explanation): number {
-  return shares.reduce((sum, [, , , , , quantity]) => sum + quantity, rest.quantity + givenBack);
+  return shares.reduce((sum, [, , , , , , quantity]) => sum + quantity, rest.quantity + givenBack);
 }
 
 describe('an explanation', () => {
@@ -36,13 +36,13 @@ describe('an explanation', () => {
           ownedBy: 'vcluster.loft.sh/managed-by=a',
           requests: { cpu: 2, memoryGib: 0 },
           node: {
-            name: 'n2',
             capacityType: 'on-demand',
             decidedBy: { capacityType: 'karpenter.sh/capacity-type=on-demand' },
           },
         },
       ],
-      shares: [[0, 'uid-p', 'p', 10 * MINUTE, HOUR, 1.666666667, 0]],
+      nodes: ['n2'],
+      shares: [[0, 'uid-p', 'p', 0, 10 * MINUTE, HOUR, 1.666666667, 0]],
     });
     const gpus = explanationOf(closed, 'tenant_gpu_hours');
     expect(gpus.subjects[0]?.gpus).toEqual({
@@ -66,7 +66,7 @@ describe('an explanation', () => {
       kind: 'Node',
       node: { decidedBy: { dedicated: ['vcluster.loft.sh/managed-by=tenant-a'] } },
     });
-    expect(shares).toEqual([[0, 'uid-n1', 'n1', 0, HOUR, 1, 0]]);
+    expect(shares).toEqual([[0, 'uid-n1', 'n1', 0, 0, HOUR, 1, 0]]);
   });
 
   test('tells what was carried from closed windows apart, and the sum is the number', () => {
@@ -83,9 +83,9 @@ describe('an explanation', () => {
     const explanation = explanationOf(closed, 'tenant_cpu_core_hours');
     expect(explanation).toMatchObject({ measured: 1, carried: -0.25, givenBack: 0 });
     const carried = explanation.shares.filter(
-      ([, , name, , , , late]) => name === 'p' && late === 1,
+      ([, , name, , , , , late]) => name === 'p' && late === 1,
     );
-    expect(carried.map(([, , , from, to, quantity]) => [from, to, quantity])).toEqual([
+    expect(carried.map(([, , , , from, to, quantity]) => [from, to, quantity])).toEqual([
       [-HOUR, 0, -1],
       [-HOUR, -15 * MINUTE, 0.75],
     ]);

@@ -1,7 +1,7 @@
 import type { NodeState } from '../observation/node-state.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
 import { divideHalfUp } from '../usage/decimal.ts';
 import { gpusOf } from '../usage/gpu-parts.ts';
-import type { Window } from '../usage/window.ts';
 import type { Settled } from './credits.ts';
 import type { Evidence } from './evidence.ts';
 import { quantityDivisor } from './metric-units.ts';
@@ -21,15 +21,18 @@ export interface Explanation {
   readonly givenBack: number;
   /** What shares are of, each said once. */
   readonly subjects: readonly Subject[];
+  /** Names of nodes. */
+  readonly nodes: readonly string[];
   readonly shares: readonly Share[];
   readonly rest: { readonly count: number; readonly quantity: number };
 }
 
-/** `from` and `to` are milliseconds after the start of the window, below zero for carried ones. */
+/** `node` is the number of its node in `nodes`, `from` and `to` are milliseconds after the start of the window. */
 export type Share = readonly [
   subject: number,
   uid: string,
   name: string,
+  node: number | null,
   from: number,
   to: number,
   quantity: number,
@@ -51,10 +54,9 @@ export interface Subject {
     /** GPU-equivalents of all of them. */
     readonly gpus: number;
   };
+  /** Absent when its node was never seen. */
   readonly node?: {
-    readonly name: string;
-    /** Absent when no node of that name was ever seen. */
-    readonly capacityType?: string;
+    readonly capacityType: string;
     readonly gpuType?: string;
     readonly down?: true;
     readonly cpu?: number;
@@ -63,41 +65,65 @@ export interface Subject {
   };
 }
 
-/** Explains one event of a window. */
-export function explain(id: string, settled: Settled, window: Window): Explanation {
+/** Explains the event that was made of a charge. */
+export function explain(id: string, settled: Settled): Explanation {
   const { charge, total } = settled;
   const { metric } = charge.identity;
-  const subjects: Subject[] = [];
-  const known = new Map<string, number>();
-  const numberOf = (subject: Subject): number => {
-    const key = JSON.stringify(subject);
-    const before = known.get(key);
-    if (before !== undefined) return before;
-    known.set(key, subjects.length);
-    return subjects.push(subject) - 1;
-  };
   const rounded = (amount: number): number => round(amount / Number(quantityDivisor(metric)) / 1e9);
-  const shares: Share[] = [];
-  for (const [evidence, amount] of charge.shares?.list() ?? []) {
-    const { object, from, to, carried } = evidence;
-    const bounds = [from - window.start, to - window.start] as const;
-    const subject = numberOf(subjectOf(evidence));
-    const quantity = rounded(amount);
-    shares.push([subject, object.uid, object.name, ...bounds, quantity, carried ? 1 : 0]);
-  }
-  const { count = 0, amount = 0 } = charge.shares?.rest ?? {};
+  const { evidence: all = [], amounts = [], rest } = charge.shares ?? {};
+  const subjects: Subject[] = [];
+  const nodes: string[] = [];
+  const subjectNumbers = createNumbering();
+  const nodeNumbers = createNumbering();
+  const keyOf = createSubjectKeys();
+  const shares = all.map((evidence, index): Share => {
+    const { object, state, from, to, carried } = evidence;
+    const subject = subjectNumbers.of(keyOf(evidence), () => subjects.push(subjectOf(evidence)));
+    const { node: name } = state;
+    const node = name === undefined ? null : nodeNumbers.of(name, () => nodes.push(name));
+    const quantity = rounded(amounts[index] ?? 0);
+    return [subject, object.uid, object.name, node, from, to, quantity, carried ? 1 : 0];
+  });
   return {
     id,
     measured: rounded(Number(charge.amount)),
     carried: rounded(Number(charge.carried)),
     givenBack: rounded(Number(total - charge.amount - charge.carried)),
     subjects,
+    nodes,
     shares,
-    rest: { count, quantity: rounded(amount) },
+    rest: { count: rest?.count ?? 0, quantity: rounded(rest?.amount ?? 0) },
   };
 }
 
-function subjectOf({ kind, object, labels, requests, size, gpus, node }: Evidence): Subject {
+/** Gives equal values one number, in the order of their first use. */
+function createNumbering() {
+  const numbers = new Map<unknown, number>();
+  return {
+    of: (value: unknown, onFirst?: () => void): number => {
+      const known = numbers.get(value);
+      if (known !== undefined) return known;
+      onFirst?.();
+      numbers.set(value, numbers.size);
+      return numbers.size - 1;
+    },
+  };
+}
+
+/** Tells subjects apart by the shared values that they are made of, which is quicker than by their texts. */
+function createSubjectKeys(): (evidence: Evidence) => string {
+  const values = createNumbering();
+  return ({ kind, state, gpus, node }) => {
+    const rate =
+      gpus === undefined
+        ? values.of(state.requests ?? state)
+        : `${values.of(gpus.device)}×${gpus.devices}×${gpus.parts}`;
+    return `${kind} ${values.of(state.labels)} ${values.of(node)} ${rate}`;
+  };
+}
+
+function subjectOf({ kind, object, state, gpus, node }: Evidence): Subject {
+  const { labels, requests, size } = state;
   return {
     kind,
     ...(object.namespace === '' ? {} : { namespace: object.namespace }),
@@ -116,13 +142,11 @@ function subjectOf({ kind, object, labels, requests, size, gpus, node }: Evidenc
             gpus: round(gpusOf(gpus.parts)),
           },
         }),
-    ...(node === undefined
-      ? {}
-      : { node: nodeOf(kind, node.name, node.state, gpus !== undefined) }),
+    ...(node === undefined ? {} : { node: nodeOf(kind, node, gpus !== undefined) }),
   };
 }
 
-function ownerOf(kind: Evidence['kind'], labels: Evidence['labels']): string {
+function ownerOf(kind: Evidence['kind'], labels: ObjectLabels | undefined): string {
   if (kind === 'Node') return 'labels of the node, or the tenant cluster itself has it';
   if (kind === 'Workload') return 'it is the control plane of the tenant cluster';
   const { managedBy } = labels ?? {};
@@ -132,11 +156,9 @@ function ownerOf(kind: Evidence['kind'], labels: Evidence['labels']): string {
 
 function nodeOf(
   kind: Evidence['kind'],
-  name: string,
-  state: NodeState | undefined,
+  state: NodeState,
   ofGpus: boolean,
 ): NonNullable<Subject['node']> {
-  if (state === undefined) return { name };
   const { capacityType, gpuType, down, cpu, memory, decidedBy } = state;
   const { gpu, dedicated, ...others } = decidedBy ?? {};
   const ofNode = kind === 'Node';
@@ -146,7 +168,6 @@ function nodeOf(
     ...(ofNode && dedicated !== undefined && { dedicated }),
   };
   return {
-    name,
     capacityType,
     ...(ofGpus && { gpuType }),
     ...(down && { down }),

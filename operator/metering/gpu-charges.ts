@@ -3,7 +3,7 @@ import { FULL, type GpuDevice, type HeldGpus } from '../observation/gpu-device.t
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import { chargeIdentity } from './charge-identity.ts';
-import type { Evidence } from './evidence.ts';
+import type { Evidence, EvidentState } from './evidence.ts';
 import { noteGpuUse } from './gpu-use.ts';
 import type { MeterInput } from './meter.ts';
 import type { NodeStretch } from './node-stretches.ts';
@@ -19,7 +19,7 @@ export interface GpuHolder {
   readonly kind: 'Pod' | 'ResourceClaim';
   /** The pod or claim; one of a uid is counted once however often its state changes. */
   readonly object: Evidence['object'];
-  readonly labels: ObjectLabels;
+  readonly state: EvidentState & { readonly labels: ObjectLabels };
   readonly cluster: TenantCluster;
   readonly nodeName: string;
   readonly carried: boolean;
@@ -47,7 +47,8 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     const down = state?.down === true;
     const charge = find(holder, state, held.device);
     const ms = to - from;
-    addTo(charge, { carried, weight, ms }, held.parts * NANOS, evidenceOf(holder, stretch, held));
+    const evidence = evidenceOf(holder, stretch, held, input.window.start);
+    addTo(charge, { carried, weight, ms }, held.parts * NANOS, evidence);
     noteGpuUse(input.findings, {
       node: holder.nodeName,
       type: held.device.type,
@@ -62,11 +63,14 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
   };
 }
 
-function evidenceOf(holder: GpuHolder, stretch: NodeStretch, gpus: HeldGpus): Evidence {
-  const { kind, object, labels, carried, weight } = holder;
-  const { from, to, state } = stretch;
-  const node = { name: holder.nodeName, state };
-  return { kind, object, from, to, carried, weight, labels, gpus, node };
+function evidenceOf(
+  { kind, object, state, carried }: GpuHolder,
+  stretch: NodeStretch,
+  gpus: HeldGpus,
+  start: number,
+): Evidence {
+  const [from, to] = [stretch.from - start, stretch.to - start];
+  return { kind, object, state, node: stretch.state, gpus, from, to, carried };
 }
 
 function useKind(down: boolean, owned: boolean): 'billed' | 'downtime' | 'overlap' {
@@ -96,7 +100,7 @@ function createChargeCache(input: MeterInput) {
   return (holder: GpuHolder, node: NodeState | undefined, device: GpuDevice): Charge => {
     const { cluster } = holder;
     const namespace = cluster.metering.meterByNamespace
-      ? (holder.labels.virtualNamespace ?? '')
+      ? (holder.state.labels.virtualNamespace ?? '')
       : '';
     const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, Charge>>();
     caches.set(cluster, byNode);

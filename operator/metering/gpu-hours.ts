@@ -28,7 +28,7 @@ export const meterGpuHours: Meter = (input) => {
       const holder = {
         kind: 'Pod',
         object: timeline,
-        labels: state.labels,
+        state,
         cluster,
         nodeName: state.node,
         carried,

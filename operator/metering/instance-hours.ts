@@ -1,5 +1,4 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { WorkloadState } from '../observation/observation.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
 import { overlapMs } from '../usage/window.ts';
@@ -12,7 +11,7 @@ const ONE = 1_000_000_000n;
 /** A stretch in which one control plane workload was ready. */
 interface ReadyTime {
   readonly workload: Timeline<WorkloadState>;
-  readonly labels: ObjectLabels;
+  readonly state: WorkloadState;
   readonly from: number;
   readonly to: number;
 }
@@ -64,12 +63,18 @@ function charge(
   ready: readonly ReadyTime[],
   [start, end]: readonly [start: number, end: number],
 ): void {
-  for (const { workload, labels, from, to } of ready) {
+  for (const { workload, state, from, to } of ready) {
     const ms = overlapMs(from, to, start, end);
     if (ms === 0) continue;
     const identity = chargeIdentity(cluster, 'tenant_instance_hours', input.settings);
-    const bounds = { from: Math.max(from, start), to: Math.min(to, end) };
-    const evidence = { kind: 'Workload', object: workload, ...bounds, ...pass, labels } as const;
+    const evidence = {
+      kind: 'Workload',
+      object: workload,
+      state,
+      from: Math.max(from, start) - input.window.start,
+      to: Math.min(to, end) - input.window.start,
+      carried: pass.carried,
+    } as const;
     addTo(input.tally.charge(identity), { ...pass, ms }, ONE, evidence);
   }
 }
@@ -86,7 +91,7 @@ function readyOf(
       const { labels } = state;
       if (labels.managedBy !== undefined) continue;
       if ((labels.release ?? workload.name) === cluster.name) {
-        times.push({ workload, labels, from, to });
+        times.push({ workload, state, from, to });
       }
     }
   }

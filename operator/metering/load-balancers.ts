@@ -15,16 +15,9 @@ export const meterLoadBalancers: Meter = (input) => {
     const charge = input.tally.charge(
       chargeIdentity(cluster, 'tenant_lb_hours', input.settings, { dimensions }),
     );
-    const { labels } = state;
-    const evidence = {
-      kind: 'Service',
-      object: timeline,
-      from,
-      to,
-      carried,
-      weight,
-      labels,
-    } as const;
+    const { start } = input.window;
+    const bounds = { from: from - start, to: to - start };
+    const evidence = { kind: 'Service', object: timeline, state, ...bounds, carried } as const;
     addTo(charge, { carried, weight, ms: to - from }, ONE, evidence);
     if (!carried && !counted.has(timeline)) count(charge, 'load_balancers');
     counted.add(timeline);

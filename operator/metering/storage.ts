@@ -14,11 +14,11 @@ export const meterStorage: Meter = (input) => {
     const charge = input.tally.charge(
       chargeIdentity(cluster, 'tenant_storage_gb_hours', input.settings, { sku, dimensions }),
     );
-    const { labels, size } = state;
-    const bounds = { from, to, carried, weight };
+    const { start } = input.window;
+    const bounds = { from: from - start, to: to - start };
     const kind = 'PersistentVolumeClaim';
-    const evidence = { kind, object: timeline, ...bounds, labels, size } as const;
-    addTo(charge, { carried, weight, ms: to - from }, size, evidence);
+    const evidence = { kind, object: timeline, state, ...bounds, carried } as const;
+    addTo(charge, { carried, weight, ms: to - from }, state.size, evidence);
     if (!carried && !counted.has(timeline)) count(charge, 'volumes');
     counted.add(timeline);
   });

@@ -1,5 +1,5 @@
 import type { EventIdentity } from '../usage/event.ts';
-import { createShares, type Evidence, type Shares } from './evidence.ts';
+import { addShare, type Evidence, type Shares } from './evidence.ts';
 
 /** What tells one charge of a window from another; the window itself is added when events are made. */
 export type ChargeIdentity = Pick<
@@ -36,7 +36,7 @@ export function addTo(
   evidence?: Evidence,
 ): void {
   const amount = rate * BigInt(piece.weight * piece.ms);
-  if (evidence !== undefined) (charge.shares ??= createShares()).add(evidence, amount);
+  if (evidence !== undefined) addShare(charge, evidence, amount);
   if (piece.carried) {
     charge.carried += amount;
     charge.carriedMs += piece.weight * piece.ms;

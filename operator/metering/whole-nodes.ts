@@ -116,7 +116,7 @@ export function chargeWholeNode(input: MeterInput, node: WholeNode): void {
     sku: nodeSku(state, gpus),
     dimensions: instanceType === undefined ? {} : { instance_type: instanceType },
   });
-  const evidence = evidenceOf(node);
+  const evidence = evidenceOf(input, node);
   addTo(hours, piece, NANOS, evidence);
   const cpu = wholeNodeCharge(input, node, 'tenant_cpu_core_hours');
   addTo(cpu, piece, state.cpu, evidence);
@@ -124,16 +124,21 @@ export function chargeWholeNode(input: MeterInput, node: WholeNode): void {
   addTo(memory, piece, state.memory, evidence);
 }
 
-function evidenceOf(node: WholeNode, gpu?: NodeGpus, parts = 0n): Evidence {
-  const { name, uid = '', state, from, to, carried, weight } = node;
+function evidenceOf(
+  { window: { start } }: MeterInput,
+  node: WholeNode,
+  gpu?: NodeGpus,
+  parts = 0n,
+): Evidence {
+  const { name, uid = '', state, carried } = node;
   const evidence = {
     kind: 'Node',
     object: { uid, namespace: '', name },
-    from,
-    to,
+    state: { node: name },
+    node: state,
+    from: node.from - start,
+    to: node.to - start,
     carried,
-    weight,
-    node: { name, state },
   } as const;
   if (gpu === undefined) return evidence;
   const device = { type: gpu.type, profile: FULL, parts: PARTS_PER_GPU };
@@ -158,7 +163,7 @@ function chargeGpus(input: MeterInput, node: WholeNode, gpu: NodeGpus, parts: bi
   });
   charge.properties['gpu_devices'] = gpu.devices;
   charge.properties['physical_gpus'] = Math.round(gpusOf(gpu.installed));
-  addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(node, gpu, parts));
+  addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(input, node, gpu, parts));
   note(input, node, gpu, 'billed', parts);
 }
 
@@ -180,7 +185,7 @@ function chargeDowntime(
   const charge = input.tally.charge(identity);
   noteReason(charge, reason);
   const ms = node.to - node.from;
-  addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(node, gpu, parts));
+  addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(input, node, gpu, parts));
   note(input, node, gpu, 'downtime', parts);
 }
 

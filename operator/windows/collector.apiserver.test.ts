@@ -232,7 +232,7 @@ test('every second between the API times of pods is billed once, over a restart 
     const found = await explanations.find(event);
     if (found.kind === 'gone') throw new Error(`${event.window_end}: ${found.reason}`);
     const { shares, subjects, givenBack } = found.explanation;
-    const sum = shares.reduce((all, [, , , , , quantity]) => all + quantity, givenBack);
+    const sum = shares.reduce((all, [, , , , , , quantity]) => all + quantity, givenBack);
     const rounding = (shares.length + 1) * 0.5e-9 + 1e-12;
     expect(Math.abs(sum - Number(event.quantity))).toBeLessThanOrEqual(rounding);
     expect(subjects).toContainEqual(

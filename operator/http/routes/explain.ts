@@ -71,9 +71,8 @@ function showMeasured(
   { text, documentation }: MeteringRule,
   gaps: readonly GapView[],
 ): object {
-  const { measured, carried, givenBack, subjects, shares, rest } = explanation;
+  const { measured, carried, givenBack, shares, rest } = explanation;
   const start = Date.parse(event.window_start);
-  const shown = subjects.map((subject) => snakeCaseKeys({ ...subject }));
   return {
     source: COLLECTOR,
     rule: { text, documentation },
@@ -83,13 +82,19 @@ function showMeasured(
     carried_seconds: event.properties?.['carried_seconds'] ?? 0,
     backfilled: event.properties?.['backfilled'] === true,
     gaps: gaps.map(showGap),
-    objects: shares.map((share) => ({ ...shown[share[0]], ...showShare(share, start) })),
+    objects: shares.map((share) => showShare(share, explanation, start)),
     not_listed: rest,
   };
 }
 
-function showShare([, uid, name, from, to, quantity, carried]: Share, start: number): object {
+function showShare(
+  [subject, uid, name, onNode, from, to, quantity, carried]: Share,
+  { subjects, nodes }: Explanation,
+  start: number,
+): object {
+  const { node, ...shown } = snakeCaseKeys({ ...subjects[subject] });
   return {
+    ...shown,
     name,
     ...(uid !== '' && { uid }),
     from: isoTime(start + from),
@@ -97,6 +102,7 @@ function showShare([, uid, name, from, to, quantity, carried]: Share, start: num
     seconds: (to - from) / 1000,
     quantity,
     carried: carried === 1,
+    ...(onNode !== null && { node: { name: nodes[onNode], ...(node as object | undefined) } }),
   };
 }
 

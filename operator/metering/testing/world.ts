@@ -220,7 +220,7 @@ export function createWorld(options: WorldOptions = {}): World {
         amounts.set(metric, (amounts.get(metric) ?? 0n) + total);
       }
       const explanations = sources.map((settled, index) =>
-        explain(events[index]?.id ?? '', settled, window),
+        explain(events[index]?.id ?? '', settled),
       );
       return { events: [...events], findings, amounts, explanations };
     },
