@@ -11,10 +11,24 @@ import { parseEvents, type ReceivedEvent } from '../long/received.ts';
 import { createApiClient } from '../simulator/api-client.ts';
 import { TENANT_CLUSTERS } from '../simulator/cloud.ts';
 import { startSimulator } from '../simulator/simulator.ts';
-import { compare, type Comparison } from './compare.ts';
+import { type ClosedWindow, compareLasting } from './compare-lasting.ts';
+import { compareNodes, type NodeComparison } from './compare-nodes.ts';
+import { comparePods, type PodComparison } from './compare-pods.ts';
+import type { MetricFigures } from './figures.ts';
+import { GPU_RESOURCES } from './modes.ts';
+import { changeLabels, createFlakyNode, replaceNodes } from './node-changes.ts';
+import { ensureGpuNodes } from './nodes.ts';
 import { seeded } from './random.ts';
 import { makeTrouble } from './trouble.ts';
-import { runWorkload } from './workload.ts';
+import { startWorkload } from './workload.ts';
+
+/** Flags that the API server needs: nodes come without a taint, and old versions are forgotten soon. */
+export const API_SERVER_FLAGS = {
+  // Old versions are forgotten quickly, so that watches expire within a short run.
+  'etcd-compaction-interval': '20s',
+  // No taint at the door, which nothing but a node controller would take off again.
+  'disable-admission-plugins': 'ServiceAccount,TaintNodesByCondition',
+};
 
 export interface AccuracyOptions {
   readonly plane: Pick<
@@ -27,7 +41,11 @@ export interface AccuracyOptions {
   readonly log: (line: string) => void;
 }
 
-export interface AccuracyResult extends Comparison {
+export interface AccuracyResult {
+  readonly metrics: readonly MetricFigures[];
+  readonly pods: Omit<PodComparison, 'metrics'>;
+  readonly nodes: Omit<NodeComparison, 'metrics'>;
+  readonly windows: number;
   /** Ids that the ledger has more than once. */
   readonly repeated: number;
   /** GPU time that was installed and is neither billed, idle, down nor the system's, over all windows. */
@@ -39,8 +57,8 @@ const STARTS_PER_SECOND = 10;
 
 /**
  * Drives a simulated cluster on a real API server, kills and restarts what can be, and holds the
- * bills of short-lived pods against the times that the API carried. GPUs of every mode are in use
- * beside it.
+ * bills against the times that the API carried: of short-lived pods with GPUs of every mode, of nodes
+ * that go down, of whole nodes that come and go, and of what is there all the time.
  */
 export async function measureAccuracy(options: AccuracyOptions): Promise<AccuracyResult> {
   const { plane, log } = options;
@@ -55,6 +73,7 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
   });
   const metadata = { name: OPERATOR_NAMESPACE };
   await api.ensure({ apiVersion: 'v1', kind: 'Namespace', metadata });
+  await ensureGpuNodes(api);
   const run: Run = { options, files, operator: await start(plane.kubeconfigPath, files) };
   try {
     return await drive(run, api);
@@ -82,11 +101,19 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
   await closedBeyond(run, 0);
   log('the first window is closed; pods begin');
   const stopping = new AbortController();
-  const working = runWorkload(
+  const named = (...names: readonly string[]) =>
+    TENANT_CLUSTERS.filter(({ name }) => names.includes(name));
+  const [owner] = named('studio');
+  if (owner === undefined) throw new Error('accuracy: no tenant cluster to give nodes to');
+  // A sequence for each: how long a pod lives must not depend on what nodes do meanwhile.
+  const changes = (number: number) => ({ api, random: seeded(options.seed + number), log });
+  const flaky = createFlakyNode(changes(2));
+  const workload = startWorkload(
     {
       api,
-      clusters: TENANT_CLUSTERS.filter(({ name }) => ['web', 'green', 'burst'].includes(name)),
+      clusters: named('web', 'green', 'burst'),
       nodes: ['cpu-1', 'cpu-2'],
+      flakyIsUp: flaky.isUp,
       random,
       startsPerSecond: STARTS_PER_SECOND,
       longestMs: Math.min(180_000, durationMs),
@@ -94,6 +121,9 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
     },
     stopping.signal,
   );
+  const labelling = changeLabels(changes(3), stopping.signal);
+  const goingDown = flaky.run(workload, stopping.signal);
+  const replacing = replaceNodes(changes(4), owner, stopping.signal);
   const until = Date.now() + durationMs;
   const blinds = await makeTrouble(
     {
@@ -111,17 +141,37 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
   );
   await delay(Math.max(0, until - Date.now()));
   stopping.abort();
-  const lives = await working;
-  log(`${lives.length} pods have ended`);
+  const lives = await workload.ended;
+  const outages = await goingDown;
+  const nodeLives = await replacing;
+  await labelling;
+  log(`${lives.length} pods have ended, ${nodeLives.length} nodes have gone`);
   // What is told late of the last window is settled in the next one.
   await closedBeyond(run, Date.now() + WINDOW_MS);
   const events = await exported(run);
-  const unaccountedGpuSeconds = await unaccounted(run);
+  const closed = await reports(run);
+  const { metrics: ofPods, ...pods } = comparePods({ lives, outages, blinds }, events);
+  const { metrics: ofNodes, ...nodes } = compareNodes(nodeLives, blinds, events);
+  const ofAllTime = compareLasting(closed.map(closedWindow), events);
   return {
-    ...compare(lives, events, blinds),
+    metrics: [...ofPods, ...ofNodes, ...ofAllTime],
+    pods,
+    nodes,
+    windows: new Set(closed.map(({ window_end: end }) => end)).size,
     repeated: events.length - new Set(events.map(({ id }) => id)).size,
-    unaccountedGpuSeconds,
+    unaccountedGpuSeconds: unaccountedIn(closed),
   };
+}
+
+/** The largest relative error of any one thing that was billed. */
+export function largestError({ metrics }: AccuracyResult): number {
+  return Math.max(...metrics.map(({ maximum }) => maximum));
+}
+
+/** Nothing was billed twice, invented, or lost sight of. */
+export function isSound({ repeated, pods, nodes, unaccountedGpuSeconds }: AccuracyResult): boolean {
+  const overbilled = [...pods.unseen.overbilled, ...nodes.unseen.overbilled];
+  return repeated === 0 && overbilled.length === 0 && unaccountedGpuSeconds === 0;
 }
 
 function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
@@ -135,14 +185,17 @@ function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
       COLLECTION_INTERVAL: `${WINDOW_MS / 1000}s`,
       CPU_MEMORY_BASIS: 'requests',
       METER_BY_NAMESPACE: 'true',
+      GPU_RESOURCES,
     },
     signal: AbortSignal.timeout(60_000),
   });
 }
 
 interface Report {
+  readonly window_start: string;
   readonly window_end: string;
   readonly scopes: readonly string[];
+  readonly gpus?: { readonly models: readonly { readonly unaccounted: number }[] };
 }
 
 async function reports({ operator }: Run): Promise<readonly Report[]> {
@@ -170,9 +223,12 @@ async function exported({ operator }: Run): Promise<readonly ReceivedEvent[]> {
   return parseEvents(await response.text());
 }
 
-/** From the operator's own metric, which holds the last window. */
-async function unaccounted({ operator }: Run): Promise<number> {
-  const text = await (await fetch(`${operator.address}/metrics`)).text();
-  const values = [...text.matchAll(/^meterfeed_unaccounted_gpu_seconds(?:\{[^}]*\})? (.+)$/gm)];
-  return values.reduce((sum, [, value]) => sum + Math.abs(Number(value)), 0);
+function closedWindow({ window_start, window_end, scopes }: Report): ClosedWindow {
+  return { start: Date.parse(window_start), end: Date.parse(window_end), scopes };
+}
+
+/** Over all windows and GPU models; reports outlive restarts. */
+function unaccountedIn(closed: readonly Report[]): number {
+  const models = closed.flatMap(({ gpus }) => gpus?.models ?? []);
+  return models.reduce((sum, { unaccounted }) => sum + Math.abs(unaccounted), 0);
 }

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import type { RunningOperator } from '../local/operator-process.ts';
 import { signalProcess } from '../processes/pid-file.ts';
-import type { Blind } from './compare.ts';
+import type { Blind } from './figures.ts';
 
 export interface TroubleOptions {
   readonly plane: Pick<ControlPlane, 'stopApiServer' | 'startApiServer'>;

@@ -11,6 +11,8 @@ import {
 } from '../simulator/pod-lifecycle.ts';
 import { podObject } from '../simulator/pods.ts';
 import { syncedMeta } from '../simulator/synced.ts';
+import { DRA_DEVICES, DRA_NODE, FLAKY, GPU_MODES, GPUS_PER_POD, type GpuMode } from './modes.ts';
+import { addClaim, removeClaim, reserveClaim } from './nodes.ts';
 
 /** What really happened to one pod: times as the API told them, and what it asked for. */
 export interface PodLife {
@@ -24,6 +26,9 @@ export interface PodLife {
   readonly finishTold: number;
   readonly removedAt: number;
   readonly shape: Shape;
+  readonly node: string;
+  /** The way in which it held nine GPUs; undefined when it held none. */
+  readonly mode?: GpuMode;
   /** When its namespace label changed, by our clock: nothing in the API says when. */
   readonly relabelledAt?: number;
 }
@@ -54,7 +59,10 @@ export const laterNamespaceOf = (pod: string): string => `then-${pod}`;
 export interface WorkloadOptions {
   readonly api: ApiClient;
   readonly clusters: readonly SimulatedTenantCluster[];
+  /** Nodes without GPUs. */
   readonly nodes: readonly string[];
+  /** The flaky node takes pods. */
+  readonly flakyIsUp: () => boolean;
   readonly random: () => number;
   readonly startsPerSecond: number;
   /** Of the longest pod, milliseconds; the shortest lives one second. */
@@ -62,32 +70,73 @@ export interface WorkloadOptions {
   readonly log: (line: string) => void;
 }
 
+export interface Workload {
+  /** Waits until all pods have ended after the signal; gives their lives. */
+  readonly ended: Promise<readonly PodLife[]>;
+  /** Pods that are on the flaky node, or are about to be. */
+  readonly onFlaky: ReadonlySet<Promise<void>>;
+}
+
 const SHORTEST_MS = 1_000;
 const GRACE_SECONDS = 30;
+const GPU_SHARE = 0.4;
+const FLAKY_SHARE = 0.1;
 
-/** Starts pods until `signal` is aborted, then waits until all have ended; gives their lives. */
-export async function runWorkload(
-  options: WorkloadOptions,
-  signal: AbortSignal,
-): Promise<readonly PodLife[]> {
+/** Starts pods until `signal` is aborted. */
+export function startWorkload(options: WorkloadOptions, signal: AbortSignal): Workload {
   const { random, startsPerSecond, log } = options;
   const lives: PodLife[] = [];
   const running = new Set<Promise<void>>();
-  for (let count = 0; !signal.aborted; count += 1) {
-    const life = live(options, `p${count}`)
+  const onFlaky = new Set<Promise<void>>();
+  const slots = new Set(Array.from({ length: DRA_DEVICES / GPUS_PER_POD }, (_, slot) => slot));
+  const start = (name: string): void => {
+    const place = placeOf(options, slots);
+    const life = live(options, name, place)
       .then((ended) => void lives.push(ended))
-      .catch((error: unknown) => log(`workload: pod p${count}: ${String(error)}`))
-      .finally(() => running.delete(life));
+      .catch((error: unknown) => log(`workload: pod ${name}: ${String(error)}`))
+      .finally(() => {
+        running.delete(life);
+        onFlaky.delete(life);
+        if (place.slot !== undefined) slots.add(place.slot);
+      });
     running.add(life);
-    const pause = (1000 / startsPerSecond) * (0.5 + random());
-    await delay(pause, undefined, { signal }).catch(() => undefined);
-  }
-  await Promise.all(running);
-  return lives;
+    if (place.mode === FLAKY) onFlaky.add(life);
+  };
+  const run = async (): Promise<readonly PodLife[]> => {
+    for (let count = 0; !signal.aborted; count += 1) {
+      start(`p${count}`);
+      const pause = (1000 / startsPerSecond) * (0.5 + random());
+      await delay(pause, undefined, { signal }).catch(() => undefined);
+    }
+    await Promise.all(running);
+    return lives;
+  };
+  return { ended: run(), onFlaky };
 }
 
-async function live(options: WorkloadOptions, name: string): Promise<PodLife> {
+/** Where a pod runs, and how it is given GPUs there. */
+interface Place {
+  readonly node: string;
+  readonly mode?: GpuMode;
+  /** The nine devices that its claim is given. */
+  readonly slot?: number;
+}
+
+function placeOf({ random, nodes, flakyIsUp }: WorkloadOptions, slots: Set<number>): Place {
+  const dice = random();
+  if (dice < FLAKY_SHARE && flakyIsUp()) return { node: FLAKY.node, mode: FLAKY };
+  if (dice >= GPU_SHARE) return { node: pick(nodes, random) };
+  const mode = pick(GPU_MODES, random);
+  if (mode.node !== DRA_NODE) return { node: mode.node, mode };
+  const [slot] = slots;
+  if (slot === undefined) return { node: pick(nodes, random) };
+  slots.delete(slot);
+  return { node: mode.node, mode, slot };
+}
+
+async function live(options: WorkloadOptions, name: string, place: Place): Promise<PodLife> {
   const { api, random } = options;
+  const { node, mode, slot } = place;
   const cluster = pick(options.clusters, random);
   const shape = pick(SHAPES, random);
   const lifetime = SHORTEST_MS * (options.longestMs / SHORTEST_MS) ** random();
@@ -95,9 +144,12 @@ async function live(options: WorkloadOptions, name: string): Promise<PodLife> {
   const relabelled = random() < 0.2;
   const deleted = random() < 0.5;
   const meta = syncedMeta(cluster, name, namespaceOf(name));
-  const requests = { cpu: shape.cpu, memory: shape.memory };
-  const wanted = podObject(meta, pick(options.nodes, random), requests, 'Never', withInit);
-  const { object: pod } = await api.ensure(wanted);
+  const requests = { cpu: shape.cpu, memory: shape.memory, ...mode?.requests };
+  const wanted = podObject(meta, node, requests, 'Never', withInit);
+  const claimMeta = { ...meta, name: `${name}-gpus` };
+  const claim = slot === undefined ? undefined : await addClaim(api, claimMeta, slot, GPUS_PER_POD);
+  const { object: pod } = await api.ensure(claim === undefined ? wanted : using(wanted, claim));
+  if (claim !== undefined) await reserveClaim(api, claim, pod);
   await acceptPod(api, pod, Date.now());
   await delay(100 + 900 * random());
   let initStartedAt: number | undefined;
@@ -125,15 +177,29 @@ async function live(options: WorkloadOptions, name: string): Promise<PodLife> {
   // A kubelet removes at once what was deleted; what ended by itself stays to be looked at.
   if (!deleted) await delay(500 + 2_000 * random());
   await api.remove(path, 0);
+  const removedAt = Date.now();
+  if (claim !== undefined) await removeClaim(api, claim);
   return {
     name,
     tenantCluster: tenantClusterId(cluster),
     startedAt: Date.parse(times.firstStartedAt ?? ''),
     finishedAt: Date.parse(times.finishedAt ?? ''),
     finishTold,
-    removedAt: Date.now(),
+    removedAt,
     shape,
+    node,
+    ...(mode === undefined ? {} : { mode }),
     ...(relabelledAt === undefined ? {} : { relabelledAt }),
+  };
+}
+
+function using(pod: KubeObject, claim: KubeObject): KubeObject {
+  const [container] = (pod.spec?.['containers'] ?? []) as readonly { readonly resources: object }[];
+  const resources = { ...container?.resources, claims: [{ name: 'gpus' }] };
+  const resourceClaims = [{ name: 'gpus', resourceClaimName: claim.metadata.name }];
+  return {
+    ...pod,
+    spec: { ...pod.spec, resourceClaims, containers: [{ ...container, resources }] },
   };
 }
 
@@ -141,7 +207,7 @@ async function read(api: ApiClient, path: string): Promise<KubeObject> {
   return ((await api.get(path)) ?? {}) as unknown as KubeObject;
 }
 
-function pick<T>(values: readonly T[], random: () => number): T {
+export function pick<T>(values: readonly T[], random: () => number): T {
   const value = values[Math.floor(random() * values.length)];
   if (value === undefined) throw new RangeError('workload: nothing to choose from');
   return value;

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { measureAccuracy } from '../accuracy/accuracy.ts';
+import { API_SERVER_FLAGS, measureAccuracy } from '../accuracy/accuracy.ts';
 import { useOwnTestCluster } from '../control-plane/test-cluster.ts';
 
 /** A short run of `npm run accuracy`: ten pod starts a second, and all that can be killed is killed. */
 describe('the bills of short-lived pods', () => {
-  const cluster = useOwnTestCluster({ apiServerFlags: { 'etcd-compaction-interval': '20s' } });
+  const cluster = useOwnTestCluster({ apiServerFlags: API_SERVER_FLAGS });
 
   test('differ from what the API says they used, after kills, API restarts and expired watches', async () => {
     const result = await measureAccuracy({
@@ -13,11 +13,14 @@ describe('the bills of short-lived pods', () => {
       durationMs: 60_000,
       log: (line) => console.error(line),
     });
-    expect(result.pods).toBeGreaterThan(50);
-    for (const { maximum, worst } of result.metrics) {
+    expect(result.pods.pods).toBeGreaterThan(50);
+    expect(result.nodes.nodes).toBeGreaterThan(0);
+    for (const { metric, of, truth, maximum, worst } of result.metrics) {
+      expect(truth, `${metric} ${of}`).toBeGreaterThan(0);
       expect(maximum, worst).toBeLessThanOrEqual(1e-6);
     }
-    expect(result.unseen.overbilled).toEqual([]);
+    expect(result.pods.unseen.overbilled).toEqual([]);
+    expect(result.nodes.unseen.overbilled).toEqual([]);
     expect(result.repeated).toBe(0);
     expect(result.unaccountedGpuSeconds).toBe(0);
   });

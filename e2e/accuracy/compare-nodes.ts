@@ -1,0 +1,50 @@
+import type { ReceivedEvent } from '../long/received.ts';
+import { type Blind, figuresOf, type MetricFigures, nanosOf, sumsBy } from './figures.ts';
+import { GPUS_PER_POD } from './modes.ts';
+import type { NodeLife } from './node-changes.ts';
+import { NODE_CORES, NODE_GIB } from './nodes.ts';
+
+export interface NodeComparison {
+  readonly nodes: number;
+  readonly metrics: readonly MetricFigures[];
+  /** Broke and were removed while nobody could see it. */
+  readonly unseen: { readonly nodes: number; readonly overbilled: readonly string[] };
+}
+
+const METRICS = [
+  { metric: 'tenant_private_node_hours', rate: 1 },
+  { metric: 'tenant_gpu_hours', rate: GPUS_PER_POD },
+  { metric: 'tenant_cpu_core_hours', rate: NODE_CORES },
+  { metric: 'tenant_memory_gb_hours', rate: NODE_GIB },
+] as const;
+
+/** Holds the bill of every node of a tenant cluster's own against its creation and the time of its taint. */
+export function compareNodes(
+  lives: readonly NodeLife[],
+  blinds: readonly Blind[],
+  events: readonly ReceivedEvent[],
+): NodeComparison {
+  const wasUnseen = ({ downTold, removedAt }: NodeLife): boolean =>
+    blinds.some(({ from, to }) => downTold >= from && removedAt <= to);
+  const seen = lives.filter((life) => !wasUnseen(life));
+  const unseen = lives.filter(wasUnseen);
+  const overbilled = new Set<string>();
+  const metrics = METRICS.map(({ metric, rate }) => {
+    const paid = sumsBy(events, metric, ({ dimensions }) => dimensions?.['node']);
+    const billOf = ({ name, createdAt, downAt }: NodeLife) => ({
+      name,
+      due: nanosOf(rate, downAt - createdAt),
+      paid: paid.get(name) ?? 0n,
+    });
+    for (const bill of unseen.map(billOf)) {
+      // A window's event is rounded by half a billionth.
+      if (bill.paid > bill.due + 100n) overbilled.add(bill.name);
+    }
+    return figuresOf(metric, 'whole nodes', seen.map(billOf));
+  });
+  return {
+    nodes: seen.length,
+    metrics,
+    unseen: { nodes: unseen.length, overbilled: [...overbilled] },
+  };
+}

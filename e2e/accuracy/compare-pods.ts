@@ -1,0 +1,156 @@
+import type { ReceivedEvent } from '../long/received.ts';
+import { type Blind, figuresOf, type MetricFigures, sumsBy } from './figures.ts';
+import { FLAKY, GPU_NANOS_PER_SECOND } from './modes.ts';
+import type { Outage } from './node-changes.ts';
+import { laterNamespaceOf, namespaceOf, type PodLife } from './workload.ts';
+
+export interface PodComparison {
+  readonly pods: number;
+  readonly metrics: readonly MetricFigures[];
+  /** Ended and removed while nobody could see it: billed until they were last seen, never beyond the truth. */
+  readonly unseen: { readonly pods: number; readonly overbilled: readonly string[] };
+  /**
+   * A changed label has no time in the API, so it counts from its arrival: how much later than it was
+   * written, seconds.
+   */
+  readonly arrivals: { readonly changes: number; readonly p50: number; readonly maximum: number };
+}
+
+export interface PodTruth {
+  readonly lives: readonly PodLife[];
+  readonly outages: readonly Outage[];
+  readonly blinds: readonly Blind[];
+}
+
+/** A metric of pods, and what a second of one costs, billionths. */
+interface PodMetric {
+  readonly metric: string;
+  readonly of?: string;
+  readonly rate: (life: PodLife) => bigint;
+}
+
+const CPU = 'tenant_cpu_core_hours';
+
+/**
+ * Holds every pod's bill against the times that the API carried. Exact to the billionth is what a
+ * pod is expected to be when both its ends have such a time and were seen.
+ */
+export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): PodComparison {
+  const { lives, outages, blinds } = truth;
+  const ofNamespace = ({ dimensions }: ReceivedEvent): string | undefined =>
+    dimensions?.['namespace'];
+  const billed = new Map(
+    [CPU, 'tenant_memory_gb_hours', 'tenant_gpu_hours'].map((metric) => [
+      metric,
+      sumsBy(events, metric, ofNamespace),
+    ]),
+  );
+  const paidFor = ({ name }: PodLife, metric: string): bigint => {
+    const sums = billed.get(metric);
+    return (sums?.get(namespaceOf(name)) ?? 0n) + (sums?.get(laterNamespaceOf(name)) ?? 0n);
+  };
+  const metrics = podMetrics(lives);
+  const dueFor = (life: PodLife, rate: PodMetric['rate']): bigint =>
+    rate(life) * (seconds(life) - downSeconds(life, outages));
+
+  const measuredFrom = Math.min(...events.map((event) => Date.parse(event.window_start)));
+  const measured = lives.filter(({ startedAt }) => startedAt >= measuredFrom);
+  const seen = measured.filter((life) => !wasUnseen(life, truth));
+  const unseen = measured.filter((life) => wasUnseen(life, truth));
+  const overbilled = unseen.filter((life) =>
+    metrics.some(({ metric, rate }) => {
+      const most = rate(life) * seconds(life);
+      return most > 0n && paidFor(life, metric) > most;
+    }),
+  );
+  const figures = metrics.map(({ metric, of, rate }) => {
+    const concerned = seen.filter((life) => rate(life) > 0n);
+    const bills = concerned.map((life) => ({
+      name: life.name,
+      due: dueFor(life, rate),
+      paid: paidFor(life, metric),
+    }));
+    return figuresOf(metric, of, bills);
+  });
+  const ofNode = ({ dimensions }: ReceivedEvent): string | undefined => dimensions?.['node'];
+  const down = sumsBy(events, 'tenant_gpu_downtime_hours', ofNode);
+  return {
+    pods: seen.length,
+    metrics: [...figures, downtime(truth, measured, down.get(FLAKY.node) ?? 0n)],
+    unseen: { pods: unseen.length, overbilled: overbilled.map(({ name }) => name) },
+    arrivals: arrivalsOf(seen, billed.get(CPU), blinds),
+  };
+}
+
+function podMetrics(lives: readonly PodLife[]): readonly PodMetric[] {
+  const profiles = new Set(lives.flatMap(({ mode }) => mode?.profile ?? []));
+  return [
+    { metric: CPU, rate: ({ shape }) => shape.coreNanos },
+    { metric: 'tenant_memory_gb_hours', rate: ({ shape }) => shape.gibNanos },
+    ...[...profiles].toSorted().map((profile) => ({
+      metric: 'tenant_gpu_hours',
+      of: profile,
+      rate: ({ mode }: PodLife) => (mode?.profile === profile ? GPU_NANOS_PER_SECOND : 0n),
+    })),
+  ];
+}
+
+/** Downtime has no namespace: it is that of the node. Pods that ended unseen may or may not be in it. */
+function downtime(truth: PodTruth, measured: readonly PodLife[], paid: bigint): MetricFigures {
+  const dueOf = (life: PodLife): bigint => GPU_NANOS_PER_SECOND * downSeconds(life, truth.outages);
+  const sum = (lives: readonly PodLife[]): bigint =>
+    lives.reduce((all, life) => all + dueOf(life), 0n);
+  const least = sum(measured.filter((life) => !wasUnseen(life, truth)));
+  const most = sum(measured);
+  const due = paid < least ? least : paid > most ? most : paid;
+  return figuresOf('tenant_gpu_downtime_hours', 'pods on a node that goes down', [
+    { name: FLAKY.node, due, paid },
+  ]);
+}
+
+/** Whole seconds that a pod of the flaky node had left when the node was down. */
+function downSeconds(life: PodLife, outages: readonly Outage[]): bigint {
+  if (life.node !== FLAKY.node) return 0n;
+  const ms = outages.reduce((all, { from, to }) => {
+    const down = Math.min(life.finishedAt, to) - Math.max(life.startedAt, from);
+    return all + Math.max(0, down);
+  }, 0);
+  return BigInt(ms / 1000);
+}
+
+function arrivalsOf(
+  seen: readonly PodLife[],
+  billed: ReadonlyMap<string, bigint> | undefined,
+  blinds: readonly Blind[],
+): PodComparison['arrivals'] {
+  const arrivals = seen.flatMap((life) => {
+    if (life.relabelledAt === undefined || life.node === FLAKY.node) return [];
+    const at = life.relabelledAt;
+    if (blinds.some(({ from, to }) => at >= from && at <= to)) return [];
+    const before = billed?.get(namespaceOf(life.name)) ?? 0n;
+    const splitAt = life.startedAt + (Number(before) / Number(life.shape.coreNanos)) * 1000;
+    return [(splitAt - at) / 1000];
+  });
+  const sorted = arrivals.toSorted((a, b) => a - b);
+  return {
+    changes: sorted.length,
+    p50: sorted[Math.floor(sorted.length / 2)] ?? 0,
+    maximum: sorted.at(-1) ?? 0,
+  };
+}
+
+/** Its final status came and it was removed while the operator saw nothing, or so its node's outage. */
+function wasUnseen(life: PodLife, { blinds, outages }: PodTruth): boolean {
+  const { finishTold, removedAt, node } = life;
+  return blinds.some(({ from, to }) => {
+    if (finishTold >= from && removedAt <= to) return true;
+    if (node !== FLAKY.node) return false;
+    return outages.some(
+      (outage) => outage.from >= from && outage.to <= to && outage.from < life.finishedAt,
+    );
+  });
+}
+
+function seconds({ startedAt, finishedAt }: PodLife): bigint {
+  return BigInt((finishedAt - startedAt) / 1000);
+}

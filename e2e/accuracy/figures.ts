@@ -1,0 +1,84 @@
+import { nanosFromDecimal } from '../../operator/usage/decimal.ts';
+import type { ReceivedEvent } from '../long/received.ts';
+
+/** When the operator could not see what went on, milliseconds since the epoch. */
+export interface Blind {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A metric's bills held against the truth. */
+export interface MetricFigures {
+  readonly metric: string;
+  /** What of the metric. */
+  readonly of?: string;
+  /** Sums over what could be seen whole, in the metric's unit. */
+  readonly truth: number;
+  readonly billed: number;
+  readonly relative_error: number;
+  /** The largest relative error of any one of those. */
+  readonly maximum: number;
+  /** Which one; undefined when all are exact. */
+  readonly worst?: string;
+}
+
+/** One thing that was billed, in billionths of the metric's unit. */
+export interface Bill {
+  readonly name: string;
+  readonly due: bigint;
+  readonly paid: bigint;
+}
+
+export function figuresOf(
+  metric: string,
+  of: string | undefined,
+  bills: readonly Bill[],
+): MetricFigures {
+  let truth = 0n;
+  let billed = 0n;
+  let maximum = 0;
+  let worst: string | undefined;
+  for (const { name, due, paid } of bills) {
+    truth += due;
+    billed += paid;
+    const error = relative(paid, due);
+    if (error <= maximum) continue;
+    maximum = error;
+    worst = `${name}: ${Number(paid) / 1e9} instead of ${Number(due) / 1e9}`;
+  }
+  return {
+    metric,
+    ...(of === undefined ? {} : { of }),
+    truth: Number(truth) / 1e9,
+    billed: Number(billed) / 1e9,
+    relative_error: relative(billed, truth),
+    maximum,
+    ...(worst === undefined ? {} : { worst }),
+  };
+}
+
+/** Billionths of an amount per hour, held for so many milliseconds. */
+export function nanosOf(perHour: number, ms: number): bigint {
+  return BigInt(Math.round((perHour * ms * 1e9) / 3_600_000));
+}
+
+/** Sums of one metric's events by whatever tells them apart, billionths; events without that are left out. */
+export function sumsBy(
+  events: readonly ReceivedEvent[],
+  metric: string,
+  keyOf: (event: ReceivedEvent) => string | undefined,
+): ReadonlyMap<string, bigint> {
+  const sums = new Map<string, bigint>();
+  for (const event of events) {
+    const key = event.metric === metric ? keyOf(event) : undefined;
+    if (key === undefined) continue;
+    sums.set(key, (sums.get(key) ?? 0n) + nanosFromDecimal(event.quantity));
+  }
+  return sums;
+}
+
+function relative(paid: bigint, due: bigint): number {
+  if (paid === due) return 0;
+  const error = paid > due ? paid - due : due - paid;
+  return due === 0n ? Infinity : Number(error) / Number(due);
+}

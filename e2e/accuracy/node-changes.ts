@@ -1,0 +1,113 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ApiClient } from '../simulator/api-client.ts';
+import type { SimulatedTenantCluster } from '../simulator/cloud.ts';
+import { DRA_NODE, FLAKY, GPU_MODES, GPUS_PER_POD } from './modes.ts';
+import { addNode, bringUp, takeDown } from './nodes.ts';
+import { pick, type Workload } from './workload.ts';
+
+/** A stretch in which the flaky node was down. */
+export interface Outage {
+  /** As its taint says, milliseconds since the epoch. */
+  readonly from: number;
+  /** When the taint was taken away, our clock; no pod was on it any more. */
+  readonly to: number;
+}
+
+/** A node that was dedicated to one tenant cluster until it broke and was removed. */
+export interface NodeLife {
+  readonly name: string;
+  readonly createdAt: number;
+  /** As its taint says: from here on it is down, until it is gone. */
+  readonly downAt: number;
+  /** When the taint was written, and when the node was gone; our clock. */
+  readonly downTold: number;
+  readonly removedAt: number;
+}
+
+interface ChangesOptions {
+  readonly api: ApiClient;
+  readonly random: () => number;
+  readonly log: (line: string) => void;
+}
+
+const CAPACITY_TYPES = ['on-demand', 'spot', 'reserved'];
+
+/** Changes labels of GPU nodes now and then: it splits their pods' time, and loses none of it. */
+export async function changeLabels({ api, random }: ChangesOptions, signal: AbortSignal) {
+  const nodes = GPU_MODES.map(({ node }) => node).filter((node) => node !== DRA_NODE);
+  while (await passes(1_000 + 4_000 * random(), signal)) {
+    const labels = { 'karpenter.sh/capacity-type': pick(CAPACITY_TYPES, random) };
+    await api.patch(`/api/v1/nodes/${pick(nodes, random)}`, { metadata: { labels } });
+  }
+}
+
+/** A node that can be asked whether it takes pods. */
+export interface FlakyNode {
+  readonly isUp: () => boolean;
+  run(workload: Workload, signal: AbortSignal): Promise<readonly Outage[]>;
+}
+
+/**
+ * The flaky node goes down with pods on it. It comes up again when the last of them has ended, so that
+ * what each held of it while it was down ends with a time of the API.
+ */
+export function createFlakyNode({ api, random }: ChangesOptions): FlakyNode {
+  let up = true;
+  return {
+    isUp: () => up,
+    run: async (workload, signal) => {
+      const outages: Outage[] = [];
+      while (await passes(8_000 + 12_000 * random(), signal)) {
+        up = false;
+        // A pod whose start was not told yet would start on a node that is down.
+        await delay(5_000);
+        const from = await takeDown(api, FLAKY.node);
+        await Promise.all(workload.onFlaky);
+        await bringUp(api, FLAKY.node);
+        outages.push({ from, to: Date.now() });
+        up = true;
+      }
+      return outages;
+    },
+  };
+}
+
+const SHORTEST_MS = 8_000;
+const LONGEST_MS = 60_000;
+const DOWN_MS = 3_000;
+
+/** Nodes of a tenant cluster's own come, break and go, one after the other. */
+export async function replaceNodes(
+  { api, random, log }: ChangesOptions,
+  cluster: SimulatedTenantCluster,
+  signal: AbortSignal,
+): Promise<readonly NodeLife[]> {
+  const lives: NodeLife[] = [];
+  for (let count = 0; !signal.aborted; count += 1) {
+    const name = `accuracy-own-${count}`;
+    const node = await addNode(api, {
+      name,
+      labels: {
+        'vcluster.loft.sh/managed-by': cluster.namespace,
+        'nvidia.com/gpu.product': 'NVIDIA-H100-80GB-HBM3',
+        'nvidia.com/gpu.count': String(GPUS_PER_POD),
+      },
+      devices: { 'nvidia.com/gpu': String(GPUS_PER_POD) },
+    });
+    await passes(SHORTEST_MS + (LONGEST_MS - SHORTEST_MS) * random(), signal);
+    const downAt = await takeDown(api, name);
+    const downTold = Date.now();
+    await delay(DOWN_MS);
+    await api.remove(`/api/v1/nodes/${name}`, 0);
+    const createdAt = Date.parse(node.metadata.creationTimestamp ?? '');
+    lives.push({ name, createdAt, downAt, downTold, removedAt: Date.now() });
+  }
+  log(`${lives.length} nodes of a tenant cluster have come and gone`);
+  return lives;
+}
+
+/** True when the time has passed, false when the signal came before. */
+async function passes(ms: number, signal: AbortSignal): Promise<boolean> {
+  await delay(ms, undefined, { signal }).catch(() => undefined);
+  return !signal.aborted;
+}
