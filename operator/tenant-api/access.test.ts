@@ -231,7 +231,7 @@ describe('tenant clusters come and go', () => {
     rig.discovery.find(...Array.from({ length: 50 }, (_, index) => tenantCluster(`t${index}`)));
     await rig.settle();
     expect(told).toBeGreaterThan(0);
-    expect(told).toBeLessThan(50);
+    expect(told).toBeLessThan(25);
     expect(rig.access.failures()).toHaveLength(49);
     end();
   });

@@ -55,11 +55,11 @@ export function createTenantApiAccess(options: TenantApiAccessOptions): TenantAp
   const slots = createSlots(READS_AT_ONCE);
   let announced = false;
 
-  /** A burst of changes is told once. */
+  /** Changes of the same moment are told once. */
   function announce(): void {
     if (announced) return;
     announced = true;
-    queueMicrotask(() => {
+    setImmediate(() => {
       announced = false;
       for (const listener of listeners) listener();
     });

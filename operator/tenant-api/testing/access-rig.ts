@@ -22,12 +22,14 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
     { name: 'host', server: 'https://10.0.0.1', skipTLSVerify: false },
     { name: 'host' },
   );
+  const { tenantApi } = settingsFrom(environment);
+  const { enabled } = tenantApi;
   const access = createTenantApiAccess({
     discovery,
     clock,
     logger,
     random: () => 0.5,
-    settings: settingsFrom(environment).tenantApi,
+    settings: tenantApi,
     connection: {
       kubeConfig,
       request: async (path) => {
@@ -42,7 +44,13 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
   const stop = new AbortController();
   // After the test has put its first Secrets.
   const running = new Promise(setImmediate).then(() => access.run(stop.signal));
-  const settle = () => new Promise((resolve) => setTimeout(resolve, 20));
+  const followed = (): number =>
+    enabled ? discovery.clusters().filter(({ excluded }) => !excluded).length : 0;
+  /** Until every tenant cluster that is followed has been looked at, and waits for the next time. */
+  const settle = async (): Promise<void> => {
+    do await new Promise((resolve) => setTimeout(resolve, 1));
+    while (clock.sleepers !== followed());
+  };
   return {
     access,
     discovery,
