@@ -57,8 +57,12 @@ export interface Delivery {
     ids: readonly string[] | undefined,
   ): Promise<DiscardOutcome | UnknownDestination>;
   moveCursor(name: string, sequence: number): Promise<MoveOutcome | UnknownDestination>;
-  /** Which tenant a customer of a billing system is, as the destinations of that type are told by it. */
-  tenantOf(type: DestinationType, customer: string, signal: AbortSignal): Promise<CustomerAnswer>;
+  /** Which tenants a customer of a billing system is, as any destination is told by it. */
+  tenantsOf(
+    system: DestinationType,
+    customer: string,
+    signal: AbortSignal,
+  ): Promise<CustomerAnswer>;
   /** The ledger's sums against what the destination acknowledged, and against what it says it has. */
   reconcile(
     name: string,
@@ -204,12 +208,12 @@ export function createDelivery(options: DeliveryOptions): Delivery {
     replay: (name, ids) => withFeeder(name, (feeder) => feeder.replay(ids)),
     discard: (name, ids) => withFeeder(name, (feeder) => feeder.discard(ids)),
     moveCursor: (name, sequence) => withFeeder(name, (feeder) => feeder.moveCursor(sequence)),
-    tenantOf: async (type, customer, signal) => {
+    tenantsOf: async (system, customer, signal) => {
       let answer: CustomerAnswer = { kind: 'unknown' };
       for (const destination of destinations.values()) {
-        if (destination.type !== type) continue;
-        const next: CustomerAnswer = (await destination.tenantOf?.(customer, signal)) ?? answer;
-        if (next.kind === 'tenant') return next;
+        const next: CustomerAnswer =
+          (await destination.tenantsOf?.(system, customer, signal)) ?? answer;
+        if (next.kind === 'tenants') return next;
         if (next.kind === 'failed') answer = next;
       }
       return answer;

@@ -36,8 +36,12 @@ export interface Destination {
   ): Promise<VerifyOutcome>;
   /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
   totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
-  /** Which tenant one of its customers is, as the billing system itself has it; for alerts about that customer. */
-  tenantOf?(customer: string, signal: AbortSignal): Promise<CustomerAnswer>;
+  /** Which tenants a customer of a billing system is, as that has it itself; for alerts about the customer. */
+  tenantsOf?(
+    system: DestinationType,
+    customer: string,
+    signal: AbortSignal,
+  ): Promise<CustomerAnswer>;
   /** Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition `UnpricedUsage`). */
   unpriced?(): readonly UnpricedUsage[];
   /** Closes pooled connections. */
@@ -122,7 +126,8 @@ export type VerifyOutcome =
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
 
 export type CustomerAnswer =
-  | { readonly kind: 'tenant'; readonly tenant: string }
+  /** `certain`: the operator itself wrote them there. */
+  | { readonly kind: 'tenants'; readonly tenants: readonly string[]; readonly certain: boolean }
   /** No customer of that id, or none that the operator has made. */
   | { readonly kind: 'unknown' }
   | { readonly kind: 'failed'; readonly reason: string };

@@ -274,13 +274,33 @@ describe('whose a customer is', () => {
 
   test('the billing system is asked once, and the answer survives a restart', async () => {
     tenants = [tenant('acme')];
-    ask = async () => ({ kind: 'tenant', tenant: 'acme' });
+    ask = async () => ({ kind: 'tenants', tenants: ['acme'], certain: true });
     const first = await startInbox();
     expect(await first.post('stripe', unpaid('evt_1'))).toMatchObject({ tenants: ['acme'] });
     const second = await startInbox();
     now += 1000;
     expect(await second.post('stripe', active('evt_2'))).toMatchObject({ tenants: ['acme'] });
     expect(asked).toStrictEqual(['stripe cus_1']);
+  });
+
+  test('of names that others may have put there, only those of tenants here count', async () => {
+    tenants = [tenant('acme'), tenant('b')];
+    ask = async () => ({ kind: 'tenants', tenants: ['acme', 'x', 'b'], certain: false });
+    const { post, stateOf } = await startInbox();
+    const spend = {
+      id: 'm1',
+      type: 'alerts.spend_threshold_reached',
+      properties: { customer_id: 'uuid-9', alert_id: 'a1' },
+    };
+    expect(await post('metronome', metronomeMessage(spend, now))).toMatchObject({
+      tenants: ['acme', 'b'],
+    });
+    expect(stateOf('x')).toBeUndefined();
+    ask = async () => ({ kind: 'tenants', tenants: ['x'], certain: false });
+    const other = { ...spend, id: 'm2', properties: { customer_id: 'uuid-10' } };
+    expect(await post('metronome', metronomeMessage(other, now))).toMatchObject({
+      why: 'unknown-customer',
+    });
   });
 
   test('while the billing system does not answer, the event is to be sent again', async () => {

@@ -18,7 +18,7 @@ export interface WiredEnforcementOptions {
   readonly settings: SettingsStore;
   readonly discovery: Discovery;
   readonly sources: DiscoverySources;
-  readonly delivery: () => Pick<Delivery, 'tenantOf'>;
+  readonly delivery: () => Pick<Delivery, 'tenantsOf'>;
   readonly controllers: () => Pick<Controllers, 'ready'>;
   readonly queueMetrics: WorkQueueMetrics;
   readonly registry: Registry;
@@ -33,7 +33,7 @@ export function wireEnforcement(options: WiredEnforcementOptions): Promise<Enfor
   const { delivery, controllers } = options;
   return createEnforcement({
     ...options,
-    ask: (provider, customer, signal) => delivery().tenantOf(provider, customer, signal),
+    ask: (provider, customer, signal) => delivery().tenantsOf(provider, customer, signal),
     overridesKnown: (signal) => controllers().ready(signal),
     events: createEventRecorder(options),
   });

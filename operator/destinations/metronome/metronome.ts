@@ -4,6 +4,7 @@ import type { DestinationContext } from '../context.ts';
 import type { Destination } from '../destination.ts';
 import { createStripeCustomers } from '../stripe/customers.ts';
 import { createStripeClient } from '../stripe/stripe-client.ts';
+import { tenantsOfStripeCustomer } from '../stripe/tenants-of.ts';
 import { ensureMetrics, type MetronomeMetric } from './billable-metrics.ts';
 import { findCustomer } from './customers.ts';
 import { createMetronomeClient } from './metronome-client.ts';
@@ -13,6 +14,7 @@ import { createRateCards } from './rate-cards.ts';
 import { createSendEvents, SEND_EVENTS } from './send-events.ts';
 import { failedStep } from './step.ts';
 import { coverAt, type MetronomeTenant } from './tenants.ts';
+import { tenantsOfMetronomeCustomer } from './tenants-of.ts';
 import { metronomeTotal } from './totals.ts';
 import { verifyEvents } from './verify.ts';
 
@@ -94,6 +96,12 @@ export function createMetronome(
       const customerId = known ?? (await lookUp(query.tenant.id, signal));
       if (typeof customerId !== 'string') return customerId;
       return metronomeTotal(client, query, customerId, metrics.get(query.metric), signal);
+    },
+    tenantsOf: async (system, customer, signal) => {
+      if (system === 'metronome') return tenantsOfMetronomeCustomer(client, customer, signal);
+      return system === 'stripe' && stripe !== undefined
+        ? tenantsOfStripeCustomer(stripe, customer, signal)
+        : { kind: 'unknown' };
     },
     unpriced: () =>
       prices.unpriced().map((usage) => ({ ...usage, plan: rateCards.nameOf(usage.plan) })),

@@ -9,6 +9,7 @@ import { batchEvents, createSendEvents } from './send-events.ts';
 import { failedStep } from './step.ts';
 import { createStripeClient } from './stripe-client.ts';
 import { createStripeSubscriptions } from './subscriptions.ts';
+import { tenantsOfStripeCustomer } from './tenants-of.ts';
 import { stripeTotal } from './totals.ts';
 import { createUnpricedWatch } from './unpriced.ts';
 import { createVerify } from './verify.ts';
@@ -137,6 +138,8 @@ export function createStripe(
     },
     verify,
     totals: (query, signal) => stripeTotal(client, meters, customers, query, signal),
+    tenantsOf: async (system, customer, signal) =>
+      system === 'stripe' ? tenantsOfStripeCustomer(client, customer, signal) : { kind: 'unknown' },
     unpriced: () => unpriced.unpriced(isPriced),
     close: () => client.close(),
   };

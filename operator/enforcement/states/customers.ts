@@ -45,9 +45,10 @@ export interface CustomersOptions {
  */
 export async function loadCustomers(options: CustomersOptions): Promise<Customers> {
   const { tenants, ask } = options;
+  /** The tenants of a customer, as a JSON list. */
   const learnt = new Map<string, string>();
-  for await (const [key, tenant] of options.ledger.records(PREFIX)) {
-    learnt.set(key.slice(PREFIX.length), tenant);
+  for await (const [key, list] of options.ledger.records(PREFIX)) {
+    learnt.set(key.slice(PREFIX.length), list);
   }
 
   const isKnown = (id: string): boolean =>
@@ -58,11 +59,11 @@ export async function loadCustomers(options: CustomersOptions): Promise<Customer
     return certain === true || isKnown(tenant) ? tenant : undefined;
   };
 
-  const learn = (key: string, tenant: string): TenantsOfCustomer => {
-    const isNews = learnt.get(key) !== tenant;
-    learnt.set(key, tenant);
-    const change = { key: PREFIX + key, value: tenant };
-    return { kind: 'tenants', tenants: [tenant], learnt: isNews ? [change] : [] };
+  const learn = (key: string, ids: readonly string[]): TenantsOfCustomer => {
+    const value = JSON.stringify(ids);
+    const isNews = learnt.get(key) !== value;
+    learnt.set(key, value);
+    return { kind: 'tenants', tenants: ids, learnt: isNews ? [{ key: PREFIX + key, value }] : [] };
   };
 
   return {
@@ -78,13 +79,24 @@ export async function loadCustomers(options: CustomersOptions): Promise<Customer
           : { kind: 'tenants', tenants: [tenant], learnt: [] };
       }
       const key = `${provider}/${customer.id}`;
-      if (tenant !== undefined) return learn(key, tenant);
-      const before = learnt.get(key);
-      if (before !== undefined) return { kind: 'tenants', tenants: [before], learnt: [] };
+      if (tenant !== undefined) return learn(key, [tenant]);
+      const before = parseList(learnt.get(key));
+      if (before.length > 0) return { kind: 'tenants', tenants: before, learnt: [] };
       const answer = await ask(provider, customer.id, signal);
-      return answer.kind === 'tenant' ? learn(key, answer.tenant) : answer;
+      if (answer.kind !== 'tenants') return answer;
+      const ours = answer.tenants.filter((id) => answer.certain || isKnown(id));
+      return ours.length > 0 ? learn(key, ours) : { kind: 'unknown' };
     },
   };
+}
+
+function parseList(text: string | undefined): readonly string[] {
+  try {
+    const value: unknown = JSON.parse(text ?? '[]');
+    return Array.isArray(value) && value.every((id) => typeof id === 'string') ? value : [];
+  } catch {
+    return [];
+  }
 }
 
 /** The customer id that a tenant's metadata name. */
