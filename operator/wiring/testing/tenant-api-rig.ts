@@ -1,0 +1,205 @@
+import { Registry } from 'prom-client';
+import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
+import type { Settings } from '../../config/settings.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { Connection } from '../../kubernetes/connection.ts';
+import type { Projected } from '../../kubernetes/source.ts';
+import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import { connectWith } from '../../kubernetes/testing/connect.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { NodeFixture } from '../../metering/testing/gpu-nodes.ts';
+import type { NodeView } from '../../observation/node.ts';
+import { createObservation } from '../../observation/observation.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import type { TenantLimits } from '../../tenant-api/limits.ts';
+import type { FailedTenantApi, TenantApi, TenantApiAccess } from '../../tenant-api/tenant-api.ts';
+import { createTenantApis } from '../../tenant-api/tenant-apis.ts';
+import { fakeDiscovery } from '../../tenant-api/testing/tenant-clusters.ts';
+import { createCollectorMetrics } from '../../windows/collector-metrics.ts';
+import { createCollector } from '../../windows/collector.ts';
+import { restoreJournal } from '../../windows/journal.ts';
+import { createPodMetricsReader } from '../../windows/pod-metrics.ts';
+import type { WatchedSource } from '../../windows/scope.ts';
+import { restoreTenantApis } from '../../windows/tenant-journal.ts';
+import { settingsOf } from '../../windows/testing/harness.ts';
+
+export const WINDOW_MS = 1000;
+const SETTLING_MS = 300;
+
+export interface RigOptions {
+  readonly ledger: Ledger;
+  readonly clusters: readonly TenantCluster[];
+  /** Ways to the APIs of those tenant clusters, by id; without one it is a failure. */
+  readonly kubeconfigs: Readonly<Record<string, string>>;
+  readonly limits?: TenantLimits;
+  /** Nodes of the host. */
+  readonly hostNodes?: readonly NodeView[];
+}
+
+/** Whole and quiet: what the host's watches show plays no part, but for its nodes. */
+function quietSource<T extends Projected>(plural: string, objects: readonly T[] = []) {
+  const source: WatchedSource<T> = {
+    resource: { plural },
+    ready: () => Promise.resolve(),
+    resourceVersion: () => '1',
+    find: (_namespace, name) => objects.find((object) => object.name === name),
+    health: () => ({ state: 'synced', since: 0, lastContactAt: Date.now() }),
+  };
+  return source;
+}
+
+/** Which tenant APIs there are, as the test says. */
+export function handAccess(clusters: () => readonly TenantCluster[]) {
+  const connections = new Map<string, Connection>();
+  const listeners = new Set<() => void>();
+  const tell = (): void => {
+    for (const listener of listeners) listener();
+  };
+  const access: TenantApiAccess = {
+    list: () =>
+      clusters().flatMap((cluster): TenantApi[] => {
+        const connection = connections.get(cluster.id);
+        return connection === undefined ? [] : [{ cluster, connection }];
+      }),
+    failures: () =>
+      clusters().flatMap(({ id }): FailedTenantApi[] =>
+        connections.has(id) ? [] : [{ tenantCluster: id, reason: 'no such Secret', since: 1 }],
+      ),
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    run: () => Promise.resolve(),
+  };
+  return {
+    access,
+    give: (id: string, kubeconfig: string) => {
+      connections.set(id, connectWith(kubeconfig));
+      tell();
+    },
+    withdraw: (id: string) => {
+      void connections.get(id)?.close();
+      connections.delete(id);
+      tell();
+    },
+    close: async () => {
+      await Promise.all([...connections.values()].map((connection) => connection.close()));
+    },
+  };
+}
+
+/** Meters tenant clusters through their own, real API servers, in windows of a second. */
+export async function startRig(options: RigOptions) {
+  const { ledger } = options;
+  const clock = systemClock;
+  const logger = createCapturingLogger();
+  const base = settingsOf({});
+  const metering = { ...base.metering, windowMs: WINDOW_MS, settlingDelayMs: SETTLING_MS };
+  const settings: Settings = { ...base, metering };
+  const common = { clock, random: Math.random, logger };
+  const observing = {
+    nodeSettings: () => metering,
+    billedUntil: (present: number) => present,
+  };
+  const observation = createObservation(observing);
+  const restored = await restoreJournal(ledger, observation, logger);
+  const discovery = fakeDiscovery(...options.clusters);
+  const access = handAccess(discovery.clusters);
+  for (const [id, kubeconfig] of Object.entries(options.kubeconfigs)) access.give(id, kubeconfig);
+  const nodes = quietSource('nodes', options.hostNodes);
+  const apis = createTenantApis({
+    ...common,
+    access: access.access,
+    enabled: true,
+    discovery: { ...discovery, known: () => true },
+    tenantClusters: observation.tenantClusters,
+    host: {
+      nodes,
+      volumes: quietSource('persistentvolumeclaims'),
+      loadBalancers: quietSource('services'),
+    },
+    observing,
+    ...(options.limits === undefined ? {} : { limits: options.limits }),
+  });
+  const restoredTenants = await restoreTenantApis(ledger, (id) => apis.observe(id), logger);
+  apis.restore(restoredTenants);
+  const metrics = createCollectorMetrics(new Registry());
+  let severed = false;
+  const gone = { kind: 'failed', cause: 'retryable', message: 'killed' } as const;
+  const collector = createCollector({
+    ...common,
+    observation,
+    restored,
+    tenants: apis,
+    restoredTenants,
+    sources: {
+      pods: quietSource('pods'),
+      nodes,
+      volumes: quietSource('persistentvolumeclaims'),
+      loadBalancers: quietSource('services'),
+      resourceClaims: quietSource('resourceclaims'),
+      resourceSlices: quietSource('resourceslices'),
+      workloads: [],
+    },
+    ledger: {
+      ...ledger,
+      append: async (batch) => (severed ? gone : ledger.append(batch)),
+      writeRecords: async (changes) => (severed ? gone : ledger.writeRecords(changes)),
+    },
+    settings: () => settings,
+    podMetrics: createPodMetricsReader({
+      bytes: () => Promise.resolve({ kind: 'network', message: 'none' }),
+    }),
+    metrics,
+    explanations: { keep: async () => undefined },
+  });
+  const observe = (clusters: readonly TenantCluster[]): void =>
+    observation.tenantClusters.observe(clusters, clock.now());
+  observe(options.clusters);
+  const stop = new AbortController();
+  const running = [apis.run(stop.signal), collector.run(stop.signal)];
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await Promise.all(running);
+    await access.close();
+  };
+  return {
+    collector,
+    apis,
+    access,
+    logger,
+    metrics,
+    discover: (...clusters: readonly TenantCluster[]) => {
+      observe(clusters);
+      discovery.find(...clusters);
+    },
+    /** As kill -9: nothing reaches the ledger any more. */
+    kill: async () => {
+      severed = true;
+      await end();
+    },
+    stop: end,
+  };
+}
+
+/** Waits until something is so. */
+export async function until(isSo: () => boolean, what: string, withinMs = 20_000): Promise<void> {
+  const begun = Date.now();
+  while (!isSo()) {
+    if (Date.now() - begun > withinMs) throw new Error(`waited in vain: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Makes a node that is up at once. */
+export async function addNode(api: TestCluster, name: string, fixture: NodeFixture): Promise<void> {
+  const { labels = {}, capacity = {} } = fixture;
+  const allocatable = capacity;
+  const ready = { type: 'Ready', status: 'True', lastHeartbeatTime: new Date().toISOString() };
+  const made = await api.call('POST', '/api/v1/nodes', {
+    metadata: { name, labels },
+    status: { capacity, allocatable, conditions: [ready] },
+  });
+  // The API server's admission taints every new node until something says that it is ready.
+  await api.call('PUT', `/api/v1/nodes/${name}`, { ...made, spec: { taints: [] } });
+}
