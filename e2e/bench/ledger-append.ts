@@ -11,6 +11,7 @@ import { directoryBytes } from '../../operator/ledger/leveldb/files.ts';
 import { createIdFilter } from '../../operator/ledger/leveldb/id-filter.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { planBatch } from '../../operator/ledger/leveldb/plan-batch.ts';
+import { encodeEvents } from '../../operator/ledger/leveldb/requests.ts';
 import { createSegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
 import { firstState } from '../../operator/ledger/leveldb/set-up.ts';
 import type { Ledger } from '../../operator/ledger/ledger.ts';
@@ -126,7 +127,7 @@ async function createPlanner(directory: string, deduplicate: boolean) {
     async operations(events: readonly UsageEvent[]): Promise<Operation[]> {
       const { segment } = contents.state;
       const places = { active, activeName: 'bench', segment, ids, sealed: [], pool, deduplicate };
-      const request = { kind: 'append', events, changes: [] } as const;
+      const request = { kind: 'append', events: encodeEvents(events), changes: [] } as const;
       const plan = await planBatch([request], contents, places, Date.now());
       contents = plan.contents;
       return plan.operations;

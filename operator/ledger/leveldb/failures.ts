@@ -31,3 +31,11 @@ export function toLedgerFailure(what: string, error: unknown): LedgerFailure {
   }
   return ledgerFailure(cause, `ledger: ${what}: ${texts.join(': ') || String(error)}`);
 }
+
+/** Whether another process, or another part of this one, has the database open. */
+export function isLocked(error: unknown): boolean {
+  for (let current = error; current instanceof Error; current = current.cause) {
+    if ('code' in current && current.code === 'LEVEL_LOCKED') return true;
+  }
+  return false;
+}

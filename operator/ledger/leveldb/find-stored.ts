@@ -5,6 +5,7 @@ import { parseInstant } from './instants.ts';
 import { damage } from './failures.ts';
 import type { IdFilter } from './id-filter.ts';
 import { decodeIdValue, isDerivedId } from './keys.ts';
+import type { EncodedEvent } from './requests.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import type { SealedSegment, SegmentSummary } from './state.ts';
 
@@ -22,8 +23,7 @@ export interface StoredEvents {
 }
 
 /** An event that is to be stored unless its id is there already. */
-export interface OfferedEvent {
-  readonly event: UsageEvent;
+export interface OfferedEvent extends EncodedEvent {
   /** As {@link idKey} gives it. */
   readonly key: Buffer;
 }

@@ -20,7 +20,7 @@ import { KEY_SPACE, textKey } from './keys.ts';
 import type { LedgerMetrics } from './ledger-metrics.ts';
 import type { Problems } from './problems.ts';
 import { readPage, scanEvents } from './read-events.ts';
-import type { EntryChange, Request, RequestOutcome } from './requests.ts';
+import { encodeEvents, type EntryChange, type Request, type RequestOutcome } from './requests.ts';
 import { readRecord, readRecords } from './read-records.ts';
 import { createRetention } from './retention.ts';
 import type { Store } from './store.ts';
@@ -98,7 +98,7 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
       const outcome = await submit(
         {
           kind: 'append',
-          events: batch.events,
+          events: encodeEvents(batch.events),
           changes: (batch.records ?? []).map(recordChange),
           ...(batch.windowEnd !== undefined && { windowEnd: batch.windowEnd }),
         },

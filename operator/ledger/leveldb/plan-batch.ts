@@ -45,7 +45,11 @@ export async function planBatch(
 
 function offeredBy(request: Request, deduplicate: boolean): readonly OfferedEvent[] {
   if (request.kind !== 'append') return [];
-  return request.events.map((event) => ({ event, key: deduplicate ? idKey(event.id) : NO_KEY }));
+  return request.events.map(({ event, text }) => ({
+    event,
+    text,
+    key: deduplicate ? idKey(event.id) : NO_KEY,
+  }));
 }
 
 type StoredById = ReadonlyMap<string, UsageEvent>;

@@ -1,4 +1,3 @@
-import { encodeEvent } from '../../usage/event.ts';
 import { batchMarkOperation } from './batch-marks.ts';
 import { nextChain } from './chain.ts';
 import type { Operation } from './database.ts';
@@ -18,7 +17,7 @@ export function planEvents(
   const operations: Operation[] = [];
   if (accepted.length === 0) return { operations, segment: before };
   const first = before.lastSequence + 1;
-  const texts = accepted.map(({ event }) => encodeEvent(event));
+  const texts = accepted.map(({ text }) => text);
   const { values, bytes } = encodeStoredEvents(first, texts);
   let { starts, ends, foreignIds } = before;
   for (const [index, value] of values.entries()) {

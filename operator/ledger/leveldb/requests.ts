@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
 import type { CursorMove } from '../cursor-moves.ts';
 import type { AppendOutcome, Cursor, LedgerFailure } from '../ledger.ts';
 import type { SealedSegment } from './state.ts';
@@ -10,11 +10,21 @@ export interface EntryChange {
   readonly body: string | undefined;
 }
 
+/** An event that is to be stored, and its text, by which the room it takes is known. */
+export interface EncodedEvent {
+  readonly event: UsageEvent;
+  readonly text: string;
+}
+
+export function encodeEvents(events: readonly UsageEvent[]): readonly EncodedEvent[] {
+  return events.map((event) => ({ event, text: encodeEvent(event) }));
+}
+
 /** What a caller wants written. Requests that wait together become one batch. */
 export type Request =
   | {
       readonly kind: 'append';
-      readonly events: readonly UsageEvent[];
+      readonly events: readonly EncodedEvent[];
       readonly changes: readonly EntryChange[];
       readonly windowEnd?: number;
     }

@@ -71,6 +71,26 @@ test('a segment that comes into use while others are being closed is not closed 
   await pool.close();
 });
 
+test('a sealed segment that another process has open is read later, and nobody is taken for the owner', async () => {
+  const { directory, segments } = await manySegments();
+  const [segment] = segments;
+  if (segment === undefined) throw new Error();
+  const ledger = await used.open(directory);
+  const other = createSegmentPool(directory);
+  await other.use(segment, async () => {
+    expect(await ledger.read(0, 5)).toMatchObject({
+      kind: 'failed',
+      cause: 'retryable',
+      message: expect.stringContaining('another process has this sealed segment open'),
+    });
+  });
+  await other.close();
+  expect(await ledger.read(0, 5)).toMatchObject({ kind: 'page', lastSequence: 5 });
+  expect(await ledger.append({ events: testWindow(TEST_WINDOW_START, 1) })).toMatchObject({
+    kind: 'appended',
+  });
+});
+
 test('a segment that nothing reads any more is closed, and can be read again', async () => {
   const { directory, segments } = await manySegments();
   const [segment] = segments;

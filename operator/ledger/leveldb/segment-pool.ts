@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { type Database, noteDatabaseTables, openDatabase, readManifestNote } from './database.ts';
-import { damage } from './failures.ts';
+import { LedgerReadError } from '../ledger.ts';
+import { damage, isLocked, ledgerFailure } from './failures.ts';
 import { KEY_SPACE, numberKey } from './keys.ts';
 import { readBatchMark } from './batch-marks.ts';
 import { segmentName } from './segment-names.ts';
@@ -136,7 +137,9 @@ async function closeSealed(database: Database): Promise<void> {
 async function openSealed(directory: string, segment: SealedSegment): Promise<Database> {
   const name = segmentName(segment.firstSequence);
   await readManifestNote(join(directory, name));
-  const database = await openDatabase(join(directory, name), 'sealed');
+  const database = await openDatabase(join(directory, name), 'sealed').catch((error: unknown) => {
+    throw isLocked(error) ? lockedElsewhere(name) : error;
+  });
   // What is still readable before the damage is read.
   if (segment.damage !== undefined) return database;
   try {
@@ -155,4 +158,11 @@ async function openSealed(directory: string, segment: SealedSegment): Promise<Da
     await database.close();
     throw error;
   }
+}
+
+/** Somebody looks into it, as an operator with a tool may: only the active segment's lock tells who owns the ledger. */
+function lockedElsewhere(name: string): LedgerReadError {
+  return new LedgerReadError(
+    ledgerFailure('retryable', `ledger: ${name}: another process has this sealed segment open`),
+  );
 }

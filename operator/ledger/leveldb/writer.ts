@@ -12,6 +12,8 @@ export interface Writer {
 interface Waiting {
   readonly request: Request;
   readonly events: number;
+  /** Of its events' text. */
+  readonly characters: number;
   readonly resolve: (outcome: RequestOutcome) => void;
 }
 
@@ -19,13 +21,16 @@ interface Waiting {
 const BATCH_EVENTS = 1_000;
 /** Requests that carry no event are small, but not free. */
 const BATCH_REQUESTS = 2_000;
+/** What may wait of pushed events. */
 const QUEUE_EVENTS = 20_000;
+const QUEUE_CHARACTERS = 16 * 1024 * 1024;
 
 export function createWriter(
   write: (requests: readonly Request[]) => Promise<readonly RequestOutcome[]>,
 ): Writer {
   const queue: Waiting[] = [];
   let waitingEvents = 0;
+  let waitingCharacters = 0;
   let running: Promise<void> | undefined;
   let stopping = false;
 
@@ -36,6 +41,7 @@ export function createWriter(
       if (count > 0 && events + waiting.events > BATCH_EVENTS) break;
       if (count === BATCH_REQUESTS) break;
       events += waiting.events;
+      waitingCharacters -= waiting.characters;
       count += 1;
     }
     waitingEvents -= events;
@@ -57,13 +63,16 @@ export function createWriter(
   return {
     async submit(request, bounded) {
       if (stopping) return ledgerFailure('retryable', 'ledger: closed');
-      const events = request.kind === 'append' ? request.events.length : 0;
-      if (bounded && waitingEvents + events > QUEUE_EVENTS && waitingEvents > 0) {
+      const { events, characters } = sizeOf(request);
+      const full =
+        waitingEvents + events > QUEUE_EVENTS || waitingCharacters + characters > QUEUE_CHARACTERS;
+      if (bounded && full && waitingEvents > 0) {
         return ledgerFailure('retryable', `ledger: queue: full: "${waitingEvents} events wait"`);
       }
       return new Promise((resolve) => {
-        queue.push({ request, events, resolve });
+        queue.push({ request, events, characters, resolve });
         waitingEvents += events;
+        waitingCharacters += characters;
         running ??= run();
       });
     },
@@ -72,4 +81,10 @@ export function createWriter(
       await running;
     },
   };
+}
+
+function sizeOf(request: Request): { readonly events: number; readonly characters: number } {
+  if (request.kind !== 'append') return { events: 0, characters: 0 };
+  const characters = request.events.reduce((sum, { text }) => sum + text.length, 0);
+  return { events: request.events.length, characters };
 }
