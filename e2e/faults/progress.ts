@@ -2,6 +2,7 @@ import type { Life, Plan } from './plan.ts';
 import type { Moment } from './subject/idle-clock.ts';
 import type { LedgerEnd } from './subject/messages.ts';
 import type { LifeReport } from './subject/subject.ts';
+import { WINDOW_MS } from './workload.ts';
 
 /** What has come of a plan so far, over all lives. */
 export interface Progress {
@@ -49,7 +50,10 @@ export function createProgress(plan: Plan): Progress {
         if (action.do === 'append-together') offered = Math.max(offered, ...action.requests);
       }
       wrong.push(...report.wrong);
-      moment = report.moment;
+      // What a life that died early did not come to is offered in the next one, but not before its time.
+      const starts = plan.requests.slice(0, offered + 1).map(({ windowStart }) => windowStart);
+      const elapsed = Math.max(report.moment.elapsed, ...starts.map((start) => start + WINDOW_MS));
+      moment = { ...report.moment, elapsed };
       const { end } = report;
       ends.push(end === undefined ? 'killed' : `${end.how} ${end.where}`.trim());
     },
