@@ -41,16 +41,19 @@ export const SERVICE_VARIABLES = {
     test: SETTINGS_TEST,
   },
   ENFORCEMENT_MODE: {
-    meaning: 'What billing alerts lead to.',
+    meaning:
+      'What billing alerts lead to: a recorded state, marks on control planes as well, or refused pods of suspended tenants as well (docs/enforcement.md).',
     parser: choice('observe', 'annotate', 'enforce'),
     default: 'observe',
-    test: SETTINGS_TEST,
+    fields: ['TenantOverride spec.enforcement'],
+    test: 'operator/enforcement/enforcement.apiserver.test.ts',
   },
   ENFORCEMENT_RULES: {
-    meaning: 'The billing state that an event type of a billing provider leads to.',
+    meaning:
+      'The billing state that an event type of a billing provider leads to, in place of or beside the built-in ones.',
     parser: enforcementRules(),
     default: 'none',
-    test: SETTINGS_TEST,
+    test: 'operator/enforcement/inbox.test.ts',
   },
   LOG_LEVEL: {
     meaning: 'The least severe messages to log.',
