@@ -51,7 +51,7 @@ function Explanation({ explanation }) {
       </${Card}>
     </div>
     <${Card} title="What it is made of">
-      <${Table} caption=${`${count(objects.length)} stretches in which nothing changed`} rows=${objects}
+      <${Table} caption=${`Stretches in which nothing changed: ${count(objects.length)}`} rows=${objects}
         empty=${source === 'collector' ? 'No object is kept for it.' : 'A client pushed this event: it has no objects here.'}
         columns=${[
           {

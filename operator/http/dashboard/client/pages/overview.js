@@ -130,7 +130,7 @@ function FailedTenantApis({ failed }) {
   if (failed.length === 0) return null;
   return html`
     <${Card} title="Tenant APIs that cannot be read">
-      <${Table} caption="Usage inside these tenant clusters is a gap until their API can be read again" rows=${failed} empty="None."
+      <${Table} caption="Nodes that these tenant clusters have of their own are not metered until their API can be read. One without such nodes can say so: annotation node-mode: shared" rows=${failed} empty="None."
         columns=${[
           { name: 'Tenant cluster', cell: (/** @type {any} */ one) => one.tenant_cluster },
           { name: 'Since', cell: (/** @type {any} */ one) => time(one.since) },
