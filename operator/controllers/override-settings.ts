@@ -1,4 +1,5 @@
 import type { TenantMatch, TenantOverrideSettings } from '../config/settings.ts';
+import { queryProblem } from './query-fields.ts';
 import { invalidSpec, type Translation } from './translation.ts';
 import type { TenantOverrideSpec } from './types.generated.ts';
 
@@ -14,6 +15,8 @@ export function translateOverride(
     const mend = 'give either namespace and name, or a selector with at least one requirement';
     return invalidSpec('InvalidSpec', `spec.match: names no tenant cluster; ${mend}`);
   }
+  const query = queryProblem(spec.metering ?? {}, 'spec.metering');
+  if (query !== undefined) return query;
   return {
     kind: 'settings',
     settings: {

@@ -4,6 +4,7 @@ import { present } from '../config/present.ts';
 import type { MeteringSettings, PolicySettings } from '../config/settings.ts';
 import { VARIABLES } from '../config/variables/variables.ts';
 import { COLLECTOR_METRICS } from '../usage/catalog.ts';
+import { queryProblem } from './query-fields.ts';
 import { invalidField, invalidSpec, type Translation } from './translation.ts';
 import type { MeteringPolicySpec } from './types.generated.ts';
 
@@ -55,6 +56,8 @@ export function translatePolicy(
       if (parsed.kind === 'problem') return invalidField(`spec.${field}`, parsed, text);
     }
   }
+  const query = queryProblem(spec, 'spec');
+  if (query !== undefined) return query;
   const settlingDelayMs = durations.settlingDelay ?? environment.settlingDelayMs;
   const windowMs = durations.collectionInterval ?? environment.windowMs;
   const problem = settlingProblem(settlingDelayMs, windowMs);
@@ -92,6 +95,9 @@ function layersOf(
       meterControlPlane: spec.meterControlPlane,
       meterByNamespace: spec.meterByNamespace,
       podLifetime: spec.podLifetime,
+      egressQuery: spec.egressQuery,
+      gpuUtilQuery: spec.gpuUtilQuery,
+      gpuCountQuery: spec.gpuCountQuery,
       watchDeletions: spec.watchDeletions,
       gpuResources: spec.gpuResources,
       draGpuDrivers: spec.draGpuDrivers,

@@ -216,6 +216,20 @@ test('an override may exempt tenant clusters, make an exception from that, or sa
   expect(exempt({ plan: 'gold' })).toBeUndefined();
 });
 
+test('a query that a tenant could break out of is refused, in an override as in the policy', () => {
+  const match = { namespace: 'acme', name: 'prod' };
+  const egressQuery = 'sum(x{n={{namespace}}})';
+  const message = 'egressQuery: placeholder outside a string: "{{namespace}}"; write "…" around it';
+  expect(translateOverride('acme', 0, { match, metering: { egressQuery } })).toMatchObject({
+    kind: 'invalid',
+    message: `spec.metering.${message}`,
+  });
+  expect(translatePolicy({ egressQuery }, ENVIRONMENT)).toMatchObject({
+    kind: 'invalid',
+    message: `spec.${message}`,
+  });
+});
+
 describe('the MeteringPolicy', () => {
   test('reaches the engine with every field', () => {
     const [complete] = COMPLETE_SPECS.meteringpolicies as MeteringPolicySpec[];
@@ -237,6 +251,9 @@ describe('the MeteringPolicy', () => {
           meterControlPlane: false,
           meterByNamespace: true,
           podLifetime: 'running',
+          egressQuery: 'none',
+          gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',
+          gpuCountQuery: 'count by (modelName) (util{n="{{namespace}}"})',
           watchDeletions: true,
           gpuResources: ['nvidia.com/gpu', 'amd.com/cpx_nps4'],
           draGpuDrivers: ['gpu.nvidia.com'],

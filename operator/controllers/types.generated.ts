@@ -5,9 +5,9 @@
  */
 export interface BillingDestinationSpec {
   /**
-   * The kind of billing system. webhook posts CloudEvents 1.0 batches to an address of yours; lago feeds a Lago server; metronome feeds Metronome; noop delivers to nowhere, which shows what would be delivered. Cannot be changed: create another destination instead.
+   * The kind of billing system. webhook posts CloudEvents 1.0 batches to an address of yours; lago feeds a Lago server; stripe feeds Stripe; metronome feeds Metronome; noop delivers to nowhere, which shows what would be delivered. Cannot be changed: create another destination instead.
    */
-  type: 'lago' | 'metronome' | 'webhook' | 'noop';
+  type: 'lago' | 'stripe' | 'metronome' | 'webhook' | 'noop';
   /**
    * Stops delivery and keeps the cursor. The ledger keeps every event until delivery goes on.
    */
@@ -17,7 +17,7 @@ export interface BillingDestinationSpec {
    */
   startFrom?: 'now' | 'earliest';
   /**
-   * Which metrics to deliver. Without it, those that this type of destination takes by itself: webhook and noop take all, lago takes those it can bill and GPU utilization, metronome those it can bill.
+   * Which metrics to deliver. Without it, those that this type of destination takes by itself: webhook and noop take all, lago takes those it can bill and GPU utilization, stripe and metronome those they can bill.
    */
   metrics?: {
     /**
@@ -126,6 +126,60 @@ export interface BillingDestinationSpec {
     currency?: string;
   };
   /**
+   * Settings of type stripe.
+   */
+  stripe?: {
+    /**
+     * The secret or restricted key, in a Secret in the operator's own namespace.
+     */
+    apiKeySecretRef: {
+      /**
+       * Name of the Secret.
+       */
+      name: string;
+      /**
+       * Key within the Secret's data.
+       */
+      key: string;
+    };
+    /**
+     * Base address of the Stripe API. Without it, https://api.stripe.com. Credentials in the address, link-local addresses and cloud metadata addresses are refused; redirects are never followed.
+     */
+    url?: string;
+    /**
+     * Fields and dimensions of events by whose values meters are split, so that each value can have a price of its own. An event goes to the meter of the values that it has, or else to the metric's own meter. An empty list splits nothing. Changing it makes other meters, which have to be priced before.
+     *
+     * @maxItems 4
+     *
+     * Items: A field or dimension of events, such as sku or capacity_type.
+     */
+    splitMetersBy?: string[];
+    /**
+     * Subscribe each tenant to the active metered prices that carry the metadata vbilling_plan with its plan's code, and follow changes of plans and prices.
+     */
+    autoSubscribe?: boolean;
+    /**
+     * Cancel the subscriptions made here at the end of their period when a tenant is offboarded. Taken back when the tenant returns before.
+     */
+    cancelOnRemove?: boolean;
+    /**
+     * Meter events a second at most. 0 picks 20 for keys of test mode and 200 for live keys.
+     */
+    maxRequestsPerSecond?: number;
+    /**
+     * Plan of tenants that name none. Without it, the operator's DEFAULT_PLAN_CODE.
+     */
+    planCode?: string;
+    /**
+     * Currency of tenants that name none, ISO 4217. A tenant whose plan has prices in other currencies only is held back. Without it, the operator's BILLING_CURRENCY.
+     */
+    currency?: string;
+    /**
+     * The version of Stripe's API that requests are pinned to. Without it, the one this release was made for.
+     */
+    apiVersion?: string;
+  };
+  /**
    * Settings of type metronome.
    */
   metronome?: {
@@ -192,7 +246,7 @@ export interface BillingDestinationSpec {
  */
 export interface BillingDestinationStatus {
   /**
-   * What is true of this object, one entry per type. Ready: events are being delivered, or there is nothing to deliver. Bootstrapped: the billing system has what it needs before any event. Delivering: the last attempt was accepted. Stalled: the newest spec cannot be used and the last good one, if any, goes on. Present only while they hold: DeadLetters (events were refused for good), TenantsParked (events wait for their tenant), UnpricedUsage (usage that nobody has priced).
+   * What is true of this object, one entry per type. Ready: events are being delivered, or there is nothing to deliver. Bootstrapped: the billing system has what it needs before any event. Delivering: the last attempt was accepted. Stalled: the newest spec cannot be used and the last good one, if any, goes on. Present only while they hold: DeadLetters (events were refused for good), TenantsParked (events wait for their tenant), UnpricedUsage (usage that nobody has priced), Drift (what the billing system has of yesterday differs from what it was given), RateLimitTooLow (usage comes faster than the billing system takes it).
    *
    * @maxItems 16
    *
@@ -410,6 +464,18 @@ export interface TenantOverrideSpec {
      * From when on a pod is billed. running bills from the first start of any of its containers, scheduled from its binding to a node. Both end with its last container.
      */
     podLifetime?: 'running' | 'scheduled';
+    /**
+     * PromQL template for egress bytes, in place of the built-in query; none switches egress off. Names of tenant clusters such as {{namespace}} may stand inside of strings only. Environment variable EGRESS_QUERY.
+     */
+    egressQuery?: string;
+    /**
+     * PromQL template for GPU utilization in percent, grouped by modelName or gpu_type, in place of the built-in query; none switches utilization off. Names of tenant clusters such as {{namespace}} may stand inside of strings only. Environment variable GPU_UTIL_QUERY.
+     */
+    gpuUtilQuery?: string;
+    /**
+     * PromQL template for the number of GPUs that utilization covers, in place of the built-in query; none leaves the number out. Names of tenant clusters such as {{namespace}} may stand inside of strings only. Environment variable GPU_COUNT_QUERY.
+     */
+    gpuCountQuery?: string;
   };
 }
 
@@ -513,6 +579,18 @@ export interface MeteringPolicySpec {
    * From when on a pod is billed. running bills from the first start of any of its containers, scheduled from its binding to a node. Both end with its last container.
    */
   podLifetime?: 'running' | 'scheduled';
+  /**
+   * PromQL template for egress bytes, in place of the built-in query; none switches egress off. Names of tenant clusters such as {{namespace}} may stand inside of strings only. Environment variable EGRESS_QUERY.
+   */
+  egressQuery?: string;
+  /**
+   * PromQL template for GPU utilization in percent, grouped by modelName or gpu_type, in place of the built-in query; none switches utilization off. Names of tenant clusters such as {{namespace}} may stand inside of strings only. Environment variable GPU_UTIL_QUERY.
+   */
+  gpuUtilQuery?: string;
+  /**
+   * PromQL template for the number of GPUs that utilization covers, in place of the built-in query; none leaves the number out. Names of tenant clusters such as {{namespace}} may stand inside of strings only. Environment variable GPU_COUNT_QUERY.
+   */
+  gpuCountQuery?: string;
   /**
    * Whether pods and nodes that are deleted within a window are billed to the moment of their deletion. Otherwise they are billed to the last window end at which they were still there.
    */

@@ -105,6 +105,28 @@ describe('utilisation', () => {
   });
 });
 
+describe('the number of GPUs', () => {
+  const utilization = createUtilizationMeasure('default');
+  const besideOf = (metering: Parameters<typeof cluster>[1]): string | undefined => {
+    const subject = { cluster: cluster('a', metering), sharesNamespace: false, uniqueName: true };
+    const plan = utilization.plan(subject, WINDOW);
+    return plan.kind === 'ask' ? plan.beside : plan.kind;
+  };
+
+  test('is asked by the built-in query beside the built-in utilisation only', () => {
+    expect(besideOf({})).toMatch(/^count by \(modelName\).*namespace="tenant-a"/);
+    expect(besideOf({ gpuUtilQuery: 'util' })).toBeUndefined();
+    expect(besideOf({ gpuCountQuery: 'none' })).toBeUndefined();
+  });
+
+  test('is asked by GPU_COUNT_QUERY where it is given', () => {
+    const gpuCountQuery = 'count(x{n="{{namespace}}"})';
+    expect(besideOf({ gpuCountQuery })).toBe('count(x{n="tenant-a"})');
+    expect(besideOf({ gpuCountQuery, gpuUtilQuery: 'util' })).toBe('count(x{n="tenant-a"})');
+    expect(besideOf({ gpuCountQuery, gpuUtilQuery: 'none' })).toBe('off');
+  });
+});
+
 describe('a configured metric', () => {
   const metric: ConfiguredMetric = {
     code: 'tenant_gpu_energy',

@@ -54,6 +54,20 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
     },
     { type: 'noop' },
     {
+      type: 'stripe',
+      stripe: {
+        url: 'https://api.stripe.com',
+        apiKeySecretRef: { name: 'stripe', key: 'api-key' },
+        splitMetersBy: ['sku', 'capacity_type'],
+        autoSubscribe: true,
+        cancelOnRemove: true,
+        maxRequestsPerSecond: 50,
+        planCode: 'gold',
+        currency: 'EUR',
+        apiVersion: '2026-09-30.endive',
+      },
+    },
+    {
       type: 'metronome',
       metronome: {
         url: 'https://api.metronome.com',
@@ -84,6 +98,9 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         meterControlPlane: true,
         meterByNamespace: true,
         podLifetime: 'scheduled',
+        egressQuery: 'sum(increase(sent_bytes{cluster="{{vcluster}}"}[{{window}}]))',
+        gpuUtilQuery: 'none',
+        gpuCountQuery: 'none',
       },
     },
     {
@@ -110,6 +127,9 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       meterControlPlane: false,
       meterByNamespace: true,
       podLifetime: 'running',
+      egressQuery: 'none',
+      gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',
+      gpuCountQuery: 'count by (modelName) (util{n="{{namespace}}"})',
       watchDeletions: true,
       gpuResources: ['nvidia.com/gpu', 'amd.com/cpx_nps4'],
       draGpuDrivers: ['gpu.nvidia.com'],
