@@ -67,6 +67,19 @@ describe('windows', () => {
     await process.kill();
   });
 
+  test('W14: of an hour come once an hour, and bill what an hour is', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const settings = { current: settingsOf({ COLLECTION_INTERVAL: '1h' }) };
+    const process = await startProcess({ ledger, clock, settings, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 3 * 3_600);
+    const cpu = (await eventsOf(ledger)).filter(({ metric }) => metric === 'tenant_cpu_core_hours');
+    expect(windowsOf(cpu)).toEqual(['13:00:00', '14:00:00']);
+    expect(cpu.map(({ quantity }) => quantity)).toEqual(['1', '1']);
+    await process.kill();
+  });
+
   test('of another size begin at the first boundary that both sizes have', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();

@@ -26,6 +26,7 @@ import { meterStorage } from '../storage.ts';
 import { createTally } from '../tally.ts';
 import { meterWholeNodes } from '../whole-nodes.ts';
 import { cluster, node, NODE_SETTINGS } from './objects.ts';
+import { seeFixture } from './recorded-objects.ts';
 import { HOUR, START } from './times.ts';
 
 export { HOUR, START };
@@ -138,40 +139,58 @@ export function createWorld(options: WorldOptions = {}): World {
       return credits;
     },
     pod: (object, at) => {
-      observation.pods.upserted(projected(podOf(object)), undefined, seen(at));
+      observation.pods.upserted(projected(podOf(seeFixture('pods', object))), undefined, seen(at));
     },
     podGone: (object, at) => {
-      observation.pods.deleted(projected(podOf(object)), seen(at));
+      observation.pods.deleted(projected(podOf(seeFixture('pods', object))), seen(at));
     },
     node: (object, at) => {
-      observation.nodes.upserted(projected(projectNode(object)), undefined, seen(at));
+      observation.nodes.upserted(
+        projected(projectNode(seeFixture('nodes', object))),
+        undefined,
+        seen(at),
+      );
     },
     nodeGone: (object, at) => {
-      observation.nodes.deleted(projected(projectNode(object)), seen(at));
+      observation.nodes.deleted(projected(projectNode(seeFixture('nodes', object))), seen(at));
     },
     claim: (object, at) => {
-      observation.volumes.upserted(projected(projectVolumeClaim(object)), undefined, seen(at));
+      observation.volumes.upserted(
+        projected(projectVolumeClaim(seeFixture('persistentvolumeclaims', object))),
+        undefined,
+        seen(at),
+      );
     },
     resourceClaim: (object, at) => {
-      const view = projected(projectResourceClaim(object));
+      const view = projected(projectResourceClaim(seeFixture('resourceclaims', object)));
       observation.resourceClaims.upserted(view, undefined, seen(at));
     },
     resourceClaimGone: (object, at) => {
-      observation.resourceClaims.deleted(projected(projectResourceClaim(object)), seen(at));
+      observation.resourceClaims.deleted(
+        projected(projectResourceClaim(seeFixture('resourceclaims', object))),
+        seen(at),
+      );
     },
     slice: (object, at) => {
-      const view = projected(projectResourceSlice(object));
+      const view = projected(projectResourceSlice(seeFixture('resourceslices', object)));
       observation.resourceSlices.upserted(view, undefined, seen(at));
     },
     sliceGone: (object, at) => {
-      observation.resourceSlices.deleted(projected(projectResourceSlice(object)), seen(at));
+      observation.resourceSlices.deleted(
+        projected(projectResourceSlice(seeFixture('resourceslices', object))),
+        seen(at),
+      );
     },
     service: (object, at) => {
-      const view = projectLoadBalancer(object);
+      const view = projectLoadBalancer(seeFixture('services', object));
       if (view !== undefined) observation.loadBalancers.upserted(view, undefined, seen(at));
     },
     workload: (object, at) => {
-      observation.workloads.upserted(projected(projectWorkload(object)), undefined, seen(at));
+      observation.workloads.upserted(
+        projected(projectWorkload(seeFixture('statefulsets', object))),
+        undefined,
+        seen(at),
+      );
     },
     clusters: (clusters, at = START - 1000) => {
       observation.tenantClusters.observe(clusters, at);
