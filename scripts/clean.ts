@@ -11,5 +11,6 @@ for (const files of directories.map((directory) => runFiles(directory))) {
   await endRemembered(files.runPid, 30_000);
   await endRemembered(files.operatorPid, 20_000);
   await endLeftovers(files.directory);
+  await endLeftovers(files.tenantPlane);
 }
 await rm(RUN_DIRECTORY, { recursive: true, force: true });

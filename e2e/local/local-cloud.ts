@@ -11,6 +11,7 @@ import {
   rememberProcess,
 } from '../processes/pid-file.ts';
 import { startReceiver } from '../receiver/receiver.ts';
+import { ensureOwnNodeClusters } from '../simulator/own-nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { applyCustomResources } from './custom-resources.ts';
 import { createKubectl } from '../control-plane/kubectl.ts';
@@ -32,7 +33,7 @@ export interface LocalCloud {
   readonly operator: RunningOperator;
   /** Resolves with the first process that ends unasked, and how. */
   readonly failed: Promise<string>;
-  /** Ends everything in order: operator, simulator, Lago, receiver, API server, etcd. */
+  /** Ends everything in order: operator, simulator, Lago, receiver, API servers, etcd. */
   stop(): Promise<void>;
 }
 
@@ -40,7 +41,7 @@ export interface LocalCloud {
 const LOCAL_SECRET = 'local-development-only';
 
 /**
- * Brings up the control plane, the simulated cloud, the receiver, a stand-in for Lago and the operator, each once what it
+ * Brings up the control planes, the simulated cloud, the receiver, a stand-in for Lago and the operator, each once what it
  * needs is there. What an earlier run left in the directory goes on, and processes that a kill left
  * over are ended first. Rejects after undoing what was started.
  */
@@ -54,8 +55,8 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
   };
   await claimDirectory(files);
   try {
-    const { plane, kubectlProgram } = await bringUpControlPlane(files, progress);
-    parts.push(plane.stop);
+    const { plane, tenantPlane, kubectlProgram } = await bringUpControlPlanes(files, progress);
+    parts.push(plane.stop, tenantPlane.stop);
     signal.throwIfAborted();
 
     const port = await stablePort(files.receiverPort);
@@ -87,6 +88,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       log: progress,
     });
     parts.push(() => simulator.stop());
+    await ensureOwnNodeClusters(plane.credentials, tenantPlane.credentials, signal);
     signal.throwIfAborted();
 
     progress('starting the operator');
@@ -103,7 +105,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     return {
       operator,
       invoices: `${lago.url}/`,
-      failed: Promise.race([plane.failed, died]),
+      failed: Promise.race([plane.failed, tenantPlane.failed, died]),
       stop,
     };
   } catch (error) {
@@ -118,6 +120,8 @@ const LOCAL_SETTINGS: Readonly<Record<string, string>> = {
   PLATFORM_CLUSTER: 'local',
   COLLECTION_INTERVAL: '10s',
   RECONCILE_INTERVAL: '10s',
+  // Where the tenant cluster with nodes of its own has its API server here.
+  TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
 };
 
 /** One run at a time in a directory, and nothing left of an earlier one. */
@@ -133,15 +137,25 @@ async function claimDirectory(files: RunFiles): Promise<void> {
   await endRemembered(files.operatorPid, 20_000);
 }
 
-async function bringUpControlPlane(
+async function bringUpControlPlanes(
   files: RunFiles,
   progress: (line: string) => void,
-): Promise<{ readonly plane: ControlPlane; readonly kubectlProgram: string }> {
+): Promise<{
+  readonly plane: ControlPlane;
+  readonly tenantPlane: ControlPlane;
+  readonly kubectlProgram: string;
+}> {
   const binaries = await findBinaries({ assets: process.env['KUBEBUILDER_ASSETS'], progress });
   await rm(files.kubectl, { force: true });
   await symlink(binaries.kubectl, files.kubectl);
-  progress('starting etcd and kube-apiserver');
-  const { directory } = files;
+  progress('starting etcd and kube-apiserver, for the host and for one tenant cluster');
+  const { directory, tenantPlane: own } = files;
   const plane = await startControlPlane({ binaries, directory, ephemeral: false });
-  return { plane, kubectlProgram: binaries.kubectl };
+  try {
+    const tenantPlane = await startControlPlane({ binaries, directory: own, ephemeral: false });
+    return { plane, tenantPlane, kubectlProgram: binaries.kubectl };
+  } catch (error) {
+    await plane.stop();
+    throw error;
+  }
 }

@@ -24,6 +24,8 @@ export interface RunFiles {
   readonly truth: string;
   /** The process of `make run` itself. */
   readonly runPid: string;
+  /** A second control plane: the own API server of a tenant cluster with nodes of its own. */
+  readonly tenantPlane: string;
   /** A link to the kubectl of the control plane's release. */
   readonly kubectl: string;
 }
@@ -44,6 +46,7 @@ export function runFiles(directory: string = RUN_DIRECTORY): RunFiles {
     lagoPort: file('lago.port'),
     truth: file('truth.ndjson'),
     runPid: file('run.pid'),
+    tenantPlane: file('tenant-plane'),
     kubectl: file('kubectl'),
   };
 }

@@ -10,6 +10,7 @@ import { endRun, type RunProcess, startRun } from '../local/testing/run-process.
 import { livingProcess, signalProcess } from '../processes/pid-file.ts';
 import { type Receiver, type ReceiverStats, startReceiver } from '../receiver/receiver.ts';
 import { TENANT_CLUSTERS } from '../simulator/cloud.ts';
+import { FORGE, RELIC } from '../simulator/own-nodes.ts';
 import { readTruth } from '../simulator/truth.ts';
 import { measuredFrom, type Outage, wronglyBilled } from './billed-seconds.ts';
 import { missingWindows, readReceived, repeatedIds } from './received.ts';
@@ -23,6 +24,7 @@ const WITHIN_A_WINDOW_MS = WINDOW_MS + 10_000;
 const STATUS_MS = 80_000;
 
 const TENANTS = [...new Set(TENANT_CLUSTERS.map(({ tenant }) => tenant))].toSorted();
+const ALL_TENANTS = [...TENANTS, FORGE.tenant, RELIC.tenant].toSorted();
 const FIVE_METRICS = [
   'tenant_cpu_core_hours',
   'tenant_instance_hours',
@@ -87,7 +89,7 @@ describe('the main job', () => {
       async () => {
         const usage = await api('/api/v1/usage?group_by=tenant');
         const rows = usage['rows'] as readonly { tenant: string; metric: string }[];
-        expect([...new Set(rows.map(({ tenant }) => tenant))].toSorted()).toEqual(TENANTS);
+        expect([...new Set(rows.map(({ tenant }) => tenant))].toSorted()).toEqual(ALL_TENANTS);
         for (const tenant of TENANTS) {
           const metrics = rows.filter((row) => row.tenant === tenant).map(({ metric }) => metric);
           expect({ tenant, metrics }).toEqual({
@@ -123,7 +125,7 @@ describe('the main job', () => {
         expect(table).toMatch(/tenantoverride\S*\/burst\s+True/);
         expect(table).toMatch(/meteringpolic\S*\/default\s+True/);
         const policy = await status('meteringpolicy', 'default');
-        expect(policy['tenants']).toBe(TENANTS.length);
+        expect(policy['tenants']).toBe(ALL_TENANTS.length);
         expect(await status('billingdestination', 'local-receiver')).toHaveProperty('lag');
         expect(await status('tenantoverride', 'burst')).toMatchObject({ matched: { total: 1 } });
       },

@@ -1,7 +1,7 @@
 import type { ApiClient } from './api-client.ts';
 import { apiTime, type KubeObject, objectPath } from './objects.ts';
 
-interface SimulatedNode {
+export interface SimulatedNode {
   readonly name: string;
   readonly instanceType: string;
   readonly zone: string;
@@ -109,8 +109,12 @@ export const NODES: readonly SimulatedNode[] = [
 ];
 
 /** Makes the nodes that are missing and lets every one be Ready. */
-export async function ensureNodes(api: ApiClient, now: number): Promise<void> {
-  for (const node of NODES) {
+export async function ensureNodes(
+  api: ApiClient,
+  now: number,
+  nodes: readonly SimulatedNode[] = NODES,
+): Promise<void> {
+  for (const node of nodes) {
     const { object, created } = await api.ensure(nodeObject(node));
     if (!created) continue;
     const path = objectPath(object);

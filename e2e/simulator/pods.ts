@@ -45,7 +45,8 @@ async function ensureRunning(api: ApiClient, wanted: KubeObject, now: () => numb
   await letRun(api, object, now);
 }
 
-async function letRun(api: ApiClient, object: KubeObject, now: () => number): Promise<void> {
+/** A pod that has no time of its own yet begins to run. */
+export async function letRun(api: ApiClient, object: KubeObject, now: () => number): Promise<void> {
   if (containerTimes(object).mainStartedAt !== undefined) return;
   await acceptPod(api, object, now());
   await runContainers(api, object, now());

@@ -44,7 +44,7 @@ function namespaceObject(cluster: SimulatedTenantCluster): KubeObject {
     metadata: {
       name: cluster.namespace,
       labels: cluster.labels ?? {},
-      annotations: cluster.annotations ?? {},
+      annotations: { 'meterfeed.io/node-mode': 'shared', ...cluster.annotations },
     },
   };
 }

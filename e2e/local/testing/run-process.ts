@@ -48,4 +48,5 @@ export async function endRun(files: RunFiles): Promise<void> {
   await endRemembered(files.runPid, 30_000);
   await endRemembered(files.operatorPid);
   await endLeftovers(files.directory);
+  await endLeftovers(files.tenantPlane);
 }
