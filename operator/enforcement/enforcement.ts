@@ -142,7 +142,11 @@ export async function createEnforcement(options: EnforcementOptions): Promise<En
 
   /** Marks are decided upon the first time when overrides are known, and tenant clusters by them. */
   async function begin(signal: AbortSignal): Promise<void> {
-    await options.overridesKnown(signal).catch(() => undefined);
+    try {
+      await options.overridesKnown(signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
     while (!signal.aborted && (await discovery.round()).kind === 'failed') {
       await clock.sleep(ROUND_RETRY_MS, signal).catch(() => undefined);
     }

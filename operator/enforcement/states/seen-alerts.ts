@@ -39,7 +39,10 @@ export function keyOfBody(provider: Provider, body: Uint8Array): SeenKey {
 }
 
 /** Throws when the ledger cannot be read. */
-export async function loadSeenAlerts(ledger: RecordStore): Promise<SeenAlerts> {
+export async function loadSeenAlerts(
+  ledger: RecordStore,
+  most: number = MOST_REMEMBERED,
+): Promise<SeenAlerts> {
   const loaded: (readonly [SeenKey, number])[] = [];
   for await (const [key, value] of ledger.records(PREFIX)) {
     const at = Number(value);
@@ -65,7 +68,7 @@ export async function loadSeenAlerts(ledger: RecordStore): Promise<SeenAlerts> {
     prune: async (now) => {
       let early = 0;
       while (true) {
-        const tooMany = seen.size - MOST_REMEMBERED;
+        const tooMany = seen.size - most;
         const batch = [...seen.entries()]
           .slice(0, PRUNED_AT_ONCE)
           .filter(([, at], index) => now - at > REMEMBER_MS || index < tooMany);

@@ -135,6 +135,22 @@ describe('of several sources', () => {
   });
 });
 
+test('a subscription that has ended stays so: its last invoice, paid or not, brings it not back', () => {
+  const ended = alert('suspended', 5, { ended: true });
+  const spend = alert('warning', 4, { subject: 'alert/a1' });
+  const paid = alert('active', 6, { settles: 'alerts' });
+  const failed = alert('delinquent', 6);
+  for (const last of [paid, failed]) {
+    expect(stateOf(after(ended, last))).toBe('suspended');
+    expect(stateOf(after(last, ended))).toBe('suspended');
+  }
+  const record = after(ended, spend, paid);
+  expect(record.entries.find(({ subject }) => subject === 'alert/a1')?.state).toBe('active');
+  expect(stateOf(after(ended, alert('active', 7, { subject: 'customer', settles: 'all' })))).toBe(
+    'active',
+  );
+});
+
 describe('a manual state', () => {
   test('wins over every event until it is cleared (accident 40)', () => {
     const hold = { state: 'suspended', reason: 'fraud', at: NOW } as const;

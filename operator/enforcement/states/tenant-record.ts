@@ -92,6 +92,13 @@ export function applyAlert(record: TenantRecord, alert: StatedAlert, now: number
   const { provider, subject, state, at } = alert;
   const settledAt = settledUntil(record, alert);
   const before = record.entries.find((e) => e.provider === provider && e.subject === subject);
+  if (before?.ended === true && alert.ended !== true) {
+    // The last invoice of a subscription that has ended brings it not back, but is a payment as any other.
+    const paid = settle(record, alert);
+    return paid === record
+      ? { kind: 'stale', record }
+      : { kind: 'applied', record: dated(record, paid, now) };
+  }
   const isOlder = before !== undefined && isOutdone(alert, before);
   if (isOlder || (state !== 'active' && at < settledAt)) return { kind: 'stale', record };
   const entry: SourceEntry = {
@@ -124,6 +131,8 @@ export function isEmpty(record: TenantRecord): boolean {
 }
 
 function isOutdone(alert: StatedAlert, before: SourceEntry): boolean {
+  // Nothing comes after the end, even if it happened later.
+  if (alert.ended === true && before.ended !== true) return false;
   if (alert.at !== before.at) return alert.at < before.at;
   // Nobody fails to pay and pays within one moment, but somebody who tries this out may say so.
   return alert.state !== 'active' && compareSeverity(alert.state, before.state) < 0;

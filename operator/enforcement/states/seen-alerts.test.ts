@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
+import { keyOfId, loadSeenAlerts } from './seen-alerts.ts';
+
+const NOW = 1_800_000_000_000;
+
+test('what is remembered is bounded: the oldest goes first, and it is said how many', async () => {
+  const ledger = createMemoryLedger();
+  const seen = await loadSeenAlerts(ledger, 2_000);
+  const keys = Array.from({ length: 4_500 }, (_, index) => keyOfId('stripe', `evt_${index}`));
+  for (const [index, key] of keys.entries()) {
+    await ledger.writeRecords(seen.changes([key], NOW + index));
+    seen.add([key], NOW + index);
+  }
+  expect(await seen.prune(NOW + keys.length)).toBe(2_500);
+  const has = (memory: typeof seen, index: number) => memory.has(keyOfId('stripe', `evt_${index}`));
+  const after = await loadSeenAlerts(ledger);
+  for (const memory of [seen, after]) {
+    expect([has(memory, 2_499), has(memory, 2_500), has(memory, 4_499)]).toStrictEqual([
+      false,
+      true,
+      true,
+    ]);
+  }
+});
+
+test('an id and a body of the same text are not taken for each other', async () => {
+  const seen = await loadSeenAlerts(createMemoryLedger());
+  seen.add([keyOfId('stripe', 'same')], NOW);
+  expect(seen.has(keyOfId('lago', 'same'))).toBe(false);
+  expect(seen.has(keyOfId('stripe', 'same'))).toBe(true);
+});
