@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { A10G, gpuNode, H100, N1, N2, N4, N7, variant } from './testing/gpu-nodes.ts';
 import { closed, GPU, hourOf, METRICS, only, sums, WHOLE } from './testing/node-hours.ts';

@@ -63,7 +63,9 @@ export function createWindowReports(kept = KEPT): WindowReports {
   const reports = new Map<string, WindowReport>();
   return {
     add: (report) => {
-      const key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
+      let key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
+      // Another scope of the window may have been closed in the same millisecond.
+      while (reports.has(key)) key += '+';
       reports.set(key, report);
       const thinned = [...reports].at(-NODES_KEPT - 1);
       if (thinned !== undefined) reports.set(thinned[0], withoutNodes(thinned[1]));

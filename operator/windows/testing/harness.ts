@@ -30,6 +30,7 @@ import { type Collector, type CollectorEnd, createCollector } from '../collector
 import { restoreJournal, type Resume } from '../journal.ts';
 import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
+import type { TenantObjectsList } from '../tenant-objects.ts';
 
 /** A watch that a test drives by hand. */
 export interface HandSource<T extends Projected = Projected> extends WatchedSource<T> {
@@ -78,6 +79,8 @@ export interface HarnessOptions {
   >;
   /** A plural whose watch is refused from the beginning: its first list never comes. */
   readonly forbidden?: string;
+  /** Tenant clusters with nodes of their own. */
+  readonly tenants?: TenantObjectsList;
   readonly explanations?: Pick<Explanations, 'keep'>;
 }
 
@@ -201,6 +204,7 @@ export async function startProcess(
     logger,
     metrics,
     explanations: options.explanations ?? { keep: async () => undefined },
+    ...(options.tenants === undefined ? {} : { tenants: options.tenants }),
   });
   const stop = new AbortController();
   const ended = collector.run(stop.signal);

@@ -1,0 +1,76 @@
+import type { Connection } from '../../kubernetes/connection.ts';
+import type { RawObject, SourceHealth } from '../../kubernetes/source.ts';
+import type { ManualClock } from '../../kubernetes/testing/manual-clock.ts';
+import { NODE_SETTINGS } from '../../metering/testing/objects.ts';
+import { projectNode } from '../../observation/node.ts';
+import { createObservation, type Observation } from '../../observation/observation.ts';
+import { insideTenant, tenancyOf } from '../../observation/own-cluster.ts';
+import { type PodView, projectPod } from '../../observation/pod.ts';
+import type { TenantClusterTimelines } from '../../observation/tenant-cluster-timeline.ts';
+import type { TenantObjects, TenantObjectsEnd } from '../tenant-objects.ts';
+
+/** The API of a tenant cluster with nodes of its own, as a test drives it by hand. */
+export interface HandTenant extends TenantObjects {
+  hasOwnNodes: boolean;
+  ended: TenantObjectsEnd | undefined;
+  metricsApi: Pick<Connection, 'bytes'> | undefined;
+  node(object: RawObject): void;
+  pod(object: RawObject): void;
+  /** Until it recovers, or until the moment that is given. */
+  fail(reason: string, until?: number): void;
+  recover(): void;
+}
+
+export interface HandTenantOptions {
+  readonly id: string;
+  readonly clock: ManualClock;
+  /** Of the process that meters it. */
+  readonly tenantClusters: TenantClusterTimelines;
+}
+
+export function createHandTenant({ id, clock, tenantClusters }: HandTenantOptions): HandTenant {
+  const whole = createObservation({
+    nodeSettings: () => NODE_SETTINGS,
+    billedUntil: (present) => present,
+  });
+  const observation: Observation = { ...whole, tenantClusters: tenancyOf(tenantClusters, id) };
+  const pods = new Map<string, PodView>();
+  let failure: string | undefined;
+  let contact = 0;
+  let failsUntil = Infinity;
+  const now = () => ({ at: clock.now(), knownUntil: clock.now(), late: false });
+  const health = (): SourceHealth =>
+    failure === undefined || clock.now() >= failsUntil
+      ? { state: 'synced', since: 0, lastContactAt: clock.now() }
+      : { state: 'failing', since: contact, lastContactAt: contact, reason: failure };
+  for (const timelines of [observation.nodes, observation.pods]) timelines.listed(() => true, 0);
+  return {
+    id,
+    observation,
+    sources: [{ resource: { plural: 'nodes' }, health }],
+    listed: true,
+    hasOwnNodes: true,
+    ended: undefined,
+    metricsApi: undefined,
+    watchPoints: () => ({}),
+    findPod: (namespace, name) => pods.get(`${namespace}/${name}`),
+    node: (object) => {
+      const node = projectNode(object);
+      if (node !== undefined) observation.nodes.upserted(node, undefined, now());
+    },
+    pod: (object) => {
+      const pod = insideTenant(projectPod)(object);
+      if (pod === undefined) return;
+      pods.set(`${pod.namespace}/${pod.name}`, pod);
+      observation.pods.upserted(pod, undefined, now());
+    },
+    fail: (reason, until = Infinity) => {
+      failsUntil = until;
+      contact = clock.now();
+      failure = reason;
+    },
+    recover: () => {
+      failure = undefined;
+    },
+  };
+}
