@@ -1,3 +1,4 @@
+import type { DriftReport } from '../delivery/drift.ts';
 import type { ConditionClaim } from './conditions.ts';
 import type { DestinationProgress } from './views.ts';
 
@@ -38,5 +39,29 @@ export function attentionClaims(
       message: `Usage came that nobody has priced, such as ${usage} in plan "${plan}"; set a price there`,
     });
   }
+  const drift = progress.drift && driftClaim(name, progress.drift);
+  if (drift !== undefined) claims.push(drift);
+  if (progress.tooSlow !== undefined) {
+    const { allowed, needed } = progress.tooSlow;
+    claims.push({
+      type: 'RateLimitTooLow',
+      status: 'True',
+      reason: 'UsageComesFaster',
+      message: `About ${needed} events a second come, and the billing system takes ${allowed}; have its limit raised to ${needed}, or make windows longer. Until then delivery falls behind, and nothing is lost`,
+    });
+  }
   return claims;
+}
+
+function driftClaim(name: string, { day, examples }: DriftReport): ConditionClaim | undefined {
+  const [first] = examples;
+  if (first === undefined) return undefined;
+  const from = new Date(day).toISOString().slice(0, 10);
+  const { tenant, metric, difference } = first;
+  return {
+    type: 'Drift',
+    status: 'True',
+    reason: 'SumsDiffer',
+    message: `What the billing system has of ${from} differs from what it was given, such as ${metric} of tenant ${tenant} by ${difference}; GET /api/v1/reconcile?destination=${name}&from=${from} shows every sum`,
+  };
 }

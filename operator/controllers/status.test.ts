@@ -173,6 +173,31 @@ describe('the status of a destination', () => {
     expect(messages).toContain('tenant_gpu_hours of "H100" in plan "standard"');
   });
 
+  test('does not hide sums that differ, or usage that comes too fast, behind a healthy delivery', () => {
+    const drift = {
+      day: Date.UTC(2026, 10, 20),
+      comparedAt: NOON,
+      compared: 80,
+      unanswered: 0,
+      differing: 1,
+      examples: [{ tenant: 'acme', metric: 'tenant_gpu_hours', difference: '-0.25' }],
+    };
+    const none = { ...drift, differing: 0, examples: [] };
+    const claimsOf = (change: object) =>
+      destinationClaims({ ...healthy, progress: progressOf('main', change) });
+    expect(claimsOf({ drift: none })).toEqual(claimsOf({}));
+    const claims = claimsOf({ drift, tooSlow: { allowed: 20, needed: 140 } });
+    expect(brief(claims)).toEqual([
+      ...brief(destinationClaims(healthy)),
+      'Drift=True SumsDiffer',
+      'RateLimitTooLow=True UsageComesFaster',
+    ]);
+    const messages = claims.map(({ message }) => message).join();
+    expect(messages).toContain('tenant_gpu_hours of tenant acme by -0.25');
+    expect(messages).toContain('/api/v1/reconcile?destination=main&from=2026-11-20');
+    expect(messages).toContain('About 140 events a second come, and the billing system takes 20');
+  });
+
   test('carries the numbers, whole seconds, and an error of bounded length', () => {
     const progress = progressOf('main', {
       windowEnd: '2026-11-21T11:59:00Z',

@@ -1,4 +1,6 @@
 import type { EnforcementSettings } from '../config/settings.ts';
+import type { DriftReport } from '../delivery/drift.ts';
+import type { TooSlow } from '../delivery/rate-watch.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
 import type { UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
@@ -31,6 +33,10 @@ export interface DestinationProgress {
   readonly parkedTenants: readonly ParkedTenantReport[];
   /** Kinds of usage that came and that nobody has priced at the billing system. */
   readonly unpriced: readonly UnpricedUsage[];
+  /** How yesterday compared there; undefined before the first comparison. */
+  readonly drift?: DriftReport;
+  /** It takes fewer events a second than come. */
+  readonly tooSlow?: TooSlow;
   /** Whether the billing system has what it needs before any event. */
   readonly bootstrapped: boolean;
   /** Why nothing is sent until an operator acts, if that is so. */

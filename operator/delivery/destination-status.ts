@@ -32,6 +32,8 @@ export interface DestinationStatus {
   readonly offboarding: number;
   /** Kinds of usage that came and that nobody has priced there, the first twenty. */
   readonly unpriced: readonly UnpricedUsage[];
+  /** Events a second that it takes at the most, as far as is known. */
+  readonly eventsPerSecond?: number;
   readonly consecutiveFailures: number;
   readonly lastSuccessAt?: number;
   /** Gone once delivery succeeds. */

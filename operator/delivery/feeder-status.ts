@@ -18,6 +18,7 @@ export function feederStatus(
   const bootstrapped = bootstrap.isReady();
   const delivering = bootstrapped && trouble === undefined;
   const parkedTenants = parked.list();
+  const eventsPerSecond = destination.eventsPerSecond?.();
   return {
     name,
     type,
@@ -37,6 +38,7 @@ export function feederStatus(
     parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
     offboarding: offboarding.count,
     unpriced: destination.unpriced?.().slice(0, MAX_UNPRICED) ?? [],
+    ...(eventsPerSecond !== undefined && { eventsPerSecond }),
     consecutiveFailures: circuit.failures(),
     ...(lastSuccessAt !== undefined && { lastSuccessAt }),
     ...(trouble !== undefined && { lastError: trouble.reason }),

@@ -14,6 +14,10 @@ export interface ReconcileQuery {
   readonly tenant?: string;
   /** Only pairs of tenant and metric that an event passes for; their sums are of all their events. */
   readonly selects?: (event: UsageEvent) => boolean;
+  /** Rows that the destination may be asked after; 500 unless told otherwise. */
+  readonly questions?: number;
+  /** Where among the rows the questions begin, as a share of them; 0 unless told otherwise. */
+  readonly beginAt?: number;
 }
 
 export interface SumOptions {

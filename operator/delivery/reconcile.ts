@@ -59,7 +59,9 @@ export function createReconcile(options: ReconcileOptions) {
       return { kind: 'failed', reason: `not whole UTC days: from, to: "${given}"` };
     }
     const rows = new Map<string, ReconcileRow>();
-    let open = await sumLedger(options, query, signal);
+    const sums = await sumLedger(options, query, signal);
+    const first = Math.floor((query.beginAt ?? 0) * sums.length);
+    let open = [...sums.slice(first), ...sums.slice(0, first)];
     let questions = 0;
     for (let round = 1; round <= ROUNDS && open.length > 0; round += 1) {
       await mapConcurrently(open, CONCURRENT_QUESTIONS, async (sum) => {
@@ -75,7 +77,7 @@ export function createReconcile(options: ReconcileOptions) {
 }
 
 /** What was sent while the destination was being asked: a difference there says nothing yet. */
-function moved(before: readonly Sums[], now: readonly Sums[]): readonly Sums[] {
+function moved(before: readonly Sums[], now: readonly Sums[]): Sums[] {
   const known = new Map(before.map((sum) => [keyOf(sum), sum]));
   return now.filter((sum) => {
     const earlier = known.get(keyOf(sum));
@@ -86,7 +88,7 @@ function moved(before: readonly Sums[], now: readonly Sums[]): readonly Sums[] {
 
 async function askDestination(
   { destination, describe }: ReconcileOptions,
-  { from, to }: ReconcileQuery,
+  { from, to, questions = MAX_QUESTIONS }: ReconcileQuery,
   sum: Sums,
   question: number,
   signal: AbortSignal,
@@ -107,7 +109,7 @@ async function askDestination(
     const difference = signed(acknowledged - delivered);
     return { ...row, acknowledged: decimalFromNanos(acknowledged), difference };
   }
-  if (question > MAX_QUESTIONS) return { ...row, note: 'too many rows: ask for one tenant' };
+  if (question > questions) return { ...row, note: 'too many rows: ask for one tenant' };
   const query = { tenant: await describe(tenant), metric, from, to };
   const outcome = await destination.totals(query, signal);
   if (outcome.kind !== 'total') return { ...row, note: outcome.reason };

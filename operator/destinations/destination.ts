@@ -44,6 +44,8 @@ export interface Destination {
   ): Promise<CustomerAnswer>;
   /** Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition `UnpricedUsage`). */
   unpriced?(): readonly UnpricedUsage[];
+  /** Events a second that the billing system takes at the most, as far as is known. */
+  eventsPerSecond?(): number | undefined;
   /** Closes pooled connections. */
   close(): Promise<void>;
 }

@@ -24,6 +24,7 @@ import { createPodMetricsReader } from '../windows/pod-metrics.ts';
 import { createLiveCatalog } from './catalog.ts';
 import { createCursorRetirement } from './cursor-retirement.ts';
 import { deliveryPart } from './delivery-part.ts';
+import { createDestinationWatches } from './destination-watches.ts';
 import { wireEnforcement } from './enforcement.ts';
 import { leaderPart } from './leader-part.ts';
 import { openExplanations } from './explanations.ts';
@@ -176,6 +177,8 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
   });
 
+  const destinationWatches = createDestinationWatches({ ...common, delivery, ledger, registry });
+
   const enforcement = await wireEnforcement({
     ...options,
     discovery,
@@ -204,6 +207,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     gaps,
     explanations,
     delivery,
+    destinationWatches,
     enforcement,
     watches: watches.all,
     failedTenantApis: () => tenantApis.apis.failures(),
@@ -243,6 +247,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ...tenantApis.parts,
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     deliveryPart({ delivery, discovery, settings, controllers, logger }),
+    destinationWatches.part,
     { name: 'enforcement', run: (signal) => enforcement.run(signal) },
     { name: 'windows', run: (signal) => closeWindows(windows, signal) },
     ...prometheus.parts,

@@ -15,6 +15,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 import type { Catalog } from '../usage/catalog.ts';
 import type { Gap } from '../windows/gaps.ts';
+import type { DestinationWatches } from './destination-watches.ts';
 import type { WindowReport } from '../windows/window-report.ts';
 import type { WindowsView } from '../windows/collector.ts';
 
@@ -29,6 +30,7 @@ export interface Engine {
   readonly gaps: () => readonly Gap[];
   readonly explanations: Pick<Explanations, 'find'>;
   readonly delivery: Delivery;
+  readonly destinationWatches: DestinationWatches;
   readonly enforcement: Enforcement;
   readonly watches: readonly Pick<Source<Projected>, 'health' | 'resource'>[];
   /** Tenant clusters whose own API cannot be read, and why (spec 1.1). */
@@ -72,6 +74,7 @@ export function controllerViews(engine: Engine): {
       list: () =>
         delivery.statuses().map(({ cursorWindowEnd, ...status }) => ({
           ...status,
+          ...engine.destinationWatches.noticedOf(status),
           ...(cursorWindowEnd === undefined ? {} : { windowEnd: cursorWindowEnd }),
         })),
     },

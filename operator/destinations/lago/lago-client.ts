@@ -45,6 +45,8 @@ export interface LagoClient {
   get(path: string, signal: AbortSignal): Promise<LagoAnswer>;
   /** Every item of a list, page after page. `path` has no `page` in its query. */
   list(path: string, root: string, signal: AbortSignal): Promise<LagoList>;
+  /** Calls a second that Lago allows, where its last answer said so. */
+  callsPerSecond(): number | undefined;
   close(): Promise<void>;
 }
 
@@ -69,6 +71,7 @@ export function createLagoClient(options: LagoClientOptions): LagoClient {
       accept: 'application/json',
     },
   });
+  let callsPerSecond: number | undefined;
   const call: LagoClient['call'] = async (method, path, body, signal) => {
     const outcome = await client.request({
       method,
@@ -76,6 +79,8 @@ export function createLagoClient(options: LagoClientOptions): LagoClient {
       signal,
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
+    const limit = outcome.kind === 'response' ? outcome.headers['x-ratelimit-limit'] : undefined;
+    if (limit !== undefined && Number(limit) > 0) callsPerSecond = Number(limit);
     return readAnswer(outcome, options.clock.now());
   };
   const get: LagoClient['get'] = (path, signal) => call('GET', path, undefined, signal);
@@ -99,6 +104,7 @@ export function createLagoClient(options: LagoClientOptions): LagoClient {
       }
       return { kind: 'retry', reason: `the list of ${root} has more than ${MAX_PAGES} pages` };
     },
+    callsPerSecond: () => callsPerSecond,
     close: () => client.close(),
   };
 }

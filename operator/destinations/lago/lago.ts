@@ -7,7 +7,7 @@ import { createFilterValues } from './filter-values.ts';
 import { createLagoClient } from './lago-client.ts';
 import { createLagoPlans } from './plans.ts';
 import { createProvision } from './provision.ts';
-import { createSendEvents, SEND_EVENTS } from './send-events.ts';
+import { CALL_EVENTS, createSendEvents, SEND_EVENTS } from './send-events.ts';
 import { failedStep } from './step.ts';
 import { createActiveSubscriptions, subscriptionIdOf } from './subscriptions.ts';
 import { lagoTotal } from './totals.ts';
@@ -94,6 +94,10 @@ export function createLago(
     },
     totals: (query, signal) => lagoTotal(client, query, metrics.get(query.metric)?.field, signal),
     unpriced: () => unpriced.unpriced((code) => plans.known(code)),
+    eventsPerSecond: () => {
+      const calls = client.callsPerSecond();
+      return calls === undefined ? undefined : calls * CALL_EVENTS;
+    },
     close: () => client.close(),
   };
 }

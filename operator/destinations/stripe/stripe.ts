@@ -141,6 +141,7 @@ export function createStripe(
     tenantsOf: async (system, customer, signal) =>
       system === 'stripe' ? tenantsOfStripeCustomer(client, customer, signal) : { kind: 'unknown' },
     unpriced: () => unpriced.unpriced(isPriced),
+    eventsPerSecond: () => client.eventsPerSecond,
     close: () => client.close(),
   };
 }
