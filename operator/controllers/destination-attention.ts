@@ -2,6 +2,8 @@ import type { DriftReport } from '../delivery/drift.ts';
 import type { ConditionClaim } from './conditions.ts';
 import type { DestinationProgress } from './views.ts';
 
+const DAY_MS = 86_400_000;
+
 /**
  * What an operator should look at although delivery goes on: each claim is there only while it holds,
  * and its message says what to do (docs/operations.md). Messages carry no counters; status fields do.
@@ -56,12 +58,13 @@ export function attentionClaims(
 function driftClaim(name: string, { day, examples }: DriftReport): ConditionClaim | undefined {
   const [first] = examples;
   if (first === undefined) return undefined;
-  const from = new Date(day).toISOString().slice(0, 10);
+  const dateOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+  const from = dateOf(day);
   const { tenant, metric, difference } = first;
   return {
     type: 'Drift',
     status: 'True',
     reason: 'SumsDiffer',
-    message: `What the billing system has of ${from} differs from what it was given, such as ${metric} of tenant ${tenant} by ${difference}; GET /api/v1/reconcile?destination=${name}&from=${from} shows every sum`,
+    message: `What the billing system has of ${from} differs from what it was given, such as ${metric} of tenant ${tenant} by ${difference}; GET /api/v1/reconcile?destination=${name}&from=${from}&to=${dateOf(day + DAY_MS)} shows every sum`,
   };
 }

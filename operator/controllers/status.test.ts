@@ -194,7 +194,7 @@ describe('the status of a destination', () => {
     ]);
     const messages = claims.map(({ message }) => message).join();
     expect(messages).toContain('tenant_gpu_hours of tenant acme by -0.25');
-    expect(messages).toContain('/api/v1/reconcile?destination=main&from=2026-11-20');
+    expect(messages).toContain('/api/v1/reconcile?destination=main&from=2026-11-20&to=2026-11-21');
     expect(messages).toContain('About 140 events a second come, and the billing system takes 20');
   });
 

@@ -348,3 +348,17 @@ test('subscriptions of other plans in the same Lago are not read through', async
   );
   expect(lists.map(({ query }) => query.get('plan_code'))).toStrictEqual(['tenant-standard']);
 });
+
+test('a rate limit that Lago names is known, in events a second', async () => {
+  const world = await ready();
+  expect(world.destination.eventsPerSecond?.()).toBeUndefined();
+  world.lago.misbehaviours.add({
+    kind: 'status',
+    status: 429,
+    path: '/api/v1/events/batch',
+    headers: { 'x-ratelimit-limit': '50', 'x-ratelimit-reset': '1' },
+    times: 1,
+  });
+  await world.destination.send(events(1), NEVER);
+  expect(world.destination.eventsPerSecond?.()).toBe(5_000);
+});
