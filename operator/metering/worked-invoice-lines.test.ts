@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
+import { sums } from './testing/node-hours.ts';
 import { cluster, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START } from './testing/world.ts';
 
@@ -53,4 +54,44 @@ test('the accountant reckons as the meter does: a dedicated node', () => {
   const { events } = world.close(START, START + 24 * HOUR);
   const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
   expect([event?.sku, Number(event?.quantity)]).toEqual(published('a dedicated node'));
+});
+
+describe('the accountant reckons as the meter does: nodes of a tenant cluster’s own', () => {
+  const inside = 'tenant-tenant-a-a';
+  const end = START + 36 * HOUR;
+
+  test('billed whole', () => {
+    const world = createWorld({ inside });
+    world.clusters([cluster('a')]);
+    world.node(gpuNode(N1));
+    const { events } = world.close(START, end);
+    const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
+    expect([event?.sku, Number(event?.quantity)]).toEqual(published("a tenant cluster's own node"));
+  });
+
+  test('billed by usage', () => {
+    const world = createWorld({ inside });
+    world.clusters([cluster('a', { privateNodeBilling: 'usage' })]);
+    world.node(gpuNode(N1));
+    world.pod(pod({ name: 'p', namespace: 'ml', node: 'n1', containers: [{ [GPU]: 3 }] }));
+    const { events } = world.close(START, end);
+    const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
+    expect([event?.sku, Number(event?.quantity)]).toEqual(published('the same node billed'));
+  });
+
+  test('down for the last two of 36 hours', () => {
+    const text = PAGE.replaceAll(/\s+/g, ' ');
+    const [, ...said] =
+      /comes to: (\d+) node hours, (\d+) GPU hours, (\d+) core-hours, (\d+) GiB-hours, and (\d+) GPU hours of downtime/.exec(
+        text,
+      ) ?? [];
+    const world = createWorld({ inside });
+    world.clusters([cluster('a')]);
+    world.node(gpuNode(N1));
+    const taints = [{ key: 'node.kubernetes.io/unreachable', effect: 'NoSchedule' }];
+    world.node(gpuNode(variant(N1, { taints })), end - 2 * HOUR);
+    const { events } = world.close(START, end);
+    const [nodes, gpus, downtime, cores, memory] = sums(events);
+    expect(said.map(Number)).toEqual([nodes, gpus, cores, memory, downtime]);
+  });
 });
