@@ -90,6 +90,30 @@ describe('where claims are used', () => {
     expect(total(events, DOWN)).toBe(0);
   });
 
+  test('a GPU that its driver has tainted is missing: downtime on a node that is billed whole', () => {
+    const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
+    const broken = (effect: string): RawObject => ({
+      ...wholeGpu(7),
+      taints: [{ key: 'gpu.nvidia.com/xid', effect, timeAdded: iso(START) }],
+    });
+    const healthy = Array.from({ length: 7 }, (_, index) => wholeGpu(index));
+    const hour = (devices: readonly RawObject[]) =>
+      draHour({ node: gpuNode({ ...DRA_NODE, labels }), slices: [slice({ devices })] });
+    for (const effect of ['NoSchedule', 'NoExecute']) {
+      const events = hour([...healthy, broken(effect)]);
+      expect(total(events, GPU)).toBe(7);
+      expect(total(events, DOWN)).toBe(1);
+      expect(events.find(({ metric }) => metric === DOWN)?.properties?.['reason']).toBe(
+        'GPUs installed but not allocatable',
+      );
+    }
+    expect(total(hour([...healthy, broken('None')]), DOWN)).toBe(0);
+    // One part of a GPU that is still given out keeps the GPU.
+    const parts = [broken('NoExecute'), migDevice(7, '1g.10gb')];
+    expect(total(hour([...healthy, ...parts]), DOWN)).toBe(0);
+    expect(total(hour([...healthy, ...parts.toReversed()]), DOWN)).toBe(0);
+  });
+
   test('static MIG without any whole GPU counts the GPUs that the parts are cut out of', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
     const parts = Array.from({ length: 56 }, (_, index) => migDevice(index % 8, '1g.10gb', index));

@@ -98,7 +98,11 @@ function gpusAt(pool: Slices, node: string, at: number): readonly PublishedGpu[]
   for (const { state } of valid) {
     const { driver } = state;
     if (state.node !== node) continue;
-    for (const device of state.devices.values()) gpus.set(device.gpu, { driver, device });
+    for (const device of state.devices.values()) {
+      // A GPU is lost when all that it is published as is.
+      if (device.lost === true && gpus.has(device.gpu)) continue;
+      gpus.set(device.gpu, { driver, device });
+    }
   }
   return [...gpus.values()];
 }

@@ -40,17 +40,16 @@ export function draGpusOf({ observation, settings }: MeterInput): DraGpus {
   };
 }
 
-/** All of a model together; how the silicon is cut plays no part, and candidates that overlap count once. */
+/**
+ * All of a model together; how the silicon is cut plays no part, and candidates that overlap count
+ * once. What a driver has tainted is missing, as a GPU is that a plugin calls unhealthy.
+ */
 function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): readonly NodeGpus[] {
-  const counts = new Map<string, number>();
-  for (const { driver, device } of gpus) {
-    const type = modelOnNode(node, driver, device);
-    counts.set(type, (counts.get(type) ?? 0) + 1);
-  }
-  return [...counts].map(([type, devices]) => ({
+  const models = Map.groupBy(gpus, ({ driver, device }) => modelOnNode(node, driver, device));
+  return [...models].map(([type, own]) => ({
     type,
-    devices,
-    installed: BigInt(devices) * PARTS_PER_GPU,
-    missing: 0n,
+    devices: own.length,
+    installed: BigInt(own.length) * PARTS_PER_GPU,
+    missing: BigInt(own.filter(({ device }) => device.lost).length) * PARTS_PER_GPU,
   }));
 }

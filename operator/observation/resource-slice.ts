@@ -16,6 +16,8 @@ export interface PublishedDevice {
   readonly gpu: string;
   /** What its shares consume, nano-units by name; only of devices that several claims may be given. */
   readonly capacity?: ReadonlyMap<string, bigint>;
+  /** Its driver has tainted it, so that nothing can be given it any more. */
+  readonly lost?: true;
 }
 
 /** Devices that a driver publishes together. */
@@ -99,6 +101,7 @@ function publishedDevice(device: RawObject, driver: string): readonly PublishedD
     gpu: GPU_IDS.map(attribute).find((id) => id !== undefined) ?? name,
     ...(product === undefined ? {} : { product }),
     ...(capacity === undefined || capacity.size === 0 ? {} : { capacity }),
+    ...(listAt(details, 'taints').some(keepsAway) ? { lost: true } : {}),
   };
   return [intern(keyOf(published), () => published)];
 }
@@ -146,7 +149,13 @@ function capacityOf(details: RawObject): ReadonlyMap<string, bigint> {
   return amounts;
 }
 
-function keyOf({ name, profile, product, gpu, capacity }: PublishedDevice): string {
+/** The effect None only says something. */
+function keepsAway(taint: RawObject): boolean {
+  const effect = textAt(taint, 'effect');
+  return effect === 'NoSchedule' || effect === 'NoExecute';
+}
+
+function keyOf({ name, profile, product, gpu, capacity, lost }: PublishedDevice): string {
   const amounts = [...(capacity ?? [])].map(([key, amount]) => `${key}=${amount}`);
-  return [name, profile, product ?? '', gpu, ...amounts].join('\0');
+  return [name, profile, product ?? '', gpu, lost ?? '', ...amounts].join('\0');
 }
