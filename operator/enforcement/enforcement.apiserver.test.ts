@@ -136,7 +136,7 @@ test('a suspended tenant gets no new pods, its control plane and running pods go
 });
 
 describe('in a shared namespace', () => {
-  test('only the suspended tenant cluster is hit (accident 40), and no label helps it', async () => {
+  test('only the suspended tenant cluster is hit (accident 40), and no label helps it (accident 32)', async () => {
     await estate.addTenantCluster(namespace, 'a');
     await estate.addTenantCluster(namespace, 'b');
     await using running = await start();

@@ -1,4 +1,5 @@
 import type { BillingState, EnforcementSettings } from '../config/settings.ts';
+import type { RecordChange } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Alert, ParsedAlert, Provider } from './alerts/alert.ts';
@@ -117,7 +118,7 @@ export function createInbox(options: InboxOptions): Inbox {
     alert: StatedAlert,
     tenants: readonly string[],
     keys: readonly SeenKey[],
-    learnt: Parameters<StateStore['putAll']>[1] = [],
+    learnt: readonly RecordChange[],
   ): Promise<InboxOutcome> {
     if (keys.some((key) => seen.has(key))) return duplicate(alert);
     const now = clock.now();

@@ -148,7 +148,7 @@ describe('a state set by hand', () => {
     }
   });
 
-  test('needs API_TOKEN, and where there is none nobody may change anything', async () => {
+  test('needs API_TOKEN, and where there is none nobody may change anything (accident 38)', async () => {
     await using own = await start();
     const body = { state: 'suspended' };
     expect((await own.call('PUT', `${PATH}/acme`, { body })).status).toBe(401);

@@ -11,9 +11,7 @@ const PREFIX = 'enforcement/tenant/';
 export interface StateStore {
   find(tenant: string): TenantRecord | undefined;
   all(): readonly TenantRecord[];
-  /** Durably puts a record, and whatever else must be written in the same unit. */
-  put(record: TenantRecord, more?: readonly RecordChange[]): Promise<WriteOutcome>;
-  /** Durably puts several records at once. */
+  /** Durably puts records, and whatever else must be written in the same unit. */
   putAll(records: readonly TenantRecord[], more?: readonly RecordChange[]): Promise<WriteOutcome>;
 }
 
@@ -50,7 +48,6 @@ export async function loadStates(ledger: RecordStore): Promise<LoadedStates> {
   const store: StateStore = {
     find: (tenant) => records.get(tenant),
     all: () => [...records.values()],
-    put: (record, more) => putAll([record], more),
     putAll,
   };
   return { store, problems };
