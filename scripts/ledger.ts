@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { toLedgerFailure } from '../operator/ledger/leveldb/failures.ts';
+import { acceptDamage } from '../operator/ledger/tool/accept-damage.ts';
 import { diffEvents } from '../operator/ledger/tool/diff.ts';
 import { dumpEvents, type EventFilter, sumEvents } from '../operator/ledger/tool/events.ts';
 import {
@@ -21,6 +22,9 @@ A directory that an operator has open is refused, and so are hard links.
              [--anchor SEQUENCE:CHAIN] a chain value from status or a log
   dump       events, one line of JSON each
   sum        exact sums by tenant and metric
+  accept-damage
+             gives up the damaged sealed segment --segment NAME of a stopped operator's ledger:
+             its events are lost for good, everything else goes on
   diff       compares with a destination's export: --export FILE, one JSON object per line
 
 dump, sum and diff take [--from SEQUENCE] [--to SEQUENCE] [--tenant ID] [--metric CODE].`;
@@ -29,6 +33,7 @@ const OPTIONS = {
   anchor: { type: 'string' },
   export: { type: 'string' },
   from: { type: 'string' },
+  segment: { type: 'string' },
   to: { type: 'string' },
   tenant: { type: 'string' },
   metric: { type: 'string' },
@@ -74,6 +79,8 @@ async function run(args: string[]): Promise<number> {
       return values.export === undefined
         ? usage()
         : print(diffEvents(directory, values.export, filter));
+    case 'accept-damage':
+      return values.segment === undefined ? usage() : accept(directory, values.segment);
     case 'verify':
       return verify(directory, values.anchor);
     default:
@@ -85,6 +92,11 @@ async function verify(directory: string, anchor: string | undefined): Promise<nu
   const report = await verifyDirectory(directory, parseAnchor(anchor));
   console.log(JSON.stringify(report, undefined, 2));
   return report.ok ? 0 : 1;
+}
+
+async function accept(directory: string, segment: string): Promise<number> {
+  console.log(JSON.stringify(await acceptDamage(directory, segment), undefined, 2));
+  return 0;
 }
 
 async function print(lines: AsyncIterable<string>): Promise<number> {

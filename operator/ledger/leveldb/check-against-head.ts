@@ -18,7 +18,7 @@ export async function checkAgainstHead(
   const { state, sealed } = store.contents();
   const { active, activeName } = store.places();
   for (const line of sealed) {
-    if (line.damage !== undefined) problems.add(line.damage);
+    if (line.damage !== undefined && line.givenUp !== true) problems.add(line.damage);
   }
 
   const damage =

@@ -43,6 +43,7 @@ export async function findStored(
   );
   await lookUp(inActive, places.active, places.activeName, found);
   for (const segment of places.sealed.toReversed()) {
+    if (segment.givenUp === true) continue;
     const candidates = offered.filter(
       ({ event }) => mayHold(segment, event) && !found.has(event.id),
     );

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Contents } from './entries.ts';
-import { renameDurably } from './files.ts';
+import { isMissing, renameDurably } from './files.ts';
 import type { Problems } from './problems.ts';
 import { listSegmentDirectories, segmentName, trashName } from './segment-names.ts';
 
@@ -22,8 +22,12 @@ export async function clearLeftovers(
     else problems.add(`ledger: ${segmentName(number)}: not in the list of segments`);
   }
   const found = new Set(segments);
+  const givenUp = new Set(
+    contents.sealed.filter((line) => line.givenUp === true).map((line) => line.firstSequence),
+  );
   for (const number of known) {
-    if (!found.has(number)) problems.add(`ledger: ${segmentName(number)}: missing`);
+    if (!found.has(number) && !givenUp.has(number))
+      problems.add(`ledger: ${segmentName(number)}: missing`);
   }
 }
 
@@ -34,7 +38,12 @@ export async function discardSegment(
   afterRename: () => Promise<void> = async () => undefined,
 ): Promise<void> {
   const trash = join(directory, trashName(firstSequence));
-  await renameDurably(join(directory, segmentName(firstSequence)), trash);
+  await renameDurably(join(directory, segmentName(firstSequence)), trash).catch(
+    (error: unknown) => {
+      // A segment that was lost whole, and given up.
+      if (!isMissing(error)) throw error;
+    },
+  );
   await afterRename();
   await rm(trash, { recursive: true, force: true });
 }

@@ -12,7 +12,7 @@ import { openHeadFile } from './head-file.ts';
 import { readIdentity } from './identity-file.ts';
 import { createLedgerMetrics } from './ledger-metrics.ts';
 import { clearLeftovers } from './leftovers.ts';
-import { createLevelLedger } from './level-ledger.ts';
+import { createLevelLedger, type LevelLedgerParts } from './level-ledger.ts';
 import { createProblems } from './problems.ts';
 import { createReserve } from './reserve-file.ts';
 import { createSegmentPool } from './segment-pool.ts';
@@ -52,13 +52,14 @@ const RESERVE_BYTES = 32 * 1024 * 1024;
  */
 export async function openLevelLedger(options: LevelLedgerOptions): Promise<OpenLedgerOutcome> {
   try {
-    return { kind: 'opened', ledger: await open(options) };
+    return { kind: 'opened', ledger: createLevelLedger(await openLevelParts(options)) };
   } catch (error) {
     return toLedgerFailure(options.directory, error);
   }
 }
 
-async function open(options: LevelLedgerOptions): Promise<Ledger> {
+/** Opens a ledger as {@link openLevelLedger} does, and gives what it is made of. Throws at what fails. */
+export async function openLevelParts(options: LevelLedgerOptions): Promise<LevelLedgerParts> {
   const { directory, clock, logger, failpoint = noFailpoints } = options;
   await mkdir(directory, { recursive: true });
   const identity =
@@ -112,5 +113,5 @@ async function open(options: LevelLedgerOptions): Promise<Ledger> {
     await store.close();
     throw error;
   }
-  return createLevelLedger({ ...options, failpoint, store, gauge, problems, metrics });
+  return { ...options, failpoint, store, gauge, problems, metrics };
 }

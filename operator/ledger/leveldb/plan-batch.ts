@@ -10,7 +10,7 @@ import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
 import { planEvents } from './plan-events.ts';
 import { planChanges } from './plan-changes.ts';
 import type { EntryChange, Request, RequestOutcome } from './requests.ts';
-import { encodeState, type LedgerState, type SegmentSummary } from './state.ts';
+import { encodeState, type LedgerState, type SealedSegment, type SegmentSummary } from './state.ts';
 
 const NO_KEY = Buffer.of();
 
@@ -132,12 +132,22 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
     horizon = Math.max(horizon, ends?.to ?? 0);
     return written([]);
   };
+  const addGiveUp = (request: Extract<Request, { kind: 'give-up' }>): RequestOutcome => {
+    const line: SealedSegment = { ...request.segment, givenUp: true };
+    const { firstSequence, ends } = line;
+    change({ key: numberKey(KEY_SPACE.sealed, firstSequence), body: JSON.stringify(line) });
+    sealed = sealed.map((other) => (other.firstSequence === firstSequence ? line : other));
+    // Repeats of its events would not be recognised.
+    horizon = Math.max(horizon, ends?.to ?? 0);
+    return written([]);
+  };
 
   return {
     async add(request, offered, stored) {
       try {
         if (request.kind === 'append') return await addAppend(request, offered, stored);
         if (request.kind === 'cursor') return await addCursor(request);
+        if (request.kind === 'give-up') return addGiveUp(request);
         return addForget(request);
       } catch (error) {
         return toLedgerFailure(request.kind, error);

@@ -13,7 +13,9 @@ export async function readPage(
   afterSequence: number,
   limit: number,
 ): Promise<ReadOutcome> {
-  const segment = allSegments(places).find((candidate) => candidate.lastSequence > afterSequence);
+  const segment = readableSegments(places).find(
+    (candidate) => candidate.lastSequence > afterSequence,
+  );
   if (segment === undefined) return { kind: 'page', events: [], lastSequence: afterSequence };
   const first = Math.max(afterSequence + 1, segment.firstSequence);
   const last = Math.min(segment.lastSequence, first + Math.min(limit, MAX_PAGE_EVENTS) - 1);
@@ -42,7 +44,7 @@ export async function* scanEvents(
   let after = 0;
   for (;;) {
     signal?.throwIfAborted();
-    const segment = allSegments(places()).find(
+    const segment = readableSegments(places()).find(
       ({ lastSequence, starts }) =>
         lastSequence > after && starts !== undefined && starts.from < to && starts.to >= from,
     );
@@ -61,7 +63,7 @@ export async function* scanEvents(
   }
 }
 
-/** All segments, the active one last. */
-export function allSegments(places: StoredEvents): readonly (SegmentSummary | SealedSegment)[] {
-  return [...places.sealed, places.segment];
+/** All segments that can be read, the active one last. */
+function readableSegments(places: StoredEvents): readonly (SegmentSummary | SealedSegment)[] {
+  return [...places.sealed.filter(({ givenUp }) => givenUp !== true), places.segment];
 }

@@ -37,7 +37,9 @@ export type Request =
       readonly changes?: readonly EntryChange[];
     }
   /** Retention: forgets the oldest sealed segment. */
-  | { readonly kind: 'forget'; readonly segment: SealedSegment };
+  | { readonly kind: 'forget'; readonly segment: SealedSegment }
+  /** An operator accepts the damage of a sealed segment. */
+  | { readonly kind: 'give-up'; readonly segment: SealedSegment };
 
 /** What became of a request: `appended` for every kind that was written. */
 export type RequestOutcome = Extract<AppendOutcome, { kind: 'appended' }> | LedgerFailure;

@@ -34,6 +34,8 @@ export interface SealedSegment extends SegmentSummary {
   readonly sealedAt: number;
   /** What was found when it was sealed because of damage. */
   readonly damage?: string;
+  /** An operator has accepted that its events are lost: nothing reads it any more. */
+  readonly givenUp?: true;
 }
 
 /** The `m` entry of the active segment: rewritten by every batch. */

@@ -3,18 +3,17 @@ import { type StoredEvents, useSegment } from './find-stored.ts';
 import { readContents } from './entries.ts';
 import { damage, toLedgerFailure } from './failures.ts';
 import type { Problems } from './problems.ts';
-import { allSegments } from './read-events.ts';
 import { verifySegment } from './verify-segment.ts';
 
 const MAX_ERRORS = 20;
 
-/** Reads every event and id of every segment, and all records and cursors. */
+/** Reads every event and id of every segment, and all records and cursors; not what was given up. */
 export async function verifyLedger(
   places: StoredEvents,
   problems: Problems,
   signal?: AbortSignal,
 ): Promise<VerifyReport> {
-  const segments = allSegments(places);
+  const segments = [...places.sealed, places.segment];
   const errors: string[] = [];
   const report = ({ cause, message }: LedgerFailure): void => {
     errors.push(message);
@@ -26,19 +25,21 @@ export async function verifyLedger(
   let expected: number | undefined;
   for (const segment of segments) {
     const { firstSequence, lastSequence } = segment;
-    await useSegment(places, segment, (database, where) =>
-      verifySegment(database, where, segment, { ids: places.deduplicate }, signal),
-    ).catch((error: unknown) => {
-      signal?.throwIfAborted();
-      report(toLedgerFailure('verifying', error));
-    });
+    const givenUp = 'givenUp' in segment;
+    if (!givenUp)
+      await useSegment(places, segment, (database, where) =>
+        verifySegment(database, where, segment, { ids: places.deduplicate }, signal),
+      ).catch((error: unknown) => {
+        signal?.throwIfAborted();
+        report(toLedgerFailure('verifying', error));
+      });
     if (chain !== undefined && segment.firstChain !== chain) {
       report(damage(`event ${firstSequence}`, 'the chain does not continue').failure);
     }
     if (expected !== undefined && firstSequence !== expected) {
       report(damage(`events ${expected} to ${firstSequence - 1}`, 'missing').failure);
     }
-    records += lastSequence - firstSequence + 1;
+    if (!givenUp) records += lastSequence - firstSequence + 1;
     chain = segment.chain;
     expected = lastSequence + 1;
   }

@@ -6,7 +6,7 @@ import {
   openDatabase,
   readManifestNote,
 } from '../leveldb/database.ts';
-import { damage } from '../leveldb/failures.ts';
+import { damage, isLocked } from '../leveldb/failures.ts';
 import { readHead } from '../leveldb/head-file.ts';
 import { STATE_KEY } from '../leveldb/keys.ts';
 import { listSegmentDirectories, segmentName } from '../leveldb/segment-names.ts';
@@ -84,9 +84,7 @@ async function lockActive(path: string): Promise<Database | undefined> {
     return await openChecked(path);
   } catch (error) {
     if (error instanceof HardLinkError) throw error;
-    for (let current = error; current instanceof Error; current = current.cause) {
-      if ('code' in current && current.code === 'LEVEL_LOCKED') throw error;
-    }
+    if (isLocked(error)) throw error;
     return undefined;
   }
 }

@@ -176,8 +176,61 @@ describe('the ledger tool', () => {
     expect(found.at(-1)).toEqual({ equal: 1, missing: 1, unknown: 1, repeated: 1, differs: 1 });
   });
 
+  test('gives up a damaged segment when told to: what is left can be read, verified and written to', async () => {
+    await ledger.append({ events: [testEvent({ id: 'own', windowStart: TEST_WINDOW_START })] });
+    await ledger.close();
+    const name = 'segment-0000000000000005';
+    const healthy = await tool('accept-damage', directory, '--segment', name);
+    expect(healthy).toMatchObject({ code: 2, errors: expect.stringContaining('not damaged') });
+    const files = await readdir(join(directory, name));
+    const table = files.find((file) => file.endsWith('.ldb')) ?? '';
+    await truncate(join(directory, name, table), 40);
+    expect((await tool('verify', directory)).code).toBe(1);
+
+    const ran = await tool('accept-damage', directory, '--segment', name);
+    expect(JSON.parse(ran.output)).toMatchObject({
+      segment: name,
+      firstSequence: 5,
+      lastSequence: 8,
+      horizon: '2026-11-21T09:02:00.000Z',
+      undelivered: {},
+    });
+    expect((await tool('verify', directory)).output).toContain('"ok": true');
+    const limits = { events: 4, bytes: 1e9 };
+    const after = await used.open(directory, { segmentLimits: limits });
+    expect(after.stats()).toMatchObject({ problems: [], horizon: TEST_WINDOW_START + 120_000 });
+    const numbers: number[] = [];
+    for (let at = 0; at < after.head(); ) {
+      const page = await after.read(at, 10);
+      if (page.kind === 'failed') throw new Error(page.message);
+      numbers.push(...page.events.map(({ sequence }) => sequence));
+      at = page.lastSequence;
+    }
+    expect(numbers).toEqual([1, 2, 3, 4, 9, 10, 11, 12, 13]);
+    expect(await after.verify()).toMatchObject({ ok: true, records: 9 });
+    const next = testEvent({ id: 'own-2', windowStart: TEST_WINDOW_START + 3_600_000 });
+    expect(await after.append({ events: [next] })).toMatchObject({ outcomes: ['accepted'] });
+    await after.commitCursor('lago', after.head());
+    await after.retain(Date.now() + 366 * 86_400_000);
+    expect(after.stats().segments).toBe(1);
+  });
+
+  test('gives up a segment that is lost whole', async () => {
+    await ledger.close();
+    const name = 'segment-0000000000000005';
+    await rm(join(directory, name), { recursive: true });
+    await tool('accept-damage', directory, '--segment', name);
+    expect((await tool('verify', directory)).output).toContain('"ok": true');
+    const after = await used.open(directory);
+    expect(after.stats().problems).toEqual([]);
+    await after.commitCursor('lago', after.head());
+    await after.retain(Date.now() + 366 * 86_400_000);
+    expect(after.stats().segments).toBe(1);
+  });
+
   test('explains itself when it is called wrongly', async () => {
-    for (const args of [[], ['verify'], ['destroy', directory], ['diff', directory]]) {
+    const incomplete = ['destroy', 'diff', 'accept-damage'].map((command) => [command, directory]);
+    for (const args of [[], ['verify'], ...incomplete]) {
       const ran = await tool(...args);
       expect(ran.code).toBe(2);
       expect(ran.errors).toContain('usage: npm run ledger');

@@ -5,7 +5,9 @@ import { readContents } from '../leveldb/entries.ts';
 import { damage, toLedgerFailure } from '../leveldb/failures.ts';
 import { type Head, readHead } from '../leveldb/head-file.ts';
 import { verifySegment } from '../leveldb/verify-segment.ts';
-import { type InspectedSegment, openInspection } from './inspection.ts';
+import { segmentName } from '../leveldb/segment-names.ts';
+import type { LedgerState, SealedSegment, SegmentSummary } from '../leveldb/state.ts';
+import { type InspectedSegment, type Inspection, openInspection } from './inspection.ts';
 
 /** A chain value that was kept elsewhere. */
 export interface Anchor {
@@ -13,7 +15,10 @@ export interface Anchor {
   readonly chain: string;
 }
 
-/** Reads everything in a directory that no process has open, and compares it with HEAD and an anchor. */
+/**
+ * Reads everything in a directory that no process has open, and compares it with HEAD and an anchor;
+ * all but the segments that were given up.
+ */
 export async function verifyDirectory(directory: string, anchor?: Anchor): Promise<VerifyReport> {
   const errors: string[] = [];
   const check = async (what: string, work: () => Promise<void>): Promise<void> => {
@@ -27,8 +32,15 @@ export async function verifyDirectory(directory: string, anchor?: Anchor): Promi
   let anchored = anchor === undefined;
   let records = 0;
   let firstSequence = 0;
-  let before: InspectedSegment['state'] | undefined;
+  let before: SegmentSummary | undefined;
+  let newest: LedgerState | undefined;
+  const givenUp = await givenUpSegments(inspection, directory);
   for (const path of paths) {
+    // One that is lost whole has no path.
+    const passed = givenUp.findLast((line) => nameOf(line) <= basename(path));
+    if (passed !== undefined && passed.firstSequence > (before?.firstSequence ?? 0))
+      before = passed;
+    if (passed !== undefined && nameOf(passed) === basename(path)) continue;
     await check(basename(path), async () => {
       const inspected = await inspection.open(path);
       const { name, database, state } = inspected;
@@ -44,13 +56,14 @@ export async function verifyDirectory(directory: string, anchor?: Anchor): Promi
       }
       records += segment.lastSequence - segment.firstSequence + 1;
       firstSequence ||= segment.firstSequence;
-      before = state;
+      before = segment;
+      newest = state;
     });
   }
   await inspection.close();
   // A single segment has no HEAD to compare with.
   if (paths[0] !== directory) {
-    await check('HEAD', async () => compareWithHead(before, await readHead(directory)));
+    await check('HEAD', async () => compareWithHead(newest, await readHead(directory)));
   }
   if (!anchored)
     errors.push(`ledger: the chain does not pass through the anchor at ${anchor?.sequence}`);
@@ -59,33 +72,54 @@ export async function verifyDirectory(directory: string, anchor?: Anchor): Promi
     records,
     segments: paths.length,
     firstSequence,
-    lastSequence: before?.segment.lastSequence ?? 0,
-    chain: before?.segment.chain ?? '',
+    lastSequence: before?.lastSequence ?? 0,
+    chain: before?.chain ?? '',
     errors,
   };
 }
 
+/** The segments that an operator has given up, as the active segment lists them. */
+async function givenUpSegments(
+  inspection: Inspection,
+  directory: string,
+): Promise<readonly SealedSegment[]> {
+  const path = inspection.paths.at(-1);
+  if (path === undefined || path === directory) return [];
+  try {
+    const { database, name } = await inspection.open(path);
+    const { sealed } = await readContents(database, name);
+    return sealed.filter(({ givenUp }) => givenUp === true);
+  } catch {
+    // Its damage is told when its turn comes.
+    return [];
+  }
+}
+
 function compareSegments(
-  before: InspectedSegment['state'] | undefined,
+  before: SegmentSummary | undefined,
   { name, state }: InspectedSegment,
 ): void {
   if (before === undefined) return;
-  const expected = before.segment.lastSequence + 1;
+  const expected = before.lastSequence + 1;
   if (state.segment.firstSequence !== expected) {
     throw damage(
       name,
       `events ${expected} to ${state.segment.firstSequence - 1} are missing before it`,
     );
   }
-  if (state.segment.firstChain !== before.segment.chain) {
+  if (state.segment.firstChain !== before.chain) {
     throw damage(name, 'the chain does not continue from the segment before it');
   }
 }
 
-function compareWithHead(newest: InspectedSegment['state'] | undefined, head: Head): void {
+function compareWithHead(newest: LedgerState | undefined, head: Head): void {
   const found = newest?.segment.lastSequence ?? 0;
   if (found < head.sequence)
     throw damage('HEAD', `events ${found + 1} to ${head.sequence} are lost`);
   if ((newest?.batch ?? 0) < head.batch)
     throw damage('HEAD', 'the newest records or cursors are lost');
+}
+
+function nameOf({ firstSequence }: SegmentSummary): string {
+  return segmentName(firstSequence);
 }
