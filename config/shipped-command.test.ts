@@ -1,12 +1,15 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer as createHttpsServer } from 'node:https';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { inspect, promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { CERTIFICATE_FILES, ensureCertificates } from '../e2e/control-plane/certificates.ts';
 import {
   type EphemeralControlPlane,
   startEphemeralControlPlane,
@@ -15,6 +18,7 @@ import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
 import { type RunningOperator, startOperator } from '../e2e/local/operator-process.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
 import { logTail } from '../e2e/processes/managed-process.ts';
+import { bundle } from '../scripts/bundle.ts';
 import { HOSTILE, kubeconfigText } from '../operator/tenant-api/testing/kubeconfigs.ts';
 
 const host = useOwnTestCluster();
@@ -27,22 +31,30 @@ let directory = '';
 let places: Readonly<Record<string, string>> = {};
 let tenant: EphemeralControlPlane;
 let operator: RunningOperator | undefined;
+let receiver: Awaited<ReturnType<typeof startReceiver>> | undefined;
+
+const INGEST_TOKEN = 'pushes-tokens-4f6a1d9b';
+/** Beside the native module. */
+const MAX_BUNDLE_BYTES = 10 * 1024 * 1024;
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'meterfeed-shipped-'));
   places = {
-    '/app': ROOT,
+    '/app': join(directory, 'app'),
     '/var/run/secrets': join(directory, 'secrets'),
     '/var/lib/vbilling-data': join(directory, 'data'),
     '/tmp': join(directory, 'tmp'),
   };
   for (const place of Object.values(places)) await mkdir(place, { recursive: true });
+  await bundle(join(directory, 'app'));
+  receiver = await startReceiver();
   tenant = await startEphemeralControlPlane();
 }, 10 * 60_000);
 
 afterAll(async () => {
   await operator?.stop();
   await tenant?.stop();
+  receiver?.server.close();
   await rm(directory, { recursive: true, force: true });
 });
 
@@ -56,6 +68,15 @@ async function shippedOptions(): Promise<readonly string[]> {
     .filter((word) => word.startsWith('--'))
     .map((word) => word.replace(/=(.*)$/, (_, path: string) => `=${places[path] ?? path}`));
 }
+
+test('the image is small: the bundle without the native module', async () => {
+  const files = await readdir(join(directory, 'app'), { recursive: true, withFileTypes: true });
+  const own = files.filter((file) => file.isFile() && !file.parentPath.includes('prebuilds'));
+  const sizes = await Promise.all(own.map(({ parentPath, name }) => stat(join(parentPath, name))));
+  const bytes = sizes.reduce((sum, { size }) => sum + size, 0);
+  expect(bytes).toBeGreaterThan(1_000_000);
+  expect(bytes).toBeLessThan(MAX_BUNDLE_BYTES);
+});
 
 test('the second wall does not stand: a process that the operator starts is refused', async () => {
   const options = await shippedOptions();
@@ -105,11 +126,17 @@ test(
     operator = await startOperator({
       files: { ...runFiles(directory), data: join(directory, 'data') },
       kubeconfig: await written('kubeconfig', host.kubeconfig),
+      program: join(directory, 'app', 'main.js'),
       nodeOptions: await shippedOptions(),
       env: {
         TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
         COLLECTION_INTERVAL: '10s',
         RECONCILE_INTERVAL: '2s',
+        INGEST_TOKEN,
+        CUSTOM_METRICS: 'tokens_used:tokens',
+        ADAPTERS: 'webhook',
+        WEBHOOK_URL: receiver?.url ?? '',
+        NODE_EXTRA_CA_CERTS: receiver?.authority ?? '',
         HOME: join(directory, 'secrets'),
       },
       signal: AbortSignal.timeout(PATIENCE_MS),
@@ -126,7 +153,17 @@ test(
 
       const metered = await eventsOnce((events) => events.includes('tenant_instance_hours'));
       expect(metered).toContain('tenant-tenant-own-own');
+      await eventsOnce((events) => events.includes('tenant_private_node_hours'));
       await policyCounts(HOSTILE.length + 1);
+      await pushTokens();
+      await until(
+        async () => receiver?.bodies.join('') ?? '',
+        (all) => all.includes('tokens_used'),
+      );
+      const page = await fetch(`${operator.address}/`, { headers: { accept: 'text/html' } });
+      expect(await page.text()).toContain('<title>meterfeed</title>');
+      const script = await fetch(`${operator.address}/dashboard/vendor/preact.js`);
+      expect(script.headers.get('content-type')).toContain('javascript');
 
       expect(connections).toEqual([]);
       expect(await readdir(join(directory, 'tmp'))).toEqual([]);
@@ -140,6 +177,45 @@ test(
   },
   2 * PATIENCE_MS,
 );
+
+/** Takes batches over TLS, with a certificate of an authority that nobody knows by itself. */
+async function startReceiver() {
+  const place = join(directory, 'secrets', 'tls');
+  await ensureCertificates(place, Date.now());
+  const [cert, key] = await Promise.all(
+    [CERTIFICATE_FILES.serving, CERTIFICATE_FILES.servingKey].map((name) =>
+      readFile(join(place, name)),
+    ),
+  );
+  const bodies: string[] = [];
+  const server = createHttpsServer({ cert, key }, (request, response) => {
+    void text(request).then((body) => {
+      bodies.push(body);
+      response.writeHead(202).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+  const url = `https://127.0.0.1:${port}/usage`;
+  return { server, bodies, url, authority: join(place, CERTIFICATE_FILES.authority) };
+}
+
+async function pushTokens(): Promise<void> {
+  const end = Math.floor(Date.now() / 60_000) * 60_000;
+  const response = await fetch(`${operator?.address}/api/v1/events`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${INGEST_TOKEN}` },
+    body: JSON.stringify({
+      tenant: 'acme',
+      metric: 'tokens_used',
+      quantity: 12.5,
+      window_start: new Date(end - 60_000).toISOString(),
+      window_end: new Date(end).toISOString(),
+    }),
+  });
+  expect(await response.json()).toMatchObject({ accepted: 1 });
+}
 
 async function written(name: string, content: string): Promise<string> {
   const path = join(directory, 'secrets', name);
@@ -180,7 +256,11 @@ async function tenantNode(name: string): Promise<void> {
   const node = JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name } });
   const file = join(directory, 'secrets', 'node.json');
   await writeFile(file, node);
-  await kubectl(tenant.kubectl, ['--kubeconfig', tenant.kubeconfigPath, 'create', '-f', file]);
+  const here = ['--kubeconfig', tenant.kubeconfigPath];
+  await kubectl(tenant.kubectl, [...here, 'create', '-f', file]);
+  // The API server taints a node that is not ready yet, and a node with that taint is down.
+  const ready = '{"spec":{"taints":[]}}';
+  await kubectl(tenant.kubectl, [...here, 'patch', 'node', name, '--patch', ready]);
 }
 
 async function failuresOnce(count: number): Promise<ReadonlyMap<string, string>> {
@@ -212,7 +292,8 @@ async function until<T>(read: () => Promise<T>, accepts: (value: T) => boolean):
   for (;;) {
     const value = await read();
     if (accepts(value)) return value;
-    if (performance.now() > deadline) throw new Error(`not in time: ${inspect(value)}`);
+    if (performance.now() > deadline)
+      throw new Error(`not in time: ${inspect(value).slice(0, 2000)}`);
     await delay(250);
   }
 }
