@@ -56,6 +56,7 @@ const BROKEN: readonly Row[] = [
       message: `spec.webhook ${BLOCK}`,
     },
     { reason: 'no block for its type', spec: { type: 'lago' }, message: `spec.lago ${BLOCK}` },
+    { reason: 'no block for its type', spec: { type: 'stripe' }, message: `spec.stripe ${BLOCK}` },
     {
       reason: 'no block for its type',
       spec: { type: 'metronome' },
@@ -73,8 +74,8 @@ const BROKEN: readonly Row[] = [
     },
     {
       reason: 'a type whose feature does not exist',
-      spec: { type: 'stripe' },
-      message: 'spec.type: Unsupported value: "stripe"',
+      spec: { type: 'openmeter' },
+      message: 'spec.type: Unsupported value: "openmeter"',
     },
     {
       reason: 'a name that is too long for a cursor',

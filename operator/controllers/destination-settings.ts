@@ -9,6 +9,7 @@ import {
   type SecretKeyRef,
   type SecretReads,
 } from './secret-lookup.ts';
+import { translateStripe } from './stripe-settings.ts';
 import { type InvalidSpec, invalidField, invalidSpec, type Translation } from './translation.ts';
 import type { BillingDestinationSpec } from './types.generated.ts';
 
@@ -30,6 +31,7 @@ export function secretNames(spec: BillingDestinationSpec): readonly string[] {
     ...(spec.webhook?.secretRefs ?? []),
     ...(spec.webhook?.headers ?? []).map((header) => header.valueSecretRef),
     spec.lago?.apiKeySecretRef,
+    spec.stripe?.apiKeySecretRef,
     spec.metronome?.apiTokenSecretRef,
     spec.metronome?.stripeLink?.apiKeySecretRef,
   ];
@@ -66,6 +68,12 @@ export function translateDestination(
       const lago = translateLago(spec.lago, reads, defaults);
       if (lago.kind === 'invalid') return lago;
       return { kind: 'settings', settings: { ...common, type: 'lago', lago: lago.settings } };
+    }
+    case 'stripe': {
+      if (spec.stripe === undefined) return blockMissing('stripe');
+      const stripe = translateStripe(spec.stripe, reads, defaults);
+      if (stripe.kind === 'invalid') return stripe;
+      return { kind: 'settings', settings: { ...common, type: 'stripe', stripe: stripe.settings } };
     }
     case 'metronome': {
       if (spec.metronome === undefined) return blockMissing('metronome');

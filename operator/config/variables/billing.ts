@@ -54,14 +54,18 @@ export const BILLING_VARIABLES = {
     meaning: 'Plan of new tenants.',
     parser: planCode,
     default: 'tenant-standard',
-    fields: ['BillingDestination spec.lago.planCode'],
+    fields: ['BillingDestination spec.lago.planCode', 'BillingDestination spec.stripe.planCode'],
     test: SETTINGS_TEST,
   },
   BILLING_CURRENCY: {
     meaning: 'Currency of the plan and of tenants that name none.',
     parser: currency(),
     default: 'USD',
-    fields: ['BillingDestination spec.lago.currency', 'BillingDestination spec.metronome.currency'],
+    fields: [
+      'BillingDestination spec.lago.currency',
+      'BillingDestination spec.stripe.currency',
+      'BillingDestination spec.metronome.currency',
+    ],
     test: SETTINGS_TEST,
   },
   WEBHOOK_URL: {
@@ -112,7 +116,7 @@ export const LAGO_VARIABLES = {
     aliases: ['LAGO_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',
-    test: SETTINGS_TEST,
+    test: 'operator/http/webhooks.test.ts',
   },
 } as const satisfies Record<string, Variable>;
 
@@ -124,6 +128,7 @@ export const STRIPE_VARIABLES = {
     aliases: ['STRIPE_API_KEY'],
     parser: secret(),
     shown: 'masked',
+    fields: ['BillingDestination spec.stripe.apiKeySecretRef'],
     test: SETTINGS_TEST,
   },
   BILLING_A_WEBHOOK_SECRET: {
@@ -132,13 +137,14 @@ export const STRIPE_VARIABLES = {
     aliases: ['STRIPE_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',
-    test: SETTINGS_TEST,
+    test: 'operator/http/webhooks.test.ts',
   },
   BILLING_A_SPLIT_METERS_BY: {
     meaning: 'Fields by which meters are split.',
     aliases: ['STRIPE_SPLIT_METERS_BY'],
     parser: list(splitField),
     default: 'sku',
+    fields: ['BillingDestination spec.stripe.splitMetersBy'],
     test: SETTINGS_TEST,
   },
   BILLING_A_AUTO_SUBSCRIBE: {
@@ -146,6 +152,7 @@ export const STRIPE_VARIABLES = {
     aliases: ['STRIPE_AUTO_SUBSCRIBE'],
     parser: boolean(),
     default: 'false',
+    fields: ['BillingDestination spec.stripe.autoSubscribe'],
     test: SETTINGS_TEST,
   },
   BILLING_A_CANCEL_ON_REMOVE: {
@@ -153,13 +160,16 @@ export const STRIPE_VARIABLES = {
     aliases: ['STRIPE_CANCEL_ON_REMOVE'],
     parser: boolean(),
     default: 'false',
+    fields: ['BillingDestination spec.stripe.cancelOnRemove'],
     test: SETTINGS_TEST,
   },
   BILLING_A_MAX_RPS: {
-    meaning: 'Requests a second; 0 picks 20 for test-mode keys and 200 for live keys.',
+    meaning:
+      'Meter events a second; 0 picks 20 for test-mode keys and 200 for live keys. Other requests keep to 20.',
     aliases: ['STRIPE_MAX_RPS'],
     parser: integer(0, 10_000),
     default: '0',
+    fields: ['BillingDestination spec.stripe.maxRequestsPerSecond'],
     test: SETTINGS_TEST,
   },
   BILLING_A_API_VERSION: {
@@ -167,6 +177,7 @@ export const STRIPE_VARIABLES = {
     aliases: ['STRIPE_API_VERSION'],
     parser: apiVersion,
     default: '2026-09-30.endive',
+    fields: ['BillingDestination spec.stripe.apiVersion'],
     test: SETTINGS_TEST,
   },
   BILLING_A_API_BASE: {
@@ -176,6 +187,7 @@ export const STRIPE_VARIABLES = {
     otherwise:
       '`https://api.billing-a.invalid` for `billing_a`, `https://api.stripe.com` for `stripe`',
     shown: 'url',
+    fields: ['BillingDestination spec.stripe.url'],
     test: SETTINGS_TEST,
   },
 } as const satisfies Record<string, Variable>;
@@ -196,7 +208,7 @@ export const METRONOME_VARIABLES = {
     aliases: ['METRONOME_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',
-    test: SETTINGS_TEST,
+    test: 'operator/http/webhooks.test.ts',
   },
   BILLING_B_RATE_CARD: {
     meaning:
