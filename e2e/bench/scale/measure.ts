@@ -1,9 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { stripTypeScriptTypes } from 'node:module';
 import { openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
+import { bundle } from '../../../scripts/bundle.ts';
 import { freePort } from '../../control-plane/ports.ts';
 import type { Size } from './population.ts';
 
@@ -15,6 +17,12 @@ export interface MeasureOptions {
   readonly changesPerSecond: number;
   /** An empty directory of its own. */
   readonly directory: string;
+  /** Settings beside those of every bench. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Before the operator starts: puts more objects into the stand-in at the port. */
+  readonly prepare?: (apiPort: number) => Promise<void>;
+  /** After the measured windows, while the operator still runs. */
+  readonly inspect?: (address: string) => Promise<void>;
 }
 
 /** What running the operator at one size showed. */
@@ -47,7 +55,7 @@ interface Report {
 const ROOT = resolve(import.meta.dirname, '../../..');
 const READY_TIMEOUT_MS = 180_000;
 
-/** Runs the operator from its sources against the stand-in, each in a process of its own. */
+/** Runs the operator as it is in the image against the stand-in, each in a process of its own. */
 export async function measureScale(options: MeasureOptions): Promise<ScaleFigures> {
   const { size, changesPerSecond } = options;
   const api = fork(join(import.meta.dirname, 'api-server.ts'), [
@@ -55,6 +63,7 @@ export async function measureScale(options: MeasureOptions): Promise<ScaleFigure
   ]);
   try {
     const { port } = await answerOf<{ port: number }>(api);
+    await options.prepare?.(port);
     return await measureOperator(options, api, port);
   } finally {
     await end(api);
@@ -68,12 +77,18 @@ async function measureOperator(
 ): Promise<ScaleFigures> {
   const { directory, windowSeconds, windows } = options;
   const port = await freePort();
+  const image = join(directory, 'image');
+  await bundle(image);
+  const probe = join(directory, 'probe.mjs');
+  // Node would keep a compiler in memory for it.
+  const source = readFileSync(join(import.meta.dirname, 'probe.ts'), 'utf8');
+  writeFileSync(probe, stripTypeScriptTypes(source));
   const kubeconfig = join(directory, 'kubeconfig.yaml');
   writeFileSync(kubeconfig, kubeconfigFor(`http://127.0.0.1:${apiPort}`));
   const log = openSync(join(directory, 'operator.log'), 'w');
   const begun = performance.now();
-  const operator = fork(join(ROOT, 'operator/main.ts'), [], {
-    execArgv: ['--expose-gc', '--import', join(import.meta.dirname, 'probe.ts')],
+  const operator = fork(join(image, 'main.js'), [], {
+    execArgv: ['--expose-gc', '--import', probe],
     stdio: ['ignore', log, log, 'ipc'],
     env: {
       PATH: process.env['PATH'],
@@ -83,6 +98,7 @@ async function measureOperator(
       LISTEN_ADDR: `127.0.0.1:${port}`,
       COLLECTION_INTERVAL: `${windowSeconds}s`,
       REGION: 'bench',
+      ...options.environment,
     },
   });
   const until = async (timeoutMs: number, holds: () => Promise<boolean>): Promise<void> => {
@@ -131,6 +147,7 @@ async function measureOperator(
       live.push(heapUsed + external);
       await delay(1000);
     }
+    await options.inspect?.(address);
     const lateness = measured.map(
       ({ window_end: due, closed_at: closed, duration_ms: took }) =>
         (Date.parse(closed) - Date.parse(due) + took) / 1000,
