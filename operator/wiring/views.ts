@@ -18,6 +18,7 @@ import type { Gap } from '../windows/gaps.ts';
 import type { DestinationWatches } from './destination-watches.ts';
 import type { WindowReport } from '../windows/window-report.ts';
 import type { WindowsView } from '../windows/collector.ts';
+import { attributionProblems } from './attribution-problems.ts';
 
 /** The engine, as far as it is shown to anybody. */
 export interface Engine {
@@ -46,7 +47,7 @@ export function httpViews(engine: Engine): Views {
   return {
     settings: () => settings.current(),
     catalog: engine.catalog,
-    discovery,
+    discovery: { ...discovery, problems: () => attributionProblems(engine) },
     metering: {
       failedTenantApis: engine.failedTenantApis,
       gaps: engine.gaps,
@@ -78,7 +79,7 @@ export function controllerViews(engine: Engine): {
           ...(cursorWindowEnd === undefined ? {} : { windowEnd: cursorWindowEnd }),
         })),
     },
-    tenants: discovery,
+    tenants: { ...discovery, problems: () => attributionProblems(engine) },
     windows: {
       lastWindowEnd: () => windows.lastWindow?.end,
       gaps: engine.gaps,

@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import type { WindowReport } from '../windows/window-report.ts';
+import { attributionProblems } from './attribution-problems.ts';
+
+const report = (
+  scopes: readonly string[],
+  contestedNodes: WindowReport['contestedNodes'],
+): WindowReport => ({
+  windowStart: '2026-11-21T09:00:00Z',
+  windowEnd: '2026-11-21T09:01:00Z',
+  closedAt: '2026-11-21T09:01:03Z',
+  durationMs: 1,
+  scopes,
+  events: 0,
+  duplicates: 0,
+  conflicts: 0,
+  tenants: 0,
+  tenantClusters: 0,
+  backfilled: false,
+  gaps: [],
+  refused: [],
+  unattributed: { total: 0, items: [] },
+  contestedNodes,
+  openCreditSeconds: 0,
+  unsettledCreditSeconds: 0,
+});
+
+const discovery = { problems: () => ['unknown plan: tenant-a: "gold"'] };
+
+test('a node that two tenant clusters claim is a problem until a window without', () => {
+  const contested = report(['pods', 'gpus'], [{ node: 'n1', tenantClusters: ['a', 'b'] }]);
+  // A scope that is closed by itself has not looked at nodes.
+  const reports = [contested, report(['volumes'], [])];
+  const problems = attributionProblems({ discovery, windows: { reports: () => reports } });
+  expect(problems).toEqual([
+    'unknown plan: tenant-a: "gold"',
+    'node claimed by several tenant clusters: n1: "a, b": it is dedicated to none of them and its pods are billed as shared; leave the labels of one',
+  ]);
+  const later = [...reports, report(['pods', 'gpus'], [])];
+  expect(attributionProblems({ discovery, windows: { reports: () => later } })).toHaveLength(1);
+});
