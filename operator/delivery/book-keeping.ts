@@ -70,7 +70,7 @@ export function createBookKeeping(
     acknowledgements.written(delivered(judged));
     for (const { sequence, event, verdict } of judged) {
       if (verdict.kind === 'dead') deadLetters.add(sequence, event.tenant);
-      else deadLetters.remove(sequence);
+      else deadLetters.remove(sequence, event.tenant);
       if (verdict.kind === 'parked') parked.keptEvent(event.tenant);
     }
   };

@@ -1,8 +1,9 @@
 import type { DeliveryRecords } from './delivery-records.ts';
+import { createSequenceSet } from './sequence-set.ts';
 
 /**
- * Which events are dead letters, in memory: sequence number → tenant. Letters that wait to be sent once
- * more count until they are settled. The events themselves are ledger records.
+ * Which events are dead letters, and how many each tenant has, in memory. Letters that wait to be sent
+ * once more count until they are settled. The events themselves are ledger records.
  */
 export interface DeadLetterIndex {
   load(): Promise<void>;
@@ -10,11 +11,11 @@ export interface DeadLetterIndex {
   has(sequence: number): boolean;
   countOf(tenant: string): number;
   add(sequence: number, tenant: string): void;
-  remove(sequence: number): void;
+  remove(sequence: number, tenant: string): void;
 }
 
 export function createDeadLetterIndex(records: DeliveryRecords): DeadLetterIndex {
-  const letters = new Map<number, string>();
+  const letters = createSequenceSet();
   const byTenant = new Map<string, number>();
   const count = (tenant: string, change: number): void => {
     const next = (byTenant.get(tenant) ?? 0) + change;
@@ -22,9 +23,7 @@ export function createDeadLetterIndex(records: DeliveryRecords): DeadLetterIndex
     else byTenant.set(tenant, next);
   };
   const add: DeadLetterIndex['add'] = (sequence, tenant) => {
-    if (letters.has(sequence)) return;
-    letters.set(sequence, tenant);
-    count(tenant, 1);
+    if (letters.add(sequence)) count(tenant, 1);
   };
 
   return {
@@ -39,11 +38,8 @@ export function createDeadLetterIndex(records: DeliveryRecords): DeadLetterIndex
     has: (sequence) => letters.has(sequence),
     countOf: (tenant) => byTenant.get(tenant) ?? 0,
     add,
-    remove: (sequence) => {
-      const tenant = letters.get(sequence);
-      if (tenant === undefined) return;
-      letters.delete(sequence);
-      count(tenant, -1);
+    remove: (sequence, tenant) => {
+      if (letters.delete(sequence)) count(tenant, -1);
     },
   };
 }

@@ -91,6 +91,26 @@ describe('the start position', () => {
     await harness.stop();
   });
 
+  test('of a destination that comes back too late is told what it has missed', async () => {
+    const ledger = createMemoryLedger();
+    let lowWater = 0;
+    const harness = createHarness({ ledger: { ...ledger, lowWater: () => lowWater } });
+    await harness.append(...eventsOf(['a'], 2));
+    await harness.start();
+    await harness.drained();
+    await harness.delivery.apply([]);
+    await harness.append(...eventsOf(['a'], 6).slice(2));
+    lowWater = 5;
+    await harness.start();
+    await harness.drained();
+    const said = harness.lines.filter((line) => line.includes('no longer in the ledger'));
+    expect(said).toHaveLength(1);
+    expect(said[0]).toContain('3 events after the cursor are no longer');
+    expect(said[0]).toMatch(/because it was retired at .* and RETENTION has passed since/);
+    expect(said[0]).toContain('cursor: "2": it goes on with event 6');
+    await harness.stop();
+  });
+
   test('is not taken over by a destination of another type under the same name', async () => {
     const harness = createHarness();
     harness.destination.reactToTenant = () => ({ kind: 'rejected', reason: 'no plan' });

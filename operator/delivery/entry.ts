@@ -27,6 +27,18 @@ export interface Trouble {
   readonly afterMs?: number;
 }
 
+/** The event of each tenant whose window starts first; usage that is pushed in comes in any order. */
+export function earliestByTenant(entries: readonly Entry[]): ReadonlyMap<string, UsageEvent> {
+  const earliest = new Map<string, UsageEvent>();
+  for (const { event } of entries) {
+    const before = earliest.get(event.tenant);
+    if (before === undefined || event.window_start < before.window_start) {
+      earliest.set(event.tenant, event);
+    }
+  }
+  return earliest;
+}
+
 /** The worse of two troubles: a hold outranks a retry, a longer wait a shorter one. */
 export function worse(a: Trouble | undefined, b: Trouble | undefined): Trouble | undefined {
   if (a === undefined || b === undefined) return a ?? b;

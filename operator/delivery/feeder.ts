@@ -11,7 +11,7 @@ import { createOperations, type Operations } from './operations.ts';
 import type { LaneReport } from './parked-lane.ts';
 import { createReconcile, type ReconcileOutcome } from './reconcile.ts';
 import type { ReconcileQuery } from './reconcile-sums.ts';
-import { findStartPosition } from './start-position.ts';
+import { findStartPosition, lossText } from './start-position.ts';
 
 /** How often a destination that an operator must mend is tried again. */
 const PROBE_INTERVAL_MS = 300_000;
@@ -45,11 +45,8 @@ export function createFeeder(options: FeederOptions): Feeder {
   async function open(): Promise<Trouble | undefined> {
     const start = await findStartPosition(ledger, parts.records, settings, clock.now());
     if (start.kind === 'failed') return { kind: 'retry', reason: start.message };
-    const lost = ledger.lowWater() - start.sequence;
-    if (lost > 0) {
-      const text = `${lost} events after the cursor are no longer in the ledger`;
-      options.logger.error(`[${name}] ${text}: cursor: "${start.sequence}"`);
-    }
+    const lost = lossText(start, ledger.lowWater());
+    if (lost !== undefined) options.logger.error(`[${name}] ${lost}`);
     pending.reset(start.sequence);
     await parts.inFlight.load(start.state.resentUntil);
     if (!loaded) {

@@ -169,7 +169,7 @@ export function createOperations(options: OperationsOptions): Operations {
           },
           (letters) => {
             discarded += letters.length;
-            for (const { sequence } of letters) deadLetters.remove(sequence);
+            for (const { sequence, event } of letters) deadLetters.remove(sequence, event.tenant);
           },
         ),
       );

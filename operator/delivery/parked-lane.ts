@@ -1,6 +1,6 @@
 import { type BookKeeping, judge } from './book-keeping.ts';
 import { type DeliveryRecords, firstOf } from './delivery-records.ts';
-import type { Trouble } from './entry.ts';
+import { earliestByTenant, type Trouble } from './entry.ts';
 import type { createSendRound } from './send-round.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
 import type { TenantDirectory } from './tenant-directory.ts';
@@ -49,7 +49,8 @@ export function createParkedLane(options: LaneOptions) {
       parked.remove(tenant);
       return { ...IDLE_LANE, moved: true };
     }
-    const step = await gate.retry(first.event, signal);
+    const earliest = earliestByTenant(entries).get(tenant) ?? first.event;
+    const step = await gate.retry(earliest, signal);
     if (step.kind === 'hold') return { ...IDLE_LANE, trouble: step };
     if (step.kind !== 'done') {
       postpone(step.reason, step.kind === 'retry' ? step.afterMs : undefined);

@@ -4,6 +4,7 @@ import type { UsageEvent } from '../usage/event.ts';
 import type { Acknowledgements } from './acknowledgements.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
+import { createSequenceSet } from './sequence-set.ts';
 import { isWithheld } from './withheld.ts';
 
 export interface ReconcileQuery {
@@ -49,7 +50,7 @@ export async function sumLedger(
   { from, to, tenant, selects }: ReconcileQuery,
   signal: AbortSignal,
 ): Promise<readonly Sums[]> {
-  const parked = new Set<number>();
+  const parked = createSequenceSet();
   for await (const { sequence } of options.records.parked()) parked.add(sequence);
   const withheld = await options.records.withheld();
   // Read once: what is delivered meanwhile still counts as pending.

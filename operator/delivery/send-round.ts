@@ -1,6 +1,6 @@
 import type { Destination, Neighbour } from '../destinations/destination.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import { type Entry, type Trouble, type Verdict, worse } from './entry.ts';
+import { earliestByTenant, type Entry, type Trouble, type Verdict, worse } from './entry.ts';
 import type { InFlight } from './in-flight.ts';
 import { type SendReport, sendBatch, type Settlement } from './send-batch.ts';
 import type { TenantGate } from './tenant-gate.ts';
@@ -46,7 +46,7 @@ export function createSendRound(options: SendRoundOptions) {
 
     const waiting = new Set<string>();
     if (!admitted) {
-      const report = await gate.admit(firstByTenant(open()), signal);
+      const report = await gate.admit(earliestByTenant(open()), signal);
       trouble = report.trouble;
       for (const { sequence, event } of open()) {
         const admission = report.admissions.get(event.tenant);
@@ -139,12 +139,6 @@ function ageProblem({ event }: Entry, maxAgeMs: number | undefined, now: number)
   if (maxAgeMs === undefined || now - Date.parse(event.window_start) < maxAgeMs) return undefined;
   const days = Math.floor(maxAgeMs / 86_400_000);
   return `older than the ${days} days that the destination accepts: window_start: "${event.window_start}"`;
-}
-
-function firstByTenant(entries: readonly Entry[]) {
-  const first = new Map<string, Entry['event']>();
-  for (const { event } of entries) if (!first.has(event.tenant)) first.set(event.tenant, event);
-  return first;
 }
 
 function report(verdicts: ReadonlyMap<number, Verdict>, trouble: Trouble | undefined): RoundReport {

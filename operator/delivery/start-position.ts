@@ -4,7 +4,13 @@ import type { DeliveryRecords, FeederState } from './delivery-records.ts';
 import { withhold } from './withheld.ts';
 
 export type StartPosition =
-  | { readonly kind: 'position'; readonly sequence: number; readonly state: FeederState }
+  | {
+      readonly kind: 'position';
+      readonly sequence: number;
+      readonly state: FeederState;
+      /** When the cursor was retired that goes on here, milliseconds since the epoch. */
+      readonly retiredAt?: number;
+    }
   | LedgerFailure;
 
 /**
@@ -41,15 +47,30 @@ export async function findStartPosition(
   return outcome.kind === 'failed' ? outcome : { kind: 'position', sequence, state: fresh };
 }
 
+/** What a cursor can no longer be given, in words; undefined when that is nothing. */
+export function lossText(
+  { sequence, retiredAt }: Extract<StartPosition, { readonly kind: 'position' }>,
+  lowWater: number,
+): string | undefined {
+  const lost = lowWater - sequence;
+  if (lost <= 0) return undefined;
+  const text = `${lost} events after the cursor are no longer in the ledger`;
+  const where = `cursor: "${sequence}"`;
+  if (retiredAt === undefined) return `${text}: ${where}`;
+  const since = `it was retired at ${new Date(retiredAt).toISOString()} and RETENTION has passed since`;
+  return `${text}, because ${since}: ${where}: it goes on with event ${lowWater + 1}`;
+}
+
 async function resume(
   ledger: Ledger,
   records: DeliveryRecords,
-  { destination, sequence }: Cursor,
+  { destination, sequence, retiredAt }: Cursor,
   state: FeederState,
 ): Promise<StartPosition> {
   const commit = { from: sequence, records: [records.putState(state)] };
   const outcome = await ledger.commitCursor(destination, sequence, commit);
-  return outcome.kind === 'failed' ? outcome : { kind: 'position', sequence, state };
+  if (outcome.kind === 'failed') return outcome;
+  return { kind: 'position', sequence, state, ...(retiredAt !== undefined && { retiredAt }) };
 }
 
 async function keepAsDead(

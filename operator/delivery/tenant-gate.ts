@@ -37,7 +37,7 @@ export interface AdmissionReport {
  * cannot be provisioned set aside, out of the way of all others (design 7).
  */
 export interface TenantGate {
-  /** Provisions what needs it. `firstEvents` has the first event to send of each tenant. */
+  /** Provisions what needs it. `firstEvents` has the earliest event to send of each tenant. */
   admit(
     firstEvents: ReadonlyMap<string, UsageEvent>,
     signal: AbortSignal,

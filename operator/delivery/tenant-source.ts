@@ -11,11 +11,11 @@ export interface TenantSource {
 }
 
 /** A tenant that discovery does not know, as far as an event tells: usage may be pushed in for anybody. */
-export function tenantOfEvent({ tenant, region = '', window_start }: UsageEvent): Tenant {
-  return { ...unknownTenant(tenant), region, createdAt: Date.parse(window_start) };
+export function tenantOfEvent({ tenant, region = '' }: UsageEvent): Tenant {
+  return { ...unknownTenant(tenant), region };
 }
 
-/** A tenant of which nothing but the id is known. */
+/** A tenant of which nothing but the id is known, not even since when it exists. */
 export function unknownTenant(id: string): Tenant {
   return { id, displayName: id, region: '', clusters: [], createdAt: 0 };
 }

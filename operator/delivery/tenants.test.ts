@@ -54,6 +54,17 @@ test('a subscription can begin early enough for everything that may be billed', 
   await harness.stop();
 });
 
+test('usage that is pushed in late for a tenant that nobody discovered can still be billed', async () => {
+  const harness = createHarness();
+  const [first, ...older] = eventsOf(['pushed'], 3).toReversed();
+  await harness.append(first ?? fail(), ...older);
+  await harness.start();
+  await harness.drained();
+  const earliest = TEST_WINDOW_START - TEST_MAX_BACKFILL_MS;
+  expect(harness.destination.provisioned).toMatchObject([{ billableFrom: earliest }]);
+  await harness.stop();
+});
+
 test('a tenant that cannot be provisioned keeps its events in order and blocks nobody', async () => {
   const harness = createHarness();
   harness.destination.reactToTenant = ({ id }) =>
