@@ -20,7 +20,8 @@ export function syncedName({ namespace, name }: Projected, cluster: TenantCluste
   const whole = `${name}-x-${namespace}-x-${cluster.name}`;
   if (whole.length <= LONGEST_NAME) return whole;
   const hash = createHash('sha256').update(whole).digest('hex');
-  return `${whole.slice(0, KEPT)}-${hash.slice(0, HASH_LENGTH)}`;
+  // A cut name must not end in a dot.
+  return `${whole.slice(0, KEPT)}-${hash.slice(0, HASH_LENGTH)}`.replaceAll('.-', '-');
 }
 
 /**

@@ -22,7 +22,7 @@ export interface DueWindows {
    * before what tenant clusters' own APIs have to catch up with.
    */
   next(): DueWindow | undefined;
-  /** When the next window is due, wall clock; in the past while a scope waits. */
+  /** When the next window is due, wall clock; in the past while a scope of this cluster waits. */
   nextDue(): number;
   /** How long ago the oldest window of this cluster ended that is not closed, milliseconds. */
   lagMs(): number;
@@ -107,7 +107,13 @@ export function createDueWindows(options: DueWindowsOptions): DueWindows {
       });
       return { window, members };
     },
-    nextDue: () => Math.min(...scopes.all.map((one) => dueAt(upcoming(one)))),
+    nextDue: () => {
+      const now = clock.now();
+      const due = (one: ScopeUnderWay): number => dueAt(upcoming(one));
+      // A tenant cluster's API that is dead is looked at now and then, not all the time.
+      const ofTenants = scopes.tenants.all.map(due).filter((time) => time > now);
+      return Math.min(...scopes.host.map(due), ...ofTenants);
+    },
     lagMs: () => {
       const end = Math.min(...scopes.host.map((one) => upcoming(one).end));
       return Math.max(0, clock.now() - end);

@@ -16,4 +16,5 @@ test('a tenant is offboarded while a failed watch still hides its last usage', (
 test('a gap that nothing can fill keeps a tenant subscribed for ever', () => {
   expect(hasOpenGaps('acme', [gap('pods', 'metrics')], [], 500)).toBe(false);
   expect(hasOpenGaps('acme', [gap('pods', 'pods', 400)], [], 500)).toBe(false);
+  expect(hasOpenGaps('acme', [gap('tenant-of-old', 'collector')], [], 500)).toBe(false);
 });

@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import { createBudget, withoutAbsence } from './limits.ts';
+
+const object = (uid: string, name = uid) => ({ uid, name, namespace: '' });
+const arrival = { at: 0, knownUntil: 0, late: false };
+
+function setUp(limits: Partial<{ objects: number; bytes: number; changes: number }>) {
+  const told: string[] = [];
+  let now = 0;
+  const budget = createBudget({
+    limits: { objects: 1e9, bytes: 1e9, changes: 1e9, ...limits },
+    now: () => now,
+    onExceeded: (reason) => told.push(reason),
+  });
+  return { budget, told, pass: (ms: number) => void (now += ms) };
+}
+
+describe('what one tenant’s API may take up', () => {
+  test('is counted over all kinds, and an object that goes makes room', () => {
+    const { budget, told } = setUp({ objects: 2 });
+    const nodes = budget.handler('nodes');
+    const pods = budget.handler('pods');
+    nodes.upserted(object('a'), undefined, arrival);
+    pods.upserted(object('b'), undefined, arrival);
+    pods.upserted(object('b', 'renamed'), object('b'), arrival);
+    pods.deleted(object('b', 'renamed'), arrival);
+    pods.upserted(object('c'), undefined, arrival);
+    expect(told).toEqual([]);
+    pods.upserted(object('d'), undefined, arrival);
+    expect(told).toEqual(['more than 2 objects']);
+  });
+
+  test('counts what came out of the journal, once', () => {
+    const { budget, told } = setUp({ objects: 2 });
+    budget.adopt('nodes', [object('a'), object('b')]);
+    budget.adopt('nodes', [object('a'), object('b')]);
+    expect(told).toEqual([]);
+    budget.handler('nodes').upserted(object('c'), undefined, arrival);
+    expect(told).toEqual(['more than 2 objects']);
+  });
+
+  test('is measured in bytes too: few objects may be large', () => {
+    const { budget, told } = setUp({ bytes: 1000 });
+    const nodes = budget.handler('nodes');
+    nodes.upserted(object('a'), undefined, arrival);
+    nodes.upserted(object('a', 'x'.repeat(2000)), object('a'), arrival);
+    expect(told).toEqual(['objects of more than 1000 bytes']);
+  });
+
+  test('is a rate as well: one object that changes all the time is too much, one that changes often is not', () => {
+    const { budget, told, pass } = setUp({ changes: 3 });
+    const nodes = budget.handler('nodes');
+    for (let change = 0; change < 9; change += 1) {
+      nodes.upserted(object('a'), object('a'), arrival);
+      if (change % 3 === 2) pass(10_000);
+    }
+    expect(told).toEqual([]);
+    for (let change = 0; change < 9; change += 1) {
+      nodes.upserted(object('a'), object('a'), arrival);
+    }
+    expect(told).toEqual(['more than 3 changes in 10 seconds']);
+  });
+});
+
+test('a server that knows no nodes is none: its 404 does not mean that there are none', async () => {
+  const notFound = { kind: 'status', code: 404, reason: 'NotFound', message: 'no' } as const;
+  const connection = withoutAbsence({
+    request: () => Promise.resolve(notFound),
+    stream: () => Promise.resolve(notFound),
+  });
+  expect((await connection.request('/api/v1/nodes')).kind).toBe('network');
+  const { signal } = new AbortController();
+  expect((await connection.stream('/api/v1/nodes', { signal })).kind).toBe('network');
+});

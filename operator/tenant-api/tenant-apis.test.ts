@@ -1,0 +1,111 @@
+import { expect, test } from 'vitest';
+import type { Projected } from '../kubernetes/source.ts';
+import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
+import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
+import { claim, NODE_SETTINGS, node, service } from '../metering/testing/objects.ts';
+import { START } from '../metering/testing/times.ts';
+import { type LoadBalancerView, projectLoadBalancer } from '../observation/load-balancer.ts';
+import { type NodeView, projectNode } from '../observation/node.ts';
+import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
+import { currentState } from '../observation/timeline.ts';
+import { projectVolumeClaim, type VolumeClaimView } from '../observation/volume-claim.ts';
+import { createTenantApis } from './tenant-apis.ts';
+import { fakeDiscovery, tenantCluster } from './testing/tenant-clusters.ts';
+
+const a = tenantCluster('a');
+
+/** Objects of the host by name. */
+function shelf<T extends Projected>() {
+  const held = new Map<string, T>();
+  return { held, find: (_namespace: string, name: string) => held.get(name) };
+}
+
+/** The APIs of tenant cluster `a`, of which the journal knows, next to a host that has these objects. */
+function setUp() {
+  const clock = createManualClock(START);
+  const tenantClusters = createTenantClusterTimelines();
+  tenantClusters.observe([a], START);
+  const nodes = shelf<NodeView>();
+  const volumes = shelf<VolumeClaimView>();
+  const loadBalancers = shelf<LoadBalancerView>();
+  const apis = createTenantApis({
+    access: {
+      list: () => [],
+      failures: () => [],
+      subscribe: () => () => undefined,
+      run: () => Promise.resolve(),
+    },
+    enabled: true,
+    discovery: { ...fakeDiscovery(a), known: () => true },
+    tenantClusters,
+    host: {
+      nodes: { ...nodes, health: () => ({ state: 'synced', since: 0, lastContactAt: START }) },
+      volumes,
+      loadBalancers,
+    },
+    observing: { nodeSettings: () => NODE_SETTINGS, billedUntil: (present) => present },
+    clock,
+    random: () => 0.5,
+    logger: createCapturingLogger(),
+  });
+  const nothing = {
+    pods: undefined,
+    nodes: undefined,
+    resourceClaims: undefined,
+    resourceSlices: undefined,
+    volumes: undefined,
+    loadBalancers: undefined,
+  };
+  apis.restore([{ id: a.id, hasOwnNodes: true, resume: nothing }]);
+  const arrival = () => ({ at: clock.now(), knownUntil: clock.now(), late: false });
+  return { apis, nodes, volumes, loadBalancers, arrival, inside: apis.observe(a.id) };
+}
+
+/** A view of what a fixture shows, in a namespace. */
+function seen<T extends Projected>(view: T | undefined, namespace: string, name: string): T {
+  if (view === undefined) throw new Error('fixture without uid or name');
+  return { ...view, namespace, name };
+}
+
+const syncedName = (name: string): string => `${name}-x-ml-x-a`;
+
+test('what the syncer has put on the host is billed there alone', () => {
+  const { apis, volumes, loadBalancers, inside, arrival } = setUp();
+  const bound = seen(projectVolumeClaim(claim({ name: 'v' })), 'ml', 'v');
+  const ready = seen(projectLoadBalancer(service({ name: 's' })), 'ml', 's');
+  const known = () => ({
+    volumes: [...inside.volumes.inNamespace('ml')].filter((one) => one.spans.length > 0).length,
+    balancers: [...inside.loadBalancers.inNamespace('ml')].filter((one) => one.spans.length > 0)
+      .length,
+  });
+  inside.volumes.upserted(bound, undefined, arrival());
+  inside.loadBalancers.upserted(ready, undefined, arrival());
+  expect(known()).toEqual({ volumes: 1, balancers: 1 });
+  const hostVolume = seen(projectVolumeClaim(claim({ name: 'v' })), a.namespace, syncedName('v'));
+  volumes.held.set(hostVolume.name, hostVolume);
+  apis.onHost.volumes.upserted(hostVolume, undefined, arrival());
+  expect(known()).toEqual({ volumes: 0, balancers: 1 });
+  const host = seen(projectLoadBalancer(service({ name: 's' })), a.namespace, syncedName('s'));
+  loadBalancers.held.set(host.name, host);
+  apis.onHost.loadBalancers.upserted(host, undefined, arrival());
+  expect(known()).toEqual({ volumes: 0, balancers: 0 });
+});
+
+test('a node that the host gets is the host’s from its creation there', () => {
+  const { nodes, inside, arrival } = setUp();
+  const own = seen(projectNode(node('g1')), '', 'g1');
+  inside.nodes.upserted(own, undefined, arrival());
+  const state = () => [...inside.nodes.inNamespace('')].map((one) => currentState(one)?.foreign);
+  expect(state()).toEqual([undefined]);
+  nodes.held.set('g1', { ...own, uid: 'host', createdAt: START - 60_000 });
+  inside.nodes.refresh(START + 1000);
+  expect(state()).toEqual([true]);
+  const [timeline] = inside.nodes.inNamespace('');
+  expect(timeline?.spans.map(({ to, state: { foreign } }) => [to, foreign])).toEqual([
+    [START - 60_000, undefined],
+    [Infinity, true],
+  ]);
+  nodes.held.clear();
+  inside.nodes.refresh(START + 2000);
+  expect(state()).toEqual([undefined]);
+});
