@@ -1,4 +1,4 @@
-import type { Response } from 'express';
+import type { Request, Response } from 'express';
 import { csvLine } from '../csv.ts';
 import type { Gate } from '../gate.ts';
 import { badRequest, tryLater } from '../problem.ts';
@@ -14,10 +14,16 @@ import {
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { readGroupBy } from '../usage/group-by.ts';
+import { createSharedAnswers } from '../usage/shared-answers.ts';
 import { createUsageSums, type UsageRow, type UsageSums } from '../usage/usage-sums.ts';
 import type { TotalsOutcome, TotalsQuery } from '../usage/usage-totals.ts';
 
 const MAX_ROWS = 100_000;
+
+/** Answers kept for readers that make do with one of a moment ago, and their size. */
+const SHARED_ANSWERS = 64;
+const SHARED_ROWS = 5000;
+const LONGEST_AGE_S = 300;
 
 const PARTIAL =
   'some of the range is no longer kept: whole UTC hours are kept for 35 days, whole days for 400 days, parts of hours for RETENTION';
@@ -32,7 +38,12 @@ interface UsageAnswer {
 
 /** GET /api/v1/usage: exact sums of the events whose window starts in a range. */
 export function usageRoute(context: RouteContext, scans: Gate): Route {
-  const { clock } = context;
+  const { clock, ledger } = context;
+  const shared = createSharedAnswers<UsageAnswer>({
+    now: clock.monotonic,
+    maxAnswers: SHARED_ANSWERS,
+    mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,
+  });
   return {
     method: 'get',
     path: '/api/v1/usage',
@@ -48,25 +59,38 @@ export function usageRoute(context: RouteContext, scans: Gate): Route {
         ]);
         const range = readTimeRange(query, clock.now());
         const groupBy = readGroupBy(query.get('group_by'));
-        const filter = readFilter(query);
         const format = readChoice(query, 'format', ['json', 'csv']);
-        scans.hold(1, response);
-        const sums = createUsageSums(groupBy, MAX_ROWS);
-        const outcome = await addUsage(context, sums, {
-          range,
-          filter,
-          tenant: query.get('tenant'),
-          hourly: groupBy.includes('hour'),
-          signal: goneSignal(response),
-        });
-        if (outcome.kind === 'full') throw tooManyRows();
-        if (outcome.kind === 'rebuilding') throw rebuilding();
-        const note = outcome.partial ? { note: PARTIAL } : {};
-        const answer = { range, groupBy, events: sums.events, rows: sums.rows(), ...note };
+        const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
+        const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
+        const key = JSON.stringify([range.from, range.to, groupBy, selection]);
+        const make = async (): Promise<UsageAnswer> => {
+          scans.hold(1, response);
+          const sums = createUsageSums(groupBy, MAX_ROWS);
+          const outcome = await addUsage(context, sums, {
+            range,
+            filter: readFilter(query),
+            tenant: query.get('tenant'),
+            hourly: groupBy.includes('hour'),
+            // An answer that others may wait for is made to the end.
+            signal: freshness.maxAgeMs > 0 ? new AbortController().signal : goneSignal(response),
+          });
+          if (outcome.kind === 'full') throw tooManyRows();
+          if (outcome.kind === 'rebuilding') throw rebuilding();
+          const note = outcome.partial ? { note: PARTIAL } : {};
+          return { range, groupBy, events: sums.events, rows: sums.rows(), ...note };
+        };
+        const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());
         await (format === 'csv' ? sendCsv(response, answer) : sendJson(response, answer));
       },
     ],
   };
+}
+
+/** Milliseconds of `Cache-Control: max-age`, which dashboards send: so old may the answer be. */
+function readMaxAge(request: Request): number {
+  const [, seconds = '0'] =
+    /\bmax-age=(\d{1,6})\b/.exec(request.headers['cache-control'] ?? '') ?? [];
+  return Math.min(Number(seconds), LONGEST_AGE_S) * 1000;
 }
 
 function tooManyRows(): Error {

@@ -11,6 +11,8 @@ export class ApiError extends Error {
 
 const TOKEN_KEY = 'meterfeed-token';
 const TIMEOUT_MS = 30_000;
+const SHARED_AGE_S = 30;
+const BUSY_MS = 1500;
 
 /** @type {Set<() => void>} */
 const refusedListeners = new Set();
@@ -57,6 +59,8 @@ async function request(address, { method = 'GET', body, signal } = {}) {
       method,
       headers: {
         Accept: 'application/json',
+        // Sums of a moment ago will do, so that many viewers cost what one costs.
+        'Cache-Control': `max-age=${SHARED_AGE_S}`,
         ...(held === '' ? {} : { Authorization: `Bearer ${held}` }),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       },
@@ -87,9 +91,22 @@ async function errorText(response) {
   return `HTTP ${response.status} ${response.statusText}`;
 }
 
-/** Lines of NDJSON become `{ items }`. @param {string} address @param {AbortSignal} [signal] */
-export async function read(address, signal) {
-  const response = await request(address, signal === undefined ? {} : { signal });
+/**
+ * Lines of NDJSON become `{ items }`. A busy operator is asked again, for it says when.
+ * @param {string} address
+ * @param {AbortSignal} [signal]
+ * @param {number} [attempts]
+ * @returns {Promise<any>}
+ */
+export async function read(address, signal, attempts = 3) {
+  let response;
+  try {
+    response = await request(address, signal === undefined ? {} : { signal });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 503 || attempts <= 1) throw error;
+    await new Promise((resolve) => setTimeout(resolve, BUSY_MS));
+    return read(address, signal, attempts - 1);
+  }
   if (!response.headers.get('Content-Type')?.includes('ndjson')) return response.json();
   const lines = (await response.text()).split('\n').filter((line) => line !== '');
   return { items: lines.map((line) => JSON.parse(line)) };
