@@ -13,7 +13,7 @@ export function attentionClaims(
 ): readonly ConditionClaim[] {
   if (progress === undefined) return [];
   const claims: ConditionClaim[] = [];
-  const { name, deadLetters, parkedTenants, unpriced } = progress;
+  const { name, deadLetters, parkedTenants, unpriced, lateRefusals } = progress;
   if (deadLetters > 0) {
     claims.push({
       type: 'DeadLetters',
@@ -39,6 +39,16 @@ export function attentionClaims(
       status: 'True',
       reason: 'NoPrice',
       message: `Usage came that nobody has priced, such as ${usage} in plan "${plan}"; set a price there`,
+    });
+  }
+  const [refusal] = lateRefusals;
+  if (refusal !== undefined) {
+    const such = refusal.example === undefined ? '' : `, such as event ${refusal.example}`;
+    claims.push({
+      type: 'LateRefusals',
+      status: 'True',
+      reason: 'UsageNotBilled',
+      message: `The billing system took usage and found later that it cannot bill it${such}: ${refusal.reason}; mend the cause there and enter what is missing by hand, since it counts as delivered`,
     });
   }
   const drift = progress.drift && driftClaim(name, progress.drift);

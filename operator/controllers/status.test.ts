@@ -155,11 +155,12 @@ describe('the status of a destination', () => {
     expect(stalled(false)).toContain('(nothing is in force)');
   });
 
-  test('does not hide dead letters, parked tenants and unpriced usage behind a healthy delivery', () => {
+  test('does not hide dead letters, parked tenants, unpriced or unbilled usage behind a healthy delivery', () => {
     const progress = progressOf('main', {
       deadLetters: 1,
       parkedTenants: [{ tenant: 'acme', reason: 'unknown plan', events: 4, since: NOON }],
       unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
+      lateRefusals: [{ at: NOON, events: 3, reason: 'no_meter', example: 'svc1_1' }],
     });
     const claims = destinationClaims({ ...healthy, progress });
     expect(brief(claims)).toEqual([
@@ -167,10 +168,12 @@ describe('the status of a destination', () => {
       'DeadLetters=True EventsRefused',
       'TenantsParked=True TenantRefused',
       'UnpricedUsage=True NoPrice',
+      'LateRefusals=True UsageNotBilled',
     ]);
     const messages = claims.map(({ message }) => message).join();
     expect(messages).toContain('/api/v1/destinations/main/dead-letters');
     expect(messages).toContain('tenant_gpu_hours of "H100" in plan "standard"');
+    expect(messages).toContain('such as event svc1_1: no_meter');
   });
 
   test('does not hide sums that differ, or usage that comes too fast, behind a healthy delivery', () => {

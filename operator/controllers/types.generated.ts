@@ -246,7 +246,7 @@ export interface BillingDestinationSpec {
  */
 export interface BillingDestinationStatus {
   /**
-   * What is true of this object, one entry per type. Ready: events are being delivered, or there is nothing to deliver. Bootstrapped: the billing system has what it needs before any event. Delivering: the last attempt was accepted. Stalled: the newest spec cannot be used and the last good one, if any, goes on. Present only while they hold: DeadLetters (events were refused for good), TenantsParked (events wait for their tenant), UnpricedUsage (usage that nobody has priced), Drift (what the billing system has of yesterday differs from what it was given), RateLimitTooLow (usage comes faster than the billing system takes it).
+   * What is true of this object, one entry per type. Ready: events are being delivered, or there is nothing to deliver. Bootstrapped: the billing system has what it needs before any event. Delivering: the last attempt was accepted. Stalled: the newest spec cannot be used and the last good one, if any, goes on. Present only while they hold: DeadLetters (events were refused for good), TenantsParked (events wait for their tenant), UnpricedUsage (usage that nobody has priced), LateRefusals (usage was taken and found wrong later), Drift (what the billing system has of yesterday differs from what it was given), RateLimitTooLow (usage comes faster than the billing system takes it).
    *
    * @maxItems 16
    *

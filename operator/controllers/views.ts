@@ -2,7 +2,7 @@ import type { EnforcementSettings } from '../config/settings.ts';
 import type { DriftReport } from '../delivery/drift.ts';
 import type { TooSlow } from '../delivery/rate-watch.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
-import type { UnpricedUsage } from '../destinations/destination.ts';
+import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { MarkingStatus } from '../enforcement/marks/marking.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';
@@ -33,6 +33,8 @@ export interface DestinationProgress {
   readonly parkedTenants: readonly ParkedTenantReport[];
   /** Kinds of usage that came and that nobody has priced at the billing system. */
   readonly unpriced: readonly UnpricedUsage[];
+  /** Usage that the billing system took and refused later. */
+  readonly lateRefusals: readonly LateRefusal[];
   /** How yesterday compared there; undefined before the first comparison. */
   readonly drift?: DriftReport;
   /** It takes fewer events a second than come. */

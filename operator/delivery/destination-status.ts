@@ -1,4 +1,4 @@
-import type { UnpricedUsage } from '../destinations/destination.ts';
+import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { ParkedTenant } from './parked-tenants.ts';
 
 /** Where delivery to one destination stands. Times are milliseconds since the epoch. No secrets. */
@@ -32,6 +32,8 @@ export interface DestinationStatus {
   readonly offboarding: number;
   /** Kinds of usage that came and that nobody has priced there, the first twenty. */
   readonly unpriced: readonly UnpricedUsage[];
+  /** Usage that the destination took and refused later, the newest twenty. */
+  readonly lateRefusals: readonly LateRefusal[];
   /** Events a second that it takes at the most, as far as is known. */
   readonly eventsPerSecond?: number;
   readonly consecutiveFailures: number;

@@ -1,7 +1,7 @@
 import type { DestinationStatus } from './destination-status.ts';
 import type { FeederOptions, FeederParts } from './feeder-parts.ts';
 
-const MAX_UNPRICED = 20;
+const MAX_SHOWN = 20;
 
 /** What a feeder tells of itself. */
 export function feederStatus(
@@ -37,7 +37,8 @@ export function feederStatus(
     deadLetters: deadLetters.count,
     parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
     offboarding: offboarding.count,
-    unpriced: destination.unpriced?.().slice(0, MAX_UNPRICED) ?? [],
+    unpriced: destination.unpriced?.().slice(0, MAX_SHOWN) ?? [],
+    lateRefusals: destination.lateRefusals?.().slice(0, MAX_SHOWN) ?? [],
     ...(eventsPerSecond !== undefined && { eventsPerSecond }),
     consecutiveFailures: circuit.failures(),
     ...(lastSuccessAt !== undefined && { lastSuccessAt }),

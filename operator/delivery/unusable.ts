@@ -43,6 +43,7 @@ export function createUnusable(
         parked: 0,
         parkedTenants: [],
         unpriced: [],
+        lateRefusals: [],
         offboarding: 0,
         consecutiveFailures: 0,
         cursor: cursor?.sequence ?? 0,

@@ -44,6 +44,8 @@ export interface Destination {
   ): Promise<CustomerAnswer>;
   /** Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition `UnpricedUsage`). */
   unpriced?(): readonly UnpricedUsage[];
+  /** What the billing system found wrong with usage after it had taken it, the newest first (condition `LateRefusals`). */
+  lateRefusals?(): readonly LateRefusal[];
   /** Events a second that the billing system takes at the most, as far as is known. */
   eventsPerSecond?(): number | undefined;
   /** Closes pooled connections. */
@@ -140,6 +142,17 @@ export interface UnpricedUsage {
   readonly sku?: string;
   /** The plan or rate card that has no price for it. */
   readonly plan: string;
+}
+
+/** Usage that was taken and is not billed after all. */
+export interface LateRefusal {
+  /** When it was found, milliseconds since the epoch. */
+  readonly at: number;
+  readonly events: number;
+  /** Why, in the billing system's words. */
+  readonly reason: string;
+  /** The id of one of the events, where it is told. */
+  readonly example?: string;
 }
 
 export interface TotalsQuery {

@@ -36,14 +36,21 @@ export function reportErrors(state: StripeState, errors: MeterErrors, at: number
   state.coreEvents.push(event);
 }
 
-/** v2 lists events newest first, going back 30 days. */
+/** v2 lists events newest first, going back 30 days, without their data. */
 export function listCoreEvents(state: StripeState, query: Form): FakeResponse {
   const types = Object.values(texts(query, 'types'));
   const since = text(query, 'created', 'gte') ?? text(query, 'created', 'gt') ?? '';
   const data = state.coreEvents
     .filter(({ type }) => types.length === 0 || types.includes(type))
     .filter(({ created }) => since === '' || Date.parse(created) >= Date.parse(since))
-    .map((event) => ({ ...event, object: 'v2.core.event', livemode: false }))
+    .map(({ data: _, ...event }) => ({ ...event, object: 'v2.core.event', livemode: false }))
     .toReversed();
   return ok({ data, next_page_url: null, previous_page_url: null });
+}
+
+/** One event with its data. */
+export function showCoreEvent(state: StripeState, id: string): FakeResponse {
+  const event = state.coreEvents.find((one) => one.id === id);
+  if (event !== undefined) return ok({ ...event, object: 'v2.core.event', livemode: false });
+  return { status: 404, body: { error: { code: 'not_found', message: `No such event: ${id}` } } };
 }

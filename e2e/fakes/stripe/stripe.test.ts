@@ -269,12 +269,15 @@ describe('a subscription', () => {
   });
 });
 
-test('reports of errors that were found later are listed with their data', async () => {
+test('reports of errors that were found later are listed, and each has its data', async () => {
   const { stripe, client, meter } = await world();
   const code = 'meter_event_customer_not_found';
   const errors = { meter: meter.id, code, count: 3, message: 'gone', request: 'e1' };
   reportErrors(stripe.state, errors, now);
   const types = ['v1.billing.meter.error_report_triggered'];
   const { data } = await client.v2.core.events.list({ types });
-  expect(data).toMatchObject([{ type: types[0], data: { reason: { error_count: 3 } } }]);
+  expect(data).toMatchObject([{ type: types[0], related_object: { id: meter.id } }]);
+  expect(await client.v2.core.events.retrieve(data[0]?.id ?? '')).toMatchObject({
+    data: { reason: { error_count: 3 } },
+  });
 });

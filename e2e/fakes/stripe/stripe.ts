@@ -6,7 +6,7 @@ import {
   startFakeServer,
 } from '../fake-server.ts';
 import { forbidden, invalid, ok, RATE_LIMITED, UNAUTHORIZED, UNKNOWN_PATH } from './answers.ts';
-import { listCoreEvents } from './core-events.ts';
+import { listCoreEvents, showCoreEvent } from './core-events.ts';
 import {
   createCustomer,
   deleteCustomer,
@@ -181,6 +181,7 @@ function dispatch(
     case 'GET v2 core events':
       return listCoreEvents(state, form);
     default:
+      if (shape.startsWith('GET v2 core events ')) return showCoreEvent(state, action ?? '');
       return dispatchOne(
         state,
         `${request.method} ${resource} ${action ?? ''}`.trim(),

@@ -17,6 +17,7 @@ export function progressOf(
     deadLetters: 0,
     parkedTenants: [],
     unpriced: [],
+    lateRefusals: [],
     bootstrapped: true,
     consecutiveFailures: 0,
     ...change,

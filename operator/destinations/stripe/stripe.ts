@@ -3,6 +3,7 @@ import type { UsageEvent } from '../../usage/event.ts';
 import type { DestinationContext } from '../context.ts';
 import type { DeliveryOutcome, Destination, StepOutcome, Tenant } from '../destination.ts';
 import { createStripeCustomers } from './customers.ts';
+import { createErrorReports } from './error-reports.ts';
 import { createStripeMeters } from './meters.ts';
 import { createStripePrices } from './prices.ts';
 import { batchEvents, createSendEvents } from './send-events.ts';
@@ -35,6 +36,7 @@ export function createStripe(
   const prices = createStripePrices(client, clock);
   const common = { name, settings, client, logger };
   const subscriptions = createStripeSubscriptions({ ...common, prices, clock });
+  const errorReports = createErrorReports(name, client, clock, logger);
   const unpriced = createUnpricedWatch(settings.splitMetersBy);
   const metricNames = new Map<string, string>();
   const tenants = new Map<string, Tenant>();
@@ -123,6 +125,7 @@ export function createStripe(
       const byEvent = new Map(ready.map((event, index) => [event, outcomes[index]]));
       const delivered = ready.filter((event) => byEvent.get(event)?.kind === 'delivered');
       await watchPrices(delivered, signal);
+      await errorReports.look(signal);
       return events.map(
         (event) =>
           byEvent.get(event) ?? troubles.get(event.tenant) ?? { kind: 'retry', reason: 'not sent' },
@@ -140,6 +143,7 @@ export function createStripe(
     totals: (query, signal) => stripeTotal(client, meters, customers, query, signal),
     tenantsOf: async (system, customer, signal) =>
       system === 'stripe' ? tenantsOfStripeCustomer(client, customer, signal) : { kind: 'unknown' },
+    lateRefusals: () => errorReports.current(),
     unpriced: () => unpriced.unpriced(isPriced),
     eventsPerSecond: () => client.eventsPerSecond,
     close: () => client.close(),

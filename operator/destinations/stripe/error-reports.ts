@@ -1,0 +1,89 @@
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LateRefusal } from '../destination.ts';
+import { isObject, type JsonObject, objectsOf, textOf } from '../json.ts';
+import type { StripeClient } from './stripe-client.ts';
+
+const EVENTS = '/v2/core/events';
+const TYPES = ['v1.billing.meter.error_report_triggered', 'v1.billing.meter.no_meter_found'];
+/** Stripe checks events for good only after it has taken them, and reports within minutes. */
+const LOOK_EVERY_MS = 600_000;
+/** Where reports cannot be read. */
+const RETRY_MS = 3_600_000;
+/** How long a report is shown. */
+const SHOWN_MS = 86_400_000;
+const MAX_REPORTS = 20;
+const MAX_REASON = 300;
+
+/** What Stripe says was wrong with meter events after it had taken them (facts 2.7, accident 21). */
+export interface ErrorReports {
+  /** Reads them when that was long ago. Usage goes on, whatever comes of it. */
+  look(signal: AbortSignal): Promise<void>;
+  current(): readonly LateRefusal[];
+}
+
+export function createErrorReports(
+  name: string,
+  client: StripeClient,
+  clock: Clock,
+  logger: Logger,
+): ErrorReports {
+  let nextLook = Number.NEGATIVE_INFINITY;
+  /** By the report's id, newest first; a report never changes. */
+  let reports = new Map<string, readonly LateRefusal[]>();
+
+  const read = async (id: string, signal: AbortSignal): Promise<readonly LateRefusal[]> => {
+    const answer = await client.get(`${EVENTS}/${encodeURIComponent(id)}`, {}, signal);
+    const refusals = answer.kind === 'ok' ? refusalsOf(answer.body) : [];
+    for (const { reason, events, example } of refusals) {
+      const such = example === undefined ? '' : `, such as ${example}`;
+      logger.error(`[${name}] ${events} events were taken and refused later${such}: ${reason}`);
+    }
+    return refusals;
+  };
+
+  return {
+    look: async (signal) => {
+      if (clock.monotonic() < nextLook) return;
+      nextLook = clock.monotonic() + LOOK_EVERY_MS;
+      const since = new Date(clock.now() - SHOWN_MS).toISOString();
+      const params = { types: TYPES, created: { gte: since }, limit: MAX_REPORTS };
+      const answer = await client.get(EVENTS, params, signal);
+      if (answer.kind !== 'ok') {
+        logger.info(`[${name}] reports of late errors cannot be read: ${answer.reason}`);
+        nextLook = clock.monotonic() + RETRY_MS;
+        return;
+      }
+      const ids = objectsOf(answer.body, 'data').flatMap((event) => textOf(event, 'id') ?? []);
+      const found = new Map<string, readonly LateRefusal[]>();
+      for (const id of ids) found.set(id, reports.get(id) ?? (await read(id, signal)));
+      reports = found;
+    },
+    current: () => [...reports.values()].flat(),
+  };
+}
+
+/** One for each kind of error in a report. */
+function refusalsOf(event: JsonObject): readonly LateRefusal[] {
+  const data = isObject(event['data']) ? event['data'] : {};
+  const cause = isObject(data['reason']) ? data['reason'] : {};
+  const at = Date.parse(textOf(event, 'created') ?? '') || 0;
+  return objectsOf(cause, 'error_types').map((kind) => {
+    const [sample] = objectsOf(kind, 'sample_errors');
+    const said = sample === undefined ? undefined : textOf(sample, 'error_message');
+    const code = textOf(kind, 'code') ?? 'unknown error';
+    const example = sample === undefined ? undefined : eventOf(sample);
+    return {
+      at,
+      events: Number(kind['error_count'] ?? 0),
+      reason: (said === undefined ? code : `${code}: ${said}`).slice(0, MAX_REASON),
+      ...(example !== undefined && { example }),
+    };
+  });
+}
+
+/** Requests are known by their idempotency keys, which begin with the id of the event. */
+function eventOf(sample: JsonObject): string | undefined {
+  const request = isObject(sample['request']) ? sample['request'] : {};
+  return textOf(request, 'identifier')?.replace(/^(svc1_[0-9a-f]{32})-\d+$/, '$1');
+}
