@@ -207,7 +207,7 @@ describe('usage is billed to the wrong customer', () => {
     });
   });
 
-  test('a user of a project edits the instance: only its project and display name are believed', () => {
+  test('accident 34: a user of a project edits the instance: only its project and display name are believed', () => {
     const annotations = {
       'meterfeed.io/tenant': 'somebody-else',
       'meterfeed.io/project': 'other',
