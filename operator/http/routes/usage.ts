@@ -40,7 +40,7 @@ interface UsageAnswer {
 export function usageRoute(context: RouteContext, scans: Gate): Route {
   const { clock, ledger } = context;
   const shared = createSharedAnswers<UsageAnswer>({
-    now: clock.monotonic,
+    now: () => clock.monotonic(),
     maxAnswers: SHARED_ANSWERS,
     mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,
   });
