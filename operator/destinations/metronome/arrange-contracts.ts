@@ -16,6 +16,9 @@ export interface WantedContract {
   readonly billingProviderId: string | undefined;
 }
 
+/** `unchanged`: the contracts are as they should be, and were left alone. */
+export type ArrangeOutcome = ContractStep | { readonly kind: 'unchanged' };
+
 /** Brings a customer's contracts into the form that {@link planContract} gives. */
 export function createArrangeContracts(
   name: string,
@@ -40,8 +43,10 @@ export function createArrangeContracts(
     customerId: string,
     contracts: readonly Contract[],
     signal: AbortSignal,
-  ): Promise<ContractStep> => {
-    for (const { contract, at } of overlapsOf(contracts)) {
+  ): Promise<ArrangeOutcome> => {
+    const overlaps = overlapsOf(contracts);
+    if (overlaps.length === 0) return { kind: 'unchanged' };
+    for (const { contract, at } of overlaps) {
       const ended = await setContractEnd(client, customerId, contract.id, at, signal);
       if (ended.kind !== 'done') return ended;
       const end = new Date(at).toISOString();
@@ -55,9 +60,9 @@ export function createArrangeContracts(
     { customerId, billingProviderId }: WantedContract,
     contract: Contract,
     signal: AbortSignal,
-  ): Promise<ContractStep> => {
+  ): Promise<ArrangeOutcome> => {
     if (billingProviderId === undefined || !contract.isOurs || contract.isLinked) {
-      return { kind: 'done' };
+      return { kind: 'unchanged' };
     }
     return linkContract(client, customerId, contract.id, billingProviderId, signal);
   };
@@ -66,7 +71,7 @@ export function createArrangeContracts(
     wanted: WantedContract,
     contracts: readonly Contract[],
     signal: AbortSignal,
-  ): Promise<ContractStep> => {
+  ): Promise<ArrangeOutcome> => {
     const { customerId, rateCardId, billableFrom } = wanted;
     const plan = planContract(contracts, rateCardId, billableFrom, clock.now());
     if (plan.kind === 'create') return create(wanted, plan.from, signal);
@@ -74,7 +79,9 @@ export function createArrangeContracts(
     if (plan.kind === 'keep') return link(wanted, contract, signal);
     if (plan.kind === 'reopen') {
       const opened = await setContractEnd(client, customerId, contract.id, undefined, signal);
-      return opened.kind === 'done' ? link(wanted, contract, signal) : opened;
+      if (opened.kind !== 'done') return opened;
+      const linked = await link(wanted, contract, signal);
+      return linked.kind === 'unchanged' ? opened : linked;
     }
     if (plan.kind === 'hand-over') {
       const ended = await setContractEnd(client, customerId, contract.id, plan.at, signal);
@@ -83,15 +90,17 @@ export function createArrangeContracts(
     logger.warn(
       `[${name}] ${wanted.name}: contract ${contract.id} on another rate card was made in Metronome, and is left as it is`,
     );
-    return { kind: 'done' };
+    return { kind: 'unchanged' };
   };
 
   return async (
     wanted: WantedContract,
     contracts: readonly Contract[],
     signal: AbortSignal,
-  ): Promise<ContractStep> => {
+  ): Promise<ArrangeOutcome> => {
     const tidied = await endOverlaps(wanted.customerId, contracts, signal);
-    return tidied.kind === 'done' ? carryOut(wanted, contracts, signal) : tidied;
+    if (tidied.kind !== 'done' && tidied.kind !== 'unchanged') return tidied;
+    const outcome = await carryOut(wanted, contracts, signal);
+    return outcome.kind === 'unchanged' ? tidied : outcome;
   };
 }

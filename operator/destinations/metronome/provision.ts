@@ -89,9 +89,10 @@ export function createProvision(options: ProvisionOptions) {
       billingProviderId: linked.id,
     };
     const arranged = await arrange(wanted, before.contracts, signal);
-    if (arranged.kind !== 'done') return failedStep(arranged);
+    if (arranged.kind !== 'done' && arranged.kind !== 'unchanged') return failedStep(arranged);
     // Whatever was done is seen as Metronome has it.
-    const after = await listContracts(client, customer.id, signal);
+    const after =
+      arranged.kind === 'unchanged' ? before : await listContracts(client, customer.id, signal);
     if (after.kind !== 'contracts') return failedStep(after);
     tenants.set(tenant.id, { customerId: customer.id, contracts: after.contracts });
     return { kind: 'done' };
