@@ -43,7 +43,7 @@ export function listCoreEvents(state: StripeState, query: Form): FakeResponse {
   const data = state.coreEvents
     .filter(({ type }) => types.length === 0 || types.includes(type))
     .filter(({ created }) => since === '' || Date.parse(created) >= Date.parse(since))
-    .map(({ data: _, ...event }) => ({ ...event, object: 'v2.core.event', livemode: false }))
+    .map((event) => ({ ...event, data: undefined, object: 'v2.core.event', livemode: false }))
     .toReversed();
   return ok({ data, next_page_url: null, previous_page_url: null });
 }
