@@ -56,6 +56,14 @@ describe('accident 16: a tenant cluster’s nodes are unbilled, and nobody is to
     ]);
   });
 
+  test('its Secret has another name than the usual one', async () => {
+    const rig = rigOf({ TENANT_KUBECONFIG_SECRET: 'reader' }, tenantCluster());
+    rig.put('tenant-a/reader', kubeconfigText());
+    await rig.pass();
+    expect(rig.access.list()).toHaveLength(1);
+    expect(new Set(rig.asked)).toEqual(new Set(['tenant-a/reader']));
+  });
+
   test('a Secret without any of the keys', async () => {
     const rig = rigOf({}, tenantCluster());
     rig.put(PLACE, 'x', 'something');

@@ -3,7 +3,7 @@ import { duration } from '../parsers/durations.ts';
 import { namespaceName, subdomain } from '../parsers/kubernetes-names.ts';
 import { list } from '../parsers/lists.ts';
 import { absolutePath, boolean, text } from '../parsers/scalars.ts';
-import { SETTINGS_TEST, type Variable } from './variable.ts';
+import type { Variable } from './variable.ts';
 
 /** Which tenant clusters there are, and how their own APIs are reached (spec 1, 1.1). */
 export const DISCOVERY_VARIABLES = {
@@ -46,30 +46,30 @@ export const DISCOVERY_VARIABLES = {
     meaning: 'Meter tenant clusters that have their own nodes through their own API.',
     parser: boolean(),
     default: 'true',
-    test: SETTINGS_TEST,
+    test: 'operator/tenant-api/access.test.ts',
   },
   TENANT_KUBECONFIG_SECRET: {
     meaning: 'Secret in a tenant cluster’s namespace that holds a read-only kubeconfig.',
     parser: subdomain('secret name', 'svc-kubeconfig'),
     default: 'svc-kubeconfig',
-    test: SETTINGS_TEST,
+    test: 'operator/tenant-api/access.test.ts',
   },
   TENANT_ADMIN_FALLBACK: {
     meaning: 'Accept the tenant cluster’s admin kubeconfig where that secret is missing.',
     parser: boolean(),
     default: 'false',
-    test: SETTINGS_TEST,
+    test: 'operator/tenant-api/access.test.ts',
   },
   TENANT_API_ALLOWED_HOSTS: {
     meaning: 'Where kubeconfigs of tenants may point to beside the tenant cluster’s own Service.',
     parser: list(allowedHost()),
     default: 'none',
-    test: SETTINGS_TEST,
+    test: 'operator/tenant-api/kubeconfig/dial-plan.test.ts',
   },
   TENANT_CLUSTERS_FILE: {
     meaning:
       'YAML list of external tenant clusters: name, kubeconfig, tenant, displayName, project, metadata.',
     parser: absolutePath(),
-    test: SETTINGS_TEST,
+    test: 'operator/discovery/external-file.test.ts',
   },
 } as const satisfies Record<string, Variable>;
