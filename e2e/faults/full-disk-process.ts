@@ -1,10 +1,10 @@
 /**
  * Fills a volume while a ledger is being written on it, gives room back, goes on, and looks at what
- * is there. Arguments: a directory; how many KiB to leave free, on a small volume, or `pretend` where
- * the file `ballast` alone makes the disk look full. Prints one line of JSON: what was acknowledged,
- * refused, and found wrong.
+ * is there. Arguments: a directory; how many KiB to leave free; and, where the disk only looks full,
+ * the control file and the trace of a shim, without which the directory must be a small volume. Prints
+ * one line of JSON: what was acknowledged, refused, and found wrong.
  */
-import { appendFile, rm, statfs, writeFile } from 'node:fs/promises';
+import { appendFile, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Ledger } from '../../operator/ledger/ledger.ts';
 import { systemFreeBytes } from '../../operator/ledger/leveldb/disk-gauge.ts';
@@ -14,11 +14,14 @@ import {
   testWindow,
 } from '../../operator/ledger/testing/events.ts';
 import { openTestLedger } from '../../operator/ledger/testing/level-ledger.ts';
+import { openFaultyDisk } from './subject/disk.ts';
 
 const WINDOW_EVENTS = 20;
 const REFUSALS = 5;
 const RESERVE_BYTES = 256 * 1024;
-const [directory = '', leaveKiB = '0'] = process.argv.slice(2);
+const [directory = '', leaveKiB = '0', control, trace = ''] = process.argv.slice(2);
+const leaveBytes = Number(leaveKiB) * 1024;
+const shim = control === undefined ? undefined : openFaultyDisk(control, trace);
 const ballast = join(directory, 'ballast');
 const dataDirectory = join(directory, 'data');
 
@@ -51,13 +54,20 @@ async function append(ledger: Ledger, count: number): Promise<'stored' | 'refuse
 }
 
 async function fillDisk(): Promise<void> {
-  await writeFile(ballast, '');
-  if (leaveKiB === 'pretend') return;
+  if (shim !== undefined) {
+    shim.setRoom(leaveBytes);
+    return;
+  }
   const { bavail, bsize } = await statfs(directory);
-  const bytes = bavail * bsize - Number(leaveKiB) * 1024;
+  const bytes = bavail * bsize - leaveBytes;
   for (let rest = bytes; rest > 0; rest -= 65_536) {
     await appendFile(ballast, Buffer.alloc(Math.min(rest, 65_536)));
   }
+}
+
+async function giveRoom(): Promise<void> {
+  shim?.mend();
+  await rm(ballast, { force: true });
 }
 
 // Watermarks would refuse in good time; here every write is to meet the full disk itself.
@@ -67,7 +77,7 @@ await append(ledger, 20);
 await fillDisk();
 const whileFull = await append(ledger, 5_000);
 const readWhileFull = await ledger.read(0, 10);
-await rm(ballast);
+await giveRoom();
 const afterwards = await append(ledger, 20);
 await ledger.close();
 

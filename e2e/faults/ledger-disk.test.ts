@@ -1,6 +1,6 @@
 import { ok } from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir } from 'node:fs/promises';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -12,7 +12,8 @@ import {
 import { openTestLedger } from '../../operator/ledger/testing/level-ledger.ts';
 import { scratchDirectory } from '../../operator/ledger/testing/scratch.ts';
 import { seededRandom } from '../../operator/ledger/testing/seeded-random.ts';
-import { cutPower, diskFaultEnvironment } from './disk-faults.ts';
+import { cutPower, takeBaseline } from './disk/power-cut.ts';
+import { prepareShim } from './disk/prepare-shim.ts';
 
 /** More with FAULT_RUNS, for a long run; FAULT_SEED repeats one. */
 const RUNS = Number(process.env['FAULT_RUNS'] ?? 10);
@@ -26,10 +27,10 @@ const FULL_DISK = join(import.meta.dirname, 'full-disk-process.ts');
 const run = promisify(execFile);
 const removals: (() => Promise<void>)[] = [];
 
-async function scratch(): Promise<{ readonly data: string; readonly log: string }> {
+async function scratch(): Promise<{ readonly path: string; readonly data: string }> {
   const { path, remove } = await scratchDirectory();
   removals.push(remove);
-  return { data: join(path, 'data'), log: join(path, 'synced') };
+  return { path, data: join(path, 'data') };
 }
 
 /** Opens what a fault has left; the words of what is wrong with it. */
@@ -51,46 +52,43 @@ afterEach(async () => {
 });
 
 describe('a power cut', () => {
-  const cut = async (
-    seed: number,
-    forgetful: boolean,
-    share: () => number,
-  ): Promise<readonly string[]> => {
+  const cut = async (seed: number, forgetSyncs: boolean): Promise<readonly string[]> => {
     const random = seededRandom(seed);
-    const { data: directory, log } = await scratch();
-    const environment = await diskFaultEnvironment({ directory, log, forgetful });
+    const { path, data: directory } = await scratch();
+    const shim = await prepareShim(path, directory, { forgetSyncs });
+    const baseline = takeBaseline(directory, join(path, 'before'));
     const acknowledged = await crashWriter({
       directory,
       segmentEvents: SEGMENT_EVENTS,
       afterWindows: 1 + Math.floor(random() * 40),
       delayMs: Math.floor(random() * 5),
-      environment,
+      environment: shim.environment,
     });
-    await cutPower(directory, log, share);
-    return inspect(directory, acknowledged);
+    const result = join(path, 'after');
+    const traced = statSync(shim.trace.file).size;
+    cutPower({ baseline, seen: directory, result, trace: shim.trace, traced, seed });
+    return inspect(result, acknowledged);
   };
 
   test(
     `takes nothing that was acknowledged, ${RUNS} times`,
     async () => {
       for (let seed = SEED; seed < SEED + RUNS; seed++) {
-        const random = seededRandom(seed);
-        const share = seed % 2 === 0 ? random : () => 0;
-        expect(await cut(seed, false, share), `seed ${seed}`).toEqual([]);
+        expect(await cut(seed, false), `seed ${seed}`).toEqual([]);
       }
     },
     RUN_MS * RUNS,
   );
 
   test('would be noticed by this test if writes were not synced', async () => {
-    expect(await cut(SEED, true, () => 0)).not.toEqual([]);
+    expect(await cut(SEED, true)).not.toEqual([]);
   });
 });
 
 describe('a sync that fails with EIO', () => {
   const failAt = async (syncError: number): Promise<readonly string[]> => {
-    const { data: directory } = await scratch();
-    const environment = await diskFaultEnvironment({ directory, syncError });
+    const { path, data: directory } = await scratch();
+    const { environment } = await prepareShim(path, directory, { failSync: syncError });
     const plan = { directory, segmentEvents: SEGMENT_EVENTS, afterWindows: 30, environment };
     // While it is being set up or opened the process may end; what is left must be good.
     const strict = syncError > OPENING_SYNCS;
@@ -115,12 +113,11 @@ describe('a full disk', () => {
   test.each([0, 3, 40, 300])(
     'met after %i KiB refuses clearly, loses nothing, and needs no hand once there is room',
     async (kibibytes) => {
-      const { data: directory } = await scratch();
-      await mkdir(directory);
-      const full = { whileExists: join(directory, 'ballast'), afterBytes: kibibytes * 1024 };
-      const environment = await diskFaultEnvironment({ directory, full });
-      const { stdout } = await run(process.execPath, [FULL_DISK, directory, 'pretend'], {
-        env: { ...process.env, ...environment },
+      const { path } = await scratch();
+      const shim = await prepareShim(path, join(path, 'data'));
+      const args = [FULL_DISK, path, String(kibibytes), shim.control, shim.trace.file];
+      const { stdout } = await run(process.execPath, args, {
+        env: { ...process.env, ...shim.environment },
       });
       expect(JSON.parse(stdout)).toMatchObject(wanted);
     },

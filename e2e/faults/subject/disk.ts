@@ -31,10 +31,20 @@ const SLOT_BYTES = 8;
 const UNLIMITED = -1n;
 export const CONTROL_BYTES = SLOT_BYTES * Object.keys(SLOTS).length;
 
+/** From the start of a process on. */
+export interface InitialFaults {
+  /** Syncs do nothing. */
+  readonly forgetSyncs?: boolean;
+  /** The number of the sync that fails with EIO, counted from 1. */
+  readonly failSync?: number;
+}
+
 /** What the control file of a shim begins with. */
-export function initialControl({ forgetSyncs }: { readonly forgetSyncs: boolean }): Buffer {
+export function initialControl({ forgetSyncs = false, failSync = 0 }: InitialFaults): Buffer {
   const content = Buffer.alloc(CONTROL_BYTES);
   content.writeBigInt64LE(forgetSyncs ? 1n : 0n, SLOTS.forgetSyncs * SLOT_BYTES);
+  content.writeBigInt64LE(BigInt(failSync), SLOTS.failFrom * SLOT_BYTES);
+  content.writeBigInt64LE(failSync === 0 ? 0n : BigInt(failSync + 1), SLOTS.failUntil * SLOT_BYTES);
   content.writeBigInt64LE(UNLIMITED, SLOTS.room * SLOT_BYTES);
   return content;
 }

@@ -1,10 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { buildShim } from '../disk/build-shim.ts';
-import { initialControl } from './disk.ts';
+import { prepareShim, type TraceFiles } from '../disk/prepare-shim.ts';
 import type { Moment } from './idle-clock.ts';
 import type { End, LifeOrder, Message, Order } from './messages.ts';
 
@@ -33,13 +31,6 @@ export interface Subject {
   close(): Promise<void>;
 }
 
-/** What a shim writes. */
-export interface TraceFiles {
-  readonly file: string;
-  /** Kept contents: of synced small files, and of files that were deleted. */
-  readonly directory: string;
-}
-
 export interface SubjectOptions {
   /** For the shim's files and, below it, the directories it watches. */
   readonly scratch: string;
@@ -52,8 +43,12 @@ const SCRIPT = join(import.meta.dirname, 'process.ts');
 const ENDLESS_MS = 60_000;
 
 export async function startSubject(options: SubjectOptions): Promise<Subject> {
-  const faulty = options.faultyDisk ? await prepareFaultyDisk(options) : undefined;
-  const child = spawn(process.execPath, [SCRIPT, ...(faulty?.args ?? [])], {
+  const { scratch, faultyDisk, withoutSync: forgetSyncs } = options;
+  const faulty = faultyDisk
+    ? await prepareShim(scratch, join(scratch, 'data'), { forgetSyncs })
+    : undefined;
+  const args = faulty === undefined ? [] : [faulty.control, faulty.trace.file];
+  const child = spawn(process.execPath, [SCRIPT, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: { ...process.env, ...faulty?.environment },
   });
@@ -127,28 +122,4 @@ export async function startSubject(options: SubjectOptions): Promise<Subject> {
 function timersOf(child: ChildProcess, killAfterMs: number | undefined): NodeJS.Timeout[] {
   const times = [ENDLESS_MS, ...(killAfterMs === undefined ? [] : [killAfterMs])];
   return times.map((ms) => setTimeout(() => child.kill('SIGKILL'), ms));
-}
-
-let shims = 0;
-
-async function prepareFaultyDisk({ scratch, withoutSync }: SubjectOptions) {
-  shims += 1;
-  const directory = join(scratch, `shim-${process.pid}-${shims}`);
-  const trace = { file: join(directory, 'trace'), directory: join(directory, 'kept') };
-  const control = join(directory, 'control');
-  await mkdir(trace.directory, { recursive: true });
-  await writeFile(control, initialControl({ forgetSyncs: withoutSync }));
-  await writeFile(trace.file, '');
-  return {
-    directory,
-    trace,
-    args: [control, trace.file],
-    environment: {
-      LD_PRELOAD: await buildShim(),
-      FAULTS_ROOT: `${join(scratch, 'data')}/`,
-      FAULTS_CONTROL: control,
-      FAULTS_TRACE: trace.file,
-      FAULTS_KEPT: trace.directory,
-    },
-  };
 }
