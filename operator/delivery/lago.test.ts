@@ -1,21 +1,16 @@
-import { Registry } from 'prom-client';
 import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeLago, type FakeLagoOptions, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
 import { Secret } from '../config/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { Tenant } from '../destinations/destination.ts';
-import { createDestinationRegistry } from '../destinations/registry.ts';
-import { createMemoryLogger } from '../destinations/testing/context.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
-import { createOutbound } from '../outbound/outbound.ts';
-import { buildCatalog } from '../usage/catalog.ts';
 import { decimalFromNanos, nanosFromDecimal } from '../usage/decimal.ts';
 import type { UsageEvent } from '../usage/event.ts';
-import { createDelivery, type Delivery } from './delivery.ts';
 import { createHastyClock } from './testing/hasty-clock.ts';
 import { tenantNamed } from './testing/harness.ts';
+import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
 
@@ -23,14 +18,11 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-interface World {
+interface World extends LiveDelivery {
   readonly lago: FakeLago;
   readonly ledger: Ledger;
-  readonly delivery: Delivery;
   readonly tenants: Map<string, Tenant>;
   readonly settings: DestinationSettings;
-  readonly lines: readonly string[];
-  stop(): Promise<void>;
 }
 
 async function createWorld(
@@ -43,22 +35,6 @@ async function createWorld(
   if (before === undefined) closers.push(() => lago.close());
   const ledger = before?.ledger ?? createMemoryLedger();
   const tenants = new Map<string, Tenant>();
-  const registry = new Registry();
-  const logger = createMemoryLogger();
-  const catalog = buildCatalog([]);
-  if (catalog.kind === 'invalid') throw new Error(catalog.problems.join());
-  const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
-  const delivery = createDelivery({
-    ledger,
-    clock,
-    logger,
-    registry,
-    random: Math.random,
-    catalog: () => catalog.catalog,
-    maxBackfillMs: () => 6 * 3_600_000,
-    tenants: { find: (id) => tenants.get(id), subscribe: () => () => undefined },
-    createDestination: createDestinationRegistry({ outbound, clock, logger }),
-  });
   const settings: DestinationSettings = {
     name: 'billing_c',
     type: 'lago',
@@ -71,15 +47,9 @@ async function createWorld(
       currency: 'USD',
     },
   };
-  const ending = new AbortController();
-  await delivery.apply([settings]);
-  const running = delivery.run(ending.signal);
-  const stop = async (): Promise<void> => {
-    ending.abort();
-    await running;
-  };
-  closers.push(stop);
-  return { lago, ledger, delivery, tenants, settings, lines: logger.lines, stop };
+  const live = await startLiveDelivery({ ledger, clock, tenants, destinations: [settings] });
+  closers.push(() => live.stop());
+  return { ...live, lago, ledger, tenants, settings };
 }
 
 /** `windows` minutes of two metrics for each tenant. */

@@ -2,26 +2,21 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type CloudEvent, HTTP } from 'cloudevents';
-import { Registry } from 'prom-client';
 import { Stripe } from 'stripe';
 import { afterEach, expect, test, vi } from 'vitest';
 import { Secret } from '../config/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
-import { createDestinationRegistry } from '../destinations/registry.ts';
-import { createMemoryLogger } from '../destinations/testing/context.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { TEST_WINDOW_START, testWindow } from '../ledger/testing/events.ts';
 import { openTestLedger } from '../ledger/testing/level-ledger.ts';
-import { createOutbound } from '../outbound/outbound.ts';
 import {
   type Answer,
   type ReceivedRequest,
   startTestServer,
   type TestServer,
 } from '../outbound/testing/test-server.ts';
-import { buildCatalog } from '../usage/catalog.ts';
-import { createDelivery, type Delivery } from './delivery.ts';
 import { createHastyClock } from './testing/hasty-clock.ts';
+import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
 
 const CANARY = 'canary-secret';
 const closers: (() => unknown)[] = [];
@@ -30,13 +25,9 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-interface World {
+interface World extends LiveDelivery {
   readonly server: TestServer;
-  readonly delivery: Delivery;
   readonly ledger: Ledger;
-  readonly lines: readonly string[];
-  readonly registry: Registry;
-  stop(): Promise<void>;
 }
 
 function temporaryDirectory(): string {
@@ -55,22 +46,6 @@ async function serve(answer: Answer): Promise<TestServer> {
 async function start(server: TestServer, directory = temporaryDirectory()): Promise<World> {
   const ledger = await openTestLedger(directory);
   const clock = createHastyClock(Date.now());
-  const logger = createMemoryLogger();
-  const registry = new Registry();
-  const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
-  const catalog = buildCatalog([]);
-  if (catalog.kind === 'invalid') throw new Error(catalog.problems.join());
-  const delivery = createDelivery({
-    ledger,
-    clock,
-    logger,
-    registry,
-    random: Math.random,
-    catalog: () => catalog.catalog,
-    maxBackfillMs: () => 0,
-    tenants: { find: () => undefined, subscribe: () => () => undefined },
-    createDestination: createDestinationRegistry({ outbound, clock, logger }),
-  });
   const settings: DestinationSettings = {
     name: 'webhook',
     type: 'webhook',
@@ -83,19 +58,13 @@ async function start(server: TestServer, directory = temporaryDirectory()): Prom
       source: 'control-plane',
     },
   };
-  const ending = new AbortController();
-  await delivery.apply([settings]);
-  const running = delivery.run(ending.signal);
-  let stopped = false;
+  const live = await startLiveDelivery({ ledger, clock, destinations: [settings] });
   const stop = async (): Promise<void> => {
-    if (stopped) return;
-    stopped = true;
-    ending.abort();
-    await running;
+    await live.stop();
     await ledger.close();
   };
   closers.push(stop);
-  return { server, delivery, ledger, lines: logger.lines, registry, stop };
+  return { ...live, server, ledger, stop };
 }
 
 function usageOf(request: ReceivedRequest): CloudEvent<unknown>[] {

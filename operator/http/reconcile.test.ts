@@ -1,20 +1,16 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
 import { type Receiver, startReceiver } from '../../e2e/receiver/receiver.ts';
 import { Secret } from '../config/secret.ts';
-import { createDelivery, type Delivery } from '../delivery/delivery.ts';
+import type { DestinationSettings } from '../config/settings.ts';
 import { createHastyClock } from '../delivery/testing/hasty-clock.ts';
-import { createDestinationRegistry } from '../destinations/registry.ts';
-import { createMemoryLogger } from '../destinations/testing/context.ts';
+import { type LiveDelivery, startLiveDelivery } from '../delivery/testing/live-delivery.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
-import { createOutbound } from '../outbound/outbound.ts';
-import { buildCatalog } from '../usage/catalog.ts';
 import { API_TOKEN as token, startTestServer, type TestServer } from './testing/test-server.ts';
 
 const DAY = 'from=2026-11-21';
@@ -40,36 +36,18 @@ interface Answer {
 /** The whole way: a ledger, the delivery engine, Lago's stand-in, a webhook receiver and the API. */
 let lago: FakeLago;
 let receiver: Receiver;
-let delivery: Delivery;
+let live: LiveDelivery;
 let server: TestServer;
 let directory: string;
 const ledger: Ledger = createMemoryLedger();
-const ending = new AbortController();
-let running: Promise<void>;
 
 beforeAll(async () => {
   const clock = createHastyClock(TEST_WINDOW_START + 3_600_000);
   directory = await mkdtemp(join(tmpdir(), 'reconcile-'));
   lago = await startFakeLago({ apiKey: 'key', now: () => clock.now() });
   receiver = await startReceiver({ file: join(directory, 'received.ndjson'), port: 0 });
-  const registry = new Registry();
-  const logger = createMemoryLogger();
-  const built = buildCatalog([{ code: 'tokens_used', unit: 'tokens', dimensions: ['model'] }]);
-  if (built.kind === 'invalid') throw new Error(built.problems.join());
-  const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
-  delivery = createDelivery({
-    ledger,
-    clock,
-    logger,
-    registry,
-    random: Math.random,
-    catalog: () => built.catalog,
-    maxBackfillMs: () => 6 * 3_600_000,
-    tenants: { find: () => undefined, subscribe: () => () => undefined },
-    createDestination: createDestinationRegistry({ outbound, clock, logger }),
-  });
   const common = { suspend: false, startFrom: 'earliest' } as const;
-  await delivery.apply([
+  const destinations: DestinationSettings[] = [
     {
       ...common,
       name: 'billing_c',
@@ -82,8 +60,9 @@ beforeAll(async () => {
       type: 'webhook',
       webhook: { url: receiver.url, secrets: [], headers: new Map(), source: 'cp' },
     },
-  ]);
-  running = delivery.run(ending.signal);
+  ];
+  const customMetrics = [{ code: 'tokens_used', unit: 'tokens', dimensions: ['model'] }];
+  live = await startLiveDelivery({ ledger, clock, destinations, customMetrics });
   await ledger.append({
     events: [
       testEvent({ tenant: 'a', sku: 'small', quantity: '0.000000001' }),
@@ -104,13 +83,12 @@ beforeAll(async () => {
   await vi.waitFor(allDelivered, { timeout: 20_000, interval: 10 });
   server = await startTestServer({
     ledger,
-    views: { destinations: { ...delivery, list: () => delivery.statuses() } },
+    views: { destinations: { ...live.delivery, list: () => live.delivery.statuses() } },
   });
 });
 
 afterAll(async () => {
-  ending.abort();
-  await running;
+  await live.stop();
   await Promise.all([server.close(), lago.close(), receiver.stop()]);
   await rm(directory, { recursive: true });
 });
