@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { endLeftovers } from '../e2e/control-plane/control-plane.ts';
+import { prometheusPid } from '../e2e/local/local-telemetry.ts';
 import { RUN_DIRECTORY, runFiles } from '../e2e/local/run-directory.ts';
 import { endRemembered } from '../e2e/processes/pid-file.ts';
 
@@ -10,6 +11,7 @@ for (const files of directories.map((directory) => runFiles(directory))) {
   // An orderly stop of `make run` takes its children along.
   await endRemembered(files.runPid, 30_000);
   await endRemembered(files.operatorPid, 20_000);
+  await endRemembered(prometheusPid(files));
   await endLeftovers(files.directory);
   await endLeftovers(files.tenantPlane);
 }

@@ -1,5 +1,5 @@
 import { relative } from 'node:path';
-import { startLocalCloud } from '../e2e/local/local-cloud.ts';
+import { type LocalCloud, startLocalCloud } from '../e2e/local/local-cloud.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
 import { logTail } from '../e2e/processes/managed-process.ts';
 import { untilSignal } from './until-signal.ts';
@@ -33,7 +33,7 @@ async function main(): Promise<number> {
     return undefined;
   });
   if (cloud === undefined) return interrupted.signal.aborted ? 0 : 1;
-  announce(cloud.operator.address, cloud.invoices);
+  announce(cloud);
   const failure = await Promise.race([cloud.failed, interrupted.promise]);
   if (failure !== undefined) {
     console.error(`${failure}. ${files.operatorLog} ends\n${logTail(files.operatorLog)}`);
@@ -44,7 +44,7 @@ async function main(): Promise<number> {
   return failure === undefined ? 0 : 1;
 }
 
-function announce(address: string, invoices: string): void {
+function announce({ operator: { address }, invoices, prometheus }: LocalCloud): void {
   const path = (file: string): string => relative(process.cwd(), file) || '.';
   const kubectl = `${path(files.kubectl)} --kubeconfig ${path(files.kubeconfig)}`;
   console.log(
@@ -53,6 +53,7 @@ function announce(address: string, invoices: string): void {
       '',
       `API and dashboard  ${address}`,
       `Invoices           ${invoices} (a stand-in for Lago)`,
+      ...(prometheus === undefined ? [] : [`Prometheus         ${prometheus}`]),
       '',
       'Try, in another terminal (a window closes every 10 s):',
       `  curl '${address}/api/v1/usage?group_by=tenant'`,

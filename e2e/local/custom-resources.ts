@@ -20,7 +20,7 @@ export interface LocalLago {
  * Applies what an administrator would: the custom resource definitions and a webhook destination that
  * points at the local receiver, one for the local Lago where there is one; in a new cluster also the samples, and an override that bills the
  * tenant cluster of short-lived pods by requests and namespace, so that each pod's seconds can be read
- * off its events. What was changed or deleted in a kept cluster stays so.
+ * off its events, and two that tell the traffic of tenant clusters apart which share a namespace. What was changed or deleted in a kept cluster stays so.
  */
 export async function applyCustomResources(
   kubectl: Kubectl,
@@ -37,7 +37,7 @@ export async function applyCustomResources(
   const known = await kubectl(['get', 'namespace', OPERATOR_NAMESPACE, '--ignore-not-found']);
   if (known === '') {
     await apply('-k', join(ROOT, 'config/samples'));
-    await applyObjects([BURST_OVERRIDE]);
+    await applyObjects([BURST_OVERRIDE, ...SHARED_NAMESPACE_OVERRIDES]);
     await applyObjects([NAMESPACE]);
   }
   await applyObjects(webhookDestination('local-receiver', receiver));
@@ -101,5 +101,21 @@ const BURST_OVERRIDE = {
     metering: { cpuMemoryBasis: 'requests', meterByNamespace: true },
   },
 };
+
+/** The names of synced pods end in that of their tenant cluster. */
+const SHARED_NAMESPACE_OVERRIDES = ['blue', 'green'].map((name) => ({
+  apiVersion: 'meterfeed.io/v1alpha1',
+  kind: 'TenantOverride',
+  metadata: { name },
+  spec: {
+    match: { namespace: 'tenant-shared', name },
+    metering: {
+      egressQuery:
+        'sum(increase(container_network_transmit_bytes_total{namespace="{{namespace}}",pod=~".+-x-{{vcluster}}"}[{{window}}]))',
+      gpuUtilQuery:
+        'avg by (modelName) (max by (UUID, modelName) (avg_over_time(DCGM_FI_DEV_GPU_UTIL{exported_namespace="{{namespace}}",exported_pod=~".+-x-{{vcluster}}"}[{{window}}])))',
+    },
+  },
+}));
 
 const NAMESPACE = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: OPERATOR_NAMESPACE } };

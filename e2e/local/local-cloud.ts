@@ -15,6 +15,7 @@ import { ensureOwnNodeClusters } from '../simulator/own-nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { applyCustomResources } from './custom-resources.ts';
 import { createKubectl } from '../control-plane/kubectl.ts';
+import { startLocalTelemetry } from './local-telemetry.ts';
 import { type RunningOperator, startOperator } from './operator-process.ts';
 import type { RunFiles } from './run-directory.ts';
 
@@ -30,10 +31,12 @@ export interface LocalCloudOptions {
 export interface LocalCloud {
   /** The page of the stand-in for Lago that shows what would be invoiced. */
   readonly invoices: string;
+  /** A Prometheus server that scrapes the simulated cloud; undefined where none is installed. */
+  readonly prometheus: string | undefined;
   readonly operator: RunningOperator;
   /** Resolves with the first process that ends unasked, and how. */
   readonly failed: Promise<string>;
-  /** Ends everything in order: operator, simulator, Lago, receiver, API servers, etcd. */
+  /** Ends everything in order: operator, Prometheus, simulator, Lago, receiver, API servers, etcd. */
   stop(): Promise<void>;
 }
 
@@ -91,11 +94,15 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     await ensureOwnNodeClusters(plane.credentials, tenantPlane.credentials, signal);
     signal.throwIfAborted();
 
+    const { credentials } = plane;
+    const telemetry = await startLocalTelemetry({ files, credentials, progress, signal });
+    parts.push(() => telemetry.stop());
+
     progress('starting the operator');
     const operator = await startOperator({
       files,
       kubeconfig: files.kubeconfig,
-      env: LOCAL_SETTINGS,
+      env: { ...LOCAL_SETTINGS, ...telemetry.env },
       signal,
       ...(options.operatorProgram === undefined ? {} : { program: options.operatorProgram }),
     });
@@ -105,6 +112,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     return {
       operator,
       invoices: `${lago.url}/`,
+      prometheus: telemetry.url,
       failed: Promise.race([plane.failed, tenantPlane.failed, died]),
       stop,
     };

@@ -8,10 +8,20 @@ export interface PrometheusServerOptions {
   /** Holds its data (`data/`), configuration, log and pid file. */
   readonly directory: string;
   readonly port: number;
-  /** What is scraped, `host:port` by job; nothing by default. */
-  readonly targets?: Readonly<Record<string, string>>;
+  /** What is scraped, by the name of the job; nothing by default. */
+  readonly targets?: Readonly<Record<string, ScrapeTarget>>;
   readonly scrapeInterval?: string;
   readonly signal?: AbortSignal;
+}
+
+export interface ScrapeTarget {
+  /** `host:port` */
+  readonly address: string;
+  readonly path: string;
+  /** Labels of the target itself. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Whether the exporter's own labels win over those; otherwise they become `exported_…`. */
+  readonly honorLabels: boolean;
 }
 
 export interface PrometheusServer extends ManagedProcess {
@@ -46,14 +56,15 @@ export async function startPrometheusServer(
   return { ...started, url };
 }
 
-/** JSON is YAML. Exporters' own namespace labels are kept, as the kubelet's and kube-state-metrics' monitors do. */
+/** JSON is YAML. */
 function configuration({ targets = {}, scrapeInterval = '15s' }: PrometheusServerOptions): object {
   return {
     global: { scrape_interval: scrapeInterval, scrape_timeout: scrapeInterval },
     scrape_configs: Object.entries(targets).map(([job, target]) => ({
       job_name: job,
-      honor_labels: true,
-      static_configs: [{ targets: [target] }],
+      metrics_path: target.path,
+      honor_labels: target.honorLabels,
+      static_configs: [{ targets: [target.address], labels: target.labels ?? {} }],
     })),
   };
 }

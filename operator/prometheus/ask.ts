@@ -82,29 +82,38 @@ function label(outcome: QueryOutcome): string {
 const SILENT_AFTER = 8;
 
 /**
- * Notices a server that has fallen silent, so that it is not asked thousands of questions that each wait
- * for a time-out.
+ * One round of questions. Once the server has fallen silent no more are asked, and none that is under
+ * way is waited for: thousands of them would each wait for a time-out.
  */
-export interface Silence {
-  /** Why nothing more is to be asked; undefined while there is hope. */
-  readonly reason: string | undefined;
-  note(outcome: JobOutcome): void;
+export interface Round {
+  ask(job: Job, plan: Extract<Plan, { kind: 'ask' }>): Promise<JobOutcome>;
+  /** Why nothing more is asked; undefined while there is hope. */
+  readonly silent: string | undefined;
 }
 
-export function createSilence(): Silence {
+export function createRound(asker: Asker, signal: AbortSignal): Round {
+  const hopeless = new AbortController();
+  const either = AbortSignal.any([signal, hopeless.signal]);
   let inARow = 0;
-  let reason: string | undefined;
+  let silent: string | undefined;
   return {
-    get reason() {
-      return inARow >= SILENT_AFTER ? reason : undefined;
+    get silent() {
+      return silent;
     },
-    note: (outcome) => {
-      if (outcome.kind === 'failed' && outcome.cause === 'server') {
-        inARow += 1;
-        ({ reason } = outcome);
-      } else {
+    ask: async (job, plan) => {
+      if (silent !== undefined) return { kind: 'failed', cause: 'unasked', reason: silent };
+      const outcome = await asker.ask(job, plan, either);
+      if (outcome.kind !== 'failed' || outcome.cause === 'query') {
         inARow = 0;
+        return outcome;
       }
+      if (silent !== undefined) return { kind: 'failed', cause: 'unasked', reason: silent };
+      inARow += 1;
+      if (inARow >= SILENT_AFTER) {
+        silent = outcome.reason;
+        hopeless.abort();
+      }
+      return outcome;
     },
   };
 }

@@ -3,10 +3,10 @@ import type { Window } from '../usage/window.ts';
 import {
   type Asker,
   CONNECTIONS,
-  createSilence,
+  createRound,
   inParallel,
   type JobOutcome,
-  type Silence,
+  type Round,
 } from './ask.ts';
 import type { Books, MeteringEnd } from './books.ts';
 import type { Measure, MeasuredCluster } from './measure.ts';
@@ -47,10 +47,10 @@ interface Wait {
   readonly ms: number;
 }
 
-/** One round of retries. */
-interface Round {
+/** One turn of retries. */
+interface Turn {
   readonly deadline: number;
-  readonly silence: Silence;
+  readonly round: Round;
   readonly signal: AbortSignal;
   subjects(window: Window): ReadonlyMap<string, MeasuredCluster>;
 }
@@ -65,32 +65,33 @@ export function createRetries(options: RetriesOptions): Retries {
     waits.set(key, { until: clock.monotonic() + ms * (0.5 + random() / 2), ms });
   };
 
-  /** What a window comes to today; entered in the books. Gives whether it is off the list. */
+  /** What a window comes to today, entered in the books. */
   const settle = async (
     measure: Measure,
     { tenantCluster }: PendingWork,
     window: Window,
-    round: Round,
-  ): Promise<boolean> => {
-    const subject = round.subjects(window).get(tenantCluster);
+    turn: Turn,
+  ): Promise<'settled' | 'failed' | 'unasked'> => {
+    const subject = turn.subjects(window).get(tenantCluster);
     if (subject === undefined) {
       // Excluded from then on, or no longer known: there is nobody to bill.
       books.drop(measure.metric, tenantCluster, [window]);
-      return true;
+      return 'settled';
     }
     const job = { measure, subject, window };
     const plan = measure.plan(subject, window);
     let outcome: JobOutcome = { kind: 'nothing' };
     if (plan.kind === 'unclear') outcome = { kind: 'failed', cause: 'query', reason: plan.reason };
-    else if (plan.kind === 'ask') outcome = await asker.ask(job, plan, round.signal);
-    if (round.signal.aborted) return false;
-    round.silence.note(outcome);
+    else if (plan.kind === 'ask') outcome = await turn.round.ask(job, plan);
+    if (turn.signal.aborted) return 'unasked';
+    if (outcome.kind === 'failed' && outcome.cause === 'unasked') return 'unasked';
     books.enter(job, outcome);
-    return outcome.kind !== 'failed';
+    return outcome.kind === 'failed' ? 'failed' : 'settled';
   };
 
-  const goThrough = async (work: PendingWork, round: Round): Promise<void> => {
-    if (clock.monotonic() >= round.deadline || round.silence.reason !== undefined) return;
+  const goThrough = async (work: PendingWork, turn: Turn): Promise<void> => {
+    const isOver = (): boolean => turn.signal.aborted || clock.monotonic() >= turn.deadline;
+    if (isOver()) return;
     const key = keyOf(work.metric, work.tenantCluster);
     const measure = options.measures().find(({ metric }) => metric === work.metric);
     const windows = windowsOf(work.runs);
@@ -101,7 +102,9 @@ export function createRetries(options: RetriesOptions): Retries {
       failing.delete(key);
       return;
     }
-    if (!(await settle(measure, work, newest, round))) {
+    const first = await settle(measure, work, newest, turn);
+    if (first === 'unasked') return;
+    if (first === 'failed') {
       failing.add(key);
       wait(key);
       return;
@@ -109,10 +112,10 @@ export function createRetries(options: RetriesOptions): Retries {
     failing.delete(key);
     waits.delete(key);
     for (const window of windows) {
-      if (clock.monotonic() >= round.deadline || round.signal.aborted) return;
-      if (await settle(measure, work, window, round)) continue;
-      wait(key);
-      return;
+      if (isOver()) return;
+      const outcome = await settle(measure, work, window, turn);
+      if (outcome === 'failed') wait(key);
+      if (outcome !== 'settled') return;
     }
   };
 
@@ -124,9 +127,9 @@ export function createRetries(options: RetriesOptions): Retries {
         .filter((work) => (waits.get(keyOf(work.metric, work.tenantCluster))?.until ?? 0) <= now);
       if (due.length === 0) return undefined;
       const known = new Map<number, ReadonlyMap<string, MeasuredCluster>>();
-      const round: Round = {
+      const turn: Turn = {
         deadline: now + BUDGET_MS,
-        silence: createSilence(),
+        round: createRound(asker, signal),
         signal,
         subjects: (window) => {
           const subjects = known.get(window.end) ?? subjectsOf(tenantClusters, window);
@@ -134,7 +137,7 @@ export function createRetries(options: RetriesOptions): Retries {
           return subjects;
         },
       };
-      await inParallel(due, CONNECTIONS, (work) => goThrough(work, round));
+      await inParallel(due, CONNECTIONS, (work) => goThrough(work, turn));
       // What was answered is asked once more after a stop: nothing of it is written by half.
       if (signal.aborted) return { kind: 'aborted' };
       return books.commit(signal);

@@ -5,6 +5,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
+import { type Asker, createRound, inParallel, type Job, type JobOutcome } from './ask.ts';
+import { createEgressMeasure } from './egress.ts';
 import { forgetPrometheusWork } from './prometheus-metering.ts';
 import {
   type FakeAnswer,
@@ -59,6 +61,27 @@ async function minutesOf(name: string): Promise<number[]> {
     .toSorted((x, y) => x - y);
 }
 
+const anyJob: Job = {
+  measure: createEgressMeasure('default'),
+  subject: { cluster: tenant('a'), sharesNamespace: false, uniqueName: true },
+  window: { start: at(0), end: at(60) },
+};
+
+/** The first eight queries time out, one after the other; all others wait until they are given up. */
+function silentAsker(): Asker['ask'] & { readonly asked: number } {
+  const state = { asked: 0 };
+  const failed = { kind: 'failed', cause: 'server', reason: 'timed out' } as const;
+  const ask: Asker['ask'] = async (_job, _plan, signal) => {
+    state.asked += 1;
+    if (state.asked <= 8) await new Promise((resolve) => setTimeout(resolve, state.asked));
+    else await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    return failed;
+  };
+  return Object.defineProperty(ask, 'asked', { get: () => state.asked }) as typeof ask & {
+    readonly asked: number;
+  };
+}
+
 async function keys(prefix: string): Promise<string[]> {
   const found: string[] = [];
   for await (const [key] of ledger.records(prefix)) found.push(key);
@@ -106,6 +129,20 @@ describe('a server that is down', () => {
       expect(life.logs.filter((line) => line.includes('answers again'))).toHaveLength(1);
     },
   );
+
+  test('that takes queries and never answers is not waited for by every tenant cluster in turn', async () => {
+    const asker = { ask: silentAsker() };
+    const stop = new AbortController();
+    const round = createRound(asker, stop.signal);
+    const asked = Array.from({ length: 1_000 }, (_, index) => index);
+    const outcomes: JobOutcome[] = [];
+    await inParallel(asked, 8, async () => {
+      outcomes.push(await round.ask(anyJob, { kind: 'ask', promql: 'up' }));
+    });
+    expect(round.silent).toBe('timed out');
+    expect(outcomes).toHaveLength(1_000);
+    expect(asker.ask.asked).toBeLessThanOrEqual(15);
+  });
 
   test('beyond MAX_BACKFILL costs what is older, and says so', async () => {
     const clock = clockAt(0);

@@ -4,7 +4,7 @@ import type { Window } from '../usage/window.ts';
 import {
   type Asker,
   CONNECTIONS,
-  createSilence,
+  createRound,
   inParallel,
   type Job,
   type JobOutcome,
@@ -80,24 +80,18 @@ export function createWindowOpener(options: WindowOpenerOptions): WindowOpener {
     questions: readonly Question[],
     signal: AbortSignal,
   ): Promise<[Job, JobOutcome][]> => {
-    const silence = createSilence();
+    const round = createRound(asker, signal);
     const answers: [Job, JobOutcome][] = [];
     const tried = silent === undefined ? -1 : Math.floor(options.random() * questions.length);
     const trial = questions[tried];
     if (trial !== undefined) {
-      const outcome = await asker.ask(...trial, signal);
+      const outcome = await round.ask(...trial);
       answers.push([trial[0], outcome]);
       if (outcome.kind === 'failed' && outcome.cause === 'server') return answers;
     }
     const others = questions.filter((_, index) => index !== tried);
     await inParallel(others, CONNECTIONS, async ([job, plan]) => {
-      const { reason } = silence;
-      const outcome: JobOutcome =
-        reason === undefined
-          ? await asker.ask(job, plan, signal)
-          : { kind: 'failed', cause: 'unasked', reason };
-      silence.note(outcome);
-      answers.push([job, outcome]);
+      answers.push([job, await round.ask(job, plan)]);
     });
     return answers;
   };

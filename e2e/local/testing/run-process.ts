@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { endLeftovers } from '../../control-plane/control-plane.ts';
 import { endRemembered } from '../../processes/pid-file.ts';
+import { prometheusPid } from '../local-telemetry.ts';
 import type { RunFiles } from '../run-directory.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
@@ -47,6 +48,7 @@ export function startRun(files: RunFiles, env: Readonly<Record<string, string>> 
 export async function endRun(files: RunFiles): Promise<void> {
   await endRemembered(files.runPid, 30_000);
   await endRemembered(files.operatorPid);
+  await endRemembered(prometheusPid(files));
   await endLeftovers(files.directory);
   await endLeftovers(files.tenantPlane);
 }
