@@ -31,6 +31,16 @@ const webhook: DestinationStatusView = {
   parked: 4,
   parkedTenants: [{ tenant: 'acme', reason: 'unknown plan: "gold"', events: 4, since: NOW }],
   offboarding: 0,
+  unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
+  drift: {
+    day: Date.UTC(2026, 10, 20),
+    comparedAt: NOW,
+    compared: 80,
+    unanswered: 1,
+    differing: 1,
+    examples: [{ tenant: 'acme', metric: 'tenant_gpu_hours', difference: '-0.25' }],
+  },
+  tooSlow: { allowed: 20, needed: 140 },
   consecutiveFailures: 3,
   lastSuccessAt: NOW - 1000,
   lastErrorAt: NOW,
@@ -95,7 +105,23 @@ describe('status', () => {
       metrics_api_failure: { reason: 'HTTP 503', since: '2026-11-21T09:05:00Z' },
       gaps: [{ source: 'metrics', scope: 'acme', to: '2026-11-21T09:05:00Z' }],
       ledger: { committed: 1, cursors: { webhook: 1 } },
-      destinations: [{ name: 'webhook', lag_records: 2, dead_letters: 1 }],
+      destinations: [
+        {
+          name: 'webhook',
+          lag_records: 2,
+          dead_letters: 1,
+          unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
+          drift: {
+            day: '2026-11-20',
+            compared_at: '2026-11-21T09:05:00Z',
+            compared_rows: 80,
+            unanswered_rows: 1,
+            differing_rows: 1,
+            examples: [{ tenant: 'acme', metric: 'tenant_gpu_hours', difference: -0.25 }],
+          },
+          rate_limit: { events_per_second: 20, needed_events_per_second: 140 },
+        },
+      ],
       warnings: [],
     });
   });

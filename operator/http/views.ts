@@ -1,7 +1,9 @@
 import type { Settings } from '../config/settings.ts';
+import type { DriftReport } from '../delivery/drift.ts';
+import type { TooSlow } from '../delivery/rate-watch.ts';
 import type { ReconcileRow } from '../delivery/reconcile.ts';
 import type { ReconcileQuery } from '../delivery/reconcile-sums.ts';
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant, UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { Explanation } from '../metering/explanation.ts';
@@ -132,6 +134,12 @@ export interface DestinationStatusView {
   readonly parkedTenants: readonly ParkedTenantView[];
   /** Tenants that are to be offboarded once their last event is through. */
   readonly offboarding: number;
+  /** Kinds of usage that came and that nobody has priced there, the first twenty. */
+  readonly unpriced: readonly UnpricedUsage[];
+  /** How yesterday compared there; undefined before the first comparison. */
+  readonly drift?: DriftReport;
+  /** It takes fewer events a second than come. */
+  readonly tooSlow?: TooSlow;
   readonly consecutiveFailures: number;
   readonly lastSuccessAt?: number;
   readonly lastErrorAt?: number;

@@ -55,7 +55,13 @@ export function httpViews(engine: Engine): Views {
       windows: () => windows.reports().map(reportView).toReversed(),
     },
     explanations: engine.explanations,
-    destinations: { ...delivery, list: () => delivery.statuses() },
+    destinations: {
+      ...delivery,
+      list: () =>
+        delivery
+          .statuses()
+          .map((status) => ({ ...status, ...engine.destinationWatches.noticedOf(status) })),
+    },
     enforcement: engine.enforcement,
     readiness: () => readiness(engine),
   };

@@ -1,4 +1,5 @@
 import type { Request, Response } from 'express';
+import type { DriftReport } from '../../delivery/drift.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { quote } from '../../usage/validate-event.ts';
 import { encodeEvent } from '../../usage/event.ts';
@@ -137,10 +138,30 @@ export function showDestination(status: DestinationStatusView, committed: number
       since: isoTime(since),
     })),
     offboarding_tenants: status.offboarding,
+    unpriced: status.unpriced,
+    drift: status.drift && showDrift(status.drift),
+    rate_limit: status.tooSlow && {
+      events_per_second: status.tooSlow.allowed,
+      needed_events_per_second: status.tooSlow.needed,
+    },
     consecutive_failures: status.consecutiveFailures,
     last_success: isoTime(status.lastSuccessAt),
     last_error: status.lastError,
     last_error_at: isoTime(status.lastErrorAt),
+  };
+}
+
+function showDrift({ day, comparedAt, compared, unanswered, differing, examples }: DriftReport) {
+  return {
+    day: new Date(day).toISOString().slice(0, 10),
+    compared_at: isoTime(comparedAt),
+    compared_rows: compared,
+    unanswered_rows: unanswered,
+    differing_rows: differing,
+    examples: examples.map(({ difference, ...row }) => ({
+      ...row,
+      difference: Number(difference),
+    })),
   };
 }
 
