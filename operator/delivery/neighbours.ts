@@ -7,6 +7,9 @@ import type { Entry } from './entry.ts';
 import type { Pending } from './pending.ts';
 import { isWithheld } from './withheld.ts';
 
+/** The finest that a billing system sums by; windows may be shorter. */
+const MINUTE_MS = 60_000;
+
 export interface NeighboursOptions {
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
@@ -15,7 +18,7 @@ export interface NeighboursOptions {
 }
 
 /**
- * What the ledger has of the same tenants, metrics and windows as some events: a billing system that
+ * What the ledger has of the same tenants, metrics and minutes as some events: a billing system that
  * tells sums only can be asked after an event when all the others of its sum are known. Undefined where
  * stored events cannot be read.
  */
@@ -25,9 +28,9 @@ export function createNeighbours({ ledger, records, deadLetters, pending }: Neig
     signal: AbortSignal,
   ): Promise<readonly Neighbour[] | undefined> => {
     const keys = new Set(entries.map(({ event }) => keyOf(event)));
-    const starts = entries.map(({ event }) => Date.parse(event.window_start));
-    const from = starts.reduce((a, b) => Math.min(a, b));
-    const to = starts.reduce((a, b) => Math.max(a, b)) + 1;
+    const minutes = entries.map(({ event }) => minuteOf(event));
+    const from = minutes.reduce((a, b) => Math.min(a, b));
+    const to = minutes.reduce((a, b) => Math.max(a, b)) + MINUTE_MS;
     const parked = new Set<number>();
     for await (const { sequence } of records.parked()) parked.add(sequence);
     const withheld = await records.withheld();
@@ -50,6 +53,11 @@ export function createNeighbours({ ledger, records, deadLetters, pending }: Neig
   };
 }
 
-function keyOf({ tenant, metric, window_start }: UsageEvent): string {
-  return `${tenant}\0${metric}\0${window_start}`;
+function keyOf(event: UsageEvent): string {
+  return `${event.tenant}\0${event.metric}\0${minuteOf(event)}`;
+}
+
+/** Of the window's start, milliseconds since the epoch. */
+function minuteOf({ window_start }: UsageEvent): number {
+  return Math.floor(Date.parse(window_start) / MINUTE_MS) * MINUTE_MS;
 }

@@ -26,8 +26,9 @@ export interface Destination {
   /**
    * Which of these events the billing system already has, for events in flight whose outcome is
    * unknown and that are older than it remembers ids. Absent when `limits.idMemoryMs` is undefined.
-   * `neighbours` has everything the ledger has of their tenants, metrics and windows, in its order,
-   * these events included, for billing systems that tell sums only; absent when it cannot be read.
+   * `neighbours` has everything the ledger has of their tenants, metrics and minutes (of the window's
+   * start), in its order, these events included, for billing systems that tell sums only; absent when
+   * it cannot be read.
    */
   verify?(
     events: readonly UsageEvent[],

@@ -35,6 +35,8 @@ export interface StripeCustomers {
     pinned: string | undefined,
     signal: AbortSignal,
   ): Promise<CustomerOutcome | { readonly kind: 'none' }>;
+  /** Whether it pays for several tenants, as far as they were looked up. */
+  isShared(customer: string): boolean;
   /** Stripe says that it is not there. */
   forget(tenant: string): void;
 }
@@ -190,6 +192,7 @@ export function createStripeCustomers(
       return { kind: 'customer', id: found.id };
     },
     idOf: (tenant) => ids.get(tenant),
+    isShared: (customer) => [...ids.values()].filter((id) => id === customer).length > 1,
     forget: (tenant) => {
       ids.delete(tenant);
       recent = undefined;

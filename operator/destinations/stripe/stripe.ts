@@ -49,14 +49,11 @@ export function createStripe(
 
   /** Brings the subscriptions of tenants up to date before their usage comes; what went wrong, by tenant. */
   const keepUp = async (events: readonly UsageEvent[], signal: AbortSignal) => {
+    const among = new Set(events.map(({ tenant }) => tenant));
     const troubles = new Map<string, DeliveryOutcome>();
-    for (const tenant of new Set(events.map((event) => event.tenant))) {
-      const outcome = await subscriptions.keepUp(tenant, signal);
-      if (outcome.kind === 'rejected') {
-        troubles.set(tenant, { kind: 'provision', reason: outcome.reason });
-      } else if (outcome.kind !== 'done') {
-        troubles.set(tenant, outcome);
-      }
+    for (const [tenant, trouble] of await subscriptions.keepUp(among, signal)) {
+      const { reason } = trouble;
+      troubles.set(tenant, trouble.kind === 'rejected' ? { kind: 'provision', reason } : trouble);
     }
     return troubles;
   };

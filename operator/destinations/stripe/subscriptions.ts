@@ -18,6 +18,8 @@ import {
 const SUBSCRIPTIONS = '/v1/subscriptions';
 /** How often a tenant's subscriptions are looked at, whether or not prices have changed. */
 const LOOK_AGAIN_MS = 3_600_000;
+/** Tenants that are looked at before one batch of events: some seconds' worth of requests. */
+const MAX_AT_ONCE = 30;
 /** Creations in a row that give a subscription that was there before. */
 const MAX_REPEATS = 5;
 
@@ -26,8 +28,14 @@ const DONE: StepOutcome = { kind: 'done' };
 /** Keeps each tenant subscribed to the prices of its plan (spec 1.4, BILLING_A_AUTO_SUBSCRIBE). */
 export interface StripeSubscriptions {
   subscribe(tenant: Tenant, customer: string, signal: AbortSignal): Promise<StepOutcome>;
-  /** Does it again for a tenant whose prices have changed since, or that was not looked at for long. */
-  keepUp(tenant: string, signal: AbortSignal): Promise<StepOutcome>;
+  /**
+   * Does it again for those of the tenants whose prices have changed since, or that were not looked at
+   * for long; for some of them at a time, so that usage goes on meanwhile. Gives what went wrong.
+   */
+  keepUp(
+    tenants: Iterable<string>,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, Exclude<StepOutcome, { kind: 'done' }>>>;
   /** Cancels what was subscribed, at the end of its period (BILLING_A_CANCEL_ON_REMOVE). */
   cancel(tenant: string, customer: string, signal: AbortSignal): Promise<StepOutcome>;
   /** The prices that a tenant is charged by; undefined while they are not known. */
@@ -166,14 +174,20 @@ export function createStripeSubscriptions(options: SubscriptionsOptions): Stripe
 
   return {
     subscribe,
-    keepUp: async (tenant, signal) => {
-      const before = subscribed.get(tenant);
-      if (before === undefined) return DONE;
+    keepUp: async (tenants, signal) => {
+      const troubles = new Map<string, Exclude<StepOutcome, { kind: 'done' }>>();
+      const known = [...tenants].flatMap((tenant) => subscribed.get(tenant) ?? []);
       // Usage goes on while prices cannot be read.
-      if ((await prices.refresh(signal)) !== undefined) return DONE;
-      const changed = before.prices !== textOfPrices(pricesFor(before.tenant));
-      if (!changed && clock.monotonic() < before.lookAgainAt) return DONE;
-      return subscribe(before.tenant, before.customer, signal);
+      if (known.length === 0 || (await prices.refresh(signal)) !== undefined) return troubles;
+      const due = known.filter(
+        ({ tenant, prices: before, lookAgainAt }) =>
+          clock.monotonic() >= lookAgainAt || before !== textOfPrices(pricesFor(tenant)),
+      );
+      for (const { tenant, customer } of due.slice(0, MAX_AT_ONCE)) {
+        const outcome = await subscribe(tenant, customer, signal);
+        if (outcome.kind !== 'done') troubles.set(tenant.id, outcome);
+      }
+      return troubles;
     },
     cancel: async (tenant, customer, signal) => {
       subscribed.delete(tenant);

@@ -20,6 +20,10 @@ export async function stripeTotal(
   if (customer.kind === 'none') return { kind: 'total', quantity: '0' };
   if (customer.kind === 'retry') return { kind: 'retry', reason: customer.reason };
   if (customer.kind !== 'customer') return { kind: 'unsupported', reason: customer.reason };
+  if (customers.isShared(customer.id)) {
+    const reason = `its customer in Stripe pays for several tenants: "${customer.id}"`;
+    return { kind: 'unsupported', reason };
+  }
   let nanos = 0n;
   for (const meter of meters.all().filter(({ eventName }) => isMeterOf(eventName, metric))) {
     const sum = await summedNanos(client, meter.id, customer.id, from, to, signal);

@@ -63,6 +63,29 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     });
   });
 
+  test('counts all windows of the minute, where windows are shorter', async () => {
+    const windows = ['00', '10', '20'].map((second) =>
+      gpuEvent({ quantity: '0.25', window_start: `2026-11-21T09:00:${second}Z` }),
+    );
+    expect(await known(windows, 2)).toStrictEqual({ known: [true, true, false], uncertain: 0 });
+  });
+
+  test('is not told by the sum of a customer who pays for several tenants', async () => {
+    const event = gpuEvent();
+    const { stripe, later } = await twoDaysLater([event]);
+    const [customer = ''] = stripe.state.customers.keys();
+    for (const id of [testTenant().id, 'other']) {
+      await later.provision(testTenant({ id, stripeCustomerId: customer }), NEVER);
+    }
+    expect(await later.verify?.([event], NEVER, openOnes([event]))).toMatchObject({
+      known: new Set(),
+      uncertain: new Map([[event.id, 'its customer in Stripe pays for several tenants']]),
+    });
+    const from = Date.UTC(2026, 10, 21);
+    const query = { tenant: testTenant(), metric: event.metric, from, to: from + DAY_MS };
+    expect(await later.totals?.(query, NEVER)).toMatchObject({ kind: 'unsupported' });
+  });
+
   test('is asked again while a sum lags behind, and uncertain after that: never sent blindly', async () => {
     const before = gpuEvent({ quantity: '5' });
     const asked = [gpuEvent({ quantity: '0.5' })];

@@ -53,10 +53,13 @@ export function createVerify({ client, meters, customers, splitBy, pinned }: Ver
     const customer = await customers.find(first.tenant, pinned(first.tenant), signal);
     if (customer.kind === 'none') return NOTHING;
     if (customer.kind !== 'customer') return { kind: 'retry', reason: customer.reason };
-    const minute = Math.floor(Date.parse(first.window_start) / MINUTE_MS) * MINUTE_MS;
+    const minute = minuteOf(first);
     const to = minute + MINUTE_MS;
     const sum = await summedNanos(client, meter.id, customer.id, minute, to, signal);
     if (typeof sum !== 'bigint') return { kind: 'retry', reason: sum.reason };
+    if (sum !== 0n && customers.isShared(customer.id)) {
+      return { kind: 'uncertain', reason: 'its customer in Stripe pays for several tenants' };
+    }
     const delivered = neighbours.filter((neighbour) => neighbour.delivered);
     const base = delivered.reduce((total, { event }) => total + nanosOf(event), 0n);
     const tolerance = 1n + sum / SUM_DIGITS;
@@ -82,7 +85,7 @@ export function createVerify({ client, meters, customers, splitBy, pinned }: Ver
     neighbours: readonly Neighbour[] = [],
   ): Promise<VerifyOutcome> => {
     const keyOf = (event: UsageEvent): string =>
-      `${event.tenant}\0${meterName(event, splitBy)}\0${event.window_start}`;
+      `${event.tenant}\0${meterName(event, splitBy)}\0${minuteOf(event)}`;
     const beside = Map.groupBy(neighbours, ({ event }) => keyOf(event));
     const known = new Set<string>();
     const uncertain = new Map<string, string>();
@@ -133,6 +136,11 @@ export function whichMakeUp(
     found = chosen;
   }
   return found === undefined ? undefined : new Set(found.map(({ id }) => id));
+}
+
+/** Of the window's start, which is the event's timestamp; milliseconds since the epoch. */
+function minuteOf({ window_start }: UsageEvent): number {
+  return Math.floor(Date.parse(window_start) / MINUTE_MS) * MINUTE_MS;
 }
 
 /** What Stripe was sent of it. */
