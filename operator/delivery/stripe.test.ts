@@ -78,7 +78,7 @@ async function live(
     tenants: known,
     destinations: [settings],
   });
-  closers.push(operator.stop);
+  closers.push(() => operator.stop());
   return operator;
 }
 
