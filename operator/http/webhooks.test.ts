@@ -199,14 +199,18 @@ describe('what is not a message of a billing system', () => {
   });
 });
 
-test('a webhook without its secret does not exist, and says how to enable it', async () => {
-  await using own = await start({ environment: { METRONOME_WEBHOOK_SECRET: '' } });
-  const answer = await own.post('/webhooks/billing_b', spend);
-  expect([answer.status, answer.json]).toStrictEqual([
-    404,
-    {
-      error:
-        'not enabled: /webhooks/billing_b: set BILLING_B_WEBHOOK_SECRET (or METRONOME_WEBHOOK_SECRET)',
-    },
-  ]);
-});
+test.each([
+  ['STRIPE_WEBHOOK_SECRET', '/webhooks/billing_a', unpaid(), 'BILLING_A_WEBHOOK_SECRET'],
+  ['METRONOME_WEBHOOK_SECRET', '/webhooks/billing_b', spend, 'BILLING_B_WEBHOOK_SECRET'],
+  ['LAGO_WEBHOOK_SECRET', '/webhooks/billing_c', alert, 'BILLING_C_WEBHOOK_SECRET'],
+])(
+  'a webhook without %s does not exist, and says how to enable it',
+  async (name, path, message, known) => {
+    await using own = await start({ environment: { [name]: '' } });
+    const answer = await own.post(path, message);
+    expect([answer.status, answer.json]).toStrictEqual([
+      404,
+      { error: `not enabled: ${path}: set ${known} (or ${name})` },
+    ]);
+  },
+);

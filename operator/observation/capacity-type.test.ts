@@ -28,7 +28,7 @@ test.each([
   expect(decideCapacityType(labels, OWN).type).toBe(want);
 });
 
-test('T11: the label that the operator names takes the place of its default', () => {
+test('T11: the label that CAPACITY_TYPE_LABEL names takes the place of its default', () => {
   const labels = { 'x/y': 'preemptible', [OWN]: 'spot' };
   expect(decideCapacityType(labels, 'x/y').type).toBe('preemptible');
 });

@@ -3,9 +3,10 @@ import { list } from '../parsers/lists.ts';
 import { boolean, choice, currency, integer, matching, text } from '../parsers/scalars.ts';
 import { secret, secrets } from '../parsers/secrets.ts';
 import { baseUrl, url } from '../parsers/urls.ts';
-import { SETTINGS_TEST, type Variable } from './variable.ts';
+import type { Variable } from './variable.ts';
 
 const ADAPTERS_TEST = 'operator/config/adapters.test.ts';
+const BILLING_TEST = 'operator/wiring/billing-variables.test.ts';
 
 const planCode = matching(
   /^[A-Za-z0-9._:-]{1,128}$/,
@@ -55,7 +56,7 @@ export const BILLING_VARIABLES = {
     parser: planCode,
     default: 'tenant-standard',
     fields: ['BillingDestination spec.lago.planCode', 'BillingDestination spec.stripe.planCode'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_CURRENCY: {
     meaning: 'Currency of the plan and of tenants that name none.',
@@ -66,28 +67,28 @@ export const BILLING_VARIABLES = {
       'BillingDestination spec.stripe.currency',
       'BillingDestination spec.metronome.currency',
     ],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   WEBHOOK_URL: {
     meaning: 'Where CloudEvents batches are posted to. Required by `webhook`.',
     parser: url(),
     shown: 'url',
     fields: ['BillingDestination spec.webhook.url'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   WEBHOOK_SECRET: {
     meaning: 'Signs each batch in the header `X-Svc-Signature`; several during rotation.',
     parser: secrets(),
     shown: 'masked',
     fields: ['BillingDestination spec.webhook.secretRefs'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   WEBHOOK_HEADERS: {
     meaning: 'Headers added to each batch.',
     parser: headers(),
     shown: 'masked',
     fields: ['BillingDestination spec.webhook.headers'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
 } as const satisfies Record<string, Variable>;
 
@@ -100,7 +101,7 @@ export const LAGO_VARIABLES = {
     default: 'http://localhost:3000',
     shown: 'url',
     fields: ['BillingDestination spec.lago.url'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_C_API_KEY: {
     meaning: 'Lago API key. Required by `billing_c`.',
@@ -108,7 +109,7 @@ export const LAGO_VARIABLES = {
     parser: secret(),
     shown: 'masked',
     fields: ['BillingDestination spec.lago.apiKeySecretRef'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_C_WEBHOOK_SECRET: {
     meaning:
@@ -129,7 +130,7 @@ export const STRIPE_VARIABLES = {
     parser: secret(),
     shown: 'masked',
     fields: ['BillingDestination spec.stripe.apiKeySecretRef'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_A_WEBHOOK_SECRET: {
     meaning:
@@ -145,7 +146,7 @@ export const STRIPE_VARIABLES = {
     parser: list(splitField),
     default: 'sku',
     fields: ['BillingDestination spec.stripe.splitMetersBy'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_A_AUTO_SUBSCRIBE: {
     meaning: 'Subscribe tenants to active metered prices tagged `metadata[vbilling_plan]=<plan>`.',
@@ -153,7 +154,7 @@ export const STRIPE_VARIABLES = {
     parser: boolean(),
     default: 'false',
     fields: ['BillingDestination spec.stripe.autoSubscribe'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_A_CANCEL_ON_REMOVE: {
     meaning: 'Cancel the subscription at period end when the tenant is offboarded.',
@@ -161,7 +162,7 @@ export const STRIPE_VARIABLES = {
     parser: boolean(),
     default: 'false',
     fields: ['BillingDestination spec.stripe.cancelOnRemove'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_A_MAX_RPS: {
     meaning:
@@ -170,7 +171,7 @@ export const STRIPE_VARIABLES = {
     parser: integer(0, 10_000),
     default: '0',
     fields: ['BillingDestination spec.stripe.maxRequestsPerSecond'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_A_API_VERSION: {
     meaning: 'The API version that requests are pinned to.',
@@ -178,7 +179,7 @@ export const STRIPE_VARIABLES = {
     parser: apiVersion,
     default: '2026-09-30.endive',
     fields: ['BillingDestination spec.stripe.apiVersion'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_A_API_BASE: {
     meaning: 'Base address of the Stripe API.',
@@ -188,7 +189,7 @@ export const STRIPE_VARIABLES = {
       '`https://api.billing-a.invalid` for `billing_a`, `https://api.stripe.com` for `stripe`',
     shown: 'url',
     fields: ['BillingDestination spec.stripe.url'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
 } as const satisfies Record<string, Variable>;
 
@@ -200,7 +201,7 @@ export const METRONOME_VARIABLES = {
     parser: secret(),
     shown: 'masked',
     fields: ['BillingDestination spec.metronome.apiTokenSecretRef'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_B_WEBHOOK_SECRET: {
     meaning:
@@ -216,7 +217,7 @@ export const METRONOME_VARIABLES = {
     aliases: ['METRONOME_RATE_CARD'],
     parser: text(128),
     fields: ['BillingDestination spec.metronome.rateCard'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_B_STRIPE_LINK: {
     meaning: 'Create each tenant’s Stripe customer and link it. Needs BILLING_A_API_KEY.',
@@ -224,7 +225,7 @@ export const METRONOME_VARIABLES = {
     parser: boolean(),
     default: 'false',
     fields: ['BillingDestination spec.metronome.stripeLink'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_B_STRIPE_COLLECTION_METHOD: {
     meaning: 'How linked Stripe customers are charged.',
@@ -232,7 +233,7 @@ export const METRONOME_VARIABLES = {
     parser: choice('charge_automatically', 'send_invoice'),
     default: 'charge_automatically',
     fields: ['BillingDestination spec.metronome.stripeLink.collectionMethod'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
   BILLING_B_API_BASE: {
     meaning: 'Base address of the Metronome API.',
@@ -242,6 +243,6 @@ export const METRONOME_VARIABLES = {
       '`https://api.billing-b.invalid` for `billing_b`, `https://api.metronome.com` for `metronome`',
     shown: 'url',
     fields: ['BillingDestination spec.metronome.url'],
-    test: SETTINGS_TEST,
+    test: BILLING_TEST,
   },
 } as const satisfies Record<string, Variable>;

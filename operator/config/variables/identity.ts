@@ -1,6 +1,6 @@
 import { qualifiedName, subdomain } from '../parsers/kubernetes-names.ts';
 import { boolean, choice, text } from '../parsers/scalars.ts';
-import { SETTINGS_TEST, type Variable } from './variable.ts';
+import type { Variable } from './variable.ts';
 
 /** Names that are stamped on events, and whom usage belongs to (spec 2.1). */
 export const IDENTITY_VARIABLES = {
@@ -9,19 +9,19 @@ export const IDENTITY_VARIABLES = {
       'Region stamped on events. Part of every event id, so it must differ between control plane clusters; the value `default` warns at start.',
     parser: text(256),
     default: 'default',
-    test: SETTINGS_TEST,
+    test: 'operator/windows/window-variables.test.ts',
   },
   CLUSTER_NAME: {
     meaning: 'Name of this control plane cluster; the source of CloudEvents.',
     parser: text(256),
     default: 'control-plane',
-    test: SETTINGS_TEST,
+    test: 'operator/wiring/billing-variables.test.ts',
   },
   ZONE: {
     meaning: 'Zone of nodes that carry no zone label.',
     parser: text(63),
     fields: ['MeteringPolicy spec.zone'],
-    test: SETTINGS_TEST,
+    test: 'operator/metering/events.test.ts',
   },
   REGION_FROM_NODE: {
     meaning:

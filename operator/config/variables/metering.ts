@@ -9,7 +9,7 @@ import {
 } from '../parsers/kubernetes-names.ts';
 import { list } from '../parsers/lists.ts';
 import { boolean, choice } from '../parsers/scalars.ts';
-import { SETTINGS_TEST, type Variable } from './variable.ts';
+import type { Variable } from './variable.ts';
 
 /** Windows, and what is measured in them (spec 1.1). */
 export const METERING_VARIABLES = {
@@ -18,7 +18,7 @@ export const METERING_VARIABLES = {
     parser: windowSize(),
     default: '60s',
     fields: ['MeteringPolicy spec.collectionInterval'],
-    test: SETTINGS_TEST,
+    test: 'operator/windows/window-variables.test.ts',
   },
   SETTLING_DELAY: {
     meaning:
@@ -26,14 +26,14 @@ export const METERING_VARIABLES = {
     parser: duration('0s', '30s'),
     default: '3s',
     fields: ['MeteringPolicy spec.settlingDelay'],
-    test: SETTINGS_TEST,
+    test: 'operator/windows/window-variables.test.ts',
   },
   MAX_BACKFILL: {
     meaning: 'How far back windows missed during a downtime are made up for.',
     parser: duration('0s', '34d'),
     default: '6h',
     fields: ['MeteringPolicy spec.maxBackfill'],
-    test: SETTINGS_TEST,
+    test: 'operator/windows/window-variables.test.ts',
   },
   CPU_MEMORY_BASIS: {
     meaning:
@@ -49,7 +49,7 @@ export const METERING_VARIABLES = {
     parser: choice('running', 'scheduled'),
     default: 'running',
     fields: ['MeteringPolicy spec.podLifetime', 'TenantOverride spec.metering.podLifetime'],
-    test: SETTINGS_TEST,
+    test: 'operator/metering/requests.test.ts',
   },
   METER_CONTROL_PLANE: {
     meaning:
@@ -60,7 +60,7 @@ export const METERING_VARIABLES = {
       'MeteringPolicy spec.meterControlPlane',
       'TenantOverride spec.metering.meterControlPlane',
     ],
-    test: SETTINGS_TEST,
+    test: 'operator/metering/requests.test.ts',
   },
   METER_BY_NAMESPACE: {
     meaning: 'Split CPU, memory and GPU events by the namespace inside the tenant cluster.',
@@ -70,7 +70,7 @@ export const METERING_VARIABLES = {
       'MeteringPolicy spec.meterByNamespace',
       'TenantOverride spec.metering.meterByNamespace',
     ],
-    test: SETTINGS_TEST,
+    test: 'operator/metering/requests.test.ts',
   },
   WATCH_DELETIONS: {
     meaning:
@@ -78,14 +78,14 @@ export const METERING_VARIABLES = {
     parser: boolean(),
     default: 'true',
     fields: ['MeteringPolicy spec.watchDeletions'],
-    test: SETTINGS_TEST,
+    test: 'operator/metering/events.test.ts',
   },
   CUSTOM_METRICS: {
     meaning: 'Metrics of your own that may be pushed in through `POST /api/v1/events`.',
     parser: customMetrics(),
     default: 'none',
     fields: ['MeteringPolicy spec.customMetrics'],
-    test: SETTINGS_TEST,
+    test: 'operator/wiring/catalog.test.ts',
   },
   GPU_RESOURCES: {
     meaning: 'Extended resources of which one is a full GPU.',
@@ -99,7 +99,7 @@ export const METERING_VARIABLES = {
     parser: list(subdomain('driver name', 'gpu.nvidia.com')),
     default: 'gpu.nvidia.com,gpu.amd.com',
     fields: ['MeteringPolicy spec.draGpuDrivers'],
-    test: SETTINGS_TEST,
+    test: 'operator/metering/claims.test.ts',
   },
   UNHEALTHY_NODE_TAINTS: {
     meaning: 'Taints that mark a node as down.',
@@ -119,12 +119,12 @@ export const METERING_VARIABLES = {
     meaning: 'Bill own nodes of tenant clusters whole, or the pods on them.',
     parser: choice('node', 'usage'),
     default: 'node',
-    test: SETTINGS_TEST,
+    test: 'operator/metering/own-nodes.test.ts',
   },
   TENANT_EXCLUDE_NAMESPACES: {
     meaning: 'Namespaces inside tenant clusters whose pods are free when pods are billed.',
     parser: list(namespaceName()),
     default: 'kube-system',
-    test: SETTINGS_TEST,
+    test: 'operator/metering/own-nodes.test.ts',
   },
 } as const satisfies Record<string, Variable>;

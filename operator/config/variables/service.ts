@@ -3,7 +3,7 @@ import { enforcementRules } from '../parsers/enforcement-rules.ts';
 import { listenAddress } from '../parsers/listen-address.ts';
 import { absolutePath, choice } from '../parsers/scalars.ts';
 import { secrets } from '../parsers/secrets.ts';
-import { SETTINGS_TEST, type Variable } from './variable.ts';
+import type { Variable } from './variable.ts';
 
 /** The ledger, the HTTP API, enforcement and the log (spec 2.2, 3, 5). */
 export const SERVICE_VARIABLES = {
@@ -11,26 +11,26 @@ export const SERVICE_VARIABLES = {
     meaning: 'Directory of the ledger.',
     parser: absolutePath(),
     default: '/var/lib/vbilling-data',
-    test: SETTINGS_TEST,
+    test: 'operator/wiring/process-variables.test.ts',
   },
   RETENTION: {
     meaning: 'How long closed ledger segments are kept after every destination has consumed them.',
     parser: duration('1h', '36500d'),
     default: '168h',
-    test: SETTINGS_TEST,
+    test: 'operator/ledger/leveldb/retention.test.ts',
   },
   LISTEN_ADDR: {
     meaning: 'Address of the HTTP API, dashboard, metrics and webhooks.',
     parser: listenAddress(),
     default: ':8080',
-    test: SETTINGS_TEST,
+    test: 'operator/wiring/process-variables.test.ts',
   },
   API_TOKEN: {
     meaning:
       'Bearer token of `/api/*`; several during rotation. Without one, reading is open and changing is refused.',
     parser: secrets(),
     shown: 'masked',
-    test: SETTINGS_TEST,
+    test: 'operator/http/access.test.ts',
   },
   INGEST_TOKEN: {
     meaning:
@@ -38,7 +38,7 @@ export const SERVICE_VARIABLES = {
     parser: secrets(),
     otherwise: 'API_TOKEN',
     shown: 'masked',
-    test: SETTINGS_TEST,
+    test: 'operator/http/access.test.ts',
   },
   ENFORCEMENT_MODE: {
     meaning:
@@ -59,12 +59,12 @@ export const SERVICE_VARIABLES = {
     meaning: 'The least severe messages to log.',
     parser: choice('debug', 'info', 'warn', 'error'),
     default: 'info',
-    test: SETTINGS_TEST,
+    test: 'operator/wiring/process-variables.test.ts',
   },
   LOG_FORMAT: {
     meaning: 'JSON, or text for people.',
     parser: choice('json', 'text'),
     default: 'json',
-    test: SETTINGS_TEST,
+    test: 'operator/wiring/process-variables.test.ts',
   },
 } as const satisfies Record<string, Variable>;

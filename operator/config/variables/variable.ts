@@ -20,13 +20,13 @@ export interface Variable {
   readonly shown?: 'masked' | 'url';
   /** Warned of when it is given. */
   readonly deprecated?: string;
-  /** The test file that proves its effect. */
+  /**
+   * The test file that proves its effect. That its value reaches the settings is proven for every
+   * variable beside it, by operator/config/load-environment.test.ts.
+   */
   readonly test: string;
 }
 
 /** What a variable's value is: absent is possible only where there is no default. */
 export type ValueOf<V extends Variable> =
   V['parser'] extends Parser<infer T> ? (V extends { default: string } ? T : T | undefined) : never;
-
-/** Where the parsed value of every variable of the schema is proven to reach the settings. */
-export const SETTINGS_TEST = 'operator/config/load-environment.test.ts';

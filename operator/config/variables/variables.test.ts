@@ -4,6 +4,8 @@ import { parse } from 'yaml';
 import { parseOrThrow } from '../parsers/parser.ts';
 import { variables } from './variables.ts';
 
+type Entry = ReturnType<typeof variables>[number];
+
 interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>;
 }
@@ -31,6 +33,25 @@ test('the documentation names a test that does not exist', () => {
   const files = new Set(variables().map(([, variable]) => variable.test));
   const root = new URL('../../../', import.meta.url);
   expect([...files].filter((file) => !existsSync(new URL(file, root)))).toStrictEqual([]);
+});
+
+test('the documentation names a test that knows nothing of the variable, or only that it is parsed', () => {
+  const root = new URL('../../../', import.meta.url);
+  const camelCase = (name: string) =>
+    name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+  const knows = ([name, { aliases = [], fields = [], test: file }]: Entry): boolean => {
+    const source = readFileSync(new URL(file, root), 'utf8');
+    const settings = fields.map((field) => field.split('.').at(-1) ?? field);
+    const words = new RegExp(
+      `\\b(${[name, ...aliases, camelCase(name), ...settings].join('|')})\\b`,
+    );
+    return words.test(source) && !file.endsWith('/load-environment.test.ts');
+  };
+  expect(
+    variables()
+      .filter((entry) => !knows(entry))
+      .map(([name]) => name),
+  ).toStrictEqual([]);
 });
 
 test('the documentation promises a field that no custom resource has', () => {
