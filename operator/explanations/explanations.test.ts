@@ -41,8 +41,13 @@ const settled = (tenant: string, objects: number): Settled => {
   return { charge, total: amount, carriedMs: 0 };
 };
 
-function closing(number: number, tenants: readonly string[], objects = 1): ClosedWindow {
-  const start = TEST_WINDOW_START + number * TEST_WINDOW_MS;
+function closing(
+  number: number,
+  tenants: readonly string[],
+  objects = 1,
+  everyMs = TEST_WINDOW_MS,
+): ClosedWindow {
+  const start = TEST_WINDOW_START + number * everyMs;
   return {
     window: { start, end: start + TEST_WINDOW_MS },
     closedAt: start + TEST_WINDOW_MS + 3_000,
@@ -61,6 +66,9 @@ async function bytesOnDisk(): Promise<number> {
   const sizes = (await readdir(directory)).map(async (name) => stat(join(directory, name)));
   return (await Promise.all(sizes)).reduce((sum, { size }) => sum + size, 0);
 }
+
+/** Three windows an hour. */
+const SOME_MS = 20 * 60_000;
 
 describe('explanations', () => {
   test('are found again after a restart, of every tenant by itself', async () => {
@@ -113,11 +121,12 @@ describe('explanations', () => {
           const explanations = await open(room);
           const kept: boolean[] = [];
           for (const [number, objects] of sizes.entries()) {
-            await explanations.keep(closing(number, ['a', 'b'], objects));
+            await explanations.keep(closing(number, ['a', 'b'], objects, SOME_MS));
             expect(await bytesOnDisk()).toBeLessThanOrEqual(room);
           }
           for (const number of sizes.keys()) {
-            kept.push((await explanations.find(eventOf(closing(number, ['a'])))).kind === 'found');
+            const event = eventOf(closing(number, ['a'], 1, SOME_MS));
+            kept.push((await explanations.find(event)).kind === 'found');
           }
           expect(kept.lastIndexOf(false)).toBeLessThan(
             kept.includes(true) ? kept.indexOf(true) : kept.length,
@@ -132,16 +141,40 @@ describe('explanations', () => {
 
   test('that a crash or a disk has torn are gone, and cost nothing else', async () => {
     const explanations = await open();
-    const [torn, whole] = [closing(0, ['a']), closing(1, ['a'])];
-    await explanations.keep(torn);
-    await explanations.keep(whole);
-    const [name = ''] = (await readdir(directory)).toSorted();
-    await truncate(join(directory, name), 20);
-    await writeFile(join(directory, `${name}.tmp`), 'half');
+    const [first, second] = [closing(0, ['a']), closing(1, ['a'])];
+    await explanations.keep(first);
+    await explanations.keep(second);
+    const [nameOfFirst = '', nameOfSecond = ''] = (await readdir(directory)).toSorted();
+    await truncate(join(directory, nameOfSecond), 20);
+    await writeFile(join(directory, `${nameOfSecond}.tmp`), 'half');
     const restarted = await open();
-    expect((await restarted.find(eventOf(torn))).kind).toBe('gone');
-    expect((await restarted.find(eventOf(whole))).kind).toBe('found');
+    expect((await restarted.find(eventOf(first))).kind).toBe('found');
+    expect((await restarted.find(eventOf(second))).kind).toBe('gone');
     expect(await readdir(directory)).toHaveLength(2);
+    // The one that others of its hour lean on.
+    await truncate(join(directory, nameOfFirst), 20);
+    const third = closing(2, ['a']);
+    await restarted.keep(third);
+    expect((await restarted.find(eventOf(third))).kind).toBe('found');
+    expect(restarted.logger.lines).toEqual([]);
+  });
+
+  test('of a window much like the one before take little more room', async () => {
+    const explanations = await open();
+    await explanations.keep(closing(0, ['a'], 1_000));
+    const first = await bytesOnDisk();
+    await explanations.keep(closing(1, ['a', 'new'], 1_000));
+    const restarted = await open();
+    for (const event of closing(1, ['a', 'new'], 1_000).events) {
+      const found = await restarted.find(event);
+      expect(found.kind === 'found' && found.explanation.shares.length).toBe(1_000);
+    }
+    await rm(directory, { recursive: true });
+    const alone = await open();
+    await alone.keep(closing(1, ['a', 'new'], 1_000));
+    const both = await bytesOnDisk();
+    await alone.keep(closing(2, ['a', 'new'], 1_000));
+    expect((await bytesOnDisk()) - both).toBeLessThan(first / 2);
   });
 
   test('that cannot be written hold up no window, and are missed once in the log', async () => {

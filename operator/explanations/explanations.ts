@@ -44,6 +44,9 @@ export interface ExplanationsOptions {
 
 const KEPT_MS = 24 * 3_600_000;
 
+/** The files of one hour's windows lean on the first of them, and go together. */
+const GROUP_MS = 3_600_000;
+
 interface KeptFile {
   readonly name: string;
   /** End of the window, milliseconds since the epoch. */
@@ -52,6 +55,10 @@ interface KeptFile {
 }
 
 const NAME = /^(\d+)-\d+\.explanations$/;
+
+function groupOf({ end }: Pick<KeptFile, 'end'>): number {
+  return Math.floor(end / GROUP_MS);
+}
 
 export function createExplanations(options: ExplanationsOptions): Explanations {
   const { directory, room, now, logger } = options;
@@ -64,13 +71,15 @@ export function createExplanations(options: ExplanationsOptions): Explanations {
     const most = room();
     let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
     const kept: KeptFile[] = [];
-    for (const file of files) {
-      if (file.end >= oldest && bytes <= most) {
-        kept.push(file);
+    for (const group of Map.groupBy(files, groupOf).values()) {
+      if (bytes <= most && group.some(({ end }) => end >= oldest)) {
+        kept.push(...group);
         continue;
       }
-      bytes -= file.bytes;
-      await rm(join(directory, file.name), { force: true });
+      for (const { name, bytes: freed } of group) {
+        bytes -= freed;
+        await rm(join(directory, name), { force: true });
+      }
     }
     files = kept;
   };
@@ -78,7 +87,9 @@ export function createExplanations(options: ExplanationsOptions): Explanations {
   const write = async (closed: ClosedWindow): Promise<void> => {
     const { end } = closed.window;
     const name = `${end}-${closed.closedAt}.explanations`;
-    const bytes = await writeExplanationFile(join(directory, name), blocksOf(closed));
+    // The first that was written, which leans on none.
+    const [base] = files.filter((file) => groupOf(file) === groupOf({ end })).toSorted(byClosing);
+    const bytes = await writeExplanationFile(join(directory, name), blocksOf(closed), base?.name);
     const others = files.filter((file) => file.name !== name);
     files = [...others, { name, end, bytes }].toSorted((a, b) => a.end - b.end);
   };
@@ -132,6 +143,15 @@ export function createExplanations(options: ExplanationsOptions): Explanations {
       };
     },
   };
+}
+
+/** By the time at which the window was closed, which is the latter part of the name. */
+function byClosing(a: KeptFile, b: KeptFile): number {
+  return closingOf(a) - closingOf(b);
+}
+
+function closingOf({ name }: KeptFile): number {
+  return Number(/-(\d+)\./.exec(name)?.[1]);
 }
 
 async function explanationIn(

@@ -11,7 +11,7 @@ export interface ExplanationsPartOptions {
   readonly logger: Logger;
 }
 
-const MOST_BYTES = 2 * 2 ** 30;
+const MOST_BYTES = 3 * 2 ** 30;
 const SHARE_OF_VOLUME = 0.1;
 
 /** Explanations beside the ledger: never more than a tenth of its room, and none once that is short. */
