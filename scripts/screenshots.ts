@@ -1,0 +1,37 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { launchBrowser, openPage } from '../operator/http/dashboard/testing/browser.ts';
+import { createShowcase } from '../operator/http/dashboard/testing/showcase.ts';
+import {
+  API_TOKEN,
+  startTestServer,
+  type TestServer,
+} from '../operator/http/testing/test-server.ts';
+
+/** `npm run screenshots`: the README's picture of the dashboard, out of the real pages in a real browser. */
+const DIRECTORY = join(import.meta.dirname, '../docs/images');
+
+await mkdir(DIRECTORY, { recursive: true });
+const browser = await launchBrowser();
+const showcase = await createShowcase();
+let settings: TestServer['settings'] | undefined;
+const server = await startTestServer({
+  ledger: showcase.ledger,
+  views: showcase.views(() => {
+    if (settings === undefined) throw new Error('not started');
+    return settings;
+  }),
+});
+({ settings } = server);
+try {
+  const { page } = await openPage(browser, { token: API_TOKEN, width: 1200 });
+  await page.setViewportSize({ width: 1200, height: 860 });
+  await page.goto(`http://127.0.0.1:${server.port}/`);
+  await page.getByText('acme-research').first().waitFor();
+  await page.locator('canvas').waitFor();
+  await page.waitForLoadState('networkidle');
+  await page.screenshot({ path: join(DIRECTORY, 'dashboard.png') });
+} finally {
+  await server.close();
+  await browser.close();
+}
