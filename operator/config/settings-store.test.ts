@@ -45,6 +45,36 @@ describe('a custom resource is removed and its values stay', () => {
     expect(store.current()).toStrictEqual(environment());
   });
 
+  test('a destination’s webhook secrets are added to the environment’s, and go with it', () => {
+    const loaded = loadEnvironment({ STRIPE_WEBHOOK_SECRET: 'whsec_environment' });
+    if (loaded.kind === 'invalid') throw new Error(loaded.problems.join());
+    const store = createSettingsStore(loaded.settings);
+    const secrets = () =>
+      store.current().enforcement.webhookSecrets.stripe.map((secret) => secret.reveal());
+    store.setDestination('stripe', {
+      name: 'stripe',
+      type: 'stripe',
+      suspend: false,
+      startFrom: 'now',
+      webhookSecrets: [new Secret('whsec_resource')],
+      stripe: {
+        url: 'https://api.stripe.com',
+        apiKey: new Secret('sk_test_1'),
+        apiVersion: '2026-09-30.endive',
+        splitMetersBy: ['sku'],
+        autoSubscribe: false,
+        cancelOnRemove: false,
+        maxRequestsPerSecond: 0,
+        planCode: 'standard',
+        currency: 'USD',
+      },
+    });
+    expect(secrets()).toStrictEqual(['whsec_environment', 'whsec_resource']);
+    expect(store.current().enforcement.webhookSecrets.lago).toStrictEqual([]);
+    store.setDestination('stripe', undefined);
+    expect(secrets()).toStrictEqual(['whsec_environment']);
+  });
+
   test('overrides come and go', () => {
     const store = createSettingsStore(environment());
     const match = { kind: 'cluster', namespace: 'tenant-a', name: 'a' } as const;

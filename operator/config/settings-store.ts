@@ -1,4 +1,5 @@
 import { deepFreeze, sameValue } from './immutable.ts';
+import type { Secret } from './secret.ts';
 import type {
   DestinationSettings,
   PolicySettings,
@@ -6,6 +7,9 @@ import type {
   SettingsStore,
   TenantOverrideSettings,
 } from './settings.ts';
+
+/** Billing systems that send alerts. */
+type AlertingType = keyof Settings['enforcement']['webhookSecrets'];
 
 type Listener = (next: Settings, previous: Settings) => void;
 
@@ -75,11 +79,25 @@ function layer(
   overrides: ReadonlyMap<string, TenantOverrideSettings>,
 ): Settings {
   const kept = environment.billing.destinations.filter(({ name }) => !destinations.has(name));
+  const { enforcement } = environment;
+  const secretsOf = (type: AlertingType): readonly Secret[] => [
+    ...enforcement.webhookSecrets[type],
+    ...byName(destinations).flatMap((one) => (one.type === type ? (one.webhookSecrets ?? []) : [])),
+  ];
   return {
     ...environment,
     identity: { ...environment.identity, ...policy?.identity },
     discovery: { ...environment.discovery, ...policy?.discovery },
     metering: { ...environment.metering, ...policy?.metering },
+    log: { ...environment.log, ...policy?.log },
+    enforcement: {
+      ...enforcement,
+      webhookSecrets: {
+        stripe: secretsOf('stripe'),
+        metronome: secretsOf('metronome'),
+        lago: secretsOf('lago'),
+      },
+    },
     billing: { ...environment.billing, destinations: [...kept, ...byName(destinations)] },
     overrides: byName(overrides),
   };

@@ -141,6 +141,8 @@ export type DestinationSettings = {
   readonly suspend: boolean;
   readonly startFrom: 'now' | 'earliest';
   readonly metrics?: MetricFilter;
+  /** Verify the alerts of this billing system, beside those of the environment. */
+  readonly webhookSecrets?: readonly Secret[];
 } & (
   | { readonly type: 'lago'; readonly lago: LagoSettings }
   | { readonly type: 'stripe'; readonly stripe: StripeSettings }
@@ -236,6 +238,7 @@ export interface PolicySettings {
   >;
   readonly discovery?: Partial<Pick<DiscoverySettings, 'reconcileIntervalMs' | 'offboardGraceMs'>>;
   readonly metering?: Partial<MeteringSettings>;
+  readonly log?: Partial<Pick<LogSettings, 'level'>>;
 }
 
 /**

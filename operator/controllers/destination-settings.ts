@@ -34,6 +34,7 @@ export function secretNames(spec: BillingDestinationSpec): readonly string[] {
     spec.stripe?.apiKeySecretRef,
     spec.metronome?.apiTokenSecretRef,
     spec.metronome?.stripeLink?.apiKeySecretRef,
+    ...(alertingBlock(spec)?.webhookSecretRefs ?? []),
   ];
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.name])))].toSorted();
 }
@@ -45,11 +46,14 @@ export function translateDestination(
   reads: SecretReads,
   defaults: DestinationDefaults,
 ): Translation<DestinationSettings> {
+  const alerts = webhookSecrets(spec, reads);
+  if (alerts.kind === 'invalid') return alerts;
   const common = {
     name,
     suspend: spec.suspend ?? false,
     startFrom: spec.startFrom ?? 'now',
     ...(spec.metrics === undefined ? {} : { metrics: spec.metrics }),
+    ...(alerts.settings.length > 0 && { webhookSecrets: alerts.settings }),
   };
   switch (spec.type) {
     case 'noop':
@@ -87,6 +91,26 @@ export function translateDestination(
     default:
       return unknownType(spec.type);
   }
+}
+
+/** The block of a billing system that sends alerts. */
+function alertingBlock({ lago, stripe, metronome }: BillingDestinationSpec) {
+  return lago ?? stripe ?? metronome;
+}
+
+/** The secrets that verify the alerts of a billing system. */
+function webhookSecrets(
+  spec: BillingDestinationSpec,
+  reads: SecretReads,
+): Translation<readonly Secret[]> {
+  const secrets: Secret[] = [];
+  for (const [index, ref] of (alertingBlock(spec)?.webhookSecretRefs ?? []).entries()) {
+    const field = `spec.${spec.type}.webhookSecretRefs[${index}]`;
+    const found = lookUpCredential(field, ref, reads);
+    if (found.kind === 'invalid') return found;
+    secrets.push(found.secret);
+  }
+  return { kind: 'settings', settings: secrets };
 }
 
 function translateWebhook(

@@ -29,6 +29,7 @@ test('a Metronome destination reaches the engine with every field, credentials i
       type: 'metronome',
       suspend: false,
       startFrom: 'now',
+      webhookSecrets: [new Secret('a-token')],
       metronome: {
         url: 'https://api.metronome.com',
         apiToken: new Secret('a-token'),

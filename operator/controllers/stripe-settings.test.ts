@@ -7,6 +7,7 @@ import type { BillingDestinationSpec } from './types.generated.ts';
 const DEFAULTS = { planCode: 'tenant-standard', currency: 'USD', clusterName: 'control-plane-1' };
 const READS = new Map([
   ['stripe', { kind: 'found', values: new Map([['api-key', new Secret('rk_test_1')]]) } as const],
+  ['alerts', { kind: 'found', values: new Map([['stripe', new Secret('whsec_1')]]) } as const],
 ]);
 const KEY = { apiKeySecretRef: { name: 'stripe', key: 'api-key' } };
 
@@ -26,6 +27,7 @@ test('a Stripe destination reaches the engine with every field, the key included
       type: 'stripe',
       suspend: false,
       startFrom: 'now',
+      webhookSecrets: [new Secret('whsec_1')],
       stripe: {
         url: 'https://api.stripe.com',
         apiKey: new Secret('rk_test_1'),
@@ -44,7 +46,8 @@ test('a Stripe destination reaches the engine with every field, the key included
   }
   // Secrets compare equal whatever they hold.
   expect(translation.settings.stripe.apiKey.reveal()).toBe('rk_test_1');
-  expect(COMPLETE && secretNames(COMPLETE)).toEqual(['stripe']);
+  expect(translation.settings.webhookSecrets?.map((one) => one.reveal())).toEqual(['whsec_1']);
+  expect(COMPLETE && secretNames(COMPLETE)).toEqual(['alerts', 'stripe']);
 });
 
 test('what it does not say is as the environment variables have it', () => {
@@ -68,6 +71,10 @@ test.each([
   [
     { apiKeySecretRef: { name: 'gone', key: 'api-key' } },
     'spec.stripe.apiKeySecretRef: no such Secret: "gone"; create it in the namespace of the operator',
+  ],
+  [
+    { ...KEY, webhookSecretRefs: [{ name: 'alerts', key: 'typo' }] },
+    'spec.stripe.webhookSecretRefs[0]: no such key: "typo"; add the key to Secret "alerts"',
   ],
   [
     { ...KEY, url: 'ftp://stripe' },

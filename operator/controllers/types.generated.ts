@@ -117,6 +117,23 @@ export interface BillingDestinationSpec {
       key: string;
     };
     /**
+     * Secrets that verify Lago's alerts at /webhooks/lago, beside those of the operator's environment; several during rotation. Without any, alerts are not taken. The Secrets are read in the operator's own namespace.
+     *
+     * @maxItems 4
+     *
+     * Items: One secret.
+     */
+    webhookSecretRefs?: {
+      /**
+       * Name of the Secret.
+       */
+      name: string;
+      /**
+       * Key within the Secret's data.
+       */
+      key: string;
+    }[];
+    /**
      * Code of the plan that new tenants are subscribed to. Created with all charges 0 when Lago has no such plan. Without it, the operator's DEFAULT_PLAN_CODE.
      */
     planCode?: string;
@@ -142,6 +159,23 @@ export interface BillingDestinationSpec {
        */
       key: string;
     };
+    /**
+     * Secrets that verify Stripe's alerts at /webhooks/stripe, beside those of the operator's environment; several during rotation. Without any, alerts are not taken. The Secrets are read in the operator's own namespace.
+     *
+     * @maxItems 4
+     *
+     * Items: One secret.
+     */
+    webhookSecretRefs?: {
+      /**
+       * Name of the Secret.
+       */
+      name: string;
+      /**
+       * Key within the Secret's data.
+       */
+      key: string;
+    }[];
     /**
      * Base address of the Stripe API. Without it, https://api.stripe.com. Credentials in the address, link-local addresses and cloud metadata addresses are refused; redirects are never followed.
      */
@@ -200,6 +234,23 @@ export interface BillingDestinationSpec {
        */
       key: string;
     };
+    /**
+     * Secrets that verify Metronome's alerts at /webhooks/metronome, beside those of the operator's environment; several during rotation. Without any, alerts are not taken. The Secrets are read in the operator's own namespace.
+     *
+     * @maxItems 4
+     *
+     * Items: One secret.
+     */
+    webhookSecretRefs?: {
+      /**
+       * Name of the Secret.
+       */
+      name: string;
+      /**
+       * Key within the Secret's data.
+       */
+      key: string;
+    }[];
     /**
      * Id, alias or name of the rate card that each tenant gets a contract on, unless its plan names another one. Without it no contracts are made.
      */
@@ -647,6 +698,10 @@ export interface MeteringPolicySpec {
    * Whom usage is billed to unless a label or TenantOverride says so. cluster makes one customer of each tenant cluster, project one of each platform project.
    */
   tenantSource?: 'cluster' | 'project';
+  /**
+   * The least severe messages that the operator logs, as long as this is set; debug tells most. Environment variable LOG_LEVEL, by default info.
+   */
+  logLevel?: 'debug' | 'info' | 'warn' | 'error';
   /**
    * Metrics of your own that may be pushed in through POST /api/v1/events. Environment variable CUSTOM_METRICS.
    *

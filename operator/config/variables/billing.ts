@@ -117,6 +117,7 @@ export const LAGO_VARIABLES = {
     aliases: ['LAGO_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',
+    fields: ['BillingDestination spec.lago.webhookSecretRefs'],
     test: 'operator/http/webhooks.test.ts',
   },
 } as const satisfies Record<string, Variable>;
@@ -138,6 +139,7 @@ export const STRIPE_VARIABLES = {
     aliases: ['STRIPE_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',
+    fields: ['BillingDestination spec.stripe.webhookSecretRefs'],
     test: 'operator/http/webhooks.test.ts',
   },
   BILLING_A_SPLIT_METERS_BY: {
@@ -209,6 +211,7 @@ export const METRONOME_VARIABLES = {
     aliases: ['METRONOME_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',
+    fields: ['BillingDestination spec.metronome.webhookSecretRefs'],
     test: 'operator/http/webhooks.test.ts',
   },
   BILLING_B_RATE_CARD: {

@@ -48,6 +48,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       lago: {
         url: 'http://lago.billing.svc:3000',
         apiKeySecretRef: { name: 'lago', key: 'api-key' },
+        webhookSecretRefs: [{ name: 'lago', key: 'api-key' }],
         planCode: 'tenant-standard',
         currency: 'EUR',
       },
@@ -58,6 +59,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       stripe: {
         url: 'https://api.stripe.com',
         apiKeySecretRef: { name: 'stripe', key: 'api-key' },
+        webhookSecretRefs: [{ name: 'alerts', key: 'stripe' }],
         splitMetersBy: ['sku', 'capacity_type'],
         autoSubscribe: true,
         cancelOnRemove: true,
@@ -72,6 +74,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       metronome: {
         url: 'https://api.metronome.com',
         apiTokenSecretRef: { name: 'metronome', key: 'api-token' },
+        webhookSecretRefs: [{ name: 'metronome', key: 'api-token' }],
         rateCard: 'standard-usd',
         currency: 'EUR',
         stripeLink: {
