@@ -15,15 +15,16 @@ export interface TroubleOptions {
 }
 
 const KINDS = ['operator', 'API server', 'both'] as const;
-/** The journal is written with every window of ten seconds, some seconds after its end. */
-const JOURNAL_AGE_MS = 20_000;
-const CONTACT_TIMEOUT_MS = 90_000;
-/** What the API says of a pod reaches the watch within this. */
-const ARRIVAL_MS = 1_000;
+/** The journal is written with every window of ten seconds, which is closed nine seconds after its end. */
+const JOURNAL_AGE_MS = 30_000;
+const CONTACT_TIMEOUT_MS = 180_000;
+/** What the API says of a pod reaches the watch within this, on a busy machine too. */
+const ARRIVAL_MS = 5_000;
 
 /**
  * Kills the operator, restarts the API server (its watches forget what was, and resume only by a
- * list), or both at once, in turns, until `until`. Gives the stretches that nobody may have seen.
+ * list), or both at once, in turns, until `until`. Gives the stretches that nobody may have seen: those
+ * after which the operator's own log says that its watch of pods could not go on.
  */
 export async function makeTrouble(
   options: TroubleOptions,
@@ -42,6 +43,12 @@ export async function makeTrouble(
     if (kind === 'operator') {
       await delay(6_000 * random());
       await options.restartOperator();
+      await contactAfter(options, 0);
+      // One that resumes is told soon whether its version is still known.
+      await delay(ARRIVAL_MS);
+      await contactAfter(options, 0);
+      const from = begun - JOURNAL_AGE_MS;
+      if (expired(options)) blinds.push({ from, to: Date.now() + ARRIVAL_MS });
       continue;
     }
     const seen = contacts(options);
@@ -62,6 +69,11 @@ async function kill({ operator }: TroubleOptions): Promise<void> {
 /** How often the operator has said that it sees pods; a start begins its log anew. */
 function contacts({ operatorLog }: TroubleOptions): number {
   return readFileSync(operatorLog, 'utf8').split('[controller] watching pods').length - 1;
+}
+
+/** The watch of pods has found its version too old since the operator started. */
+function expired({ operatorLog }: TroubleOptions): boolean {
+  return readFileSync(operatorLog, 'utf8').includes('cannot watch pods');
 }
 
 /**

@@ -13,6 +13,7 @@ describe('the bills of short-lived pods', () => {
       durationMs: 60_000,
       log: (line) => console.error(line),
     });
+    expect(result.lateFacts, 'the machine is too slow for the settling delay').toBe(0);
     expect(result.pods.pods).toBeGreaterThan(50);
     expect(result.nodes.nodes).toBeGreaterThan(0);
     for (const { metric, of, truth, maximum, worst } of result.metrics) {

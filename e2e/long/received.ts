@@ -10,6 +10,7 @@ export interface ReceivedEvent {
   readonly window_start: string;
   readonly window_end: string;
   readonly dimensions?: Readonly<Record<string, string>>;
+  readonly properties?: Readonly<Record<string, unknown>>;
 }
 
 /** The whole lines of a receiver's file; quantities as the digits that came. */

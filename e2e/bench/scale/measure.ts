@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { stripTypeScriptTypes } from 'node:module';
 import { openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { transformSync } from 'esbuild';
 import { parse } from 'yaml';
 import { bundle } from '../../../scripts/bundle.ts';
 import { freePort } from '../../control-plane/ports.ts';
@@ -82,7 +82,7 @@ async function measureOperator(
   const probe = join(directory, 'probe.mjs');
   // Node would keep a compiler in memory for it.
   const source = readFileSync(join(import.meta.dirname, 'probe.ts'), 'utf8');
-  writeFileSync(probe, stripTypeScriptTypes(source));
+  writeFileSync(probe, transformSync(source, { loader: 'ts', format: 'esm' }).code);
   const kubeconfig = join(directory, 'kubeconfig.yaml');
   writeFileSync(kubeconfig, kubeconfigFor(`http://127.0.0.1:${apiPort}`));
   const log = openSync(join(directory, 'operator.log'), 'w');
