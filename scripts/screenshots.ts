@@ -14,15 +14,10 @@ const DIRECTORY = join(import.meta.dirname, '../docs/images');
 await mkdir(DIRECTORY, { recursive: true });
 const browser = await launchBrowser();
 const showcase = await createShowcase();
-let settings: TestServer['settings'] | undefined;
-const server = await startTestServer({
+const server: TestServer = await startTestServer({
   ledger: showcase.ledger,
-  views: showcase.views(() => {
-    if (settings === undefined) throw new Error('not started');
-    return settings;
-  }),
+  views: showcase.views(() => server.settings),
 });
-({ settings } = server);
 try {
   const { page } = await openPage(browser, { token: API_TOKEN, width: 1200 });
   await page.setViewportSize({ width: 1200, height: 860 });
