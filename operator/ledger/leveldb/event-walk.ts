@@ -15,8 +15,6 @@ export interface EventEntry {
 }
 
 const CHUNK_EVENTS = 128;
-/** Of one UTF-16 unit. */
-const MAX_UTF8_BYTES = 3;
 const READ_AHEAD_BYTES = 64 * 1024;
 
 /**
@@ -27,15 +25,16 @@ export function encodeStoredEvents(
   firstSequence: number,
   texts: readonly string[],
 ): { readonly values: readonly Buffer[]; readonly bytes: Buffer } {
-  const most = texts.reduce((sum, { length }) => sum + CHECKSUM_BYTES + MAX_UTF8_BYTES * length, 0);
-  const bytes = Buffer.allocUnsafeSlow(most);
+  // No larger than need be: memory outside of the heap makes V8 collect all the same.
+  const size = texts.reduce((sum, text) => sum + CHECKSUM_BYTES + Buffer.byteLength(text), 0);
+  const bytes = Buffer.allocUnsafeSlow(size);
   let end = 0;
   const values = texts.map((text, index) => {
     const start = end;
     end = writeSealed(bytes, start, text, sequenceSeed(firstSequence + index));
     return bytes.subarray(start, end);
   });
-  return { values, bytes: bytes.subarray(0, end) };
+  return { values, bytes };
 }
 
 /** The event of an entry whose checksum is right. */
