@@ -12,6 +12,7 @@ import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
 import { buildOperator } from './wiring/build-operator.ts';
 import { clusterAccess, ownNamespace } from './wiring/cluster-access.ts';
+import { followLogLevel } from './wiring/log-level.ts';
 import { runParts } from './wiring/parts.ts';
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
 import { stopSignal } from './wiring/stop-signal.ts';
@@ -41,6 +42,7 @@ async function main(stopping: AbortSignal): Promise<number> {
   scrubber.learn(environment);
   settings.subscribe((next) => scrubber.learn(next));
   const logger = createLogger({ ...environment.log, scrubber });
+  followLogLevel(settings, logger);
   logger.info(`[controller] meterfeed ${VERSION} starts`, {
     settings: Object.fromEntries(loaded.effective.map(({ name, value }) => [name, value])),
   });

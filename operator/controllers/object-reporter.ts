@@ -4,6 +4,7 @@ import type { EventRecorder } from '../kubernetes/events.ts';
 import type { StatusPublisher } from '../kubernetes/status-publisher.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { type ConditionClaim, conditionsOf } from './conditions.ts';
+import { transitions } from './transitions.ts';
 import type { ControlledKind, Report } from './controller.ts';
 import type { CustomObject } from './custom-object.ts';
 import type { Verdict } from './verdict.ts';
@@ -86,6 +87,10 @@ export function createObjectReporter<Spec>(
     const judged = known.get(uid);
     const previous = judged?.conditions ?? object.conditions;
     const conditions = conditionsOf(claims, previous, generation, clock.now());
+    const cause = 'lastError' in numbers ? ` (${String(numbers.lastError)})` : '';
+    for (const { type, reason, message } of transitions(previous, conditions)) {
+      record(object, type, reason, type === 'Warning' ? message + cause : message);
+    }
     if (judged !== undefined) known.set(uid, { ...judged, conditions });
     const target: StatusTarget = { resource: kind.resource, kind: kind.kind, name, uid };
     status.publish(target, { ...numbers, conditions, observedGeneration: generation });

@@ -87,6 +87,7 @@ function layersOf(
       reconcileIntervalMs: durations.reconcileInterval,
       offboardGraceMs: durations.offboardGrace,
     }),
+    log: present({ level: spec.logLevel }),
     metering: present({
       windowMs: durations.collectionInterval,
       maxBackfillMs: durations.maxBackfill,

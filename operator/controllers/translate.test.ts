@@ -243,6 +243,7 @@ describe('the MeteringPolicy', () => {
           regionFromNode: true,
         },
         discovery: { reconcileIntervalMs: 1_000, offboardGraceMs: 5_400_000 },
+        log: { level: 'debug' },
         metering: {
           windowMs: 60_000,
           maxBackfillMs: 34 * 86_400_000,
@@ -270,7 +271,7 @@ describe('the MeteringPolicy', () => {
   test('an empty one leaves everything to the environment', () => {
     expect(translatePolicy({}, ENVIRONMENT)).toEqual({
       kind: 'settings',
-      settings: { identity: {}, discovery: {}, metering: {} },
+      settings: { identity: {}, discovery: {}, log: {}, metering: {} },
     });
   });
 

@@ -4,8 +4,15 @@ import type { LogFields, Logger } from './logger.ts';
 import { plainValue } from './plain-value.ts';
 import { createScrubber, type Scrubber } from './scrubber.ts';
 
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+
+/** A logger whose level can be changed while it is used. */
+export interface AdjustableLogger extends Logger {
+  setLevel(level: LogLevel): void;
+}
+
 export interface LoggerOptions {
-  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly level: LogLevel;
   /** `json`: one object per line, for collectors; `text`: for people. */
   readonly format: 'json' | 'text';
   /** Standard output when absent (spec 7). */
@@ -21,7 +28,7 @@ const LINE = Symbol.for('message');
 const CONTROL = /[\p{Cc}\u2028\u2029]+/gu;
 
 /** A {@link Logger} on winston: one line per message on standard output, secrets masked. */
-export function createLogger(options: LoggerOptions): Logger {
+export function createLogger(options: LoggerOptions): AdjustableLogger {
   const scrubber = options.scrubber ?? createScrubber();
   const toLine = options.format === 'json' ? jsonLine : textLine;
   const winston = createWinston({
@@ -40,6 +47,9 @@ export function createLogger(options: LoggerOptions): Logger {
     info: write('info'),
     warn: write('warn'),
     error: write('error'),
+    setLevel: (level) => {
+      winston.level = level;
+    },
   };
 }
 

@@ -59,6 +59,7 @@ export const SERVICE_VARIABLES = {
     meaning: 'The least severe messages to log.',
     parser: choice('debug', 'info', 'warn', 'error'),
     default: 'info',
+    fields: ['MeteringPolicy spec.logLevel'],
     test: 'operator/wiring/process-variables.test.ts',
   },
   LOG_FORMAT: {

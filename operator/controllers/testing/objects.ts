@@ -134,6 +134,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',
       gpuCountQuery: 'count by (modelName) (util{n="{{namespace}}"})',
       watchDeletions: true,
+      logLevel: 'debug',
       gpuResources: ['nvidia.com/gpu', 'amd.com/cpx_nps4'],
       draGpuDrivers: ['gpu.nvidia.com'],
       unhealthyNodeTaints: ['example.com/broken', 'drained'],

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import { conditionsOf, type ConditionClaim } from './conditions.ts';
+import { destinationClaims } from './destination-status.ts';
+import { transitions } from './transitions.ts';
+import { progressOf } from './testing/facts.ts';
+import type { DestinationProgress } from './views.ts';
+
+const accepted = { kind: 'accepted' } as const;
+
+/** The reasons that `kubectl describe` tells as these states follow each other. */
+function story(...states: readonly (readonly ConditionClaim[])[]): readonly string[] {
+  let conditions: ReturnType<typeof conditionsOf> = [];
+  return states.flatMap((claims, at) => {
+    const next = conditionsOf(claims, conditions, 1, at);
+    const told = transitions(conditions, next);
+    conditions = next;
+    return told.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
+  });
+}
+
+const claims = (progress: Partial<DestinationProgress>, suspended = false) =>
+  destinationClaims({ verdict: accepted, suspended, progress: progressOf('lago', progress) });
+
+test('what became of a destination overnight cannot be seen in the morning', () => {
+  const told = story(
+    destinationClaims({ verdict: accepted, suspended: false, progress: undefined }),
+    claims({}),
+    claims({ held: 'HTTP 401', lastError: 'HTTP 401' }),
+    claims({ held: 'HTTP 403', lastError: 'HTTP 403' }),
+    claims({}),
+    claims({ deadLetters: 2 }),
+    claims({ deadLetters: 3 }),
+    claims({}),
+    claims({}, true),
+    claims({}),
+  );
+  expect(told).toStrictEqual([
+    'Normal Delivering: Events are delivered as windows close',
+    expect.stringMatching(/^Warning Held: Nothing is sent until the cause/),
+    'Normal Delivering: Events are delivered as windows close',
+    expect.stringMatching(/^Warning EventsRefused: Events cannot be delivered as they are/),
+    'Normal Resolved: No longer so: DeadLetters (EventsRefused)',
+    'Normal Suspended: Delivery is suspended by spec.suspend',
+    'Normal Delivering: Events are delivered as windows close',
+  ]);
+});
+
+test('a restart of the operator tells everything again', () => {
+  const before = conditionsOf(claims({ deadLetters: 1 }), [], 1, 0);
+  expect(transitions(before, conditionsOf(claims({ deadLetters: 1 }), before, 1, 9))).toEqual([]);
+});
