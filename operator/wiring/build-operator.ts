@@ -215,7 +215,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     leading: () => election.leading,
   };
   const shown = httpViews(engine);
-  createStatusMetrics(registry, shown);
+  createStatusMetrics(registry, shown, tenantApis.apis);
   const http = createHttpServer({
     ...common,
     version,

@@ -1,12 +1,17 @@
 import { Gauge, type Registry } from 'prom-client';
 import { createLabelLimit } from '../telemetry/registry.ts';
 import type { Views } from '../http/views.ts';
+import type { TenantApis } from '../tenant-api/tenant-apis.ts';
 
 /**
  * What the front page shows, as metrics to be alerted on: read when they are scraped. No tenant is a
  * label (design 12).
  */
-export function createStatusMetrics(registry: Registry, views: Views): void {
+export function createStatusMetrics(
+  registry: Registry,
+  views: Views,
+  tenantApis: Pick<TenantApis, 'list'>,
+): void {
   const registers = [registry];
   const gauge = (name: string, help: string, value: () => number): void => {
     const metric: Gauge = new Gauge({
@@ -28,8 +33,8 @@ export function createStatusMetrics(registry: Registry, views: Views): void {
   );
   gauge(
     'meterfeed_failed_tenant_apis',
-    'Tenant clusters whose own API cannot be read.',
-    () => views.metering.failedTenantApis().length,
+    'Tenant clusters that have nodes of their own, or are said to, and whose API cannot be read.',
+    () => missed(views, tenantApis),
   );
   gauge(
     'meterfeed_open_gaps',
@@ -71,4 +76,19 @@ export function createStatusMetrics(registry: Registry, views: Views): void {
     '1 while nothing is sent until an operator acts.',
     ({ held }) => Number(held !== undefined),
   );
+}
+
+/** Of the tenant APIs that fail, those that somebody misses: most tenant clusters have no nodes of their own (design 7). */
+function missed(views: Views, tenantApis: Pick<TenantApis, 'list'>): number {
+  const withOwnNodes = new Set([
+    ...tenantApis.list().flatMap((unit) => (unit.hasOwnNodes ? [unit.id] : [])),
+    ...views.discovery
+      .clusters()
+      .flatMap(({ id, source, nodeMode }) =>
+        source === 'external' || nodeMode === 'private' ? [id] : [],
+      ),
+  ]);
+  return views.metering
+    .failedTenantApis()
+    .filter(({ tenantCluster }) => withOwnNodes.has(tenantCluster)).length;
 }
