@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import { gpuNode, N1, N7 } from '../metering/testing/gpu-nodes.ts';
-import { cluster, pod, workload } from '../metering/testing/objects.ts';
+import { cluster, CONTROL_PLANE, pod, workload } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';
 import { createHandTenant, type HandTenant } from './testing/hand-tenant.ts';
 import {
@@ -29,7 +29,10 @@ async function setUp(metering = {}, environment = {}) {
     ledger,
     clock,
     settings,
-    objects: { workloads: [workload({ name: 'a' })] },
+    objects: {
+      workloads: [workload({ name: 'a' })],
+      pods: [pod({ ...life, labels: CONTROL_PLANE })],
+    },
     tenants: {
       list: () => tenants,
       release: (id) => {
@@ -73,6 +76,22 @@ describe('the scope of a tenant cluster’s own API', () => {
     expect(windowsOf(after, NODE)).toEqual(minutes(1, 4));
     expect(process.collector.gaps()).toEqual([]);
     expect(new Set(after.map(({ id }) => id)).size).toBe(after.length);
+    await process.kill();
+  });
+
+  test('P09: bills its nodes, and the host its control plane alone', async () => {
+    const { clock, ledger, process } = await setUp();
+    await pass(clock, 20 + 64);
+    const events = await eventsOf(ledger);
+    const modes = events.map(({ metric, dimensions }) => [metric, dimensions?.['billing_mode']]);
+    expect(Object.fromEntries(modes)).toEqual({
+      tenant_cpu_core_hours: 'private_node',
+      tenant_gpu_hours: 'private_node',
+      tenant_instance_hours: undefined,
+      tenant_memory_gb_hours: 'private_node',
+      [NODE]: 'private_node',
+    });
+    expect(events).toHaveLength(5);
     await process.kill();
   });
 
