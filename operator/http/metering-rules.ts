@@ -55,7 +55,7 @@ const RULES: Readonly<Record<string, MeteringRule>> = {
 
 const ASKED: MeteringRule = {
   text: 'The answer of the configured Prometheus query at the end of the window; nothing of it is measured on objects.',
-  documentation: 'docs/metering.md',
+  documentation: 'docs/metering.md#measured-by-prometheus',
   scope: 'prometheus',
 };
 

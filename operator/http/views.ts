@@ -80,10 +80,10 @@ export interface WindowReportView {
 
 /** What events of the last 24 hours were made of. */
 export interface ExplanationsView {
-  find(
-    event: Pick<UsageEvent, 'id' | 'tenant' | 'window_end'>,
-  ): Promise<
+  find(event: UsageEvent): Promise<
     | { readonly kind: 'found'; readonly explanation: Explanation }
+    /** Measured by a query: as it is asked today; absent where the tenant cluster is no longer known. */
+    | { readonly kind: 'asked'; readonly promql?: string }
     | { readonly kind: 'gone'; readonly reason: string }
   >;
 }

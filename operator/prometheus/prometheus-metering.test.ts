@@ -112,6 +112,10 @@ describe('a window', () => {
       },
     ]);
     expect(events[0]?.properties).toBeUndefined();
+    expect(events.map((event) => life.metering.question(event))).toEqual([
+      { promql: 'egress{n="tenant-a"}' },
+      { promql: 'util{n="tenant-a"}' },
+    ]);
   });
 
   test('U03, U04: with no result, or none that can be charged, is no event and no gap', async () => {

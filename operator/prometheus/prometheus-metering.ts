@@ -3,6 +3,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createCauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { UsageEvent } from '../usage/event.ts';
 import type { Window } from '../usage/window.ts';
 import { createAppender } from '../windows/appender.ts';
 import type { Gap } from '../windows/gaps.ts';
@@ -12,7 +13,7 @@ import type { Measure } from './measure.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import { createRetries } from './retries.ts';
-import type { TenantClusterHistory } from './subjects.ts';
+import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
 import { createWindowOpener } from './window-opener.ts';
 
 /** Asks Prometheus about every window of every tenant cluster, each metric once. */
@@ -20,6 +21,13 @@ export interface PrometheusMetering {
   run(signal: AbortSignal): Promise<MeteringEnd>;
   /** What could not be had yet, and what was given up. Newest first. */
   gaps(): readonly Gap[];
+  /** What stands behind an event of a metric that is measured here; undefined for all others. */
+  question(event: UsageEvent): Question | undefined;
+}
+
+/** What is asked today for a window of the past; absent where the tenant cluster is no longer known. */
+export interface Question {
+  readonly promql?: string;
 }
 
 export interface PrometheusMeteringOptions {
@@ -80,6 +88,16 @@ export function createPrometheusMetering(options: PrometheusMeteringOptions): Pr
         await clock.sleep(LOOK_MS, signal).catch(() => undefined);
       }
       return { kind: 'aborted' };
+    },
+    question: (event) => {
+      const measure = options.measures().find(({ metric }) => metric === event.metric);
+      if (measure === undefined) return undefined;
+      const { window_start: start, window_end: end } = event;
+      const window = { start: Date.parse(start), end: Date.parse(end) };
+      const subjects = subjectsOf(options.tenantClusters, window);
+      const subject = subjects.get(event.resource_id ?? '');
+      const plan = subject === undefined ? undefined : measure.plan(subject, window);
+      return plan?.kind === 'ask' ? { promql: plan.promql } : {};
     },
     gaps: () => {
       const reason = opener.silent ?? 'not asked yet';

@@ -206,6 +206,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     windows,
     gaps,
     explanations,
+    question: (event) => prometheus.question(event),
     delivery,
     destinationWatches,
     enforcement,

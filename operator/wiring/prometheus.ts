@@ -90,6 +90,7 @@ export interface PrometheusOptions {
 
 export interface Prometheus {
   gaps(): readonly Gap[];
+  question: PrometheusMetering['question'];
   readonly parts: readonly Part[];
 }
 
@@ -105,7 +106,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
         await aborted(signal);
       },
     };
-    return { gaps: () => [], parts: [forget] };
+    return { gaps: () => [], question: () => undefined, parts: [forget] };
   }
   const client = createPrometheusClient({
     outbound: options.outbound,
@@ -131,7 +132,11 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
     metrics: createPrometheusMetrics(options.registry),
   });
   const close = () => client.close();
-  return { gaps: () => metering.gaps(), parts: [...configured.parts, part(metering, close)] };
+  return {
+    gaps: () => metering.gaps(),
+    question: (event) => metering.question(event),
+    parts: [...configured.parts, part(metering, close)],
+  };
 }
 
 function part(metering: PrometheusMetering, close: () => Promise<void>): Part {

@@ -14,6 +14,7 @@ import type { Projected, Source } from '../kubernetes/source.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 import type { Catalog } from '../usage/catalog.ts';
+import type { UsageEvent } from '../usage/event.ts';
 import type { Gap } from '../windows/gaps.ts';
 import type { DestinationWatches } from './destination-watches.ts';
 import type { WindowReport } from '../windows/window-report.ts';
@@ -30,6 +31,8 @@ export interface Engine {
   /** Of the windows and of Prometheus. */
   readonly gaps: () => readonly Gap[];
   readonly explanations: Pick<Explanations, 'find'>;
+  /** What Prometheus is asked for an event that it measured; undefined for all others. */
+  readonly question: (event: UsageEvent) => { readonly promql?: string } | undefined;
   readonly delivery: Delivery;
   readonly destinationWatches: DestinationWatches;
   readonly enforcement: Enforcement;
@@ -54,7 +57,14 @@ export function httpViews(engine: Engine): Views {
       metricsFailure: () => windows.metricsFailure,
       windows: () => windows.reports().map(reportView).toReversed(),
     },
-    explanations: engine.explanations,
+    explanations: {
+      find: async (event) => {
+        const question = engine.question(event);
+        return question === undefined
+          ? engine.explanations.find(event)
+          : { kind: 'asked', ...question };
+      },
+    },
     destinations: {
       ...delivery,
       list: () =>

@@ -40,6 +40,10 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Gate): Rout
           throw new Problem(410, `${shown}: the event itself is in /api/v1/events`);
         }
         const rule = meteringRule(event.metric);
+        if (found.kind === 'asked') {
+          send(event, showAsked(event, found.promql, rule));
+          return;
+        }
         const gaps = views.metering.gaps().filter((gap) => concerns(gap, event, rule));
         send(event, showMeasured(event, found.explanation, rule, gaps));
 
@@ -61,6 +65,20 @@ function showPushed({ source = '' }: UsageEvent): object {
       text: `Client ${client} sent this event to POST /api/v1/events; it is stored as it was sent, and nothing was measured.`,
       documentation: 'docs/openapi.yaml',
     },
+    objects: [],
+  };
+}
+
+function showAsked(
+  event: UsageEvent,
+  promql: string | undefined,
+  { text, documentation }: MeteringRule,
+): object {
+  return {
+    source: COLLECTOR,
+    rule: { text, documentation },
+    backfilled: event.properties?.['backfilled'] === true,
+    ...(promql === undefined ? {} : { query: { promql, time: event.window_end } }),
     objects: [],
   };
 }
