@@ -20,6 +20,8 @@ const BATCH_SECONDS = 5;
 const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
 const NO_METER = new Set(['no_meter', 'archived_meter']);
 const NO_CUSTOMER = new Set(['meter_event_customer_not_found', 'meter_event_no_customer_defined']);
+/** Until a meter that is there is known everywhere at Stripe. */
+const NEW_METER_WAIT_MS = 5_000;
 /** A clock that is wrong by so much at most is waited for. */
 const FUTURE_WAIT_MS = 60_000;
 
@@ -87,7 +89,10 @@ export function createSendEvents(options: SendEventsOptions) {
     const shown = meterDisplayName(options.metricName(event.metric), event, settings.splitMetersBy);
     for (let pass = 1; ; pass += 1) {
       const ensured = await meters.ensure(meterNamed, shown, signal);
-      if (ensured.kind === 'refused') return lane({ kind: 'hold', reason: ensured.reason });
+      if (ensured.kind === 'refused') {
+        const reason = `meter "${meterNamed}" was not created: ${ensured.reason}`;
+        return lane({ kind: 'rejected', reason });
+      }
       if (ensured.kind !== 'meter') return everything(failedStep(ensured));
       const { meter } = ensured;
       if (meter.problem !== undefined) return lane({ kind: 'rejected', reason: meter.problem });
@@ -102,7 +107,7 @@ export function createSendEvents(options: SendEventsOptions) {
       if (NO_METER.has(answer.code) || isNoMeter(answer)) {
         meters.doubt(meterNamed);
         if (pass === 1) continue;
-        return lane({ kind: 'hold', reason: answer.reason });
+        return lane({ kind: 'retry', reason: answer.reason, afterMs: NEW_METER_WAIT_MS });
       }
       if (NO_CUSTOMER.has(answer.code)) customers.forget(event.tenant);
       return lane(judge(answer, event));

@@ -175,6 +175,19 @@ describe('meters', () => {
     expect(names.filter((name) => name === 'tenant_gpu_hours__h100_80gb')).toHaveLength(1);
   });
 
+  test('that Stripe does not let us make cost their own events only', async () => {
+    const { destination, ready, stripe } = await world();
+    await ready();
+    const body = { error: { type: 'invalid_request_error', message: 'Too many meters.' } };
+    const path = '/v1/billing/meters';
+    stripe.misbehaviours.add({ kind: 'status', status: 400, method: 'POST', path, body, times: 1 });
+    const { sku: _, ...bare } = gpuEvent();
+    const outcomes = await destination.send([gpuEvent({ sku: 'B200' }), bare], NEVER);
+    const reason =
+      'meter "tenant_gpu_hours__b200" was not created: Stripe API error 400: Too many meters.';
+    expect(outcomes).toStrictEqual([{ kind: 'rejected', reason }, DELIVERED]);
+  });
+
   test('that do not sum are not fed: their events are rejected with what to do', async () => {
     const { destination, ready, stripe } = await world();
     await fetch(`${stripe.url}/v1/billing/meters`, {

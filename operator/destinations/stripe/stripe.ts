@@ -107,10 +107,10 @@ export function createStripe(
       for (const { code, name: shown } of catalog) {
         metricNames.set(code, shown);
         const ensured = await meters.ensure(code, shown, signal);
-        if (ensured.kind !== 'meter') return failedStep(ensured);
-        if (ensured.meter.problem !== undefined) {
-          logger.warn(`[bootstrap] warning: ${ensured.meter.problem}`);
-        }
+        if (ensured.kind === 'retry' || ensured.kind === 'hold') return failedStep(ensured);
+        // Only the events of this metric are concerned.
+        const problem = ensured.kind === 'meter' ? ensured.meter.problem : ensured.reason;
+        if (problem !== undefined) logger.warn(`[bootstrap] warning: metric "${code}": ${problem}`);
       }
       return DONE;
     },
