@@ -128,8 +128,11 @@ export function createTenantUnit(options: TenantUnitOptions): TenantUnit {
 
   const cluster = (): TenantCluster | undefined =>
     way === undefined || way.kind === 'gone' ? undefined : way.cluster;
-  const needed = (): readonly KindWatch[] => watches.needed(hasOwnNodes, cluster());
   const isExternal = (): boolean => cluster()?.source === 'external';
+  // Its volumes stay when all of its nodes are gone for a while.
+  const mayOwnNodes = (): boolean =>
+    hasOwnNodes || isExternal() || cluster()?.nodeMode === 'private';
+  const needed = (): readonly KindWatch[] => watches.needed(mayOwnNodes(), cluster());
 
   function stopAll(reason: string): void {
     for (const watch of watches.all) watch.stop(reason);
@@ -224,7 +227,7 @@ export function createTenantUnit(options: TenantUnitOptions): TenantUnit {
       return needed().every(({ listed }) => listed);
     },
     get hasOwnNodes() {
-      return hasOwnNodes || isExternal() || cluster()?.nodeMode === 'private';
+      return mayOwnNodes();
     },
     get ended() {
       return ended;
