@@ -37,11 +37,11 @@ test('what became of a destination overnight cannot be seen in the morning', () 
   expect(told).toStrictEqual([
     'Normal Delivering: Events are delivered as windows close',
     expect.stringMatching(/^Warning Held: Nothing is sent until the cause/),
-    'Normal Delivering: Events are delivered as windows close',
+    'Normal Resumed: Events are delivered as windows close, after Held',
     expect.stringMatching(/^Warning EventsRefused: Events cannot be delivered as they are/),
     'Normal Resolved: No longer so: DeadLetters (EventsRefused)',
     'Normal Suspended: Delivery is suspended by spec.suspend',
-    'Normal Delivering: Events are delivered as windows close',
+    'Normal Resumed: Events are delivered as windows close, after Suspended',
   ]);
 });
 

@@ -33,6 +33,11 @@ function transitionOf(next: Condition, before: Condition | undefined): readonly 
   if (SILENT.has(type) || status === 'Unknown') return [];
   if (before?.status === status && before.reason === reason) return [];
   const good = type === 'Ready' && status === 'True';
+  // Worded otherwise than the first time, so that it is no repetition.
+  if (good && before?.status === 'False') {
+    const resumed = `${message}, after ${before.reason}`;
+    return [{ type: 'Normal', reason: 'Resumed', message: resumed }];
+  }
   // What is asked for is no trouble.
   const asked = reason === 'Suspended';
   return [{ type: good || asked ? 'Normal' : 'Warning', reason, message }];
