@@ -52,6 +52,8 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
   /** The journal holds these, but what it says of them is not to be believed: it forgets those that are not seen again. */
   discard(uids: Iterable<string>): void;
+  /** Forgets all there is; only for what neither a window nor the journal has made use of. */
+  forget(): void;
   /** Follows every live object anew: settings that the rules depend on have changed. */
   refresh(at: number): void;
   /**
@@ -205,6 +207,11 @@ export function createTimelines<T extends Projected, S>(
     },
     discard: (uids) => {
       for (const uid of uids) removed.add(uid);
+    },
+    forget: () => {
+      byNamespace.clear();
+      late.clear();
+      size = 0;
     },
     refresh: (at) => {
       for (const timelines of byNamespace.values()) {

@@ -96,7 +96,10 @@ export function createKindWatch<T extends Projected, S>(
   };
 
   const halt = (health: SourceHealth): void => {
-    if (source !== undefined) {
+    if (source !== undefined && !listed && options.resume === undefined) {
+      // Part of a first list proves nothing, and may be as large as somebody likes.
+      timelines.forget();
+    } else if (source !== undefined) {
       resume = { objects: [...source.values()], knownAt: knownUntil() };
     }
     source = undefined;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { createFirstLists } from './first-lists.ts';
 import { createBudget, withoutAbsence } from './limits.ts';
 
 const object = (uid: string, name = uid) => ({ uid, name, namespace: '' });
@@ -11,6 +12,8 @@ function setUp(limits: Partial<{ objects: number; bytes: number; changes: number
     limits: { objects: 1e9, bytes: 1e9, changes: 1e9, ...limits },
     now: () => now,
     onExceeded: (reason) => told.push(reason),
+    firstLists: createFirstLists(),
+    isListed: () => true,
   });
   return { budget, told, pass: (ms: number) => void (now += ms) };
 }
@@ -59,6 +62,54 @@ describe('what one tenant’s API may take up', () => {
       nodes.upserted(object('a'), object('a'), arrival);
     }
     expect(told).toEqual(['more than 3 changes in 10 seconds']);
+  });
+});
+
+describe('many tenants’ first lists without an end fill the memory together', () => {
+  const limits = { objects: 1e9, bytes: 1e9, changes: 1e9 };
+
+  function tenants(count: number) {
+    const firstLists = createFirstLists(10);
+    return Array.from({ length: count }, () => {
+      const told: string[] = [];
+      let listed = false;
+      const budget = createBudget({
+        limits,
+        now: () => 0,
+        onExceeded: (reason) => told.push(reason),
+        firstLists,
+        isListed: () => listed,
+      });
+      const nodes = budget.handler('nodes');
+      let next = 0;
+      const bring = (objects: number): void => {
+        for (let i = 0; i < objects; i += 1)
+          nodes.upserted(object(`${next++}`), undefined, arrival);
+      };
+      return { told, budget, bring, complete: () => void (listed = true) };
+    });
+  }
+
+  test('the largest of them is left alone, and the others go on', () => {
+    const [large, small] = tenants(2);
+    large?.bring(8);
+    small?.bring(3);
+    expect(large?.told).toHaveLength(1);
+    expect(small?.told).toEqual([]);
+    small?.bring(7);
+    expect(small?.told).toEqual([]);
+  });
+
+  test('a list that is complete does not count, and what the journal knew neither', () => {
+    const [complete, restored, next] = tenants(3);
+    complete?.bring(9);
+    complete?.complete();
+    restored?.budget.adopt(
+      'nodes',
+      Array.from({ length: 50 }, (_, i) => object(`${i}`)),
+    );
+    next?.bring(9);
+    expect([complete, restored, next].flatMap((each) => each?.told)).toEqual([]);
   });
 });
 

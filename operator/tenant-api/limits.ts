@@ -1,6 +1,7 @@
 import type { Connection } from '../kubernetes/connection.ts';
 import type { Projected, SourceHandler } from '../kubernetes/source.ts';
 import { encodeJson } from '../observation/journal-text.ts';
+import type { FirstList, FirstLists } from './first-lists.ts';
 
 /** What one tenant cluster's API may take up in this process. */
 export interface TenantLimits {
@@ -34,6 +35,10 @@ export interface BudgetOptions {
   readonly now: () => number;
   /** Told once for each time that a limit is passed. */
   readonly onExceeded: (reason: string) => void;
+  /** Shared with all other tenant clusters. */
+  readonly firstLists: FirstLists;
+  /** The first lists of this tenant cluster are in. */
+  readonly isListed: () => boolean;
 }
 
 interface Held {
@@ -41,7 +46,10 @@ interface Held {
   bytes: number;
 }
 
-export function createBudget({ limits, now, onExceeded }: BudgetOptions): Budget {
+export function createBudget(options: BudgetOptions): Budget {
+  const { limits, now, onExceeded, firstLists, isListed } = options;
+  const firstList: FirstList = { isComplete: isListed, onTooMany: onExceeded };
+  let firstObjects = 0;
   const kinds = new Map<string, Held>();
   let periodBegan = -Infinity;
   let changes = 0;
@@ -73,6 +81,8 @@ export function createBudget({ limits, now, onExceeded }: BudgetOptions): Budget
 
   return {
     adopt: (kind, objects) => {
+      firstObjects = 0;
+      firstLists.report(firstList, 0);
       const held = { objects: 0, bytes: 0 };
       kinds.set(kind, held);
       for (const object of objects) {
@@ -88,6 +98,9 @@ export function createBudget({ limits, now, onExceeded }: BudgetOptions): Budget
         held.bytes += sizeOf(next) - (previous === undefined ? 0 : sizeOf(previous));
         countChange();
         check();
+        if (previous !== undefined || isListed()) return;
+        firstObjects += 1;
+        firstLists.report(firstList, firstObjects);
       },
       deleted: (last) => {
         const held = heldOf(kind);

@@ -16,6 +16,7 @@ import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { mergeFailures } from './failures.ts';
+import { createFirstLists } from './first-lists.ts';
 import { DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { createOwnNodes, type OwnNodes } from './own-nodes.ts';
 import { createSlots } from './slots.ts';
@@ -92,6 +93,7 @@ export function createTenantApis(options: TenantApisOptions): TenantApis {
   const insides = new Map<string, Inside>();
   const counts = new Map<string, number>();
   const slots = createSlots(STARTS_AT_ONCE);
+  const firstLists = createFirstLists();
   const hostNodes = {
     resource: { plural: 'nodes of this cluster' },
     health: () => host.nodes.health(),
@@ -136,6 +138,7 @@ export function createTenantApis(options: TenantApisOptions): TenantApis {
       hasOwnNodes: known?.hasOwnNodes ?? false,
       resume: known?.resume ?? {},
       limits: options.limits ?? DEFAULT_LIMITS,
+      firstLists,
       slots,
       clock,
       random,

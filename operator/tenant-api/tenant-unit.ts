@@ -8,6 +8,7 @@ import type { PodView } from '../observation/pod.ts';
 import { currentState } from '../observation/timeline.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { FirstLists } from './first-lists.ts';
 import type { KindWatch } from './kind-watch.ts';
 import { createBudget, type TenantLimits } from './limits.ts';
 import { onlyDebug } from './only-debug.ts';
@@ -72,6 +73,8 @@ export interface TenantUnitOptions {
   readonly hasOwnNodes: boolean;
   readonly resume: Partial<TenantResume>;
   readonly limits: TenantLimits;
+  /** Shared with all other tenant clusters. */
+  readonly firstLists: FirstLists;
   readonly slots: Slots;
   readonly clock: Clock;
   readonly random: () => number;
@@ -105,6 +108,8 @@ export function createTenantUnit(options: TenantUnitOptions): TenantUnit {
     limits: options.limits,
     now: () => clock.monotonic(),
     onExceeded: (reason) => suspend(reason),
+    firstLists: options.firstLists,
+    isListed: () => needed().every(({ listed }) => listed),
   });
   const onNode: SourceHandler<NodeView> = {
     upserted: (node) => {

@@ -1,3 +1,4 @@
+import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { decodeJson, encodeJson } from '../observation/journal-text.ts';
 import type { LoadBalancerView } from '../observation/load-balancer.ts';
@@ -6,6 +7,7 @@ import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
+import type { Timelines } from '../observation/timelines.ts';
 import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import {
@@ -99,15 +101,19 @@ export function createTenantJournal(): TenantJournal {
         const { id, observation, hasOwnNodes } = tenant;
         const prefix = `${TIMELINE_PREFIX}${id}/`;
         const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
+        const watches = tenant.watchPoints(now);
+        // Part of a first list is nothing that a restart could go on from.
+        const changesOf = <T extends Projected, S>(timelines: Timelines<T, S>) =>
+          timelines.kind in watches ? timelineChanges(prefix, timelines) : [];
         const changes = [
-          ...timelineChanges(prefix, pods),
-          ...timelineChanges(prefix, nodes),
-          ...timelineChanges(prefix, resourceClaims),
-          ...timelineChanges(prefix, resourceSlices),
-          ...timelineChanges(prefix, volumes),
-          ...timelineChanges(prefix, loadBalancers),
+          ...changesOf(pods),
+          ...changesOf(nodes),
+          ...changesOf(resourceClaims),
+          ...changesOf(resourceSlices),
+          ...changesOf(volumes),
+          ...changesOf(loadBalancers),
         ];
-        const state: TenantState = { progress, hasOwnNodes, watches: tenant.watchPoints(now) };
+        const state: TenantState = { progress, hasOwnNodes, watches };
         const value = encodeJson({ v: VERSION, state });
         if (written.get(id) === value) return changes;
         written.set(id, value);
