@@ -122,13 +122,27 @@ test('a server that never answers does not hold the caller', async () => {
 
 test('a body that never ends counts by its status, and does not hold the caller', async () => {
   const server = await serve((_, response) => void response.writeHead(200).write('begin'));
-  const client = clientOf({ baseUrl: server.url, timeouts: { total: 100 } });
+  const client = clientOf({ baseUrl: server.url, timeouts: { total: 1_000 } });
   expect(await client.request({ method: 'GET', path: '/' })).toMatchObject({
     kind: 'response',
     status: 200,
     body: 'begin',
     complete: false,
   });
+});
+
+test('an error that repeats the credential is passed on without it, also where JSON escapes it', async () => {
+  const credential = 'canary"one\\two';
+  const server = await serve(({ headers }, response) => {
+    const said = { message: headers.authorization, key: [credential] };
+    response.writeHead(422).end(JSON.stringify(said) + credential);
+  });
+  const headers = { Authorization: `Bearer ${credential}` };
+  const outcome = await clientOf({ baseUrl: server.url, headers }).request({
+    method: 'GET',
+    path: '/',
+  });
+  expect(outcome).toMatchObject({ body: '{"message":"Bearer ***","key":["***"]}***' });
 });
 
 test('an endless answer does not fill the memory', async () => {

@@ -15,9 +15,11 @@ import {
   type HttpOutcome,
   type HttpRequest,
   type HttpTimeouts,
+  isSuccess,
 } from './http-client.ts';
 import { createOutboundMetrics } from './outbound-metrics.ts';
 import { redactPath } from './redact.ts';
+import { withoutCredential } from './repeated-credential.ts';
 
 /** Connections per client; one in reserve for probes while batches are under way. */
 const DEFAULT_CONNECTIONS = 8;
@@ -66,25 +68,29 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const attempt = async (request: HttpRequest): Promise<HttpOutcome> => {
         const path = request.path === '' ? base.whole : base.prefix + request.path;
         const deadline = createDeadline(request.timeoutMs ?? timeouts.total, request.signal);
+        const sent = { ...fixed, ...lowerCased(request.headers ?? {}) };
         try {
           const response = await agent.request({
             origin: base.origin,
             path,
             method: request.method,
-            headers: { ...fixed, ...lowerCased(request.headers ?? {}) },
+            headers: sent,
             body: request.body ?? null,
             signal: deadline.signal,
           });
+          const status = response.statusCode;
+          const { body, complete } = await readBody(response.body, responseBytes);
           return {
             kind: 'response',
-            status: response.statusCode,
+            status,
             headers: plainHeaders(response.headers),
-            ...(await readBody(response.body, responseBytes)),
+            body: isSuccess(status) ? body : withoutCredential(body, sent['authorization']),
+            complete,
           };
         } catch (error) {
-          const { text, sent, permanent } = describeFailure(error);
+          const { text, ...failure } = describeFailure(error);
           const reason = `HTTP ${request.method} ${redactPath(path)}: ${deadline.cause() ?? text}`;
-          return { kind: 'failed', reason, sent, permanent };
+          return { kind: 'failed', reason, ...failure };
         } finally {
           deadline.end();
         }

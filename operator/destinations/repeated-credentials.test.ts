@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Secret } from '../config/secret.ts';
+import type { DestinationSettings } from '../config/settings.ts';
+import { testEvent } from '../ledger/testing/events.ts';
+import {
+  type ReceivedRequest,
+  startTestServer,
+  type TestServer,
+} from '../outbound/testing/test-server.ts';
+import { COLLECTOR_METRICS } from '../usage/catalog.ts';
+import { createDestinationRegistry } from './registry.ts';
+import { createTestContext, testTenant } from './testing/context.ts';
+
+const CANARY = 'sk_test_canary4f1d';
+
+let server: TestServer;
+let status = 400;
+
+/** The request's own headers, wherever error answers have room for a text. */
+function repeated({ headers }: ReceivedRequest): string {
+  const said = `you sent ${JSON.stringify(headers)} and ${headers.authorization ?? ''}`;
+  const error = { message: said, code: said, type: said, param: said };
+  return JSON.stringify({
+    error,
+    message: said,
+    code: said,
+    status,
+    error_details: { key: [said] },
+  });
+}
+
+beforeAll(async () => {
+  server = await startTestServer((request, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(repeated(request));
+  });
+});
+
+afterAll(() => server.close());
+
+function settingsOf(type: 'lago' | 'stripe' | 'metronome'): DestinationSettings {
+  const common = { name: type, suspend: false, startFrom: 'earliest' } as const;
+  const url = server.url;
+  const key = new Secret(CANARY);
+  const money = { planCode: 'standard', currency: 'EUR' };
+  if (type === 'lago') return { ...common, type, lago: { url, apiKey: key, ...money } };
+  if (type === 'metronome') {
+    const metronome = { url, apiToken: key, rateCard: 'standard', currency: 'EUR' };
+    return { ...common, type, metronome };
+  }
+  const stripe = {
+    url,
+    apiKey: key,
+    apiVersion: '2026-09-30.endive',
+    splitMetersBy: ['sku'],
+    autoSubscribe: true,
+    cancelOnRemove: true,
+    maxRequestsPerSecond: 0,
+    ...money,
+  };
+  return { ...common, type, stripe };
+}
+
+const TYPES = ['lago', 'stripe', 'metronome'] as const;
+const STATUSES = [400, 401, 403, 404, 405, 409, 422, 429, 500];
+
+test.each(TYPES.flatMap((type) => STATUSES.map((code) => [type, code] as const)))(
+  '%s repeats the credential in an answer %i: it is in no outcome and in no log line',
+  async (type, code) => {
+    status = code;
+    const context = createTestContext();
+    const made = createDestinationRegistry(context)(settingsOf(type));
+    if (made.kind !== 'created') throw new Error(made.reason);
+    const { destination } = made;
+    const { signal } = new AbortController();
+    const tenant = testTenant();
+    const query = { tenant, metric: 'tenant_instance_hours', from: 0, to: 86_400_000 };
+    const asked = server.requests.length;
+    const outcomes = [
+      await destination.bootstrap(COLLECTOR_METRICS, signal),
+      await destination.provision(tenant, signal),
+      await destination.send([testEvent()], signal),
+      await destination.offboard(tenant, signal),
+      await destination.totals?.(query, signal),
+      await destination.tenantsOf?.(type, 'customer', signal),
+    ];
+    await destination.close();
+    expect(server.requests.length).toBeGreaterThan(asked);
+    const all = JSON.stringify([outcomes, destination.lateRefusals?.(), context.logger.lines]);
+    expect(all).not.toContain('canary');
+  },
+);
