@@ -16,7 +16,7 @@ import { compareNodes, type NodeComparison } from './compare-nodes.ts';
 import { comparePods, type PodComparison } from './compare-pods.ts';
 import type { MetricFigures } from './figures.ts';
 import { GPU_RESOURCES } from './modes.ts';
-import { changeLabels, createFlakyNode, replaceNodes } from './node-changes.ts';
+import { changeLabels, createFlakyNodes, replaceNodes } from './node-changes.ts';
 import { ensureGpuNodes } from './nodes.ts';
 import { seeded } from './random.ts';
 import { makeTrouble } from './trouble.ts';
@@ -112,13 +112,13 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
   if (owner === undefined) throw new Error('accuracy: no tenant cluster to give nodes to');
   // A sequence for each: how long a pod lives must not depend on what nodes do meanwhile.
   const changes = (number: number) => ({ api, random: seeded(options.seed + number), log });
-  const flaky = createFlakyNode(changes(2));
+  const flaky = createFlakyNodes(changes(2));
   const workload = startWorkload(
     {
       api,
       clusters: named('web', 'green', 'burst'),
       nodes: ['cpu-1', 'cpu-2'],
-      flakyIsUp: flaky.isUp,
+      flaky: flaky.current,
       random,
       startsPerSecond: STARTS_PER_SECOND,
       longestMs: Math.min(180_000, durationMs),

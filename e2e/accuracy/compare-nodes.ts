@@ -37,8 +37,8 @@ export function compareNodes(
       paid: paid.get(name) ?? 0n,
     });
     for (const bill of unseen.map(billOf)) {
-      // A window's event is rounded by half a billionth.
-      if (bill.paid > bill.due + 100n) overbilled.add(bill.name);
+      // Times of the API are whole seconds: it may have been there for most of a further one.
+      if (bill.paid > bill.due + nanosOf(rate, 1_000)) overbilled.add(bill.name);
     }
     return figuresOf(metric, 'whole nodes', seen.map(billOf));
   });

@@ -1,6 +1,6 @@
 import type { ReceivedEvent } from '../long/received.ts';
-import { type Blind, figuresOf, type MetricFigures, sumsBy } from './figures.ts';
-import { FLAKY, GPU_NANOS_PER_SECOND } from './modes.ts';
+import { type Bill, type Blind, figuresOf, type MetricFigures, sumsBy } from './figures.ts';
+import { GPU_NANOS_PER_SECOND } from './modes.ts';
 import type { Outage } from './node-changes.ts';
 import { laterNamespaceOf, namespaceOf, type PodLife } from './workload.ts';
 
@@ -59,8 +59,9 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
   const unseen = measured.filter((life) => wasUnseen(life, truth));
   const overbilled = unseen.filter((life) =>
     metrics.some(({ metric, rate }) => {
-      const most = rate(life) * seconds(life);
-      return most > 0n && paidFor(life, metric) > most;
+      // Times of the API are whole seconds: it may have been there for most of a further one.
+      const most = rate(life) * (seconds(life) + 1n);
+      return rate(life) > 0n && paidFor(life, metric) > most;
     }),
   );
   const figures = metrics.map(({ metric, of, rate }) => {
@@ -74,9 +75,13 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
   });
   const ofNode = ({ dimensions }: ReceivedEvent): string | undefined => dimensions?.['node'];
   const down = sumsBy(events, 'tenant_gpu_downtime_hours', ofNode);
+  const bills = outages.map(({ node }) =>
+    downtimeBill(node, measured, truth, down.get(node) ?? 0n),
+  );
+  const downtime = figuresOf('tenant_gpu_downtime_hours', 'pods on nodes that go down', bills);
   return {
     pods: seen.length,
-    metrics: [...figures, downtime(truth, measured, down.get(FLAKY.node) ?? 0n)],
+    metrics: [...figures, downtime],
     unseen: { pods: unseen.length, overbilled: overbilled.map(({ name }) => name) },
     arrivals: arrivalsOf(seen, billed.get(CPU), blinds),
   };
@@ -96,26 +101,27 @@ function podMetrics(lives: readonly PodLife[]): readonly PodMetric[] {
 }
 
 /** Downtime has no namespace: it is that of the node. Pods that ended unseen may or may not be in it. */
-function downtime(truth: PodTruth, measured: readonly PodLife[], paid: bigint): MetricFigures {
-  const dueOf = (life: PodLife): bigint => GPU_NANOS_PER_SECOND * downSeconds(life, truth.outages);
+function downtimeBill(
+  node: string,
+  measured: readonly PodLife[],
+  truth: PodTruth,
+  paid: bigint,
+): Bill {
+  const own = measured.filter((life) => life.node === node);
   const sum = (lives: readonly PodLife[]): bigint =>
-    lives.reduce((all, life) => all + dueOf(life), 0n);
-  const least = sum(measured.filter((life) => !wasUnseen(life, truth)));
-  const most = sum(measured);
+    lives.reduce((all, life) => all + GPU_NANOS_PER_SECOND * downSeconds(life, truth.outages), 0n);
+  const least = sum(own.filter((life) => !wasUnseen(life, truth)));
+  const most = sum(own);
   const due = paid < least ? least : paid > most ? most : paid;
-  return figuresOf('tenant_gpu_downtime_hours', 'pods on a node that goes down', [
-    { name: FLAKY.node, due, paid },
-  ]);
+  return { name: node, due, paid };
 }
 
-/** Whole seconds that a pod of the flaky node had left when the node was down. */
+/** Whole seconds that a pod had left when its node was down. */
 function downSeconds(life: PodLife, outages: readonly Outage[]): bigint {
-  if (life.node !== FLAKY.node) return 0n;
-  const ms = outages.reduce((all, { from, to }) => {
-    const down = Math.min(life.finishedAt, to) - Math.max(life.startedAt, from);
-    return all + Math.max(0, down);
-  }, 0);
-  return BigInt(ms / 1000);
+  const outage = outages.find(({ node }) => node === life.node);
+  if (outage === undefined) return 0n;
+  const ms = life.finishedAt - Math.max(life.startedAt, outage.from);
+  return BigInt(Math.max(0, ms) / 1000);
 }
 
 function arrivalsOf(
@@ -124,7 +130,7 @@ function arrivalsOf(
   blinds: readonly Blind[],
 ): PodComparison['arrivals'] {
   const arrivals = seen.flatMap((life) => {
-    if (life.relabelledAt === undefined || life.node === FLAKY.node) return [];
+    if (life.relabelledAt === undefined) return [];
     const at = life.relabelledAt;
     if (blinds.some(({ from, to }) => at >= from && at <= to)) return [];
     const before = billed?.get(namespaceOf(life.name)) ?? 0n;
@@ -144,10 +150,8 @@ function wasUnseen(life: PodLife, { blinds, outages }: PodTruth): boolean {
   const { finishTold, removedAt, node } = life;
   return blinds.some(({ from, to }) => {
     if (finishTold >= from && removedAt <= to) return true;
-    if (node !== FLAKY.node) return false;
-    return outages.some(
-      (outage) => outage.from >= from && outage.to <= to && outage.from < life.finishedAt,
-    );
+    const outage = outages.find((one) => one.node === node);
+    return outage !== undefined && outage.from >= from && outage.to <= to;
   });
 }
 

@@ -131,11 +131,13 @@ export const GPU_MODES: readonly GpuMode[] = [
 /** The operator's setting for these. */
 export const GPU_RESOURCES = 'nvidia.com/gpu,amd.com/gpu,amd.com/cpx_nps4';
 
-/** A full-GPU node that goes down and up again, with pods on it. */
-export const FLAKY: GpuMode = {
-  profile: 'full',
-  node: 'accuracy-flaky',
-  labels: nvidia(H100, 720),
-  devices: { 'nvidia.com/gpu': '720' },
-  requests: { 'nvidia.com/gpu': '9' },
-};
+/** A full-GPU node that goes down with pods on it; there is one after the other. */
+export function flakyMode(number: number): GpuMode {
+  return {
+    profile: 'full',
+    node: `accuracy-flaky-${number}`,
+    labels: nvidia(H100, 720),
+    devices: { 'nvidia.com/gpu': '720' },
+    requests: { 'nvidia.com/gpu': '9' },
+  };
+}

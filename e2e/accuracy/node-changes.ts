@@ -1,15 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ApiClient } from '../simulator/api-client.ts';
 import type { SimulatedTenantCluster } from '../simulator/cloud.ts';
-import { DRA_NODE, FLAKY, GPU_MODES, GPUS_PER_POD } from './modes.ts';
-import { addNode, bringUp, takeDown } from './nodes.ts';
+import { DRA_NODE, flakyMode, GPU_MODES, type GpuMode, GPUS_PER_POD } from './modes.ts';
+import { addNode, takeDown } from './nodes.ts';
 import { pick, type Workload } from './workload.ts';
 
-/** A stretch in which the flaky node was down. */
+/** How a flaky node went down. */
 export interface Outage {
+  readonly node: string;
   /** As its taint says, milliseconds since the epoch. */
   readonly from: number;
-  /** When the taint was taken away, our clock; no pod was on it any more. */
+  /** When the node was removed, our clock; no pod was on it any more. */
   readonly to: number;
 }
 
@@ -41,31 +42,36 @@ export async function changeLabels({ api, random }: ChangesOptions, signal: Abor
   }
 }
 
-/** A node that can be asked whether it takes pods. */
-export interface FlakyNode {
-  readonly isUp: () => boolean;
+/** The flaky nodes, one after the other. */
+export interface FlakyNodes {
+  /** The one that takes pods. */
+  readonly current: () => GpuMode | undefined;
   run(workload: Workload, signal: AbortSignal): Promise<readonly Outage[]>;
 }
 
 /**
- * The flaky node goes down with pods on it. It comes up again when the last of them has ended, so that
- * what each held of it while it was down ends with a time of the API.
+ * A flaky node goes down with pods on it, and is removed when the last of them has ended: what each
+ * held of it while it was down begins and ends with a time of the API.
  */
-export function createFlakyNode({ api, random }: ChangesOptions): FlakyNode {
-  let up = true;
+export function createFlakyNodes({ api, random }: ChangesOptions): FlakyNodes {
+  let current: GpuMode | undefined;
   return {
-    isUp: () => up,
+    current: () => current,
     run: async (workload, signal) => {
       const outages: Outage[] = [];
-      while (await passes(8_000 + 12_000 * random(), signal)) {
-        up = false;
+      for (let number = 0; !signal.aborted; number += 1) {
+        const mode = flakyMode(number);
+        const { node } = mode;
+        await addNode(api, { ...mode, name: node });
+        current = mode;
+        await passes(8_000 + 12_000 * random(), signal);
+        current = undefined;
         // A pod whose start was not told yet would start on a node that is down.
         await delay(5_000);
-        const from = await takeDown(api, FLAKY.node);
+        const from = await takeDown(api, node);
         await Promise.all(workload.onFlaky);
-        await bringUp(api, FLAKY.node);
-        outages.push({ from, to: Date.now() });
-        up = true;
+        await api.remove(`/api/v1/nodes/${node}`, 0);
+        outages.push({ node, from, to: Date.now() });
       }
       return outages;
     },

@@ -1,6 +1,6 @@
 import type { ApiClient, Body } from '../simulator/api-client.ts';
 import { apiTime, type KubeObject, objectPath } from '../simulator/objects.ts';
-import { DRA_DEVICES, DRA_NODE, FLAKY, GPU_MODES } from './modes.ts';
+import { DRA_DEVICES, DRA_NODE, GPU_MODES } from './modes.ts';
 
 const DRIVER = 'gpu.nvidia.com';
 const UNREACHABLE = 'node.kubernetes.io/unreachable';
@@ -10,7 +10,7 @@ export const NODE_GIB = 576;
 
 /** Makes the nodes of every GPU mode, and what the driver for claims publishes. */
 export async function ensureGpuNodes(api: ApiClient): Promise<void> {
-  for (const { node, labels, devices } of [...GPU_MODES, FLAKY]) {
+  for (const { node, labels, devices } of GPU_MODES) {
     await addNode(api, { name: node, labels, devices });
   }
   const devices = Array.from({ length: DRA_DEVICES }, (_, index) => ({
@@ -110,8 +110,4 @@ export async function takeDown(api: ApiClient, name: string): Promise<number> {
   const taint = { key: UNREACHABLE, effect: 'NoExecute', timeAdded };
   await api.patch(`/api/v1/nodes/${name}`, { spec: { taints: [taint] } });
   return Date.parse(timeAdded);
-}
-
-export async function bringUp(api: ApiClient, name: string): Promise<void> {
-  await api.patch(`/api/v1/nodes/${name}`, { spec: { taints: null } });
 }

@@ -11,7 +11,7 @@ import {
 } from '../simulator/pod-lifecycle.ts';
 import { podObject } from '../simulator/pods.ts';
 import { syncedMeta } from '../simulator/synced.ts';
-import { DRA_DEVICES, DRA_NODE, FLAKY, GPU_MODES, GPUS_PER_POD, type GpuMode } from './modes.ts';
+import { DRA_DEVICES, DRA_NODE, GPU_MODES, GPUS_PER_POD, type GpuMode } from './modes.ts';
 import { addClaim, removeClaim, reserveClaim } from './nodes.ts';
 
 /** What really happened to one pod: times as the API told them, and what it asked for. */
@@ -61,8 +61,8 @@ export interface WorkloadOptions {
   readonly clusters: readonly SimulatedTenantCluster[];
   /** Nodes without GPUs. */
   readonly nodes: readonly string[];
-  /** The flaky node takes pods. */
-  readonly flakyIsUp: () => boolean;
+  /** A node that will go down, as long as it takes pods. */
+  readonly flaky: () => GpuMode | undefined;
   readonly random: () => number;
   readonly startsPerSecond: number;
   /** Of the longest pod, milliseconds; the shortest lives one second. */
@@ -73,7 +73,7 @@ export interface WorkloadOptions {
 export interface Workload {
   /** Waits until all pods have ended after the signal; gives their lives. */
   readonly ended: Promise<readonly PodLife[]>;
-  /** Pods that are on the flaky node, or are about to be. */
+  /** Pods that are on a flaky node, or are about to be. */
   readonly onFlaky: ReadonlySet<Promise<void>>;
 }
 
@@ -100,7 +100,7 @@ export function startWorkload(options: WorkloadOptions, signal: AbortSignal): Wo
         if (place.slot !== undefined) slots.add(place.slot);
       });
     running.add(life);
-    if (place.mode === FLAKY) onFlaky.add(life);
+    if (place.flaky) onFlaky.add(life);
   };
   const run = async (): Promise<readonly PodLife[]> => {
     for (let count = 0; !signal.aborted; count += 1) {
@@ -118,13 +118,15 @@ export function startWorkload(options: WorkloadOptions, signal: AbortSignal): Wo
 interface Place {
   readonly node: string;
   readonly mode?: GpuMode;
+  readonly flaky?: true;
   /** The nine devices that its claim is given. */
   readonly slot?: number;
 }
 
-function placeOf({ random, nodes, flakyIsUp }: WorkloadOptions, slots: Set<number>): Place {
+function placeOf({ random, nodes, ...options }: WorkloadOptions, slots: Set<number>): Place {
   const dice = random();
-  if (dice < FLAKY_SHARE && flakyIsUp()) return { node: FLAKY.node, mode: FLAKY };
+  const flaky = dice < FLAKY_SHARE ? options.flaky() : undefined;
+  if (flaky !== undefined) return { node: flaky.node, mode: flaky, flaky: true };
   if (dice >= GPU_SHARE) return { node: pick(nodes, random) };
   const mode = pick(GPU_MODES, random);
   if (mode.node !== DRA_NODE) return { node: mode.node, mode };

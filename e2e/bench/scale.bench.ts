@@ -42,16 +42,21 @@ for (const part of values.single ? [1] : [100, 10, 1]) {
     pods: Math.ceil(full.pods / part),
     nodes: Math.ceil(full.nodes / part),
   };
-  const figures = await measure(size, changes / part);
+  const figures = await measure(size, changes / part, part === 1);
   report(size, figures);
   if (before !== undefined) reportGrowth(before, { size, figures });
   before = { size, figures };
 }
 
-async function measure(size: Size, changesPerSecond: number): Promise<ScaleFigures> {
+async function measure(
+  size: Size,
+  changesPerSecond: number,
+  restart: boolean,
+): Promise<ScaleFigures> {
   const directory = await mkdtemp(join(tmpdir(), 'scale-bench-'));
   try {
-    return await measureScale({ size, windowSeconds, windows, changesPerSecond, directory });
+    const options = { size, windowSeconds, windows, changesPerSecond, directory, restart };
+    return await measureScale(options);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
@@ -62,6 +67,7 @@ function report(size: Size, figures: ScaleFigures): void {
   const perWindow = `${of}, windows of ${windowSeconds} s`;
   print('window_close_seconds', figures.closeSeconds, 's', perWindow);
   print('window_measure_seconds', figures.measureSeconds, 's', perWindow);
+  print('cpu_seconds_per_window', figures.cpuSecondsPerWindow, 's', perWindow);
   print('rss_mib', figures.rssPeakMiB, 'MiB', of);
   print('rss_steady_mib', figures.rssMiB, 'MiB', of);
   print('live_mib', figures.liveBytes / 2 ** 20, 'MiB', of);
@@ -70,6 +76,10 @@ function report(size: Size, figures: ScaleFigures): void {
   print('api_requests_per_window', figures.requestsPerWindow, 'requests', perWindow);
   print('events_per_window', figures.eventsPerWindow, 'events', perWindow);
   print('start_to_ready_seconds', figures.readySeconds, 's', of);
+  const { restart } = figures;
+  if (restart === undefined) return;
+  print('restart_to_window_seconds', restart.toWindowSeconds, 's', perWindow);
+  print('restart_rss_mib', restart.rssPeakMiB, 'MiB', of);
 }
 
 interface Point {

@@ -1,13 +1,15 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
-import { openSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { transformSync } from 'esbuild';
-import { parse } from 'yaml';
-import { bundle } from '../../../scripts/bundle.ts';
-import { freePort } from '../../control-plane/ports.ts';
 import type { Size } from './population.ts';
+import {
+  answerOf,
+  ask,
+  end,
+  prepareOperator,
+  type Report,
+  type RunningOperator,
+} from './shipped-operator.ts';
 
 export interface MeasureOptions {
   readonly size: Size;
@@ -23,6 +25,8 @@ export interface MeasureOptions {
   readonly prepare?: (apiPort: number) => Promise<void>;
   /** After the measured windows, while the operator still runs. */
   readonly inspect?: (address: string) => Promise<void>;
+  /** Kills the operator in the end, and measures how it comes back. */
+  readonly restart?: boolean;
 }
 
 /** What running the operator at one size showed. */
@@ -31,6 +35,8 @@ export interface ScaleFigures {
   readonly closeSeconds: number;
   /** Of it, measuring and appending; the slowest, seconds. */
   readonly measureSeconds: number;
+  /** Processor time of the process in a window, all threads. */
+  readonly cpuSecondsPerWindow: number;
   readonly eventsPerWindow: number;
   /** From the start of the process until all lists are in. */
   readonly readySeconds: number;
@@ -42,17 +48,15 @@ export interface ScaleFigures {
   readonly stallP99Ms: number;
   readonly stallMaxMs: number;
   readonly requestsPerWindow: number;
+  readonly restart?: RestartFigures;
 }
 
-interface Report {
-  readonly window_end: string;
-  readonly closed_at: string;
-  readonly duration_ms: number;
-  readonly events: number;
-  readonly scopes: readonly string[];
+export interface RestartFigures {
+  /** From the start of the process after a kill until the first further window is in the ledger. */
+  readonly toWindowSeconds: number;
+  readonly rssPeakMiB: number;
 }
 
-const ROOT = resolve(import.meta.dirname, '../../..');
 const READY_TIMEOUT_MS = 180_000;
 
 /** Runs the operator as it is in the image against the stand-in, each in a process of its own. */
@@ -62,169 +66,99 @@ export async function measureScale(options: MeasureOptions): Promise<ScaleFigure
     JSON.stringify({ size, changesPerSecond }),
   ]);
   try {
-    const { port } = await answerOf<{ port: number }>(api);
-    await options.prepare?.(port);
-    return await measureOperator(options, api, port);
+    const { port: apiPort } = await answerOf<{ port: number }>(api);
+    await options.prepare?.(apiPort);
+    const shipped = await prepareOperator({ ...options, apiPort });
+    const begun = performance.now();
+    const operator = shipped.start();
+    try {
+      const figures = await measureWindows(options, operator, api, begun);
+      await options.inspect?.(operator.address);
+      if (options.restart !== true) return figures;
+      const [last] = await operator.reports();
+      await operator.kill();
+      return { ...figures, restart: await measureRestart(shipped.start(), options, last) };
+    } finally {
+      await operator.stop();
+    }
   } finally {
-    await end(api);
+    await end(api, 'SIGTERM');
   }
 }
 
-async function measureOperator(
-  options: MeasureOptions,
+async function measureWindows(
+  { windowSeconds, windows }: MeasureOptions,
+  operator: RunningOperator,
   api: ChildProcess,
-  apiPort: number,
+  begun: number,
 ): Promise<ScaleFigures> {
-  const { directory, windowSeconds, windows } = options;
-  const port = await freePort();
-  const image = join(directory, 'image');
-  await bundle(image);
-  const probe = join(directory, 'probe.mjs');
-  // Node would keep a compiler in memory for it.
-  const source = readFileSync(join(import.meta.dirname, 'probe.ts'), 'utf8');
-  writeFileSync(probe, transformSync(source, { loader: 'ts', format: 'esm' }).code);
-  const kubeconfig = join(directory, 'kubeconfig.yaml');
-  writeFileSync(kubeconfig, kubeconfigFor(`http://127.0.0.1:${apiPort}`));
-  const log = openSync(join(directory, 'operator.log'), 'w');
-  const begun = performance.now();
-  const operator = fork(join(image, 'main.js'), [], {
-    execArgv: ['--expose-gc', '--import', probe],
-    stdio: ['ignore', log, log, 'ipc'],
-    env: {
-      PATH: process.env['PATH'],
-      NODE_OPTIONS: shippedNodeOptions(),
-      KUBECONFIG: kubeconfig,
-      DATA_DIR: join(directory, 'data'),
-      LISTEN_ADDR: `127.0.0.1:${port}`,
-      COLLECTION_INTERVAL: `${windowSeconds}s`,
-      REGION: 'bench',
-      ...options.environment,
-    },
+  const { address } = operator;
+  const reports = () => operator.reports();
+  await operator.until(READY_TIMEOUT_MS, async () => (await fetch(`${address}/readyz`)).ok);
+  const readySeconds = (performance.now() - begun) / 1000;
+  const windowsTimeoutMs = (windows + 3) * windowSeconds * 1000;
+  await operator.until(windowsTimeoutMs, async () => (await reports()).length > 0);
+  const seen = (await reports()).length;
+  operator.tell('reset');
+  const requestsBefore = await requestsOf(api);
+  const cpuBefore = operator.cpuSeconds();
+  const measuredFrom = performance.now();
+  const rss: number[] = [];
+  let measured: readonly Report[] = [];
+  await operator.until(windowsTimeoutMs, async () => {
+    rss.push(operator.residentMiB('VmRSS'));
+    measured = (await reports()).slice(0, -seen);
+    return measured.length >= windows;
   });
-  const until = async (timeoutMs: number, holds: () => Promise<boolean>): Promise<void> => {
-    const deadline = performance.now() + timeoutMs;
-    while (!(await holds().catch(() => false))) {
-      const { exitCode, signalCode } = operator;
-      const isOver = exitCode !== null || signalCode !== null;
-      if (isOver || performance.now() > deadline) {
-        const tail = readFileSync(join(directory, 'operator.log'), 'utf8').slice(-2000);
-        const how = isOver ? `ended with ${signalCode ?? exitCode}` : 'took too long';
-        throw new Error(`scale: the operator ${how}: ${tail}`);
-      }
-      await delay(250);
-    }
-  };
-  try {
-    const address = `http://127.0.0.1:${port}`;
-    await until(READY_TIMEOUT_MS, async () => (await fetch(`${address}/readyz`)).ok);
-    const readySeconds = (performance.now() - begun) / 1000;
-    const reports = async (): Promise<readonly Report[]> => {
-      const response = await fetch(`${address}/api/v1/windows`);
-      const { windows: all } = (await response.json()) as { windows: readonly Report[] };
-      // While the first lists come in, what is listed sooner is closed by itself.
-      return all.filter(({ scopes }) => scopes.includes('pods'));
-    };
-    const windowsTimeoutMs = (windows + 3) * windowSeconds * 1000;
-    await until(windowsTimeoutMs, async () => (await reports()).length > 0);
-    const seen = (await reports()).length;
-    operator.send('reset');
-    const requestsBefore = await requestsOf(api);
-    const measuredFrom = performance.now();
-    const rss: number[] = [];
-    let measured: readonly Report[] = [];
-    await until(windowsTimeoutMs, async () => {
-      rss.push(residentMiB(operator, 'VmRSS'));
-      measured = (await reports()).slice(0, -seen);
-      return measured.length >= windows;
-    });
-    const elapsed = (performance.now() - measuredFrom) / 1000;
-    const requests = (await requestsOf(api)) - requestsBefore;
-    const stalls = await ask<{ p99: number; max: number }>(operator, 'stalls');
-    const peak = residentMiB(operator, 'VmHWM');
-    const live: number[] = [];
-    for (let look = 0; look < 5; look += 1) {
-      const { heapUsed, external } = await ask<NodeJS.MemoryUsage>(operator, 'heap');
-      live.push(heapUsed + external);
-      await delay(1000);
-    }
-    await options.inspect?.(address);
-    const lateness = measured.map(
-      ({ window_end: due, closed_at: closed, duration_ms: took }) =>
-        (Date.parse(closed) - Date.parse(due) + took) / 1000,
-    );
-    return {
-      closeSeconds: Math.max(...lateness),
-      measureSeconds: Math.max(...measured.map((report) => report.duration_ms)) / 1000,
-      eventsPerWindow: Math.max(...measured.map((report) => report.events)),
-      readySeconds,
-      rssPeakMiB: peak,
-      rssMiB: Math.max(...rss),
-      liveBytes: Math.min(...live),
-      stallP99Ms: stalls.p99,
-      stallMaxMs: stalls.max,
-      requestsPerWindow: (requests * windowSeconds) / elapsed,
-    };
-  } finally {
-    await end(operator);
+  const inWindows = (performance.now() - measuredFrom) / 1000 / windowSeconds;
+  const requests = (await requestsOf(api)) - requestsBefore;
+  const cpuSeconds = operator.cpuSeconds() - cpuBefore;
+  const stalls = await operator.ask<{ p99: number; max: number }>('stalls');
+  const peak = operator.residentMiB('VmHWM');
+  const live: number[] = [];
+  for (let look = 0; look < 5; look += 1) {
+    const { heapUsed, external } = await operator.ask<NodeJS.MemoryUsage>('heap');
+    live.push(heapUsed + external);
+    await delay(1000);
   }
-}
-
-interface Workload {
-  readonly spec: {
-    readonly template: {
-      readonly spec: {
-        readonly containers: readonly {
-          readonly env: readonly { readonly name: string; readonly value?: string }[];
-        }[];
-      };
-    };
+  const lateness = measured.map(
+    ({ window_end: due, closed_at: closed, duration_ms: took }) =>
+      (Date.parse(closed) - Date.parse(due) + took) / 1000,
+  );
+  return {
+    closeSeconds: Math.max(...lateness),
+    measureSeconds: Math.max(...measured.map((report) => report.duration_ms)) / 1000,
+    cpuSecondsPerWindow: cpuSeconds / inWindows,
+    eventsPerWindow: Math.max(...measured.map((report) => report.events)),
+    readySeconds,
+    rssPeakMiB: peak,
+    rssMiB: Math.max(...rss),
+    liveBytes: Math.min(...live),
+    stallP99Ms: stalls.p99,
+    stallMaxMs: stalls.max,
+    requestsPerWindow: requests / inWindows,
   };
 }
 
-/** What the installation gives the process. */
-function shippedNodeOptions(): string {
-  const text = readFileSync(join(ROOT, 'config/operator/stateful-set.yaml'), 'utf8');
-  const [container] = (parse(text) as Workload).spec.template.spec.containers;
-  return container?.env.find(({ name }) => name === 'NODE_OPTIONS')?.value ?? '';
+async function measureRestart(
+  operator: RunningOperator,
+  { windowSeconds }: MeasureOptions,
+  last: Report | undefined,
+): Promise<RestartFigures> {
+  const begun = performance.now();
+  try {
+    await operator.until(READY_TIMEOUT_MS + windowSeconds * 1000, async () => {
+      const [newest] = await operator.reports();
+      return newest !== undefined && newest.window_end > (last?.window_end ?? '');
+    });
+    const toWindowSeconds = (performance.now() - begun) / 1000;
+    return { toWindowSeconds, rssPeakMiB: operator.residentMiB('VmHWM') };
+  } finally {
+    await operator.stop();
+  }
 }
 
 async function requestsOf(api: ChildProcess): Promise<number> {
   const { requests } = await ask<{ requests: Record<string, number> }>(api, 'stats');
   return Object.values(requests).reduce((sum, count) => sum + count, 0);
-}
-
-async function ask<T>(child: ChildProcess, question: string): Promise<T> {
-  const answer = answerOf<T>(child);
-  child.send(question);
-  return await answer;
-}
-
-async function answerOf<T>(child: ChildProcess): Promise<T> {
-  const [answer] = (await once(child, 'message')) as [T];
-  return answer;
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exited = once(child, 'exit');
-  child.kill();
-  const escalation = setTimeout(() => child.kill('SIGKILL'), 20_000);
-  await exited;
-  clearTimeout(escalation);
-}
-
-function residentMiB({ pid }: ChildProcess, field: 'VmRSS' | 'VmHWM'): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? Number.NaN) / 1024;
-}
-
-function kubeconfigFor(server: string): string {
-  return JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'stand-in',
-    clusters: [{ name: 'stand-in', cluster: { server, 'insecure-skip-tls-verify': true } }],
-    users: [{ name: 'stand-in', user: {} }],
-    contexts: [{ name: 'stand-in', context: { cluster: 'stand-in', user: 'stand-in' } }],
-  });
 }
