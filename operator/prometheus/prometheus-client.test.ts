@@ -121,7 +121,17 @@ describe('of several credentials', () => {
       queryError(400, 'bad_data', `you sent ${String(headers['authorization'])}`);
     const outcome = await clientOf(file).query('up', AT);
     expect(JSON.stringify(outcome)).not.toContain('file-token');
-    expect(outcome).toMatchObject({ reason: expect.stringContaining('you sent ***') });
+    expect(outcome).toMatchObject({ reason: expect.stringContaining('you sent Bearer ***') });
+  });
+
+  test('no part of one is repeated where a reason is cut to its length', async () => {
+    const key = 'canary-4f1d'.repeat(5);
+    for (const status of [200, 422]) {
+      prometheus.answer = () => queryError(status, 'execution', `${'x'.repeat(270)}${key}`);
+      const outcome = await clientOf({ PROMETHEUS_HEADERS: `X-Key=${key}` }).query('up', AT);
+      expect(outcome).toMatchObject({ kind: 'failed', cause: 'query' });
+      expect(JSON.stringify(outcome)).not.toContain('canary');
+    }
   });
 });
 

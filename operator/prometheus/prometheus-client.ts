@@ -120,7 +120,10 @@ async function ask(
   }
   const answer = readAnswer(outcome.status, outcome.body);
   if (answer.kind === 'vector') return answer;
-  return { ...answer, reason: `${what}: ${withoutCredentials(answer.reason, authorization)}` };
+  // Cleaned before the reason is cut to its length, which might leave a part of a credential.
+  const cleaned = readAnswer(outcome.status, withoutCredentials(outcome.body, authorization));
+  const { reason } = cleaned.kind === 'failed' ? cleaned : answer;
+  return { ...answer, reason: `${what}: ${withoutCredentials(reason, authorization)}` };
 }
 
 /** Should a server repeat what it was sent, it is not repeated further. */

@@ -32,9 +32,14 @@ export function createErrorReports(
   /** By the report's id, newest first; a report never changes. */
   let reports = new Map<string, readonly LateRefusal[]>();
 
-  const read = async (id: string, signal: AbortSignal): Promise<readonly LateRefusal[]> => {
+  /** Undefined when it cannot be had: it is asked for again at the next look. */
+  const read = async (
+    id: string,
+    signal: AbortSignal,
+  ): Promise<readonly LateRefusal[] | undefined> => {
     const answer = await client.get(`${EVENTS}/${encodeURIComponent(id)}`, {}, signal);
-    const refusals = answer.kind === 'ok' ? refusalsOf(answer.body) : [];
+    if (answer.kind !== 'ok') return undefined;
+    const refusals = refusalsOf(answer.body);
     for (const { reason, events, example } of refusals) {
       const such = example === undefined ? '' : `, such as ${example}`;
       logger.error(`[${name}] ${events} events were taken and refused later${such}: ${reason}`);
@@ -56,7 +61,10 @@ export function createErrorReports(
       }
       const ids = objectsOf(answer.body, 'data').flatMap((event) => textOf(event, 'id') ?? []);
       const found = new Map<string, readonly LateRefusal[]>();
-      for (const id of ids) found.set(id, reports.get(id) ?? (await read(id, signal)));
+      for (const id of ids) {
+        const report = reports.get(id) ?? (await read(id, signal));
+        if (report !== undefined) found.set(id, report);
+      }
       reports = found;
     },
     current: () => [...reports.values()].flat(),

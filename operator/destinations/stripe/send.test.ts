@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { reportErrors } from '../../../e2e/fakes/stripe/core-events.ts';
 import type { FakeStripeOptions } from '../../../e2e/fakes/stripe/stripe.ts';
 import { Secret } from '../../config/secret.ts';
 import type { StripeSettings } from '../../config/settings.ts';
@@ -276,43 +275,4 @@ test('usage without a price is shown until somebody sets one', async () => {
   time.now += 300_000;
   await destination.send([gpuEvent()], NEVER);
   expect(destination.unpriced?.()).toStrictEqual([]);
-});
-
-describe('what Stripe finds wrong after it has taken it', () => {
-  test('is read and told, once in the log, for a day in the status', async () => {
-    const { destination, ready, stripe, time, context, count } = await world();
-    await ready();
-    const event = gpuEvent();
-    const code = 'meter_event_customer_not_found';
-    const [meter = ''] = stripe.state.meters.keys();
-    const errors = { meter, code, count: 3, message: 'No such customer', request: event.id };
-    reportErrors(stripe.state, errors, time.now);
-    await destination.send([event], NEVER);
-    const told = {
-      at: time.now,
-      events: 3,
-      reason: `${code}: No such customer`,
-      example: event.id,
-    };
-    expect(destination.lateRefusals?.()).toStrictEqual([told]);
-    time.now += 600_000;
-    await destination.send([gpuEvent()], NEVER);
-    expect(context.logger.lines.filter((line) => line.includes(code))).toStrictEqual([
-      `error [stripe] 3 events were taken and refused later, such as ${event.id}: ${told.reason}`,
-    ]);
-    expect(count('GET', '/v2/core/events/')).toBe(1);
-    time.now += DAY_MS;
-    await destination.send([gpuEvent()], NEVER);
-    expect(destination.lateRefusals?.()).toStrictEqual([]);
-  });
-
-  test('that cannot be read holds up nothing', async () => {
-    const lacks = (_: string, path: string) =>
-      path.startsWith('/v2') ? 'rak_events_read' : undefined;
-    const { destination, ready, count } = await world({ lacks });
-    await ready();
-    expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([DELIVERED]);
-    expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([DELIVERED]);
-    expect(count('GET', '/v2/core/events')).toBe(1);
-  });
 });
