@@ -184,6 +184,8 @@ export function createBooks(options: BooksOptions): Books {
       }
       const oldest = now - Math.max(maxBackfillMs, 2 * windowMs);
       for (const { metric, tenantCluster, reason, runs } of pending.list()) {
+        // Looked at every second: most are young.
+        if (runs.every(({ from, sizeMs }) => from + sizeMs > oldest)) continue;
         const old = windowsOf(runs).filter(({ end }) => end <= oldest);
         const [first] = old;
         const last = old.at(-1);

@@ -1,6 +1,6 @@
 import type { RecordChange } from '../ledger/ledger.ts';
 import type { Window } from '../usage/window.ts';
-import { areRuns, windowsOf, withoutWindow, type WindowRun, withWindow } from './window-runs.ts';
+import { areRuns, countWindows, withoutWindow, type WindowRun, withWindow } from './window-runs.ts';
 
 /** What one metric of one tenant cluster still has to be asked for. */
 export interface PendingWork {
@@ -51,7 +51,7 @@ export function createPending(): Pending {
     },
     list: () => [...works.values()],
     find: (metric, tenantCluster) => works.get(keyOf(metric, tenantCluster)),
-    windows: () => [...works.values()].reduce((sum, { runs }) => sum + windowsOf(runs).length, 0),
+    windows: () => [...works.values()].reduce((sum, { runs }) => sum + countWindows(runs), 0),
     drain: () => {
       const changes = [...changed].map((key) => {
         const work = works.get(key);

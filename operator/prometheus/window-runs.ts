@@ -35,6 +35,11 @@ export function withoutWindow(runs: readonly WindowRun[], { start, end }: Window
   });
 }
 
+/** How many windows the runs are. */
+export function countWindows(runs: readonly WindowRun[]): number {
+  return runs.reduce((sum, { from, to, sizeMs }) => sum + Math.round((to - from) / sizeMs), 0);
+}
+
 /** Every window of the runs, oldest first. */
 export function windowsOf(runs: readonly WindowRun[]): Window[] {
   return runs.flatMap(({ from, to, sizeMs }) =>
