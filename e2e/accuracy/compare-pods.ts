@@ -83,7 +83,11 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
     pods: seen.length,
     metrics: [...figures, downtime],
     unseen: { pods: unseen.length, overbilled: overbilled.map(({ name }) => name) },
-    arrivals: arrivalsOf(seen, billed.get(CPU), blinds),
+    arrivals: arrivalsOf(
+      seen.filter(({ node }) => outages.every((outage) => outage.node !== node)),
+      billed.get(CPU),
+      blinds,
+    ),
   };
 }
 
