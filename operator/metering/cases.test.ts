@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
 /**
- * The acceptance cases by their ids: what is metered on the control plane cluster, and what windows
- * do. A row that nobody tests is a rule that nobody keeps.
+ * The acceptance cases by their ids: what is metered on the control plane cluster, in tenant clusters
+ * with nodes of their own and by Prometheus, and what windows do. A row that nobody tests is a rule
+ * that nobody keeps.
  */
 const CASES: Readonly<Record<string, string>> = {
   'GPUs that device plugins give out': `
@@ -20,6 +21,9 @@ const CASES: Readonly<Record<string, string>> = {
   'dedicated nodes': `
     N01 N02 N03 N04 N05 N06 N08 N10 N11 N13 N14 N15 N16 N18 N19 N21 N22 N23 N24 N25 N29 N30 N31 N32`,
   'capacity types': 'T01 T02 T03 T04 T06 T07 T08 T09 T10 T11 T12 T14',
+  'nodes of tenant clusters’ own': `
+    P01 P02 P04 P05 P06 P07 P08 P09 P11 P12 P13 P14 P16 P17`,
+  'what Prometheus measures': 'U01 U03 U04 U05 U06 U07 U08 U10 U11 U13 U14 U15 U16',
   'windows and failures': 'W02 W03 W04 W05 W06 W07 W08 W09 W10 W11 W12 W13 W14 W15',
 };
 

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { A10G, gpuNode, H100, N1, N2, N4, N7, variant } from './testing/gpu-nodes.ts';
 import { closed, GPU, hourOf, METRICS, only, sums, WHOLE } from './testing/node-hours.ts';
-import { claim, cluster, pod, service } from './testing/objects.ts';
+import { claim, cluster, CONTROL_PLANE, pod, service, workload } from './testing/objects.ts';
 import { createWorld, HOUR, START, total } from './testing/world.ts';
 
 const inside = 'tenant-tenant-a-a';
@@ -137,6 +137,18 @@ describe('nodes of a tenant cluster’s own, billed by usage', () => {
     expect(sums(events)).toEqual([0.5, 4 + 1, 0, 96, 1024]);
     expect(findings.gpuBalances).toMatchObject([{ unaccounted: 0n }]);
   });
+});
+
+test('P09: on this cluster it has its control plane alone, which instance hours cover', () => {
+  const world = createWorld();
+  world.clusters([cluster('a', { privateNodeBilling: 'usage' })]);
+  world.node(gpuNode(N7));
+  world.workload(workload({ name: 'a' }));
+  world.pod(pod({ name: 'a-0', labels: CONTROL_PLANE, node: 'n7', containers: [{ cpu: '2' }] }));
+  const { events } = world.close(START, START + HOUR);
+  expect(events.map(({ metric, quantity }) => [metric, quantity])).toEqual([
+    ['tenant_instance_hours', '1'],
+  ]);
 });
 
 test('P14: volumes and load balancers inside are billed, and their events are not those of the host’s', () => {
