@@ -2,10 +2,11 @@ import type { UsageEvent } from '../../usage/event.ts';
 import { readEvent } from './event-walk.ts';
 import { type StoredEvents, useSegment } from './find-stored.ts';
 import { decodeIdValue, idKey } from './keys.ts';
+import { readableSegments } from './read-events.ts';
 
 /** The stored event of an id, looked for in the newest segment first; undefined when there is none. */
 export async function findEvent(id: string, places: StoredEvents): Promise<UsageEvent | undefined> {
-  for (const segment of [places.segment, ...places.sealed.toReversed()]) {
+  for (const segment of readableSegments(places).toReversed()) {
     const event = await useSegment(places, segment, async (database, where) => {
       const [number] = await database.getMany([idKey(id)]);
       return number === undefined

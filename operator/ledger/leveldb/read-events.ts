@@ -64,6 +64,8 @@ export async function* scanEvents(
 }
 
 /** All segments that can be read, the active one last. */
-function readableSegments(places: StoredEvents): readonly (SegmentSummary | SealedSegment)[] {
+export function readableSegments(
+  places: StoredEvents,
+): readonly (SegmentSummary | SealedSegment)[] {
   return [...places.sealed.filter(({ givenUp }) => givenUp !== true), places.segment];
 }

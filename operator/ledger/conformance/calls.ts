@@ -1,0 +1,29 @@
+import type { AppendBatch, EventOutcome, Ledger, StoredEvent } from '../ledger.ts';
+
+/** Gives an empty ledger, which is closed after the test. */
+export type OpenEmpty = () => Promise<Ledger>;
+
+/** Appends a batch that must be taken; what became of each event. */
+export async function accept(ledger: Ledger, batch: AppendBatch): Promise<readonly EventOutcome[]> {
+  const outcome = await ledger.append(batch);
+  if (outcome.kind === 'failed') throw new Error(outcome.message);
+  return outcome.outcomes;
+}
+
+/** A page that must be readable. */
+export async function page(
+  ledger: Ledger,
+  after: number,
+  limit: number,
+): Promise<readonly StoredEvent[]> {
+  const outcome = await ledger.read(after, limit);
+  if (outcome.kind === 'failed') throw new Error(outcome.message);
+  return outcome.events;
+}
+
+/** All records below a prefix. */
+export async function list(ledger: Ledger, prefix: string): Promise<(readonly [string, string])[]> {
+  const entries: (readonly [string, string])[] = [];
+  for await (const entry of ledger.records(prefix)) entries.push(entry);
+  return entries;
+}

@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest';
+import { testEvent } from '../testing/events.ts';
+import { accept, list, type OpenEmpty } from './calls.ts';
+
+/** Records change with what they belong to. */
+export function recordPromises(openEmpty: OpenEmpty): void {
+  describe('records', () => {
+    test('records change with the events of their batch and are listed by prefix in key order', async () => {
+      const ledger = await openEmpty();
+      await accept(ledger, {
+        events: [testEvent()],
+        records: [
+          { key: 'journal/b', value: '2' },
+          { key: 'journal/a', value: '1' },
+          { key: 'journal', value: 'not below' },
+          { key: 'journal0', value: 'after' },
+        ],
+      });
+      expect(await list(ledger, 'journal/')).toEqual([
+        ['journal/a', '1'],
+        ['journal/b', '2'],
+      ]);
+      expect(await list(ledger, 'none/')).toEqual([]);
+      expect(await list(ledger, '')).toHaveLength(4);
+      expect(await ledger.record('journal/a')).toBe('1');
+      expect(await ledger.record('journal/c')).toBeUndefined();
+    });
+
+    test('keys are ordered by their bytes and prefixes end at a character, not in the middle of one', async () => {
+      const ledger = await openEmpty();
+      const keys = ['t/\u{1F4B6}', 't/\uFF5E', 't/é', 't/z', 'u/ÿ', 'u/\u{10FFFF}'];
+      await ledger.writeRecords(keys.map((key) => ({ key, value: key })));
+      expect((await list(ledger, 't/')).map(([key]) => key)).toEqual([
+        't/z',
+        't/é',
+        't/\uFF5E',
+        't/\u{1F4B6}',
+      ]);
+      expect((await list(ledger, 'u/')).map(([key]) => key)).toEqual(['u/ÿ', 'u/\u{10FFFF}']);
+    });
+
+    test('a record is replaced, deleted and empty as told', async () => {
+      const ledger = await openEmpty();
+      await ledger.writeRecords([
+        { key: 'a', value: 'old' },
+        { key: 'b', value: 'gone' },
+        { key: 'c', value: '' },
+      ]);
+      await ledger.writeRecords([
+        { key: 'a', value: 'older' },
+        { key: 'a', value: 'new' },
+        { key: 'b', value: undefined },
+        { key: 'never', value: undefined },
+      ]);
+      expect(await list(ledger, '')).toEqual([
+        ['a', 'new'],
+        ['c', ''],
+      ]);
+    });
+
+    test('records of a batch whose events are all duplicates still change', async () => {
+      const ledger = await openEmpty();
+      await accept(ledger, { events: [testEvent()] });
+      await accept(ledger, { events: [testEvent()], records: [{ key: 'k', value: 'v' }] });
+      expect(await ledger.record('k')).toBe('v');
+      expect(ledger.head()).toBe(1);
+    });
+  });
+}
