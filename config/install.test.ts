@@ -114,6 +114,8 @@ async function admit(spec: object): Promise<number> {
   const volumes = [
     { name: 'data', emptyDir: {} },
     { name: 'tmp', emptyDir: {} },
+    { name: 'tenants', emptyDir: {} },
+    { name: 'prometheus', emptyDir: {} },
   ];
   const pod = {
     apiVersion: 'v1',
