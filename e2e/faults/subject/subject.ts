@@ -40,7 +40,7 @@ export interface SubjectOptions {
 }
 
 const SCRIPT = join(import.meta.dirname, 'process.ts');
-const ENDLESS_MS = 60_000;
+const ENDLESS_MS = 180_000;
 
 export async function startSubject(options: SubjectOptions): Promise<Subject> {
   const { scratch, faultyDisk, withoutSync: forgetSyncs } = options;
