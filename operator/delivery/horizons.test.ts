@@ -35,7 +35,7 @@ async function resume(
   return harness;
 }
 
-describe('an outcome that is not known', () => {
+describe('accident 26: an outcome that is not known', () => {
   test('is sent again while the destination remembers the ids', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock);

@@ -101,6 +101,28 @@ test('usage that is delivered while the destination is asked is no difference', 
   await harness.stop();
 });
 
+test('accident 10: one reconciliation asks for so many sums, and says which it has not asked for', async () => {
+  const harness = createHarness();
+  const tenants = Array.from({ length: 6 }, (_, index) => `t${index}`);
+  await harness.append(...eventsOf(tenants));
+  await harness.start();
+  await harness.drained();
+  let questions = 0;
+  harness.destination.totals = async () => {
+    questions += 1;
+    return { kind: 'total', quantity: '0.016666667' };
+  };
+  const { signal } = new AbortController();
+  const outcome = await harness.delivery.reconcile('fake', { ...DAY, questions: 4 }, signal);
+  if (outcome.kind !== 'reconciled') throw new Error(outcome.kind);
+  expect(questions).toBe(4);
+  const open = outcome.rows.filter(({ difference }) => difference === undefined);
+  expect(open.map(({ note }) => note)).toStrictEqual(
+    Array.from({ length: 2 }, () => 'too many rows: ask for one tenant'),
+  );
+  await harness.stop();
+});
+
 test('a lasting difference is told after one question', async () => {
   const harness = await delivered(2);
   let questions = 0;

@@ -145,7 +145,7 @@ describe('windows', () => {
   });
 });
 
-test('a window whose ids the ledger may have forgotten is refused, lest it be billed twice', async () => {
+test('accident 26: a window whose ids the ledger may have forgotten is refused, lest it be billed twice', async () => {
   const ledger = createMemoryLedger();
   const stats = () => ({ ...ledger.stats(), horizon: Date.parse(event.window_end) });
   await using server = await startTestServer({ ledger: { ...ledger, stats } });

@@ -142,13 +142,15 @@ describe('one refused event', () => {
   });
 });
 
-test('a batch that was taken without an answer is billed once', async () => {
+test('accident 10: a batch that was taken without an answer is billed once, and not sent event by event', async () => {
   const world = await ready();
   world.lago.misbehaviours.add({ kind: 'commit-then-reset', path: BATCH, times: 1 });
-  expect(kinds(await world.destination.send(events(4), NEVER))).toContain('retry');
-  const again = await world.destination.send(events(4), NEVER);
+  expect(kinds(await world.destination.send(events(100), NEVER))).toContain('retry');
+  const before = world.requests('POST', BATCH).length;
+  const again = await world.destination.send(events(100), NEVER);
   expect(new Set(kinds(again))).toStrictEqual(new Set(['delivered']));
-  expect(stored(world)).toStrictEqual(['e0', 'e1', 'e2', 'e3']);
+  expect(stored(world)).toStrictEqual(events(100).map(({ id }) => id));
+  expect(world.requests('POST', BATCH)).toHaveLength(before + 1);
 });
 
 test('under clickhouse a retry has the same timestamp, so nothing counts twice', async () => {
