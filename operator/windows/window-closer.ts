@@ -1,22 +1,17 @@
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { EventOutcome, Ledger, RecordChange } from '../ledger/ledger.ts';
-import { type Assembled, assembleEvents } from '../metering/assemble.ts';
-import type { GpuBalance } from '../metering/gpu-balance.ts';
-import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
-import { createFindings, type Findings } from '../metering/meter.ts';
-import { createTally } from '../metering/tally.ts';
+import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import type { Credit } from '../metering/credits.ts';
 import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { formatInstant, type Window } from '../usage/window.ts';
+import type { Window } from '../usage/window.ts';
 import type { Appender } from './appender.ts';
 import type { CollectorEnd } from './collector.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
 import type { Gaps } from './gaps.ts';
-import { gpuReport, unaccountedSeconds } from './gpu-report.ts';
 import {
   type CollectorState,
   createJournalWriter,
@@ -24,13 +19,15 @@ import {
   type RestoredJournal,
   STATE_KEY,
 } from './journal.ts';
+import { type Measured, measureWindow } from './measure-window.ts';
 import { meterSettings } from './meter-settings.ts';
 import type { Scopes } from './scopes.ts';
 import { createTenantJournal, forgetTenantApi } from './tenant-journal.ts';
 import type { TenantObjectsEnd } from './tenant-objects.ts';
-import { TENANT_API, type TenantScope } from './tenant-scopes.ts';
+import type { TenantScope } from './tenant-scopes.ts';
 import { unsampledGaps } from './unsampled-gaps.ts';
-import type { WindowReport, WindowReports } from './window-report.ts';
+import type { WindowReports } from './window-report.ts';
+import { createWindowReporter } from './window-reporter.ts';
 
 /** Closes windows, each scope's once. */
 export interface WindowCloser {
@@ -78,21 +75,11 @@ interface SamplingFailure {
   readonly since: number;
 }
 
-const UNATTRIBUTED_SHOWN = 10;
-
 const PODS_PER_WRITE = 2_000;
-
-/** What measuring a window came to. */
-interface Measured extends Assembled {
-  readonly findings: Findings;
-  /** What was found in tenant clusters with nodes of their own, by their ids. */
-  readonly ownFindings: ReadonlyMap<string, Findings>;
-  readonly settlement: Settlement;
-  readonly backfilled: boolean;
-}
 
 export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   const { observation, clock, logger, scopes, due, gaps, reports, metrics, appender } = options;
+  const reporter = createWindowReporter(options);
   const journal = createJournalWriter(observation);
   const tenantJournal = createTenantJournal();
   const startedAt = clock.now();
@@ -109,28 +96,14 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
   /** The journal says where the watch of pods resumes, so its timelines must be of that very moment. */
   let podsResumable = podKind in (options.restored.state?.watches ?? {});
 
-  const measure = ({ window, members }: DueWindow, recordedAt: string): Measured => {
-    const tally = createTally();
-    const findings = createFindings();
-    const settings = meterSettings(options.settings(), window);
-    const ownFindings = new Map<string, Findings>();
-    for (const { scope, progress, learntUntil } of members) {
-      const { meteredFrom } = progress;
-      const seen = { observation: scope.observation, meteredFrom, learntUntil };
-      const { ownNodes, meters } = scope;
-      // Nodes of different clusters may have one name.
-      const found = ownNodes === true ? createFindings() : findings;
-      if (ownNodes === true) ownFindings.set(scope.gapsOf.scope, found);
-      const place = ownNodes === true ? { ownNodes } : {};
-      const input = { window, ...seen, ...place, settings, tally, findings: found };
-      for (const meter of meters) meter(input);
-    }
-    const { maxBackfillMs } = metering();
-    const settlement = settleCredits(tally.charges(), credits, window.end, maxBackfillMs);
-    const backfilled = isBackfilled(window);
-    const assembled = assembleEvents(settlement.settled, { window, recordedAt, backfilled });
-    return { findings, ownFindings, settlement, backfilled, ...assembled };
-  };
+  const measure = (next: DueWindow, recordedAt: string): Measured =>
+    measureWindow(next, {
+      settings: meterSettings(options.settings(), next.window),
+      credits,
+      maxBackfillMs: metering().maxBackfillMs,
+      recordedAt,
+      backfilled: isBackfilled(next.window),
+    });
 
   /** Its end had passed before the start, or it waited until the next one was due as well. */
   const isBackfilled = (window: Window): boolean =>
@@ -219,9 +192,7 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
       lastWindow = { start: window.start, end: window.end };
     }
     const durationMs = Math.round(clock.monotonic() - begun);
-    const report = reportOf(next, measured, outcome.outcomes, { closedAt, durationMs });
-    tell(report);
-    if (report.gpus !== undefined) tellGpus(report, measured);
+    const report = reporter.report(next, measured, outcome.outcomes, { closedAt, durationMs });
     await forgetEnded();
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await options.ledger.writeRecords(reports.add(report));
@@ -253,72 +224,6 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
     const reason = 'the tenant cluster is gone, and its API had failed before';
     const gap = { source: 'collector', scope: tenant.id, from, to: at, reason };
     metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
-  };
-
-  const reportOf = (
-    { window, members }: DueWindow,
-    measured: Measured,
-    outcomes: readonly EventOutcome[],
-    times: Pick<WindowReport, 'closedAt' | 'durationMs'>,
-  ): WindowReport => {
-    const { events, findings, ownFindings, settlement } = measured;
-    const hosts = members.filter(({ scope }) => scope.ownNodes !== true);
-    const own = ownFindings.size;
-    return {
-      windowStart: formatInstant(window.start),
-      windowEnd: formatInstant(window.end),
-      ...times,
-      scopes: [...hosts.map(({ scope }) => scope.name), ...(own > 0 ? [TENANT_API] : [])],
-      ...(own > 0 ? { tenantApis: own } : {}),
-      events: events.length,
-      duplicates: outcomes.filter((kind) => kind === 'duplicate').length,
-      conflicts: outcomes.filter((kind) => kind === 'conflict').length,
-      tenants: new Set(events.map((event) => event.tenant)).size,
-      tenantClusters: observation.tenantClusters.current.length,
-      backfilled: measured.backfilled,
-      gaps: gaps.list().filter((gap) => gap.from < window.end && gap.to > window.start),
-      refused: measured.refused,
-      unattributed: {
-        total: findings.unattributed.size,
-        items: [...findings.unattributed].slice(0, UNATTRIBUTED_SHOWN),
-      },
-      ...(members.some(({ scope }) => scope.name === 'gpus' || scope.ownNodes === true)
-        ? { gpus: gpuReport(findings.gpuBalances, ownBalances(ownFindings)) }
-        : {}),
-      contestedNodes: [...findings.contested].map(([node, tenantClusters]) => ({
-        node,
-        tenantClusters,
-      })),
-      openCreditSeconds: settlement.credits.reduce((sum, { ms }) => sum - ms, 0) / 1000,
-      unsettledCreditSeconds: settlement.unsettledMs / 1000,
-    };
-  };
-
-  const tell = (report: WindowReport): void => {
-    metrics.closeSeconds.observe(report.durationMs / 1000);
-    metrics.events.set(report.events);
-    metrics.unsettledCreditSeconds.inc(report.unsettledCreditSeconds);
-    if (report.backfilled) metrics.backfilledWindows.inc();
-    const { events, tenantClusters, conflicts, backfilled } = report;
-    const window = `[controller] window ${report.windowEnd.slice(11, 19)}`;
-    const counts = `${events} events for ${tenantClusters} tenant cluster(s)`;
-    logger.info(
-      `${window}: ${counts} (${observation.pods.size} pods)${backfilled ? ', backfilled' : ''}`,
-    );
-    if (conflicts > 0) {
-      logger.error(`${window}: ${conflicts} events differ from those stored; the stored ones stay`);
-    }
-    for (const problem of report.refused) logger.error(`[controller] not billed: ${problem}`);
-  };
-
-  const tellGpus = ({ windowEnd }: WindowReport, { findings, ownFindings }: Measured): void => {
-    const balances = [findings, ...ownFindings.values()].flatMap((found) => found.gpuBalances);
-    const unaccounted = unaccountedSeconds(balances);
-    metrics.unaccountedGpuSeconds.set(unaccounted);
-    if (unaccounted === 0) return;
-    logger.error(
-      `[controller] window ${windowEnd.slice(11, 19)}: ${unaccounted} GPU-seconds unaccounted for`,
-    );
   };
 
   return {
@@ -362,12 +267,6 @@ export function createWindowCloser(options: WindowCloserOptions): WindowCloser {
       return undefined;
     },
   };
-}
-
-function ownBalances(
-  findings: ReadonlyMap<string, Findings>,
-): ReadonlyMap<string, readonly GpuBalance[]> {
-  return new Map([...findings].map(([id, { gpuBalances }]) => [id, gpuBalances]));
 }
 
 function lastWindowOf(end: number | undefined, sizeMs: number): Window | undefined {
