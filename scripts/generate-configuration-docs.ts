@@ -8,6 +8,8 @@ const INTRODUCTION = `# Configuration
 
 <!-- Generated from operator/config/variables/ by \`npm run generate:docs\`. -->
 
+*For whoever sets meterfeed up.* Every setting, where it can be given, and the test that shows its effect.
+
 A value comes from the first of these that gives it: TenantOverride, MeteringPolicy (or, for
 destinations, BillingDestination), environment, default. Custom resources take effect without a
 restart, and a removed one gives its fields back.

@@ -48,7 +48,9 @@ function stateOf(report) {
   const unaccounted = unaccountedOf(report);
   const marks = [
     ...(report.gaps.length > 0
-      ? [html`<${Badge} tone="warn">${report.gaps.length} gaps</${Badge}>`]
+      ? [
+          html`<${Badge} tone="warn">${report.gaps.length === 1 ? '1 gap' : `${report.gaps.length} gaps`}</${Badge}>`,
+        ]
       : []),
     ...(report.backfilled ? [html`<${Badge} tone="plain">backfilled</${Badge}>`] : []),
     ...(report.refused.length > 0
