@@ -23,6 +23,8 @@ export interface MeasureOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Before the operator starts: puts more objects into the stand-in at the port. */
   readonly prepare?: (apiPort: number) => Promise<void>;
+  /** Whether what is measured has begun, asked of the operator that is ready; at once by default. */
+  readonly settled?: (address: string) => Promise<boolean>;
   /** After the measured windows, while the operator still runs. */
   readonly inspect?: (address: string) => Promise<void>;
   /** Kills the operator in the end, and measures how it comes back. */
@@ -87,7 +89,7 @@ export async function measureScale(options: MeasureOptions): Promise<ScaleFigure
 }
 
 async function measureWindows(
-  { windowSeconds, windows }: MeasureOptions,
+  { windowSeconds, windows, settled }: MeasureOptions,
   operator: RunningOperator,
   api: ChildProcess,
   begun: number,
@@ -96,6 +98,7 @@ async function measureWindows(
   const reports = () => operator.reports();
   await operator.until(READY_TIMEOUT_MS, async () => (await fetch(`${address}/readyz`)).ok);
   const readySeconds = (performance.now() - begun) / 1000;
+  if (settled !== undefined) await operator.until(READY_TIMEOUT_MS, () => settled(address));
   const windowsTimeoutMs = (windows + 3) * windowSeconds * 1000;
   await operator.until(windowsTimeoutMs, async () => (await reports()).length > 0);
   const seen = (await reports()).length;
