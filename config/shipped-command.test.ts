@@ -14,6 +14,7 @@ import {
   type EphemeralControlPlane,
   startEphemeralControlPlane,
 } from '../e2e/control-plane/ephemeral.ts';
+import { createKubectl } from '../e2e/control-plane/kubectl.ts';
 import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
 import { type RunningOperator, startOperator } from '../e2e/local/operator-process.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
@@ -151,7 +152,7 @@ test(
       expect(failed.has('tenant-tenant-own-own')).toBe(false);
       expect(JSON.stringify([...failed])).not.toContain('canary');
 
-      const metered = await eventsOnce((events) => events.includes('tenant_instance_hours'));
+      const metered = await eventsOnce((events) => events.includes('tenant_private_node_hours'));
       expect(metered).toContain('tenant-tenant-own-own');
       await eventsOnce((events) => events.includes('tenant_private_node_hours'));
       await policyCounts(HOSTILE.length + 1);
@@ -251,16 +252,14 @@ async function addTenantCluster(name: string, kubeconfig: string | undefined): P
   });
 }
 
+/** A node that is Ready, in the tenant cluster's own API. */
 async function tenantNode(name: string): Promise<void> {
-  const kubectl = promisify(execFile);
-  const node = JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name } });
-  const file = join(directory, 'secrets', 'node.json');
-  await writeFile(file, node);
-  const here = ['--kubeconfig', tenant.kubeconfigPath];
-  await kubectl(tenant.kubectl, [...here, 'create', '-f', file]);
-  // The API server taints a node that is not ready yet, and a node with that taint is down.
-  const ready = '{"spec":{"taints":[]}}';
-  await kubectl(tenant.kubectl, [...here, 'patch', 'node', name, '--patch', ready]);
+  const kubectl = createKubectl(tenant.kubectl, tenant.kubeconfigPath);
+  await kubectl(
+    ['create', '-f', '-'],
+    JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name } }),
+  );
+  await kubectl(['taint', 'nodes', name, 'node.kubernetes.io/not-ready-']);
 }
 
 async function failuresOnce(count: number): Promise<ReadonlyMap<string, string>> {
