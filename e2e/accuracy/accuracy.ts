@@ -14,6 +14,7 @@ import { startSimulator } from '../simulator/simulator.ts';
 import { type ClosedWindow, compareLasting } from './compare-lasting.ts';
 import { compareNodes, type NodeComparison } from './compare-nodes.ts';
 import { comparePods, type PodComparison } from './compare-pods.ts';
+import { type Explained, explainSome } from './explained.ts';
 import type { MetricFigures } from './figures.ts';
 import { GPU_RESOURCES } from './modes.ts';
 import { changeLabels, createFlakyNodes, replaceNodes } from './node-changes.ts';
@@ -45,6 +46,7 @@ export interface AccuracyResult {
   readonly metrics: readonly MetricFigures[];
   readonly pods: Omit<PodComparison, 'metrics'>;
   readonly nodes: Omit<NodeComparison, 'metrics'>;
+  readonly explained: Explained;
   readonly windows: number;
   /**
    * Events with seconds of closed windows: what was told later than the settling delay is billed right
@@ -164,6 +166,7 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
     metrics: [...ofPods, ...ofNodes, ...ofAllTime],
     pods,
     nodes,
+    explained: await explainSome(run.operator.address, events),
     lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
     windows: new Set(closed.map(({ window_end: end }) => end)).size,
     repeated: events.length - new Set(events.map(({ id }) => id)).size,
@@ -176,10 +179,12 @@ export function largestError({ metrics }: AccuracyResult): number {
   return Math.max(...metrics.map(({ maximum }) => maximum));
 }
 
-/** Nothing was billed twice, invented, or lost sight of. */
-export function isSound({ repeated, pods, nodes, unaccountedGpuSeconds }: AccuracyResult): boolean {
+/** Nothing was billed twice, invented, lost sight of, or without an explanation. */
+export function isSound(result: AccuracyResult): boolean {
+  const { repeated, pods, nodes, explained, unaccountedGpuSeconds } = result;
   const overbilled = [...pods.unseen.overbilled, ...nodes.unseen.overbilled];
-  return repeated === 0 && overbilled.length === 0 && unaccountedGpuSeconds === 0;
+  const wrong = overbilled.length + explained.wrong.length;
+  return repeated === 0 && wrong === 0 && unaccountedGpuSeconds === 0;
 }
 
 function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {

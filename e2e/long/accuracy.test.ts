@@ -22,6 +22,8 @@ describe('the bills of short-lived pods', () => {
     }
     expect(result.pods.unseen.overbilled).toEqual([]);
     expect(result.nodes.unseen.overbilled).toEqual([]);
+    expect(result.explained.asked).toBeGreaterThan(100);
+    expect(result.explained.wrong).toEqual([]);
     expect(result.repeated).toBe(0);
     expect(result.unaccountedGpuSeconds).toBe(0);
   });
