@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import { type Browser, chromium, type Page, type Request } from 'playwright-core';
 import { NOW } from '../../testing/test-server.ts';
 
 const CANDIDATES = [
@@ -40,6 +40,8 @@ export interface WatchedPage {
   readonly page: Page;
   /** Console errors, uncaught exceptions, violations of the content security policy, dialogs. */
   readonly trouble: string[];
+  /** Resolves when nothing that was asked for is under way and what came of it is drawn. */
+  settled(): Promise<void>;
 }
 
 export interface PageOptions {
@@ -72,11 +74,34 @@ export async function openPage(browser: Browser, options: PageOptions = {}): Pro
     trouble.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
+  const underWay = new Set<Request>();
+  page.on('request', (request) => underWay.add(request));
+  page.on('requestfinished', (request) => underWay.delete(request));
+  page.on('requestfailed', (request) => underWay.delete(request));
+  const settled = async (): Promise<void> => {
+    do {
+      const [request] = underWay;
+      if (request !== undefined) await endOf(page, request);
+      await page.evaluate(TWO_FRAMES);
+    } while (underWay.size > 0);
+  };
   await page.clock.install({ time: NOW });
   await page.addInitScript(NOTE_VIOLATIONS);
   if (token !== undefined) {
     const held = JSON.stringify(token);
     await page.addInitScript(`sessionStorage.setItem('meterfeed-token', ${held})`);
   }
-  return { page, trouble };
+  return { page, trouble, settled };
+}
+
+/** What is drawn may ask for more. */
+const TWO_FRAMES =
+  'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))';
+
+async function endOf(page: Page, request: Request): Promise<void> {
+  const isIt = (ended: Request): boolean => ended === request;
+  await Promise.race([
+    page.waitForEvent('requestfinished', isIt),
+    page.waitForEvent('requestfailed', isIt),
+  ]);
 }

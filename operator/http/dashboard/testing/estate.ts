@@ -233,6 +233,16 @@ function destinations(changes: string[]): DestinationsView {
         parkedTenants: [
           { tenant: HOSTILE[0], reason: HOSTILE[1], events: 3, since: NOW - 10 * MINUTE },
         ],
+        unpriced: [{ metric: 'tenant_gpu_hours', sku: HOSTILE[0], plan: HOSTILE[1] }],
+        drift: {
+          day: Date.UTC(2026, 10, 20),
+          comparedAt: NOW - MINUTE,
+          compared: 12,
+          unanswered: 1,
+          differing: 1,
+          examples: [{ tenant: HOSTILE[0], metric: 'tenant_gpu_hours', difference: '-0.5' }],
+        },
+        tooSlow: { allowed: 10, needed: 25 },
         lastError: `the receiver answered ${HOSTILE[0]}`,
         lastErrorAt: NOW - MINUTE,
       },

@@ -15,6 +15,8 @@ export function healthOf(one) {
   if (one.consecutive_failures > 0) return { tone: 'bad', word: 'failing' };
   if (one.dead_letters > 0) return { tone: 'warn', word: 'dead letters' };
   if (one.parked_events > 0) return { tone: 'warn', word: 'waiting for tenants' };
+  if (one.drift?.differing_rows > 0) return { tone: 'warn', word: 'sums differ' };
+  if (one.unpriced.length > 0) return { tone: 'warn', word: 'without a price' };
   return one.ready ? { tone: 'good', word: 'well' } : { tone: 'bad', word: 'not ready' };
 }
 
@@ -75,6 +77,7 @@ export function DestinationPage({ name, status }) {
     <${Trouble} state=${status} />
     ${status.data && one === undefined && html`<p class="notice">No destination of this name is configured now.</p>`}
     ${one && html`<${Facts} one=${one} />`}
+    ${one && html`<${Agreement} one=${one} />`}
     ${one && html`<${DeadLetters} name=${name} known=${one.dead_letters} onChange=${status.reload} />`}
   `;
 }
@@ -115,6 +118,53 @@ function Facts({ one }) {
           ]} />
       </${Card}>
     </div>
+  `;
+}
+
+/** What the billing system itself shows: prices that are missing, sums that differ. @param {{ one: any }} properties */
+function Agreement({ one }) {
+  const { unpriced, drift, rate_limit: limit } = one;
+  return html`
+    <${Card} title="Agreement with the other side">
+      ${
+        limit &&
+        html`<p class="notice warn">
+          Its rate limit lets through fewer events than are metered: ${quantity(limit.events_per_second)} of
+          ${quantity(limit.needed_events_per_second)} a second.
+        </p>`
+      }
+      ${
+        drift === undefined
+          ? html`<p class="empty">Yesterday has not been compared yet, or cannot be at this destination.</p>`
+          : html`
+              <p>
+                ${drift.day}: ${count(drift.compared_rows)} sums of tenant and metric compared
+                ${ago(drift.compared_at, Date.now())}, ${count(drift.differing_rows)} differ,
+                ${count(drift.unanswered_rows)} were not answered.
+              </p>
+              <${Table} caption="Sums that differ" rows=${drift.examples} empty="None differ."
+                columns=${[
+                  {
+                    name: 'Tenant',
+                    cell: (/** @type {any} */ row) =>
+                      html`<a href=${link(['tenants', row.tenant])}>${row.tenant}</a>`,
+                  },
+                  { name: 'Metric', cell: (/** @type {any} */ row) => row.metric },
+                  {
+                    name: 'It has more by',
+                    number: true,
+                    cell: (/** @type {any} */ row) => String(row.difference),
+                  },
+                ]} />
+            `
+      }
+      <${Table} caption="Usage that came and that nobody has priced there" rows=${unpriced} empty="No usage without a price is known."
+        columns=${[
+          { name: 'Metric', cell: (/** @type {any} */ row) => row.metric },
+          { name: 'SKU', cell: (/** @type {any} */ row) => row.sku ?? 'any' },
+          { name: 'Plan or rate card', cell: (/** @type {any} */ row) => row.plan },
+        ]} />
+    </${Card}>
   `;
 }
 

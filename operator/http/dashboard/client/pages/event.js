@@ -43,6 +43,13 @@ function Explanation({ explanation }) {
       <${Card} title="The rule">
         <p>${rule.text}</p>
         <p class="muted">In full: ${rule.documentation}</p>
+        ${
+          explanation.query &&
+          html`
+            <p>What Prometheus is asked, at ${time(explanation.query.time)}:</p>
+            <pre tabindex="0">${explanation.query.promql}</pre>
+          `
+        }
         <dl class="facts">
           ${amount('Measured in the window', explanation.measured, event.unit)}
           ${amount('Carried from earlier windows', explanation.carried, event.unit)}

@@ -124,6 +124,7 @@ function Report({ report }) {
           ? html`<p class="empty">GPUs were not part of this report.</p>`
           : html`
             <${Balance} caption="By GPU model" rows=${report.gpus.models} />
+            ${report.gpus.own_nodes && html`<${Balance} caption="Nodes of the tenant clusters' own, by GPU model" rows=${report.gpus.own_nodes} />`}
             ${report.gpus.nodes && html`<${Balance} caption="By node" rows=${report.gpus.nodes} />`}
           `
       }
