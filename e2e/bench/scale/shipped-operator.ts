@@ -71,7 +71,7 @@ export async function prepareOperator(options: ShippedOperatorOptions): Promise<
         stdio: ['ignore', log, log, 'ipc'],
         env: {
           PATH: process.env['PATH'],
-          NODE_OPTIONS: shippedNodeOptions(),
+          ...shippedEnvironment(),
           KUBECONFIG: kubeconfig,
           DATA_DIR: join(directory, 'data'),
           LISTEN_ADDR: `127.0.0.1:${port}`,
@@ -157,11 +157,14 @@ interface Workload {
   };
 }
 
-/** What the installation gives the process. */
-function shippedNodeOptions(): string {
+/** What the installation gives the process, but for where things are. */
+function shippedEnvironment(): Record<string, string> {
   const text = readFileSync(join(ROOT, 'config/operator/stateful-set.yaml'), 'utf8');
   const [container] = (parse(text) as Workload).spec.template.spec.containers;
-  return container?.env.find(({ name }) => name === 'NODE_OPTIONS')?.value ?? '';
+  const values = (container?.env ?? []).flatMap(({ name, value }) =>
+    value === undefined ? [] : [[name, value] as const],
+  );
+  return Object.fromEntries(values);
 }
 
 function kubeconfigFor(server: string): string {
