@@ -217,7 +217,8 @@ export function createCollector(options: CollectorOptions): Collector {
 /** Namespaces whose tenant clusters are billed by what their pods use. */
 function wantedOnHost({ tenantClusters }: Observation): Wanted {
   const clusters = tenantClusters.current.filter(
-    ({ excluded, metering }) => !excluded && metering.cpuMemoryBasis !== 'requests',
+    ({ excluded, source, metering }) =>
+      !excluded && source === 'workload' && metering.cpuMemoryBasis !== 'requests',
   );
   const namespaces = new Set(clusters.map(({ namespace }) => namespace));
   return { names: [...namespaces], has: (namespace) => namespaces.has(namespace) };
