@@ -43,7 +43,14 @@ async function serverWith(find: ExplanationsView['find']) {
   await ledger.append({ events: [carried, pushed] });
   const gap = { source: 'pods', from: start, to: start + 10_000, reason: 'HTTP 503' };
   const views = quietViews(() => testSettings());
-  const gaps = () => ['workloads', 'volumes'].map((scope) => ({ ...gap, scope }));
+  const ofCluster = { ...gap, scope: 'tenant-vcluster-a-a' };
+  const gaps = () => [
+    ...['workloads', 'volumes'].map((scope) => ({ ...gap, scope })),
+    { ...ofCluster, source: 'tenant-api', reason: 'refused' },
+    // Instance hours need neither.
+    { ...ofCluster, source: 'metrics' },
+    { ...ofCluster, source: 'prometheus' },
+  ];
   const metering = { ...views.metering, gaps };
   return startTestServer({ ledger, views: { explanations: { find }, metering } });
 }
@@ -73,7 +80,7 @@ test('a number is told with its objects, spans, label decisions, rule, gaps and 
     given_back: 0,
     carried_seconds: 15,
     backfilled: true,
-    gaps: [{ scope: 'workloads', reason: 'HTTP 503' }],
+    gaps: [{ scope: 'workloads', reason: 'HTTP 503' }, { reason: 'refused' }],
     objects: [
       {
         kind: 'Pod',

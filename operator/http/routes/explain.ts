@@ -124,11 +124,14 @@ function showShare(
   };
 }
 
-/** Touches the event's window, and the scope, tenant cluster or everything that it is of. */
+/**
+ * Touches the event's window, and is of the metric's scope, or of the tenant cluster: usage that was
+ * not sampled bears on CPU and memory, anything else on all that its own API shows.
+ */
 function concerns(gap: GapView, event: UsageEvent, { scope }: MeteringRule): boolean {
   const touches =
     gap.from < Date.parse(event.window_end) && gap.to > Date.parse(event.window_start);
-  const cluster = event.dimensions?.['tenant_cluster'];
-  const isOfPods = scope === 'pods' && (gap.scope === cluster || gap.scope === '*');
-  return touches && (gap.scope === scope || isOfPods);
+  const ofCluster = gap.scope === event.dimensions?.['tenant_cluster'] || gap.scope === '*';
+  const bears = gap.source === 'metrics' ? scope === 'pods' : gap.source !== 'prometheus';
+  return touches && (gap.scope === scope || (ofCluster && bears));
 }
