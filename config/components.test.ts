@@ -34,8 +34,17 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-/** What `kubectl kustomize` makes of a base with components. */
-async function render(base: string, components: readonly string[]): Promise<string> {
+const rendered = new Map<string, Promise<string>>();
+
+/** What `kubectl kustomize` makes of a base with components; each is made once. */
+function render(base: string, components: readonly string[]): Promise<string> {
+  const key = `${base} ${components.join()}`;
+  const known = rendered.get(key) ?? kustomize(base, components);
+  rendered.set(key, known);
+  return known;
+}
+
+async function kustomize(base: string, components: readonly string[]): Promise<string> {
   const place = join(directory, `${base}-${components.join('-')}`.replaceAll('/', '-'));
   await mkdir(place, { recursive: true });
   const from = (path: string): string => relative(place, join(CONFIG, path));

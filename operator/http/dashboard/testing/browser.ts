@@ -41,7 +41,7 @@ export interface WatchedPage {
   /** Console errors, uncaught exceptions, violations of the content security policy, dialogs. */
   readonly trouble: string[];
   /** Resolves when nothing that was asked for is under way and what came of it is drawn. */
-  settled(): Promise<void>;
+  readonly settled: () => Promise<void>;
 }
 
 export interface PageOptions {
