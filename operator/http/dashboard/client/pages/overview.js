@@ -156,7 +156,7 @@ function LedgerCard({ ledger, now }) {
     <${Card} title="Ledger">
       <dl class="facts">
         <dt>Events</dt><dd>${count(ledger.committed)}, the oldest recorded ${ago(ledger.oldest_at, now)}</dd>
-        <dt>Size</dt><dd>${bytes(ledger.bytes)} in ${count(ledger.segments)} segments; the volume is ${Math.round(ledger.disk.used_ratio * 100)} % full (${ledger.disk.level})</dd>
+        <dt>Size</dt><dd>${bytes(ledger.bytes)} in ${ledger.segments === 1 ? 'one segment' : `${count(ledger.segments)} segments`}; the volume is ${Math.round(ledger.disk.used_ratio * 100)} % full (${ledger.disk.level})</dd>
         <dt>Conflicts</dt><dd>${count(ledger.conflicts)} events came again with another quantity; the first one stayed</dd>
         <dt>Chain</dt><dd><code>${ledger.chain}</code></dd>
       </dl>
