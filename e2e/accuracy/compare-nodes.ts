@@ -1,5 +1,5 @@
 import type { ReceivedEvent } from '../long/received.ts';
-import { type Blind, figuresOf, type MetricFigures, nanosOf, sumsBy } from './figures.ts';
+import { type Blind, figuresOf, isUnseen, type MetricFigures, nanosOf, sumsBy } from './figures.ts';
 import { GPUS_PER_POD } from './modes.ts';
 import type { NodeLife } from './node-changes.ts';
 import { NODE_CORES, NODE_GIB } from './nodes.ts';
@@ -25,7 +25,7 @@ export function compareNodes(
   events: readonly ReceivedEvent[],
 ): NodeComparison {
   const wasUnseen = ({ downTold, removedAt }: NodeLife): boolean =>
-    blinds.some(({ from, to }) => downTold >= from && removedAt <= to);
+    isUnseen(blinds, 'nodes', downTold, removedAt);
   const seen = lives.filter((life) => !wasUnseen(life));
   const unseen = lives.filter(wasUnseen);
   const overbilled = new Set<string>();

@@ -1,5 +1,12 @@
 import type { ReceivedEvent } from '../long/received.ts';
-import { type Bill, type Blind, figuresOf, type MetricFigures, sumsBy } from './figures.ts';
+import {
+  type Bill,
+  type Blind,
+  figuresOf,
+  isUnseen,
+  type MetricFigures,
+  sumsBy,
+} from './figures.ts';
 import { GPU_NANOS_PER_SECOND } from './modes.ts';
 import type { Outage } from './node-changes.ts';
 import { laterNamespaceOf, namespaceOf, type PodLife } from './workload.ts';
@@ -149,14 +156,21 @@ function arrivalsOf(
   };
 }
 
-/** Its final status came and it was removed while the operator saw nothing, or so its node's outage. */
+/**
+ * Its final status came and it was removed while the operator saw no pods; or its claim was there only
+ * while it saw no claims; or its node went down and was removed while it saw no nodes.
+ */
 function wasUnseen(life: PodLife, { blinds, outages }: PodTruth): boolean {
-  const { finishTold, removedAt, node } = life;
-  return blinds.some(({ from, to }) => {
-    if (finishTold >= from && removedAt <= to) return true;
-    const outage = outages.find((one) => one.node === node);
-    return outage !== undefined && outage.from >= from && outage.to <= to;
-  });
+  const { startedAt, finishTold, removedAt, claimRemovedAt, node } = life;
+  if (isUnseen(blinds, 'pods', finishTold, removedAt)) return true;
+  if (
+    claimRemovedAt !== undefined &&
+    isUnseen(blinds, 'resourceclaims', startedAt, claimRemovedAt)
+  ) {
+    return true;
+  }
+  const outage = outages.find((one) => one.node === node);
+  return outage !== undefined && isUnseen(blinds, 'nodes', outage.from, outage.to);
 }
 
 function seconds({ startedAt, finishedAt }: PodLife): bigint {

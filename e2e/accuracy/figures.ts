@@ -1,10 +1,23 @@
 import { nanosFromDecimal } from '../../operator/usage/decimal.ts';
 import type { ReceivedEvent } from '../long/received.ts';
 
-/** When the operator could not see what went on, milliseconds since the epoch. */
+export const WATCHED = ['pods', 'nodes', 'resourceclaims'] as const;
+
+/** When the operator could not see what went on with objects of a kind, milliseconds since the epoch. */
 export interface Blind {
   readonly from: number;
   readonly to: number;
+  readonly kinds: readonly (typeof WATCHED)[number][];
+}
+
+/** Whether something of a kind happened, from first to last, while the operator saw nothing of that kind. */
+export function isUnseen(
+  blinds: readonly Blind[],
+  kind: (typeof WATCHED)[number],
+  first: number,
+  last: number,
+): boolean {
+  return blinds.some(({ from, to, kinds }) => kinds.includes(kind) && first >= from && last <= to);
 }
 
 /** A metric's bills held against the truth. */

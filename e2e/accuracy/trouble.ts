@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import type { RunningOperator } from '../local/operator-process.ts';
 import { signalProcess } from '../processes/pid-file.ts';
-import type { Blind } from './figures.ts';
+import { type Blind, WATCHED } from './figures.ts';
 
 export interface TroubleOptions {
   readonly plane: Pick<ControlPlane, 'stopApiServer' | 'startApiServer'>;
@@ -24,7 +24,7 @@ const ARRIVAL_MS = 5_000;
 /**
  * Kills the operator, restarts the API server (its watches forget what was, and resume only by a
  * list), or both at once, in turns, until `until`. Gives the stretches that nobody may have seen: those
- * after which the operator's own log says that its watch of pods could not go on.
+ * after which the operator's own log says that a watch could not go on.
  */
 export async function makeTrouble(
   options: TroubleOptions,
@@ -48,7 +48,7 @@ export async function makeTrouble(
       await delay(ARRIVAL_MS);
       await contactAfter(options, 0);
       const from = begun - JOURNAL_AGE_MS;
-      if (expired(options)) blinds.push({ from, to: Date.now() + ARRIVAL_MS });
+      blinds.push({ from, to: Date.now() + ARRIVAL_MS, kinds: expired(options) });
       continue;
     }
     const seen = contacts(options);
@@ -56,7 +56,7 @@ export async function makeTrouble(
     await options.plane.startApiServer();
     const restarted = await contactAfter(options, seen);
     const from = restarted ? begun - JOURNAL_AGE_MS : begun - ARRIVAL_MS;
-    blinds.push({ from, to: Date.now() + ARRIVAL_MS });
+    blinds.push({ from, to: Date.now() + ARRIVAL_MS, kinds: WATCHED });
   }
 }
 
@@ -71,9 +71,10 @@ function contacts({ operatorLog }: TroubleOptions): number {
   return readFileSync(operatorLog, 'utf8').split('[controller] watching pods').length - 1;
 }
 
-/** The watch of pods has found its version too old since the operator started. */
-function expired({ operatorLog }: TroubleOptions): boolean {
-  return readFileSync(operatorLog, 'utf8').includes('cannot watch pods');
+/** The kinds whose watches have found their version too old since the operator started. */
+function expired({ operatorLog }: TroubleOptions): Blind['kinds'] {
+  const log = readFileSync(operatorLog, 'utf8');
+  return WATCHED.filter((kind) => log.includes(`cannot watch ${kind}`));
 }
 
 /**

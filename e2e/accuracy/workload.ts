@@ -25,6 +25,8 @@ export interface PodLife {
   /** When the final status was written, and when the object was gone; our clock. */
   readonly finishTold: number;
   readonly removedAt: number;
+  /** When its claim was gone, for one that had one. */
+  readonly claimRemovedAt?: number;
   readonly shape: Shape;
   readonly node: string;
   /** The way in which it held nine GPUs; undefined when it held none. */
@@ -190,6 +192,7 @@ async function live(options: WorkloadOptions, name: string, place: Place): Promi
     removedAt,
     shape,
     node,
+    ...(claim === undefined ? {} : { claimRemovedAt: Date.now() }),
     ...(mode === undefined ? {} : { mode }),
     ...(relabelledAt === undefined ? {} : { relabelledAt }),
   };
