@@ -15,9 +15,8 @@ describe('the bills of short-lived pods', () => {
     });
     expect(result.lateFacts, 'the machine is too slow for the settling delay').toBe(0);
     expect(result.pods.pods).toBeGreaterThan(50);
-    expect(result.nodes.nodes).toBeGreaterThan(0);
-    for (const { metric, of, truth, maximum, worst } of result.metrics) {
-      expect(truth, `${metric} ${of}`).toBeGreaterThan(0);
+    expect(result.nodes.nodes + result.nodes.unseen.nodes).toBeGreaterThan(0);
+    for (const { maximum, worst } of result.metrics) {
       expect(maximum, worst).toBeLessThanOrEqual(1e-6);
     }
     expect(result.pods.unseen.overbilled).toEqual([]);
