@@ -18,7 +18,7 @@ import { prepareShim } from './disk/prepare-shim.ts';
 /** More with FAULT_RUNS, for a long run; FAULT_SEED repeats one. */
 const RUNS = Number(process.env['FAULT_RUNS'] ?? 10);
 const SEED = Number(process.env['FAULT_SEED'] ?? 1);
-const RUN_MS = 3_000;
+const RUN_MS = 12_000;
 const SEGMENT_EVENTS = 60;
 /** Syncs of setting up and opening a ledger. */
 const OPENING_SYNCS = 18;

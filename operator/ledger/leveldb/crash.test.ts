@@ -6,7 +6,7 @@ import type { Failpoint } from './failpoints.ts';
 
 /** More with LEDGER_KILLS, for a long run. */
 const KILLS = Number(process.env['LEDGER_KILLS'] ?? 20);
-const RUN_MS = 2_000;
+const RUN_MS = 8_000;
 
 const removals: (() => Promise<void>)[] = [];
 
