@@ -33,7 +33,7 @@ export type Retired =
   | { readonly kind: 'retired' }
   | { readonly kind: 'failed'; readonly reason: string };
 
-export const CURSOR_FINALIZER = 'meterfeed.io/cursor';
+const CURSOR_FINALIZER = 'meterfeed.io/cursor';
 
 /** Secrets are read again instead of watched: a watch would need the right to list them all (security D.16). */
 const SECRET_INTERVAL_MS = 15_000;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Condition, parseConditions, removeCondition, setCondition } from './conditions.ts';
+import { type Condition, parseConditions, setCondition } from './conditions.ts';
 
 const T0 = Date.UTC(2026, 0, 1, 0, 0, 0, 987);
 const ready = {
@@ -41,11 +41,6 @@ test('setting one leaves the given list as it was', () => {
   const before = setCondition([], ready, T0);
   setCondition(before, { ...ready, status: 'False' }, T0);
   expect(before[0]?.status).toBe('True');
-});
-
-test('a removed condition is gone, the others stay', () => {
-  const both = setCondition(setCondition([], ready, T0), { ...ready, type: 'Stalled' }, T0);
-  expect(removeCondition(both, 'Stalled').map(({ type }) => type)).toEqual(['Ready']);
 });
 
 test('after a restart the conditions of the API server keep their transition times', () => {

@@ -40,14 +40,6 @@ export function setCondition(
   return [...others, next].toSorted(byImportance);
 }
 
-/** Without the condition: abnormal conditions are absent when all is well. */
-export function removeCondition(
-  conditions: readonly Condition[],
-  type: string,
-): readonly Condition[] {
-  return conditions.filter((condition) => condition.type !== type);
-}
-
 /** The conditions in a status as the API server has it; what is not one is left out. */
 export function parseConditions(status: unknown): readonly Condition[] {
   const list = isRawObject(status) ? status['conditions'] : undefined;

@@ -23,7 +23,7 @@ const NAMESPACE_PREFIXES = ['tenant-', 'vcluster-', 'vc-'];
  * which beats the exact namespace, which beats the namespace without its prefix (design 7, Whole
  * nodes); 0 when they do not. External tenant clusters have no nodes on this cluster.
  */
-export function dedicationRank(
+function dedicationRank(
   labels: DedicatedLabels,
   cluster: Pick<TenantCluster, 'name' | 'namespace' | 'source'>,
   dedicatedNodeLabel: string | undefined,

@@ -101,7 +101,7 @@ export const meterWholeNodes: Meter = (input) => {
  * billed and its GPUs are downtime; GPUs that cannot be allocated are downtime on a node that is
  * billed otherwise (design 7, Downtime).
  */
-export function chargeWholeNode(input: MeterInput, node: WholeNode): void {
+function chargeWholeNode(input: MeterInput, node: WholeNode): void {
   const { state, gpus, weight, carried } = node;
   const piece = { carried, weight, ms: node.to - node.from };
   const down = state.down;

@@ -40,7 +40,7 @@ export function effectiveRequests(spec: RawObject, status: RawObject): Requests 
 }
 
 /** The one shared value with these amounts; `extended` in name order. */
-export function shareRequests(
+function shareRequests(
   cpu: bigint,
   memory: bigint,
   extended: readonly (readonly [string, number])[],

@@ -45,14 +45,6 @@ export function parseDecimal(text: string): Decimal | undefined {
 }
 
 /**
- * The decimal nearest to a finite number that is not negative, half up at the ninth digit;
- * undefined for anything else. Reads the number's shortest text, so 0.1 is exactly 0.1.
- */
-export function decimalFromNumber(value: number): Decimal | undefined {
-  return roundToDecimal(String(value));
-}
-
-/**
  * The decimal nearest to a number's text as JSON writes it (exponents allowed), half up at the ninth
  * digit; undefined when it is negative, not a number, or longer or larger than any double.
  */

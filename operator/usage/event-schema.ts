@@ -15,7 +15,7 @@ export const EVENT_LIMITS = {
 } as const;
 
 /** Dimensions with a fixed set of values (spec 2.1). */
-export const CLOSED_DIMENSIONS = {
+const CLOSED_DIMENSIONS = {
   capacity_type: ['on-demand', 'spot', 'preemptible', 'reserved'],
   billing_mode: ['shared', 'dedicated_node', 'private_node'],
 } as const;

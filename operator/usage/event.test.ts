@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { sortedEntries } from './bytewise.ts';
-import { decimalFromNanos, decimalFromNumber } from './decimal.ts';
+import { decimalFromNanos } from './decimal.ts';
 import { deriveEventId } from './event-id.ts';
 import { decodeEvent, encodeEvent, type UsageEvent } from './event.ts';
 
@@ -85,10 +85,10 @@ test('every digit survives the ledger line', () => {
 });
 
 test.each([
-  [1e-9, '0.000000001'],
-  [1e15, '1000000000000000'],
-])('%d leaves as a plain number', (value, text) => {
-  const quantity = decimalFromNumber(value) ?? decimalFromNanos(0n);
+  [1n, '0.000000001'],
+  [10n ** 24n, '1000000000000000'],
+])('%d billionths leave as a plain number', (nanos, text) => {
+  const quantity = decimalFromNanos(nanos);
   expect(encodeEvent({ ...event, quantity })).toContain(`"quantity":${text}}`);
 });
 

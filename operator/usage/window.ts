@@ -7,21 +7,6 @@ export interface Window {
   readonly end: number;
 }
 
-/** The last window that has ended at or before `now`. */
-export function lastClosedWindow(now: number, sizeMs: number): Window {
-  const end = Math.floor(now / sizeMs) * sizeMs;
-  return { start: end - sizeMs, end };
-}
-
-/** The windows of one size from an aligned `from` to an aligned `to`, in order. */
-export function windowsBetween(from: number, to: number, sizeMs: number): Window[] {
-  const windows: Window[] = [];
-  for (let start = from; start + sizeMs <= to; start += sizeMs) {
-    windows.push({ start, end: start + sizeMs });
-  }
-  return windows;
-}
-
 /** RFC 3339 in UTC to the second, the form that identities use: `2026-11-21T09:00:00Z`. */
 export function formatInstant(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;

@@ -26,7 +26,7 @@ import type { ScopeName, ScopeProgress } from './scope.ts';
  * `journal/timeline/<kind>/<uid>`, `journal/tenant-clusters`, `journal/state`.
  */
 export const TIMELINE_PREFIX = 'journal/timeline/';
-export const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
+const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
 export const STATE_KEY = 'journal/state';
 
 const VERSION = 1;

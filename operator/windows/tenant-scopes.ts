@@ -111,7 +111,7 @@ export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
 }
 
 /** Everything that is followed inside of a tenant cluster. */
-export function timelinesOf(observation: Observation) {
+function timelinesOf(observation: Observation) {
   const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   return [pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices] as const;
 }

@@ -7,7 +7,7 @@ const HASH_DIGITS = 8;
 const MAX_DISPLAY_NAME = 250;
 
 /** Between a metric code and what its meter is split by (spec 1.4). */
-export const SEPARATOR = '__';
+const SEPARATOR = '__';
 
 /**
  * The meter that an event belongs to: the metric's own, or the one of the values by which meters are

@@ -32,6 +32,6 @@ export function createRateLimits(
 }
 
 /** Whether a secret or restricted key is one of test mode. */
-export function isTestKey(apiKey: string): boolean {
+function isTestKey(apiKey: string): boolean {
   return /^[a-z]+_test_/.test(apiKey);
 }

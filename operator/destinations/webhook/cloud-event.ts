@@ -4,7 +4,7 @@ import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
 export const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
 
 /** Event types (design 7): one per metric, so that a meter at the receiver maps to one metric. */
-export const TYPE_PREFIX = 'io.meterfeed.';
+const TYPE_PREFIX = 'io.meterfeed.';
 
 /** The attributes of a lifecycle event; `data` is any JSON value. */
 export interface LifecycleEvent {

@@ -66,7 +66,7 @@ export function createDiskGauge(
 }
 
 /** The level at a used share of the room (docs/ledger-format.md, "Disk use"). */
-export function diskLevel(usedRatio: number): DiskLevel {
+function diskLevel(usedRatio: number): DiskLevel {
   return LEVELS.find(([from]) => usedRatio >= from)?.[1] ?? 'normal';
 }
 

@@ -14,7 +14,7 @@ import {
 import { createOutbound } from '../../outbound/outbound.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { UsageEvent } from '../../usage/event.ts';
-import { lastClosedWindow, type Window } from '../../usage/window.ts';
+import type { Window } from '../../usage/window.ts';
 import { CONNECTIONS } from '../ask.ts';
 import { createEgressMeasure } from '../egress.ts';
 import type { Measure } from '../measure.ts';
@@ -100,8 +100,7 @@ export async function live(options: LifeOptions): Promise<Life> {
     client,
     measures: () => measures,
     tenantClusters: history,
-    lastWindow:
-      options.lastWindow ?? (() => lastClosedWindow(clock.now(), settings.metering.windowMs)),
+    lastWindow: options.lastWindow ?? (() => newestWindow(clock.now(), settings.metering.windowMs)),
     ledger: severable,
     settings: () => settings,
     clock,
@@ -148,4 +147,9 @@ export async function eventsOf(ledger: Ledger): Promise<UsageEvent[]> {
 /** `12:01:00 3 tenant-x`: an event's window end, quantity and tenant. */
 export function brief(event: UsageEvent): string {
   return `${event.window_end.slice(11, 19)} ${event.quantity} ${event.tenant}`;
+}
+
+function newestWindow(now: number, sizeMs: number): Window {
+  const end = Math.floor(now / sizeMs) * sizeMs;
+  return { start: end - sizeMs, end };
 }
