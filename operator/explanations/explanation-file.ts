@@ -87,10 +87,13 @@ export async function readExplanationFile(
   }
 }
 
-/** A base that is damaged is none. */
+/** A base that is damaged is none, nor is one that leans on another: a clock that was set back mixes up which was the first. */
 async function openBase(path: string, base: string | undefined): Promise<OpenFile | undefined> {
   if (base === undefined) return undefined;
-  return openFile(join(dirname(path), base)).catch(() => undefined);
+  const file = await openFile(join(dirname(path), base)).catch(() => undefined);
+  if (file?.base === undefined) return file;
+  await file.close();
+  return undefined;
 }
 
 /** A file that is open for reading. */

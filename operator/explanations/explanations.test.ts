@@ -177,6 +177,19 @@ describe('explanations', () => {
     expect((await bytesOnDisk()) - both).toBeLessThan(first / 2);
   });
 
+  test('are found of every window of an hour, in whatever order the clock says that they were closed', async () => {
+    const explanations = await open();
+    const closed = [0, 1, 2, 3].map((number) => ({
+      ...closing(number, ['a'], 50),
+      closedAt: TEST_WINDOW_START + 600_000 - number * 60_000,
+    }));
+    for (const one of closed) await explanations.keep(one);
+    for (const one of closed) {
+      expect(await explanations.find(eventOf(one))).toMatchObject({ kind: 'found' });
+    }
+    expect(explanations.logger.lines).toEqual([]);
+  });
+
   test('that cannot be written hold up no window, and are missed once in the log', async () => {
     const explanations = await open();
     await rm(directory, { recursive: true });
