@@ -102,6 +102,7 @@ test('the Grafana dashboard draws nothing that the operator does not have', asyn
   const expressions = dashboard.panels.flatMap(({ targets = [] }) => targets.map((t) => t.expr));
   expect(expressions.length).toBeGreaterThan(10);
   for (const expression of expressions) {
+    expect(metricsOf(expression), expression).not.toEqual([]);
     for (const metric of metricsOf(expression)) expect([...registered]).toContain(metric);
   }
 });
