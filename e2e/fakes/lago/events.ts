@@ -81,10 +81,9 @@ export function showEvent(state: LagoState, transactionId: string): FakeResponse
   return event === undefined ? notFound('event') : ok({ event: show(event) });
 }
 
-/** Where the last one wins it also moves to the end. */
+/** Where an event may come again the last one wins, in the place of the first. */
 function storeEvent(state: LagoState, event: StoredEvent, store: EventStore): void {
   const key = keyOf(store, event);
-  state.events.delete(key);
   state.events.set(key, event);
 }
 
