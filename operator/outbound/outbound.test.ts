@@ -132,7 +132,7 @@ test('a body that never ends counts by its status, and does not hold the caller'
 });
 
 test('an error that repeats the credential is passed on without it, also where JSON escapes it', async () => {
-  const credential = 'canary"one\\two';
+  const credential = 'canary"one\\two-three';
   const server = await serve(({ headers }, response) => {
     const said = { message: headers.authorization, key: [credential] };
     response.writeHead(422).end(JSON.stringify(said) + credential);
@@ -143,6 +143,14 @@ test('an error that repeats the credential is passed on without it, also where J
     path: '/',
   });
   expect(outcome).toMatchObject({ body: '{"message":"Bearer ***","key":["***"]}***' });
+});
+
+test('a short word as a key does not take words out of answers', async () => {
+  const body = '{"code":"customer_not_found"}';
+  const server = await serve((_, response) => void response.writeHead(404).end(body));
+  const headers = { Authorization: 'Bearer customer' };
+  const client = clientOf({ baseUrl: server.url, headers });
+  expect(await client.request({ method: 'GET', path: '/' })).toMatchObject({ body });
 });
 
 test('an endless answer does not fill the memory', async () => {
