@@ -154,7 +154,10 @@ describe('a window', () => {
     const life = await begin({ clock, history });
     await life.pass(30);
     history.observe([{ ...mine, tenant: 'buyer' }], clock.now());
-    await life.pass(61);
+    await life.pass(40);
+    // The window is over and not asked about yet.
+    history.observe([{ ...mine, tenant: 'next-buyer' }], clock.now());
+    await life.pass(21);
     expect(egressOf(await eventsOf(ledger))).toEqual(['12:01:00 1 buyer']);
   });
 });

@@ -229,6 +229,19 @@ describe('order and concurrency', () => {
     }
   });
 
+  test('what comes after an event in trouble waits with it, for the same customer and meter alone', async () => {
+    const { destination, ready, stripe, count } = await world();
+    const tenants = ['a', 'b'].map((id) => testTenant({ id }));
+    await ready(...tenants);
+    await destination.send([gpuEvent({ tenant: 'a' })], NEVER);
+    const before = count('POST', EVENTS);
+    stripe.misbehaviours.add({ kind: 'status', status: 409, path: EVENTS, times: 1 });
+    const events = ['a', 'a', 'b'].map((tenant) => gpuEvent({ tenant }));
+    const outcomes = await destination.send(events, NEVER);
+    expect(outcomes.map(({ kind }) => kind)).toStrictEqual(['retry', 'retry', 'delivered']);
+    expect(count('POST', EVENTS) - before).toBe(2);
+  });
+
   test('a customer that is gone holds up nobody else, and is made again', async () => {
     const { destination, ready, stripe } = await world();
     const tenants = ['a', 'b'].map((id) => testTenant({ id }));
