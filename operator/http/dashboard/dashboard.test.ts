@@ -2,7 +2,13 @@ import { readFile } from 'node:fs/promises';
 import axe from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
+import {
+  API_TOKEN,
+  INGEST_TOKEN,
+  NOW,
+  startTestServer,
+  type TestServer,
+} from '../testing/test-server.ts';
 import { launchBrowser, openPage, type PageOptions, type WatchedPage } from './testing/browser.ts';
 import { createEstate, type Estate, HOSTILE, SHOWN_EVENT } from './testing/estate.ts';
 
@@ -91,6 +97,46 @@ test('hostile names are there to be read, as text (accident 37)', async () => {
   const { page } = await visit('#/tenants/acme', 'Billed as');
   expect(await page.getByText(HOSTILE[0]).count()).toBeGreaterThan(0);
   await page.context().close();
+});
+
+test('what a client pushed under a hostile name is text on every page that shows it (accident 37)', async () => {
+  const windowEnd = Math.floor(NOW / 60_000) * 60_000 - 60_000;
+  const events = HOSTILE.map((name, index) => ({
+    id: `hostile-${index}`,
+    tenant: name,
+    metric: 'tokens_used',
+    quantity: 3,
+    sku: name,
+    project: name,
+    dimensions: { model: name },
+    properties: { note: name },
+    window_start: new Date(windowEnd - 60_000).toISOString(),
+    window_end: new Date(windowEnd).toISOString(),
+  }));
+  // A name with characters that steer the direction of text is refused at the door.
+  const pushed = await server.call('POST', '/api/v1/events', {
+    token: INGEST_TOKEN,
+    body: { events },
+  });
+  expect(pushed.json).toMatchObject({ accepted: expect.any(Number) });
+  const { ids } = pushed.json as { readonly ids: readonly string[] };
+  expect(ids.length).toBeGreaterThanOrEqual(4);
+  for (const [hash, text] of [
+    ['#/usage?metric=tokens_used&by=sku', 'Sums'],
+    ['#/usage?metric=tokens_used&by=tenant', 'Sums'],
+    ['#/usage?metric=tokens_used&by=model', 'Sums'],
+    [`#/tenants/${encodeURIComponent(HOSTILE[0])}?metric=tokens_used`, 'Over time'],
+    ['#/events/hostile-0', 'What it is made of'],
+  ] as const) {
+    const { page, trouble } = await visit(hash, text);
+    const cells = page.locator('main :is(th, td, dd, h1)');
+    await cells.filter({ hasText: HOSTILE[0] }).first().waitFor();
+    expect(await page.locator('main script, main img, main iframe, main [onerror]').count()).toBe(
+      0,
+    );
+    expect(trouble, hash).toStrictEqual([]);
+    await page.context().close();
+  }
 });
 
 test('a page that many look at does not read the whole ledger again and again (accident 11)', async () => {
