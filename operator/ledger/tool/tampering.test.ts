@@ -22,8 +22,8 @@ beforeEach(async () => {
 });
 
 interface Volume {
-  read(sequence: number): Promise<string>;
-  write(sequence: number, text: string): Promise<void>;
+  readonly read: (sequence: number) => Promise<string>;
+  readonly write: (sequence: number, text: string) => Promise<void>;
 }
 
 /** What `verify` says of a copy that was tampered with. */
