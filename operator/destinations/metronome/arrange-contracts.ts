@@ -1,6 +1,6 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { type Contract, overlapsOf, planContract } from './contract-plan.ts';
+import { type Contract, overlapsOf, planContract, twinsOf } from './contract-plan.ts';
 import { type ContractStep, createContract, linkContract, setContractEnd } from './contracts.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
@@ -98,6 +98,11 @@ export function createArrangeContracts(
     contracts: readonly Contract[],
     signal: AbortSignal,
   ): Promise<ArrangeOutcome> => {
+    for (const [ours, other] of twinsOf(contracts)) {
+      logger.error(
+        `[${name}] ${wanted.name} is billed twice: contracts ${ours.id} and ${other.id} begin in the same hour: archive one of them in Metronome`,
+      );
+    }
     const tidied = await endOverlaps(wanted.customerId, contracts, signal);
     if (tidied.kind !== 'done' && tidied.kind !== 'unchanged') return tidied;
     const outcome = await carryOut(wanted, contracts, signal);

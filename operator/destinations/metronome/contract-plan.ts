@@ -68,3 +68,16 @@ export function overlapsOf(contracts: readonly Contract[]): readonly Overlap[] {
     return [{ contract, at: next.from }];
   });
 }
+
+/** Pairs that begin in the same hour, one of them ours: neither can end before it has begun. */
+export function twinsOf(
+  contracts: readonly Contract[],
+): readonly (readonly [Contract, Contract])[] {
+  return contracts
+    .filter(({ isOurs }) => isOurs)
+    .flatMap((ours) =>
+      contracts
+        .filter((other) => !other.isOurs && other.from === ours.from)
+        .map((other) => [ours, other] as const),
+    );
+}

@@ -240,6 +240,16 @@ describe('the contract', () => {
     expect(world.context.logger.lines.join('\n')).toContain('was made in Metronome');
   });
 
+  test('that somebody made for the same hour as ours is told: both of them bill', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    const [ours] = world.metronome.state.contracts;
+    const { customer_id, rate_card_id, starting_at } = ours ?? {};
+    await world.asOperator(CONTRACTS, { customer_id, rate_card_id, starting_at });
+    await provision(world);
+    expect(world.context.logger.lines.join('\n')).toContain('begin in the same hour');
+  });
+
   test('on a rate card of another currency is held back with that reason', async () => {
     const world = await withRateCard();
     await world.rateCard('europe', 'EUR');
