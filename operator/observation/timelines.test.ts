@@ -208,6 +208,24 @@ describe('the journal', () => {
     expect(runs(after)).toEqual([[7, 30]]);
   });
 
+  test('that was carried once is carried again after a restart, because the journal still calls it late', () => {
+    const before = observe();
+    before.pods.settle(at(10));
+    before.pods.upserted(running, undefined, live(12));
+    // Written between windows, while what it owes for closed ones is not settled yet.
+    const [owing] = before.pods.drain().changed;
+    expect(owing?.billed).toEqual([]);
+    before.pods.settle(at(20));
+    const [settled] = before.pods.drain().changed;
+    expect(settled?.uid).toBe('uid-p');
+
+    const journal = settled && decodeTimeline<PodView, PodState>(encodeTimeline(settled));
+    const after = observe();
+    after.pods.restore(journal === undefined ? [] : [journal], at(20));
+    expect([...after.pods.late()]).toEqual([]);
+    expect(runs(after)).toEqual([[7, Infinity]]);
+  });
+
   test('forgets a timeline two minutes after nothing can change it', () => {
     const observation = observe();
     observation.pods.upserted(finished, undefined, live(20));

@@ -168,7 +168,11 @@ export function createTimelines<T extends Projected, S>(
     },
     settle: (boundary) => {
       settled = boundary;
-      for (const timeline of late) timeline.billed = undefined;
+      for (const timeline of late) {
+        timeline.billed = undefined;
+        // The journal may know it as late: after a restart it would be settled once more.
+        timeline.dirty = true;
+      }
       late.clear();
       for (const timelines of byNamespace.values()) {
         for (const timeline of timelines.values()) {
