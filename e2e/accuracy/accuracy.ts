@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -140,6 +140,7 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
       operatorLog: files.operatorLog,
       operator: () => run.operator,
       restartOperator: async () => {
+        keepLog(files.operatorLog);
         run.operator = await start(plane.kubeconfigPath, files);
       },
       // Another sequence: how long a pod lives must not depend on how long a restart takes.
@@ -204,6 +205,11 @@ function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
     },
     signal: AbortSignal.timeout(180_000),
   });
+}
+
+/** Each start begins the log anew; what went before is of use when the run is looked at afterwards. */
+function keepLog(operatorLog: string): void {
+  appendFileSync(operatorLog.replace(/\.log$/u, '.earlier.log'), readFileSync(operatorLog));
 }
 
 interface Report {

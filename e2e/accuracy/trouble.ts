@@ -39,7 +39,7 @@ export async function makeTrouble(
     if (Date.now() + pause > until) return blinds;
     await delay(pause);
     const kind = KINDS[turn % KINDS.length] ?? 'operator';
-    log(`trouble: ${kind}`);
+    log(`${new Date().toISOString()} trouble: ${kind}`);
     const begun = Date.now();
     if (kind !== 'API server') await kill(options);
     if (kind === 'operator') {

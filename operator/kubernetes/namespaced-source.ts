@@ -69,10 +69,16 @@ const SEVERITY: Readonly<Record<SourceState, number>> = {
   failing: 3,
 };
 
-/** The state of the worst of them, with the oldest contact of all. */
+/** The state of the worst of them, with the oldest contact and the newest return of all. */
 function worst(healths: readonly SourceHealth[]): SourceHealth {
   const first = healths.reduce((a, b) => (SEVERITY[b.state] > SEVERITY[a.state] ? b : a));
-  return { ...first, lastContactAt: Math.min(...healths.map((health) => health.lastContactAt)) };
+  const lastContactAt = Math.min(...healths.map((health) => health.lastContactAt));
+  const returns = healths.flatMap(({ returnedAt }) => returnedAt ?? []);
+  return {
+    ...first,
+    lastContactAt,
+    ...(returns.length === 0 ? {} : { returnedAt: Math.max(...returns) }),
+  };
 }
 
 function formatVersions<T extends Projected>(sources: readonly Source<T>[]): string | undefined {

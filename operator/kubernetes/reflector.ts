@@ -255,6 +255,7 @@ export function createReflector<T extends Projected>(options: ReflectorOptions<T
       state: state.state,
       since: state.since,
       lastContactAt: contact.last,
+      ...(state.returnedAt === undefined ? {} : { returnedAt: state.returnedAt }),
       ...(state.reason === undefined ? {} : { reason: state.reason }),
     }),
     get size() {

@@ -7,6 +7,8 @@ export interface StateKeeper {
   readonly state: SourceState;
   readonly since: number;
   readonly reason: string | undefined;
+  /** As `SourceHealth` has it. */
+  readonly returnedAt: number | undefined;
   become(state: SourceState, reason?: string): void;
   ready(signal: AbortSignal): Promise<void>;
 }
@@ -18,10 +20,15 @@ export interface StateKeeperOptions {
   readonly resource: string;
 }
 
+/** A view that was whole for less than this before it failed again had not really come back. */
+const LASTING_MS = 30_000;
+
 export function createStateKeeper({ clock, logger, resource }: StateKeeperOptions): StateKeeper {
   let state: SourceState = 'starting';
   let since = clock.now();
   let reason: string | undefined;
+  let returnedAt: number | undefined;
+  let wasLasting = true;
   let arrive = (): void => undefined;
   const arrived = new Promise<void>((resolve) => {
     arrive = resolve;
@@ -30,11 +37,19 @@ export function createStateKeeper({ clock, logger, resource }: StateKeeperOption
   function become(next: SourceState, nextReason?: string): void {
     const turned = next !== state;
     if (!turned && nextReason === reason) return;
-    if (turned) since = clock.now();
+    if (turned) turn(next);
     report(state, next, nextReason);
     state = next;
     reason = nextReason;
     if (next === 'synced' || next === 'absent') arrive();
+  }
+
+  function turn(next: SourceState): void {
+    const now = clock.now();
+    if (state === 'synced') wasLasting = now - since >= LASTING_MS;
+    // Else a watch that fails again and again would hold up windows for ever.
+    if (next === 'synced' && wasLasting) returnedAt = now;
+    since = now;
   }
 
   function report(from: SourceState, to: SourceState, why: string | undefined): void {
@@ -58,6 +73,9 @@ export function createStateKeeper({ clock, logger, resource }: StateKeeperOption
     },
     get reason() {
       return reason;
+    },
+    get returnedAt() {
+      return returnedAt;
     },
     become,
     ready: (signal) =>

@@ -54,6 +54,12 @@ export interface SourceHealth {
   readonly since: number;
   /** Wall clock of the last list, event or bookmark; 0 before the first. */
   readonly lastContactAt: number;
+  /**
+   * Wall clock when the view became whole, at the start or again after a failure: whoever writes to the
+   * API may have been cut off until then as well. Of failures that follow each other closely the first
+   * return counts. Absent before the first, and where nobody was cut off.
+   */
+  readonly returnedAt?: number;
   /** Why it is failing; never carries a secret. */
   readonly reason?: string;
 }

@@ -6,7 +6,7 @@ import { formatInstant, type Window } from '../usage/window.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
 import { expiredStretch, nextWindow, type NextWindow } from './schedule.ts';
-import type { ScopeUnderWay } from './scope.ts';
+import { type ScopeUnderWay, UNSETTLED } from './scope.ts';
 import type { Scopes } from './scopes.ts';
 
 /** A window that can be closed, with every scope whose next window it is. */
@@ -69,9 +69,10 @@ export function createDueWindows(options: DueWindowsOptions): DueWindows {
   };
 
   const obstacleOf = (one: ScopeUnderWay, window: Window) => {
-    if (!one.listed) return one.scope.obstacle(Infinity) ?? STARTING;
+    if (!one.listed) return one.scope.obstacle(UNSETTLED) ?? STARTING;
     if (observation.tenantClusters.observedAt === 0) return UNDISCOVERED;
-    return one.scope.obstacle(dueAt(window));
+    const delayMs = metering().settlingDelayMs;
+    return one.scope.obstacle({ end: window.end, delayMs, now: clock.now() });
   };
 
   /** Whether a scope has seen all of a window; if not, the gap is open until it is filled. */

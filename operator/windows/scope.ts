@@ -1,6 +1,6 @@
 import type { Meter } from '../metering/meter.ts';
 import type { Observation } from '../observation/observation.ts';
-import type { Projected, SourceHealth } from '../kubernetes/source.ts';
+import type { Projected, SourceHealth, SourceState } from '../kubernetes/source.ts';
 import type { Progress } from './schedule.ts';
 
 /** The names of the scopes, as gaps and reports spell them. */
@@ -40,9 +40,21 @@ export interface Scope {
   readonly gapsOf: { readonly scope: string; readonly source?: string };
   /** False while nobody misses anything if it cannot be closed. */
   readonly expected: boolean;
-  /** Why a window that had settled at this moment cannot be closed; undefined when it can. */
-  obstacle(settledAt: number): Obstacle | undefined;
+  /** Why a window cannot be closed; undefined when it can. */
+  obstacle(settling: Settling): Obstacle | undefined;
 }
+
+/** How long a window waits for what is told late. All times are wall clock, milliseconds. */
+export interface Settling {
+  /** The window's end. */
+  readonly end: number;
+  /** SETTLING_DELAY. */
+  readonly delayMs: number;
+  readonly now: number;
+}
+
+/** Nothing but whether there is a whole view. */
+export const UNSETTLED: Settling = { end: Infinity, delayMs: 0, now: Infinity };
 
 /** What holds back a window. */
 export interface Obstacle {
@@ -67,18 +79,27 @@ export interface ScopeProgress extends Progress {
 }
 
 /**
- * Why a scope cannot be closed for a window that ended at `end`; undefined when its view is whole.
- * A watch that failed after the window had ended and settled has seen all of it.
+ * Why a scope cannot be closed for a window; undefined when its view is whole, or was until the window
+ * had settled. Where a watch came back after the window's end, the settling delay begins with its
+ * return: those who report what became of pods may have been cut off as long.
  */
 export function obstacle(
   sources: readonly Pick<WatchedSource, 'resource' | 'health'>[],
-  settledAt: number,
+  { end, delayMs, now }: Settling,
 ): Obstacle | undefined {
   for (const source of sources) {
-    const { state, reason, lastContactAt } = source.health();
-    if (state === 'synced' || state === 'absent') continue;
+    const { state, reason, lastContactAt, returnedAt = 0 } = source.health();
+    if (state === 'absent') continue;
+    const settledAt = Math.max(end, returnedAt) + delayMs;
+    if (state === 'synced' && now >= settledAt) continue;
     if (state === 'failing' && lastContactAt >= settledAt) continue;
-    return { source: source.resource.plural, reason: reason ?? `${state}: not listed yet` };
+    return { source: source.resource.plural, reason: reason ?? UNREADY[state] };
   }
   return undefined;
 }
+
+const UNREADY: Readonly<Record<Exclude<SourceState, 'absent'>, string>> = {
+  starting: 'starting: not listed yet',
+  failing: 'failing: not listed yet',
+  synced: 'back a moment ago: what was written meanwhile is still arriving',
+};

@@ -76,7 +76,7 @@ export function createScopes(options: ScopesOptions): Scopes {
       observation: seen,
       gapsOf: { scope: name },
       expected: true,
-      obstacle: (settledAt) => obstacle(watched, settledAt),
+      obstacle: (settling) => obstacle(watched, settling),
     },
     progress: restored?.scopes[name] ?? firstOf(options),
     learntUntil: 0,

@@ -79,9 +79,9 @@ export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
       get expected() {
         return tenant.hasOwnNodes;
       },
-      obstacle: (settledAt) => {
+      obstacle: (settling) => {
         if (tenant.ended !== undefined) return undefined;
-        const found = obstacle(tenant.sources, settledAt);
+        const found = obstacle(tenant.sources, settling);
         return found && { source: TENANT_API, reason: `${found.source}: ${found.reason}` };
       },
     },

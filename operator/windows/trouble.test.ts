@@ -51,6 +51,26 @@ describe('a failed watch', () => {
     await process.kill();
   });
 
+  test('that comes back only just: what kubelets could not write meanwhile is billed in its own window', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 50);
+    process.pods.fail('connection refused');
+    await pass(clock, 20);
+    process.pods.recover([running]);
+    await pass(clock, 2);
+    expect(windowsOf(await eventsOf(ledger))).toEqual([]);
+    process.pods.apply(pod({ ...life, phase: 'Succeeded', finishedAt: at(55) }));
+    await pass(clock, 2);
+    const events = await eventsOf(ledger);
+    expect(windowsOf(events)).toEqual(['12:01:00']);
+    expect(coreSeconds(events)).toBe(55);
+    expect(process.collector.gaps()).toEqual([]);
+    await process.kill();
+  });
+
   test('that failed after the window had settled does not hold the window back', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();

@@ -10,6 +10,7 @@ import type {
   SourceHandler,
 } from '../../kubernetes/source.ts';
 import type { Explanations } from '../../explanations/explanations.ts';
+import { seeFixture } from '../../kubernetes/testing/fixtures.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { pod } from '../../metering/testing/objects.ts';
@@ -285,9 +286,10 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
   const view = new Map<string, T>();
   let failure: string | undefined;
   let contact = clock.now();
+  let returnedAt = contact;
   const key = ({ namespace, name }: Projected): string => `${namespace}/${name}`;
   const projected = (object: RawObject): T => {
-    const value = project(object);
+    const value = project(seeFixture(options.plural, object));
     if (value === undefined) throw new Error('fixture without uid or name');
     return value;
   };
@@ -321,7 +323,8 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     find: (namespace, name) => view.get(`${namespace}/${name}`),
     health: () => {
       if (failure === undefined) {
-        return { state: 'synced', since: contact, lastContactAt: clock.now() };
+        const lastContactAt = clock.now();
+        return { state: 'synced', since: contact, lastContactAt, returnedAt };
       }
       return { state: 'failing', since: contact, lastContactAt: contact, reason: failure };
     },
@@ -338,6 +341,7 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     },
     recover: (objects) => {
       failure = undefined;
+      returnedAt = clock.now();
       relist(objects, contact);
     },
   };
