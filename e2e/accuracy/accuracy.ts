@@ -134,7 +134,7 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
   // Where trouble itself fails, these are given up, and that is what is to be told.
   for (const task of [workload.ended, labelling, goingDown, replacing]) task.catch(() => undefined);
   const until = Date.now() + durationMs;
-  const blinds = await makeTrouble(
+  const { blinds, kills } = await makeTrouble(
     {
       plane,
       operatorLog: files.operatorLog,
@@ -167,7 +167,7 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
     metrics: [...ofPods, ...ofNodes, ...ofAllTime],
     pods,
     nodes,
-    explained: await explainSome(run.operator.address, events),
+    explained: await explainSome(run.operator.address, events, kills),
     lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
     windows: new Set(closed.map(({ window_end: end }) => end)).size,
     repeated: events.length - new Set(events.map(({ id }) => id)).size,

@@ -2,11 +2,15 @@ import type { ReceivedEvent } from '../long/received.ts';
 
 export interface Explained {
   readonly asked: number;
+  /** Of windows that were closed just before a kill: explanations are written after the window is safe. */
+  readonly lost: number;
   /** Ids of events that were not explained, or whose objects do not add up to their number. */
   readonly wrong: readonly string[];
 }
 
 const ASKED = 300;
+/** An explanation is written within this after its window. */
+const WRITING_MS = 2_000;
 
 interface Explanation {
   readonly given_back: number;
@@ -18,12 +22,22 @@ interface Explanation {
 export async function explainSome(
   address: string,
   events: readonly ReceivedEvent[],
+  kills: readonly number[],
 ): Promise<Explained> {
   const every = Math.max(1, Math.floor(events.length / ASKED));
   const chosen = events.filter((_, index) => index % every === 0);
   const wrong: string[] = [];
-  for (const { id, quantity } of chosen) {
+  let lost = 0;
+  for (const { id, quantity, recorded_at: recordedAt } of chosen) {
     const response = await fetch(`${address}/api/v1/events/${id}/explain`);
+    const closedAt = Date.parse(recordedAt);
+    if (
+      response.status === 410 &&
+      kills.some((at) => at >= closedAt && at - closedAt < WRITING_MS)
+    ) {
+      lost += 1;
+      continue;
+    }
     if (!response.ok) {
       wrong.push(`${id}: HTTP ${response.status}: ${await response.text()}`);
       continue;
@@ -34,5 +48,5 @@ export async function explainSome(
     const rounding = (objects.length + 2) * 0.6e-9;
     if (Math.abs(sum - Number(quantity)) > rounding) wrong.push(`${id}: ${sum}, not ${quantity}`);
   }
-  return { asked: chosen.length, wrong };
+  return { asked: chosen.length, lost, wrong };
 }

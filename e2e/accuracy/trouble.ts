@@ -14,6 +14,13 @@ export interface TroubleOptions {
   readonly log: (line: string) => void;
 }
 
+/** What was done, milliseconds since the epoch. */
+export interface Trouble {
+  readonly blinds: readonly Blind[];
+  /** When the operator was killed. */
+  readonly kills: readonly number[];
+}
+
 const KINDS = ['operator', 'API server', 'both'] as const;
 /** The journal is written with every window of ten seconds, which is closed nine seconds after its end. */
 const JOURNAL_AGE_MS = 30_000;
@@ -22,26 +29,29 @@ const CONTACT_TIMEOUT_MS = 180_000;
 const SILENCE_MS = 20_000;
 /** What the API says of a pod reaches the watch within this, on a busy machine too. */
 const ARRIVAL_MS = 5_000;
+/** An API server that is told to stop keeps its watches open meanwhile, and nobody can write: less than the settling delay. */
+const STOP_GRACE_MS = 2_000;
 
 /**
  * Kills the operator, restarts the API server (its watches forget what was, and resume only by a
  * list), or both at once, in turns, until `until`. Gives the stretches that nobody may have seen: those
  * after which the operator's own log says that a watch could not go on.
  */
-export async function makeTrouble(
-  options: TroubleOptions,
-  until: number,
-): Promise<readonly Blind[]> {
+export async function makeTrouble(options: TroubleOptions, until: number): Promise<Trouble> {
   const { random, log } = options;
   const blinds: Blind[] = [];
+  const kills: number[] = [];
   for (let turn = 0; ; turn += 1) {
     const pause = 8_000 + 12_000 * random();
-    if (Date.now() + pause > until) return blinds;
+    if (Date.now() + pause > until) return { blinds, kills };
     await delay(pause);
     const kind = KINDS[turn % KINDS.length] ?? 'operator';
     log(`${new Date().toISOString()} trouble: ${kind}`);
     const begun = Date.now();
-    if (kind !== 'API server') await kill(options);
+    if (kind !== 'API server') {
+      kills.push(begun);
+      await kill(options);
+    }
     if (kind === 'operator') {
       await delay(6_000 * random());
       await options.restartOperator();
@@ -54,7 +64,7 @@ export async function makeTrouble(
       continue;
     }
     const seen = contacts(options);
-    await options.plane.stopApiServer();
+    await options.plane.stopApiServer(STOP_GRACE_MS);
     await options.plane.startApiServer();
     const restarted = await contactAfter(options, seen);
     const from = restarted ? begun - JOURNAL_AGE_MS : begun - ARRIVAL_MS;

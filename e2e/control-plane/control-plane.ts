@@ -34,7 +34,7 @@ export interface ControlPlane {
   readonly credentials: RestConfig;
   /** A kubeconfig for a new user, known by client certificate; give rights by RBAC. */
   readonly addUser: (name: string, groups?: readonly string[]) => Promise<string>;
-  readonly stopApiServer: () => Promise<void>;
+  readonly stopApiServer: (graceMs?: number) => Promise<void>;
   /** Starts it again on the same address. */
   readonly startApiServer: () => Promise<void>;
   /** Resolves with the first of the two processes that ends unasked, and how. */
@@ -93,9 +93,9 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       }
       return renderKubeconfig({ server, ...(await certificates.mintClient(name, groups)) }, name);
     },
-    stopApiServer: async () => {
+    stopApiServer: async (graceMs) => {
       pausing = true;
-      await apiServer.stop();
+      await apiServer.stop(graceMs);
     },
     startApiServer: async () => {
       apiServer = await launch();

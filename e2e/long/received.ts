@@ -9,6 +9,7 @@ export interface ReceivedEvent {
   readonly quantity: Decimal;
   readonly window_start: string;
   readonly window_end: string;
+  readonly recorded_at: string;
   readonly dimensions?: Readonly<Record<string, string>>;
   readonly properties?: Readonly<Record<string, unknown>>;
 }
