@@ -17,7 +17,11 @@ function tenantsOf(host: Host): Readonly<Record<string, string>> {
 
 describe('a tenant cluster is missed, or counted twice', () => {
   test.each<readonly [reason: string, host: Host, ids: readonly string[]]>([
-    ['I03: a Deployment alone', { workloads: [workload('tenant-a', 'a')] }, ['tenant-tenant-a-a']],
+    [
+      'I03: a Deployment alone',
+      { workloads: [workload('tenant-a', 'a', { kind: 'Deployment' })] },
+      ['tenant-tenant-a-a'],
+    ],
     [
       'I01: replicas of one StatefulSet are one',
       { workloads: [{ ...workload('tenant-a', 'a'), spec: { replicas: 3 } }] },
@@ -25,7 +29,9 @@ describe('a tenant cluster is missed, or counted twice', () => {
     ],
     [
       'I02: a StatefulSet and a Deployment of one release are one',
-      { workloads: [workload('tenant-a', 'a'), workload('tenant-a', 'a')] },
+      {
+        workloads: [workload('tenant-a', 'a'), workload('tenant-a', 'a', { kind: 'Deployment' })],
+      },
       ['tenant-tenant-a-a'],
     ],
     [
@@ -282,7 +288,7 @@ describe('two tenant clusters get one id', () => {
 
   test('an id over 128 characters is cut and hashed', () => {
     const namespace = 'n'.repeat(63);
-    const names = [`${'x'.repeat(70)}1`, `${'x'.repeat(70)}2`];
+    const names = [`${'x'.repeat(62)}1`, `${'x'.repeat(62)}2`];
     const ids = idsOf({ workloads: names.map((name) => workload(namespace, name)) });
     expect(new Set(ids).size).toBe(2);
     for (const id of ids) expect(id).toMatch(/^tenant-n{63}-x+-[0-9a-f]{8}$/);

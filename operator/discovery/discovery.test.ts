@@ -94,11 +94,12 @@ describe('the log does not say what the specification promises', () => {
     expect(zero().length).toBe(2);
   });
 
-  test('the fallback once per change', async () => {
+  test('I08: the fallback once per change, and as no failure', async () => {
     const { discovery, sources, lines, add } = createDiscoveryRig();
     const fallbacks = () => lines.filter((line) => line.includes('falling back'));
     add('tenant-a', 'a');
-    await discovery.round();
+    expect((await discovery.round()).kind).toBe('found');
+    expect(ids(discovery)).toStrictEqual(['tenant-tenant-a-a']);
     await discovery.round();
     expect(fallbacks()).toStrictEqual([
       'info [discovery] platform API is absent; falling back to workload scanning',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
-import { DOWN, DRA_NODE, draHour, draWorld, GPU } from './testing/claim-scene.ts';
+import { attributesOf, DOWN, DRA_NODE, draHour, draWorld, GPU } from './testing/claim-scene.ts';
 import {
   type ClaimFixture,
   migDevice,
@@ -9,9 +9,12 @@ import {
   slice,
   wholeGpu,
 } from './testing/claims.ts';
-import { gpuNode } from './testing/gpu-nodes.ts';
+import { gpuNode, H100 } from './testing/gpu-nodes.ts';
 import { cluster, iso, OWN_LABELS, pod } from './testing/objects.ts';
 import { HOUR, START, total } from './testing/world.ts';
+
+/** The attributes of the GPUs of N1 on its tenant's own node. */
+const WHOLE_NODE = ['8', H100, H100, 'full', 'on-demand', 'dedicated_node'];
 
 describe('devices that several claims hold', () => {
   const shared = (name: string, memory?: string): ClaimFixture => ({
@@ -19,7 +22,7 @@ describe('devices that several claims hold', () => {
     labels: { ...OWN_LABELS, 'vcluster.loft.sh/namespace': name },
     devices: [
       result('gpu-0', {
-        shareID: `share-${name}`,
+        shareID: `00000000-0000-4000-8000-000000000${name.charCodeAt(0)}`,
         ...(memory === undefined ? {} : { consumedCapacity: { memory, streams: '1' } }),
       }),
     ],
@@ -69,8 +72,7 @@ describe('where claims are used', () => {
   test('N22: on the tenant’s own node the whole node covers them', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
     const events = draHour({ node: gpuNode({ ...DRA_NODE, labels }) });
-    expect(total(events, GPU, { billing_mode: 'dedicated_node' })).toBe(8);
-    expect(total(events, GPU)).toBe(8);
+    expect(attributesOf(events)).toEqual(WHOLE_NODE);
     expect(total(events, DOWN)).toBe(0);
     expect(total(events, 'tenant_private_node_hours')).toBe(1);
   });
@@ -81,13 +83,24 @@ describe('where claims are used', () => {
     const candidates = Array.from({ length: 150 }, (_, index) =>
       migDevice(index % 8, '1g.10gb', Math.floor(index / 8)),
     );
-    const slices = [
-      slice({ name: 's1', devices: whole, sliceCount: 2 }),
-      slice({ name: 's2', devices: candidates, sliceCount: 2 }),
-    ];
+    // A slice has room for 128 devices.
+    const slices = [whole, candidates.slice(0, 75), candidates.slice(75)].map((devices, index) =>
+      slice({ name: `s${index}`, devices, sliceCount: 3 }),
+    );
     const events = draHour({ node: gpuNode({ ...DRA_NODE, labels }), slices });
-    expect(total(events, GPU)).toBe(8);
+    expect(attributesOf(events)).toEqual(WHOLE_NODE);
     expect(total(events, DOWN)).toBe(0);
+    expect(total(events, 'tenant_private_node_hours')).toBe(1);
+  });
+
+  test('a slice that is learnt of after its window was closed counts from then on, and changes nothing before', () => {
+    const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
+    const world = draWorld({ node: gpuNode({ ...DRA_NODE, labels }), slices: [], claims: [] });
+    expect(total(world.close(START, START + HOUR).events, DOWN)).toBe(8);
+    world.slice(slice(), START + HOUR + HOUR / 4);
+    const { events } = world.close(START + HOUR, START + 2 * HOUR);
+    expect([total(events, GPU), total(events, DOWN)]).toEqual([6, 2]);
+    expect(JSON.stringify(events)).not.toContain('carried_seconds');
   });
 
   test('a GPU that its driver has tainted is missing: downtime on a node that is billed whole', () => {

@@ -181,7 +181,9 @@ describe('GPUs of resource claims', () => {
   });
 
   test('something else than a pod uses what is reserved for it', () => {
-    const reservedFor = [{ apiGroup: 'scheduling.k8s.io', resource: 'podgroups', uid: 'g' }];
+    const reservedFor = [
+      { apiGroup: 'scheduling.k8s.io', resource: 'podgroups', name: 'g', uid: 'g' },
+    ];
     expect(total(draHour({ pods: [], claims: [{ pods: [], reservedFor }] }), GPU)).toBe(1);
   });
 });

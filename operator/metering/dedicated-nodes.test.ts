@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import type { UsageEvent } from '../usage/event.ts';
-import { gpuNode, N1, N7, type NodeFixture } from './testing/gpu-nodes.ts';
+import { gpuNode, H100, N1, N7, type NodeFixture } from './testing/gpu-nodes.ts';
 import {
   closed,
   GPU,
   hourOf,
   MANAGED_BY,
   METRICS,
+  only,
   own,
   sums,
   WHOLE,
@@ -27,7 +28,11 @@ describe('a node is found by every label that dedicates it', () => {
       { nodeSettings: { dedicatedNodeLabel: 'dedicated-to=%s' } },
     ],
   ])('%s', (_id, node, options) => {
-    expect(sums(hourOf({ nodes: [node], ...options }))).toEqual(WHOLE);
+    const events = hourOf({ nodes: [node], ...options });
+    expect(sums(events)).toEqual(WHOLE);
+    expect(sums(events, { billing_mode: 'dedicated_node' })).toEqual(WHOLE);
+    expect(only(events, 'node').sku).toBe('p5.48xlarge');
+    expect(only(events, 'gpu').sku).toBe(H100);
   });
 
   test('the namespace without its prefix is enough, whatever the cluster is called', () => {

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
+import { createMemoryLedger } from '../ledger/memory-ledger.ts';
 import type { UsageEvent } from '../usage/event.ts';
+import { gpuNode, N1 } from './testing/gpu-nodes.ts';
 import { cluster, node, pod, workload } from './testing/objects.ts';
 import { cpu, createWorld, hour, HOUR, START, total, type World } from './testing/world.ts';
 
@@ -66,17 +68,42 @@ describe('windows', () => {
   test('W02: a minute of eight units has nine decimals', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
-    world.pod(pod({ name: 'p', containers: [{ cpu: '8' }] }));
+    world.node(gpuNode(N1));
+    world.pod(pod({ name: 'p', node: 'n1', containers: [{ 'nvidia.com/gpu': 8 }] }));
     const { events } = world.close(START, START + 60_000);
-    expect(events[0]?.quantity).toBe('0.133333333');
+    expect(events.map(({ metric, quantity }) => [metric, quantity])).toEqual([
+      ['tenant_gpu_hours', '0.133333333'],
+    ]);
   });
 
-  test('W03, W04: measuring a window again gives the same ids, whatever the quantity', () => {
-    const build = (size: string) => (world: World) => {
-      world.pod(pod({ name: 'p', containers: [{ cpu: size, memory: '1Gi' }] }));
-    };
-    const ids = (events: readonly UsageEvent[]) => events.map((event) => event.id);
-    expect(ids(hour(build('1')))).toEqual(ids(hour(build('2'))));
+  const measured = (cores: string, pods = 1): UsageEvent[] =>
+    hour((world) => {
+      world.node(gpuNode(N1));
+      for (let index = 0; index < pods; index += 1) {
+        const containers = [{ cpu: cores, memory: '1Gi', 'nvidia.com/gpu': 1 }];
+        world.pod(pod({ name: `p${index}`, node: 'n1', containers }));
+      }
+    });
+  const idsOf = (events: readonly UsageEvent[]) => events.map((event) => event.id);
+
+  test('W03: a window that is measured twice is in the ledger once', async () => {
+    const ledger = createMemoryLedger();
+    for (const want of ['accepted', 'duplicate']) {
+      const outcome = await ledger.append({ events: measured('1') });
+      if (outcome.kind === 'failed') throw new Error(outcome.message);
+      expect(outcome.outcomes).toEqual([want, want, want]);
+    }
+    const page = await ledger.read(0, 100);
+    if (page.kind === 'failed') throw new Error(page.message);
+    expect(page.events.map(({ event }) => event.id)).toEqual(idsOf(measured('1')));
+  });
+
+  test('W04: another quantity or another property makes no other event', () => {
+    const [one, other] = [measured('1'), measured('2', 3)];
+    expect(idsOf(other)).toEqual(idsOf(one));
+    expect(other.map(({ quantity }) => quantity)).not.toEqual(one.map(({ quantity }) => quantity));
+    const properties = (events: readonly UsageEvent[]) => events.map((event) => event.properties);
+    expect(properties(other)).not.toEqual(properties(one));
   });
 
   test('W10: with WATCH_DELETIONS=false a deleted pod is billed to the last window end it saw', () => {
@@ -136,13 +163,7 @@ describe('windows', () => {
     world.clusters([cluster('a')]);
     const object = workload({ name: 'a' });
     world.workload(object);
-    const view = { uid: 'uid-StatefulSet-a', namespace: 'tenant-a', name: 'a' };
-    const at = START + 30_000;
-    const labels = { app: 'vcluster', release: 'a' };
-    world.observation.workloads.deleted(
-      { ...view, labels, createdAt: 0, ready: true },
-      { at, knownUntil: at, late: false },
-    );
+    world.workloadGone(object, START + 30_000);
     world.clusters([], START + 45_000);
     const { events } = world.close(START, START + 60_000);
     expect(total(events, 'tenant_instance_hours')).toBe(0.008333333);

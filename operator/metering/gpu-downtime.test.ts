@@ -62,9 +62,13 @@ describe('nothing of a node that is down is billed, and its GPUs are downtime', 
     expect(sums(events, { node: 'n2' })).toEqual(WHOLE);
   });
 
-  test('N32: pods on a shared node', () => {
+  const deletion = { deletionTimestamp: iso(START), deletionGracePeriodSeconds: 30 };
+  test.each([
+    ['N32: a pod that runs on a shared node', {}],
+    ['N32: a pod that is being deleted from a shared node', deletion],
+  ])('%s', (_id, metadata) => {
     const nodes = [variant(N1, { taints: [taint(UNREACHABLE)] })];
-    const pods = [{ name: 'p', node: 'n1', containers: [{ [GPU]: 2, cpu: '4' }] }];
+    const pods = [{ name: 'p', node: 'n1', metadata, containers: [{ [GPU]: 2, cpu: '4' }] }];
     const events = hourOf({ nodes, pods });
     expect(sums(events)).toEqual([0, 0, 2, 0, 0]);
     expect(only(events, 'down')).toMatchObject({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { UsageEvent } from '../usage/event.ts';
-import { cluster, node, pod } from './testing/objects.ts';
+import { cluster, CONTROL_PLANE, node, pod } from './testing/objects.ts';
 import { cpu, createWorld, hour, HOUR, memory, START, type World } from './testing/world.ts';
 
 describe('CPU and memory by usage', () => {
@@ -19,6 +19,8 @@ describe('CPU and memory by usage', () => {
       world.sample({ p: usage }, START);
     });
     expect([cpu(events), memory(events)]).toEqual(want);
+    const shared = { billing_mode: 'shared' };
+    expect([cpu(events, shared), memory(events, shared)]).toEqual(want);
   });
 
   test('C11: basis max is per pod, so that nobody hides behind an over-requester', () => {
@@ -35,6 +37,23 @@ describe('CPU and memory by usage', () => {
       world.pod(pod({ name: 'p', containers: [{ cpu: '2', memory: '1Gi' }] }));
     });
     expect([cpu(events), memory(events)]).toEqual([2, 1]);
+  });
+
+  test.each([
+    ['C15', false, { app: 'vcluster' }, ['400m', '1Gi'], [0.1, 0.5]],
+    ['C16', true, { app: 'vcluster' }, ['400m', '1Gi'], [0.5, 1.5]],
+    ['C15 by the specified label', false, { app: 'tenant-cluster' }, ['400m', '1Gi'], [0.1, 0.5]],
+    ['C16 by the specified label', true, { app: 'tenant-cluster' }, ['400m', '1Gi'], [0.5, 1.5]],
+    ['C17', false, { app: 'vcluster-etcd' }, ['200m', '0'], [0.1, 0.5]],
+    ['C17 when asked', true, { app: 'vcluster-etcd' }, ['200m', '0'], [0.3, 0.5]],
+  ] as const)('%s', (_id, meterControlPlane, app, used, want) => {
+    const events = hour((world) => {
+      world.clusters([cluster('a', { cpuMemoryBasis: 'usage', meterControlPlane })]);
+      world.pod(pod({ name: 'cp', labels: { ...CONTROL_PLANE, ...app } }));
+      world.pod(pod({ name: 'p' }));
+      world.sample({ cp: used, p: ['100m', '512Mi'] }, START);
+    });
+    expect([cpu(events), memory(events)]).toEqual(want);
   });
 
   test('C20: a pod without a sample is unknown, and does not hold back the others', () => {

@@ -44,13 +44,14 @@ describe('after a stop', () => {
     return { clock, ledger, process };
   }
 
-  test('W05: windows that were missed are backfilled, and an unchanged pod is billed through', async () => {
+  test('W05, W07: windows that were missed are backfilled: an unchanged pod is billed through, and nothing else is', async () => {
     const { clock, ledger, process } = await restart(600, { pods: [running] });
     await pass(clock, 60);
     const events = await eventsOf(ledger);
     expect(coreSeconds(events)).toBe(720);
     const flagged = events.filter((event) => event.properties?.['backfilled'] === true);
     expect(flagged).toHaveLength(10);
+    expect(new Set(events.map(({ quantity }) => quantity))).toEqual(new Set(['0.016666667']));
     await process.kill();
   });
 
@@ -70,7 +71,7 @@ describe('after a stop', () => {
     await process.kill();
   });
 
-  test('W07, W13: a pod that vanished unseen is billed to when it was last known to be there', async () => {
+  test('W13: a pod that vanished unseen is billed to when it was last known to be there', async () => {
     const { clock, ledger, process } = await restart(600, { pods: [] });
     await pass(clock, 60);
     // Killed at 70 s; the journal was last written when 12:01 was closed, at 63 s.

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/memory-ledger.ts';
-import { cluster, node, pod, workload } from '../metering/testing/objects.ts';
-import { cpu, total } from '../metering/testing/world.ts';
+import { gpuNode, N1 } from '../metering/testing/gpu-nodes.ts';
+import { claim, cluster, node, pod, service, workload } from '../metering/testing/objects.ts';
+import { cpu, memory, total } from '../metering/testing/world.ts';
 import {
   at,
   clockAt,
@@ -15,7 +16,25 @@ import {
   windowsOf,
 } from './testing/harness.ts';
 
+const GPU = 'nvidia.com/gpu';
+
 describe('a failed watch', () => {
+  test('W13: of which a list is made afresh bills a pod that vanished meanwhile to when it was last seen', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const stays = pod({ ...life, name: 'q' });
+    const process = await startProcess({ ledger, clock, objects: { pods: [running, stays] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 70);
+    process.pods.fail('the watch cannot resume, its version is too old');
+    await pass(clock, 20);
+    process.pods.recover([stays]);
+    await pass(clock, 60);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(70 + 120);
+    expect(process.collector.gaps()).toEqual([]);
+    await process.kill();
+  });
+
   test('W08: holds back its own metrics and no other, and fills them when it is back', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
@@ -108,7 +127,13 @@ describe('usage', () => {
     const process = await startProcess({
       ledger,
       clock,
-      objects: { pods: [running], workloads: [workload({ name: 'a' })], nodes: [node('n7')] },
+      objects: {
+        pods: [running, pod({ ...life, name: 'g', node: 'n1', containers: [{ [GPU]: '2' }] })],
+        workloads: [workload({ name: 'a' })],
+        nodes: [node('n7'), gpuNode(N1)],
+        volumes: [claim({ name: 'v' })],
+        services: [service({ name: 's' })],
+      },
     });
     process.metricsApi = new Error('HTTP 503');
     // One that is not on this cluster has nothing to be asked of its metrics API.
@@ -116,8 +141,15 @@ describe('usage', () => {
     process.discover([byUsage, external]);
     await pass(clock, 20 + 65 + 60);
     const events = await eventsOf(ledger);
-    expect(cpu(events)).toBe(0);
-    expect(total(events, 'tenant_instance_hours')).toBeGreaterThan(0);
+    expect([cpu(events), memory(events)]).toEqual([0, 0]);
+    for (const [metric, perHour] of [
+      ['tenant_instance_hours', 1],
+      ['tenant_gpu_hours', 2],
+      ['tenant_storage_gb_hours', 100],
+      ['tenant_lb_hours', 1],
+    ] as const) {
+      expect(total(events, metric)).toBeCloseTo((perHour * 2) / 60, 8);
+    }
     const warning = '[metrics] warning: cannot get pod metrics for tenant-a';
     expect(process.logs.filter((line) => line.startsWith('[metrics] warning'))).toEqual([warning]);
     expect(process.collector.gaps()).toEqual([

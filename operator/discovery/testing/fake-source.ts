@@ -6,6 +6,7 @@ import type {
   Source,
   SourceState,
 } from '../../kubernetes/source.ts';
+import { seeFixture } from '../../kubernetes/testing/fixtures.ts';
 
 /** A source whose content and health a test sets. */
 export interface FakeSource<T extends Projected> extends Source<T> {
@@ -25,7 +26,7 @@ export function createFakeSource<T extends Projected>(
     resource,
     put: (...objects) => {
       for (const object of objects) {
-        const projected = project(object);
+        const projected = project(seeFixture(resource.plural, object));
         if (projected !== undefined)
           held.set(`${projected.namespace}/${projected.name}`, projected);
       }

@@ -1,6 +1,7 @@
 import { type Environment, loadEnvironment } from '../../config/load-environment.ts';
 import type { Settings, TenantOverrideSettings } from '../../config/settings.ts';
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
+import { type FixtureKind, seeFixture, workloadKind } from '../../kubernetes/testing/fixtures.ts';
 import { type Discovered, discover } from '../discover.ts';
 import type { ListedCluster } from '../external-file.ts';
 import type { TenantCluster } from '../tenant-cluster.ts';
@@ -35,11 +36,16 @@ export function settingsFrom(
 export function discoverHost(host: Host): Discovered {
   const settings = settingsFrom(host.environment, host.overrides);
   const prefix = settings.identity.labelPrefix;
-  const workloads = projectAll(controlPlaneWorkload(prefix), host.workloads ?? []);
-  const instances = projectAll(platformInstance(prefix), host.instances ?? []);
-  const project = hostNamespace(prefix);
+  const workloads = projectAll(controlPlaneWorkload(prefix), host.workloads ?? [], workloadKind);
+  const instances = projectAll(
+    platformInstance(prefix),
+    host.instances ?? [],
+    () => 'virtualclusterinstances',
+  );
+  const namespacesOf = (objects: readonly RawObject[]) =>
+    projectAll(hostNamespace(prefix), objects, () => 'namespaces');
   const namespaces = new Map(
-    projectAll(project, host.namespaces ?? []).map((namespace) => [namespace.name, namespace]),
+    namespacesOf(host.namespaces ?? []).map((namespace) => [namespace.name, namespace]),
   );
   return discover({
     settings,
@@ -48,7 +54,7 @@ export function discoverHost(host: Host): Discovered {
     namespace: (name) =>
       host.missing?.includes(name) === true
         ? undefined
-        : (namespaces.get(name) ?? project(namespaceObject(name))),
+        : (namespaces.get(name) ?? namespacesOf([namespaceObject(name)])[0]),
     external: host.external ?? [],
     assignedIds: host.assignedIds ?? new Map(),
     known: host.known ?? new Map(),
@@ -58,6 +64,7 @@ export function discoverHost(host: Host): Discovered {
 function projectAll<T extends Projected>(
   project: Projection<T>,
   objects: readonly RawObject[],
+  kindOf: (object: RawObject) => FixtureKind,
 ): readonly T[] {
-  return objects.flatMap((object) => project(object) ?? []);
+  return objects.flatMap((object) => project(seeFixture(kindOf(object), object)) ?? []);
 }

@@ -23,14 +23,20 @@ export interface InstanceOptions extends ObjectOptions {
 
 const CREATED = '2026-01-01T00:00:00Z';
 
+export interface WorkloadOptions extends ObjectOptions {
+  readonly kind?: 'StatefulSet' | 'Deployment';
+}
+
 /** A StatefulSet or Deployment as the chart of a tenant cluster makes it. */
 export function workload(
   namespace: string,
   release: string,
-  options: ObjectOptions = {},
+  options: WorkloadOptions = {},
 ): RawObject {
+  const { kind = 'StatefulSet' } = options;
   const labels = { app: 'vcluster', release, ...options.labels };
-  return { metadata: metadata(namespace, release, { ...options, labels }), spec: { replicas: 1 } };
+  const own = metadata(namespace, release, { ...options, labels });
+  return { kind, metadata: own, spec: { replicas: 1 } };
 }
 
 export function namespaceObject(name: string, options: ObjectOptions = {}): RawObject {

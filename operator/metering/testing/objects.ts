@@ -23,6 +23,7 @@ export interface PodFixture {
   readonly containers?: readonly Quantities[];
   readonly init?: readonly (Quantities & { readonly sidecar?: never })[];
   readonly initContainers?: readonly RawObject[];
+  readonly metadata?: RawObject;
   readonly spec?: RawObject;
   readonly status?: RawObject;
   readonly createdAt?: number;
@@ -67,6 +68,7 @@ export function pod(fixture: PodFixture): RawObject {
       namespace: fixture.namespace ?? 'tenant-a',
       creationTimestamp: iso(createdAt),
       labels: fixture.labels ?? OWN_LABELS,
+      ...fixture.metadata,
     },
     spec: {
       ...(node === null ? {} : { nodeName: node }),
@@ -100,6 +102,7 @@ export interface ClaimFixture {
   readonly capacity?: string;
   readonly storageClass?: string;
   readonly metadata?: RawObject;
+  readonly status?: RawObject;
 }
 
 export function claim(fixture: ClaimFixture): RawObject {
@@ -117,7 +120,11 @@ export function claim(fixture: ClaimFixture): RawObject {
       resources: { requests: { storage: request } },
       ...(storageClass === undefined ? {} : { storageClassName: storageClass }),
     },
-    status: { phase, ...(capacity === undefined ? {} : { capacity: { storage: capacity } }) },
+    status: {
+      phase,
+      ...(capacity === undefined ? {} : { capacity: { storage: capacity } }),
+      ...fixture.status,
+    },
   };
 }
 
@@ -127,6 +134,7 @@ export interface ServiceFixture {
   readonly type?: string;
   readonly ingress?: readonly RawObject[];
   readonly ports?: number;
+  readonly spec?: RawObject;
 }
 
 export function service(fixture: ServiceFixture): RawObject {
@@ -139,13 +147,18 @@ export function service(fixture: ServiceFixture): RawObject {
       creationTimestamp: iso(LONG_AGO),
       labels: fixture.labels ?? OWN_LABELS,
     },
-    spec: { type, ports: Array.from({ length: ports }, (_, index) => ({ port: 80 + index })) },
+    spec: {
+      type,
+      ports: Array.from({ length: ports }, (_, index) => ({ port: 80 + index })),
+      ...fixture.spec,
+    },
     status: { loadBalancer: ingress.length === 0 ? {} : { ingress } },
   };
 }
 
 export interface WorkloadFixture {
   readonly name: string;
+  readonly namespace?: string;
   readonly kind?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -155,10 +168,11 @@ export interface WorkloadFixture {
 export function workload(fixture: WorkloadFixture): RawObject {
   const { name, kind = 'StatefulSet', ready = 1 } = fixture;
   return {
+    kind,
     metadata: {
       uid: `uid-${kind}-${name}`,
       name,
-      namespace: 'tenant-a',
+      namespace: fixture.namespace ?? 'tenant-a',
       creationTimestamp: iso(LONG_AGO),
       labels: fixture.labels ?? { app: 'vcluster', release: name },
       annotations: fixture.annotations ?? {},

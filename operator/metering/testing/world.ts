@@ -1,5 +1,6 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
+import { seeFixture, workloadKind } from '../../kubernetes/testing/fixtures.ts';
 import { projectLoadBalancer } from '../../observation/load-balancer.ts';
 import { type NodeView, projectNode } from '../../observation/node.ts';
 import type { NodeSettings } from '../../observation/node-state.ts';
@@ -26,7 +27,6 @@ import { meterStorage } from '../storage.ts';
 import { createTally } from '../tally.ts';
 import { meterWholeNodes } from '../whole-nodes.ts';
 import { cluster, node, NODE_SETTINGS } from './objects.ts';
-import { seeFixture } from './recorded-objects.ts';
 import { HOUR, START } from './times.ts';
 
 export { HOUR, START };
@@ -56,6 +56,7 @@ export interface World {
   sliceGone(object: RawObject, at: number): void;
   service(object: RawObject, at?: number): void;
   workload(object: RawObject, at?: number): void;
+  workloadGone(object: RawObject, at: number): void;
   clusters(clusters: readonly TenantCluster[], at?: number): void;
   /** One reading of the metrics API: cpu and memory by pod name, in Kubernetes quantities. */
   sample(usage: Readonly<Record<string, readonly [cpu: string, memory: string]>>, at: number): void;
@@ -187,8 +188,14 @@ export function createWorld(options: WorldOptions = {}): World {
     },
     workload: (object, at) => {
       observation.workloads.upserted(
-        projected(projectWorkload(seeFixture('statefulsets', object))),
+        projected(projectWorkload(seeFixture(workloadKind(object), object))),
         undefined,
+        seen(at),
+      );
+    },
+    workloadGone: (object, at) => {
+      observation.workloads.deleted(
+        projected(projectWorkload(seeFixture(workloadKind(object), object))),
         seen(at),
       );
     },
