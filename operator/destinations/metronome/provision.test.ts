@@ -176,6 +176,28 @@ describe('the contract', () => {
     ]);
   });
 
+  test('that is archived bills nothing, also where it is listed: another one is made', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    const [contract] = world.metronome.state.contracts;
+    await world.asOperator('/v1/contracts/archive', {
+      customer_id: contract?.customer_id,
+      contract_id: contract?.id,
+    });
+    world.metronome.misbehaviours.add({
+      kind: 'status',
+      path: '/v2/contracts/list',
+      status: 200,
+      body: { data: [contract] },
+    });
+    world.now += HOUR_MS * 25;
+    await provision(world);
+    expect(world.metronome.state.contracts).toMatchObject([
+      { archived_at: expect.any(String) },
+      { uniqueness_key: expect.stringMatching(/#1$/) },
+    ]);
+  });
+
   test('follows another rate card at a full hour, without overlap or hole', async () => {
     const world = await withRateCard();
     await provision(world);

@@ -1,0 +1,93 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type Connection, createConnection } from '../kubernetes/connection.ts';
+import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
+import {
+  type ScriptedApiServer,
+  startScriptedApiServer,
+} from '../kubernetes/testing/scripted-api-server.ts';
+import { NODE_SETTINGS } from '../metering/testing/objects.ts';
+import { createObservation } from '../observation/observation.ts';
+import { type PodView, projectPod } from '../observation/pod.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { createFirstLists } from './first-lists.ts';
+import { createKindWatch, type KindWatchOf } from './kind-watch.ts';
+import { createBudget, DEFAULT_LIMITS } from './limits.ts';
+
+/** More than one page of a list. */
+const MANY = 600;
+
+let server: ScriptedApiServer;
+let connection: Connection;
+
+beforeEach(async () => {
+  server = await startScriptedApiServer();
+  connection = createConnection({ kubeConfig: server.kubeConfig });
+});
+
+afterEach(async () => {
+  await connection.close();
+  await server.close();
+});
+
+/** The watch of the pods of a tenant cluster that the journal knows nothing of. */
+function watchPods() {
+  const { pods } = createObservation({
+    nodeSettings: () => NODE_SETTINGS,
+    billedUntil: (present) => present,
+  });
+  const watch: KindWatchOf<PodView> = createKindWatch({
+    resource: { group: '', version: 'v1', plural: 'pods' },
+    project: projectPod,
+    timelines: pods,
+    resume: undefined,
+    budget: createBudget({
+      limits: DEFAULT_LIMITS,
+      now: () => systemClock.monotonic(),
+      onExceeded: () => undefined,
+      firstLists: createFirstLists(),
+      isListed: () => watch.listed,
+    }),
+    clock: systemClock,
+    random: () => 0.5,
+    logger: createCapturingLogger(),
+  });
+  const names = () =>
+    [...pods.namespaces()].flatMap(([, timelines]) => [...timelines].map(({ name }) => name));
+  return { pods, watch, names };
+}
+
+describe('a first list that was cut short', () => {
+  test('proves nothing: what it brought is forgotten, and costs nobody anything when the list is whole', async () => {
+    for (let index = 0; index < MANY; index += 1) {
+      server.put({ namespace: 'default', name: `ghost-${index}` });
+    }
+    const { pods, watch, names } = watchPods();
+    const first = server.seen(({ kind }) => kind === 'list');
+    watch.start(connection);
+    await first;
+    server.always('list', { kind: 'hold' });
+    await vi.waitUntil(() => pods.size > 0);
+    watch.stop('more than it may take up');
+    expect(names()).toEqual([]);
+    expect(watch.listed).toBe(false);
+
+    for (let index = 0; index < MANY; index += 1) server.remove('default', `ghost-${index}`);
+    server.put({ namespace: 'default', name: 'p' });
+    server.always('list', undefined);
+    watch.start(connection);
+    await vi.waitUntil(() => watch.listed);
+    expect(names()).toEqual(['p']);
+    watch.stop('end of the test');
+    await watch.idle();
+  });
+
+  test('of one that had been whole before takes nothing back', async () => {
+    server.put({ namespace: 'default', name: 'p' });
+    const { watch, names } = watchPods();
+    watch.start(connection);
+    await vi.waitUntil(() => watch.listed);
+    watch.stop('its Secret is gone');
+    expect(names()).toEqual(['p']);
+    await watch.idle();
+  });
+});
