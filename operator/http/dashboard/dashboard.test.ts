@@ -77,7 +77,9 @@ test.each(PAGES)(
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme });
       const found = await page.evaluate(async () => {
-        const { violations } = await (globalThis as unknown as { axe: typeof axe }).axe.run();
+        const { violations } = await (
+          globalThis as typeof globalThis & { axe: typeof axe }
+        ).axe.run();
         return violations.map(
           ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`,
         );
