@@ -27,7 +27,9 @@ describe('GPUs of resource claims', () => {
 
   test('D05: mode All has no count, and eight results', () => {
     const devices = Array.from({ length: 8 }, (_, index) => `gpu-${index}`);
-    expect(attributesOf(draHour({ claims: [{ devices }] }))).toEqual(wholeH100('8'));
+    const exactly = { deviceClassName: 'gpu', allocationMode: 'All' };
+    const claims = [{ devices, requests: [{ name: 'gpu', exactly }] }];
+    expect(attributesOf(draHour({ claims }))).toEqual(wholeH100('8'));
   });
 
   test('D07: a claim that is not allocated holds nothing', () => {

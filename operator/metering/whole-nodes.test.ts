@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { gpuNode, H100, N1, N7, type NodeFixture, variant } from './testing/gpu-nodes.ts';
 import { GPU, hourOf, MANAGED_BY, only, own, sums, WHOLE } from './testing/node-hours.ts';
-import { cluster, iso } from './testing/objects.ts';
+import { cluster, iso, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START, type WorldOptions } from './testing/world.ts';
 
 test('N01: a dedicated node is billed whole, with all that prices it', () => {
@@ -28,14 +28,20 @@ test('N01: a dedicated node is billed whole, with all that prices it', () => {
 });
 
 describe('nothing on a dedicated node is billed twice', () => {
-  test('N06: the tenant’s own pods are covered', () => {
-    const pods = [
-      { name: 'p', node: 'n1', containers: [{ [GPU]: 2, cpu: '10', memory: '100Gi' }] },
-    ];
-    const events = hourOf({ nodes: [own(N1)], pods });
-    expect(sums(events)).toEqual(WHOLE);
-    expect(sums(events, { billing_mode: 'shared' })).toEqual([0, 0, 0, 0, 0]);
-  });
+  test.each(['usage', 'requests', 'max'] as const)(
+    'N06: the tenant’s own pods are covered, basis %s',
+    (basis) => {
+      const world = createWorld();
+      world.clusters([cluster('a', { cpuMemoryBasis: basis })]);
+      world.node(gpuNode(own(N1)));
+      const containers = [{ [GPU]: 2, cpu: '10', memory: '100Gi' }];
+      world.pod(pod({ name: 'p', node: 'n1', containers }));
+      world.sample({ p: ['10', '100Gi'] }, START);
+      const { events } = world.close(START, START + HOUR);
+      expect(sums(events)).toEqual(WHOLE);
+      expect(sums(events, { billing_mode: 'shared' })).toEqual([0, 0, 0, 0, 0]);
+    },
+  );
 
   test('N07: another tenant’s pods are billed to that tenant', () => {
     const other = cluster('b', {}, { namespace: 'tenant-b' });

@@ -67,6 +67,8 @@ export interface ClaimFixture {
   readonly pods?: readonly string[];
   readonly reservedFor?: readonly RawObject[];
   readonly node?: string;
+  /** How it asked; by default for as many devices as it was given. */
+  readonly requests?: readonly RawObject[];
 }
 
 /** By default allocated with `gpu-0` on node `n1`, for the pod of its own name. */
@@ -82,7 +84,7 @@ export function resourceClaim(fixture: ClaimFixture = {}): RawObject {
       creationTimestamp: iso(LONG_AGO),
       labels: fixture.labels ?? OWN_LABELS,
     },
-    spec: {},
+    spec: fixture.requests === undefined ? {} : { devices: { requests: fixture.requests } },
     status:
       devices === null
         ? {}
