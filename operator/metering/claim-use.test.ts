@@ -162,3 +162,51 @@ describe('where claims are used', () => {
     expect(total(events, GPU, { namespace: 'ml' })).toBe(1);
   });
 });
+
+describe('a claim that a resumed watch tells of at one moment, from its creation to its end', () => {
+  const told = START + 30_000;
+  const ran = { startedAt: START + 5_000, finishedAt: START + 9_000, phase: 'Succeeded' } as const;
+  const empty = () => {
+    const world = draWorld({ pods: [], claims: [] });
+    for (const name of ['p', 'q']) world.pod(pod({ name, node: 'n1', ...ran }), told);
+    return world;
+  };
+  const seconds = (world: ReturnType<typeof empty>): number =>
+    Math.round(total(world.close(START, START + 60_000).events, GPU) * 3600);
+
+  test('is billed while its pod ran', () => {
+    const world = empty();
+    world.resourceClaim(resourceClaim({ name: 'p', devices: null }), told);
+    world.resourceClaim(resourceClaim({ name: 'p', pods: [] }), told);
+    world.resourceClaim(resourceClaim({ name: 'p' }), told);
+    world.resourceClaim(resourceClaim({ name: 'p', pods: [] }), told);
+    world.resourceClaim(resourceClaim({ name: 'p', devices: null }), told);
+    world.resourceClaimGone(resourceClaim({ name: 'p', devices: null }), told);
+    expect(seconds(world)).toBe(4);
+  });
+
+  test('is billed when it was deleted while it was allocated', () => {
+    const world = empty();
+    world.resourceClaim(resourceClaim({ name: 'p' }), told);
+    world.resourceClaimGone(resourceClaim({ name: 'p' }), told);
+    expect(seconds(world)).toBe(4);
+  });
+
+  test('is billed once for pods that used it at the same time', () => {
+    const world = empty();
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p'] }), told);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p', 'q'] }), told);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['q'] }), told);
+    world.resourceClaimGone(resourceClaim({ name: 'c', pods: [] }), told);
+    expect(seconds(world)).toBe(4);
+  });
+
+  test('is billed for each allocation that it had', () => {
+    const world = empty();
+    world.resourceClaim(resourceClaim({ name: 'p', devices: ['gpu-0'] }), told);
+    world.resourceClaim(resourceClaim({ name: 'p', devices: null }), told + 1);
+    world.resourceClaim(resourceClaim({ name: 'p', pods: [], devices: ['gpu-1'] }), told + 1);
+    world.resourceClaimGone(resourceClaim({ name: 'p', devices: null }), told + 2);
+    expect(seconds(world)).toBe(4);
+  });
+});

@@ -1,4 +1,4 @@
-import { type ClaimState, followClaim } from './claim-timeline.ts';
+import { type ClaimState, finishClaim, followClaim } from './claim-timeline.ts';
 import { followHolding } from './held-timeline.ts';
 import type { LoadBalancerView } from './load-balancer.ts';
 import type { NodeView } from './node.ts';
@@ -101,7 +101,7 @@ export function createObservation(options: ObservationOptions): Observation {
       kind: 'resource-claim',
       createdAt: (claim) => claim.createdAt,
       follow: followClaim,
-      finish: endAtLatest,
+      finish: finishClaim,
       isNeeded: (claim, horizon) => hasLivingPod(gpuPods, claim, horizon),
     },
     countClamped,

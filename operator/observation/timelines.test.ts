@@ -208,6 +208,24 @@ describe('the journal', () => {
     expect(runs(after)).toEqual([[7, 30]]);
   });
 
+  test('what closed windows billed of one that vanished unseen is not taken back: they were closed with all of it seen', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    observation.pods.settle(at(60));
+    // A watch that has only just been resumed vouches for less than the window that was closed by it.
+    observation.pods.deleted(running, { at: at(70), knownUntil: at(40), late: true });
+    expect(runs(observation)).toEqual([[7, 60]]);
+    expect([...observation.pods.late()]).toEqual([]);
+
+    const before = observe();
+    before.pods.upserted(running, undefined, live(9));
+    const after = observe();
+    after.pods.restore(before.pods.drain().changed, at(60));
+    after.pods.listed(() => false, at(40));
+    expect(runs(after)).toEqual([[7, 60]]);
+    expect([...after.pods.late()]).toEqual([]);
+  });
+
   test('that was carried once is carried again after a restart, because the journal still calls it late', () => {
     const before = observe();
     before.pods.settle(at(10));

@@ -134,6 +134,12 @@ export function createTimelines<T extends Projected, S>(
     return timeline;
   };
 
+  /**
+   * When an object that vanished unseen is known to have been there. A window was closed only with all
+   * of it seen, so that what was billed of it stands.
+   */
+  const lastKnown = (knownUntil: number): number => Math.max(knownUntil, settled);
+
   /** `known` is when it is known to have been there: at its newest version at the least. */
   const end = (timeline: Timeline<S>, known: number, finish: (latest: number) => void): void => {
     const present = Math.max(known, timeline.versionAt);
@@ -163,7 +169,7 @@ export function createTimelines<T extends Projected, S>(
     deleted: (last, arrival) => {
       const timeline = arrival.late ? (find(last) ?? see(last, arrival)) : see(last, arrival);
       const seen = sighting(timeline, last, arrival, false);
-      const present = arrival.late ? arrival.knownUntil : arrival.at;
+      const present = arrival.late ? lastKnown(arrival.knownUntil) : arrival.at;
       end(timeline, present, (latest) => rules.finish(timeline, last, seen, latest));
     },
     settle: (boundary) => {
@@ -231,7 +237,7 @@ export function createTimelines<T extends Projected, S>(
       for (const timelines of byNamespace.values()) {
         for (const timeline of timelines.values()) {
           if (timeline.gone || holds(timeline)) continue;
-          end(timeline, knownUntil, (latest) => enter(timeline, undefined, latest));
+          end(timeline, lastKnown(knownUntil), (latest) => enter(timeline, undefined, latest));
         }
       }
       pastKnown = true;
