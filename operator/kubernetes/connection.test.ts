@@ -165,6 +165,19 @@ describe('connection', () => {
     expect(JSON.stringify([refused, cut])).not.toContain(secret);
   });
 
+  test('a server that quotes the token it was shown does not get it into a log', async () => {
+    const secret = `canary-${'7f3a'.repeat(200)}`;
+    const guarded = createConnection({ kubeConfig: plainKubeConfig(server.url, secret) });
+    const body = { kind: 'Status', reason: 'Unauthorized', message: `no such token: ${secret}` };
+    server.next('list', { kind: 'answer', code: 401, body });
+    const refused = await guarded.request(PODS);
+    server.next('list', { kind: 'answer', code: 401, body });
+    const unstreamed = await guarded.stream(PODS, { signal: new AbortController().signal });
+    await guarded.close();
+    expect(refused).toMatchObject({ kind: 'status', code: 401 });
+    expect(JSON.stringify([refused, unstreamed])).not.toContain('canary');
+  });
+
   test('a redirect is a failure, not followed with our token', async () => {
     const headers = { Location: 'http://127.0.0.1:1/' };
     server.next('list', { kind: 'answer', code: 302, headers });

@@ -78,6 +78,19 @@ const USER_AGENT = 'meterfeed';
 export function createConnection(options: ConnectionOptions): Connection {
   const kubeConfig = new PooledKubeConfig(options.kubeConfig, options.limits);
   const mostLineLength = options.limits?.lineLength;
+  const { token, password } = options.kubeConfig.getCurrentUser() ?? {};
+  const shown = [token, password].flatMap((secret) =>
+    secret === undefined || secret === '' ? [] : [secret],
+  );
+
+  /** What the server was shown must not come back in its words: they end up in logs and statuses. */
+  function refusal(response: Dispatcher.ResponseData, body: unknown): StatusFailure {
+    const failure = failureOf(response, body);
+    // The whole body: a message is cut short, and a secret in it perhaps with it.
+    const said = JSON.stringify(body ?? '');
+    if (!shown.some((secret) => said.includes(secret))) return failure;
+    return { ...failure, reason: '', message: 'no message: the answer quoted the credentials' };
+  }
 
   async function send(
     path: string,
@@ -117,7 +130,7 @@ export function createConnection(options: ConnectionOptions): Connection {
       const response = await unlessAborted(sent, deadline.signal);
       const text = await response.body.text();
       const body = parseJson(text);
-      if (response.statusCode < 200 || response.statusCode > 299) return failureOf(response, body);
+      if (response.statusCode < 200 || response.statusCode > 299) return refusal(response, body);
       return { kind: 'ok', status: response.statusCode, body };
     } catch (error) {
       if (deadline.expired()) return timedOut(timeoutMs);
@@ -136,7 +149,7 @@ export function createConnection(options: ConnectionOptions): Connection {
       if (response.statusCode !== 200) {
         const body = parseJson(await response.body.text());
         deadline.release();
-        return failureOf(response, body);
+        return refusal(response, body);
       }
       deadline.disarm();
       response.body.once('close', deadline.release);

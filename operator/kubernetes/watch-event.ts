@@ -15,7 +15,7 @@ export type WatchEvent =
   | ObjectEvent
   | { readonly kind: 'bookmark'; readonly resourceVersion: string }
   /** The server's last word on this stream. */
-  | { readonly kind: 'error'; readonly code: number; readonly message: string }
+  | { readonly kind: 'error'; readonly code: number }
   /** Not an event; what it should have been is lost. */
   | { readonly kind: 'garbage' };
 
@@ -40,12 +40,8 @@ export function parseWatchEvent(line: string): WatchEvent {
       return { kind: 'bookmark', resourceVersion };
     }
     case 'ERROR': {
-      const { code, message } = object;
-      return {
-        kind: 'error',
-        code: typeof code === 'number' ? code : 0,
-        message: typeof message === 'string' ? message.replace(/\s+/g, ' ').slice(0, 500) : '',
-      };
+      const { code } = object;
+      return { kind: 'error', code: typeof code === 'number' ? code : 0 };
     }
     default:
       return GARBAGE;

@@ -75,10 +75,7 @@ export async function followWatch(options: WatchStreamOptions): Promise<WatchEnd
         return undefined;
       case 'error':
         if (event.code === 410) return { kind: 'expired' };
-        return {
-          kind: 'lost',
-          reason: `the server ended the watch: ${event.code} ${event.message}`,
-        };
+        return { kind: 'lost', reason: `the server ended the watch: HTTP ${event.code}` };
       default:
         options.onGarbage();
         return { kind: 'lost', reason: 'a line of the watch is not an event' };
