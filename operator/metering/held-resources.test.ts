@@ -142,6 +142,11 @@ describe('instance hours', () => {
       objects: [workload({ name: 'a', ready: 0, annotations: { 'loft.sh/paused': 'true' } })],
       want: 0,
     },
+    {
+      id: 'I04 while a replica of it is still ready',
+      objects: [workload({ name: 'a', annotations: { 'loft.sh/paused': 'true' } })],
+      want: 0,
+    },
     { id: 'not ready', objects: [workload({ name: 'a', ready: 0 })], want: 0 },
   ])('$id', ({ objects, want }) => {
     const events = hour((world) => {

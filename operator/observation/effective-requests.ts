@@ -67,7 +67,6 @@ function containerAmounts(spec: RawObject, status: RawObject): Amounts {
       const held = heldBy(container, resize);
       add(total, held);
       add(sidecars, held);
-      raise(initPeak, sidecars);
       continue;
     }
     const running: Amounts = new Map(sidecars);
