@@ -203,10 +203,24 @@ describe('a claim that a resumed watch tells of at one moment, from its creation
 
   test('is billed for each allocation that it had', () => {
     const world = empty();
-    world.resourceClaim(resourceClaim({ name: 'p', devices: ['gpu-0'] }), told);
-    world.resourceClaim(resourceClaim({ name: 'p', devices: null }), told + 1);
-    world.resourceClaim(resourceClaim({ name: 'p', pods: [], devices: ['gpu-1'] }), told + 1);
-    world.resourceClaimGone(resourceClaim({ name: 'p', devices: null }), told + 2);
-    expect(seconds(world)).toBe(4);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p'], devices: ['gpu-0'] }), told);
+    world.resourceClaim(resourceClaim({ name: 'c', devices: null }), told);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['q'], devices: ['gpu-1'] }), told);
+    world.resourceClaimGone(resourceClaim({ name: 'c', devices: null }), told);
+    expect(seconds(world)).toBe(8);
+  });
+
+  test('is billed whichever of its versions come a millisecond later', () => {
+    const versions = [{ pods: [] }, {}, { pods: [] }, { devices: null }] as const;
+    for (const pauses of [0b0001, 0b0010, 0b0100, 0b1000, 0b0101, 0b1010, 0b1111]) {
+      const world = empty();
+      let at = told;
+      for (const [index, version] of versions.entries()) {
+        world.resourceClaim(resourceClaim({ name: 'p', ...version }), at);
+        at += (pauses >> index) & 1;
+      }
+      world.resourceClaimGone(resourceClaim({ name: 'p', devices: null }), at);
+      expect(seconds(world), pauses.toString(2)).toBe(4);
+    }
   });
 });

@@ -100,13 +100,19 @@ function usesOfClaim(
 ): readonly Span<Use>[] {
   const all = allocations(spans);
   return all.flatMap((allocated, index) => {
+    const [before, after] = [all[index - 1], all[index + 1]];
     const within = {
-      from: all[index - 1]?.to ?? -Infinity,
-      to: all[index + 1]?.from ?? Infinity,
+      from: isDated(before) ? before.to : -Infinity,
+      to: isDated(after) ? after.from : Infinity,
     };
     const labels = ownerLabels(allocated, podSpans);
     return usesWithin(allocated, labels, runningOf(allocated, within, podSpans));
   });
+}
+
+/** Nothing is known of the times of one that came and went unseen. */
+function isDated(allocated: Allocated | undefined): allocated is Allocated {
+  return allocated !== undefined && allocated.from < allocated.to;
 }
 
 function allocations(spans: readonly Span<ClaimState>[]): readonly Allocated[] {

@@ -2,7 +2,7 @@ import { followHolding } from './held-timeline.ts';
 import { type ObjectLabels, sameLabels } from './object-labels.ts';
 import type { AllocatedDevice, ClaimAllocation, ResourceClaimView } from './resource-claim.ts';
 import type { Sighting } from './sighting.ts';
-import { enter, type Timeline } from './timeline.ts';
+import { currentState, enter, type Timeline } from './timeline.ts';
 
 /** A resource claim's state while it is allocated: its devices are out of everybody else's reach. */
 export interface ClaimState {
@@ -15,9 +15,9 @@ export interface ClaimState {
 }
 
 /**
- * Follows a claim from its allocation until that is taken back. A watch that is resumed tells of all
- * that was missed at one moment: what the claim was in between is kept all the same, because it says
- * which pods used which devices, and the times of those are known.
+ * Follows a claim from its allocation until that is taken back. A watch that is resumed tells at one
+ * moment of all that was missed: what the claim was in between stays as spans of no length, because
+ * they say which pods used which devices, and the times of those pods are known.
  */
 export function followClaim(
   timeline: Timeline<ClaimState>,
@@ -26,8 +26,10 @@ export function followClaim(
 ): void {
   const { createdAt, allocatedAt } = claim;
   const since = allocatedAt === undefined ? {} : { since: allocatedAt };
-  const state = withPodsOf(momentary(timeline, seen.at), stateOf(claim));
-  if (state === undefined) keepMoment(timeline, seen.at);
+  const state = stateOf(claim);
+  const current = currentState(timeline);
+  const changes = current !== undefined && (state === undefined || !sameClaim(current, state));
+  if (changes) closeMoment(timeline, seen.at);
   followHolding(timeline, { state, createdAt, ...since }, seen, sameClaim);
 }
 
@@ -38,29 +40,15 @@ export function finishClaim(
   _seen: Sighting,
   latest: number,
 ): void {
-  keepMoment(timeline, latest);
+  closeMoment(timeline, latest);
   enter(timeline, undefined, latest);
 }
 
-/** The state that is not known to have held for any time when the next one comes. */
-function momentary(timeline: Timeline<ClaimState>, at: number): ClaimState | undefined {
+/** Keeps a state that is not known to have held for any time when it ends, and would vanish. */
+function closeMoment(timeline: Timeline<ClaimState>, at: number): void {
   const last = timeline.spans.at(-1);
-  return last?.to === Infinity && last.from >= at ? last.state : undefined;
-}
-
-function withPodsOf(
-  before: ClaimState | undefined,
-  state: ClaimState | undefined,
-): ClaimState | undefined {
-  if (before === undefined || state === undefined) return state;
-  if (!sameAllocation(before.allocation, state.allocation)) return state;
-  return { ...state, pods: [...new Set([...before.pods, ...state.pods])] };
-}
-
-/** Gives a state that would vanish the millisecond before. */
-function keepMoment(timeline: Timeline<ClaimState>, at: number): void {
-  const state = momentary(timeline, at);
-  if (state !== undefined) enter(timeline, state, at - 1);
+  if (last === undefined || last.to !== Infinity || last.from < at) return;
+  timeline.spans = [...timeline.spans.slice(0, -1), { ...last, to: last.from }];
 }
 
 /** True when both give the same devices. */
