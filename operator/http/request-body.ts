@@ -113,5 +113,7 @@ function keepQuantityText(this: unknown, key: string, value: unknown, ...rest: u
 function depthExceeds(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (depth === 0) return true;
-  return Object.values(value).some((item) => depthExceeds(item, depth - 1));
+  // A plain loop: this is done to every event that is pushed in.
+  for (const item of Object.values(value)) if (depthExceeds(item, depth - 1)) return true;
+  return false;
 }

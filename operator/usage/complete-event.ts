@@ -2,6 +2,7 @@ import { sortedEntries } from './bytewise.ts';
 import { type Decimal, roundToDecimal } from './decimal.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from './event-id.ts';
 import { SCHEMA_VERSION, type UsageEvent } from './event.ts';
+import { rememberLast } from './remember-last.ts';
 import { eventProblem, quote } from './validate-event.ts';
 
 /** A number's own text, where a double could not hold all of its digits. */
@@ -28,6 +29,8 @@ export type CompletedEvent =
   | { readonly kind: 'event'; readonly event: UsageEvent }
   | { readonly kind: 'invalid'; readonly id?: string; readonly problem: string };
 
+type Draft = Omit<UsageEvent, 'id'> & { id: string };
+
 const MAX_ID_CHARACTERS = 100;
 
 /** Stands for the id until it is derived. */
@@ -35,6 +38,8 @@ const UNSET_ID = `${EVENT_ID_PREFIX}unset`;
 
 const OPTIONAL_TEXTS = ['project', 'sku', 'resource_id'] as const;
 const IDENTITY_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/;
+/** `2026-11-21T09:00:00.000000000+00:00` */
+const LONGEST_TIME = 35;
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.0{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 
 /**
@@ -61,7 +66,10 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   const problem = eventProblem(draft);
   if (problem !== undefined) return invalid(id, problem);
   const derived = deriveEventId(draft);
-  if (isAbsent(id)) return { kind: 'event', event: { ...draft, id: derived } };
+  if (isAbsent(id)) {
+    draft.id = derived;
+    return { kind: 'event', event: draft };
+  }
   if (!draft.id.startsWith(EVENT_ID_PREFIX) || draft.id === derived) {
     return { kind: 'event', event: draft };
   }
@@ -74,7 +82,7 @@ function assemble(
   quantity: Decimal,
   unit: string,
   fill: Completion,
-): UsageEvent {
+): Draft {
   const draft: Record<string, unknown> = {
     schema_version: orDefault(input['schema_version'], SCHEMA_VERSION),
     id: orDefault(input['id'], UNSET_ID),
@@ -95,7 +103,7 @@ function assemble(
   const properties = withPlainNumbers(input['properties']);
   if (!isAbsent(properties)) draft['properties'] = properties;
   draft['source'] = fill.source;
-  return draft as object as UsageEvent;
+  return draft as object as Draft;
 }
 
 function invalid(id: unknown, problem: string): CompletedEvent {
@@ -114,14 +122,19 @@ function quoteNumber(value: unknown): string {
 
 /** The time as identities spell it; anything else unchanged, for the schema to refuse. */
 function toUtc(value: unknown): unknown {
-  if (typeof value !== 'string' || IDENTITY_TIME.test(value)) return value;
+  if (typeof value !== 'string' || value.length > LONGEST_TIME) return value;
+  return spellInUtc(value);
+}
+
+const spellInUtc = rememberLast((value: string): string => {
+  if (IDENTITY_TIME.test(value)) return value;
   const match = DATE_TIME.exec(value);
   if (match === null) return value;
   const [, date, time, zone = ''] = match;
   if (zone === 'Z' || zone === 'z' || zone === '+00:00') return `${date}T${time}Z`;
   const at = Date.parse(`${date}T${time}${zone}`);
   return Number.isFinite(at) ? `${new Date(at).toISOString().slice(0, 19)}Z` : value;
-}
+});
 
 function withoutEmpty(dimensions: unknown): unknown {
   if (!isRecord(dimensions)) return dimensions;

@@ -15,20 +15,10 @@ const ID_HEX_DIGITS = 32;
  * measuring a window again gives the same id.
  */
 export function deriveEventId(identity: EventIdentity): string {
-  const dimensions = sortedEntries(identity.dimensions ?? {}).map(
-    ([key, value]) => `${key}=${value}`,
-  );
-  const values = [
-    SCHEMA_VERSION,
-    identity.tenant,
-    identity.metric,
-    identity.window_start,
-    identity.window_end,
-    identity.region ?? '',
-    identity.project ?? '',
-    identity.sku ?? '',
-    identity.resource_id ?? '',
-    ...dimensions,
-  ];
-  return EVENT_ID_PREFIX + hash('sha256', values.join('\0'), 'hex').slice(0, ID_HEX_DIGITS);
+  const { tenant, metric, window_start: start, window_end: end } = identity;
+  const { region = '', project = '', sku = '', resource_id: resource = '' } = identity;
+  let text = `${SCHEMA_VERSION}\0${tenant}\0${metric}\0${start}\0${end}`;
+  text += `\0${region}\0${project}\0${sku}\0${resource}`;
+  for (const [key, value] of sortedEntries(identity.dimensions ?? {})) text += `\0${key}=${value}`;
+  return EVENT_ID_PREFIX + hash('sha256', text, 'hex').slice(0, ID_HEX_DIGITS);
 }

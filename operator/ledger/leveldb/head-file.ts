@@ -56,7 +56,7 @@ export async function createHeadFile(directory: string, head: Head): Promise<voi
 export async function readHead(directory: string): Promise<Head> {
   const handle = await openFile(directory, 'r');
   try {
-    return (await readSlot(handle, directory)).head;
+    return newestSlot(await readSlots(handle), directory).head;
   } finally {
     await handle.close();
   }
@@ -70,19 +70,25 @@ export async function openHeadFile(
 ): Promise<HeadFile> {
   const handle = await openFile(directory, 'r+');
   let slot: Slot;
+  let known: Buffer;
   try {
-    slot = await readSlot(handle, directory);
+    known = await readSlots(handle);
+    slot = newestSlot(known, directory);
   } catch (error) {
     await handle.close();
     throw error;
   }
+  const found = Buffer.alloc(2 * SLOT_BYTES);
   let syncedAt = clock.monotonic();
   let waiting: Head | undefined;
   let writing: Promise<void> | undefined;
 
   const write = async (head: Head): Promise<void> => {
     slot = { turn: slot.turn + 1, head };
-    await handle.write(encodeSlot(slot), 0, SLOT_BYTES, (slot.turn % 2) * SLOT_BYTES);
+    const bytes = encodeSlot(slot);
+    const start = (slot.turn % 2) * SLOT_BYTES;
+    await handle.write(bytes, 0, SLOT_BYTES, start);
+    bytes.copy(known, start);
   };
   const drain = async (): Promise<void> => {
     for (let head = waiting; head !== undefined; head = waiting) {
@@ -114,9 +120,11 @@ export async function openHeadFile(
     },
     owned() {
       // Asked before every batch. The file was just written, so that no disk is waited for.
-      const content = Buffer.alloc(2 * SLOT_BYTES);
-      const length = readSync(handle.fd, content, 0, content.length, 0);
-      return newestSlot(content.subarray(0, length), directory).head.epoch <= slot.head.epoch;
+      const length = readSync(handle.fd, found, 0, found.length, 0);
+      const content = found.subarray(0, length);
+      // Nobody else has written what this process wrote itself.
+      if (content.equals(known)) return true;
+      return newestSlot(content, directory).head.epoch <= slot.head.epoch;
     },
     async close() {
       await writing;
@@ -133,10 +141,10 @@ async function openFile(directory: string, flags: 'r' | 'r+'): Promise<FileHandl
   });
 }
 
-async function readSlot(handle: FileHandle, directory: string): Promise<Slot> {
+async function readSlots(handle: FileHandle): Promise<Buffer> {
   const content = Buffer.alloc(2 * SLOT_BYTES);
   const { bytesRead } = await handle.read(content, 0, content.length, 0);
-  return newestSlot(content.subarray(0, bytesRead), directory);
+  return content.subarray(0, bytesRead);
 }
 
 function newestSlot(content: Buffer, directory: string): Slot {

@@ -65,7 +65,8 @@ interface Draft {
 }
 
 function createDraft(before: Contents, places: StoredEvents): Draft {
-  const accepted = new Map<string, OfferedEvent>();
+  const accepted: OfferedEvent[] = [];
+  const acceptedById = new Map<string, UsageEvent>();
   const conflicts: UsageEvent[] = [];
   const changes = new Map<string, EntryChange>();
   const cursors = new Map(before.cursors);
@@ -77,9 +78,10 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
   };
   const judge = (offer: OfferedEvent, stored: StoredById): EventOutcome => {
     const { event } = offer;
-    const first = accepted.get(event.id)?.event ?? stored.get(event.id);
+    const first = acceptedById.get(event.id) ?? stored.get(event.id);
     if (first === undefined) {
-      accepted.set(event.id, offer);
+      if (places.deduplicate) acceptedById.set(event.id, event);
+      accepted.push(offer);
       return 'accepted';
     }
     if (sameCharge(first, event)) return 'duplicate';
@@ -89,7 +91,7 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
   const written = (outcomes: readonly EventOutcome[]): RequestOutcome => ({
     kind: 'appended',
     outcomes,
-    head: before.state.segment.lastSequence + accepted.size,
+    head: before.state.segment.lastSequence + accepted.length,
   });
 
   const addAppend = async (
@@ -154,7 +156,7 @@ function createDraft(before: Contents, places: StoredEvents): Draft {
       }
     },
     async finish(now) {
-      const events = planEvents([...accepted.values()], before.state.segment, places, now);
+      const events = planEvents(accepted, before.state.segment, places, now);
       const entries = await planChanges([...changes.values()], before.state.entries, places.active);
       const operations = [...events.operations, ...entries.operations];
       if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
