@@ -42,7 +42,7 @@ export async function makeTrouble(options: TroubleOptions, until: number): Promi
   const blinds: Blind[] = [];
   const kills: number[] = [];
   for (let turn = 0; ; turn += 1) {
-    const pause = 8_000 + 12_000 * random();
+    const pause = 15_000 + 20_000 * random();
     if (Date.now() + pause > until) return { blinds, kills };
     await delay(pause);
     const kind = KINDS[turn % KINDS.length] ?? 'operator';

@@ -10,7 +10,7 @@ describe('the bills of short-lived pods', () => {
     const result = await measureAccuracy({
       plane: cluster,
       seed: 1,
-      durationMs: 60_000,
+      durationMs: 90_000,
       log: (line) => console.error(line),
     });
     expect(result.lateFacts, 'the machine is too slow for the settling delay').toBe(0);
