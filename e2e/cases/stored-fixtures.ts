@@ -98,6 +98,8 @@ export function storeFixtures(options: StoredFixturesOptions): StoredFixtures {
   let count = 0;
   const stop = new AbortController();
   const watches = resources.map((resource) => follow(connection, resource, stop.signal));
+  /** What is written after the first, empty list comes by watch. */
+  const watching = Promise.all(watches.map(({ source }) => source.ready(stop.signal)));
 
   /** Gives the answer to the last request. */
   async function create(name: string, object: RawObject): Promise<RawObject> {
@@ -133,6 +135,7 @@ export function storeFixtures(options: StoredFixturesOptions): StoredFixtures {
 
   return {
     write: async (object) => {
+      await watching;
       count += 1;
       const name = `case-${count}`;
       const identity = identify(await create(name, object));
