@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { UsageEvent } from '../usage/event.ts';
-import { attributesOf, draHour, draWorld, GPU } from './testing/claim-scene.ts';
-import { migDevice, resourceClaim, slice } from './testing/claims.ts';
-import { H100 } from './testing/gpu-nodes.ts';
-import { pod } from './testing/objects.ts';
+import { attributesOf, DOWN, DRA_NODE, draHour, draWorld, GPU } from './testing/claim-scene.ts';
+import { migDevice, resourceClaim, result, slice } from './testing/claims.ts';
+import { gpuNode, H100 } from './testing/gpu-nodes.ts';
+import { iso, pod } from './testing/objects.ts';
 import { HOUR, START, total } from './testing/world.ts';
 
 describe('the time of claims', () => {
@@ -75,6 +75,20 @@ describe('the time of claims', () => {
     expect(seconds(second.events)).toBe(50);
     const [event] = second.events.filter(({ metric }) => metric === GPU);
     expect(event?.properties).toMatchObject({ carried_seconds: -10 });
+  });
+
+  test('of a claim that names no node is down with the node of its devices, also when that is told late', () => {
+    const world = draWorld({ pods: [], claims: [], podLifetime: 'scheduled' });
+    const claim = resourceClaim({ pods: [] });
+    const status = { allocation: { devices: { results: [result('gpu-0')] } } };
+    world.resourceClaim({ ...claim, status });
+    expect(seconds(world.close(at(0), at(60)).events)).toBe(60);
+    const key = 'node.kubernetes.io/unreachable';
+    const taints = [{ key, effect: 'NoExecute', timeAdded: iso(at(50)) }];
+    world.node(gpuNode({ ...DRA_NODE, taints }), at(64));
+    const { events } = world.close(at(60), at(120));
+    expect(seconds(events)).toBe(0);
+    expect(Math.round(total(events, DOWN) * 3600)).toBe(70);
   });
 
   test('two pods after each other on one claim leave no gap and no overlap', () => {

@@ -1,5 +1,6 @@
+import type { AllocatedDevice } from '../observation/resource-claim.ts';
 import { claimedGpus } from './claimed-gpus.ts';
-import { claimUses } from './claim-use.ts';
+import { type ClaimUse, claimUses } from './claim-use.ts';
 import { createDeviceCatalogue } from './device-catalogue.ts';
 import { createGpuCharges } from './gpu-charges.ts';
 import type { Meter } from './meter.ts';
@@ -18,6 +19,12 @@ export const meterClaimedGpus: Meter = (input) => {
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
   const nodeAt = nodesByName(input);
   const charge = createGpuCharges(input);
+  /** Where the claim's GPUs are; undefined when it has none. */
+  const nodeOf = ({ node, allocation }: ClaimUse): string | undefined => {
+    const gpu = allocation.devices.find(({ driver }) => drivers.includes(driver));
+    // Drivers of devices that are tied to a node name the pool after it.
+    return gpu && (node ?? gpu.pool);
+  };
   const lateNodes = new Set([...observation.nodes.late()].map(({ name }) => name));
   visitPieces(
     input,
@@ -25,10 +32,8 @@ export const meterClaimedGpus: Meter = (input) => {
     ({ state, cluster, timeline, from, to, asBilled, carried, weight }) => {
       if (state.phase === 'held' && cluster.metering.podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
-      const gpu = state.allocation.devices.find(({ driver }) => drivers.includes(driver));
-      if (gpu === undefined) return;
-      // Drivers of devices that are tied to a node name the pool after it.
-      const nodeName = state.node ?? gpu.pool;
+      const nodeName = nodeOf(state);
+      if (nodeName === undefined) return;
       const claim = { labels: state.labels, node: nodeName };
       const holder = {
         kind: 'ResourceClaim',
@@ -40,7 +45,7 @@ export const meterClaimedGpus: Meter = (input) => {
         weight,
       } as const;
       for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
-        const published = (device: typeof gpu) => catalogue.find(device, stretch.from);
+        const published = (device: AllocatedDevice) => catalogue.find(device, stretch.from);
         for (const held of claimedGpus(state, stretch.state, drivers, published)) {
           charge(holder, stretch, held);
         }
@@ -48,6 +53,6 @@ export const meterClaimedGpus: Meter = (input) => {
     },
     lateNodes.size === 0
       ? undefined
-      : ({ spans }) => spans.some(({ state }) => lateNodes.has(state.node ?? '')),
+      : ({ spans }) => spans.some(({ state }) => lateNodes.has(nodeOf(state) ?? '')),
   );
 };
