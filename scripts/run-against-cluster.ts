@@ -8,7 +8,8 @@ import { untilSignal } from './until-signal.ts';
 
 /**
  * `make run-against-cluster`: the operator from its sources against the cluster of KUBECONFIG, with
- * the caller's own environment. Applies nothing to the cluster.
+ * the caller's own environment. Applies nothing to the cluster: `kubectl apply -k .` does, and brings the
+ * namespace that the operator needs for its lease.
  */
 const kubeconfig = process.env['KUBECONFIG'];
 if (kubeconfig === undefined || kubeconfig === '') {
@@ -19,7 +20,7 @@ const files = runFiles(resolve(RUN_DIRECTORY, 'against-cluster'));
 await mkdir(files.directory, { recursive: true });
 await endRemembered(files.operatorPid);
 const interrupted = untilSignal();
-console.log(`starting the operator against ${kubeconfig}`);
+console.log(`starting the operator against ${kubeconfig}; log: ${files.operatorLog}`);
 const { signal } = interrupted;
 const operator = await startOperator({ files, kubeconfig, env: {}, signal }).catch(
   (error: unknown) => {

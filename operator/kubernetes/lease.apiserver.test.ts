@@ -18,6 +18,8 @@ type Fault = 'none' | 'unreachable' | 'answer lost' | 'no answer';
 
 interface Candidate {
   readonly log: readonly string[];
+  /** What it said of the election. */
+  readonly said: readonly string[];
   readonly leading: boolean;
   readonly ended: Promise<ElectionEnd>;
   /** Lets its clock move to its next attempt, and waits until that is over. */
@@ -90,6 +92,9 @@ function campaign(identity: string, wallClock = Date.UTC(2026, 0, 1)): Candidate
   ended.catch(() => undefined);
   const candidate: Candidate = {
     log,
+    get said() {
+      return logger.lines.filter((line) => line.includes('leader election'));
+    },
     get leading() {
       return election.leading;
     },
@@ -253,4 +258,19 @@ test('one that waits can be stopped, and has touched nothing', async () => {
   expect(await second.stop()).toEqual({ kind: 'released' });
   expect(second.log).toEqual([]);
   expect(await lease()).toEqual(before);
+});
+
+test('a namespace that is missing is told once, with how to mend it, and waited for', async () => {
+  namespace = 'not-there-yet';
+  const first = campaign('first');
+  await first.step(3);
+  expect(first.leading).toBe(false);
+  expect(first.said).toEqual([
+    'warn [controller] leader election: HTTP 404 NotFound: namespaces "not-there-yet" not found' +
+      ': create the namespace, or name another one in POD_NAMESPACE',
+  ]);
+  const metadata = { name: namespace };
+  await connection.request('/api/v1/namespaces', { method: 'POST', body: { metadata } });
+  await first.step();
+  expect(first.leading).toBe(true);
 });

@@ -85,8 +85,11 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     while (!signal.aborted) {
       const attempt = await tryToHold(signal);
       if (attempt.kind === 'held') return attempt.record;
-      const news = attempt.kind === 'taken' ? `"${attempt.holder}" leads; waiting` : attempt.reason;
-      if (news !== said && !signal.aborted) logger.info(`[controller] leader election: ${news}`);
+      const taken = attempt.kind === 'taken';
+      const news = taken ? `"${attempt.holder}" leads; waiting` : attempt.reason;
+      if (news !== said && !signal.aborted) {
+        logger[taken ? 'info' : 'warn'](`[controller] leader election: ${news}`);
+      }
       said = news;
       await pause(clock, jittered(timings.retry), signal);
     }
@@ -212,7 +215,11 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       },
     );
     if (outcome.kind === 'status' && outcome.code === 409) return { kind: 'conflict' };
-    if (outcome.kind !== 'ok') return { kind: 'failed', reason: describeFailure(outcome) };
+    if (outcome.kind !== 'ok') {
+      const isHomeless = held === undefined && outcome.kind === 'status' && outcome.code === 404;
+      const mend = isHomeless ? ': create the namespace, or name another one in POD_NAMESPACE' : '';
+      return { kind: 'failed', reason: describeFailure(outcome) + mend };
+    }
     const record = parseLease(outcome.body);
     if (record === undefined) return { kind: 'failed', reason: 'the answer is not a Lease' };
     return { kind: 'held', record };
