@@ -36,6 +36,7 @@ import { controllerViews, type Engine, httpViews } from './views.ts';
 import { warnOfSmallVolume } from './volume-check.ts';
 import { type WiredTenantApis, wireTenantApis } from './tenant-apis.ts';
 import { createWatches } from './watches.ts';
+import { whenConfigured } from './when-configured.ts';
 
 export interface OperatorOptions {
   readonly version: string;
@@ -238,20 +239,24 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     instance: options.instance,
     cursors: createCursorRetirement({ settings, delivery, ledger, clock }),
   });
+  const configuredFirst = (part: Part): Part => whenConfigured(controllers, part);
   const parts: readonly Part[] = [
-    ...watches.all.map((source) => ({
-      name: `watch of ${source.resource.plural}`,
-      run: (signal: AbortSignal) => source.run(signal),
-    })),
+    ...watches.all.map((source) => {
+      const { plural } = source.resource;
+      const part = { name: `watch of ${plural}`, run: (signal: AbortSignal) => source.run(signal) };
+      // What a node's labels and taints mean is a setting.
+      return source.resource === watches.collector.nodes.resource ? configuredFirst(part) : part;
+    }),
     { name: 'retention', run: (signal) => retain(ledger, clock, signal) },
-    { name: 'discovery', run: (signal) => discovery.run(signal) },
-    ...tenantApis.parts,
+    configuredFirst({ name: 'discovery', run: (signal) => discovery.run(signal) }),
+    ...tenantApis.parts.map(configuredFirst),
     { name: 'controllers', run: (signal) => controllers.run(signal) },
-    deliveryPart({ delivery, discovery, settings, controllers, logger }),
+    // A destination that is not known yet would count as gone.
+    configuredFirst(deliveryPart({ delivery, discovery, settings, logger })),
     destinationWatches.part,
     { name: 'enforcement', run: (signal) => enforcement.run(signal) },
-    { name: 'windows', run: (signal) => closeWindows(windows, signal) },
-    ...prometheus.parts,
+    configuredFirst({ name: 'windows', run: (signal) => closeWindows(windows, signal) }),
+    ...prometheus.parts.map(configuredFirst),
   ];
   return [
     { name: 'HTTP server', run: (signal) => serve(http, signal) },

@@ -1,5 +1,4 @@
 import type { DestinationSettings, SettingsStore } from '../config/settings.ts';
-import type { Controller } from '../controllers/controller.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -9,17 +8,12 @@ export interface DeliveryPartOptions {
   readonly delivery: Delivery;
   readonly discovery: Discovery;
   readonly settings: SettingsStore;
-  readonly controllers: Pick<Controller, 'ready'>;
   readonly logger: Logger;
 }
 
-/**
- * Delivery begins when the custom resources have been looked at: a destination that is not known yet
- * would otherwise count as gone. From then on it follows the settings, and offboards whom discovery
- * has given up.
- */
+/** Delivery by the settings in force, which must know every destination; offboards whom discovery has given up. */
 export function deliveryPart(options: DeliveryPartOptions): Part {
-  const { delivery, discovery, settings, controllers, logger } = options;
+  const { delivery, discovery, settings, logger } = options;
   const apply = (destinations: readonly DestinationSettings[]): Promise<void> => {
     if (destinations.length === 0) {
       logger.info('[bootstrap] no destination is configured: events stay in the ledger');
@@ -36,12 +30,6 @@ export function deliveryPart(options: DeliveryPartOptions): Part {
   return {
     name: 'delivery',
     run: async (signal) => {
-      try {
-        await controllers.ready(signal);
-      } catch (error) {
-        if (signal.aborted) return;
-        throw error;
-      }
       const endings = [
         settings.subscribe((next, previous) => {
           const { destinations } = next.billing;
