@@ -40,6 +40,8 @@ beforeAll(async () => {
     lastWindowEnd: () => Math.floor(now / MINUTE) * MINUTE,
     failedTenantApis: () => [{ tenantCluster: acme.id, reason: 'no such Secret', since: now }],
   });
+  // kubectl looks first and creates then: the operator must not do so in between.
+  await cluster.kubectl(['wait', '--for=create', '--timeout=20s', 'meteringpolicies/default']);
   await cluster.kubectl(['apply', '--kustomize', SAMPLES]);
 });
 afterAll(async () => rig?.stop());
