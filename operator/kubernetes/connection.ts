@@ -1,5 +1,6 @@
 import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import type { Dispatcher } from 'undici';
+import { withoutSecret } from '../telemetry/repeated-credential.ts';
 import { linkAbort } from './abort.ts';
 import { readLines } from './lines.ts';
 import {
@@ -85,11 +86,14 @@ export function createConnection(options: ConnectionOptions): Connection {
 
   /** What the server was shown must not come back in its words: they end up in logs and statuses. */
   function refusal(response: Dispatcher.ResponseData, body: unknown): StatusFailure {
-    const failure = failureOf(response, body);
     // The whole body: a message is cut short, and a secret in it perhaps with it.
-    const said = JSON.stringify(body ?? '');
-    if (!shown.some((secret) => said.includes(secret))) return failure;
-    return { ...failure, reason: '', message: 'no message: the answer quoted the credentials' };
+    const said = shown.reduce(withoutSecret, JSON.stringify(body ?? null));
+    const retryAfter = response.headers['retry-after'];
+    return statusFailure(
+      response.statusCode,
+      parseJson(said),
+      typeof retryAfter === 'string' ? retryAfter : undefined,
+    );
   }
 
   async function send(
@@ -196,15 +200,6 @@ const ABORTED: NetworkFailure = { kind: 'network', message: 'aborted' };
 
 function timedOut(timeoutMs: number): NetworkFailure {
   return { kind: 'network', message: `no complete answer within ${timeoutMs} ms` };
-}
-
-function failureOf(response: Dispatcher.ResponseData, body: unknown): StatusFailure {
-  const retryAfter = response.headers['retry-after'];
-  return statusFailure(
-    response.statusCode,
-    body,
-    typeof retryAfter === 'string' ? retryAfter : undefined,
-  );
 }
 
 /** Undefined for what is not JSON, such as the plain text of a 404 on an unknown group. */

@@ -19,7 +19,7 @@ import {
 } from './http-client.ts';
 import { createOutboundMetrics } from './outbound-metrics.ts';
 import { redactPath } from './redact.ts';
-import { withoutCredential } from './repeated-credential.ts';
+import { withoutCredential } from '../telemetry/repeated-credential.ts';
 
 /** Connections per client; one in reserve for probes while batches are under way. */
 const DEFAULT_CONNECTIONS = 8;

@@ -8,7 +8,11 @@ const SHORTEST = 16;
  */
 export function withoutCredential(body: string, authorization: string | undefined): string {
   const credential = authorization?.replace(/^\S+ /, '') ?? '';
-  if (credential.length < SHORTEST) return body;
-  const escaped = JSON.stringify(credential).slice(1, -1);
-  return body.replaceAll(escaped, '***').replaceAll(credential, '***');
+  return credential.length < SHORTEST ? body : withoutSecret(body, credential);
+}
+
+/** A text without a secret of at least one character, also where JSON spells it with escapes. */
+export function withoutSecret(text: string, secret: string): string {
+  const escaped = JSON.stringify(secret).slice(1, -1);
+  return text.replaceAll(escaped, '***').replaceAll(secret, '***');
 }
