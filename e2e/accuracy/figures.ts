@@ -1,4 +1,4 @@
-import { nanosFromDecimal } from '../../operator/usage/decimal.ts';
+import { nanosFromDecimal } from '../../operator/model/decimal.ts';
 import type { ReceivedEvent } from '../long/received.ts';
 
 export const WATCHED = ['pods', 'nodes', 'resourceclaims'] as const;

@@ -17,7 +17,7 @@ import { firstState } from '../../operator/ledger/leveldb/set-up.ts';
 import type { Ledger } from '../../operator/ledger/ledger.ts';
 import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
-import { encodeEvent, type UsageEvent } from '../../operator/usage/event.ts';
+import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
 import { benchWindow } from './ledger-events.ts';
 
 export interface AppendFigures {

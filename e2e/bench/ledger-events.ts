@@ -1,7 +1,7 @@
-import { deriveEventId } from '../../operator/usage/event-id.ts';
-import { parseDecimal } from '../../operator/usage/decimal.ts';
-import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../operator/usage/event.ts';
-import { formatInstant } from '../../operator/usage/window.ts';
+import { deriveEventId } from '../../operator/model/event-id.ts';
+import { parseDecimal } from '../../operator/model/decimal.ts';
+import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../operator/model/event.ts';
+import { formatInstant } from '../../operator/model/window.ts';
 
 const WINDOW_MS = 60_000;
 const FIRST_WINDOW = Date.UTC(2026, 10, 1);

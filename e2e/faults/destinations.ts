@@ -1,8 +1,8 @@
-import { Secret } from '../../operator/config/secret.ts';
+import { Secret } from '../../operator/model/secret.ts';
 import type { DestinationSettings } from '../../operator/config/settings.ts';
 import type { Destination } from '../../operator/destinations/destination.ts';
 import type { HttpClient } from '../../operator/outbound/http-client.ts';
-import { encodeEvent, type UsageEvent } from '../../operator/usage/event.ts';
+import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
 import { LAGO_API_KEY, lagoContent, startLago } from './vendors/lago.ts';
 import {
   METRONOME_RATE_CARD,

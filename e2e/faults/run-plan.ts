@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { UsageEvent } from '../../operator/usage/event.ts';
+import type { UsageEvent } from '../../operator/model/event.ts';
 import { createEstate, type Estate } from './estate.ts';
 import type { Life, Plan } from './plan.ts';
 import { createProgress, type Progress } from './progress.ts';

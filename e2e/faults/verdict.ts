@@ -1,4 +1,4 @@
-import { encodeEvent, type UsageEvent } from '../../operator/usage/event.ts';
+import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
 import { type DestinationName, faultDestination } from './destinations.ts';
 import type { LedgerEnd } from './subject/messages.ts';
 import type { Billed } from './vendors/stand-in.ts';

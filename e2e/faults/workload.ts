@@ -1,8 +1,8 @@
-import type { Tenant } from '../../operator/destinations/destination.ts';
-import { parseDecimal } from '../../operator/usage/decimal.ts';
-import { deriveEventId } from '../../operator/usage/event-id.ts';
-import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../operator/usage/event.ts';
-import { formatInstant } from '../../operator/usage/window.ts';
+import type { Tenant } from '../../operator/model/tenant.ts';
+import { parseDecimal } from '../../operator/model/decimal.ts';
+import { deriveEventId } from '../../operator/model/event-id.ts';
+import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../operator/model/event.ts';
+import { formatInstant } from '../../operator/model/window.ts';
 import type { RequestPlan } from './plan.ts';
 import { createRandom } from './random.ts';
 import { BEGINNING } from './subject/idle-clock.ts';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type Decimal, nanosFromDecimal, parseDecimal } from '../../operator/usage/decimal.ts';
+import { type Decimal, nanosFromDecimal, parseDecimal } from '../../operator/model/decimal.ts';
 
 /** The fields of a received usage event that the long tests look at. */
 export interface ReceivedEvent {

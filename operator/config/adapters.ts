@@ -1,8 +1,8 @@
-import type { DestinationType } from '../destinations/destination.ts';
+import type { DestinationType } from '../model/destination-type.ts';
 import { invalid } from './parsers/parser.ts';
-import { present } from './present.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { problemText } from './problem-text.ts';
-import type { Secret } from './secret.ts';
+import type { Secret } from '../model/secret.ts';
 import type { DestinationSettings, MetronomeSettings } from './settings.ts';
 import type { Variable } from './variables/variable.ts';
 import { type Values, VARIABLES, type VariableName } from './variables/variables.ts';
@@ -122,7 +122,7 @@ const BUILDERS: Readonly<Record<DestinationType, Builder>> = {
           values.BILLING_B_API_BASE ?? (name === 'metronome' ? BASES.metronome : BASES.billing_b),
         apiToken,
         currency: values.BILLING_CURRENCY,
-        ...present({ rateCard: values.BILLING_B_RATE_CARD, stripeLink: link }),
+        ...omitUndefined({ rateCard: values.BILLING_B_RATE_CARD, stripeLink: link }),
       },
     }));
   },

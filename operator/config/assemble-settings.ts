@@ -1,5 +1,5 @@
-import { present } from './present.ts';
-import type { Secret } from './secret.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Secret } from '../model/secret.ts';
 import type { DestinationSettings, MeteringSettings, Settings } from './settings.ts';
 import type { Values } from './variables/variables.ts';
 
@@ -15,14 +15,14 @@ export function assembleSettings(
       regionFromNode: values.REGION_FROM_NODE,
       tenantSource: values.TENANT_SOURCE,
       labelPrefix: values.LABEL_PREFIX,
-      ...present({ zone: values.ZONE, defaultTenantClass: values.DEFAULT_TENANT_CLASS }),
+      ...omitUndefined({ zone: values.ZONE, defaultTenantClass: values.DEFAULT_TENANT_CLASS }),
     },
     discovery: {
       reconcileIntervalMs: values.RECONCILE_INTERVAL,
       offboardGraceMs: values.OFFBOARD_GRACE,
       trustPlatformMetadata: values.TRUST_PLATFORM_METADATA,
       watchNamespaces: values.WATCH_NAMESPACES,
-      ...present({ platformCluster: values.PLATFORM_CLUSTER }),
+      ...omitUndefined({ platformCluster: values.PLATFORM_CLUSTER }),
     },
     metering: assembleMetering(values),
     tenantApi: {
@@ -30,12 +30,12 @@ export function assembleSettings(
       kubeconfigSecret: values.TENANT_KUBECONFIG_SECRET,
       adminFallback: values.TENANT_ADMIN_FALLBACK,
       allowedHosts: values.TENANT_API_ALLOWED_HOSTS,
-      ...present({ clustersFile: values.TENANT_CLUSTERS_FILE }),
+      ...omitUndefined({ clustersFile: values.TENANT_CLUSTERS_FILE }),
     },
     prometheus: {
       headers: values.PROMETHEUS_HEADERS ?? new Map<string, Secret>(),
       preset: values.PROMETHEUS_PRESET,
-      ...present({
+      ...omitUndefined({
         url: values.PROMETHEUS_URL?.url,
         basicAuth: values.PROMETHEUS_URL?.basicAuth,
         bearerTokenFile: values.PROMETHEUS_BEARER_TOKEN_FILE,
@@ -84,7 +84,7 @@ function assembleMetering(values: Values): MeteringSettings {
     watchDeletions: values.WATCH_DELETIONS,
     draGpuDrivers: values.DRA_GPU_DRIVERS,
     customMetrics: values.CUSTOM_METRICS,
-    ...present({
+    ...omitUndefined({
       skuLabel: values.SKU_LABEL,
       dedicatedNodeLabel: values.VCLUSTER_NODE_LABEL,
       egressQuery: values.EGRESS_QUERY,

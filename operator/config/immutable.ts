@@ -1,4 +1,4 @@
-import { Secret } from './secret.ts';
+import { Secret } from '../model/secret.ts';
 
 /** Freezes a settings value with everything inside it. Maps stay as their type allows. */
 export function deepFreeze<T>(value: T): T {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Environment, loadEnvironment } from './load-environment.ts';
-import { Secret } from './secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { Settings } from './settings.ts';
 import { variables } from './variables/variables.ts';
 

@@ -1,6 +1,6 @@
 import type { ParseProblem } from './parsers/parser.ts';
 import { maskUrl } from './parsers/urls.ts';
-import { quote } from './quote.ts';
+import { quote } from '../model/quote.ts';
 import type { Variable } from './variables/variable.ts';
 
 /** `NAME: what is wrong: "value"; how to mend it`. The input must already be fit to be shown. */

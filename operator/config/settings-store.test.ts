@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { loadEnvironment } from './load-environment.ts';
-import { Secret } from './secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { DestinationSettings, Settings } from './settings.ts';
 import { createSettingsStore } from './settings-store.ts';
 

@@ -1,5 +1,5 @@
 import { deepFreeze, sameValue } from './immutable.ts';
-import type { Secret } from './secret.ts';
+import type { Secret } from '../model/secret.ts';
 import type {
   DestinationSettings,
   PolicySettings,

@@ -1,5 +1,5 @@
-import type { DestinationType } from '../destinations/destination.ts';
-import type { Secret } from './secret.ts';
+import type { DestinationType } from '../model/destination-type.ts';
+import type { Secret } from '../model/secret.ts';
 
 /**
  * Everything the engine is configured with, as one immutable value that is swapped whole (design 2).

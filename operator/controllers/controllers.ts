@@ -1,4 +1,4 @@
-import { present } from '../config/present.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
@@ -79,7 +79,7 @@ export function createControllers(options: ControllersOptions): Controllers {
     connection,
     clock,
     logger,
-    ...present({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
+    ...omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
   });
   const events = createEventRecorder({ connection, clock, logger, instance: options.instance });
   const host = new OperatorBase({
@@ -87,7 +87,7 @@ export function createControllers(options: ControllersOptions): Controllers {
     clock,
     random,
     logger,
-    ...present({ metrics: reflectorMetrics, queueMetrics }),
+    ...omitUndefined({ metrics: reflectorMetrics, queueMetrics }),
   });
   const shared = {
     host,
@@ -95,7 +95,7 @@ export function createControllers(options: ControllersOptions): Controllers {
     events,
     clock,
     logger,
-    ...present({ queueMetrics, reportIntervalMs: timings.report }),
+    ...omitUndefined({ queueMetrics, reportIntervalMs: timings.report }),
   };
   const secrets = createSecretReader({ connection, namespace: options.namespace });
   const destinations = createController(
@@ -104,7 +104,7 @@ export function createControllers(options: ControllersOptions): Controllers {
       secrets,
       delivery,
       cursors,
-      ...present({ secretIntervalMs: timings.secrets }),
+      ...omitUndefined({ secretIntervalMs: timings.secrets }),
     }),
     shared,
   );

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createCursorRetirement } from './cursor-retirement.ts';

@@ -1,6 +1,6 @@
 import { currency } from '../config/parsers/scalars.ts';
 import { baseUrl, maskUrl, url } from '../config/parsers/urls.ts';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { DestinationSettings, LagoSettings, WebhookSettings } from '../config/settings.ts';
 import { translateMetronome } from './metronome-settings.ts';
 import {

@@ -1,4 +1,4 @@
-import { formatInstant } from '../usage/window.ts';
+import { formatInstant } from '../model/window.ts';
 import type { ConditionClaim } from './conditions.ts';
 import { attentionClaims } from './destination-attention.ts';
 import type { BillingDestinationStatus } from './types.generated.ts';

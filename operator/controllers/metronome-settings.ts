@@ -1,7 +1,7 @@
 import { BASES } from '../config/adapters.ts';
 import { currency } from '../config/parsers/scalars.ts';
 import { baseUrl, maskUrl } from '../config/parsers/urls.ts';
-import { present } from '../config/present.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { MetronomeSettings } from '../config/settings.ts';
 import { STRIPE_VARIABLES } from '../config/variables/billing.ts';
 import type { DestinationDefaults } from './destination-settings.ts';
@@ -37,7 +37,7 @@ export function translateMetronome(
       url: address.url,
       apiToken: apiToken.secret,
       currency: code.value,
-      ...present({ rateCard: spec.rateCard, stripeLink: link?.settings }),
+      ...omitUndefined({ rateCard: spec.rateCard, stripeLink: link?.settings }),
     },
   };
 }

@@ -1,9 +1,9 @@
 import { settlingProblem } from '../config/checks.ts';
 import { gpuResource, qualifiedName, subdomain } from '../config/parsers/kubernetes-names.ts';
-import { present } from '../config/present.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { MeteringSettings, PolicySettings } from '../config/settings.ts';
 import { VARIABLES } from '../config/variables/variables.ts';
-import { COLLECTOR_METRICS } from '../usage/catalog.ts';
+import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { queryProblem } from './query-fields.ts';
 import { invalidField, invalidSpec, type Translation } from './translation.ts';
 import type { MeteringPolicySpec } from './types.generated.ts';
@@ -77,18 +77,18 @@ function layersOf(
   durations: Partial<Record<DurationField, number>>,
 ): PolicySettings {
   return {
-    identity: present({
+    identity: omitUndefined({
       zone: spec.zone,
       defaultTenantClass: spec.defaultTenantClass,
       tenantSource: spec.tenantSource,
       regionFromNode: spec.regionFromNode,
     }),
-    discovery: present({
+    discovery: omitUndefined({
       reconcileIntervalMs: durations.reconcileInterval,
       offboardGraceMs: durations.offboardGrace,
     }),
-    log: present({ level: spec.logLevel }),
-    metering: present({
+    log: omitUndefined({ level: spec.logLevel }),
+    metering: omitUndefined({
       windowMs: durations.collectionInterval,
       maxBackfillMs: durations.maxBackfill,
       settlingDelayMs: durations.settlingDelay,

@@ -1,4 +1,4 @@
-import { formatInstant } from '../usage/window.ts';
+import { formatInstant } from '../model/window.ts';
 import type { ConditionClaim } from './conditions.ts';
 import type { MeteringPolicyStatus } from './types.generated.ts';
 import { policyAttention } from './policy-attention.ts';

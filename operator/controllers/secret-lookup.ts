@@ -1,4 +1,4 @@
-import type { Secret } from '../config/secret.ts';
+import type { Secret } from '../model/secret.ts';
 import type { SecretRead } from './secret-reader.ts';
 import { type InvalidSpec, invalidSpec } from './translation.ts';
 

@@ -1,4 +1,4 @@
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure, isRawObject } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/paths.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
 import type { BillingDestinationSpec } from './types.generated.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import {
   type DestinationDefaults,
   secretNames,

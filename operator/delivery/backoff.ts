@@ -1,14 +1,8 @@
-const FIRST_BOUND_MS = 1_000;
-const LARGEST_BOUND_MS = 300_000;
-/** Beyond this the bound has long reached its maximum. */
-const LARGEST_EXPONENT = 20;
+import { backoffMs as withinBounds } from '../model/backoff.ts';
 
-/**
- * How long to wait after the n-th failure in a row (n from 1), milliseconds: anything between nothing
- * and a bound that doubles from 1 s to 5 minutes ("full jitter", design 10), so that many senders do
- * not come back at once. `random` gives numbers in [0, 1).
- */
+const BOUNDS = { baseMs: 1_000, capMs: 300_000 };
+
+/** How long delivery waits after the n-th failure in a row (n from 1), whole milliseconds: up to 5 minutes. */
 export function backoffMs(failures: number, random: () => number): number {
-  const bound = FIRST_BOUND_MS * 2 ** Math.min(failures - 1, LARGEST_EXPONENT);
-  return Math.round(random() * Math.min(LARGEST_BOUND_MS, bound));
+  return Math.round(withinBounds(failures, { ...BOUNDS, random }));
 }

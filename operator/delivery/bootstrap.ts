@@ -1,6 +1,6 @@
 import type { MetricFilter } from '../config/settings.ts';
 import type { Destination, StepOutcome } from '../destinations/destination.ts';
-import type { MetricDefinition } from '../usage/catalog.ts';
+import type { MetricDefinition } from '../model/catalog.ts';
 import type { Trouble } from './entry.ts';
 import { wantedMetrics } from './event-filter.ts';
 

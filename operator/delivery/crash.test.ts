@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { createMortalProcess, type MortalProcess } from './testing/crash.ts';
 import {
   createFakeDestination,

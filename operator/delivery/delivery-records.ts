@@ -1,6 +1,6 @@
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
-import { decodeEvent, encodeEvent } from '../usage/event.ts';
+import { decodeEvent, encodeEvent } from '../model/event.ts';
 import type { Entry } from './entry.ts';
 import type { Withheld } from './withheld.ts';
 

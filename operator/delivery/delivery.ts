@@ -1,17 +1,14 @@
 import type { Registry } from 'prom-client';
 import type { DestinationSettings } from '../config/settings.ts';
-import type {
-  CustomerAnswer,
-  Destination,
-  DestinationType,
-  Tenant,
-} from '../destinations/destination.ts';
+import type { CustomerAnswer, Destination } from '../destinations/destination.ts';
+import type { DestinationType } from '../model/destination-type.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { CreateDestination } from '../destinations/registry.ts';
 import { sameDestination } from '../destinations/registry.ts';
 import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Catalog } from '../usage/catalog.ts';
+import type { Catalog } from '../model/catalog.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import type { DestinationStatus } from './destination-status.ts';
 import { createFeeder, type Feeder } from './feeder.ts';

@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 
 /** An event on its way to one destination. */
 export interface Entry {

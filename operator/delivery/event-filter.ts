@@ -1,7 +1,7 @@
 import type { MetricFilter } from '../config/settings.ts';
 import type { Destination } from '../destinations/destination.ts';
-import type { MetricDefinition } from '../usage/catalog.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { MetricDefinition } from '../model/catalog.ts';
+import type { UsageEvent } from '../model/event.ts';
 
 /**
  * Whether a destination gets an event: `exclude` wins over `include`, which wins over the

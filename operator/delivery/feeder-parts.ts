@@ -4,7 +4,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createCauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Catalog } from '../usage/catalog.ts';
+import type { Catalog } from '../model/catalog.ts';
 import { createAcknowledgements, NO_ACKNOWLEDGEMENTS } from './acknowledgements.ts';
 import { createBookKeeping } from './book-keeping.ts';
 import { createBootstrap } from './bootstrap.ts';

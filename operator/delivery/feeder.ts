@@ -1,5 +1,5 @@
 import type { DestinationSettings } from '../config/settings.ts';
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { WriteOutcome } from '../ledger/ledger.ts';
 import { backoffMs } from './backoff.ts';
 import type { DestinationStatus } from './destination-status.ts';

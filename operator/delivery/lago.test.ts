@@ -1,13 +1,13 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeLago, type FakeLagoOptions, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
-import { decimalFromNanos, nanosFromDecimal } from '../usage/decimal.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../model/decimal.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { createHastyClock } from './testing/hasty-clock.ts';
 import { tenantNamed } from './testing/harness.ts';
 import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';

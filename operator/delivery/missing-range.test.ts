@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { createHarness, eventsOf } from './testing/harness.ts';
 
 /** A ledger whose events up to `last` are lost: their numbers are given, and nothing comes after them yet. */

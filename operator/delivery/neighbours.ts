@@ -1,6 +1,6 @@
 import type { Neighbour } from '../destinations/destination.ts';
 import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import type { Entry } from './entry.ts';

@@ -1,4 +1,5 @@
-import type { Destination, StepOutcome, Tenant } from '../destinations/destination.ts';
+import type { Destination, StepOutcome } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { backoffMs } from './backoff.ts';

@@ -1,5 +1,5 @@
 import type { Ledger, LedgerFailure, RecordChange } from '../ledger/ledger.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import type { JudgedEntry } from './book-keeping.ts';
 import type { Entry, Verdict } from './entry.ts';
 

@@ -1,6 +1,6 @@
 import type { Ledger } from '../ledger/ledger.ts';
-import { nanosFromDecimal } from '../usage/decimal.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import { nanosFromDecimal } from '../model/decimal.ts';
+import type { UsageEvent } from '../model/event.ts';
 import type { Acknowledgements } from './acknowledgements.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords } from './delivery-records.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { ReconcileRow } from './reconcile.ts';
 import { createHarness, eventsOf, type Harness } from './testing/harness.ts';
 

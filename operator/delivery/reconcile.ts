@@ -1,5 +1,6 @@
-import type { Destination, Tenant } from '../destinations/destination.ts';
-import { decimalFromNanos } from '../usage/decimal.ts';
+import type { Destination } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
+import { decimalFromNanos } from '../model/decimal.ts';
 import { mapConcurrently } from './map-concurrently.ts';
 import {
   keyOf,

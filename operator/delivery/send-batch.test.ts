@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DeliveryOutcome } from '../destinations/destination.ts';
 import { testEvent } from '../ledger/testing/events.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { sendBatch } from './send-batch.ts';
 
 const { signal } = new AbortController();

@@ -1,5 +1,5 @@
 import type { DeliveryOutcome, Destination } from '../destinations/destination.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { type Trouble, worse } from './entry.ts';
 
 /** What the other side said for good about an event; `provision`: it does not know the tenant. */

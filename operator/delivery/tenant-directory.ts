@@ -1,6 +1,6 @@
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { RecordChange } from '../ledger/ledger.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import { billableFrom, tenantOfEvent, type TenantSource, unknownTenant } from './tenant-source.ts';
 

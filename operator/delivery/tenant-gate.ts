@@ -1,7 +1,8 @@
-import type { Destination, StepOutcome, Tenant } from '../destinations/destination.ts';
+import type { Destination, StepOutcome } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { type Trouble, worse } from './entry.ts';
 import { mapConcurrently } from './map-concurrently.ts';
 import type { ParkedTenants } from './parked-tenants.ts';

@@ -1,5 +1,5 @@
-import type { Tenant } from '../destinations/destination.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { Tenant } from '../model/tenant.ts';
+import type { UsageEvent } from '../model/event.ts';
 
 /** The tenants that discovery knows. */
 export interface TenantSource {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type CloudEvent, HTTP } from 'cloudevents';
 import { Stripe } from 'stripe';
 import { afterEach, expect, test, vi } from 'vitest';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { TEST_WINDOW_START, testWindow } from '../ledger/testing/events.ts';

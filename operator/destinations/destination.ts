@@ -1,5 +1,7 @@
-import type { MetricDefinition } from '../usage/catalog.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { MetricDefinition } from '../model/catalog.ts';
+import type { DestinationType } from '../model/destination-type.ts';
+import type { UsageEvent } from '../model/event.ts';
+import type { Tenant } from '../model/tenant.ts';
 
 /**
  * What a billing system must be able to do for the delivery engine (design 10). A destination knows
@@ -53,8 +55,6 @@ export interface Destination {
   close(): Promise<void>;
 }
 
-export type DestinationType = 'lago' | 'stripe' | 'metronome' | 'webhook' | 'noop';
-
 export interface DestinationLimits {
   /** Events per `send`. */
   readonly batchEvents: number;
@@ -64,30 +64,6 @@ export interface DestinationLimits {
   readonly maxAgeMs?: number;
   /** How long the other side remembers event ids; undefined means for ever. */
   readonly idMemoryMs?: number;
-}
-
-/** A billing customer and what belongs to it, as discovery and overrides say (design 5). */
-export interface Tenant {
-  readonly id: string;
-  readonly displayName: string;
-  readonly email?: string;
-  readonly project?: string;
-  readonly tenantClass?: string;
-  readonly plan?: string;
-  readonly currency?: string;
-  readonly costCenter?: string;
-  readonly stripeCustomerId?: string;
-  readonly metronomeCustomerId?: string;
-  readonly region: string;
-  /** Ids of its tenant clusters, sorted. */
-  readonly clusters: readonly string[];
-  /** Creation of its oldest tenant cluster, milliseconds since the epoch. */
-  readonly createdAt: number;
-  /**
-   * The earliest window start that may have to be billed, milliseconds since the epoch; the delivery
-   * engine fills it in. A subscription that begins later would leave usage unbilled.
-   */
-  readonly billableFrom?: number;
 }
 
 /**

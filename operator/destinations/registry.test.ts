@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import { createDestinationRegistry, sameDestination } from './registry.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import {
@@ -7,7 +7,7 @@ import {
   startTestServer,
   type TestServer,
 } from '../outbound/testing/test-server.ts';
-import { COLLECTOR_METRICS } from '../usage/catalog.ts';
+import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { createDestinationRegistry } from './registry.ts';
 import { createTestContext, testTenant } from './testing/context.ts';
 

@@ -1,4 +1,4 @@
-import { compareBytewise } from '../usage/bytewise.ts';
+import { compareBytewise } from '../model/bytewise.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './views.ts';
 
 /** A tenant cluster before anything but its place is known. */

@@ -1,6 +1,6 @@
-import { present } from '../config/present.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings } from '../config/settings.ts';
-import { compareBytewise } from '../usage/bytewise.ts';
+import { compareBytewise } from '../model/bytewise.ts';
 import { type Candidate, findCandidates } from './candidates.ts';
 import { type AssignedIds, assignIds, placeKey, projectTenant } from './cluster-ids.ts';
 import type { ListedCluster } from './external-file.ts';
@@ -142,7 +142,7 @@ function describe(input: DescribeInput): TenantCluster {
       values['display-name'] ??
       instance?.displayName ??
       defaultDisplayName(candidate),
-    ...present({
+    ...omitUndefined({
       project,
       tenantClass:
         overridden(applied, 'tenantClass') ??
@@ -171,7 +171,7 @@ function describeExternal(listed: ListedCluster, id: string, settings: Settings)
     name,
     tenant: listed.tenant ?? tenantOf(id, project, settings),
     displayName: listed.displayName ?? defaultDisplayName({ namespace: '', name }),
-    ...present({
+    ...omitUndefined({
       project,
       tenantClass: metadata['tenant-class'] ?? settings.identity.defaultTenantClass,
       plan: metadata.plan,
@@ -207,7 +207,7 @@ function sourcesOf({ candidate, namespace, settings }: DescribeInput): MetadataS
 }
 
 function billingDetails(values: MetadataValues) {
-  return present({
+  return omitUndefined({
     currency: values.currency,
     email: values.email,
     costCenter: values['cost-center'],

@@ -5,7 +5,7 @@ import { createSettingsStore } from '../config/settings-store.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createDiscoverySources, runSources } from './testing/create-sources.ts';
 import { createDiscovery, type Discovery } from './discovery.ts';

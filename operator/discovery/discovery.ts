@@ -1,5 +1,5 @@
 import type { SettingsStore } from '../config/settings.ts';
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { placeKey } from './cluster-ids.ts';

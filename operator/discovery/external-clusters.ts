@@ -1,8 +1,8 @@
 import type { Parsed, Parser } from '../config/parsers/parser.ts';
 import { matching, text } from '../config/parsers/scalars.ts';
 import { absolutePath } from '../config/parsers/scalars.ts';
-import { present } from '../config/present.ts';
-import { quote } from '../config/quote.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { quote } from '../model/quote.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../config/strict-yaml.ts';
 import { type MetadataValues, parseMetadata } from './metadata.ts';
 
@@ -91,7 +91,7 @@ function parseEntry(item: YamlNode, problems: string[]): ExternalCluster | undef
   const metadata = parseMetadataFields(item, problems);
   const { name, kubeconfig, tenant, displayName, project } = values;
   if (problems.length > before || name === undefined || kubeconfig === undefined) return undefined;
-  return { name, kubeconfig, ...present({ tenant, displayName, project }), metadata };
+  return { name, kubeconfig, ...omitUndefined({ tenant, displayName, project }), metadata };
 }
 
 function isField(field: string): field is Field {

@@ -1,5 +1,5 @@
 import { sameValue } from '../config/immutable.ts';
-import { quote } from '../config/quote.ts';
+import { quote } from '../model/quote.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { AssignedIds } from './cluster-ids.ts';
 import type { KnownTenant, KnownTenants } from './offboarding.ts';

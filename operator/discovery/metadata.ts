@@ -1,6 +1,6 @@
 import { invalid, type Parsed, type Parser } from '../config/parsers/parser.ts';
 import { boolean, choice, currency, matching, text } from '../config/parsers/scalars.ts';
-import { quote } from '../config/quote.ts';
+import { quote } from '../model/quote.ts';
 import type { Metadata } from './views.ts';
 
 /** The metadata keys under the label prefix (design 7), and what is accepted as their value. */

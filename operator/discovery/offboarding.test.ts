@@ -1,6 +1,6 @@
 import { array, assert, boolean, integer, property, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import { type KnownTenants, stepOffboarding } from './offboarding.ts';
 
 const MINUTE = 60_000;

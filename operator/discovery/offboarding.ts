@@ -1,4 +1,4 @@
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 
 /** What is known of a customer's presence. Times are milliseconds since the epoch. */
 export type Presence =

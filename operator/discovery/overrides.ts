@@ -4,7 +4,7 @@ import type {
   TenantMeteringSettings,
   TenantOverrideSettings,
 } from '../config/settings.ts';
-import { compareBytewise } from '../usage/bytewise.ts';
+import { compareBytewise } from '../model/bytewise.ts';
 
 /** What an override is matched against. */
 export interface OverrideTarget {

@@ -1,7 +1,7 @@
-import { present } from '../config/present.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings } from '../config/settings.ts';
-import type { Tenant } from '../destinations/destination.ts';
-import { compareBytewise } from '../usage/bytewise.ts';
+import type { Tenant } from '../model/tenant.ts';
+import { compareBytewise } from '../model/bytewise.ts';
 import { defaultDisplayName } from './discover.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
@@ -26,7 +26,7 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
   return {
     id,
     displayName: displayNameOf(id, clusters),
-    ...present({
+    ...omitUndefined({
       email: first(({ email }) => email),
       project: first(({ project }) => project),
       // A class that a cluster was given counts before the default of one that was not.

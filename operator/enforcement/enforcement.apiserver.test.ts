@@ -4,7 +4,7 @@ import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { lagoMessage, stripeMessage, subscriptionEvent } from './testing/alerts.ts';
 import {
   createEstate,

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { loadEnvironment } from '../config/load-environment.ts';
 import type { EnforcementSettings } from '../config/settings.ts';
-import type { Tenant } from '../destinations/destination.ts';
+import type { Tenant } from '../model/tenant.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import type { Provider } from './alerts/alert.ts';
 import { createInbox, type InboxOutcome } from './inbox.ts';

@@ -8,7 +8,7 @@ import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../ledger/testing/
 import type { Settled } from '../metering/credits.ts';
 import { addShare } from '../metering/evidence.ts';
 import type { Charge } from '../metering/tally.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { type ClosedWindow, createExplanations } from './explanations.ts';
 
 let directory: string;

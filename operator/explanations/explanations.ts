@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { type Explanation, explain } from '../metering/explanation.ts';
 import type { Settled } from '../metering/credits.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { UsageEvent } from '../usage/event.ts';
-import type { Window } from '../usage/window.ts';
+import type { UsageEvent } from '../model/event.ts';
+import type { Window } from '../model/window.ts';
 import { readExplanationFile, writeExplanationFile } from './explanation-file.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { Request, RequestHandler, Response } from 'express';
-import type { Secret } from '../config/secret.ts';
+import type { Secret } from '../model/secret.ts';
 import type { HttpSettings } from '../config/settings.ts';
 import { Problem } from './problem.ts';
 import { bearerToken, createTokenCheck, fingerprint, type TokenCheck } from './tokens.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import type { Explanation } from '../metering/explanation.ts';
 import { API_TOKEN, quietViews, startTestServer, testSettings } from './testing/test-server.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Ledger, LedgerFailure } from '../ledger/ledger.ts';
-import { deriveEventId } from '../usage/event-id.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import { deriveEventId } from '../model/event-id.ts';
+import type { UsageEvent } from '../model/event.ts';
 import {
   INGEST_TOKEN,
   NOW,

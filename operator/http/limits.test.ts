@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import { API_TOKEN, INGEST_TOKEN, startTestServer } from './testing/test-server.ts';
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { Registry } from 'prom-client';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
-import { deriveEventId } from '../usage/event-id.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { deriveEventId } from '../model/event-id.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { dashboardPage, readAssets } from './dashboard/assets.ts';
 import { createRoutes } from './routes/routes.ts';
 import { loadApiDocument } from './testing/api-document.ts';

@@ -1,6 +1,6 @@
 import type { Request } from 'express';
-import type { UsageEvent } from '../usage/event.ts';
-import { quote } from '../usage/validate-event.ts';
+import type { UsageEvent } from '../model/event.ts';
+import { quote } from '../model/validate-event.ts';
 import { badRequest } from './problem.ts';
 
 /** The query parameters of a request, each known and given once. */

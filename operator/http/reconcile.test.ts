@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
 import { type Receiver, startReceiver } from '../../e2e/receiver/receiver.ts';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import { createHastyClock } from '../delivery/testing/hasty-clock.ts';
 import { type LiveDelivery, startLiveDelivery } from '../delivery/testing/live-delivery.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
 import { API_TOKEN as token, startTestServer, type TestServer } from './testing/test-server.ts';
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
-import { NumberText } from '../usage/complete-event.ts';
+import { NumberText } from '../model/complete-event.ts';
 import type { Gate } from './gate.ts';
 import { badRequest, Problem } from './problem.ts';
 

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto';
-import type { Secret } from '../config/secret.ts';
+import type { Secret } from '../model/secret.ts';
 
 /** The hex digest of a token: names a client in memory without keeping its credential. */
 export function fingerprint(token: string): string {

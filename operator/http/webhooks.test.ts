@@ -10,7 +10,7 @@ import {
 } from '../enforcement/testing/alerts.ts';
 import { createOfflineEnforcement } from '../enforcement/testing/offline-enforcement.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import {
   API_TOKEN,
   NOW,

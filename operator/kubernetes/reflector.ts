@@ -1,5 +1,5 @@
 import { linkAbort, pause } from './abort.ts';
-import { createBackoff } from './backoff.ts';
+import { createBackoff } from '../model/backoff.ts';
 import { type Comparison, createComparison } from './comparison.ts';
 import { createContactLog } from './contact.ts';
 import { type ListOutcome, readPages } from './list-pages.ts';

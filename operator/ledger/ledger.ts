@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 
 /**
  * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per

@@ -1,5 +1,5 @@
-import { sortedEntries } from '../usage/bytewise.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import { sortedEntries } from '../model/bytewise.ts';
+import type { UsageEvent } from '../model/event.ts';
 
 /**
  * Whether two events of one id say the same: equal quantity and equal identity (spec 2.1). A repeat

@@ -1,8 +1,8 @@
-import { decimalFromNanos, divideHalfUp } from '../usage/decimal.ts';
-import { deriveEventId } from '../usage/event-id.ts';
-import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../usage/event.ts';
-import { eventProblem } from '../usage/validate-event.ts';
-import { formatInstant, type Window } from '../usage/window.ts';
+import { decimalFromNanos, divideHalfUp } from '../model/decimal.ts';
+import { deriveEventId } from '../model/event-id.ts';
+import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../model/event.ts';
+import { eventProblem } from '../model/validate-event.ts';
+import { formatInstant, type Window } from '../model/window.ts';
 import type { Settled } from './credits.ts';
 import { quantityDivisor, unitOf } from './metric-units.ts';
 

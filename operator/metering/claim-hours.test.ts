@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { attributesOf, DOWN, DRA_NODE, draHour, draWorld, GPU } from './testing/claim-scene.ts';
 import { migDevice, resourceClaim, result, slice } from './testing/claims.ts';
 import { gpuNode, H100 } from './testing/gpu-nodes.ts';

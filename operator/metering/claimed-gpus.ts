@@ -11,7 +11,7 @@ import { partitionParts } from '../observation/node-devices.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { AllocatedDevice } from '../observation/resource-claim.ts';
 import type { PublishedDevice } from '../observation/resource-slice.ts';
-import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import type { ClaimUse } from './claim-use.ts';
 import type { DeviceCatalogue } from './device-catalogue.ts';
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
 import { gpuNode, H100, N1 } from './testing/gpu-nodes.ts';
 import { cluster, pod } from './testing/objects.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { attributesOf, BARE_NODE, DOWN, draHour, GPU } from './testing/claim-scene.ts';
 import { AMD, device, migDevice, result, slice, wholeGpu } from './testing/claims.ts';
 import { gpuNode, H100, N1, N6 } from './testing/gpu-nodes.ts';

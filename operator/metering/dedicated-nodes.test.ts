@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { gpuNode, H100, N1, N7, type NodeFixture } from './testing/gpu-nodes.ts';
 import {
   closed,

@@ -1,6 +1,6 @@
 import type { NodeGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { modelOnNode } from './claimed-gpus.ts';
 import { createDeviceCatalogue, type PublishedGpu } from './device-catalogue.ts';
 import type { MeterInput } from './meter.ts';

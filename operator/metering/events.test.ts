@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
 import { cluster, node, pod, workload } from './testing/objects.ts';
 import { cpu, createWorld, hour, HOUR, START, total, type World } from './testing/world.ts';

@@ -1,7 +1,7 @@
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
-import { divideHalfUp } from '../usage/decimal.ts';
-import { gpusOf } from '../usage/gpu-parts.ts';
+import { divideHalfUp } from '../model/decimal.ts';
+import { gpusOf } from '../model/gpu-parts.ts';
 import type { Settled } from './credits.ts';
 import type { Evidence } from './evidence.ts';
 import { quantityDivisor } from './metric-units.ts';

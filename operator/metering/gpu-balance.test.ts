@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { gpusOf, PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { gpusOf, PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import type { GpuBalance } from './gpu-balance.ts';
 import {
   A10G,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { RawObject } from '../kubernetes/source.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import {
   A10G,
   gpuNode,

@@ -2,7 +2,7 @@ import { FULL, type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../observation
 import { migDevice } from '../observation/node-devices.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod-timeline.ts';
-import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { createGpuCharges } from './gpu-charges.ts';
 import type { Meter, MeterSettings } from './meter.ts';
 import { nodesByName } from './node-stretches.ts';

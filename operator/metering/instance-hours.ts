@@ -1,7 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { WorkloadState } from '../observation/observation.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
-import { overlapMs } from '../usage/window.ts';
+import { overlapMs } from '../model/window.ts';
 import { chargeIdentity } from './charge-identity.ts';
 import type { Meter, MeterInput } from './meter.ts';
 import { addTo } from './tally.ts';

@@ -1,5 +1,5 @@
 import type { Observation } from '../observation/observation.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import type { GpuBalance } from './gpu-balance.ts';
 import type { GpuUse } from './gpu-use.ts';
 import type { Tally } from './tally.ts';

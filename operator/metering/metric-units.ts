@@ -1,5 +1,5 @@
-import { COLLECTOR_METRICS } from '../usage/catalog.ts';
-import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { COLLECTOR_METRICS } from '../model/catalog.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 
 const MS_PER_HOUR = 3_600_000n;
 const BYTES_PER_GIB = 2n ** 30n;

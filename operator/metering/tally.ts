@@ -1,4 +1,4 @@
-import type { EventIdentity } from '../usage/event.ts';
+import type { EventIdentity } from '../model/event.ts';
 import { addShare, type Evidence, type Shares } from './evidence.ts';
 
 /** What tells one charge of a window from another; the window itself is added when events are made. */

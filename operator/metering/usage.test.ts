@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { cluster, CONTROL_PLANE, node, pod } from './testing/objects.ts';
 import { cpu, createWorld, hour, HOUR, memory, START, type World } from './testing/world.ts';
 

@@ -2,7 +2,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { FULL, type NodeGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
-import { gpusOf, PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { gpusOf, PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { chargeIdentity, type CollectorMetric, type IdentityParts } from './charge-identity.ts';
 import { createOwners } from './dedicated-nodes.ts';
 import { draGpusOf } from './dra-gpus.ts';

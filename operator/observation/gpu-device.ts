@@ -1,4 +1,4 @@
-import { gpuParts, PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { gpuParts, PARTS_PER_GPU } from '../model/gpu-parts.ts';
 
 /** What one device of a node is: a whole GPU, or a share of one (design 7, GPU quantity and GPU names). */
 export interface GpuDevice {

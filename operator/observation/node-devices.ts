@@ -1,4 +1,4 @@
-import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import {
   FULL,
   type GpuDevice,

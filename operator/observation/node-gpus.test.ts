@@ -13,7 +13,7 @@ import {
 } from '../metering/testing/gpu-nodes.ts';
 import type { NodeFixture } from '../metering/testing/gpu-nodes.ts';
 import { NODE_SETTINGS } from '../metering/testing/objects.ts';
-import { gpusOf } from '../usage/gpu-parts.ts';
+import { gpusOf } from '../model/gpu-parts.ts';
 import { projectNode } from './node.ts';
 import { type NodeState, nodeState } from './node-state.ts';
 

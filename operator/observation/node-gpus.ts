@@ -1,4 +1,4 @@
-import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { type GpuDevice, migSlicesIn, migSlicesOf, type NodeGpus } from './gpu-device.ts';
 import type { NodeView } from './node.ts';
 import { type NamedDevices, singleMigProfile } from './node-devices.ts';

@@ -1,6 +1,6 @@
 import type { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import type { Measure, MeasuredCluster, Plan, Reading } from './measure.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';

@@ -1,4 +1,4 @@
-import type { MetricDefinition } from '../usage/catalog.ts';
+import type { MetricDefinition } from '../model/catalog.ts';
 import type { Measure, MeasuredCharge } from './measure.ts';
 import { planTemplate } from './plan-query.ts';
 import { checkRows } from './rows.ts';

@@ -1,5 +1,5 @@
 import type { PrometheusSettings } from '../config/settings.ts';
-import { decimalFromNanos, nanosFromDecimal, scaleToDecimal } from '../usage/decimal.ts';
+import { decimalFromNanos, nanosFromDecimal, scaleToDecimal } from '../model/decimal.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import type { Measure } from './measure.ts';
 import { planQuery } from './plan-query.ts';

@@ -1,7 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { Decimal } from '../usage/decimal.ts';
-import type { EventProperty } from '../usage/event.ts';
-import type { Window } from '../usage/window.ts';
+import type { Decimal } from '../model/decimal.ts';
+import type { EventProperty } from '../model/event.ts';
+import type { Window } from '../model/window.ts';
 import type { QueryOutcome } from './query-answer.ts';
 
 /** One metric that is measured by asking Prometheus. */

@@ -1,9 +1,9 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { sortedEntries } from '../usage/bytewise.ts';
-import { deriveEventId } from '../usage/event-id.ts';
-import { SCHEMA_VERSION, type UsageEvent } from '../usage/event.ts';
-import { eventProblem } from '../usage/validate-event.ts';
-import { formatInstant, type Window } from '../usage/window.ts';
+import { sortedEntries } from '../model/bytewise.ts';
+import { deriveEventId } from '../model/event-id.ts';
+import { SCHEMA_VERSION, type UsageEvent } from '../model/event.ts';
+import { eventProblem } from '../model/validate-event.ts';
+import { formatInstant, type Window } from '../model/window.ts';
 import type { Measure, MeasuredCharge, Reading } from './measure.ts';
 
 export interface EventContext {

@@ -1,8 +1,8 @@
-import { quote } from '../config/quote.ts';
+import { quote } from '../model/quote.ts';
 import { readQueryTemplate } from '../config/query-template.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../config/strict-yaml.ts';
-import { COLLECTOR_METRICS } from '../usage/catalog.ts';
-import { RESERVED_KEYS } from '../usage/event-schema.ts';
+import { COLLECTOR_METRICS } from '../model/catalog.ts';
+import { RESERVED_KEYS } from '../model/event-schema.ts';
 import type { ConfiguredMetric } from './configured-metric.ts';
 
 export type ReadMetricsFile =

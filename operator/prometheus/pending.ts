@@ -1,5 +1,5 @@
 import type { RecordChange } from '../ledger/ledger.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import { areRuns, countWindows, withoutWindow, type WindowRun, withWindow } from './window-runs.ts';
 
 /** What one metric of one tenant cluster still has to be asked for. */

@@ -1,5 +1,5 @@
 import type { PrometheusSettings } from '../config/settings.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import type { BuiltInSubject } from './built-in-queries.ts';
 import type { MeasuredCluster, Plan } from './measure.ts';
 import { renderQuery } from './render-query.ts';

@@ -10,10 +10,10 @@ import { type HistoricalSeries, refreshed, writeHistory } from '../../e2e/promet
 import { type PrometheusPrograms, requirePrometheus } from '../../e2e/prometheus/programs.ts';
 import { type PrometheusServer, startPrometheusServer } from '../../e2e/prometheus/server.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import { createConfiguredMeasure } from './configured-metric.ts';
 import { loadMetricsFile } from './metrics-file-watch.ts';

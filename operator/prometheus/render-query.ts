@@ -5,7 +5,7 @@ import {
   readQueryTemplate,
 } from '../config/query-template.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 
 export type RenderedQuery =
   | { readonly kind: 'query'; readonly promql: string }

@@ -1,5 +1,5 @@
 import type { Clock } from '../telemetry/clock.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import {
   type Asker,
   CONNECTIONS,

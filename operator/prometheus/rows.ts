@@ -1,5 +1,5 @@
-import { type Decimal, scaleToDecimal } from '../usage/decimal.ts';
-import { quote } from '../usage/validate-event.ts';
+import { type Decimal, scaleToDecimal } from '../model/decimal.ts';
+import { quote } from '../model/validate-event.ts';
 import type { Answer } from './measure.ts';
 import type { Sample } from './query-answer.ts';
 

@@ -1,5 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import type { MeasuredCluster } from './measure.ts';
 
 /** Which tenant clusters there were, and whom each was billed to, from when to when. */

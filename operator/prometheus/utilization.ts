@@ -1,12 +1,12 @@
 import type { PrometheusSettings } from '../config/settings.ts';
 import { gpuModel } from '../observation/gpu-device.ts';
-import { quote } from '../usage/validate-event.ts';
+import { quote } from '../model/validate-event.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import type { Answer, Measure, MeasuredCharge, MeasuredCluster, Plan } from './measure.ts';
 import { NO_QUERY, planQuery } from './plan-query.ts';
 import type { Sample } from './query-answer.ts';
 import { checkRows } from './rows.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 
 const MS_PER_HOUR = 3_600_000n;
 /** Sums of doubles may come out a little above. */

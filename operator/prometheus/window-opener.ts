@@ -1,6 +1,6 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import {
   type Asker,
   CONNECTIONS,

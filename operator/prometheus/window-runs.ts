@@ -1,4 +1,4 @@
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 
 /** Windows of one size without a hole between them. Milliseconds since the epoch. */
 export interface WindowRun {

@@ -1,4 +1,4 @@
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 
 const MAX_DEPTH = 6;
 const MAX_ITEMS = 100;

@@ -1,4 +1,4 @@
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 
 /** What stands where a secret stood. */
 const MASK = '***';

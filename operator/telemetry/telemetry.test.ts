@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { Counter } from 'prom-client';
 import { describe, expect, test } from 'vitest';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import { createLogger } from './create-logger.ts';
 import type { Logger } from './logger.ts';
 import { createLabelLimit, createRegistry } from './registry.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { linkAbort, pause } from '../kubernetes/abort.ts';
-import { createBackoff } from '../kubernetes/backoff.ts';
+import { createBackoff } from '../model/backoff.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';

@@ -6,7 +6,7 @@ import type { Connection } from '../kubernetes/connection.ts';
 import type { AddressLookup } from '../outbound/address-guard.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { compareBytewise } from '../usage/bytewise.ts';
+import { compareBytewise } from '../model/bytewise.ts';
 import { type AccessKeeper, createAccessKeeper } from './access-keeper.ts';
 import { createKubeconfigSource } from './kubeconfig-source.ts';
 import { createOpenKubeconfig } from './open-kubeconfig.ts';

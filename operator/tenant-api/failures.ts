@@ -1,4 +1,4 @@
-import { compareBytewise } from '../usage/bytewise.ts';
+import { compareBytewise } from '../model/bytewise.ts';
 import type { FailedTenantApi } from './tenant-api.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import type { TenantApiSettings } from '../config/settings.ts';
-import { Secret } from '../config/secret.ts';
+import { Secret } from '../model/secret.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure, isRawObject, type RequestFailure } from '../kubernetes/outcome.ts';

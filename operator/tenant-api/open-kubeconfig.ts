@@ -1,4 +1,4 @@
-import type { Secret } from '../config/secret.ts';
+import type { Secret } from '../model/secret.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { AddressLookup } from '../outbound/address-guard.ts';

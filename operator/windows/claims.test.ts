@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { resourceClaim, slice } from '../metering/testing/claims.ts';
 import { gpuNode, N1 } from '../metering/testing/gpu-nodes.ts';
 import { cluster, pod } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';
-import type { UsageEvent } from '../usage/event.ts';
+import type { UsageEvent } from '../model/event.ts';
 import {
   at,
   clockAt,

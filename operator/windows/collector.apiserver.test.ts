@@ -11,7 +11,7 @@ import type { Projected, Projection, SourceHandler } from '../kubernetes/source.
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster as tenantCluster, iso } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';
 import { projectLoadBalancer } from '../observation/load-balancer.ts';

@@ -2,7 +2,7 @@ import type { Settings } from '../config/settings.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { formatInstant, type Window } from '../usage/window.ts';
+import { formatInstant, type Window } from '../model/window.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
 import { expiredStretch, nextWindow, type NextWindow } from './schedule.ts';

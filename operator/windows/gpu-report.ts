@@ -1,5 +1,5 @@
 import type { GpuBalance } from '../metering/gpu-balance.ts';
-import { PARTS_PER_GPU } from '../usage/gpu-parts.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 
 /**
  * Where GPU time went in a window, in GPU-seconds: installed = billed + idle + downtime + system +

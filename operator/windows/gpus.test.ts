@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { gpuNode, H100, N1, variant } from '../metering/testing/gpu-nodes.ts';
 import { cluster, iso, pod } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';

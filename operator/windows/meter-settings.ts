@@ -1,7 +1,7 @@
 import type { Settings } from '../config/settings.ts';
 import type { MeterSettings } from '../metering/meter.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 
 /** What the meters need of the settings in force, for a window of this size. */
 export function meterSettings({ identity, metering }: Settings, window: Window): MeterSettings {

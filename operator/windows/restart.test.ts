@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openLevelLedger } from '../ledger/leveldb/open-level-ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster, pod } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/world.ts';
 import { systemClock } from '../telemetry/system-clock.ts';

@@ -1,4 +1,4 @@
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 
 /** Where the windows of a scope have got to. */
 export interface Progress {

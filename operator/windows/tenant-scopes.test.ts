@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { gpuNode, N1, N7 } from '../metering/testing/gpu-nodes.ts';
 import { cluster, CONTROL_PLANE, pod, workload } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';

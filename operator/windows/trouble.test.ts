@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { gpuNode, N1 } from '../metering/testing/gpu-nodes.ts';
 import { claim, cluster, node, pod, service, workload } from '../metering/testing/objects.ts';
 import { cpu, memory, total } from '../metering/testing/world.ts';

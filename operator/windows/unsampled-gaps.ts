@@ -1,5 +1,5 @@
 import type { Findings } from '../metering/meter.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import type { Gap } from './gaps.ts';
 
 /**

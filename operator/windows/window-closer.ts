@@ -6,7 +6,7 @@ import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Window } from '../usage/window.ts';
+import type { Window } from '../model/window.ts';
 import type { Appender } from './appender.ts';
 import type { CollectorEnd } from './collector.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';

@@ -3,7 +3,7 @@ import type { GpuBalance } from '../metering/gpu-balance.ts';
 import type { Findings } from '../metering/meter.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { formatInstant } from '../usage/window.ts';
+import { formatInstant } from '../model/window.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow } from './due-windows.ts';
 import type { Gaps } from './gaps.ts';

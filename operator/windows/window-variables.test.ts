@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import {
   clockAt,

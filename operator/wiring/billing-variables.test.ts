@@ -10,7 +10,7 @@ import { createTestContext, testTenant } from '../destinations/testing/context.t
 import { testEvent } from '../ledger/testing/events.ts';
 import { startTestServer } from '../outbound/testing/test-server.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { COLLECTOR_METRICS } from '../usage/catalog.ts';
+import { COLLECTOR_METRICS } from '../model/catalog.ts';
 
 /** Every test changes variables of the environment and looks at what a vendor receives for it. */
 

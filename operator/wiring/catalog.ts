@@ -1,6 +1,6 @@
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { buildCatalog, type Catalog, type MetricDefinition } from '../usage/catalog.ts';
+import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
 
 /**
  * The catalogue of the settings and of the Prometheus metrics in force; the last good one when a policy

@@ -10,7 +10,7 @@ import { wantedMetrics } from '../delivery/event-filter.ts';
 import { createLagoWorld } from '../destinations/lago/testing/lago-world.ts';
 import { createMemoryLogger } from '../destinations/testing/context.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { createObservation } from '../observation/observation.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { createLiveCatalog } from './catalog.ts';

@@ -23,7 +23,7 @@ import { createPrometheusMetrics } from '../prometheus/prometheus-metrics.ts';
 import { createUtilizationMeasure } from '../prometheus/utilization.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { MetricDefinition } from '../usage/catalog.ts';
+import type { MetricDefinition } from '../model/catalog.ts';
 import type { WindowsView } from '../windows/collector.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { aborted, type Part } from './parts.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { loadEnvironment } from '../config/load-environment.ts';
 import type { DiscoveryListener } from '../discovery/discovery.ts';
-import { createMemoryLedger } from '../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { warnOfSmallVolume } from './volume-check.ts';
 
 const GIB = 1024 ** 3;

@@ -6,7 +6,7 @@ import {
   openLevelLedger,
 } from '../../../operator/ledger/leveldb/open-level-ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
-import { buildCatalog } from '../../../operator/usage/catalog.ts';
+import { buildCatalog } from '../../../operator/model/catalog.ts';
 import { faultDestination } from '../destinations.ts';
 import { createRandom } from '../random.ts';
 import { tenantOf } from '../workload.ts';

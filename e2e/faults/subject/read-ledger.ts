@@ -1,6 +1,6 @@
 import type { Delivery } from '../../../operator/delivery/delivery.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
-import { encodeEvent } from '../../../operator/usage/event.ts';
+import { encodeEvent } from '../../../operator/model/event.ts';
 import type { LedgerEnd } from './messages.ts';
 
 const PAGE = 1_000;

@@ -1,5 +1,5 @@
-import { COLLECTOR_METRICS } from '../../../operator/usage/catalog.ts';
-import type { UsageEvent } from '../../../operator/usage/event.ts';
+import { COLLECTOR_METRICS } from '../../../operator/model/catalog.ts';
+import type { UsageEvent } from '../../../operator/model/event.ts';
 import type { EventStore } from '../../fakes/lago/events.ts';
 import { startFakeLago } from '../../fakes/lago/lago.ts';
 import { unbilledEvents } from '../../fakes/lago/usage.ts';

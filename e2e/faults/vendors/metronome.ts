@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../../operator/usage/event.ts';
+import type { UsageEvent } from '../../../operator/model/event.ts';
 import { startFakeMetronome } from '../../fakes/metronome/metronome.ts';
 import { invoiceItems } from '../../fakes/metronome/usage.ts';
 import { type StandIn, TRUE_TIME_HEADER } from './stand-in.ts';

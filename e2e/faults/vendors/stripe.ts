@@ -1,6 +1,6 @@
 import { meterName } from '../../../operator/destinations/stripe/meter-name.ts';
 import { meterValue } from '../../../operator/destinations/stripe/meter-value.ts';
-import type { UsageEvent } from '../../../operator/usage/event.ts';
+import type { UsageEvent } from '../../../operator/model/event.ts';
 import { type FakeStripe, startFakeStripe } from '../../fakes/stripe/stripe.ts';
 import { type StandIn, TRUE_TIME_HEADER } from './stand-in.ts';
 

@@ -1,5 +1,5 @@
-import { COLLECTOR_METRICS } from '../../usage/catalog.ts';
-import { RESERVED_KEYS } from '../../usage/event-schema.ts';
+import { COLLECTOR_METRICS } from '../../model/catalog.ts';
+import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import type { CustomMetricSetting } from '../settings.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 import { text } from './scalars.ts';

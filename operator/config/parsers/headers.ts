@@ -1,4 +1,4 @@
-import { Secret } from '../secret.ts';
+import { Secret } from '../../model/secret.ts';
 import { invalid, type Parser, valid } from './parser.ts';
 
 const TOKEN = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/;

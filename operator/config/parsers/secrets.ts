@@ -1,4 +1,4 @@
-import { Secret } from '../secret.ts';
+import { Secret } from '../../model/secret.ts';
 import { splitItems } from './lists.ts';
 import { invalid, type Parser, valid } from './parser.ts';
 

@@ -1,4 +1,4 @@
-import { Secret } from '../secret.ts';
+import { Secret } from '../../model/secret.ts';
 import { isForbiddenHost } from './addresses.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 

@@ -3,10 +3,10 @@ import type {
   Destination,
   DestinationLimits,
   StepOutcome,
-  Tenant,
 } from '../../destinations/destination.ts';
-import type { MetricDefinition } from '../../usage/catalog.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import type { MetricDefinition } from '../../model/catalog.ts';
+import type { UsageEvent } from '../../model/event.ts';
 
 /** What a billing system does with one call: `lost` took the events and did not say so. */
 export type Reaction =

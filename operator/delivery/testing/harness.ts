@@ -1,12 +1,12 @@
 import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../config/settings.ts';
-import type { Tenant } from '../../destinations/destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { createMemoryLogger, testTenant } from '../../destinations/testing/context.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
-import { buildCatalog, type Catalog, type CustomMetric } from '../../usage/catalog.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import { buildCatalog, type Catalog, type CustomMetric } from '../../model/catalog.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { createDelivery, type Delivery } from '../delivery.ts';
 import { createFakeDestination, type FakeDestination } from './fake-destination.ts';
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts';

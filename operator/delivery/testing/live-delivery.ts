@@ -1,12 +1,12 @@
 import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../config/settings.ts';
-import type { Tenant } from '../../destinations/destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { createDestinationRegistry } from '../../destinations/registry.ts';
 import { createMemoryLogger } from '../../destinations/testing/context.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { buildCatalog, type CustomMetric } from '../../usage/catalog.ts';
+import { buildCatalog, type CustomMetric } from '../../model/catalog.ts';
 import { createDelivery, type Delivery } from '../delivery.ts';
 
 /** The delivery engine with its real destinations, running. */

@@ -1,5 +1,5 @@
 import type { Logger } from '../../telemetry/logger.ts';
-import type { MetricDefinition } from '../../usage/catalog.ts';
+import type { MetricDefinition } from '../../model/catalog.ts';
 import { type JsonObject, objectsOf, textOf } from '../json.ts';
 import { isTaken, type LagoClient, type LagoRefusal, type LagoTrouble } from './lago-client.ts';
 

@@ -1,4 +1,5 @@
-import type { StepOutcome, Tenant } from '../destination.ts';
+import type { StepOutcome } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import type { LagoClient, LagoRefusal, LagoTrouble } from './lago-client.ts';
 import { failedStep } from './step.ts';
 import { subscriptionIdOf } from './subscriptions.ts';

@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { subscriptionIdOf } from './subscriptions.ts';
 
 /** An event as Lago takes it. Every property is text, so that nothing is lost on the way to a number. */

@@ -1,6 +1,6 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { type LagoMetric, readMetric } from './billable-metrics.ts';
 import { isObject } from '../json.ts';
 import type { LagoClient } from './lago-client.ts';

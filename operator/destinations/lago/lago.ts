@@ -1,5 +1,5 @@
 import type { LagoSettings } from '../../config/settings.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { DestinationContext } from '../context.ts';
 import type { Destination } from '../destination.ts';
 import { ensureMetrics, type LagoMetric } from './billable-metrics.ts';

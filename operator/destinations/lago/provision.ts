@@ -1,7 +1,8 @@
 import type { LagoSettings } from '../../config/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { quote } from '../../usage/validate-event.ts';
-import type { StepOutcome, Tenant } from '../destination.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { StepOutcome } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { probeTenant, upsertCustomer } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 import type { LagoPlans } from './plans.ts';

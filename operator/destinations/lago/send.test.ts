@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FakeLagoOptions } from '../../../e2e/fakes/lago/lago.ts';
 import { TEST_WINDOW_START, testEvent, testWindow } from '../../ledger/testing/events.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import { testTenant } from '../testing/context.ts';
 import { createLagoWorld, type LagoWorld, NEVER } from './testing/lago-world.ts';

@@ -1,4 +1,4 @@
-import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../usage/decimal.ts';
+import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
 import type { TotalsOutcome, TotalsQuery } from '../destination.ts';
 import { isObject, textOf } from '../json.ts';
 import type { LagoClient } from './lago-client.ts';

@@ -1,5 +1,5 @@
 import type { Logger } from '../../telemetry/logger.ts';
-import type { MetricDefinition } from '../../usage/catalog.ts';
+import type { MetricDefinition } from '../../model/catalog.ts';
 import { textOf } from '../json.ts';
 import { nextHour } from './hours.ts';
 import {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { buildCatalog } from '../../usage/catalog.ts';
+import { buildCatalog } from '../../model/catalog.ts';
 import { testEvent, type TestEvent } from '../../ledger/testing/events.ts';
 import { testTenant } from '../testing/context.ts';
 import {

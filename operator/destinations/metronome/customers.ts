@@ -1,5 +1,6 @@
-import { quote } from '../../usage/validate-event.ts';
-import type { StepOutcome, Tenant } from '../destination.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { StepOutcome } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { isObject, type JsonObject, textOf } from '../json.ts';
 import {
   dataOf,

@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { ABSENT, VALUE_PROPERTY } from './metric-definition.ts';
 
 /** An event as Metronome takes it. Every property is text, so that no digit is lost on the way to a number. */

@@ -1,4 +1,4 @@
-import type { MetricDefinition } from '../../usage/catalog.ts';
+import type { MetricDefinition } from '../../model/catalog.ts';
 import { type JsonObject, isObject, objectsOf, textOf } from '../json.ts';
 
 /** The property that every billable metric sums. */

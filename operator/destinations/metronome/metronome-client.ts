@@ -1,4 +1,4 @@
-import type { Secret } from '../../config/secret.ts';
+import type { Secret } from '../../model/secret.ts';
 import { type HttpOutcome, type HttpResponse, isSuccess } from '../../outbound/http-client.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../telemetry/clock.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { UnpricedUsage } from '../destination.ts';
 import { isObject, type JsonObject, textOf } from '../json.ts';
 import type { MetronomeMetric } from './billable-metrics.ts';

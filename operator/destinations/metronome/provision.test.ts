@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type FakeStripe, startFakeStripe } from '../../../e2e/fakes/stripe/stripe.ts';
-import { Secret } from '../../config/secret.ts';
+import { Secret } from '../../model/secret.ts';
 import type { MetronomeSettings } from '../../config/settings.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
-import type { Tenant } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { testTenant } from '../testing/context.ts';
 import {
   createMetronomeWorld,

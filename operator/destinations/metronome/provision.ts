@@ -1,8 +1,9 @@
 import type { MetronomeSettings } from '../../config/settings.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { quote } from '../../usage/validate-event.ts';
-import type { StepOutcome, Tenant } from '../destination.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { StepOutcome } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { createArrangeContracts } from './arrange-contracts.ts';
 import { listContracts, setContractEnd } from './contracts.ts';
 import type { StripeCustomers } from '../stripe/customers.ts';

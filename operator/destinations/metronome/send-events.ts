@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import { dealLines } from '../lines.ts';
 import type { MetronomeMetric } from './billable-metrics.ts';

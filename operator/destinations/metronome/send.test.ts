@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { invoiceItems } from '../../../e2e/fakes/metronome/usage.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import { testTenant } from '../testing/context.ts';
 import {

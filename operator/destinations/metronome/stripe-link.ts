@@ -1,6 +1,7 @@
 import type { MetronomeSettings } from '../../config/settings.ts';
 import { isObject, objectsOf, textOf } from '../json.ts';
-import type { StepOutcome, Tenant } from '../destination.ts';
+import type { StepOutcome } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import type { StripeCustomers } from '../stripe/customers.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import { failedStep } from './step.ts';

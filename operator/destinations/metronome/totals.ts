@@ -1,4 +1,4 @@
-import { decimalFromNanos, nanosFromDecimal, roundToDecimal } from '../../usage/decimal.ts';
+import { decimalFromNanos, nanosFromDecimal, roundToDecimal } from '../../model/decimal.ts';
 import type { TotalsOutcome, TotalsQuery } from '../destination.ts';
 import type { MetronomeMetric } from './billable-metrics.ts';
 import type { MetronomeClient } from './metronome-client.ts';

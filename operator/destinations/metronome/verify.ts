@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { VerifyOutcome } from '../destination.ts';
 import { isObject, textOf } from '../json.ts';
 import type { MetronomeClient } from './metronome-client.ts';

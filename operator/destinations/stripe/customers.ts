@@ -1,7 +1,8 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { quote } from '../../usage/validate-event.ts';
-import type { StepOutcome, Tenant } from '../destination.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { StepOutcome } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { isObject, type JsonObject, textOf } from '../json.ts';
 import type { StripeAnswer, StripeClient, StripeRefusal, StripeTrouble } from './stripe-client.ts';
 import { failedStep } from './step.ts';

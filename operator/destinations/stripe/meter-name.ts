@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 
 /** Stripe's own bound of a meter's event name. */
 const MAX_NAME = 100;

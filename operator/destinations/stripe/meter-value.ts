@@ -1,4 +1,4 @@
-import type { Decimal } from '../../usage/decimal.ts';
+import type { Decimal } from '../../model/decimal.ts';
 
 /** Stripe refuses values with more significant digits (facts 2.4). */
 const MAX_DIGITS = 15;

@@ -1,6 +1,6 @@
 import type { StripeSettings } from '../../config/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import { dealLines } from '../lines.ts';
 import type { StripeCustomers } from './customers.ts';

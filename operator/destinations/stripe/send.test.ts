@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FakeStripeOptions } from '../../../e2e/fakes/stripe/stripe.ts';
-import { Secret } from '../../config/secret.ts';
+import { Secret } from '../../model/secret.ts';
 import type { StripeSettings } from '../../config/settings.ts';
 import { testTenant } from '../testing/context.ts';
 import { createStripeWorld, gpuEvent, NEVER, type StripeWorld } from './testing/stripe-world.ts';

@@ -1,7 +1,8 @@
 import type { StripeSettings } from '../../config/settings.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { DestinationContext } from '../context.ts';
-import type { DeliveryOutcome, Destination, StepOutcome, Tenant } from '../destination.ts';
+import type { DeliveryOutcome, Destination, StepOutcome } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { createStripeCustomers } from './customers.ts';
 import { createErrorReports } from './error-reports.ts';
 import { createStripeMeters } from './meters.ts';

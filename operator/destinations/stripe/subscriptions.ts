@@ -1,8 +1,9 @@
 import type { StripeSettings } from '../../config/settings.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { quote } from '../../usage/validate-event.ts';
-import type { StepOutcome, Tenant } from '../destination.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { StepOutcome } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { textOf } from '../json.ts';
 import { type ItemChange, planChanges, type SubscriptionChange } from './plan-changes.ts';
 import { PLAN_KEY, type StripePrice, type StripePrices } from './prices.ts';

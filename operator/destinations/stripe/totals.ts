@@ -1,4 +1,4 @@
-import { decimalFromNanos, nanosFromDecimal, roundToDecimal } from '../../usage/decimal.ts';
+import { decimalFromNanos, nanosFromDecimal, roundToDecimal } from '../../model/decimal.ts';
 import type { TotalsOutcome, TotalsQuery } from '../destination.ts';
 import type { StripeCustomers } from './customers.ts';
 import { isMeterOf } from './meter-name.ts';

@@ -1,6 +1,6 @@
 import { assert, bigInt, property, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../usage/decimal.ts';
+import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
 import { encodeForm } from './form.ts';
 import { meterName } from './meter-name.ts';
 import { meterValue } from './meter-value.ts';

@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { UnpricedUsage } from '../destination.ts';
 import { meterName } from './meter-name.ts';
 

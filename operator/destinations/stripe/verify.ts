@@ -1,5 +1,5 @@
-import { nanosFromDecimal, parseDecimal } from '../../usage/decimal.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import { nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { Neighbour, VerifyOutcome } from '../destination.ts';
 import type { StripeCustomers } from './customers.ts';
 import { meterName } from './meter-name.ts';

@@ -4,7 +4,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { DestinationContext } from '../context.ts';
-import type { Tenant } from '../destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 
 /** A logger that keeps its lines, `level message`. */
 export function createMemoryLogger(): Logger & { readonly lines: readonly string[] } {

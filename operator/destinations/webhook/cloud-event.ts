@@ -1,4 +1,4 @@
-import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 
 /** The media type of a CloudEvents batch; receivers compare it as text, so it carries no parameters. */
 export const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';

@@ -1,5 +1,5 @@
-import type { MetricDefinition } from '../../usage/catalog.ts';
-import type { Tenant } from '../destination.ts';
+import type { MetricDefinition } from '../../model/catalog.ts';
+import type { Tenant } from '../../model/tenant.ts';
 
 /** The `data` of `io.meterfeed.tenant.v1` and `io.meterfeed.tenant.offboarded.v1`. */
 export function tenantData(tenant: Tenant): Record<string, unknown> {

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import type { Secret } from '../../config/secret.ts';
+import type { Secret } from '../../model/secret.ts';
 
 /** The header that carries the signature (spec 5). */
 export const SIGNATURE_HEADER = 'x-svc-signature';

@@ -1,7 +1,7 @@
 import { type CloudEvent, HTTP } from 'cloudevents';
 import { Stripe } from 'stripe';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Secret } from '../../config/secret.ts';
+import { Secret } from '../../model/secret.ts';
 import type { WebhookSettings } from '../../config/settings.ts';
 import { TEST_WINDOW_START, testEvent, testWindow } from '../../ledger/testing/events.ts';
 import {
@@ -9,8 +9,8 @@ import {
   startTestServer,
   type TestServer,
 } from '../../outbound/testing/test-server.ts';
-import { COLLECTOR_METRICS } from '../../usage/catalog.ts';
-import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
+import { COLLECTOR_METRICS } from '../../model/catalog.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import type { Destination, DeliveryOutcome } from '../destination.ts';
 import { createTestContext, testTenant } from '../testing/context.ts';
 import { createWebhook } from './webhook.ts';

@@ -1,8 +1,8 @@
 import type { WebhookSettings } from '../../config/settings.ts';
 import type { HttpOutcome } from '../../outbound/http-client.ts';
 import { redactPath } from '../../outbound/redact.ts';
-import type { UsageEvent } from '../../usage/event.ts';
-import { quote } from '../../usage/validate-event.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { quote } from '../../model/validate-event.ts';
 import type { DestinationContext } from '../context.ts';
 import type { DeliveryOutcome, Destination, StepOutcome } from '../destination.ts';
 import { classifyAnswer, isTooLarge } from './classify-answer.ts';

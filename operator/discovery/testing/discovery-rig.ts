@@ -2,7 +2,7 @@ import type { Environment } from '../../config/load-environment.ts';
 import type { SettingsStore } from '../../config/settings.ts';
 import { createSettingsStore } from '../../config/settings-store.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
-import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { createDiscovery, type Discovery } from '../discovery.ts';
 import { createExternalFile } from '../external-file.ts';

@@ -1,4 +1,4 @@
-import type { Secret } from '../../config/secret.ts';
+import type { Secret } from '../../model/secret.ts';
 import {
   anyMatches,
   hmac,

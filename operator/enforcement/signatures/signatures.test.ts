@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import Metronome from '@metronome/sdk';
 import { Stripe } from 'stripe';
 import { describe, expect, test } from 'vitest';
-import { Secret } from '../../config/secret.ts';
+import { Secret } from '../../model/secret.ts';
 import { verifyLago } from './lago-signature.ts';
 import { verifyMetronome } from './metronome-signature.ts';
 import { verifyStripe } from './stripe-signature.ts';

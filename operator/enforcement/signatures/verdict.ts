@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Secret } from '../../config/secret.ts';
+import type { Secret } from '../../model/secret.ts';
 
 /** A request header; undefined when it is absent. */
 export type HeaderOf = (name: string) => string | undefined;

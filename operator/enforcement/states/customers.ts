@@ -1,5 +1,6 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
-import type { CustomerAnswer, Tenant } from '../../destinations/destination.ts';
+import type { CustomerAnswer } from '../../destinations/destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import type { AlertCustomer, Provider } from '../alerts/alert.ts';
 import type { RecordStore } from './state-store.ts';
 

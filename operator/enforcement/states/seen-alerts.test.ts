@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { keyOfId, loadSeenAlerts } from './seen-alerts.ts';
 
 const NOW = 1_800_000_000_000;

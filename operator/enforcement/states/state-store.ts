@@ -1,4 +1,4 @@
-import { quote } from '../../config/quote.ts';
+import { quote } from '../../model/quote.ts';
 import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import { isEmpty, type TenantRecord } from './tenant-record.ts';
 

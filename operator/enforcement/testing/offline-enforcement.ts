@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import type { Settings } from '../../config/settings.ts';
-import type { CustomerAnswer, Tenant } from '../../destinations/destination.ts';
+import type { CustomerAnswer } from '../../destinations/destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import type { Source } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';

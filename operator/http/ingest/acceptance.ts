@@ -1,6 +1,6 @@
-import type { UsageEvent } from '../../usage/event.ts';
-import { quote } from '../../usage/validate-event.ts';
-import { formatInstant } from '../../usage/window.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { quote } from '../../model/validate-event.ts';
+import { formatInstant } from '../../model/window.ts';
 
 /** A window may end this far ahead of our clock: clients' clocks differ. */
 const MAX_AHEAD_MS = 5 * 60_000;

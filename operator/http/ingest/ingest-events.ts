@@ -1,8 +1,8 @@
 import type { AppendOutcome, EventOutcome, Ledger } from '../../ledger/ledger.ts';
-import type { Catalog } from '../../usage/catalog.ts';
-import { completeEvent } from '../../usage/complete-event.ts';
-import type { UsageEvent } from '../../usage/event.ts';
-import { quote } from '../../usage/validate-event.ts';
+import type { Catalog } from '../../model/catalog.ts';
+import { completeEvent } from '../../model/complete-event.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { quote } from '../../model/validate-event.ts';
 import { type AcceptanceContext, acceptWindows } from './acceptance.ts';
 import type { MeteredHere } from './metered-here.ts';
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../../telemetry/clock.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { DiscoveryView } from '../views.ts';
 
 /**

@@ -3,7 +3,7 @@ import type { BillingState } from '../../config/settings.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import { BILLING_STATES } from '../../enforcement/states/severity.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
-import { quote } from '../../usage/validate-event.ts';
+import { quote } from '../../model/validate-event.ts';
 import type { Gate } from '../gate.ts';
 import { isoTime, pathParameter } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';

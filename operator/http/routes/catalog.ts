@@ -1,4 +1,4 @@
-import { SCHEMA_VERSION } from '../../usage/event.ts';
+import { SCHEMA_VERSION } from '../../model/event.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 

@@ -1,5 +1,5 @@
-import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
-import { sortedEntries } from '../../usage/bytewise.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
+import { sortedEntries } from '../../model/bytewise.ts';
 import { csvLine } from '../csv.ts';
 import type { Gate } from '../gate.ts';
 import {

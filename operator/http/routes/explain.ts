@@ -1,6 +1,6 @@
 import type { Explanation, Share } from '../../metering/explanation.ts';
-import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
-import { quote } from '../../usage/validate-event.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
+import { quote } from '../../model/validate-event.ts';
 import type { Gate } from '../gate.ts';
 import { type MeteringRule, meteringRule } from '../metering-rules.ts';
 import { isoTime, pathParameter, showGap, snakeCaseKeys } from '../presentation.ts';

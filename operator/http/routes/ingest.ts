@@ -2,7 +2,7 @@ import type { Request } from 'express';
 import { Counter } from 'prom-client';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { createLabelLimit } from '../../telemetry/registry.ts';
-import { quote } from '../../usage/validate-event.ts';
+import { quote } from '../../model/validate-event.ts';
 import type { Gate } from '../gate.ts';
 import { type IngestAnswer, ingestEvents } from '../ingest/ingest-events.ts';
 import { createMeteredHere } from '../ingest/metered-here.ts';

@@ -1,6 +1,6 @@
 import type { Response } from 'express';
 import type { ReconcileRow } from '../../delivery/reconcile.ts';
-import { quote } from '../../usage/validate-event.ts';
+import { quote } from '../../model/validate-event.ts';
 import type { Gate } from '../gate.ts';
 import { isoTime } from '../presentation.ts';
 import { Problem } from '../problem.ts';

@@ -1,7 +1,7 @@
 import type { BillingState } from '../../config/settings.ts';
-import type { Tenant } from '../../destinations/destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { quote } from '../../usage/validate-event.ts';
+import { quote } from '../../model/validate-event.ts';
 import { Problem } from '../problem.ts';
 import { readQuery } from '../query.ts';
 import { isoTime, pathParameter } from '../presentation.ts';

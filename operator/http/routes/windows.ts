@@ -1,4 +1,4 @@
-import { quote } from '../../usage/validate-event.ts';
+import { quote } from '../../model/validate-event.ts';
 import { isoTime, pathParameter, showGap, snakeCaseKeys } from '../presentation.ts';
 import { Problem } from '../problem.ts';
 import { readCount, readQuery } from '../query.ts';

@@ -1,14 +1,14 @@
 import { Registry } from 'prom-client';
 import { loadEnvironment } from '../../config/load-environment.ts';
 import type { Settings } from '../../config/settings.ts';
-import type { Tenant } from '../../destinations/destination.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { createMemoryLedger } from '../../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { buildCatalog, type Catalog } from '../../usage/catalog.ts';
+import { buildCatalog, type Catalog } from '../../model/catalog.ts';
 import type { HttpLimits } from '../limits.ts';
 import { createHttpServer } from '../server.ts';
 import type { DiscoveryView, Views } from '../views.ts';

@@ -1,5 +1,5 @@
-import { RESERVED_KEYS } from '../../usage/event-schema.ts';
-import { quote } from '../../usage/validate-event.ts';
+import { RESERVED_KEYS } from '../../model/event-schema.ts';
+import { quote } from '../../model/validate-event.ts';
 import { badRequest } from '../problem.ts';
 import { GROUP_FIELDS } from './usage-sums.ts';
 

@@ -1,5 +1,5 @@
-import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../usage/decimal.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { periodStart } from './sum-periods.ts';
 import type { UsageItem } from './usage-sums.ts';
 

@@ -1,5 +1,5 @@
-import { decimalFromNanos, nanosFromDecimal } from '../../usage/decimal.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
+import type { UsageEvent } from '../../model/event.ts';
 
 /** Fields of an event that sums can be grouped by; any other key is a dimension. */
 export const GROUP_FIELDS = [

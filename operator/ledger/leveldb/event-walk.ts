@@ -1,5 +1,5 @@
 import { setImmediate as yieldToLoop } from 'node:timers/promises';
-import { decodeEvent, type UsageEvent } from '../../usage/event.ts';
+import { decodeEvent, type UsageEvent } from '../../model/event.ts';
 import { CHECKSUM_BYTES, openValue, writeSealed } from './checked-value.ts';
 import type { Database } from './database.ts';
 import { damage } from './failures.ts';

@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { readEvent } from './event-walk.ts';
 import { type StoredEvents, useSegment } from './find-stored.ts';
 import { decodeIdValue, idKey } from './keys.ts';

@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { Database } from './database.ts';
 import { readEvent } from './event-walk.ts';
 import { parseInstant } from './instants.ts';

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { EVENT_ID_PREFIX } from '../../usage/event-id.ts';
+import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
 
 /** First byte of every key of a segment (docs/ledger-format.md). */
 export const KEY_SPACE = {

@@ -1,5 +1,5 @@
 import { afterEach } from 'vitest';
-import { ledgerConformance } from '../conformance.ts';
+import { ledgerConformance } from '../testing/conformance.ts';
 import { openTestLedger } from '../testing/level-ledger.ts';
 import { scratchDirectory } from '../testing/scratch.ts';
 

@@ -1,4 +1,4 @@
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { Cursor, EventOutcome } from '../ledger.ts';
 import { sameCharge } from '../same-charge.ts';
 import type { Database, Operation } from './database.ts';

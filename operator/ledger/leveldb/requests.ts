@@ -1,4 +1,4 @@
-import { encodeEvent, type UsageEvent } from '../../usage/event.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import type { CursorMove } from '../cursor-moves.ts';
 import type { AppendOutcome, Cursor, LedgerFailure } from '../ledger.ts';
 import type { SealedSegment } from './state.ts';

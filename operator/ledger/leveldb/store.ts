@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import {
   type Database,

@@ -1,7 +1,7 @@
-import { parseDecimal } from '../../usage/decimal.ts';
-import { deriveEventId } from '../../usage/event-id.ts';
-import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../usage/event.ts';
-import { formatInstant } from '../../usage/window.ts';
+import { parseDecimal } from '../../model/decimal.ts';
+import { deriveEventId } from '../../model/event-id.ts';
+import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../model/event.ts';
+import { formatInstant } from '../../model/window.ts';
 
 /** The window of events that are made without one, milliseconds since the epoch. */
 export const TEST_WINDOW_START = Date.UTC(2026, 10, 21, 9, 0, 0);

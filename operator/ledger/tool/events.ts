@@ -1,6 +1,6 @@
 import { decodeStoredEvent, type EventEntry, walkEvents } from '../leveldb/event-walk.ts';
-import { nanosFromDecimal, decimalFromNanos } from '../../usage/decimal.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import { nanosFromDecimal, decimalFromNanos } from '../../model/decimal.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { inspectSegments } from './inspection.ts';
 
 /** Which events a command is about; all of them where a field is absent. */

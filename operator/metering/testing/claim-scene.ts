@@ -1,5 +1,5 @@
 import type { RawObject } from '../../kubernetes/source.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { type ClaimFixture, resourceClaim, slice } from './claims.ts';
 import { gpuNode, N1 } from './gpu-nodes.ts';
 import { cluster, pod, type PodFixture } from './objects.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { gpuNode, type NodeFixture, variant } from './gpu-nodes.ts';
 import { cluster, pod, type PodFixture } from './objects.ts';
 import { type Closed, createWorld, HOUR, START, total, type WorldOptions } from './world.ts';

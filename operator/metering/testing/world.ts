@@ -12,7 +12,7 @@ import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { projectVolumeClaim } from '../../observation/volume-claim.ts';
 import { projectWorkload } from '../../observation/workload.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { assembleEvents } from '../assemble.ts';
 import { meterClaimedGpus } from '../claim-hours.ts';
 import { meterCpuAndMemory } from '../cpu-memory.ts';

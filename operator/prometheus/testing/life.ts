@@ -13,8 +13,8 @@ import {
 } from '../../observation/tenant-cluster-timeline.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import type { UsageEvent } from '../../usage/event.ts';
-import type { Window } from '../../usage/window.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import type { Window } from '../../model/window.ts';
 import { CONNECTIONS } from '../ask.ts';
 import { createEgressMeasure } from '../egress.ts';
 import type { Measure } from '../measure.ts';

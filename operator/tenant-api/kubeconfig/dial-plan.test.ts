@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Secret } from '../../config/secret.ts';
+import { Secret } from '../../model/secret.ts';
 import { type DialPlan, planDial } from './dial-plan.ts';
 
 function plan(server: string, allowedHosts: readonly string[] = [], tlsServerName?: string) {

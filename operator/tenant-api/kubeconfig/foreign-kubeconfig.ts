@@ -1,4 +1,4 @@
-import type { Secret } from '../../config/secret.ts';
+import type { Secret } from '../../model/secret.ts';
 
 /** What a kubeconfig that somebody else wrote may say: an address and a credential, as values. */
 export interface ForeignKubeconfig {

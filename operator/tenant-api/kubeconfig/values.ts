@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { Secret } from '../../config/secret.ts';
+import { Secret } from '../../model/secret.ts';
 import type { YamlMap } from '../../config/strict-yaml.ts';
 import type { ForeignKubeconfig } from './foreign-kubeconfig.ts';
 

@@ -25,7 +25,7 @@ import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { projectVolumeClaim } from '../../observation/volume-claim.ts';
 import { projectWorkload } from '../../observation/workload.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { UsageEvent } from '../../usage/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
 import { type Collector, type CollectorEnd, createCollector } from '../collector.ts';
 import { restoreJournal, type Resume } from '../journal.ts';

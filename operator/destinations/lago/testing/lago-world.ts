@@ -3,10 +3,11 @@ import {
   type FakeLagoOptions,
   startFakeLago,
 } from '../../../../e2e/fakes/lago/lago.ts';
-import { Secret } from '../../../config/secret.ts';
+import { Secret } from '../../../model/secret.ts';
 import type { LagoSettings } from '../../../config/settings.ts';
-import { COLLECTOR_METRICS, type MetricDefinition } from '../../../usage/catalog.ts';
-import type { Destination, Tenant } from '../../destination.ts';
+import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
+import type { Destination } from '../../destination.ts';
+import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { createLago } from '../lago.ts';
 

@@ -2,12 +2,13 @@ import {
   type FakeMetronome,
   startFakeMetronome,
 } from '../../../../e2e/fakes/metronome/metronome.ts';
-import { Secret } from '../../../config/secret.ts';
+import { Secret } from '../../../model/secret.ts';
 import type { MetronomeSettings } from '../../../config/settings.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
-import { COLLECTOR_METRICS, type MetricDefinition } from '../../../usage/catalog.ts';
-import type { Destination, StepOutcome, Tenant } from '../../destination.ts';
+import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
+import type { Destination, StepOutcome } from '../../destination.ts';
+import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { createMetronome } from '../metronome.ts';
 

@@ -4,12 +4,13 @@ import {
   type FakeStripeOptions,
   startFakeStripe,
 } from '../../../../e2e/fakes/stripe/stripe.ts';
-import { Secret } from '../../../config/secret.ts';
+import { Secret } from '../../../model/secret.ts';
 import type { StripeSettings } from '../../../config/settings.ts';
-import { COLLECTOR_METRICS } from '../../../usage/catalog.ts';
-import { parseDecimal } from '../../../usage/decimal.ts';
-import { SCHEMA_VERSION, type UsageEvent } from '../../../usage/event.ts';
-import type { Destination, StepOutcome, Tenant } from '../../destination.ts';
+import { COLLECTOR_METRICS } from '../../../model/catalog.ts';
+import { parseDecimal } from '../../../model/decimal.ts';
+import { SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';
+import type { Destination, StepOutcome } from '../../destination.ts';
+import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { createStripe } from '../stripe.ts';
 

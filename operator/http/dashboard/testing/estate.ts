@@ -1,10 +1,10 @@
 import type { Settings } from '../../../config/settings.ts';
 import type { TenantBillingState } from '../../../enforcement/enforcement.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
-import { createMemoryLedger } from '../../../ledger/memory-ledger.ts';
+import { createMemoryLedger } from '../../../ledger/testing/memory-ledger.ts';
 import { type TestEvent, testEvent } from '../../../ledger/testing/events.ts';
 import type { Explanation } from '../../../metering/explanation.ts';
-import type { UsageEvent } from '../../../usage/event.ts';
+import type { UsageEvent } from '../../../model/event.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
 import type {
   DeadLetter,

@@ -1,10 +1,10 @@
 import type { Settings } from '../../../config/settings.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
-import { createMemoryLedger } from '../../../ledger/memory-ledger.ts';
-import { deriveEventId } from '../../../usage/event-id.ts';
-import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../../usage/event.ts';
-import { parseDecimal } from '../../../usage/decimal.ts';
-import { formatInstant } from '../../../usage/window.ts';
+import { createMemoryLedger } from '../../../ledger/testing/memory-ledger.ts';
+import { deriveEventId } from '../../../model/event-id.ts';
+import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';
+import { parseDecimal } from '../../../model/decimal.ts';
+import { formatInstant } from '../../../model/window.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
 import type { DestinationStatusView, Views } from '../../views.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { TEST_WINDOW_START, testEvent, testWindow } from '../testing/events.ts';
+import { TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
 import { accept, type OpenEmpty } from './calls.ts';
 
 /** Readers are woken, and cursors move as they should. */

@@ -2,7 +2,7 @@ import { afterEach, describe } from 'vitest';
 import { cursorPromises } from './conformance/cursors.ts';
 import { eventPromises } from './conformance/events.ts';
 import { recordPromises } from './conformance/records.ts';
-import type { Ledger } from './ledger.ts';
+import type { Ledger } from '../ledger.ts';
 
 /**
  * What every implementation of {@link Ledger} must do, as a vitest suite. `open` gives a ledger that

@@ -1,4 +1,4 @@
-import type { AppendBatch, EventOutcome, Ledger, StoredEvent } from '../ledger.ts';
+import type { AppendBatch, EventOutcome, Ledger, StoredEvent } from '../../ledger.ts';
 
 /** Gives an empty ledger, which is closed after the test. */
 export type OpenEmpty = () => Promise<Ledger>;

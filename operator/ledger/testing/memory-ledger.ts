@@ -1,7 +1,7 @@
-import { compareBytewise } from '../usage/bytewise.ts';
-import type { UsageEvent } from '../usage/event.ts';
-import { planCommit, planMove, planRetire } from './cursor-moves.ts';
-import { createHeadWaiters } from './head-waiters.ts';
+import { compareBytewise } from '../../model/bytewise.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
+import { createHeadWaiters } from '../head-waiters.ts';
 import type {
   Cursor,
   EventOutcome,
@@ -9,8 +9,8 @@ import type {
   RecordChange,
   StoredEvent,
   WriteOutcome,
-} from './ledger.ts';
-import { sameCharge } from './same-charge.ts';
+} from '../ledger.ts';
+import { sameCharge } from '../same-charge.ts';
 
 const WRITTEN: WriteOutcome = { kind: 'written' };
 

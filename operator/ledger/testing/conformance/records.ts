@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { testEvent } from '../testing/events.ts';
+import { testEvent } from '../events.ts';
 import { accept, list, type OpenEmpty } from './calls.ts';
 
 /** Records change with what they belong to. */

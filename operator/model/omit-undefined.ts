@@ -1,5 +1,5 @@
 /** The fields that have a value; for optional fields, which may be absent but not undefined. */
-export function present<T extends object>(
+export function omitUndefined<T extends object>(
   fields: T,
 ): { [Key in keyof T]?: Exclude<T[Key], undefined> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../testing/events.ts';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
 import { accept, page, type OpenEmpty } from './calls.ts';
 
 /** Events are kept as they were appended, once, in order. */

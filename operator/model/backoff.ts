@@ -1,0 +1,41 @@
+/** Beyond this many doublings every limit has long reached its cap. */
+const LARGEST_EXPONENT = 30;
+
+export interface BackoffOptions {
+  /** Limit of the first delay, milliseconds. */
+  readonly baseMs: number;
+  /** Limit of every delay, milliseconds. */
+  readonly capMs: number;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+}
+
+/**
+ * How long to wait after the n-th failure in a row (n from 1), milliseconds: anything between nothing
+ * and a limit that doubles from `baseMs` to `capMs` ("full jitter"), so that many senders do not come
+ * back at once.
+ */
+export function backoffMs(failures: number, { baseMs, capMs, random }: BackoffOptions): number {
+  return random() * Math.min(capMs, baseMs * 2 ** Math.min(failures - 1, LARGEST_EXPONENT));
+}
+
+/** {@link backoffMs} that counts the failures itself. */
+export interface Backoff {
+  /** The next delay, milliseconds. */
+  next(): number;
+  /** After a success: the limit starts over. */
+  reset(): void;
+}
+
+export function createBackoff(options: BackoffOptions): Backoff {
+  let failures = 0;
+  return {
+    next: () => {
+      failures += 1;
+      return backoffMs(failures, options);
+    },
+    reset: () => {
+      failures = 0;
+    },
+  };
+}
