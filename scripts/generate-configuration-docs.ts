@@ -10,19 +10,27 @@ const INTRODUCTION = `# Configuration
 
 *For whoever sets meterfeed up.* Every setting, where it can be given, and the test that shows its effect.
 
+## Where a value comes from
+
 A value comes from the first of these that gives it: TenantOverride, MeteringPolicy (or, for
 destinations, BillingDestination), environment, default. Custom resources take effect without a
-restart, and a removed one gives its fields back.
+restart, and a removed one gives its fields back. Secrets are referred to by name and key, in the
+operator's own namespace only.
 
 The environment is read once at start. All problems are reported at once, each as
 \`NAME: what is wrong: "value"; how to mend it\`, and the operator does not start with any. An empty
-variable counts as not set. Credentials are never shown.
+variable counts as not set. Credentials are never shown. A custom resource that is invalid keeps its last
+good value and says why in its condition \`Stalled\`.
+
+## How values are written
 
 - **Durations** are written as in Go, and with \`d\` for days: \`90s\`, \`1h30m\`, \`7d\`.
 - **Booleans** are \`true\`, \`false\`, \`1\`, \`0\`, \`yes\` or \`no\`.
 - **Lists** are separated by commas; \`none\` is the empty list, which also switches off a default.
 - **Credentials** that take several values accept each of them, so that they can be rotated.
 - **Addresses** may be private or loopback ones; link-local and cloud metadata addresses are refused.
+
+## Every variable
 `;
 
 /** The text of docs/configuration.md. */
