@@ -1,6 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { RequestJournal } from './journal.ts';
 import { createMisbehaviours, type Misbehaviour, type Misbehaviours } from './misbehaviour.ts';
 
 /** Paths below this are for tests, not part of the vendor's API. */
@@ -23,6 +22,12 @@ export interface FakeResponse {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: unknown;
+}
+
+/** Requests that changed a stand-in, in order; doing them again gives its state again. */
+export interface RequestJournal {
+  replay(): readonly FakeRequest[];
+  append(request: FakeRequest): void;
 }
 
 export interface FakeServerOptions {

@@ -1,11 +1,5 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
-import type { FakeRequest } from './fake-server.ts';
-
-/** Requests that changed a stand-in, in order; doing them again gives its state again. */
-export interface RequestJournal {
-  replay(): readonly FakeRequest[];
-  append(request: FakeRequest): void;
-}
+import type { FakeRequest, RequestJournal } from './fake-server.ts';
 
 /** A journal in a file, one JSON line for each request; credentials are left out. */
 export function openRequestJournal(file: string): RequestJournal {

@@ -1,4 +1,4 @@
-import type { Neighbour } from '../destinations/destination.ts';
+import type { BucketEvent } from '../destinations/destination.ts';
 import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
@@ -26,7 +26,7 @@ export function createNeighbours({ ledger, records, deadLetters, pending }: Neig
   return async (
     entries: readonly Entry[],
     signal: AbortSignal,
-  ): Promise<readonly Neighbour[] | undefined> => {
+  ): Promise<readonly BucketEvent[] | undefined> => {
     const keys = new Set(entries.map(({ event }) => keyOf(event)));
     const minutes = entries.map(({ event }) => minuteOf(event));
     const from = minutes.reduce((a, b) => Math.min(a, b));
@@ -40,7 +40,7 @@ export function createNeighbours({ ledger, records, deadLetters, pending }: Neig
       if (deadLetters.has(sequence) || parked.has(sequence)) return false;
       return !isWithheld(withheld, sequence);
     };
-    const found: Neighbour[] = [];
+    const found: BucketEvent[] = [];
     try {
       for await (const { sequence, event } of ledger.scan(from, to, signal)) {
         if (keys.has(keyOf(event))) found.push({ event, delivered: isDelivered(sequence) });

@@ -1,4 +1,4 @@
-import type { Destination, Neighbour } from '../destinations/destination.ts';
+import type { BucketEvent, Destination } from '../destinations/destination.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { earliestByTenant, type Entry, type Trouble, type Verdict, worse } from './entry.ts';
 import type { InFlight } from './in-flight.ts';
@@ -20,7 +20,7 @@ export interface SendRoundOptions {
   readonly neighbours: (
     entries: readonly Entry[],
     signal: AbortSignal,
-  ) => Promise<readonly Neighbour[] | undefined>;
+  ) => Promise<readonly BucketEvent[] | undefined>;
 }
 
 /**

@@ -28,14 +28,14 @@ export interface Destination {
   /**
    * Which of these events the billing system already has, for events in flight whose outcome is
    * unknown and that are older than it remembers ids. Absent when `limits.idMemoryMs` is undefined.
-   * `neighbours` has everything the ledger has of their tenants, metrics and minutes (of the window's
-   * start), in its order, these events included, for billing systems that tell sums only; absent when
-   * it cannot be read.
+   * `sameBucket` has every event of the ledger that falls into the buckets of these events, themselves
+   * included, in the ledger's order. A bucket is a tenant, a metric and the minute of the window's start:
+   * billing systems that report sums only sum by it. Absent when the ledger cannot be read.
    */
   verify?(
     events: readonly UsageEvent[],
     signal: AbortSignal,
-    neighbours?: readonly Neighbour[],
+    sameBucket?: readonly BucketEvent[],
   ): Promise<VerifyOutcome>;
   /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
   totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
@@ -90,8 +90,8 @@ export type StepOutcome =
   | { readonly kind: 'hold'; readonly reason: string }
   | { readonly kind: 'rejected'; readonly reason: string };
 
-/** An event beside those that are asked after. */
-export interface Neighbour {
+/** An event of the same bucket as those that are verified. */
+export interface BucketEvent {
   readonly event: UsageEvent;
   /** The billing system has acknowledged it. */
   readonly delivered: boolean;

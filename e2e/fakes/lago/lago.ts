@@ -3,9 +3,9 @@ import {
   type FakeRequest,
   type FakeResponse,
   type FakeServer,
+  type RequestJournal,
   startFakeServer,
 } from '../fake-server.ts';
-import type { RequestJournal } from '../journal.ts';
 import { badRequest, isObject, notFound, ok, UNAUTHORIZED } from './answers.ts';
 import { createMetric, listMetrics, showMetric, updateMetric } from './billable-metrics.ts';
 import { deleteCustomer, listCustomers, showCustomer, upsertCustomer } from './customers.ts';

@@ -3,9 +3,9 @@ import {
   type FakeRequest,
   type FakeResponse,
   type FakeServer,
+  type RequestJournal,
   startFakeServer,
 } from '../fake-server.ts';
-import type { RequestJournal } from '../journal.ts';
 import { isObject, objects, refused, UNAUTHORIZED } from './answers.ts';
 import {
   archiveContract,

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UsageEvent } from '../../model/event.ts';
-import type { Neighbour } from '../destination.ts';
+import type { BucketEvent } from '../destination.ts';
 import { testTenant } from '../testing/context.ts';
 import { createStripeWorld, gpuEvent, NEVER, type StripeWorld } from './testing/stripe-world.ts';
 import { whichMakeUp } from './verify.ts';
@@ -24,13 +24,13 @@ async function twoDaysLater(sent: readonly UsageEvent[]) {
   return { ...open, later };
 }
 
-function openOnes(events: readonly UsageEvent[]): Neighbour[] {
+function openOnes(events: readonly UsageEvent[]): BucketEvent[] {
   return events.map((event) => ({ event, delivered: false }));
 }
 
-async function known(asked: readonly UsageEvent[], sent: number, neighbours?: Neighbour[]) {
+async function known(asked: readonly UsageEvent[], sent: number, sameBucket?: BucketEvent[]) {
   const { later } = await twoDaysLater(asked.slice(0, sent));
-  const outcome = await later.verify?.(asked, NEVER, neighbours ?? openOnes(asked));
+  const outcome = await later.verify?.(asked, NEVER, sameBucket ?? openOnes(asked));
   if (outcome?.kind !== 'verified') throw new Error(outcome?.reason);
   return {
     known: asked.map(({ id }) => outcome.known.has(id)),
@@ -57,8 +57,8 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     const before = gpuEvent({ quantity: '0.5', resource_id: 'node-0' });
     const asked = [gpuEvent({ quantity: '0.5' }), gpuEvent({ quantity: '0.25' })];
     const { later } = await twoDaysLater([before, ...asked.slice(0, 1)]);
-    const neighbours = [{ event: before, delivered: true }, ...openOnes(asked)];
-    expect(await later.verify?.(asked, NEVER, neighbours)).toMatchObject({
+    const sameBucket = [{ event: before, delivered: true }, ...openOnes(asked)];
+    expect(await later.verify?.(asked, NEVER, sameBucket)).toMatchObject({
       known: new Set([asked[0]?.id]),
     });
   });
@@ -92,10 +92,10 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     const { later } = await twoDaysLater([]);
     await later.provision(testTenant(), NEVER);
     expect(await later.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
-    const neighbours = [{ event: before, delivered: true }, ...openOnes(asked)];
+    const sameBucket = [{ event: before, delivered: true }, ...openOnes(asked)];
     const looks = [];
     for (let look = 0; look < 3; look += 1) {
-      looks.push(await later.verify?.(asked, NEVER, neighbours));
+      looks.push(await later.verify?.(asked, NEVER, sameBucket));
     }
     expect(looks).toMatchObject([
       { kind: 'retry', afterMs: 600_000 },

@@ -1,6 +1,6 @@
 import { nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { Neighbour, VerifyOutcome } from '../destination.ts';
+import type { BucketEvent, VerifyOutcome } from '../destination.ts';
 import type { StripeCustomers } from './customers.ts';
 import { meterName } from './meter-name.ts';
 import type { StripeMeters } from './meters.ts';
@@ -44,7 +44,7 @@ export function createVerify({ client, meters, customers, splitBy, pinned }: Ver
   const askGroup = async (
     key: string,
     asked: readonly UsageEvent[],
-    neighbours: readonly Neighbour[],
+    sameBucket: readonly BucketEvent[],
     signal: AbortSignal,
   ): Promise<GroupOutcome> => {
     const [first] = asked;
@@ -60,11 +60,12 @@ export function createVerify({ client, meters, customers, splitBy, pinned }: Ver
     if (sum !== 0n && customers.isShared(customer.id)) {
       return { kind: 'uncertain', reason: 'its customer in Stripe pays for several tenants' };
     }
-    const delivered = neighbours.filter((neighbour) => neighbour.delivered);
-    const base = delivered.reduce((total, { event }) => total + nanosOf(event), 0n);
+    const base = sameBucket
+      .filter(({ delivered }) => delivered)
+      .reduce((total, { event }) => total + nanosOf(event), 0n);
     const tolerance = 1n + sum / SUM_DIGITS;
-    const open = neighbours
-      .filter((neighbour) => !neighbour.delivered)
+    const open = sameBucket
+      .filter(({ delivered }) => !delivered)
       .map(({ event }) => ({ id: event.id, nanos: nanosOf(event) }));
     const present = whichMakeUp(sum - base, open, tolerance);
     if (present !== undefined) {
@@ -82,15 +83,15 @@ export function createVerify({ client, meters, customers, splitBy, pinned }: Ver
   return async (
     events: readonly UsageEvent[],
     signal: AbortSignal,
-    neighbours: readonly Neighbour[] = [],
+    sameBucket: readonly BucketEvent[] = [],
   ): Promise<VerifyOutcome> => {
     const keyOf = (event: UsageEvent): string =>
       `${event.tenant}\0${meterName(event, splitBy)}\0${minuteOf(event)}`;
-    const beside = Map.groupBy(neighbours, ({ event }) => keyOf(event));
+    const buckets = Map.groupBy(sameBucket, ({ event }) => keyOf(event));
     const known = new Set<string>();
     const uncertain = new Map<string, string>();
     for (const [key, asked] of Map.groupBy(events, keyOf)) {
-      const all = beside.get(key) ?? asked.map((event) => ({ event, delivered: false }));
+      const all = buckets.get(key) ?? asked.map((event) => ({ event, delivered: false }));
       const outcome = await askGroup(key, asked, all, signal);
       if (outcome.kind === 'retry') return outcome;
       for (const { id } of asked) {
