@@ -1,6 +1,6 @@
 import type { Request } from 'express';
-import type { UsageEvent } from '../model/event.ts';
 import { quote } from '../model/validate-event.ts';
+import type { EventFilter, TimeRange } from '../usage/usage-sums.ts';
 import { badRequest } from './problem.ts';
 
 /** The query parameters of a request, each known and given once. */
@@ -20,12 +20,6 @@ export function readQuery(request: Request, known: readonly string[]): Query {
     if (value !== '') query.set(name, value);
   }
   return query;
-}
-
-/** Milliseconds since the epoch, `from` inclusive, `to` exclusive. */
-export interface TimeRange {
-  readonly from: number;
-  readonly to: number;
 }
 
 export const RANGE_PARAMETERS = ['from', 'to'] as const;
@@ -126,14 +120,6 @@ export const FILTER_PARAMETERS = [
   'sku',
   'cluster',
 ] as const;
-
-/** Whether an event has exactly the values that are asked for. */
-export type EventFilter = (event: Filterable) => boolean;
-
-export type Filterable = Pick<
-  UsageEvent,
-  'tenant' | 'metric' | 'project' | 'region' | 'sku' | 'dimensions'
->;
 
 export function readFilter(query: Query): EventFilter {
   const wanted = FILTER_PARAMETERS.flatMap((name) => {

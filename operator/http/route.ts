@@ -4,7 +4,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Access } from './access.ts';
-import type { UsageTotals } from './usage/usage-totals.ts';
+import type { UsageTotals } from '../usage/usage-totals.ts';
 import type { Views } from './views.ts';
 
 /** One operation of the API, as the OpenAPI document lists it. */

@@ -10,7 +10,7 @@ import { dashboardRoutes } from './dashboard/dashboard-routes.ts';
 import { DEFAULT_LIMITS, type HttpLimits } from './limits.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { createRoutes } from './routes/routes.ts';
-import { createSumming } from './usage/summing.ts';
+import { createSumming } from '../usage/summing.ts';
 import type { Views } from './views.ts';
 
 /** While stopping. */

@@ -10,10 +10,10 @@ import {
   readFilter,
   readQuery,
   readWholeDays,
-  type TimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
+import type { TimeRange } from '../../usage/usage-sums.ts';
 import type { ReconcileOutcome } from '../views.ts';
 
 const DELETED =

@@ -1,4 +1,6 @@
 import type { Request, Response } from 'express';
+import { RESERVED_KEYS } from '../../model/event-schema.ts';
+import { quote } from '../../model/validate-event.ts';
 import { csvLine } from '../csv.ts';
 import type { Gate } from '../gate.ts';
 import { badRequest, tryLater } from '../problem.ts';
@@ -9,16 +11,28 @@ import {
   readFilter,
   readQuery,
   readTimeRange,
-  type TimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
-import { readGroupBy } from '../usage/group-by.ts';
-import { createSharedAnswers } from '../usage/shared-answers.ts';
-import { createUsageSums, type UsageRow, type UsageSums } from '../usage/usage-sums.ts';
-import type { TotalsOutcome, TotalsQuery } from '../usage/usage-totals.ts';
+import { createSharedAnswers } from '../shared-answers.ts';
+import {
+  createUsageSums,
+  GROUP_FIELDS,
+  type TimeRange,
+  type UsageRow,
+  type UsageSums,
+} from '../../usage/usage-sums.ts';
+import type { TotalsOutcome, TotalsQuery } from '../../usage/usage-totals.ts';
 
 const MAX_ROWS = 100_000;
+
+const MAX_KEYS = 8;
+const DIMENSION_KEY = /^[a-z][a-z0-9_]{0,63}$/;
+const TIME_KEYS = ['day', 'hour'];
+/** Every row has them anyway. */
+const IMPLIED_KEYS = ['metric', 'unit'];
+const FIELDS: readonly string[] = GROUP_FIELDS;
+const RESERVED: readonly string[] = RESERVED_KEYS;
 
 /** Answers kept for readers that make do with one of a moment ago, and their size. */
 const SHARED_ANSWERS = 64;
@@ -84,6 +98,27 @@ export function usageRoute(context: RouteContext, scans: Gate): Route {
       },
     ],
   };
+}
+
+/** The keys of `group_by`, a comma list; `tenant` when it is not given. Throws 400. */
+function readGroupBy(text: string | undefined): readonly string[] {
+  if (text === undefined) return ['tenant'];
+  const keys = [...new Set(text.split(',').map((key) => key.trim()))].filter(
+    (key) => !IMPLIED_KEYS.includes(key),
+  );
+  for (const key of keys) if (!isGroupKey(key)) throw unknownKey(key);
+  if (keys.length <= MAX_KEYS) return keys;
+  throw badRequest(`too many keys: group_by: ${keys.length}: use at most ${MAX_KEYS}`);
+}
+
+function isGroupKey(key: string): boolean {
+  if (FIELDS.includes(key) || TIME_KEYS.includes(key)) return true;
+  return DIMENSION_KEY.test(key) && !RESERVED.includes(key);
+}
+
+function unknownKey(key: string): Error {
+  const known = [...FIELDS, ...TIME_KEYS].join(', ');
+  return badRequest(`unknown key: group_by: ${quote(key)}: use ${known} or a dimension`);
 }
 
 /** Milliseconds of `Cache-Control: max-age`, which dashboards send: so old may the answer be. */

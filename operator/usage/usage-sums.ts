@@ -1,5 +1,5 @@
-import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
-import type { UsageEvent } from '../../model/event.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../model/decimal.ts';
+import type { UsageEvent } from '../model/event.ts';
 
 /** Fields of an event that sums can be grouped by; any other key is a dimension. */
 export const GROUP_FIELDS = [
@@ -11,7 +11,18 @@ export const GROUP_FIELDS = [
   'source',
 ] as const;
 
-/** A stretch of equal identity: one event, or the sum of several whose windows start in the same hour. */
+/** Milliseconds since the epoch, `from` inclusive, `to` exclusive. */
+export interface TimeRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Whether an item has exactly the values that are asked for. */
+export type EventFilter = (
+  item: Pick<UsageEvent, 'tenant' | 'metric' | 'project' | 'region' | 'sku' | 'dimensions'>,
+) => boolean;
+
+/** One event, or the sum of several of equal identity whose windows start in the same period. */
 export type UsageItem = Pick<
   UsageEvent,
   (typeof GROUP_FIELDS)[number] | 'metric' | 'unit' | 'quantity' | 'window_start' | 'dimensions'

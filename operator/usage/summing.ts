@@ -1,6 +1,6 @@
-import type { Ledger } from '../../ledger/ledger.ts';
-import type { Clock } from '../../telemetry/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { openSumsStore } from './sums-store.ts';
 import { createUsageTotals, type UsageTotals } from './usage-totals.ts';
 

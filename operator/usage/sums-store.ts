@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { ClassicLevel } from 'classic-level';
-import { type PeriodKind, PERIOD_MS, periodOf } from './sum-periods.ts';
+import { type PeriodKind, PERIOD_MS, periodOf } from './periods.ts';
 import { SumRows } from './sum-rows.ts';
 
 /** Sums to add, by period of an hour, then by tenant. */

@@ -1,0 +1,228 @@
+import { type Ledger, LedgerReadError, type StoredEvent } from '../ledger/ledger.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { coverRange, type PeriodKind, periodOf, periodStart, type RangeCover } from './periods.ts';
+import { decodeSums, SumRows } from './sum-rows.ts';
+import { DamagedSums, KEPT_MS, type SumsStore } from './sums-store.ts';
+import type { EventFilter, TimeRange, UsageSums } from './usage-sums.ts';
+
+export interface UsageTotalsOptions {
+  readonly ledger: Ledger;
+  readonly store: SumsStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface TotalsQuery {
+  readonly range: TimeRange;
+  readonly filter: EventFilter;
+  /** The one tenant that the filter lets through, if it names one. */
+  readonly tenant?: string | undefined;
+  /** Whether the hour of the day matters. */
+  readonly hourly: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Sums of usage over any range, without reading the ledger from end to end. */
+export interface UsageTotals {
+  /** Adds everything in range to `sums`. Throws a LedgerReadError where the ledger is damaged. */
+  addTo(sums: UsageSums, query: TotalsQuery): Promise<TotalsOutcome>;
+  /** Sums what is new in the ledger. */
+  catchUp(signal: AbortSignal): Promise<void>;
+  /** Catches up now and then until the signal is aborted. Never rejects. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export type TotalsOutcome =
+  /** `partial`: some of the range is older than what is kept. */
+  | { readonly kind: 'added'; readonly partial: boolean }
+  /** `sums` holds no more rows. */
+  | { readonly kind: 'full' }
+  /** Stored sums were damaged; they are being made anew from the ledger. */
+  | { readonly kind: 'rebuilding' };
+
+/** Between two rounds; what is newer is read from the ledger for each query. */
+const ROUND_MS = 30_000;
+const EXPIRE_MS = 3_600_000;
+const PAGE_EVENTS = 2000;
+/** Sums held in memory before they are stored. */
+const MAX_CHANGED_SUMS = 20_000;
+
+export function createUsageTotals(options: UsageTotalsOptions): UsageTotals {
+  return new LedgerTotals(options);
+}
+
+class LedgerTotals implements UsageTotals {
+  readonly #ledger: Ledger;
+  readonly #store: SumsStore;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #lock = new ReadWriteLock();
+  /** Monotonic milliseconds. */
+  #expiredAt = Number.NEGATIVE_INFINITY;
+
+  constructor({ ledger, store, clock, logger }: UsageTotalsOptions) {
+    this.#ledger = ledger;
+    this.#store = store;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  async addTo(sums: UsageSums, query: TotalsQuery): Promise<TotalsOutcome> {
+    const cover = coverRange(query.range.from, query.range.to, query.hourly);
+    try {
+      const added = await this.#lock.read(() => this.#add(sums, query, cover));
+      if (!added) return { kind: 'full' };
+      return { kind: 'added', partial: isPartlyGone(cover, this.#ledger, this.#clock.now()) };
+    } catch (error) {
+      if (!(error instanceof DamagedSums)) throw error;
+      await this.#rebuild(error.message);
+      return { kind: 'rebuilding' };
+    }
+  }
+
+  async catchUp(signal: AbortSignal): Promise<void> {
+    const [ledger, store] = [this.#ledger, this.#store];
+    if (store.progress > ledger.head()) await this.#rebuild('they belong to another ledger');
+    if (store.progress > 0 && store.progress < ledger.lowWater()) {
+      this.#logger.warn('[http] events were deleted before they were summed', {
+        after: store.progress,
+      });
+    }
+    while (!signal.aborted && store.progress < ledger.head()) {
+      const gathered = await gather(ledger, unsummedFrom(ledger, store), signal);
+      if (gathered.progress === store.progress) return;
+      await this.#lock.write(() => store.commit(gathered.changes, gathered.progress));
+    }
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#round(signal).catch((error: unknown) => this.#recover(error, signal));
+      await this.#clock.sleep(ROUND_MS, signal).catch(() => undefined);
+    }
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    await this.catchUp(signal);
+    if (this.#clock.monotonic() - this.#expiredAt < EXPIRE_MS) return;
+    this.#expiredAt = this.#clock.monotonic();
+    await this.#lock.write(() => this.#store.expire(this.#clock.now()));
+  }
+
+  async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    if (error instanceof DamagedSums) await this.#rebuild(error.message);
+    else this.#logger.warn('[http] usage is not summed up', { error });
+  }
+
+  async #rebuild(reason: string): Promise<void> {
+    this.#logger.warn(`[http] usage sums are made anew: ${reason}`);
+    await this.#lock.write(() => this.#store.clear());
+  }
+
+  /** Every event of the range comes from exactly one place; false when `sums` is full. */
+  async #add(sums: UsageSums, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
+    if (!(await this.#addStored(sums, query, cover))) return false;
+    const [ledger, { filter, signal }] = [this.#ledger, query];
+    const whole = new Set([...cover.days, ...cover.hours]);
+    for await (const { event } of newerThan(ledger, unsummedFrom(ledger, this.#store), signal)) {
+      const { window_start: start } = event;
+      const isWhole = whole.has(periodOf('hour', start)) || whole.has(periodOf('day', start));
+      if (isWhole && filter(event) && !sums.add(event)) return false;
+    }
+    for (const edge of cover.edges) {
+      for await (const { event } of ledger.scan(edge.from, edge.to, signal)) {
+        if (filter(event) && !sums.add(event)) return false;
+      }
+    }
+    return true;
+  }
+
+  async #addStored(sums: UsageSums, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
+    const { filter, tenant, signal } = query;
+    const periods = [
+      ...cover.days.map((period) => ['day', period] as const),
+      ...cover.hours.map((period) => ['hour', period] as const),
+    ];
+    for (const [kind, period] of periods) {
+      signal.throwIfAborted();
+      for await (const [owner, text] of this.#store.read(kind, period, tenant)) {
+        for (const { item, events } of decodeSums(owner, period, text)) {
+          if (filter(item) && !sums.add(item, events)) return false;
+        }
+      }
+    }
+    return true;
+  }
+}
+
+/** Many readers at a time, or one writer. A waiting writer goes before later readers. */
+class ReadWriteLock {
+  #readers: Promise<unknown> = Promise.resolve();
+  #writer: Promise<unknown> = Promise.resolve();
+
+  read<T>(action: () => Promise<T>): Promise<T> {
+    const result = this.#writer.then(action);
+    this.#readers = Promise.allSettled([this.#readers, result]);
+    return result;
+  }
+
+  write<T>(action: () => Promise<T>): Promise<T> {
+    const result = Promise.all([this.#readers, this.#writer]).then(action);
+    this.#writer = result.catch(() => undefined);
+    return result;
+  }
+}
+
+/** Whether some of a range is older than what is kept of it. */
+function isPartlyGone({ days, hours, edges }: RangeCover, ledger: Ledger, now: number): boolean {
+  const oldestEvent = ledger.stats().oldestAt ?? 0;
+  const isExpired = (kind: PeriodKind, [first]: readonly string[]): boolean =>
+    first !== undefined && Date.parse(periodStart(first)) < now - KEPT_MS[kind];
+  return (
+    edges.some(({ from }) => from < oldestEvent) ||
+    isExpired('hour', hours) ||
+    isExpired('day', days)
+  );
+}
+
+/** Events that were deleted before they could be summed are beyond recall. */
+function unsummedFrom(ledger: Ledger, store: SumsStore): number {
+  return Math.max(store.progress, ledger.lowWater());
+}
+
+async function gather(ledger: Ledger, after: number, signal: AbortSignal) {
+  const changes = new Map<string, Map<string, SumRows>>();
+  let progress = after;
+  let sums = 0;
+  for await (const { sequence, event } of newerThan(ledger, after, signal)) {
+    const hour = periodOf('hour', event.window_start);
+    const tenants = changes.get(hour) ?? new Map<string, SumRows>();
+    changes.set(hour, tenants);
+    const rows = tenants.get(event.tenant) ?? new SumRows();
+    tenants.set(event.tenant, rows);
+    sums -= rows.size;
+    rows.addEvent(event);
+    sums += rows.size;
+    progress = sequence;
+    if (sums >= MAX_CHANGED_SUMS) break;
+  }
+  return { changes, progress };
+}
+
+/** Everything after a sequence number, up to the head as it is when it is reached. */
+async function* newerThan(
+  ledger: Ledger,
+  after: number,
+  signal: AbortSignal,
+): AsyncGenerator<StoredEvent> {
+  for (let position = after; ; ) {
+    signal.throwIfAborted();
+    const page = await ledger.read(position, PAGE_EVENTS);
+    if (page.kind === 'failed') throw new LedgerReadError(page);
+    if (page.events.length === 0) return;
+    yield* page.events;
+    position = page.lastSequence;
+  }
+}
