@@ -16,7 +16,7 @@ import {
 import { installCustomResources } from '../operator/controllers/testing/install.ts';
 import { PLURALS, type Schema, schemaOf } from '../operator/controllers/testing/schemas.ts';
 
-/** What a person sees who knows the operator by kubectl alone (design 4). */
+/** What a person sees who knows the operator by kubectl alone. */
 
 const cluster = useOwnTestCluster();
 

@@ -42,7 +42,8 @@ function anchors(page: string): ReadonlySet<string> {
     seen.set(slug, before + 1);
     return before === 0 ? slug : `${slug}-${before}`;
   });
-  return new Set(slugs);
+  const explicit = [...read(page).matchAll(/<a id="([^"]+)">/g)].map(([, id = '']) => id);
+  return new Set([...slugs, ...explicit]);
 }
 
 /** Links of a page to files of this repository: target and anchor. */

@@ -22,7 +22,7 @@ type Properties = Readonly<Record<string, JSONSchema>>;
 
 /**
  * TypeScript types of every custom resource's spec and status: `<Kind>Spec` and `<Kind>Status`.
- * `crds/` is the only source of the schemas (design 4).
+ * `crds/` is the only source of the schemas.
  */
 export async function generateTypes(): Promise<string> {
   const parts = await Promise.all(CRDS.map(typesOf));

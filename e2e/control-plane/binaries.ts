@@ -33,7 +33,7 @@ const SOURCES: readonly BinarySource[] = [
 
 /**
  * The programs of a control plane, from the first place that has them: the user's own directory, the
- * project's cache, the upstream download, a build from Go modules (design 13). Rejects with everything
+ * project's cache, the upstream download, a build from Go modules. Rejects with everything
  * that was tried when there is none.
  */
 export async function findBinaries(options: FindBinariesOptions): Promise<ControlPlaneBinaries> {

@@ -3,7 +3,7 @@ import type { Kubectl } from '../control-plane/kubectl.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** The operator's own namespace, where Secrets are looked for (design 4). */
+/** The operator's own namespace, where Secrets are looked for. */
 export const OPERATOR_NAMESPACE = 'meterfeed-system';
 
 export interface LocalReceiver {
