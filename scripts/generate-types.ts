@@ -3,7 +3,7 @@ import { compile, type JSONSchema } from 'json-schema-to-typescript';
 import { parse } from 'yaml';
 
 /** Where the generated types live, relative to the repository's root. */
-export const TYPES_FILE = 'operator/controllers/types.generated.ts';
+export const TYPES_FILE = 'operator/config/custom-resources.generated.ts';
 
 const CRDS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies'];
 

@@ -8,7 +8,7 @@ import {
 import { destinationClaims, destinationNumbers, isSettled } from './destination-status.ts';
 import type { SecretReads } from './secret-lookup.ts';
 import type { SecretRead, SecretReader } from './secret-reader.ts';
-import type { BillingDestinationSpec } from './types.generated.ts';
+import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 import type { DeliveryView } from './views.ts';
 
 export interface BillingDestinationOptions {

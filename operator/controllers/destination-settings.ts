@@ -10,8 +10,13 @@ import {
   type SecretReads,
 } from './secret-lookup.ts';
 import { translateStripe } from './stripe-settings.ts';
-import { type InvalidSpec, invalidField, invalidSpec, type Translation } from './translation.ts';
-import type { BillingDestinationSpec } from './types.generated.ts';
+import {
+  type InvalidSpec,
+  invalidField,
+  invalidSpec,
+  type Translation,
+} from '../config/spec-fields.ts';
+import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 
 /** What a destination takes from the operator's environment where its spec says nothing. */
 export interface DestinationDefaults {

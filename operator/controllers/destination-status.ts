@@ -1,7 +1,7 @@
 import { formatInstant } from '../model/window.ts';
 import type { ConditionClaim } from './conditions.ts';
 import { attentionClaims } from './destination-attention.ts';
-import type { BillingDestinationStatus } from './types.generated.ts';
+import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
 import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
 import type { DestinationProgress } from './views.ts';
 

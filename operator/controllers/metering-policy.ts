@@ -3,8 +3,8 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { ControlledKind } from './controller.ts';
 import { translatePolicy } from './policy-settings.ts';
 import { policyClaims, policyNumbers, type PolicyViews } from './policy-status.ts';
-import { invalidSpec } from './translation.ts';
-import type { MeteringPolicySpec } from './types.generated.ts';
+import { invalidSpec } from '../config/spec-fields.ts';
+import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
 
 export interface MeteringPolicyOptions extends PolicyViews {
   readonly settings: SettingsStore;

@@ -6,8 +6,8 @@ import type { MetronomeSettings } from '../config/settings.ts';
 import { STRIPE_VARIABLES } from '../config/variables/billing.ts';
 import type { DestinationDefaults } from './destination-settings.ts';
 import { lookUpCredential, type SecretReads } from './secret-lookup.ts';
-import { type InvalidSpec, invalidField, type Translation } from './translation.ts';
-import type { BillingDestinationSpec } from './types.generated.ts';
+import { type InvalidSpec, invalidField, type Translation } from '../config/spec-fields.ts';
+import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 
 type MetronomeSpec = NonNullable<BillingDestinationSpec['metronome']>;
 type StripeLinkSpec = NonNullable<MetronomeSpec['stripeLink']>;

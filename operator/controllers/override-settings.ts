@@ -1,7 +1,7 @@
 import type { TenantMatch, TenantOverrideSettings } from '../config/settings.ts';
 import { queryProblem } from './query-fields.ts';
-import { invalidSpec, type Translation } from './translation.ts';
-import type { TenantOverrideSpec } from './types.generated.ts';
+import { invalidSpec, type Translation } from '../config/spec-fields.ts';
+import type { TenantOverrideSpec } from '../config/custom-resources.generated.ts';
 
 /** The settings that a TenantOverride asks for (design 4). `createdAt` is in milliseconds since the epoch. */
 export function translateOverride(

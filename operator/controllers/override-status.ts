@@ -1,6 +1,6 @@
 import type { OverrideUse } from '../discovery/discover.ts';
 import type { ConditionClaim } from './conditions.ts';
-import type { TenantOverrideStatus } from './types.generated.ts';
+import type { TenantOverrideStatus } from '../config/custom-resources.generated.ts';
 import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
 import type { TenantsView } from './views.ts';
 

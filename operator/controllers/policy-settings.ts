@@ -5,8 +5,8 @@ import type { MeteringSettings, PolicySettings } from '../config/settings.ts';
 import { VARIABLES } from '../config/variables/variables.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { queryProblem } from './query-fields.ts';
-import { invalidField, invalidSpec, type Translation } from './translation.ts';
-import type { MeteringPolicySpec } from './types.generated.ts';
+import { invalidField, invalidSpec, type Translation } from '../config/spec-fields.ts';
+import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
 
 /** Each duration of a MeteringPolicy has the bounds of the environment variable of the same meaning. */
 const DURATIONS = {

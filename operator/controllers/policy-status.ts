@@ -1,6 +1,6 @@
 import { formatInstant } from '../model/window.ts';
 import type { ConditionClaim } from './conditions.ts';
-import type { MeteringPolicyStatus } from './types.generated.ts';
+import type { MeteringPolicyStatus } from '../config/custom-resources.generated.ts';
 import { policyAttention } from './policy-attention.ts';
 import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
 import type {

@@ -1,5 +1,5 @@
 import { VARIABLES } from '../config/variables/variables.ts';
-import { type InvalidSpec, invalidField } from './translation.ts';
+import { type InvalidSpec, invalidField } from '../config/spec-fields.ts';
 
 /** Each query is a template as the environment variable of the same meaning takes it. */
 const QUERIES = {

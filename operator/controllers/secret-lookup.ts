@@ -1,6 +1,6 @@
 import type { Secret } from '../model/secret.ts';
 import type { SecretRead } from './secret-reader.ts';
-import { type InvalidSpec, invalidSpec } from './translation.ts';
+import { type InvalidSpec, invalidSpec } from '../config/spec-fields.ts';
 
 /** One key of a Secret, as specs name it. */
 export interface SecretKeyRef {

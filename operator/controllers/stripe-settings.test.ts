@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Secret } from '../model/secret.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
-import type { BillingDestinationSpec } from './types.generated.ts';
+import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 
 const DEFAULTS = { planCode: 'tenant-standard', currency: 'USD', clusterName: 'control-plane-1' };
 const READS = new Map([

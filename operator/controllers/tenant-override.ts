@@ -2,7 +2,7 @@ import type { SettingsStore } from '../config/settings.ts';
 import type { ControlledKind } from './controller.ts';
 import { translateOverride } from './override-settings.ts';
 import { overrideClaims, overrideNumbers } from './override-status.ts';
-import type { TenantOverrideSpec } from './types.generated.ts';
+import type { TenantOverrideSpec } from '../config/custom-resources.generated.ts';
 import type { TenantsView } from './views.ts';
 
 export interface TenantOverrideOptions {

@@ -13,7 +13,7 @@ import type {
   BillingDestinationSpec,
   MeteringPolicySpec,
   TenantOverrideSpec,
-} from './types.generated.ts';
+} from '../config/custom-resources.generated.ts';
 
 const DEFAULTS: DestinationDefaults = {
   planCode: 'tenant-standard',

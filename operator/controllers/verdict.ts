@@ -1,5 +1,5 @@
 import type { ConditionClaim } from './conditions.ts';
-import type { InvalidSpec } from './translation.ts';
+import type { InvalidSpec } from '../config/spec-fields.ts';
 
 /** What became of the newest spec of an object. */
 export type Verdict =

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { createSettingsStore } from '../config/settings-store.ts';
 import { translatePolicy } from '../controllers/policy-settings.ts';
-import type { MeteringPolicySpec } from '../controllers/types.generated.ts';
+import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
 import { createLogger } from '../telemetry/create-logger.ts';
 import { settingsOf } from '../windows/testing/harness.ts';
 import { followLogLevel } from './log-level.ts';

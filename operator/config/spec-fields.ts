@@ -1,6 +1,6 @@
-import type { ParseProblem } from '../config/parsers/parser.ts';
+import type { ParseProblem } from './parsers/parser.ts';
 
-/** What a spec came to. An invalid one changes nothing in force (design 4). */
+/** What a spec came to. An invalid one changes nothing in force. */
 export type Translation<T> = { readonly kind: 'settings'; readonly settings: T } | InvalidSpec;
 
 /** Why a spec cannot be used; shown in the condition `Stalled`. */
