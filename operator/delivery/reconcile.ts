@@ -1,7 +1,7 @@
+import pLimit from 'p-limit';
 import type { Destination } from '../destinations/destination.ts';
 import type { Tenant } from '../model/tenant.ts';
 import { decimalFromNanos } from '../model/decimal.ts';
-import { mapConcurrently } from './map-concurrently.ts';
 import {
   keyOf,
   type ReconcileQuery,
@@ -65,7 +65,7 @@ export function createReconcile(options: ReconcileOptions) {
     let open = [...sums.slice(first), ...sums.slice(0, first)];
     let questions = 0;
     for (let round = 1; round <= ROUNDS && open.length > 0; round += 1) {
-      await mapConcurrently(open, CONCURRENT_QUESTIONS, async (sum) => {
+      await pLimit(CONCURRENT_QUESTIONS).map(open, async (sum) => {
         questions += 1;
         rows.set(keyOf(sum), await askDestination(options, query, sum, questions, signal));
       });

@@ -1,10 +1,10 @@
+import pLimit from 'p-limit';
 import type { Destination, StepOutcome } from '../destinations/destination.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { type Trouble, worse } from './entry.ts';
-import { mapConcurrently } from './map-concurrently.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
 import type { TenantDirectory } from './tenant-directory.ts';
 import { tenantFingerprint } from './tenant-source.ts';
@@ -136,7 +136,7 @@ export function createTenantGate(options: TenantGateOptions): TenantGate {
       let trouble: Trouble | undefined;
       let failures = 0;
       let successes = 0;
-      await mapConcurrently([...firstEvents], CONCURRENCY, async ([id, event]) => {
+      await pLimit(CONCURRENCY).map(firstEvents, async ([id, event]) => {
         const reason = parked.reasonOf(id);
         admissions.set(id, reason === undefined ? WAITING : { kind: 'parked', reason });
         // When nobody can be provisioned the destination is down: the rest need not be tried.

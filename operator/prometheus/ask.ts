@@ -117,16 +117,3 @@ export function createRound(asker: Asker, signal: AbortSignal): Round {
     },
   };
 }
-
-/** Works through items, so many at a time, in order of their beginning. */
-export async function inParallel<T>(
-  items: readonly T[],
-  limit: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const waiting = items.values();
-  const lanes = Array.from({ length: Math.min(limit, items.length) }, async () => {
-    for (const item of waiting) await work(item);
-  });
-  await Promise.all(lanes);
-}

@@ -1,13 +1,7 @@
+import pLimit from 'p-limit';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Window } from '../model/window.ts';
-import {
-  type Asker,
-  CONNECTIONS,
-  createRound,
-  inParallel,
-  type JobOutcome,
-  type Round,
-} from './ask.ts';
+import { type Asker, CONNECTIONS, createRound, type JobOutcome, type Round } from './ask.ts';
 import type { Books, MeteringEnd } from './books.ts';
 import type { Measure, MeasuredCluster } from './measure.ts';
 import type { PendingWork } from './pending.ts';
@@ -137,7 +131,7 @@ export function createRetries(options: RetriesOptions): Retries {
           return subjects;
         },
       };
-      await inParallel(due, CONNECTIONS, (work) => goThrough(work, turn));
+      await pLimit(CONNECTIONS).map(due, (work) => goThrough(work, turn));
       // What was answered is asked once more after a stop: nothing of it is written by half.
       if (signal.aborted) return { kind: 'aborted' };
       return books.commit(signal);

@@ -1,11 +1,12 @@
 import * as fc from 'fast-check';
+import pLimit from 'p-limit';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
-import { type Asker, createRound, inParallel, type Job, type JobOutcome } from './ask.ts';
+import { type Asker, createRound, type Job, type JobOutcome } from './ask.ts';
 import { createEgressMeasure } from './egress.ts';
 import { forgetPrometheusWork } from './prometheus-metering.ts';
 import {
@@ -136,7 +137,7 @@ describe('a server that is down', () => {
     const round = createRound(asker, stop.signal);
     const asked = Array.from({ length: 1_000 }, (_, index) => index);
     const outcomes: JobOutcome[] = [];
-    await inParallel(asked, 8, async () => {
+    await pLimit(8).map(asked, async () => {
       outcomes.push(await round.ask(anyJob, { kind: 'ask', promql: 'up' }));
     });
     expect(round.silent).toBe('timed out');

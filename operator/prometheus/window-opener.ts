@@ -1,14 +1,8 @@
+import pLimit from 'p-limit';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Window } from '../model/window.ts';
-import {
-  type Asker,
-  CONNECTIONS,
-  createRound,
-  inParallel,
-  type Job,
-  type JobOutcome,
-} from './ask.ts';
+import { type Asker, CONNECTIONS, createRound, type Job, type JobOutcome } from './ask.ts';
 import type { Books, MeteringEnd } from './books.ts';
 import type { Measure, Plan } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
@@ -90,7 +84,7 @@ export function createWindowOpener(options: WindowOpenerOptions): WindowOpener {
       if (outcome.kind === 'failed' && outcome.cause === 'server') return answers;
     }
     const others = questions.filter((_, index) => index !== tried);
-    await inParallel(others, CONNECTIONS, async ([job, plan]) => {
+    await pLimit(CONNECTIONS).map(others, async ([job, plan]) => {
       answers.push([job, await round.ask(job, plan)]);
     });
     return answers;

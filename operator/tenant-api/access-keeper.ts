@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { linkAbort, pause } from '../kubernetes/abort.ts';
 import { createBackoff } from '../model/backoff.ts';
@@ -8,14 +9,14 @@ import type { Logger } from '../telemetry/logger.ts';
 import { alertConnection } from './alert-connection.ts';
 import type { OpenKubeconfig } from './open-kubeconfig.ts';
 import type { KubeconfigSource } from './kubeconfig-source.ts';
-import type { Slots } from './slots.ts';
 import type { FailedTenantApi, TenantApi } from './tenant-api.ts';
 
 export interface AccessKeeperOptions {
   readonly cluster: TenantCluster;
   readonly source: KubeconfigSource;
   readonly open: OpenKubeconfig;
-  readonly slots: Slots;
+  /** Shared with all other tenant clusters. */
+  readonly limit: LimitFunction;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -50,7 +51,7 @@ interface Held {
 }
 
 export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
-  const { source, open, slots, clock, random, logger } = options;
+  const { source, open, limit, clock, random, logger } = options;
   const backoff = createBackoff({ ...BACKOFF, random });
   let cluster = options.cluster;
   let held: Held | undefined;
@@ -176,7 +177,7 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
     run: async (signal) => {
       while (!signal.aborted) {
         dueAt = clock.monotonic() + BACKOFF.capMs;
-        await slots.run(() => (signal.aborted ? Promise.resolve() : look(signal)));
+        await limit(() => (signal.aborted ? Promise.resolve() : look(signal)));
         await waitUntilDue(signal);
       }
       const last = held;

@@ -1,3 +1,4 @@
+import pLimit from 'p-limit';
 import type { TenantApiSettings } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
@@ -10,7 +11,6 @@ import { compareBytewise } from '../model/bytewise.ts';
 import { type AccessKeeper, createAccessKeeper } from './access-keeper.ts';
 import { createKubeconfigSource } from './kubeconfig-source.ts';
 import { createOpenKubeconfig } from './open-kubeconfig.ts';
-import { createSlots } from './slots.ts';
 import type { TenantApiAccess } from './tenant-api.ts';
 
 export interface TenantApiAccessOptions {
@@ -52,7 +52,7 @@ export function createTenantApiAccess(options: TenantApiAccessOptions): TenantAp
     now: () => clock.now(),
     ...(options.lookup === undefined ? {} : { lookup: options.lookup }),
   });
-  const slots = createSlots(READS_AT_ONCE);
+  const limit = pLimit(READS_AT_ONCE);
   let announced = false;
 
   /** Changes of the same moment are told once. */
@@ -71,7 +71,7 @@ export function createTenantApiAccess(options: TenantApiAccessOptions): TenantAp
       cluster,
       source,
       open,
-      slots,
+      limit,
       clock,
       random,
       logger,

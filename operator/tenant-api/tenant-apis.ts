@@ -1,3 +1,4 @@
+import pLimit from 'p-limit';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
@@ -19,7 +20,6 @@ import { mergeFailures } from './failures.ts';
 import { createFirstLists } from './first-lists.ts';
 import { DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { createOwnNodes, type OwnNodes } from './own-nodes.ts';
-import { createSlots } from './slots.ts';
 import { createSyncedObjects, type HostObjects } from './synced-objects.ts';
 import type { FailedTenantApi, TenantApiAccess } from './tenant-api.ts';
 import { createTenantUnit, type TenantUnit, type TenantWay } from './tenant-unit.ts';
@@ -92,7 +92,7 @@ export function createTenantApis(options: TenantApisOptions): TenantApis {
   const units = new Map<string, TenantUnit>();
   const insides = new Map<string, Inside>();
   const counts = new Map<string, number>();
-  const slots = createSlots(STARTS_AT_ONCE);
+  const limit = pLimit(STARTS_AT_ONCE);
   const firstLists = createFirstLists();
   const hostNodes = {
     resource: { plural: 'nodes of this cluster' },
@@ -139,7 +139,7 @@ export function createTenantApis(options: TenantApisOptions): TenantApis {
       resume: known?.resume ?? {},
       limits: options.limits ?? DEFAULT_LIMITS,
       firstLists,
-      slots,
+      limit,
       clock,
       random,
       logger,

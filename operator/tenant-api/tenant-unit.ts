@@ -1,3 +1,4 @@
+import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
@@ -13,7 +14,6 @@ import type { KindWatch } from './kind-watch.ts';
 import { createBudget, type TenantLimits } from './limits.ts';
 import { onlyDebug } from './only-debug.ts';
 import type { OwnNodes } from './own-nodes.ts';
-import type { Slots } from './slots.ts';
 import type { FailedTenantApi } from './tenant-api.ts';
 import {
   createTenantWatches,
@@ -75,7 +75,7 @@ export interface TenantUnitOptions {
   readonly limits: TenantLimits;
   /** Shared with all other tenant clusters. */
   readonly firstLists: FirstLists;
-  readonly slots: Slots;
+  readonly limit: LimitFunction;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
@@ -93,7 +93,7 @@ const SILENCE_MS = 15_000;
 const CREATION_DELAY_MS = 60_000;
 
 export function createTenantUnit(options: TenantUnitOptions): TenantUnit {
-  const { id, observation, ownNodes, clock, slots, hostNodes } = options;
+  const { id, observation, ownNodes, clock, limit, hostNodes } = options;
   const logger = onlyDebug(options.logger, { tenantCluster: id });
   const closing = new AbortController();
   let way: TenantWay | undefined;
@@ -185,7 +185,7 @@ export function createTenantUnit(options: TenantUnitOptions): TenantUnit {
   /** Takes a slot for as long as the first lists take, but not for long. */
   async function start(): Promise<void> {
     if (toStart().length === 0) return;
-    await slots.run(async () => {
+    await limit(async () => {
       const begun = toStart();
       startedAt ??= clock.now();
       for (const watch of begun) if (connection !== undefined) watch.start(connection.for(watch));

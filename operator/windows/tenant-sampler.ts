@@ -1,3 +1,4 @@
+import pLimit from 'p-limit';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createPodMetricsReader } from './pod-metrics.ts';
@@ -47,11 +48,9 @@ export function createTenantSampler(tenants: TenantObjectsList, logger: Logger):
     at: number,
     signal: AbortSignal,
   ): Promise<void> => {
-    const queue = wanted.values();
-    const work = async (): Promise<void> => {
-      for (const sampler of queue) if (!signal.aborted) await sampler.sample(at, signal);
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    await pLimit(AT_ONCE).map(wanted, async (sampler) => {
+      if (!signal.aborted) await sampler.sample(at, signal);
+    });
   };
 
   return {
