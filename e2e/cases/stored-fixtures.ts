@@ -1,7 +1,6 @@
 import { vi } from 'vitest';
 import type { Connection } from '../../operator/kubernetes/connection.ts';
-import { identify } from '../../operator/kubernetes/object-metadata.ts';
-import { resourcePath } from '../../operator/kubernetes/paths.ts';
+import { identify, resourcePath } from '../../operator/kubernetes/resource.ts';
 import { createReflector } from '../../operator/kubernetes/reflector.ts';
 import type {
   ApiResource,

@@ -1,9 +1,9 @@
 import type { EventRecorder } from '../kubernetes/events.ts';
-import type { OperatorHost } from '../kubernetes/operator-host.ts';
+import type { OperatorHost } from '../kubernetes/operator-base.ts';
 import type { ApiResource } from '../kubernetes/source.ts';
 import type { StatusPublisher } from '../kubernetes/status-publisher.ts';
 import { createWorkQueue, type WorkOutcome } from '../kubernetes/work-queue.ts';
-import type { WorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
+import type { WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ConditionClaim } from './conditions.ts';
@@ -109,7 +109,7 @@ export function createController<Spec>(
     if (object === undefined) return takeBack(name, signal);
     if (object.deleting) return finish(object, signal);
     if (kind.finalizer !== undefined && !object.finalizers.includes(kind.finalizer)) {
-      return host.finalizers.add(kind.resource, object, kind.finalizer, signal);
+      return host.finalizers.add(kind.resource, object, kind.finalizer);
     }
     const { verdict, againMs } = await kind.act(object, signal);
     reporter.judged(object, verdict);
@@ -147,7 +147,7 @@ export function createController<Spec>(
       if (removed.note !== undefined) reporter.removed(object, removed.note);
       finished.add(object.uid);
     }
-    return host.finalizers.remove(kind.resource, object, finalizer, signal);
+    return host.finalizers.remove(kind.resource, object, finalizer);
   }
 
   async function reportRegularly(signal: AbortSignal): Promise<void> {

@@ -2,11 +2,9 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
-import { OperatorBase } from '../kubernetes/operator-base.ts';
-import type { OperatorPart } from '../kubernetes/operator-host.ts';
-import type { ReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
+import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
+import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { createStatusPublisher } from '../kubernetes/status-publisher.ts';
-import type { WorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { billingDestinations, type CursorRetirement } from './billing-destination.ts';
@@ -82,12 +80,12 @@ export function createControllers(options: ControllersOptions): Controllers {
     ...omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
   });
   const events = createEventRecorder({ connection, clock, logger, instance: options.instance });
-  const host = new OperatorBase({
+  const host = createOperatorHost({
     connection,
     clock,
     random,
     logger,
-    ...omitUndefined({ metrics: reflectorMetrics, queueMetrics }),
+    ...omitUndefined({ metrics: reflectorMetrics }),
   });
   const shared = {
     host,

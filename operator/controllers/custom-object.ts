@@ -1,6 +1,6 @@
 import { type Condition, parseConditions } from '../kubernetes/conditions.ts';
-import { identify, metadataOf } from '../kubernetes/object-metadata.ts';
-import { isRawObject } from '../kubernetes/outcome.ts';
+import { identify, metadataOf } from '../kubernetes/resource.ts';
+import { isRecord } from '../model/is-record.ts';
 import type { Projected, Projection } from '../kubernetes/source.ts';
 
 /** A custom resource as the controllers keep it. */
@@ -28,7 +28,7 @@ export function customObject<Spec>(): Projection<CustomObject<Spec>> {
     if (identity === undefined) return undefined;
     const { generation, creationTimestamp, deletionTimestamp, finalizers } = metadataOf(object);
     const { spec = {}, status } = object;
-    const observed = isRawObject(status) ? status['observedGeneration'] : undefined;
+    const observed = isRecord(status) ? status['observedGeneration'] : undefined;
     return {
       ...identity,
       generation: typeof generation === 'number' ? generation : 0,

@@ -1,6 +1,6 @@
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
-import { resourcePath } from '../kubernetes/paths.ts';
+import { resourcePath } from '../kubernetes/resource.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { POLICY_NAME } from './metering-policy.ts';

@@ -1,7 +1,6 @@
-import type { StatusTarget } from '../kubernetes/apply-status.ts';
+import type { StatusPublisher, StatusTarget } from '../kubernetes/status-publisher.ts';
 import type { Condition } from '../kubernetes/conditions.ts';
 import type { EventRecorder } from '../kubernetes/events.ts';
-import type { StatusPublisher } from '../kubernetes/status-publisher.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { type ConditionClaim, conditionsOf } from './conditions.ts';
 import { transitions } from './transitions.ts';

@@ -1,7 +1,8 @@
 import { Secret } from '../model/secret.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { describeFailure, isRawObject } from '../kubernetes/outcome.ts';
-import { resourcePath } from '../kubernetes/paths.ts';
+import { describeFailure } from '../kubernetes/outcome.ts';
+import { isRecord } from '../model/is-record.ts';
+import { resourcePath } from '../kubernetes/resource.ts';
 
 /** Reads Secrets of the operator's own namespace, and no other (design 4). */
 export interface SecretReader {
@@ -33,9 +34,9 @@ export function createSecretReader(options: SecretReaderOptions): SecretReader {
 }
 
 function valuesOf(body: unknown): ReadonlyMap<string, Secret> {
-  const data = isRawObject(body) ? body['data'] : undefined;
+  const data = isRecord(body) ? body['data'] : undefined;
   const values = new Map<string, Secret>();
-  for (const [key, value] of Object.entries(isRawObject(data) ? data : {})) {
+  for (const [key, value] of Object.entries(isRecord(data) ? data : {})) {
     if (typeof value === 'string') values.set(key, new Secret(decode(value)));
   }
   return values;

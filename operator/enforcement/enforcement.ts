@@ -4,7 +4,7 @@ import type { Discovery } from '../discovery/discovery.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { EventRecorder } from '../kubernetes/events.ts';
-import type { WorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
+import type { WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import type { WriteOutcome } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';

@@ -1,4 +1,4 @@
-import { isRawObject } from './outcome.ts';
+import { isRecord } from '../model/is-record.ts';
 
 /** A condition of a custom resource's status, as the Kubernetes API conventions have it. */
 export interface Condition {
@@ -42,13 +42,13 @@ export function setCondition(
 
 /** The conditions in a status as the API server has it; what is not one is left out. */
 export function parseConditions(status: unknown): readonly Condition[] {
-  const list = isRawObject(status) ? status['conditions'] : undefined;
+  const list = isRecord(status) ? status['conditions'] : undefined;
   if (!Array.isArray(list)) return [];
   return list.flatMap(parseCondition).toSorted(byImportance);
 }
 
 function parseCondition(value: unknown): readonly Condition[] {
-  if (!isRawObject(value)) return [];
+  if (!isRecord(value)) return [];
   const { type, status, reason, message, lastTransitionTime, observedGeneration } = value;
   if (typeof type !== 'string' || typeof lastTransitionTime !== 'string') return [];
   if (status !== 'True' && status !== 'False' && status !== 'Unknown') return [];

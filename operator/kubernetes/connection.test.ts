@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CoreV1Api } from '@kubernetes/client-node';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Connection, createConnection } from './connection.ts';
+import { type Connection, createConnection, readLines } from './connection.ts';
 import { loadKubeConfig } from './kube-config.ts';
-import { readLines } from './lines.ts';
 import { describeFailure } from './outcome.ts';
 import {
   plainKubeConfig,

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createConnection } from './connection.ts';
 import { loadKubeConfig } from './kube-config.ts';
-import { OperatorBase } from './operator-base.ts';
+import { createOperatorHost } from './operator-base.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { startScriptedApiServer } from './testing/scripted-api-server.ts';
 
@@ -39,7 +39,7 @@ test('the base class finds a kubeconfig in the home directory, and runs the prog
   vi.stubEnv('KUBECONFIG', '');
   const server = await startScriptedApiServer();
   const connection = createConnection({ kubeConfig: server.kubeConfig });
-  const operator = new OperatorBase({
+  const operator = createOperatorHost({
     connection,
     clock: systemClock,
     random: Math.random,

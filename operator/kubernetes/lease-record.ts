@@ -1,6 +1,5 @@
-import { microTime } from './micro-time.ts';
-import { metadataOf } from './object-metadata.ts';
-import { isRawObject } from './outcome.ts';
+import { metadataOf, microTime } from './resource.ts';
+import { isRecord } from '../model/is-record.ts';
 import type { RawObject } from './source.ts';
 
 /** A Lease as election reads it. */
@@ -20,7 +19,7 @@ export interface LeaseRecord {
 export function parseLease(object: unknown): LeaseRecord | undefined {
   const { resourceVersion } = metadataOf(object);
   if (typeof resourceVersion !== 'string') return undefined;
-  const spec = isRawObject(object) && isRawObject(object['spec']) ? object['spec'] : {};
+  const spec = isRecord(object) && isRecord(object['spec']) ? object['spec'] : {};
   const text = (field: string): string => {
     const value = spec[field];
     return typeof value === 'string' ? value : '';

@@ -2,9 +2,9 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause } from './abort.ts';
 import type { Connection } from './connection.ts';
-import { type LeaseRecord, leaseObject, parseLease } from './lease-record.ts';
+import { leaseObject, type LeaseRecord, parseLease } from './lease-record.ts';
 import { describeFailure } from './outcome.ts';
-import { resourcePath } from './paths.ts';
+import { resourcePath } from './resource.ts';
 
 /** How a term, or the wait for one, ended. */
 export type ElectionEnd =

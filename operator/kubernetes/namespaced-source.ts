@@ -1,4 +1,4 @@
-import { isRawObject } from './outcome.ts';
+import { isRecord } from '../model/is-record.ts';
 import { createReflector } from './reflector.ts';
 import type { ReflectorOptions } from './reflector-options.ts';
 import type { Projected, Source, SourceHealth, SourceState } from './source.ts';
@@ -92,7 +92,7 @@ function parseVersions(text: string | undefined): ReadonlyMap<string, string> {
   if (text === undefined || !text.startsWith('{')) return new Map();
   try {
     const parsed: unknown = JSON.parse(text);
-    const entries = isRawObject(parsed) ? Object.entries(parsed) : [];
+    const entries = isRecord(parsed) ? Object.entries(parsed) : [];
     return new Map(
       entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
     );

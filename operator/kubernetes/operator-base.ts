@@ -1,37 +1,76 @@
-import { CoreV1Api, type KubernetesObject } from '@kubernetes/client-node';
+import { CoreV1Api } from '@kubernetes/client-node';
+import dotI, { ResourceEventType, type ResourceMeta } from '@dot-i/k8s-operator';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { applyStatus } from './apply-status.ts';
 import type { Connection } from './connection.ts';
-import {
-  Operator,
-  type ResourceEvent,
-  ResourceEventType,
-  type ResourceMeta,
-  ResourceMetaImpl,
-} from './dot-i.ts';
-import type { FinalizedObject, Finalizers, OperatorHost, OperatorPart } from './operator-host.ts';
-import { describeFailure, isRawObject, type RequestFailure } from './outcome.ts';
-import { resourcePath } from './paths.ts';
+import type { ReflectorMetrics } from './metrics.ts';
+import { describeFailure, type RequestFailure } from './outcome.ts';
 import { createReflector } from './reflector.ts';
-import type { ReflectorMetrics } from './reflector-metrics.ts';
+import { resourcePath } from './resource.ts';
 import type { ApiResource, Projected, Projection, Source, SourceHandler } from './source.ts';
-import { createResourceEvents } from './resource-events.ts';
 import type { WorkOutcome } from './work-queue.ts';
-import type { WorkQueueMetrics } from './work-queue-metrics.ts';
 
-export interface OperatorBaseOptions {
+/**
+ * What controllers need of an operator. Everything above this folder knows only this interface, so
+ * that the base class behind it can be exchanged.
+ */
+export interface OperatorHost {
+  /** A live view of a resource; whoever asks for it runs it. */
+  watch<T extends Projected>(
+    resource: ApiResource,
+    project: Projection<T>,
+    handler: SourceHandler<T>,
+  ): Source<T>;
+  readonly finalizers: Finalizers;
+  /** Something to run from {@link start} to {@link close}. */
+  add(part: OperatorPart): void;
+  /** Starts all parts, and resolves when they are ready. Rejects when closed before. */
+  start(): Promise<void>;
+  /** Stops all parts and resolves when they have ended. Rejects with the failure of a part that failed. */
+  close(): Promise<void>;
+}
+
+/** A controller, a status publisher, a source. */
+export interface OperatorPart {
+  run(signal: AbortSignal): Promise<void>;
+  ready?(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * Adds and removes finalizers, each write guarded by the resourceVersion so that no other
+ * controller's finalizer is lost. The watch brings the changed object back, and work goes on then.
+ */
+export interface Finalizers {
+  add(resource: ApiResource, object: FinalizedObject, finalizer: string): Promise<WorkOutcome>;
+  /** The object is being deleted, and what the finalizer stood for is done. */
+  remove(resource: ApiResource, object: FinalizedObject, finalizer: string): Promise<WorkOutcome>;
+}
+
+export interface FinalizedObject {
+  readonly name: string;
+  readonly resourceVersion: string;
+  readonly finalizers: readonly string[];
+}
+
+export interface OperatorHostOptions {
   readonly connection: Connection;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly logger: Logger;
   readonly metrics?: ReflectorMetrics;
-  readonly queueMetrics?: WorkQueueMetrics;
 }
 
-/** The API server did not take a write. `failure` says why. */
-export class WriteRefused extends Error {
+export function createOperatorHost(options: OperatorHostOptions): OperatorHost {
+  return new OperatorBase(options);
+}
+
+/** After a conflict, unless the watch brings the newer version first. */
+const CONFLICT_RETRY_MS = 1_000;
+
+/** The API server did not take a write. */
+class WriteRefused extends Error {
   readonly failure: RequestFailure;
 
   constructor(what: string, failure: RequestFailure) {
@@ -41,25 +80,22 @@ export class WriteRefused extends Error {
   }
 }
 
-/** After a conflict, unless the watch brings the newer version first. */
-const CONFLICT_RETRY_MS = 1_000;
+/** The package is CommonJS: Node and bundlers import the module, other loaders its `default`. */
+const Operator = 'default' in dotI ? dotI.default : dotI;
 
 /**
- * `@dot-i/k8s-operator`'s base class, made to work with the client library of today (docs/adr/0004).
- * Its lifecycle and its finalizer logic are kept. Overridden are the parts that exit the process,
- * miss deletions, build broken addresses or swallow failures; the base's own versions of those are
- * never called.
+ * `@dot-i/k8s-operator`'s base class, of which the lifecycle and the finalizer logic are used
+ * (docs/adr/0004-watch-layer-of-our-own.md). The class is not exported, so that nobody calls the base's
+ * own watches and status writes, which exit the process, miss deletions or swallow failures.
  */
-export class OperatorBase extends Operator implements OperatorHost {
+class OperatorBase extends Operator implements OperatorHost {
   readonly finalizers: Finalizers;
-  readonly #options: OperatorBaseOptions;
+  readonly #options: OperatorHostOptions;
   readonly #stopping = new AbortController();
   readonly #parts: OperatorPart[] = [];
   readonly #running: Promise<void>[] = [];
-  /** By the `id` that the base gives its metadata. */
-  readonly #resources = new Map<string, ApiResource>();
 
-  constructor(options: OperatorBaseOptions) {
+  constructor(options: OperatorHostOptions) {
     super(plainLogger(options.logger));
     this.#options = options;
     this.kubeConfig = options.connection.kubeConfig;
@@ -87,7 +123,7 @@ export class OperatorBase extends Operator implements OperatorHost {
       clock,
       random,
       logger,
-      ...(metrics === undefined ? {} : { metrics }),
+      ...omitUndefined({ metrics }),
     });
   }
 
@@ -111,64 +147,12 @@ export class OperatorBase extends Operator implements OperatorHost {
     await Promise.all(this.#parts.map(async (part) => part.ready?.(signal)));
   }
 
-  /** Resolves when the first list is in. Events of one object are handled one at a time. */
-  protected override async watchResource(
-    group: string,
-    version: string,
-    plural: string,
-    onEvent: (event: ResourceEvent) => Promise<void>,
-    namespace?: string,
-  ): Promise<void> {
-    const { clock, logger, queueMetrics } = this.#options;
-    const resource = { group, version, plural, ...(namespace === undefined ? {} : { namespace }) };
-    this.#remember(resource);
-    const events = createResourceEvents({
-      plural,
-      onEvent,
-      clock,
-      logger,
-      ...(queueMetrics === undefined ? {} : { queueMetrics }),
-    });
-    const source = this.watch(resource, events.project, events.handler);
-    this.#run(source);
-    this.#run(events);
-    await source.ready(this.#stopping.signal);
-  }
-
-  protected override getCustomResourceApiUri(
-    group: string,
-    version: string,
-    plural: string,
-    namespace?: string,
-  ): string {
-    const server = this.kubeConfig.getCurrentCluster()?.server ?? '';
-    const resource = { group, version, plural, ...(namespace === undefined ? {} : { namespace }) };
-    return server.replace(/\/+$/, '') + resourcePath(resource);
-  }
-
-  protected override async setResourceStatus(
-    meta: ResourceMeta,
-    status: unknown,
-  ): Promise<ResourceMeta | null> {
-    return await this.#applyStatus(meta, status);
-  }
-
-  /** Like {@link setResourceStatus}: the operator always states its whole status. */
-  protected override async patchResourceStatus(
-    meta: ResourceMeta,
-    status: unknown,
-  ): Promise<ResourceMeta | null> {
-    return await this.#applyStatus(meta, status);
-  }
-
   /** Throws {@link WriteRefused}; with a conflict when the object has changed since `meta` was read. */
   protected override async setResourceFinalizers(
     meta: ResourceMeta,
     finalizers: string[],
   ): Promise<void> {
-    const { connection } = this.#options;
-    const path = resourcePath(this.#resourceOf(meta), meta.name);
-    const outcome = await connection.request(path, {
+    const outcome = await this.#options.connection.request(meta.id, {
       method: 'PATCH',
       contentType: 'application/merge-patch+json',
       body: { metadata: { finalizers, resourceVersion: meta.resourceVersion } },
@@ -176,24 +160,17 @@ export class OperatorBase extends Operator implements OperatorHost {
     if (outcome.kind !== 'ok') throw new WriteRefused(`finalizers of "${meta.name}"`, outcome);
   }
 
-  protected override registerCustomResourceDefinition(): Promise<never> {
-    return Promise.reject(
-      new Error(
-        'custom resource definitions are installed by `kubectl apply -k .`, not by the operator',
-      ),
-    );
-  }
-
   /** Lets the base decide what is to be done, with an event such as it would have from its own watch. */
   async #finalize(
     resource: ApiResource,
-    object: FinalizedObject,
+    { name, resourceVersion, finalizers }: FinalizedObject,
     finalizer: string,
     deletion: { readonly deletionTimestamp?: Date },
   ): Promise<WorkOutcome> {
-    const { name, resourceVersion } = object;
-    const meta = { ...this.#remember(resource), name, resourceVersion, kind: '' };
-    const metadata = { name, resourceVersion, finalizers: [...object.finalizers], ...deletion };
+    // The base hands `meta` through to setResourceFinalizers: its id is the path that is written to.
+    const id = resourcePath(resource, name);
+    const meta: ResourceMeta = { id, name, resourceVersion, apiVersion: '', kind: '' };
+    const metadata = { name, resourceVersion, finalizers: [...finalizers], ...deletion };
     const event = { meta, type: ResourceEventType.Modified, object: { metadata } };
     try {
       await this.handleResourceFinalizer(event, finalizer, () => Promise.resolve());
@@ -207,34 +184,6 @@ export class OperatorBase extends Operator implements OperatorHost {
       }
       return { kind: 'failed', reason: error.message };
     }
-  }
-
-  async #applyStatus(meta: ResourceMeta, status: unknown): Promise<ResourceMeta | null> {
-    if (!isRawObject(status)) throw new Error(`status of "${meta.name}": expected an object`);
-    const target = { resource: this.#resourceOf(meta), kind: meta.kind, name: meta.name };
-    const outcome = await applyStatus(this.#options.connection, target, status);
-    if (outcome.kind === 'applied') {
-      return ResourceMetaImpl.createWithId(meta.id, outcome.object as KubernetesObject);
-    }
-    const problem = outcome.kind === 'gone' ? 'no such object' : outcome.reason;
-    throw new Error(`status of "${meta.name}": ${problem}`);
-  }
-
-  #resourceOf(meta: ResourceMeta): ApiResource {
-    const resource = this.#resources.get(meta.id);
-    if (resource === undefined) throw new Error(`operator: not a watched resource: "${meta.id}"`);
-    const { group, version, plural } = resource;
-    const { namespace } = meta;
-    return { group, version, plural, ...(namespace === undefined ? {} : { namespace }) };
-  }
-
-  /** The parts of the base's metadata that the resource decides. */
-  #remember(resource: ApiResource): Pick<ResourceMeta, 'id' | 'apiVersion'> {
-    const { group, version, plural } = resource;
-    const apiVersion = group === '' ? version : `${group}/${version}`;
-    const id = `${plural}.${apiVersion}`;
-    this.#resources.set(id, resource);
-    return { id, apiVersion };
   }
 
   /** A part that fails stops the others; {@link close} tells why. */

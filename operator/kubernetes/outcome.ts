@@ -1,4 +1,4 @@
-import type { RawObject } from './source.ts';
+import { isRecord } from '../model/is-record.ts';
 
 /** The API server answered, with something else than success. */
 export interface StatusFailure {
@@ -32,7 +32,7 @@ export function describeFailure(failure: RequestFailure): string {
 
 /** Reads an error answer. Only a Kubernetes `Status` is quoted: any other body could be anyone's text. */
 export function statusFailure(code: number, body: unknown, retryAfter?: string): StatusFailure {
-  const status = isRawObject(body) && body['kind'] === 'Status' ? body : {};
+  const status = isRecord(body) && body['kind'] === 'Status' ? body : {};
   const message = status['message'];
   const retryAfterMs = parseRetryAfter(retryAfter);
   return {
@@ -51,10 +51,6 @@ export function networkFailure(error: unknown): NetworkFailure {
   const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
   const message = code === undefined ? cause.name : `${oneLine(cause.message)} (${code})`;
   return { kind: 'network', message };
-}
-
-export function isRawObject(value: unknown): value is RawObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function oneLine(text: string): string {

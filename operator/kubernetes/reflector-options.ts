@@ -1,7 +1,7 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection.ts';
-import type { ReflectorMetrics } from './reflector-metrics.ts';
+import type { ReflectorMetrics } from './metrics.ts';
 import type { ApiResource, Projected, Projection, SourceHandler } from './source.ts';
 
 /** What a stopped process knew: a restart watches on from there. */

@@ -1,18 +1,19 @@
 import { linkAbort, pause } from './abort.ts';
 import { createBackoff } from '../model/backoff.ts';
-import { type Comparison, createComparison } from './comparison.ts';
-import { createContactLog } from './contact.ts';
-import { type ListOutcome, readPages } from './list-pages.ts';
-import { createLiveView } from './live-view.ts';
-import { identify } from './object-metadata.ts';
+import { type Comparison, createComparison, createLiveView } from './live-view.ts';
+import { createContactLog, createStateKeeper } from './watch-health.ts';
+import {
+  followWatch,
+  type ListOutcome,
+  type ObjectEvent,
+  readPages,
+  type WatchEnd,
+} from './list-and-watch.ts';
+import { describeResource, identify, resourcePath } from './resource.ts';
 import { describeFailure } from './outcome.ts';
-import { describeResource, resourcePath } from './paths.ts';
-import { silentRecorder } from './reflector-metrics.ts';
+import { silentRecorder } from './metrics.ts';
 import { DEFAULT_TIMINGS, type ReflectorOptions } from './reflector-options.ts';
 import type { Arrival, Projected, Source } from './source.ts';
-import { createStateKeeper } from './source-state.ts';
-import type { ObjectEvent } from './watch-event.ts';
-import { followWatch, type WatchEnd } from './watch-stream.ts';
 
 /**
  * Keeps a live view of one resource: a paged list, then one watch that is resumed for as long as

@@ -1,5 +1,6 @@
 import type { Connection, RequestOutcome } from './connection.ts';
-import { isRawObject, type RequestFailure } from './outcome.ts';
+import type { RequestFailure } from './outcome.ts';
+import { isRecord } from '../model/is-record.ts';
 
 export interface ServedVersionOptions {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
@@ -70,7 +71,7 @@ function isNotFound(outcome: { readonly kind: string }): boolean {
 
 function versionsOf(outcome: RequestOutcome & { readonly kind: 'ok' }): ReadonlySet<unknown> {
   const { body } = outcome;
-  const versions = isRawObject(body) ? body['versions'] : [];
+  const versions = isRecord(body) ? body['versions'] : [];
   if (!Array.isArray(versions)) return new Set();
-  return new Set(versions.filter(isRawObject).map((version) => version['version']));
+  return new Set(versions.filter(isRecord).map((version) => version['version']));
 }

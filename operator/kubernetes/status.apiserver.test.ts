@@ -1,15 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { applyStatus, type StatusTarget } from './apply-status.ts';
+import { applyStatus, type StatusTarget } from './status-publisher.ts';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import type { Connection } from './connection.ts';
 import { connectWith } from './testing/connect.ts';
 import { createEventRecorder } from './events.ts';
-import { identify } from './object-metadata.ts';
-import { isRawObject } from './outcome.ts';
-import { resourcePath } from './paths.ts';
+import { identify, resourcePath } from './resource.ts';
+import { isRecord } from '../model/is-record.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
-import { WIDGET_CRD, WIDGETS, widget } from './testing/widget.ts';
+import { widget, WIDGET_CRD, WIDGETS } from './testing/widget.ts';
 
 const cluster = useTestCluster();
 let connection: Connection;
@@ -33,7 +32,7 @@ async function create(name: string): Promise<StatusTarget> {
 
 async function statusOf(name: string): Promise<unknown> {
   const outcome = await connection.request(resourcePath(WIDGETS, name));
-  return outcome.kind === 'ok' && isRawObject(outcome.body) ? outcome.body['status'] : outcome;
+  return outcome.kind === 'ok' && isRecord(outcome.body) ? outcome.body['status'] : outcome;
 }
 
 const condition = (type: string) => ({
@@ -106,9 +105,9 @@ describe('events', () => {
     await recorder.settled();
     expect(logger.lines).toEqual([]);
     const listed = await connection.request('/apis/events.k8s.io/v1/namespaces/default/events');
-    const items = listed.kind === 'ok' && isRawObject(listed.body) ? listed.body['items'] : listed;
+    const items = listed.kind === 'ok' && isRecord(listed.body) ? listed.body['items'] : listed;
     const mine = Array.isArray(items)
-      ? items.filter((item) => isRawObject(item) && item['reason'] === 'DeliveryStopped')
+      ? items.filter((item) => isRecord(item) && item['reason'] === 'DeliveryStopped')
       : [];
     expect(mine).toMatchObject([
       { reportingController: 'meterfeed.io/operator', regarding: { uid }, type: 'Warning' },

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { createManualClock } from './testing/manual-clock.ts';
 import { createWorkQueue, type WorkOutcome, type WorkQueueOptions } from './work-queue.ts';
-import { createWorkQueueMetrics } from './work-queue-metrics.ts';
+import { createWorkQueueMetrics } from './metrics.ts';
 
 interface Job {
   readonly key: string;

@@ -1,7 +1,7 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause } from './abort.ts';
-import { silentQueueRecorder, type WorkQueueMetrics } from './work-queue-metrics.ts';
+import { silentQueueRecorder, type WorkQueueMetrics } from './metrics.ts';
 
 /** How the work on a key ended. */
 export type WorkOutcome =

@@ -3,8 +3,9 @@ import type { TenantApiSettings } from '../config/settings.ts';
 import { Secret } from '../model/secret.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { describeFailure, isRawObject, type RequestFailure } from '../kubernetes/outcome.ts';
-import { resourcePath } from '../kubernetes/paths.ts';
+import { describeFailure, type RequestFailure } from '../kubernetes/outcome.ts';
+import { isRecord } from '../model/is-record.ts';
+import { resourcePath } from '../kubernetes/resource.ts';
 import { MOST_KUBECONFIG_BYTES } from './kubeconfig/read-kubeconfig.ts';
 
 export type KubeconfigRead =
@@ -63,9 +64,9 @@ export function createKubeconfigSource(options: KubeconfigSourceOptions): Kubeco
 }
 
 function textOf(body: unknown, where: string): KubeconfigRead {
-  const data = isRawObject(body) ? body['data'] : undefined;
+  const data = isRecord(body) ? body['data'] : undefined;
   for (const key of KEYS) {
-    const value = isRawObject(data) ? data[key] : undefined;
+    const value = isRecord(data) ? data[key] : undefined;
     if (typeof value !== 'string' || value === '') continue;
     const text = new Secret(Buffer.from(value, 'base64').toString('utf8'));
     return { kind: 'found', text, where };

@@ -9,8 +9,7 @@ import { createExternalFile, type ExternalFile } from '../discovery/external-fil
 import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createLeaderElection } from '../kubernetes/lease.ts';
-import { createReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
-import { createWorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
+import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createObservation, type ObservationOptions } from '../observation/observation.ts';
 import { createOutbound } from '../outbound/outbound.ts';

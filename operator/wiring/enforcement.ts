@@ -7,7 +7,7 @@ import type { DiscoverySources } from '../discovery/sources.ts';
 import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
-import type { WorkQueueMetrics } from '../kubernetes/work-queue-metrics.ts';
+import type { WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';

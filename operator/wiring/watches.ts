@@ -11,7 +11,7 @@ import {
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
-import type { ReflectorMetrics } from '../kubernetes/reflector-metrics.ts';
+import type { ReflectorMetrics } from '../kubernetes/metrics.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import type {
   ApiResource,

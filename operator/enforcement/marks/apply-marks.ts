@@ -1,6 +1,6 @@
 import type { Connection } from '../../kubernetes/connection.ts';
 import { describeFailure } from '../../kubernetes/outcome.ts';
-import { resourcePath } from '../../kubernetes/paths.ts';
+import { resourcePath } from '../../kubernetes/resource.ts';
 import type { ApiResource } from '../../kubernetes/source.ts';
 import type { Marks } from './keys.ts';
 import type { PlannedMarks } from './plan-marks.ts';

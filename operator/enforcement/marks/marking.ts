@@ -3,16 +3,16 @@ import type { DiscoverySources } from '../../discovery/sources.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import type { EventRecorder } from '../../kubernetes/events.ts';
-import { metadataOf } from '../../kubernetes/object-metadata.ts';
+import { metadataOf } from '../../kubernetes/resource.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { createWorkQueue, type WorkOutcome } from '../../kubernetes/work-queue.ts';
-import type { WorkQueueMetrics } from '../../kubernetes/work-queue-metrics.ts';
+import type { WorkQueueMetrics } from '../../kubernetes/metrics.ts';
 import { textsAt } from '../../discovery/object-reading.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { applyMarks } from './apply-marks.ts';
 import { marksOf, stateKeys, textOfMarks } from './keys.ts';
-import { type PlannedMarks, planMarks, type StateSince } from './plan-marks.ts';
+import { planMarks, type PlannedMarks, type StateSince } from './plan-marks.ts';
 import { stateEvent } from './state-event.ts';
 
 /** How far marks are from what they should be. */

@@ -2,11 +2,11 @@ import { Registry } from 'prom-client';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { createConnection } from '../connection.ts';
-import { isRawObject } from '../outcome.ts';
-import { createReflectorMetrics } from '../reflector-metrics.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { createReflectorMetrics } from '../metrics.ts';
 import type { ReflectorOptions, ReflectorTimings } from '../reflector-options.ts';
 import { createSource } from '../namespaced-source.ts';
-import { identify } from '../object-metadata.ts';
+import { identify } from '../resource.ts';
 import type { Projected, RawObject, Source } from '../source.ts';
 import { type CapturingLogger, createCapturingLogger } from './capturing-logger.ts';
 import { createRecordingHandler, type RecordingHandler } from './recording-handler.ts';
@@ -21,7 +21,7 @@ export function projectTestPod(object: RawObject): TestPod | undefined {
   const identity = identify(object);
   if (identity === undefined) return undefined;
   const { uid, namespace, name } = identity;
-  const status = isRawObject(object['status']) ? object['status'] : {};
+  const status = isRecord(object['status']) ? object['status'] : {};
   const phase = typeof status['phase'] === 'string' ? status['phase'] : '';
   return { uid, namespace, name, phase };
 }

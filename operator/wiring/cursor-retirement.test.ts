@@ -3,7 +3,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createCursorRetirement } from './cursor-retirement.ts';
-import { startedSettings } from './testing/settings.ts';
+import { startedSettings } from '../controllers/testing/settings.ts';
 
 const SIGNAL = new AbortController().signal;
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { createManualClock } from './testing/manual-clock.ts';
-import { createStateKeeper } from './source-state.ts';
+import { createStateKeeper } from './watch-health.ts';
 
 function keeper() {
   const clock = createManualClock(0);
