@@ -1,9 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { compile, type JSONSchema } from 'json-schema-to-typescript';
 import { parse } from 'yaml';
+import { COLLECTOR_METRICS } from '../operator/model/catalog.ts';
 
 /** Where the generated types live, relative to the repository's root. */
 export const TYPES_FILE = 'operator/config/custom-resources.generated.ts';
+
+/** The schema that names the codes of the collector's metrics, relative to the repository's root. */
+export const CODES_FILE = 'crds/meteringpolicies.yaml';
 
 const CRDS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies'];
 
@@ -29,6 +33,25 @@ export async function generateTypes(): Promise<string> {
   return [BANNER, ...parts.flat()].join('\n\n');
 }
 
+/**
+ * The text of {@link CODES_FILE} with the codes that `customMetrics` may not take: those of the
+ * catalogue, which the API server can refuse only if they stand in the schema.
+ */
+export function withMeasuredCodes(yaml: string): string {
+  return yaml.replace(/^( *)!\(self in \['tenant_[^\]]*\]\)$/m, (_rule, indent: string) => {
+    const lines = COLLECTOR_METRICS.reduce<string[]>((wrapped, { code }) => {
+      const last = wrapped.at(-1) ?? '';
+      const longer = `${last}${last === '' ? '' : ' '}'${code}',`;
+      return longer.length > CODES_WIDTH
+        ? [...wrapped, `'${code}',`]
+        : [...wrapped.slice(0, -1), longer];
+    }, []);
+    return `${indent}!(self in [${lines.join(`\n${indent}`).slice(0, -1)}])`;
+  });
+}
+
+const CODES_WIDTH = 100;
+
 async function typesOf(file: string): Promise<readonly string[]> {
   const crd = parse(
     await readFile(new URL(`../crds/${file}.yaml`, import.meta.url), 'utf8'),
@@ -50,5 +73,7 @@ async function typeOf(name: string, schema: JSONSchema): Promise<string> {
 }
 
 if (import.meta.main) {
+  const codes = new URL(`../${CODES_FILE}`, import.meta.url);
+  await writeFile(codes, withMeasuredCodes(await readFile(codes, 'utf8')));
   await writeFile(new URL(`../${TYPES_FILE}`, import.meta.url), `${await generateTypes()}\n`);
 }

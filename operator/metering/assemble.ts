@@ -1,10 +1,10 @@
+import { quantityOf } from '../model/catalog.ts';
 import { decimalFromNanos, divideHalfUp } from '../model/decimal.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../model/event.ts';
 import { eventProblem } from '../model/validate-event.ts';
 import { formatInstant, type Window } from '../model/window.ts';
 import type { Settled } from './credits.ts';
-import { quantityDivisor, unitOf } from './metric-units.ts';
 
 export interface AssembleOptions {
   readonly window: Window;
@@ -41,7 +41,8 @@ export function assembleEvents(settled: Iterable<Settled>, options: AssembleOpti
 
 function eventOf(settled: Settled, options: AssembleOptions): UsageEvent | undefined {
   const { charge, total } = settled;
-  const nanos = divideHalfUp(total, quantityDivisor(charge.identity.metric));
+  const { divisor, unit } = quantityOf(charge.identity.metric);
+  const nanos = divideHalfUp(total, divisor);
   if (nanos <= 0n) return undefined;
   const { dimensions, ...identity } = charge.identity;
   const sorted = Object.entries(dimensions ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
@@ -56,7 +57,7 @@ function eventOf(settled: Settled, options: AssembleOptions): UsageEvent | undef
     schema_version: SCHEMA_VERSION,
     id: deriveEventId(whole),
     quantity: decimalFromNanos(nanos),
-    unit: unitOf(charge.identity.metric),
+    unit,
     recorded_at: options.recordedAt,
     source: 'collector',
     ...whole,

@@ -1,19 +1,8 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { CollectorMetric } from '../model/catalog.ts';
 import type { NodeState } from '../observation/node-state.ts';
-
 import type { MeterSettings } from './meter.ts';
 import type { ChargeIdentity } from './tally.ts';
-
-/** The codes of the metrics that this service measures on the cluster itself (spec 1.2). */
-export type CollectorMetric =
-  | 'tenant_cpu_core_hours'
-  | 'tenant_memory_gb_hours'
-  | 'tenant_storage_gb_hours'
-  | 'tenant_instance_hours'
-  | 'tenant_lb_hours'
-  | 'tenant_gpu_hours'
-  | 'tenant_gpu_downtime_hours'
-  | 'tenant_private_node_hours';
 
 /** Where a node is, and how it is bought. */
 export type NodePlace = Pick<NodeState, 'capacityType' | 'zone' | 'region'>;

@@ -1,10 +1,10 @@
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
+import { quantityOf } from '../model/catalog.ts';
 import { divideHalfUp } from '../model/decimal.ts';
 import { gpusOf } from '../model/gpu-parts.ts';
 import type { Settled } from './credits.ts';
 import type { Evidence } from './evidence.ts';
-import { quantityDivisor } from './metric-units.ts';
 
 /**
  * What stands behind the number of one event, as plain JSON. Quantities are in the event's unit,
@@ -68,8 +68,8 @@ export interface Subject {
 /** Explains the event that was made of a charge. */
 export function explain(id: string, settled: Settled): Explanation {
   const { charge, total } = settled;
-  const { metric } = charge.identity;
-  const rounded = (amount: number): number => round(amount / Number(quantityDivisor(metric)) / 1e9);
+  const divisor = Number(quantityOf(charge.identity.metric).divisor);
+  const rounded = (amount: number): number => round(amount / divisor / 1e9);
   const { evidence: all = [], amounts = [], rest } = charge.shares ?? {};
   const subjects: Subject[] = [];
   const nodes: string[] = [];

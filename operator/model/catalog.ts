@@ -1,21 +1,61 @@
+import { PARTS_PER_GPU } from './gpu-parts.ts';
+
 /** Where events of a metric come from. */
 export type MetricSource = 'collector' | 'custom' | 'prometheus';
 
-/** One metric the service knows (spec 1.2, GET /api/v1/catalog). */
+/** One metric the service knows (`GET /api/v1/catalog`). */
 export interface MetricDefinition {
   /** `^[a-z][a-z0-9_]{0,99}$` */
   readonly code: string;
   readonly name: string;
   readonly unit: string;
   readonly description: string;
-  /** The property that billing systems sum (spec 1.2). */
+  /** The property that billing systems sum. */
   readonly aggregationField: string;
   readonly source: MetricSource;
-  /** Informational metrics are not billed and reach a destination only when it asks (design 7). */
+  /** Informational metrics are not billed and reach a destination only when it asks. */
   readonly informational: boolean;
   /** Keys by which a billing system may split the metric. */
   readonly dimensions: readonly string[];
+  /** Of those, what prices commonly depend on, for billing systems that allow few. */
+  readonly priceKeys?: readonly string[];
 }
+
+/** The rule behind a metric's numbers, for explanations. */
+export interface MeteringRule {
+  readonly text: string;
+  /** Where the rule is told in full. */
+  readonly documentation: string;
+  /** The scope of gaps that hold it up (docs/metering.md#unknown-is-not-zero). */
+  readonly scope: string;
+}
+
+/** A metric that the collector measures on objects of a cluster. */
+interface MeasuredMetric {
+  readonly code: `tenant_${string}`;
+  readonly name: string;
+  readonly unit: string;
+  readonly aggregationField: string;
+  readonly informational?: true;
+  /** What amounts count, in nano-units × milliseconds, before they are divided to the event's unit. */
+  readonly amount: keyof typeof DIVISORS;
+  readonly dimensions: readonly string[];
+  readonly priceKeys: readonly string[];
+  readonly rule: MeteringRule;
+}
+
+/** A metric that Prometheus is asked for. */
+type AskedMetric = Omit<MeasuredMetric, 'amount' | 'rule'>;
+
+const MS_PER_HOUR = 3_600_000n;
+
+/** What nano-units × milliseconds are divided by to give nano-units of the event's quantity. */
+const DIVISORS = {
+  units: MS_PER_HOUR,
+  bytes: MS_PER_HOUR * 2n ** 30n,
+  /** Nano-parts of a GPU, so that every share adds up exactly. */
+  'gpu-parts': MS_PER_HOUR * PARTS_PER_GPU,
+} as const;
 
 const POD_KEYS = [
   'region',
@@ -24,89 +64,204 @@ const POD_KEYS = [
   'tenant_cluster',
   'tenant_class',
 ] as const;
+const CLUSTER_KEYS = ['region', 'tenant_cluster', 'tenant_class'] as const;
 
-/** The ten metrics that the collector itself measures: nine billable ones of spec 1.2 and the downtime record. */
-export const COLLECTOR_METRICS: readonly MetricDefinition[] = [
-  metric('tenant_cpu_core_hours', 'CPU core hours', 'core-hours', 'cpu_core_hours', POD_KEYS),
-  metric('tenant_memory_gb_hours', 'Memory GiB hours', 'gib-hours', 'memory_gb_hours', POD_KEYS),
-  metric('tenant_storage_gb_hours', 'Storage GiB hours', 'gib-hours', 'storage_gb_hours', [
-    'region',
-    'sku',
-    'tenant_cluster',
-    'tenant_class',
-  ]),
-  metric('tenant_instance_hours', 'Tenant cluster instance hours', 'hours', 'instance_hours', [
-    'region',
-    'tenant_cluster',
-    'tenant_class',
-  ]),
-  metric('tenant_gpu_hours', 'GPU hours', 'gpu-hours', 'gpu_hours', [
-    'region',
-    'sku',
-    'capacity_type',
-    'billing_mode',
-    'tenant_cluster',
-    'tenant_class',
-    'gpu_type',
-    'gpu_profile',
-  ]),
+const PODS =
+  'For each pod on a shared node that is up, from the first start of a container to the last finish';
+
+/** The metrics that the collector itself measures; docs/metering.md#dimensions-and-properties tells the rest. */
+const METRICS = [
   {
-    ...metric('tenant_gpu_utilization', 'GPU utilization', 'util-hours', 'gpu_util_score', [
+    code: 'tenant_cpu_core_hours',
+    name: 'CPU core hours',
+    unit: 'core-hours',
+    aggregationField: 'cpu_core_hours',
+    amount: 'units',
+    dimensions: POD_KEYS,
+    priceKeys: ['region', 'capacity_type', 'billing_mode'],
+    rule: {
+      text: `${PODS}: cores (of the basis that the property "basis" names) × hours. A node that is billed whole: its cores × hours.`,
+      documentation: 'docs/metering.md#lifetimes-not-samples',
+      scope: 'pods',
+    },
+  },
+  {
+    code: 'tenant_memory_gb_hours',
+    name: 'Memory GiB hours',
+    unit: 'gib-hours',
+    aggregationField: 'memory_gb_hours',
+    amount: 'bytes',
+    dimensions: POD_KEYS,
+    priceKeys: ['region', 'capacity_type', 'billing_mode'],
+    rule: {
+      text: `${PODS}: GiB (of the basis that the property "basis" names) × hours. A node that is billed whole: its GiB × hours.`,
+      documentation: 'docs/metering.md#lifetimes-not-samples',
+      scope: 'pods',
+    },
+  },
+  {
+    code: 'tenant_storage_gb_hours',
+    name: 'Storage GiB hours',
+    unit: 'gib-hours',
+    aggregationField: 'storage_gb_hours',
+    amount: 'bytes',
+    dimensions: ['region', 'sku', 'tenant_cluster', 'tenant_class'],
+    priceKeys: ['region', 'sku'],
+    rule: {
+      text: 'For each volume claim while it is Bound: GiB provisioned × hours, mounted or not.',
+      documentation: 'docs/metering.md#lifetimes-not-samples',
+      scope: 'volumes',
+    },
+  },
+  {
+    code: 'tenant_instance_hours',
+    name: 'Tenant cluster instance hours',
+    unit: 'hours',
+    aggregationField: 'instance_hours',
+    amount: 'units',
+    dimensions: CLUSTER_KEYS,
+    priceKeys: ['region', 'tenant_class'],
+    rule: {
+      text: 'One for each hour in which at least one control plane replica of the tenant cluster was ready; workloads that are ready at the same time count once.',
+      documentation: 'docs/metering.md#lifetimes-not-samples',
+      scope: 'workloads',
+    },
+  },
+  {
+    code: 'tenant_gpu_hours',
+    name: 'GPU hours',
+    unit: 'gpu-hours',
+    aggregationField: 'gpu_hours',
+    amount: 'gpu-parts',
+    dimensions: [
       'region',
-      'gpu_type',
+      'sku',
+      'capacity_type',
+      'billing_mode',
       'tenant_cluster',
-    ]),
-    informational: true,
+      'tenant_class',
+      'gpu_type',
+      'gpu_profile',
+    ],
+    priceKeys: ['region', 'sku', 'capacity_type', 'billing_mode'],
+    rule: {
+      text: `${PODS}, or for each resource claim while a pod uses it: GPU-equivalents × hours. A node that is billed whole: its physical GPUs that can be allocated × hours.`,
+      documentation: 'docs/metering.md#gpus',
+      scope: 'gpus',
+    },
   },
-  metric('tenant_network_egress_gb', 'Network egress GiB', 'gib', 'egress_gb', [
-    'region',
-    'tenant_cluster',
-    'tenant_class',
-  ]),
-  metric('tenant_lb_hours', 'Load balancer hours', 'hours', 'lb_hours', [
-    'region',
-    'tenant_cluster',
-    'tenant_class',
-  ]),
-  metric('tenant_private_node_hours', 'Private node hours', 'node-hours', 'private_node_hours', [
-    'region',
-    'sku',
-    'capacity_type',
-    'billing_mode',
-    'tenant_cluster',
-    'tenant_class',
-    'instance_type',
-  ]),
   {
-    ...metric(
-      'tenant_gpu_downtime_hours',
-      'GPU downtime hours',
-      'gpu-hours',
-      'gpu_downtime_hours',
-      ['region', 'sku', 'gpu_type', 'tenant_cluster', 'node'],
-    ),
+    code: 'tenant_gpu_utilization',
+    name: 'GPU utilization',
+    unit: 'util-hours',
+    aggregationField: 'gpu_util_score',
     informational: true,
+    dimensions: ['region', 'gpu_type', 'tenant_cluster'],
+    priceKeys: ['region', 'gpu_type'],
   },
-];
+  {
+    code: 'tenant_network_egress_gb',
+    name: 'Network egress GiB',
+    unit: 'gib',
+    aggregationField: 'egress_gb',
+    dimensions: CLUSTER_KEYS,
+    priceKeys: ['region'],
+  },
+  {
+    code: 'tenant_lb_hours',
+    name: 'Load balancer hours',
+    unit: 'hours',
+    aggregationField: 'lb_hours',
+    amount: 'units',
+    dimensions: CLUSTER_KEYS,
+    priceKeys: ['region'],
+    rule: {
+      text: 'One for each hour of each Service of type LoadBalancer while it has an ingress address.',
+      documentation: 'docs/metering.md#lifetimes-not-samples',
+      scope: 'load-balancers',
+    },
+  },
+  {
+    code: 'tenant_private_node_hours',
+    name: 'Private node hours',
+    unit: 'node-hours',
+    aggregationField: 'private_node_hours',
+    amount: 'units',
+    dimensions: [
+      'region',
+      'sku',
+      'capacity_type',
+      'billing_mode',
+      'tenant_cluster',
+      'tenant_class',
+      'instance_type',
+    ],
+    priceKeys: ['region', 'sku', 'capacity_type'],
+    rule: {
+      text: 'One for each hour of a node that is billed whole, from its creation to its deletion, but for the time that it was down.',
+      documentation: 'docs/metering.md#whole-nodes',
+      scope: 'gpus',
+    },
+  },
+  {
+    code: 'tenant_gpu_downtime_hours',
+    name: 'GPU downtime hours',
+    unit: 'gpu-hours',
+    aggregationField: 'gpu_downtime_hours',
+    informational: true,
+    amount: 'gpu-parts',
+    dimensions: ['region', 'sku', 'gpu_type', 'tenant_cluster', 'node'],
+    priceKeys: ['region', 'gpu_type'],
+    rule: {
+      text: 'GPU-equivalents × hours during which a node was down, or GPUs of a node that is billed whole could not be allocated. Informational: charged nowhere.',
+      documentation: 'docs/metering.md#downtime',
+      scope: 'gpus',
+    },
+  },
+] as const satisfies readonly (MeasuredMetric | AskedMetric)[];
 
-function metric(
-  code: string,
-  name: string,
-  unit: string,
-  aggregationField: string,
-  dimensions: readonly string[],
-): MetricDefinition {
-  const description = `${name} of a tenant cluster, measured over closed windows`;
-  return {
-    code,
-    name,
-    unit,
-    description,
-    aggregationField,
-    source: 'collector',
-    informational: false,
-    dimensions,
-  };
+/** The codes of the metrics that the collector measures on objects of a cluster. */
+export type CollectorMetric = Extract<
+  (typeof METRICS)[number],
+  { readonly amount: string }
+>['code'];
+
+/** All metrics of the collector's own, those that Prometheus is asked for included. */
+export const COLLECTOR_METRICS: readonly MetricDefinition[] = METRICS.map((metric) => ({
+  code: metric.code,
+  name: metric.name,
+  unit: metric.unit,
+  description: `${metric.name} of a tenant cluster, measured over closed windows`,
+  aggregationField: metric.aggregationField,
+  source: 'collector',
+  informational: 'informational' in metric,
+  dimensions: metric.dimensions,
+  priceKeys: metric.priceKeys,
+}));
+
+const MEASURED: ReadonlyMap<string, MeasuredMetric> = new Map(
+  METRICS.flatMap((metric) => ('amount' in metric ? [[metric.code, metric]] : [])),
+);
+
+/**
+ * What a measured metric's nano-units × milliseconds are divided by to give nano-units of its event
+ * quantity, and the unit of that. Throws a RangeError for any other metric.
+ */
+export function quantityOf(metric: string): { readonly divisor: bigint; readonly unit: string } {
+  const measured = MEASURED.get(metric);
+  if (measured === undefined) throw new RangeError(`unknown metric: metering: "${metric}"`);
+  return { divisor: DIVISORS[measured.amount], unit: measured.unit };
+}
+
+const ASKED: MeteringRule = {
+  text: 'The answer of the configured Prometheus query at the end of the window; nothing of it is measured on objects.',
+  documentation: 'docs/metering.md#measured-by-prometheus',
+  scope: 'prometheus',
+};
+
+/** The rule of a metric of the collector's own; any other metric is one that Prometheus is asked for. */
+export function meteringRule(metric: string): MeteringRule {
+  return MEASURED.get(metric)?.rule ?? ASKED;
 }
 
 /** A metric declared in CUSTOM_METRICS: `code:unit[:key|key]`. */

@@ -6,28 +6,14 @@ export const VALUE_PROPERTY = 'value';
 /** Stands where an event lacks a group key: without the property it would match no metric at all. */
 export const ABSENT = 'none';
 
-/**
- * By what prices and invoices of the collector's metrics can be split (spec 1.4). Accounts allow few
- * keys for a metric, so it is what prices commonly depend on, and the tenant cluster.
- */
-const GROUP_KEYS: Readonly<Record<string, readonly string[]>> = {
-  tenant_gpu_hours: ['region', 'sku', 'capacity_type', 'billing_mode'],
-  tenant_cpu_core_hours: ['region', 'capacity_type', 'billing_mode'],
-  tenant_memory_gb_hours: ['region', 'capacity_type', 'billing_mode'],
-  tenant_storage_gb_hours: ['region', 'sku'],
-  tenant_instance_hours: ['region', 'tenant_class'],
-  tenant_network_egress_gb: ['region'],
-  tenant_lb_hours: ['region'],
-  tenant_private_node_hours: ['region', 'sku', 'capacity_type'],
-  tenant_gpu_utilization: ['region', 'gpu_type'],
-  tenant_gpu_downtime_hours: ['region', 'gpu_type'],
-};
 const TENANT_CLUSTER = 'tenant_cluster';
 
-/** The keys of a metric's one compound group key; those of other metrics are the ones they declare. */
-export function groupKeysOf({ code, dimensions }: MetricDefinition): readonly string[] {
-  const own = GROUP_KEYS[code];
-  if (own !== undefined) return [...own, TENANT_CLUSTER];
+/**
+ * The keys of a metric's one compound group key. Accounts allow few, so it is what prices commonly
+ * depend on, and the tenant cluster; those of other metrics are the ones they declare.
+ */
+export function groupKeysOf({ dimensions, priceKeys }: MetricDefinition): readonly string[] {
+  if (priceKeys !== undefined) return [...priceKeys, TENANT_CLUSTER];
   const declared = dimensions.filter((key) => key !== VALUE_PROPERTY);
   return declared.length === 0 ? [TENANT_CLUSTER] : [...new Set(declared)];
 }

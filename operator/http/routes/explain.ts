@@ -1,8 +1,8 @@
 import type { Explanation, Share } from '../../metering/explanation.ts';
+import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Gate } from '../gate.ts';
-import { type MeteringRule, meteringRule } from '../metering-rules.ts';
 import { isoTime, pathParameter, showGap, snakeCaseKeys } from '../presentation.ts';
 import { Problem } from '../problem.ts';
 import { readQuery } from '../query.ts';
