@@ -1,5 +1,5 @@
 import type { SettingsStore } from '../config/settings.ts';
-import type { Acted, ControlledKind } from './controller.ts';
+import type { Acted, ControlledKind } from './controlled-kind.ts';
 import {
   type DestinationDefaults,
   secretNames,
@@ -23,7 +23,7 @@ export interface BillingDestinationOptions {
 /** Ends what a destination left in the ledger. */
 export interface CursorRetirement {
   /**
-   * Retires the cursor once nothing feeds the destination any more (design 4). Idempotent; a
+   * Retires the cursor once nothing feeds the destination any more (docs/operations.md#deleting-a-destination). Idempotent; a
    * destination without a cursor counts as retired.
    */
   retire(destination: string, signal: AbortSignal): Promise<Retired>;
@@ -35,11 +35,11 @@ export type Retired =
 
 const CURSOR_FINALIZER = 'meterfeed.io/cursor';
 
-/** Secrets are read again instead of watched: a watch would need the right to list them all (security D.16). */
+/** Secrets are read again instead of watched: a watch would need the right to list them all. */
 const SECRET_INTERVAL_MS = 15_000;
 const SECRET_RETRY_MS = 5_000;
 
-/** BillingDestination: where usage is delivered to (design 4). */
+/** BillingDestination: where usage is delivered to. */
 export function billingDestinations(
   options: BillingDestinationOptions,
 ): ControlledKind<BillingDestinationSpec> {
@@ -74,18 +74,18 @@ export function billingDestinations(
       if (unread?.[1].kind === 'failed') {
         // What was read before goes on.
         if (inForce.get(name) === generation) {
-          return { verdict: { kind: 'accepted' }, againMs: SECRET_RETRY_MS };
+          return { specStatus: { kind: 'accepted' }, againMs: SECRET_RETRY_MS };
         }
         const message = `Secret "${unread[0]}" cannot be read: ${unread[1].reason}`;
-        return { verdict: { kind: 'waiting', message } };
+        return { specStatus: { kind: 'waiting', message } };
       }
       const translation = translateDestination(name, spec, reads, defaults());
       if (translation.kind === 'invalid') {
-        return { verdict: { ...translation, inForce: inForce.has(name) }, ...again };
+        return { specStatus: { ...translation, inForce: inForce.has(name) }, ...again };
       }
       settings.setDestination(name, translation.settings);
       inForce.set(name, generation);
-      return { verdict: { kind: 'accepted' }, ...again };
+      return { specStatus: { kind: 'accepted' }, ...again };
     },
 
     async remove(name, signal) {
@@ -103,9 +103,9 @@ export function billingDestinations(
       return { kind: 'removed', note };
     },
 
-    report({ name, spec }, verdict) {
+    report({ name, spec }, specStatus) {
       const progress = delivery.list().find((destination) => destination.name === name);
-      const facts = { verdict, suspended: spec.suspend ?? false, progress };
+      const facts = { specStatus, suspended: spec.suspend ?? false, progress };
       return {
         settled: isSettled(facts),
         claims: destinationClaims(facts),

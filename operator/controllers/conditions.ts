@@ -1,12 +1,14 @@
 import { type Condition, type ConditionUpdate, setCondition } from '../kubernetes/conditions.ts';
+import type { InvalidSpec } from '../config/spec-fields.ts';
+import type { KubernetesEvent } from '../kubernetes/events.ts';
 
 /** What a controller says of one aspect of an object. */
 export type ConditionClaim = Omit<ConditionUpdate, 'observedGeneration'>;
 
 /**
  * The conditions of a status: those that are claimed and no others, since an abnormal condition is
- * absent when all is well (kstatus). `previous` is what the API server had, so that the time of a
- * transition outlives a restart. `now` is milliseconds since the epoch.
+ * absent when all is well (kstatus). `previous` is what the API server had, so that the time of
+ * the last change outlives a restart. `now` is milliseconds since the epoch.
  */
 export function conditionsOf(
   claims: readonly ConditionClaim[],
@@ -19,4 +21,83 @@ export function conditionsOf(
     (conditions, claim) => setCondition(conditions, { ...claim, observedGeneration }, now),
     kept,
   );
+}
+
+/** What became of the newest spec of an object. */
+export type SpecStatus =
+  | { readonly kind: 'accepted' }
+  /** Refused; `inForce` tells whether an earlier, good one goes on. */
+  | (InvalidSpec & { readonly inForce: boolean })
+  /** Not known yet, and being tried again: a Secret that cannot be read at the moment. */
+  | { readonly kind: 'waiting'; readonly message: string };
+
+/** `Stalled`, and only while it holds: its absence says that the newest spec is in force (kstatus). */
+export function stalledClaims(specStatus: SpecStatus): readonly ConditionClaim[] {
+  if (specStatus.kind !== 'invalid') return [];
+  const rest = specStatus.inForce ? 'the last good settings stay in force' : 'nothing is in force';
+  const message = `${specStatus.message} (${rest})`;
+  return [{ type: 'Stalled', status: 'True', reason: specStatus.reason, message }];
+}
+
+/** `Ready` as far as the spec decides it; undefined when the engine does. */
+export function readyBySpec(specStatus: SpecStatus): ConditionClaim | undefined {
+  if (specStatus.kind === 'accepted') return undefined;
+  if (specStatus.kind === 'invalid') {
+    return {
+      type: 'Ready',
+      status: 'False',
+      reason: specStatus.reason,
+      message: specStatus.message,
+    };
+  }
+  return {
+    type: 'Ready',
+    status: 'Unknown',
+    reason: 'SecretUnreadable',
+    message: specStatus.message,
+  };
+}
+
+/** Conditions whose changes `Ready` tells, or the look at the spec. */
+const SILENT = new Set(['Bootstrapped', 'Delivering', 'Stalled']);
+
+/** What a change of a condition is recorded as; its message is that of the condition. */
+export type ConditionEvent = Pick<KubernetesEvent, 'type' | 'reason'> & {
+  readonly message: string;
+};
+
+/**
+ * What happened between two sets of conditions, for people who read `kubectl describe`: an object became
+ * ready or ceased to be, or something began or ceased to deserve attention. `previous` is what the API
+ * server had, so that a restart of the operator is no news.
+ */
+export function conditionEvents(
+  previous: readonly Condition[],
+  next: readonly Condition[],
+): readonly ConditionEvent[] {
+  const begun = next.flatMap((condition) => {
+    const before = previous.find(({ type }) => type === condition.type);
+    return conditionEvent(condition, before);
+  });
+  const over = previous
+    .filter(({ type }) => !SILENT.has(type) && next.every((condition) => condition.type !== type))
+    .map(({ type, reason }): ConditionEvent => {
+      return { type: 'Normal', reason: 'Resolved', message: `No longer so: ${type} (${reason})` };
+    });
+  return [...begun, ...over];
+}
+
+function conditionEvent(next: Condition, before: Condition | undefined): readonly ConditionEvent[] {
+  const { type, status, reason, message } = next;
+  if (SILENT.has(type) || status === 'Unknown') return [];
+  if (before?.status === status && before.reason === reason) return [];
+  const good = type === 'Ready' && status === 'True';
+  // Worded otherwise than the first time, so that it is no repetition.
+  if (good && before?.status === 'False') {
+    const resumed = `${message}, after ${before.reason}`;
+    return [{ type: 'Normal', reason: 'Resumed', message: resumed }];
+  }
+  // What is asked for is no trouble.
+  const asked = reason === 'Suspended';
+  return [{ type: good || asked ? 'Normal' : 'Warning', reason, message }];
 }

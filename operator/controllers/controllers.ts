@@ -9,8 +9,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { billingDestinations, type CursorRetirement } from './billing-destination.ts';
 import { createController } from './controller.ts';
-import { ensureDefaultPolicy } from './default-policy.ts';
-import { meteringPolicies } from './metering-policy.ts';
+import { ensureDefaultPolicy, meteringPolicies } from './metering-policy.ts';
 import { createSecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
 import type {
@@ -140,14 +139,14 @@ export function createControllers(options: ControllersOptions): Controllers {
     ready: async (signal) => {
       await Promise.all(controllers.map((controller) => controller.ready(signal)));
     },
-    destinationNames: destinations.names,
+    destinationNames: () => destinations.names(),
   };
 }
 
 /** The part, with its failure made known at once. */
 function endingWith(part: OperatorPart, ended: AbortController): OperatorPart {
   return {
-    ...part,
+    ready: async (signal) => part.ready?.(signal),
     run: async (signal) => {
       try {
         await part.run(signal);

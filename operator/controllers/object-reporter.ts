@@ -1,17 +1,19 @@
-import type { StatusPublisher, StatusTarget } from '../kubernetes/status-publisher.ts';
 import type { Condition } from '../kubernetes/conditions.ts';
 import type { EventRecorder } from '../kubernetes/events.ts';
+import type { StatusPublisher, StatusTarget } from '../kubernetes/status-publisher.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import { type ConditionClaim, conditionsOf } from './conditions.ts';
-import { transitions } from './transitions.ts';
-import type { ControlledKind, Report } from './controller.ts';
-import type { CustomObject } from './custom-object.ts';
-import type { Verdict } from './verdict.ts';
+import {
+  type ConditionClaim,
+  conditionEvents,
+  conditionsOf,
+  type SpecStatus,
+} from './conditions.ts';
+import type { ControlledKind, CustomObject, Report } from './controlled-kind.ts';
 
 /** Tells people what becomes of the objects of one kind: status for what is, events for what happened. */
 export interface ObjectReporter<Spec> {
   /** The newest spec has been looked at. */
-  judged(object: CustomObject<Spec>, verdict: Verdict): void;
+  reconciled(object: CustomObject<Spec>, specStatus: SpecStatus): void;
   /** Time has passed; the engine may have moved on. */
   refresh(object: CustomObject<Spec>): void;
   /** The object is being deleted, and what it stands for cannot be put away. */
@@ -28,9 +30,10 @@ export interface ObjectReporterOptions {
   readonly clock: Clock;
 }
 
-interface Judged {
+/** The last spec of an object that was looked at. */
+interface Reconciled {
   readonly generation: number;
-  readonly verdict: Verdict;
+  readonly specStatus: SpecStatus;
   /** As last published; undefined before that. */
   readonly conditions: readonly Condition[] | undefined;
 }
@@ -40,84 +43,106 @@ const SETTLING_MS = 60_000;
 
 export function createObjectReporter<Spec>(
   kind: ControlledKind<Spec>,
-  { status, events, clock }: ObjectReporterOptions,
+  options: ObjectReporterOptions,
 ): ObjectReporter<Spec> {
-  const startedAt = clock.monotonic();
-  const known = new Map<string, Judged>();
+  return new KindReporter(kind, options);
+}
 
-  /** Events only where something happened: another spec was taken up, or could not be. */
-  function tell(object: CustomObject<Spec>, verdict: Verdict, before: Judged | undefined): void {
-    const was = before?.verdict;
-    if (verdict.kind === 'invalid') {
-      if (was?.kind === 'invalid' && was.message === verdict.message) return;
-      record(object, 'Warning', verdict.reason, verdict.message);
+class KindReporter<Spec> implements ObjectReporter<Spec> {
+  readonly #kind: ControlledKind<Spec>;
+  readonly #options: ObjectReporterOptions;
+  readonly #startedAt: number;
+  /** By uid. */
+  readonly #known = new Map<string, Reconciled>();
+
+  constructor(kind: ControlledKind<Spec>, options: ObjectReporterOptions) {
+    this.#kind = kind;
+    this.#options = options;
+    this.#startedAt = options.clock.monotonic();
+  }
+
+  reconciled(object: CustomObject<Spec>, specStatus: SpecStatus): void {
+    const { uid, generation } = object;
+    const before = this.#known.get(uid);
+    const reconciled = { generation, specStatus, conditions: before?.conditions };
+    this.#known.set(uid, reconciled);
+    this.#recordSpecStatus(object, specStatus, before);
+    this.#report(object, reconciled);
+  }
+
+  refresh(object: CustomObject<Spec>): void {
+    const reconciled = this.#known.get(object.uid);
+    // A newer spec is about to be looked at; until then the status speaks of the one before.
+    if (reconciled?.generation === object.generation) this.#report(object, reconciled);
+  }
+
+  removalFailed(object: CustomObject<Spec>, finalizer: string): void {
+    this.#publish(object, { claims: [removalFailing(finalizer)], numbers: {} });
+  }
+
+  removed(object: CustomObject<Spec>, note: string): void {
+    this.#record(object, 'Normal', 'Removed', note);
+  }
+
+  forget({ uid }: CustomObject<Spec>): void {
+    this.#known.delete(uid);
+    this.#options.status.forget(uid);
+  }
+
+  /** An event only where something happened: another spec was taken up, or could not be. */
+  #recordSpecStatus(
+    object: CustomObject<Spec>,
+    specStatus: SpecStatus,
+    before: Reconciled | undefined,
+  ): void {
+    const was = before?.specStatus;
+    if (specStatus.kind === 'invalid') {
+      if (was?.kind === 'invalid' && was.message === specStatus.message) return;
+      this.#record(object, 'Warning', specStatus.reason, specStatus.message);
       return;
     }
     const lookedAt = before?.generation ?? object.observedGeneration;
     const taken = lookedAt !== object.generation || was?.kind === 'invalid';
-    if (verdict.kind === 'accepted' && taken) {
-      record(object, 'Normal', 'Configured', 'The settings are in force');
+    if (specStatus.kind === 'accepted' && taken) {
+      this.#record(object, 'Normal', 'Configured', 'The settings are in force');
     }
   }
 
-  function record(
-    object: CustomObject<Spec>,
+  #record(
+    { name, uid }: CustomObject<Spec>,
     type: 'Normal' | 'Warning',
     reason: string,
     note: string,
   ): void {
-    const { name, uid } = object;
-    const { group, version } = kind.resource;
-    const regarding = { apiVersion: `${group}/${version}`, kind: kind.kind, name, uid };
-    events.record({ regarding, type, reason, action: 'Reconcile', note });
+    const { group, version } = this.#kind.resource;
+    const regarding = { apiVersion: `${group}/${version}`, kind: this.#kind.kind, name, uid };
+    this.#options.events.record({ regarding, type, reason, action: 'Reconcile', note });
   }
 
-  /** A restart is no transition: until the engine has looked, the status from before it stays. */
-  function report(object: CustomObject<Spec>, { verdict, conditions }: Judged): void {
-    const said = kind.report(object, verdict);
-    const starting = clock.monotonic() - startedAt < SETTLING_MS;
+  /** A restart changes no condition: until the engine has looked, the status from before it stays. */
+  #report(object: CustomObject<Spec>, { specStatus, conditions }: Reconciled): void {
+    const report = this.#kind.report(object, specStatus);
+    const starting = this.#options.clock.monotonic() - this.#startedAt < SETTLING_MS;
     const reported = object.observedGeneration === object.generation;
-    if (!said.settled && starting && reported && conditions === undefined) return;
-    publish(object, said);
+    if (!report.settled && starting && reported && conditions === undefined) return;
+    this.#publish(object, report);
   }
 
-  function publish(object: CustomObject<Spec>, { claims, numbers }: Omit<Report, 'settled'>): void {
+  #publish(object: CustomObject<Spec>, { claims, numbers }: Omit<Report, 'settled'>): void {
     const { name, uid, generation } = object;
-    const judged = known.get(uid);
-    const previous = judged?.conditions ?? object.conditions;
+    const { resource, kind } = this.#kind;
+    const { status, clock } = this.#options;
+    const reconciled = this.#known.get(uid);
+    const previous = reconciled?.conditions ?? object.conditions;
     const conditions = conditionsOf(claims, previous, generation, clock.now());
     const cause = 'lastError' in numbers ? ` (${String(numbers.lastError)})` : '';
-    for (const { type, reason, message } of transitions(previous, conditions)) {
-      record(object, type, reason, type === 'Warning' ? message + cause : message);
+    for (const { type, reason, message } of conditionEvents(previous, conditions)) {
+      this.#record(object, type, reason, type === 'Warning' ? message + cause : message);
     }
-    if (judged !== undefined) known.set(uid, { ...judged, conditions });
-    const target: StatusTarget = { resource: kind.resource, kind: kind.kind, name, uid };
+    if (reconciled !== undefined) this.#known.set(uid, { ...reconciled, conditions });
+    const target: StatusTarget = { resource, kind, name, uid };
     status.publish(target, { ...numbers, conditions, observedGeneration: generation });
   }
-
-  return {
-    judged: (object, verdict) => {
-      const { uid, generation } = object;
-      const before = known.get(uid);
-      const judged = { generation, verdict, conditions: before?.conditions };
-      known.set(uid, judged);
-      tell(object, verdict, before);
-      report(object, judged);
-    },
-    refresh: (object) => {
-      const judged = known.get(object.uid);
-      // A newer spec is about to be looked at; until then the status speaks of the one before.
-      if (judged?.generation === object.generation) report(object, judged);
-    },
-    removalFailed: (object, finalizer) => {
-      publish(object, { claims: [removalFailing(finalizer)], numbers: {} });
-    },
-    removed: (object, note) => record(object, 'Normal', 'Removed', note),
-    forget: ({ uid }) => {
-      known.delete(uid);
-      status.forget(uid);
-    },
-  };
 }
 
 function removalFailing(finalizer: string): ConditionClaim {

@@ -1,8 +1,6 @@
 import { formatInstant } from '../model/window.ts';
-import type { ConditionClaim } from './conditions.ts';
+import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
 import type { MeteringPolicyStatus } from '../config/custom-resources.generated.ts';
-import { policyAttention } from './policy-attention.ts';
-import { readyBySpec, stalledClaims, type Verdict } from './verdict.ts';
 import type {
   DeliveryView,
   EnforcementView,
@@ -10,12 +8,32 @@ import type {
   TenantsView,
   WindowsView,
 } from './views.ts';
+import type { DiskLevel } from '../ledger/ledger.ts';
 
-/** The rest is over HTTP (design 4). */
+/** The rest is over HTTP. */
 const MOST_ITEMS = 100;
-const LONGEST_REASON = 1024;
+const LONGEST_TEXT = 1024;
 /** One late window is a pause of the process; three are a fault. */
 const LATE_WINDOWS = 3;
+
+/** What each level of the volume means (docs/operations.md#the-volume); `normal` is no news. */
+const DISK: Readonly<
+  Record<Exclude<DiskLevel, 'normal'>, { readonly reason: string; readonly message: string }>
+> = {
+  warn: {
+    reason: 'Warning',
+    message: "The ledger's volume is more than 75 % full; make it larger before 85 %",
+  },
+  'ingest-refused': {
+    reason: 'IngestRefused',
+    message: "The ledger's volume is more than 85 % full and ingest is refused; make it larger",
+  },
+  'collector-paused': {
+    reason: 'CollectorPaused',
+    message:
+      "The ledger's volume is more than 95 % full and no window is closed; make it larger, windows are backfilled then",
+  },
+};
 
 export interface PolicyViews {
   readonly delivery: DeliveryView;
@@ -27,17 +45,17 @@ export interface PolicyViews {
 
 /** `Ready`, and what deserves attention while it holds. */
 export function policyClaims(
-  verdict: Verdict,
+  specStatus: SpecStatus,
   views: PolicyViews,
   windowMs: number,
   now: number,
 ): readonly ConditionClaim[] {
   const ready =
-    readyBySpec(verdict) ?? readyByWindows(views.windows.lastWindowEnd(), windowMs, now);
-  return [ready, ...policyAttention(views), ...stalledClaims(verdict)];
+    readyBySpec(specStatus) ?? readyByWindows(views.windows.lastWindowEnd(), windowMs, now);
+  return [ready, ...attentionClaims(views), ...stalledClaims(specStatus)];
 }
 
-/** The operator's front page, beside conditions and generation (design 4). */
+/** The operator's front page, beside conditions and generation (docs/operations.md#the-front-page). */
 export function policyNumbers(views: PolicyViews, windowMs: number): MeteringPolicyStatus {
   const { delivery, tenants, windows, ledger, enforcement } = views;
   const marking = enforcement.status();
@@ -108,8 +126,48 @@ function readyByWindows(
   return { type, status: 'True', reason: 'Metering', message: 'Windows are closed in time' };
 }
 
+/**
+ * What an operator should look at although windows close: each claim is there only while it holds, and
+ * its message says what to do (docs/operations.md#conditions).
+ */
+function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
+  const claims: ConditionClaim[] = [];
+  const claim = (type: string, reason: string, message: string): void => {
+    claims.push({ type, status: 'True', reason, message: cut(message) });
+  };
+  const failure = views.windows.metricsFailure();
+  if (failure !== undefined) {
+    const message = `CPU and memory usage cannot be read, and each such stretch is a gap: ${failure.reason}; check the metrics server (kubectl top pods -A)`;
+    claim('MetricsUnavailable', 'MetricsApiUnreadable', message);
+  }
+  const [problem] = views.tenants.problems();
+  if (problem !== undefined) {
+    const message = `GET /api/v1/status lists all under discovery_problems; the first is ${problem}`;
+    claim('DiscoveryProblems', 'Ambiguous', message);
+  }
+  const [unmarked] = views.enforcement.status().problems;
+  if (unmarked !== undefined) {
+    const message = `GET /api/v1/status lists all under enforcement.problems; the first is ${unmarked}`;
+    claim('EnforcementFailing', 'CannotMark', message);
+  }
+  const { disk, problems } = views.ledger.stats();
+  if (disk.level !== 'normal') {
+    const { reason, message } = DISK[disk.level];
+    claim('DiskFilling', reason, message);
+  }
+  if (disk.retentionShortened) {
+    const message = 'Delivered events are deleted before RETENTION is over, to make room';
+    claim('RetentionShortened', 'DiskFilling', message);
+  }
+  const [damage] = problems;
+  if (damage !== undefined) {
+    claim('LedgerDamaged', 'ProblemsFound', `GET /api/v1/ledger/verify tells more: ${damage}`);
+  }
+  return claims;
+}
+
 function cut(text: string): string {
-  return text.slice(0, LONGEST_REASON);
+  return text.slice(0, LONGEST_TEXT);
 }
 
 function byTenantCluster(a: { tenantCluster: string }, b: { tenantCluster: string }): number {

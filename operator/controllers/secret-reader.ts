@@ -4,7 +4,7 @@ import { describeFailure } from '../kubernetes/outcome.ts';
 import { isRecord } from '../model/is-record.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
 
-/** Reads Secrets of the operator's own namespace, and no other (design 4). */
+/** Reads Secrets of the operator's own namespace, and no other. */
 export interface SecretReader {
   read(name: string, signal: AbortSignal): Promise<SecretRead>;
 }

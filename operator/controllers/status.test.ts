@@ -1,20 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import type { OverrideUse } from '../discovery/discover.ts';
 import type { Condition } from '../kubernetes/conditions.ts';
-import { type ConditionClaim, conditionsOf } from './conditions.ts';
+import { type ConditionClaim, conditionsOf, type SpecStatus } from './conditions.ts';
 import {
-  type DestinationFacts,
   destinationClaims,
+  type DestinationFacts,
   destinationNumbers,
 } from './destination-status.ts';
-import { overrideClaims, overrideNumbers } from './override-status.ts';
+import { overrideClaims, overrideNumbers } from './tenant-override.ts';
 import { policyClaims, policyNumbers } from './policy-status.ts';
 import { clusterOf, progressOf, tenantsOf, usesOf, viewsOf, windowsOf } from './testing/facts.ts';
-import type { Verdict } from './verdict.ts';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
-const ACCEPTED: Verdict = { kind: 'accepted' };
-const REFUSED: Verdict = {
+const ACCEPTED: SpecStatus = { kind: 'accepted' };
+const REFUSED: SpecStatus = {
   kind: 'invalid',
   reason: 'SecretNotFound',
   message: 'spec.webhook.secretRefs[0]: no such Secret: "gone"',
@@ -67,7 +66,7 @@ describe('conditions', () => {
 
 describe('the status of a destination', () => {
   const healthy: DestinationFacts = {
-    verdict: ACCEPTED,
+    specStatus: ACCEPTED,
     suspended: false,
     progress: progressOf('main'),
   };
@@ -122,7 +121,7 @@ describe('the status of a destination', () => {
     ],
     [
       'goes on with its last good spec',
-      { ...healthy, verdict: REFUSED },
+      { ...healthy, specStatus: REFUSED },
       [
         'Ready=False SecretNotFound',
         'Bootstrapped=True Bootstrapped',
@@ -132,7 +131,7 @@ describe('the status of a destination', () => {
     ],
     [
       'waits for a Secret that cannot be read',
-      { ...healthy, verdict: { kind: 'waiting', message: 'HTTP 500' } as const },
+      { ...healthy, specStatus: { kind: 'waiting', message: 'HTTP 500' } as const },
       [
         'Ready=Unknown SecretUnreadable',
         'Bootstrapped=True Bootstrapped',
@@ -150,7 +149,7 @@ describe('the status of a destination', () => {
 
   test('says whether anything is in force beside a refused spec', () => {
     const stalled = (inForce: boolean) =>
-      destinationClaims({ ...healthy, verdict: { ...REFUSED, inForce } }).at(-1)?.message;
+      destinationClaims({ ...healthy, specStatus: { ...REFUSED, inForce } }).at(-1)?.message;
     expect(stalled(true)).toContain('(the last good settings stay in force)');
     expect(stalled(false)).toContain('(nothing is in force)');
   });
@@ -228,7 +227,7 @@ describe('the status of a destination', () => {
 describe('the status of an override', () => {
   const facts = (name: string, ...uses: readonly OverrideUse[]) => ({
     name,
-    verdict: ACCEPTED,
+    specStatus: ACCEPTED,
     tenants: usesOf(...uses),
   });
   const older: OverrideUse = { name: 'older', applied: ['tenant-acme-prod'], conflicts: [] };

@@ -1,16 +1,24 @@
 import type { SettingsStore } from '../config/settings.ts';
-import type { ControlledKind } from './controller.ts';
+import type { ControlledKind } from './controlled-kind.ts';
 import { translateOverride } from './override-settings.ts';
-import { overrideClaims, overrideNumbers } from './override-status.ts';
-import type { TenantOverrideSpec } from '../config/custom-resources.generated.ts';
+import type {
+  TenantOverrideSpec,
+  TenantOverrideStatus,
+} from '../config/custom-resources.generated.ts';
 import type { TenantsView } from './views.ts';
+import type { OverrideUse } from '../discovery/discover.ts';
+import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
+
+/** The rest is over HTTP. */
+const MOST_ITEMS = 100;
+const MOST_RIVALS = 5;
 
 export interface TenantOverrideOptions {
   readonly settings: SettingsStore;
   readonly tenants: TenantsView;
 }
 
-/** TenantOverride: how certain tenant clusters are billed, whatever else says so (design 4). */
+/** TenantOverride: how certain tenant clusters are billed, whatever else says so (docs/discovery.md#who-is-billed). */
 export function tenantOverrides(
   options: TenantOverrideOptions,
 ): ControlledKind<TenantOverrideSpec> {
@@ -25,10 +33,10 @@ export function tenantOverrides(
     async act({ name, createdAt, spec }) {
       const translation = translateOverride(name, createdAt, spec);
       if (translation.kind === 'invalid') {
-        return { verdict: { ...translation, inForce: isInForce(name) } };
+        return { specStatus: { ...translation, inForce: isInForce(name) } };
       }
       settings.setOverride(name, translation.settings);
-      return { verdict: { kind: 'accepted' } };
+      return { specStatus: { kind: 'accepted' } };
     },
 
     async remove(name) {
@@ -36,13 +44,82 @@ export function tenantOverrides(
       return { kind: 'removed' };
     },
 
-    report({ name }, verdict) {
-      const facts = { name, verdict, tenants };
+    report({ name }, specStatus) {
+      const facts = { name, specStatus, tenants };
       return {
-        settled: tenants.known() || verdict.kind === 'invalid',
+        settled: tenants.known() || specStatus.kind === 'invalid',
         claims: overrideClaims(facts),
         numbers: overrideNumbers(facts),
       };
     },
   };
+}
+
+/** What is known of an override when its status is written. */
+export interface OverrideFacts {
+  readonly name: string;
+  readonly specStatus: SpecStatus;
+  readonly tenants: TenantsView;
+}
+
+/** `Ready`; `Conflicting` and `Stalled` when they hold (docs/operations.md#conditions). */
+export function overrideClaims(facts: OverrideFacts): readonly ConditionClaim[] {
+  const ready = readyBySpec(facts.specStatus) ?? readyByUse(facts);
+  return [ready, ...conflictingClaims(facts), ...stalledClaims(facts.specStatus)];
+}
+
+/** The fields of the status beside conditions and generation. */
+export function overrideNumbers(facts: OverrideFacts): TenantOverrideStatus {
+  const use = useOf(facts);
+  if (use === undefined) return {};
+  return { matched: { total: use.applied.length, items: use.applied.slice(0, MOST_ITEMS) } };
+}
+
+/** Undefined until a discovery round has looked at the override. */
+function useOf({ name, tenants }: OverrideFacts): OverrideUse | undefined {
+  return tenants.overrides().find((use) => use.name === name);
+}
+
+function readyByUse(facts: OverrideFacts): ConditionClaim {
+  const type = 'Ready';
+  const use = useOf(facts);
+  if (use === undefined) {
+    const message = 'Takes effect with the next discovery of tenant clusters';
+    return { type, status: 'Unknown', reason: 'Starting', message };
+  }
+  if (use.applied.length > 0) {
+    const message = 'In force for the tenant clusters of status.matched';
+    return { type, status: 'True', reason: 'InForce', message };
+  }
+  if (use.conflicts.length > 0) {
+    const message = 'Older overrides hold for all tenant clusters that spec.match matches';
+    return { type, status: 'False', reason: 'OlderHolds', message };
+  }
+  const message = 'In force, and no tenant cluster matches spec.match';
+  return { type, status: 'True', reason: 'NothingMatched', message };
+}
+
+/** Of two overrides that match one tenant cluster equally closely the older holds; both are told. */
+function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
+  const [type, status] = ['Conflicting', 'True'] as const;
+  const older = useOf(facts)?.conflicts.map(({ heldBy }) => heldBy) ?? [];
+  if (older.length > 0) {
+    const message = `Some of the same tenant clusters are matched by the older ${quoted(older)}, which holds there`;
+    return [{ type, status, reason: 'OlderHolds', message }];
+  }
+  const younger = facts.tenants
+    .overrides()
+    .filter(({ conflicts }) => conflicts.some(({ heldBy }) => heldBy === facts.name))
+    .map(({ name }) => name);
+  if (younger.length === 0) return [];
+  const message = `Some of the same tenant clusters are matched by the younger ${quoted(younger)}, which gives way there`;
+  return [{ type, status, reason: 'YoungerGivesWay', message }];
+}
+
+function quoted(names: readonly string[]): string {
+  return [...new Set(names)]
+    .toSorted()
+    .slice(0, MOST_RIVALS)
+    .map((name) => `"${name}"`)
+    .join(', ');
 }

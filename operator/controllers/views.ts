@@ -8,7 +8,7 @@ import type { MarkingStatus } from '../enforcement/marks/marking.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';
 
 /*
- * What the controllers see of the engine to report it in status (design 4). Every call answers from
+ * What the controllers see of the engine to report it in status. Every call answers from
  * memory, at once. Times are milliseconds since the epoch.
  */
 
@@ -74,7 +74,7 @@ export interface WindowsView {
   lastWindowEnd(): number | undefined;
   /** Stretches that could not be measured, and are not filled. */
   gaps(): readonly GapReport[];
-  /** Tenant clusters whose own API could not be read (spec 1.1). */
+  /** Tenant clusters whose own API could not be read (docs/operations.md#failed-tenant-apis). */
   failedTenantApis(): readonly FailedTenantApi[];
   /** Why the metrics API cannot be read, if that is so. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;

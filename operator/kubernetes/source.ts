@@ -64,7 +64,7 @@ export interface SourceHealth {
   readonly reason?: string;
 }
 
-/** A live, projected view of one resource, kept by one watch (design 6: one watch per kind). */
+/** A live, projected view of one resource, kept by one watch. */
 export interface Source<T extends Projected> {
   readonly resource: ApiResource;
   /** Lists and watches until the signal is aborted; never rejects for anything the API server does. */

@@ -16,7 +16,7 @@ export interface PublishedStatus {
 }
 
 /**
- * Writes statuses no oftener than is useful (design 4): at once when conditions or the observed
+ * Writes statuses no oftener than is useful: at once when conditions or the observed
  * generation change, at most once a minute per object when only numbers move, and not at all when
  * nothing did. The last word is always written.
  */
@@ -144,7 +144,7 @@ export const FIELD_MANAGER = 'meterfeed';
 
 /**
  * Writes the complete status by server-side apply: fields that the operator wrote before and left
- * out now are removed, fields of others stay (design 4).
+ * out now are removed, fields of others stay.
  */
 export async function applyStatus(
   connection: Pick<Connection, 'request'>,

@@ -1,7 +1,41 @@
 import { type Condition, parseConditions } from '../kubernetes/conditions.ts';
 import { identify, metadataOf } from '../kubernetes/resource.ts';
+import type { ApiResource, Projected, Projection } from '../kubernetes/source.ts';
 import { isRecord } from '../model/is-record.ts';
-import type { Projected, Projection } from '../kubernetes/source.ts';
+import type { ConditionClaim, SpecStatus } from './conditions.ts';
+
+/** What one kind of custom resource adds to the skeleton that all share. */
+export interface ControlledKind<Spec> {
+  readonly resource: ApiResource;
+  readonly kind: string;
+  /** Keeps a deleted object until `remove` has done its work; absent where nothing is to be kept. */
+  readonly finalizer?: string;
+  /** Looks at the newest spec and puts it in force if it can. An unusable one changes nothing. */
+  act(object: CustomObject<Spec>, signal: AbortSignal): Promise<Acted>;
+  /** Takes back what the object gave; also called when the object is gone. Idempotent. */
+  remove(name: string, signal: AbortSignal): Promise<Removed>;
+  /** What the status says, computed from memory. */
+  report(object: CustomObject<Spec>, specStatus: SpecStatus): Report;
+}
+
+export interface Acted {
+  readonly specStatus: SpecStatus;
+  /** Look again after this time: something outside the object counts as well. */
+  readonly againMs?: number;
+}
+
+export type Removed =
+  /** `note` tells people what happened; absent when nothing did. */
+  | { readonly kind: 'removed'; readonly note?: string }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface Report {
+  /** False while the engine is starting and has not looked at the object itself. */
+  readonly settled: boolean;
+  readonly claims: readonly ConditionClaim[];
+  /** The fields beside conditions and generation. */
+  readonly numbers: object;
+}
 
 /** A custom resource as the controllers keep it. */
 export interface CustomObject<Spec> extends Projected {

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { conditionsOf, type ConditionClaim } from './conditions.ts';
+import { type ConditionClaim, conditionsOf, conditionEvents } from './conditions.ts';
 import { destinationClaims } from './destination-status.ts';
-import { transitions } from './transitions.ts';
 import { progressOf } from './testing/facts.ts';
 import type { DestinationProgress } from './views.ts';
 
@@ -12,18 +11,18 @@ function story(...states: readonly (readonly ConditionClaim[])[]): readonly stri
   let conditions: ReturnType<typeof conditionsOf> = [];
   return states.flatMap((claims, at) => {
     const next = conditionsOf(claims, conditions, 1, at);
-    const told = transitions(conditions, next);
+    const told = conditionEvents(conditions, next);
     conditions = next;
     return told.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
   });
 }
 
 const claims = (progress: Partial<DestinationProgress>, suspended = false) =>
-  destinationClaims({ verdict: accepted, suspended, progress: progressOf('lago', progress) });
+  destinationClaims({ specStatus: accepted, suspended, progress: progressOf('lago', progress) });
 
 test('what became of a destination overnight cannot be seen in the morning', () => {
   const told = story(
-    destinationClaims({ verdict: accepted, suspended: false, progress: undefined }),
+    destinationClaims({ specStatus: accepted, suspended: false, progress: undefined }),
     claims({}),
     claims({ held: 'HTTP 401', lastError: 'HTTP 401' }),
     claims({ held: 'HTTP 403', lastError: 'HTTP 403' }),
@@ -47,5 +46,7 @@ test('what became of a destination overnight cannot be seen in the morning', () 
 
 test('a restart of the operator tells everything again', () => {
   const before = conditionsOf(claims({ deadLetters: 1 }), [], 1, 0);
-  expect(transitions(before, conditionsOf(claims({ deadLetters: 1 }), before, 1, 9))).toEqual([]);
+  expect(conditionEvents(before, conditionsOf(claims({ deadLetters: 1 }), before, 1, 9))).toEqual(
+    [],
+  );
 });
