@@ -6,8 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
 import type { Settled } from '../metering/credits.ts';
-import { addShare } from '../metering/evidence.ts';
-import type { Charge } from '../metering/tally.ts';
+import { addShare, type Charge } from '../metering/tally.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { type ClosedWindow, createExplanations } from './explanations.ts';
 

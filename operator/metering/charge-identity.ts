@@ -9,7 +9,7 @@ export type NodePlace = Pick<NodeState, 'capacityType' | 'zone' | 'region'>;
 
 /** What a metric adds to the dimensions that every event carries. */
 export interface IdentityParts {
-  readonly sku?: string;
+  readonly sku?: string | undefined;
   /** The node's name for per-node metrics; the tenant cluster's id otherwise. */
   readonly resourceId?: string;
   /** Given for node-related events only: zone and, with REGION_FROM_NODE, region come from it. */

@@ -1,10 +1,9 @@
 import { type ClaimState, sameAllocation } from '../observation/claim-timeline.ts';
-import { sameLabels, type ObjectLabels } from '../observation/object-labels.ts';
+import { type ObjectLabels, sameLabels } from '../observation/object-labels.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodState } from '../observation/pod-timeline.ts';
-import type { ClaimAllocation } from '../observation/resource-claim.ts';
-import type { Span, Timeline } from '../observation/timeline.ts';
-import { withHolders } from './claim-holders.ts';
+import type { AllocatedDevice, ClaimAllocation } from '../observation/resource-claim.ts';
+import { type Span, splitAtEdges, type Timeline } from '../observation/timeline.ts';
 
 /** How the devices of a resource claim were used during a span. */
 export interface ClaimUse {
@@ -217,4 +216,52 @@ function sameUse(a: ClaimUse, b: ClaimUse): boolean {
     continues(a, b) &&
     String(a.holders) === String(b.holders)
   );
+}
+
+/** Devices that several claims may hold, each with the times at which some claim did. */
+type Holdings = ReadonlyMap<string, readonly Interval[]>;
+
+/**
+ * Cuts the spans of claims where the number of claims that hold one of their devices changes. By it
+ * a device without capacities to go by is split evenly, so that it counts once.
+ */
+function withHolders(uses: ReadonlyMap<Timeline<ClaimState>, readonly Span<Use>[]>): Uses {
+  const holdings = holdingsOf([...uses.values()].flat());
+  return new Map(
+    [...uses].map(([claim, spans]) => [claim, spans.flatMap((span) => cutUse(span, holdings))]),
+  );
+}
+
+function holdingsOf(spans: readonly Span<Use>[]): Holdings {
+  const holdings = new Map<string, Interval[]>();
+  for (const { from, to, state } of spans) {
+    for (const device of state.allocation.devices) {
+      if (device.share === undefined) continue;
+      const key = deviceKey(device);
+      const known = holdings.get(key) ?? [];
+      known.push({ from, to });
+      holdings.set(key, known);
+    }
+  }
+  return holdings;
+}
+
+/** The stretches of a use in which the number of claims that hold each of its devices does not change. */
+function cutUse({ from, to, state }: Span<Use>, holdings: Holdings): readonly Span<ClaimUse>[] {
+  const shared = state.allocation.devices.map((device) =>
+    device.share === undefined ? [] : (holdings.get(deviceKey(device)) ?? []),
+  );
+  return splitAtEdges(from, to, shared.flat()).map(([start, end]) => ({
+    from: start,
+    to: end,
+    state: { ...state, holders: shared.map((holders) => Math.max(1, countAt(holders, start))) },
+  }));
+}
+
+function countAt(intervals: readonly Interval[], at: number): number {
+  return intervals.filter(({ from, to }) => from <= at && at < to).length;
+}
+
+function deviceKey({ driver, pool, device }: AllocatedDevice): string {
+  return `${driver} ${pool} ${device}`;
 }

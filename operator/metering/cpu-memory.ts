@@ -1,14 +1,19 @@
+import { larger } from '../model/decimal.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod-timeline.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
 import { chargeIdentity } from './charge-identity.ts';
-import type { Evidence } from './evidence.ts';
-import type { Meter, MeterInput } from './meter.ts';
-import { nodesByName } from './node-stretches.ts';
-import { isBilledHere, isExcludedNamespace, podBillingMode } from './own-nodes.ts';
+import { addTo, type Charge, type Evidence } from './tally.ts';
+import {
+  isBilledHere,
+  isExcludedNamespace,
+  type Meter,
+  type MeterInput,
+  podBillingMode,
+} from './meter.ts';
+import { nodesByName } from './node-owners.ts';
 import { onLateNodes, type Piece, visitPieces } from './pieces.ts';
-import { addTo, type Charge } from './tally.ts';
 
 /** The two charges that a pod adds to. */
 interface PodCharges {
@@ -154,8 +159,4 @@ function createCharges(
   const memory = tally.charge(chargeIdentity(cluster, 'tenant_memory_gb_hours', settings, parts));
   for (const charge of [cpu, memory]) charge.properties['basis'] = cluster.metering.cpuMemoryBasis;
   return { cpu, memory };
-}
-
-function larger(a: bigint, b: bigint): bigint {
-  return a > b ? a : b;
 }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SHARES_KEPT } from './evidence.ts';
+import { SHARES_KEPT } from './tally.ts';
 import type { Explanation } from './explanation.ts';
 import { gpuNode, N1, N2 } from './testing/gpu-nodes.ts';
 import { cluster, pod, workload } from './testing/objects.ts';

@@ -4,7 +4,7 @@ import { quantityOf } from '../model/catalog.ts';
 import { divideHalfUp } from '../model/decimal.ts';
 import { gpusOf } from '../model/gpu-parts.ts';
 import type { Settled } from './credits.ts';
-import type { Evidence } from './evidence.ts';
+import type { Evidence } from './tally.ts';
 
 /**
  * What stands behind the number of one event, as plain JSON. Quantities are in the event's unit,

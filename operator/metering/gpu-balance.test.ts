@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { gpusOf, PARTS_PER_GPU } from '../model/gpu-parts.ts';
-import type { GpuBalance } from './gpu-balance.ts';
+import type { GpuBalance } from './findings.ts';
 import {
   A10G,
   gpuNode,

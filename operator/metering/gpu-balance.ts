@@ -1,36 +1,12 @@
+import { larger } from '../model/decimal.ts';
 import type { NodeGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import type { Span } from '../observation/timeline.ts';
-import { draGpusOf } from './dra-gpus.ts';
+import { type Span, splitAtEdges } from '../observation/timeline.ts';
+import { draGpusOf, nodeGpus } from './gpu-stock.ts';
 import { type GpuHold, gpuHolds } from './gpu-holds.ts';
-import { gpuUse } from './gpu-use.ts';
-import type { Meter } from './meter.ts';
-import { nodeGpus } from './node-gpu-stock.ts';
-import { type NodeStretch, nodesByName } from './node-stretches.ts';
-import { isBilledHere } from './own-nodes.ts';
-
-/**
- * Where the GPU time of one node and model went in a window, in parts × milliseconds (design 6,
- * Window report): installed = billed + idle + downtime + system + unaccounted.
- */
-export interface GpuBalance {
-  readonly node: string;
-  readonly type: string;
-  /** What stands in the node, and what more than that was in use: labels may lag behind. */
-  readonly installed: bigint;
-  /** Charged as GPU hours: to the tenant of the whole node, or to those whose pods hold it. */
-  readonly billed: bigint;
-  readonly idle: bigint;
-  readonly downtime: bigint;
-  /** Held by what is nobody's: the operator's own pods, control planes, excluded tenant clusters. */
-  readonly system: bigint;
-  /** Charged to another tenant on a node that is billed whole; not part of the sum. */
-  readonly overlap: bigint;
-  /** Charged or credited for closed windows; not part of the sum. */
-  readonly carried: bigint;
-  /** What the charges and the holds disagree by; always zero. */
-  readonly unaccounted: bigint;
-}
+import { type GpuBalance, gpuUse } from './findings.ts';
+import { isBilledHere, type Meter } from './meter.ts';
+import { type NodeStretch, nodesByName } from './node-owners.ts';
 
 type Running = { -readonly [Key in keyof GpuBalance]: GpuBalance[Key] };
 
@@ -52,7 +28,7 @@ export const balanceGpus: Meter = (input) => {
     for (const stretch of nodeAt(name, window.start, window.end)) {
       const { state, from, to } = stretch;
       const offers = dra.offeredOn(name, state, from, to);
-      for (const [start, end] of slices(from, to, [...spans, ...held, ...offers])) {
+      for (const [start, end] of splitAtEdges(from, to, [...spans, ...held, ...offers])) {
         const present = spans.some((span) => span.from <= start && start < span.to);
         const offered = offers.find((offer) => offer.from <= start && start < offer.to)?.gpus ?? [];
         const stands = present && state !== undefined && isBilledHere(input, state);
@@ -76,19 +52,6 @@ export const balanceGpus: Meter = (input) => {
     }
   }
 };
-
-interface Bounds {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** The stretches of `[from, to)` within which nothing begins or ends. */
-function slices(from: number, to: number, parts: readonly Bounds[]): [number, number][] {
-  const edges = parts.flatMap((part) => [part.from, part.to]);
-  const inside = edges.filter((edge) => edge > from && edge < to);
-  const cuts = [from, ...new Set(inside.toSorted((a, b) => a - b))];
-  return cuts.map((cut, index) => [cut, cuts[index + 1] ?? to]);
-}
 
 /** The GPUs of one model on a node at one moment, in parts. */
 interface Moment {
@@ -152,10 +115,6 @@ function shared(
 
 function sum(holds: readonly GpuHold[]): bigint {
   return holds.reduce((total, { parts }) => total + parts, 0n);
-}
-
-function larger(a: bigint, b: bigint): bigint {
-  return a > b ? a : b;
 }
 
 function absolute(amount: bigint): bigint {

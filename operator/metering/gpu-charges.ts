@@ -3,12 +3,10 @@ import { FULL, type GpuDevice, type HeldGpus } from '../observation/gpu-device.t
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import { chargeIdentity } from './charge-identity.ts';
-import type { Evidence, EvidentState } from './evidence.ts';
-import { noteGpuUse } from './gpu-use.ts';
-import type { MeterInput } from './meter.ts';
-import type { NodeStretch } from './node-stretches.ts';
-import { isBilledHere, podBillingMode } from './own-nodes.ts';
-import { addTo, type Charge, count } from './tally.ts';
+import { addTo, type Charge, count, type Evidence, type EvidentState } from './tally.ts';
+import { noteGpuUse } from './findings.ts';
+import { isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
+import type { NodeStretch } from './node-owners.ts';
 
 /** Reasons of downtime, as the property `reason` of its events says them (spec 1.1, design 7). */
 export const UNHEALTHY = 'node not ready or unhealthy';

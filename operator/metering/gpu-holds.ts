@@ -4,13 +4,11 @@ import type { HeldGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Timeline } from '../observation/timeline.ts';
-import { claimedGpus } from './claimed-gpus.ts';
+import { claimedGpus, createDeviceCatalogue } from './dra-devices.ts';
 import { claimUses } from './claim-use.ts';
-import { createDeviceCatalogue } from './device-catalogue.ts';
 import { pluggedGpus } from './gpu-hours.ts';
-import type { MeterInput } from './meter.ts';
-import { type NodeLookup, nodesByName } from './node-stretches.ts';
-import { isBilledHere, isExcludedNamespace } from './own-nodes.ts';
+import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
+import { type NodeLookup, nodesByName } from './node-owners.ts';
 
 /** GPUs of one model that something holds on a node during `[from, to)`. */
 export interface GpuHold {

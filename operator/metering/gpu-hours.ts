@@ -1,12 +1,14 @@
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { FULL, type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../observation/gpu-device.ts';
 import { migDevice } from '../observation/node-devices.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod-timeline.ts';
-import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
+import type { AllocatedDevice } from '../observation/resource-claim.ts';
+import { type ClaimUse, claimUses } from './claim-use.ts';
+import { claimedGpus, createDeviceCatalogue } from './dra-devices.ts';
 import { createGpuCharges } from './gpu-charges.ts';
-import type { Meter, MeterSettings } from './meter.ts';
-import { nodesByName } from './node-stretches.ts';
-import { isExcludedNamespace } from './own-nodes.ts';
+import { isExcludedNamespace, type Meter, type MeterSettings } from './meter.ts';
+import { nodesByName } from './node-owners.ts';
 import { onLateNodes, visitPieces } from './pieces.ts';
 
 /**
@@ -73,3 +75,52 @@ function deviceOf(
   if (mig !== undefined || node !== undefined || !gpuResources.includes(resource)) return mig;
   return { type: UNKNOWN_GPU, profile: FULL, parts: PARTS_PER_GPU };
 }
+
+/**
+ * GPU hours of resource claims (design 7, DRA): while a pod runs that a claim is reserved for, its
+ * devices are charged once, however many such pods there are; with `podLifetime: scheduled` from
+ * allocation on. Downtime and whole nodes as for GPUs of device plugins.
+ */
+export const meterClaimedGpus: Meter = (input) => {
+  const { observation, settings } = input;
+  const { draGpuDrivers: drivers } = settings;
+  const catalogue = createDeviceCatalogue(observation.resourceSlices);
+  const nodeAt = nodesByName(input);
+  const charge = createGpuCharges(input);
+  /** Where the claim's GPUs are; undefined when it has none. */
+  const nodeOf = ({ node, allocation }: ClaimUse): string | undefined => {
+    const gpu = allocation.devices.find(({ driver }) => drivers.includes(driver));
+    // Drivers of devices that are tied to a node name the pool after it.
+    return gpu && (node ?? gpu.pool);
+  };
+  const lateNodes = new Set([...observation.nodes.late()].map(({ name }) => name));
+  visitPieces(
+    input,
+    claimUses(observation),
+    ({ state, cluster, timeline, from, to, asBilled, carried, weight }) => {
+      if (state.phase === 'held' && cluster.metering.podLifetime === 'running') return;
+      if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
+      const nodeName = nodeOf(state);
+      if (nodeName === undefined) return;
+      const claim = { labels: state.labels, node: nodeName };
+      const holder = {
+        kind: 'ResourceClaim',
+        object: timeline,
+        state: claim,
+        cluster,
+        nodeName,
+        carried,
+        weight,
+      } as const;
+      for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
+        const published = (device: AllocatedDevice) => catalogue.find(device, stretch.from);
+        for (const held of claimedGpus(state, stretch.state, drivers, published)) {
+          charge(holder, stretch, held);
+        }
+      }
+    },
+    lateNodes.size === 0
+      ? undefined
+      : ({ spans }) => spans.some(({ state }) => lateNodes.has(nodeOf(state) ?? '')),
+  );
+};

@@ -1,7 +1,8 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { NodeState } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Window } from '../model/window.ts';
-import type { GpuBalance } from './gpu-balance.ts';
-import type { GpuUse } from './gpu-use.ts';
+import type { Findings } from './findings.ts';
 import type { Tally } from './tally.ts';
 
 /** What every rule family is given. All times are milliseconds since the epoch. */
@@ -38,36 +39,37 @@ export interface MeterSettings {
   readonly draGpuDrivers: readonly string[];
 }
 
-/** What a rule family found besides charges, for the window report. */
-export interface Findings {
-  /** `namespace/name` of objects that cannot be told whose they are. */
-  readonly unattributed: Set<string>;
-  /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
-  readonly unsampled: Map<string, Unsampled>;
-  /** Nodes that several tenant clusters have an equal claim to, with the ids of those. */
-  readonly contested: Map<string, readonly string[]>;
-  /** GPU time that was charged, by node name and GPU model. */
-  readonly gpuUses: Map<string, Map<string, GpuUse>>;
-  /** Where the GPU time of each node went. */
-  readonly gpuBalances: GpuBalance[];
-}
-
-/** Pod time without samples: how much, and the stretch that it lies in, milliseconds. */
-export interface Unsampled {
-  readonly podMs: number;
-  readonly from: number;
-  readonly to: number;
-}
-
 /** One rule family: adds the charges of its metrics. */
 export type Meter = (input: MeterInput) => void;
 
-export function createFindings(): Findings {
-  return {
-    unattributed: new Set(),
-    unsampled: new Map(),
-    contested: new Map(),
-    gpuUses: new Map(),
-    gpuBalances: [],
-  };
+type Place = Pick<MeterInput, 'ownNodes'>;
+
+/**
+ * Whether what runs on a node in this state is billed here. Pods that a tenant cluster's own API
+ * shows on a node that is not its own run on this cluster, which bills them.
+ */
+export function isBilledHere({ ownNodes }: Place, node: NodeState | undefined): boolean {
+  return ownNodes !== true || (node !== undefined && node.foreign !== true);
+}
+
+/** TENANT_EXCLUDE_NAMESPACES: pods on own nodes that cost nothing in mode `usage` (spec 1.1). */
+export function isExcludedNamespace(
+  { ownNodes }: Place,
+  cluster: TenantCluster,
+  namespace: string,
+): boolean {
+  return ownNodes === true && cluster.metering.excludeNamespaces.includes(namespace);
+}
+
+/** The `billing_mode` of pods. */
+export function podBillingMode({ ownNodes }: Place): 'shared' | 'private_node' {
+  return ownNodes === true ? 'private_node' : 'shared';
+}
+
+/**
+ * What tells events of volumes and load balancers inside a tenant cluster from those of the ones that
+ * it has on this cluster: the two are closed at different times and must not have one id.
+ */
+export function ownDimensions({ ownNodes }: Place): Readonly<Record<string, string>> {
+  return ownNodes === true ? { billing_mode: 'private_node' } : {};
 }

@@ -23,7 +23,7 @@ export interface Piece<S> {
 }
 
 /** The timelines of a kind, as `Timelines` gives them. */
-interface TimelineView<S> {
+export interface TimelineView<S> {
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
   inNamespace(namespace: string): Iterable<Timeline<S>>;
   late(): Iterable<Timeline<S>>;

@@ -5,14 +5,12 @@ import type { Span, Timeline } from '../observation/timeline.ts';
 import { gpusOf, PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import type { CollectorMetric } from '../model/catalog.ts';
 import { chargeIdentity, type IdentityParts } from './charge-identity.ts';
-import { createOwners } from './dedicated-nodes.ts';
-import { draGpusOf } from './dra-gpus.ts';
-import type { Evidence } from './evidence.ts';
+import { createOwners } from './node-owners.ts';
+import { draGpusOf, nodeGpus } from './gpu-stock.ts';
+import { addTo, type Charge, type Evidence } from './tally.ts';
 import { gpuSku, NANOS, NOT_ALLOCATABLE, UNHEALTHY } from './gpu-charges.ts';
-import { noteGpuUse } from './gpu-use.ts';
+import { noteGpuUse } from './findings.ts';
 import type { Meter, MeterInput } from './meter.ts';
-import { nodeGpus } from './node-gpu-stock.ts';
-import { addTo, type Charge } from './tally.ts';
 
 /** A stretch of a node's time that is billed whole to one tenant cluster. */
 export interface WholeNode {

@@ -80,3 +80,8 @@ export function scaleToDecimal(
 export function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
   return (2n * numerator + denominator) / (2n * denominator);
 }
+
+/** The larger of two amounts. */
+export function larger(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}

@@ -1,3 +1,4 @@
+import { larger } from '../model/decimal.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 import { createIntern } from './intern.ts';
 import { amountAt } from './amount.ts';
@@ -153,10 +154,6 @@ function add(total: Amounts, more: Amounts): void {
 
 function raise(total: Amounts, floor: Amounts): void {
   for (const [name, amount] of floor) total.set(name, larger(total.get(name) ?? 0n, amount));
-}
-
-function larger(a: bigint, b: bigint): bigint {
-  return a > b ? a : b;
 }
 
 function isPodLevel(name: string): boolean {

@@ -87,3 +87,15 @@ function joined<S>(spans: readonly Span<S>[], next: Span<S>): readonly Span<S>[]
   }
   return [...spans.slice(0, -1), { ...last, to: next.to }];
 }
+
+/** The stretches of `[from, to)` within which none of the parts begins or ends, in order. */
+export function splitAtEdges(
+  from: number,
+  to: number,
+  parts: readonly { readonly from: number; readonly to: number }[],
+): readonly (readonly [from: number, to: number])[] {
+  const edges = parts.flatMap((part) => [part.from, part.to]);
+  const inside = edges.filter((edge) => edge > from && edge < to);
+  const cuts = [from, ...new Set(inside.toSorted((a, b) => a - b))];
+  return cuts.map((cut, index) => [cut, cuts[index + 1] ?? to]);
+}

@@ -1,4 +1,4 @@
-import type { GpuBalance } from '../metering/gpu-balance.ts';
+import type { GpuBalance } from '../metering/findings.ts';
 import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 
 /**

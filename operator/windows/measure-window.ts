@@ -1,6 +1,7 @@
 import { type Assembled, assembleEvents } from '../metering/assemble.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
-import { createFindings, type Findings, type MeterSettings } from '../metering/meter.ts';
+import { createFindings, type Findings } from '../metering/findings.ts';
+import type { MeterSettings } from '../metering/meter.ts';
 import { createTally } from '../metering/tally.ts';
 import type { DueWindow } from './due-windows.ts';
 

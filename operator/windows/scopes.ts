@@ -1,11 +1,9 @@
 import type { Projected } from '../kubernetes/source.ts';
-import { meterClaimedGpus } from '../metering/claim-hours.ts';
+import { meterClaimedGpus, meterGpuHours } from '../metering/gpu-hours.ts';
 import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
 import { balanceGpus } from '../metering/gpu-balance.ts';
-import { meterGpuHours } from '../metering/gpu-hours.ts';
 import { meterInstanceHours } from '../metering/instance-hours.ts';
-import { meterLoadBalancers } from '../metering/load-balancers.ts';
-import { meterStorage } from '../metering/storage.ts';
+import { meterLoadBalancers, meterStorage } from '../metering/held-resources.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { CollectorSources } from './collector.ts';

@@ -1,10 +1,8 @@
-import { meterClaimedGpus } from '../metering/claim-hours.ts';
+import { meterClaimedGpus, meterGpuHours } from '../metering/gpu-hours.ts';
 import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
 import { balanceGpus } from '../metering/gpu-balance.ts';
-import { meterGpuHours } from '../metering/gpu-hours.ts';
-import { meterLoadBalancers } from '../metering/load-balancers.ts';
+import { meterLoadBalancers, meterStorage } from '../metering/held-resources.ts';
 import type { Meter } from '../metering/meter.ts';
-import { meterStorage } from '../metering/storage.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import type { Observation } from '../observation/observation.ts';
 import { nextWindow } from './schedule.ts';

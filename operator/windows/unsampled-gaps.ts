@@ -1,4 +1,4 @@
-import type { Findings } from '../metering/meter.ts';
+import type { Findings } from '../metering/findings.ts';
 import type { Window } from '../model/window.ts';
 import type { Gap } from './gaps.ts';
 

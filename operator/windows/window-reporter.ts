@@ -1,6 +1,5 @@
 import type { EventOutcome } from '../ledger/ledger.ts';
-import type { GpuBalance } from '../metering/gpu-balance.ts';
-import type { Findings } from '../metering/meter.ts';
+import type { Findings, GpuBalance } from '../metering/findings.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { formatInstant } from '../model/window.ts';

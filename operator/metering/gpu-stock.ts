@@ -1,8 +1,8 @@
+import { larger } from '../model/decimal.ts';
+import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import type { NodeGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
-import { modelOnNode } from './claimed-gpus.ts';
-import { createDeviceCatalogue, type PublishedGpu } from './device-catalogue.ts';
+import { createDeviceCatalogue, modelOnNode, type PublishedGpu } from './dra-devices.ts';
 import type { MeterInput } from './meter.ts';
 
 /** GPUs that a node offers through resource slices during `[from, to)`. */
@@ -52,4 +52,37 @@ function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): re
     installed: BigInt(own.length) * PARTS_PER_GPU,
     missing: BigInt(own.filter(({ device }) => device.lost).length) * PARTS_PER_GPU,
   }));
+}
+
+/**
+ * The GPUs of a node by model: what its plugins and labels say, with what resource slices offer. A
+ * node whose GPUs are served by claims has a count label and nothing allocatable, so that what
+ * slices offer is not missing (design 7, Downtime).
+ */
+export function nodeGpus(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
+  if (offered.length === 0) return state.gpus;
+  const types = new Set([...state.gpus, ...offered].map(({ type }) => type));
+  return [...types].map((type) => {
+    const plugged = state.gpus.find((gpus) => gpus.type === type);
+    const sliced = offered.find((gpus) => gpus.type === type);
+    if (plugged === undefined || sliced === undefined) return plugged ?? sliced ?? nothing(type);
+    return both(plugged, sliced);
+  });
+}
+
+/** The label counts what plugins and slices offer together. */
+function both(plugged: NodeGpus, sliced: NodeGpus): NodeGpus {
+  const usable = plugged.installed - plugged.missing;
+  const installed = larger(plugged.installed, usable + sliced.installed);
+  const missing = installed - usable - (sliced.installed - sliced.missing);
+  return {
+    type: plugged.type,
+    installed,
+    missing: missing > 0n ? missing : 0n,
+    devices: plugged.devices + sliced.devices,
+  };
+}
+
+function nothing(type: string): NodeGpus {
+  return { type, installed: 0n, missing: 0n, devices: 0 };
 }

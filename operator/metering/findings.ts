@@ -1,0 +1,89 @@
+/** What a rule family found besides charges, for the window report. */
+export interface Findings {
+  /** `namespace/name` of objects that cannot be told whose they are. */
+  readonly unattributed: Set<string>;
+  /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
+  readonly unsampled: Map<string, Unsampled>;
+  /** Nodes that several tenant clusters have an equal claim to, with the ids of those. */
+  readonly contested: Map<string, readonly string[]>;
+  /** GPU time that was charged, by node name and GPU model. */
+  readonly gpuUses: Map<string, Map<string, GpuUse>>;
+  /** Where the GPU time of each node went. */
+  readonly gpuBalances: GpuBalance[];
+}
+
+/** Pod time without samples: how much, and the stretch that it lies in, milliseconds. */
+export interface Unsampled {
+  readonly podMs: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Where the GPU time of one node and model went in a window, in parts × milliseconds (design 6,
+ * Window report): installed = billed + idle + downtime + system + unaccounted.
+ */
+export interface GpuBalance {
+  readonly node: string;
+  readonly type: string;
+  /** What stands in the node, and what more than that was in use: labels may lag behind. */
+  readonly installed: bigint;
+  /** Charged as GPU hours: to the tenant of the whole node, or to those whose pods hold it. */
+  readonly billed: bigint;
+  readonly idle: bigint;
+  readonly downtime: bigint;
+  /** Held by what is nobody's: the operator's own pods, control planes, excluded tenant clusters. */
+  readonly system: bigint;
+  /** Charged to another tenant on a node that is billed whole; not part of the sum. */
+  readonly overlap: bigint;
+  /** Charged or credited for closed windows; not part of the sum. */
+  readonly carried: bigint;
+  /** What the charges and the holds disagree by; always zero. */
+  readonly unaccounted: bigint;
+}
+
+/** GPU time on one node and of one model that was charged in a window, parts × milliseconds. */
+export interface GpuUse {
+  /** As GPU hours. */
+  billed: bigint;
+  /** As downtime. */
+  downtime: bigint;
+  /** To another tenant than the one that is billed the whole node. */
+  overlap: bigint;
+  /** Of closed windows, charged or credited late; in none of the others. */
+  carried: bigint;
+}
+
+export interface NotedGpuUse {
+  readonly node: string;
+  readonly type: string;
+  readonly kind: 'billed' | 'downtime' | 'overlap';
+  readonly carried: boolean;
+  readonly amount: bigint;
+}
+
+export function createFindings(): Findings {
+  return {
+    unattributed: new Set(),
+    unsampled: new Map(),
+    contested: new Map(),
+    gpuUses: new Map(),
+    gpuBalances: [],
+  };
+}
+
+/** Notes what was charged, for the window report's balance. */
+export function noteGpuUse(findings: Findings, noted: NotedGpuUse): void {
+  const { node, type, kind, carried, amount } = noted;
+  const use = gpuUse(findings, node, type);
+  if (carried) use.carried += amount;
+  else use[kind] += amount;
+}
+
+export function gpuUse({ gpuUses }: Findings, node: string, type: string): GpuUse {
+  const byType = gpuUses.get(node) ?? new Map<string, GpuUse>();
+  gpuUses.set(node, byType);
+  const use = byType.get(type) ?? { billed: 0n, downtime: 0n, overlap: 0n, carried: 0n };
+  byType.set(type, use);
+  return use;
+}

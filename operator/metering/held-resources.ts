@@ -1,0 +1,62 @@
+import type { CollectorMetric } from '../model/catalog.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
+import type { Timeline } from '../observation/timeline.ts';
+import { chargeIdentity } from './charge-identity.ts';
+import { type Meter, type MeterInput, ownDimensions } from './meter.ts';
+import { type TimelineView, visitPieces } from './pieces.ts';
+import { addTo, count, type Evidence } from './tally.ts';
+
+const ONE = 1_000_000_000n;
+
+/** Bound volume claims by storage class, mounted or not (docs/metering.md#volumes-and-load-balancers). */
+export const meterStorage: Meter = (input) => {
+  meterHeld(input, input.observation.volumes, {
+    metric: 'tenant_storage_gb_hours',
+    kind: 'PersistentVolumeClaim',
+    counter: 'volumes',
+    sku: ({ storageClass }) => storageClass,
+    rate: ({ size }) => size,
+  });
+};
+
+/** Services of type LoadBalancer while they have an ingress address, each one load balancer. */
+export const meterLoadBalancers: Meter = (input) => {
+  meterHeld(input, input.observation.loadBalancers, {
+    metric: 'tenant_lb_hours',
+    kind: 'Service',
+    counter: 'load_balancers',
+    sku: () => undefined,
+    rate: () => ONE,
+  });
+};
+
+/** How a kind of object is charged that is held rather than run. */
+interface HeldRule<S> {
+  readonly metric: CollectorMetric;
+  readonly kind: Evidence['kind'];
+  /** The property that counts the objects. */
+  readonly counter: string;
+  sku(state: S): string | undefined;
+  /** Nano-units for each object. */
+  rate(state: S): bigint;
+}
+
+function meterHeld<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  view: TimelineView<S>,
+  rule: HeldRule<S>,
+): void {
+  const counted = new Set<Timeline<S>>();
+  const dimensions = ownDimensions(input);
+  const { start } = input.window;
+  visitPieces(input, view, ({ cluster, timeline, state, from, to, carried, weight }) => {
+    const parts = { sku: rule.sku(state), dimensions };
+    const identity = chargeIdentity(cluster, rule.metric, input.settings, parts);
+    const charge = input.tally.charge(identity);
+    const bounds = { from: from - start, to: to - start };
+    const evidence = { kind: rule.kind, object: timeline, state, ...bounds, carried };
+    addTo(charge, { carried, weight, ms: to - from }, rule.rate(state), evidence);
+    if (!carried && !counted.has(timeline)) count(charge, rule.counter);
+    counted.add(timeline);
+  });
+}
