@@ -1,8 +1,8 @@
 import type { EnforcementSettings } from '../config/settings.ts';
-import type { DriftReport } from '../delivery/drift.ts';
-import type { TooSlow } from '../delivery/rate-watch.ts';
-import type { OverrideUse } from '../discovery/discover.ts';
+import type { DriftReport } from '../delivery/operations/drift-watch.ts';
+import type { TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
+import type { OverrideUse } from '../discovery/discover.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { MarkingStatus } from '../enforcement/marks/marking.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';

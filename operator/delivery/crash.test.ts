@@ -92,7 +92,10 @@ async function setAside(ledger: Ledger): Promise<Set<number>> {
   return found;
 }
 
-/** Promise P5: the cursor passes an event only when it is delivered, unwanted, or set aside. */
+/**
+ * The cursor passes an event only when it is delivered, unwanted, or set aside
+ * (docs/ledger-format.md#promises, P5).
+ */
 async function expectNothingSkipped({ ledger, destination, events }: World): Promise<void> {
   const cursor = ledger.cursors()[0]?.sequence ?? 0;
   const aside = await setAside(ledger);

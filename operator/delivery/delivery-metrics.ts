@@ -14,7 +14,7 @@ export interface DeliveryMetrics {
   remove(destination: string): void;
 }
 
-/** The metrics of delivery (design 12), on an injected registry. `lags` gives what is current. */
+/** The metrics of delivery (docs/delivery.md#metrics), on an injected registry. `lags` gives what is current. */
 export function createDeliveryMetrics(
   registry: Registry,
   lags: () => ReadonlyMap<string, Lag>,

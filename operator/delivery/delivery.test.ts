@@ -3,7 +3,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { createFakeDestination } from './testing/fake-destination.ts';
 import { createHarness, eventsOf, tenantNamed, testSettings } from './testing/harness.ts';
 
-test("one destination's trouble does not delay another", async () => {
+test('a block at one destination does not delay another', async () => {
   const good = createFakeDestination({ name: 'good' });
   const bad = createFakeDestination({ name: 'bad' });
   const hanging = createFakeDestination({ name: 'hanging', pause: () => new Promise(() => {}) });

@@ -1,30 +1,34 @@
 import type { Registry } from 'prom-client';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { CustomerAnswer, Destination } from '../destinations/destination.ts';
-import type { DestinationType } from '../model/destination-type.ts';
-import type { Tenant } from '../model/tenant.ts';
-import type { CreateDestination } from '../destinations/registry.ts';
-import { sameDestination } from '../destinations/registry.ts';
+import { type CreateDestination, sameDestination } from '../destinations/registry.ts';
 import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
+import type { Catalog } from '../model/catalog.ts';
+import type { DestinationType } from '../model/destination-type.ts';
+import { errorText } from '../model/error-text.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Catalog } from '../model/catalog.ts';
-import { createDeliveryMetrics } from './delivery-metrics.ts';
+import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
 import type { DestinationStatus } from './destination-status.ts';
-import { createFeeder, type Feeder } from './feeder.ts';
-import type { DeadLetterPage, DiscardOutcome, MoveOutcome, ReplayOutcome } from './operations.ts';
-import type { ReconcileOutcome } from './reconcile.ts';
-import type { ReconcileQuery } from './reconcile-sums.ts';
-import type { TenantSource } from './tenant-source.ts';
-import { createUnusable } from './unusable.ts';
+import { createFeeder, type Feeder } from './feeder/feeder.ts';
+import { createInvalidDestinationFeeder } from './feeder/invalid-destination.ts';
+import type { TenantSource } from './lanes/tenant-directory.ts';
+import type {
+  DeadLetterPage,
+  DiscardOutcome,
+  MoveOutcome,
+  ReplayOutcome,
+} from './operations/operations.ts';
+import type { ReconcileQuery, ReconcileOutcome } from './operations/reconcile.ts';
 
 export interface UnknownDestination {
   readonly kind: 'unknown-destination';
 }
 
 /**
- * The delivery engine: one feeder for each destination, each with its own cursor, so that trouble at
- * one never delays another (design 10).
+ * The delivery engine: one feeder for each destination, each with its own cursor, so that what blocks
+ * one never delays another (docs/delivery.md#what-becomes-of-an-event).
  */
 export interface Delivery {
   /**
@@ -73,8 +77,8 @@ export interface DeliveryOptions {
   readonly createDestination: CreateDestination;
   readonly tenants: TenantSource;
   readonly catalog: () => Catalog;
-  /** Destinations that exist although their settings cannot be used at the moment: their cursors stay as they are. */
-  readonly unusable?: () => readonly string[];
+  /** Destinations that exist although their settings are invalid at the moment: their cursors stay as they are. */
+  readonly invalidDestinations?: () => readonly string[];
   /** MAX_BACKFILL as it is set now. */
   readonly maxBackfillMs: () => number;
   readonly clock: Clock;
@@ -85,137 +89,181 @@ export interface DeliveryOptions {
 }
 
 export function createDelivery(options: DeliveryOptions): Delivery {
-  const { ledger, clock, logger } = options;
-  const feeders = new Map<string, Feeder>();
-  const destinations = new Map<string, Destination>();
-  let wanted: readonly DestinationSettings[] = [];
-  let running = false;
-  let changes: Promise<void> = Promise.resolve();
+  return new DeliveryEngine(options);
+}
 
-  const statuses = (): readonly DestinationStatus[] =>
-    [...feeders.values()].map((feeder) => feeder.status());
-  const metrics = createDeliveryMetrics(options.registry, () => {
-    const lags = statuses().map(
-      ({ name, lagEvents: events, lagSeconds: seconds }) => [name, { events, seconds }] as const,
-    );
-    return new Map(lags);
-  });
+class DeliveryEngine implements Delivery {
+  readonly #options: DeliveryOptions;
+  readonly #metrics: DeliveryMetrics;
+  readonly #feeders = new Map<string, Feeder>();
+  readonly #destinations = new Map<string, Destination>();
+  #wanted: readonly DestinationSettings[] = [];
+  #running = false;
+  #changes: Promise<void> = Promise.resolve();
 
-  const start = (settings: DestinationSettings): void => {
-    const outcome = options.createDestination(settings);
-    if (outcome.kind === 'invalid') {
-      logger.error(`[${settings.name}] cannot be used: ${outcome.reason}`);
-      feeders.set(settings.name, createUnusable(settings, outcome.reason, options));
-      return;
-    }
-    const feeder = createFeeder({
-      ...options,
-      settings,
-      metrics,
-      destination: outcome.destination,
+  constructor(options: DeliveryOptions) {
+    this.#options = options;
+    this.#metrics = createDeliveryMetrics(options.registry, () => {
+      const lags = this.statuses().map(
+        ({ name, lagEvents: events, lagSeconds: seconds }) => [name, { events, seconds }] as const,
+      );
+      return new Map(lags);
     });
-    feeders.set(settings.name, feeder);
-    destinations.set(settings.name, outcome.destination);
-    feeder.start();
-  };
+  }
 
-  const retireOthers = async (): Promise<void> => {
-    const unusable = new Set(options.unusable?.() ?? []);
-    for (const { destination, retiredAt } of ledger.cursors()) {
-      if (feeders.has(destination) || unusable.has(destination)) continue;
-      if (retiredAt !== undefined) continue;
-      const outcome = await ledger.retireCursor(destination, clock.now());
-      if (outcome.kind === 'failed') logger.warn(`[${destination}] ${outcome.message}`);
-      else logger.info(`[${destination}] destination is gone, its cursor is retired`);
+  apply(destinations: readonly DestinationSettings[]): Promise<void> {
+    this.#wanted = destinations;
+    return this.#inTurn(() => this.#applyWanted());
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    this.#running = true;
+    await this.#inTurn(() => this.#applyWanted());
+    await new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      if (signal.aborted) resolve();
+    });
+    await this.close();
+  }
+
+  close(): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#running = false;
+      await Promise.all([...this.#feeders.values()].map((feeder) => feeder.stop()));
+      this.#feeders.clear();
+      this.#destinations.clear();
+    });
+  }
+
+  status(name: string): DestinationStatus | undefined {
+    return this.#feeders.get(name)?.status();
+  }
+
+  statuses(): readonly DestinationStatus[] {
+    return [...this.#feeders.values()].map((feeder) => feeder.status());
+  }
+
+  async offboard(tenant: Tenant): Promise<WriteOutcome> {
+    const outcomes = await Promise.all(
+      [...this.#feeders.values()].map((feeder) => feeder.offboard(tenant)),
+    );
+    return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
+  }
+
+  async deadLetters(
+    name: string,
+    after: number,
+    limit: number,
+  ): Promise<DeadLetterPage | undefined> {
+    return this.#feeders.get(name)?.operations.deadLetters(after, limit);
+  }
+
+  replay(
+    name: string,
+    ids: readonly string[] | undefined,
+  ): Promise<ReplayOutcome | UnknownDestination> {
+    return this.#with(name, ({ operations }) => operations.replay(ids));
+  }
+
+  discard(
+    name: string,
+    ids: readonly string[] | undefined,
+  ): Promise<DiscardOutcome | UnknownDestination> {
+    return this.#with(name, ({ operations }) => operations.discard(ids));
+  }
+
+  moveCursor(name: string, sequence: number): Promise<MoveOutcome | UnknownDestination> {
+    return this.#with(name, ({ operations }) => operations.moveCursor(sequence));
+  }
+
+  reconcile(
+    name: string,
+    query: ReconcileQuery,
+    signal: AbortSignal,
+  ): Promise<ReconcileOutcome | UnknownDestination> {
+    return this.#with(name, (feeder) => feeder.reconcile(query, signal));
+  }
+
+  async tenantsOf(
+    system: DestinationType,
+    customer: string,
+    signal: AbortSignal,
+  ): Promise<CustomerAnswer> {
+    let answer: CustomerAnswer = { kind: 'unknown' };
+    for (const destination of this.#destinations.values()) {
+      const next: CustomerAnswer =
+        (await destination.tenantsOf?.(system, customer, signal)) ?? answer;
+      if (next.kind === 'tenants') return next;
+      if (next.kind === 'failed') answer = next;
     }
-  };
+    return answer;
+  }
 
-  const reconcile = async (): Promise<void> => {
-    if (!running) return;
-    const byName = new Map(wanted.map((settings) => [settings.name, settings]));
-    const stale = [...feeders].filter(([name, feeder]) => {
+  /** One change at a time; a failure of one does not stop those after it. */
+  #inTurn(action: () => Promise<void>): Promise<void> {
+    this.#changes = this.#changes.then(action).catch((error: unknown) => {
+      this.#options.logger.error(`[delivery] ${errorText(error)}`);
+    });
+    return this.#changes;
+  }
+
+  async #applyWanted(): Promise<void> {
+    if (!this.#running) return;
+    const byName = new Map(this.#wanted.map((settings) => [settings.name, settings]));
+    const stale = [...this.#feeders].filter(([name, feeder]) => {
       const settings = byName.get(name);
       return settings === undefined || !sameDestination(settings, feeder.settings);
     });
     await Promise.all(stale.map(([, feeder]) => feeder.stop()));
     for (const [name] of stale) {
-      feeders.delete(name);
-      destinations.delete(name);
-      if (!byName.has(name)) metrics.remove(name);
+      this.#feeders.delete(name);
+      this.#destinations.delete(name);
+      if (!byName.has(name)) this.#metrics.remove(name);
     }
     for (const [name, settings] of byName) {
-      const feeder = feeders.get(name);
-      if (feeder === undefined) start(settings);
+      const feeder = this.#feeders.get(name);
+      if (feeder === undefined) this.#start(settings);
       else feeder.wake();
     }
-    await retireOthers();
-  };
+    await this.#retireOthers();
+  }
 
-  /** One change at a time; a failure of one does not stop those after it. */
-  const inTurn = (action: () => Promise<void>): Promise<void> => {
-    changes = changes.then(action).catch((error: unknown) => {
-      logger.error(`[delivery] ${error instanceof Error ? error.message : String(error)}`);
-    });
-    return changes;
-  };
+  #start(settings: DestinationSettings): void {
+    const { createDestination, logger } = this.#options;
+    const { name } = settings;
+    const outcome = createDestination(settings);
+    if (outcome.kind === 'invalid') {
+      logger.error(`[${name}] cannot be used: ${outcome.reason}`);
+      const standIn = createInvalidDestinationFeeder(settings, outcome.reason, this.#options);
+      this.#feeders.set(name, standIn);
+      return;
+    }
+    const { destination } = outcome;
+    const metrics = this.#metrics;
+    const feeder = createFeeder({ ...this.#options, settings, metrics, destination });
+    this.#feeders.set(name, feeder);
+    this.#destinations.set(name, destination);
+    feeder.start();
+  }
 
-  const close = (): Promise<void> =>
-    inTurn(async () => {
-      running = false;
-      await Promise.all([...feeders.values()].map((feeder) => feeder.stop()));
-      feeders.clear();
-      destinations.clear();
-    });
+  async #retireOthers(): Promise<void> {
+    const { ledger, clock, logger } = this.#options;
+    const invalid = new Set(this.#options.invalidDestinations?.() ?? []);
+    for (const { destination, retiredAt } of ledger.cursors()) {
+      if (this.#feeders.has(destination) || invalid.has(destination)) continue;
+      if (retiredAt !== undefined) continue;
+      const outcome = await ledger.retireCursor(destination, clock.now());
+      if (outcome.kind === 'failed') logger.warn(`[${destination}] ${outcome.message}`);
+      else logger.info(`[${destination}] destination is gone, its cursor is retired`);
+    }
+  }
 
-  const withFeeder = async <T>(
+  async #with<T>(
     name: string,
     action: (feeder: Feeder) => Promise<T>,
-  ): Promise<T | UnknownDestination> => {
-    const feeder = feeders.get(name);
+  ): Promise<T | UnknownDestination> {
+    const feeder = this.#feeders.get(name);
     return feeder === undefined ? { kind: 'unknown-destination' } : action(feeder);
-  };
-
-  return {
-    apply: (destinations) => {
-      wanted = destinations;
-      return inTurn(reconcile);
-    },
-    run: async (signal) => {
-      if (signal.aborted) return;
-      running = true;
-      await inTurn(reconcile);
-      await new Promise<void>((resolve) => {
-        signal.addEventListener('abort', () => resolve(), { once: true });
-        if (signal.aborted) resolve();
-      });
-      await close();
-    },
-    close,
-
-    status: (name) => feeders.get(name)?.status(),
-    statuses,
-    offboard: async (tenant) => {
-      const outcomes = await Promise.all(
-        [...feeders.values()].map((feeder) => feeder.offboard(tenant)),
-      );
-      return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
-    },
-
-    deadLetters: async (name, after, limit) => feeders.get(name)?.deadLetters(after, limit),
-    replay: (name, ids) => withFeeder(name, (feeder) => feeder.replay(ids)),
-    discard: (name, ids) => withFeeder(name, (feeder) => feeder.discard(ids)),
-    moveCursor: (name, sequence) => withFeeder(name, (feeder) => feeder.moveCursor(sequence)),
-    tenantsOf: async (system, customer, signal) => {
-      let answer: CustomerAnswer = { kind: 'unknown' };
-      for (const destination of destinations.values()) {
-        const next: CustomerAnswer =
-          (await destination.tenantsOf?.(system, customer, signal)) ?? answer;
-        if (next.kind === 'tenants') return next;
-        if (next.kind === 'failed') answer = next;
-      }
-      return answer;
-    },
-    reconcile: (name, query, signal) =>
-      withFeeder(name, (feeder) => feeder.reconcile(query, signal)),
-  };
+  }
 }

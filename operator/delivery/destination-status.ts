@@ -1,5 +1,8 @@
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
-import type { ParkedTenant } from './parked-tenants.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { ParkedTenant } from './lanes/parked-tenants.ts';
 
 /** Where delivery to one destination stands. Times are milliseconds since the epoch. No secrets. */
 export interface DestinationStatus {
@@ -41,4 +44,29 @@ export interface DestinationStatus {
   /** Gone once delivery succeeds. */
   readonly lastError?: string;
   readonly lastErrorAt?: number;
+}
+
+/**
+ * Where a destination's cursor stands and how far it is behind. `oldestWindowEnd` is the end of the
+ * window of the oldest event that it is still to get, where that is known.
+ */
+export function cursorStatus(
+  {
+    name,
+    ledger,
+    clock,
+  }: { readonly name: string; readonly ledger: Ledger; readonly clock: Clock },
+  oldestWindowEnd?: string,
+): Pick<DestinationStatus, 'cursor' | 'cursorWindowEnd' | 'lagEvents' | 'lagSeconds'> {
+  const cursor = ledger.cursors().find(({ destination }) => destination === name);
+  const head = ledger.head();
+  const lagEvents = Math.max(0, head - (cursor?.sequence ?? head));
+  const oldest = oldestWindowEnd ?? cursor?.windowEnd;
+  const behindMs = oldest === undefined ? 0 : clock.now() - Date.parse(oldest);
+  return {
+    cursor: cursor?.sequence ?? 0,
+    ...omitUndefined({ cursorWindowEnd: cursor?.windowEnd }),
+    lagEvents,
+    lagSeconds: lagEvents === 0 ? 0 : Math.max(0, behindMs / 1000),
+  };
 }

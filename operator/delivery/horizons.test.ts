@@ -35,7 +35,7 @@ async function resume(
   return harness;
 }
 
-describe('accident 26: an outcome that is not known', () => {
+describe('an outcome that is not known', () => {
   test('is sent again while the destination remembers the ids', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock);
@@ -158,7 +158,7 @@ describe('accident 26: an outcome that is not known', () => {
   });
 });
 
-test('without a record of what is in flight the same accident bills twice', async () => {
+test('without a record of what is in flight such an event is billed twice', async () => {
   const clock = createVirtualClock();
   const destination = forgetful(clock);
   const ledger = await diedAfterLost(clock, destination);

@@ -8,7 +8,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
 import { decimalFromNanos, nanosFromDecimal } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
-import { createHastyClock } from './testing/hasty-clock.ts';
+import { createFastClock } from './testing/fast-clock.ts';
 import { tenantNamed } from './testing/harness.ts';
 import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
 
@@ -29,7 +29,7 @@ async function createWorld(
   options: Partial<FakeLagoOptions> = {},
   before?: { readonly lago: FakeLago; readonly ledger: Ledger },
 ): Promise<World> {
-  const clock = createHastyClock(TEST_WINDOW_START + 3_600_000);
+  const clock = createFastClock(TEST_WINDOW_START + 3_600_000);
   const lago =
     before?.lago ?? (await startFakeLago({ apiKey: 'key', now: () => clock.now(), ...options }));
   if (before === undefined) closers.push(() => lago.close());

@@ -8,7 +8,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
 import type { UsageEvent } from '../model/event.ts';
-import { createHastyClock } from './testing/hasty-clock.ts';
+import { createFastClock } from './testing/fast-clock.ts';
 import { tenantNamed } from './testing/harness.ts';
 import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
 
@@ -51,7 +51,7 @@ async function live(
   change: Partial<StripeSettings> = {},
   tenants: readonly Tenant[] = [],
 ): Promise<LiveDelivery> {
-  const clock = createHastyClock(start);
+  const clock = createFastClock(start);
   time.now = () => clock.now();
   const settings: DestinationSettings = {
     name: 'stripe',

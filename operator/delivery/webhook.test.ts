@@ -15,7 +15,7 @@ import {
   startTestServer,
   type TestServer,
 } from '../outbound/testing/test-server.ts';
-import { createHastyClock } from './testing/hasty-clock.ts';
+import { createFastClock } from './testing/fast-clock.ts';
 import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
 
 const CANARY = 'canary-secret';
@@ -45,7 +45,7 @@ async function serve(answer: Answer): Promise<TestServer> {
 /** The engine on a real LevelDB ledger, delivering to a real server. */
 async function start(server: TestServer, directory = temporaryDirectory()): Promise<World> {
   const ledger = await openTestLedger(directory);
-  const clock = createHastyClock(Date.now());
+  const clock = createFastClock(Date.now());
   const settings: DestinationSettings = {
     name: 'webhook',
     type: 'webhook',

@@ -6,7 +6,7 @@ import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
 import { type Receiver, startReceiver } from '../../e2e/receiver/receiver.ts';
 import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
-import { createHastyClock } from '../delivery/testing/hasty-clock.ts';
+import { createFastClock } from '../delivery/testing/fast-clock.ts';
 import { type LiveDelivery, startLiveDelivery } from '../delivery/testing/live-delivery.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
@@ -42,7 +42,7 @@ let directory: string;
 const ledger: Ledger = createMemoryLedger();
 
 beforeAll(async () => {
-  const clock = createHastyClock(TEST_WINDOW_START + 3_600_000);
+  const clock = createFastClock(TEST_WINDOW_START + 3_600_000);
   directory = await mkdtemp(join(tmpdir(), 'reconcile-'));
   lago = await startFakeLago({ apiKey: 'key', now: () => clock.now() });
   receiver = await startReceiver({ file: join(directory, 'received.ndjson'), port: 0 });

@@ -1,15 +1,14 @@
 import type { Settings } from '../config/settings.ts';
-import type { DriftReport } from '../delivery/drift.ts';
-import type { TooSlow } from '../delivery/rate-watch.ts';
-import type { ReconcileRow } from '../delivery/reconcile.ts';
-import type { ReconcileQuery } from '../delivery/reconcile-sums.ts';
+import type { DriftReport } from '../delivery/operations/drift-watch.ts';
+import type { TooSlow } from '../delivery/operations/rate-watch.ts';
+import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { UnpricedUsage } from '../destinations/destination.ts';
-import type { Tenant } from '../model/tenant.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { Explanation } from '../metering/explanation.ts';
-import type { UsageEvent } from '../model/event.ts';
 import type { Catalog } from '../model/catalog.ts';
+import type { UsageEvent } from '../model/event.ts';
+import type { Tenant } from '../model/tenant.ts';
 
 /** What the API reads of the rest of the operator. Every call answers from memory, at once. */
 export interface Views {

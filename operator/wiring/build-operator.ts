@@ -173,7 +173,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
         return hasOpenGaps(id, gaps(), discovery.clusters(), fillableFrom);
       },
     },
-    unusable: () => controllers.destinationNames(),
+    invalidDestinations: () => controllers.destinationNames(),
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
   });
 

@@ -1,9 +1,8 @@
 import type { Registry } from 'prom-client';
 import type { Delivery } from '../delivery/delivery.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
-import type { DriftReport } from '../delivery/drift.ts';
-import { createDriftWatch } from '../delivery/drift-watch.ts';
-import { createRateWatch, type TooSlow } from '../delivery/rate-watch.ts';
+import { type DriftReport, createDriftWatch } from '../delivery/operations/drift-watch.ts';
+import { createRateWatch, type TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';

@@ -37,7 +37,7 @@ const SPECIFIED: readonly Specified[] = [
   {
     condition: 'destination unreachable at its bootstrap, which warns and goes on',
     text: '[bootstrap] warning: fake: HTTP GET /api/v1/billable_metrics: connection refused',
-    provenBy: 'operator/delivery/feeder.test.ts',
+    provenBy: 'operator/delivery/feeder/feeder.test.ts',
   },
   {
     condition: 'destination answers 401',

@@ -1,8 +1,8 @@
 import type { Request, Response } from 'express';
-import type { DriftReport } from '../../delivery/drift.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import { quote } from '../../model/validate-event.ts';
+import type { DriftReport } from '../../delivery/operations/drift-watch.ts';
 import { encodeEvent } from '../../model/event.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { Gate } from '../gate.ts';
 import { isoTime, pathParameter } from '../presentation.ts';
 import { badRequest, Problem } from '../problem.ts';

@@ -1,5 +1,5 @@
 import type { Response } from 'express';
-import type { ReconcileRow } from '../../delivery/reconcile.ts';
+import type { ReconcileRow } from '../../delivery/operations/reconcile.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Gate } from '../gate.ts';
 import { isoTime } from '../presentation.ts';

@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest';
+import { createCircuit } from './circuit.ts';
+import { eventsOf } from '../testing/harness.ts';
+
+const entries = eventsOf(['a', 'b', 'c'], 2).map((event, index) => ({
+  sequence: index + 1,
+  event,
+}));
+const [a0, b0] = entries;
+
+test('five failures in a row leave one event at a time, of one tenant after the other', () => {
+  const circuit = createCircuit();
+  for (let failure = 0; failure < 4; failure += 1) circuit.failed(entries, false);
+  expect(circuit.choose(entries)).toHaveLength(6);
+  circuit.failed(entries, false);
+  const tenants = [1, 2, 3, 4].map(() => circuit.choose(entries).map(({ event }) => event.tenant));
+  expect(tenants).toStrictEqual([['a'], ['b'], ['c'], ['a']]);
+  circuit.succeeded();
+  expect(circuit.choose(entries)).toHaveLength(6);
+});
+
+test('an event is suspected only when it fails again after others were accepted', () => {
+  const circuit = createCircuit();
+  if (a0 === undefined || b0 === undefined) throw new Error('no events');
+  for (let failure = 0; failure < 10; failure += 1) circuit.failed([a0], false);
+  circuit.succeeded();
+  expect(circuit.poisonEvent(entries)).toBeUndefined();
+  circuit.failed([a0], false);
+  expect(circuit.poisonEvent(entries)).toBe(a0);
+  circuit.clear(a0.sequence);
+  expect(circuit.poisonEvent(entries)).toBeUndefined();
+});
+
+test('a suspect is tried after the others, and none of its tenant overtakes it', () => {
+  const circuit = createCircuit();
+  if (a0 === undefined) throw new Error('no events');
+  circuit.failed([a0], false);
+  expect(circuit.choose(entries).map(({ event }) => event.tenant)).toStrictEqual([
+    'b',
+    'c',
+    'b',
+    'c',
+  ]);
+  const rest = entries.filter(({ event }) => event.tenant === 'a');
+  expect(circuit.choose(rest)).toStrictEqual([a0]);
+});
+
+test('a rate limit makes nobody a suspect', () => {
+  const circuit = createCircuit();
+  if (a0 === undefined) throw new Error('no events');
+  for (let failure = 0; failure < 3; failure += 1) {
+    circuit.failed([a0], true);
+    circuit.succeeded();
+  }
+  expect(circuit.poisonEvent(entries)).toBeUndefined();
+});

@@ -1,0 +1,118 @@
+import type { DestinationSettings } from '../../config/settings.ts';
+import type { Destination } from '../../destinations/destination.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Catalog } from '../../model/catalog.ts';
+import { createCauseLog } from '../../telemetry/cause-log.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { DeliveryMetrics } from '../delivery-metrics.ts';
+import { createOffboarding } from '../lanes/offboarding.ts';
+import { createParkedLane } from '../lanes/parked-lane.ts';
+import { createParkedTenants } from '../lanes/parked-tenants.ts';
+import { createReplayLane, createReplaySessions } from '../lanes/replay-lane.ts';
+import { createTenantDirectory, type TenantSource } from '../lanes/tenant-directory.ts';
+import { createTenantProvisioner } from '../lanes/tenant-provisioner.ts';
+import { createAcknowledgements, NO_ACKNOWLEDGEMENTS } from '../records/acknowledgements.ts';
+import { createDeadLetterIndex } from '../records/dead-letters.ts';
+import { createDeliveryRecords } from '../records/delivery-records.ts';
+import { createInFlight } from '../records/in-flight.ts';
+import { createSettlementWriter } from '../records/settlement-writer.ts';
+import { createBootstrap, createEventFilter } from './bootstrap.ts';
+import { createCircuit } from './circuit.ts';
+import { createHealth } from './health.ts';
+import { createPending } from './pending.ts';
+import { createSendRound } from './send-round.ts';
+import { createVerification } from './verification.ts';
+
+export interface FeederOptions {
+  readonly settings: DestinationSettings;
+  readonly destination: Destination;
+  readonly ledger: Ledger;
+  readonly tenants: TenantSource;
+  readonly catalog: () => Catalog;
+  readonly maxBackfillMs: () => number;
+  readonly clock: Clock;
+  /** Numbers in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly metrics: DeliveryMetrics;
+}
+
+/** Everything that a feeder works with, put together for one destination. */
+export function createFeederParts(options: FeederOptions) {
+  const { settings, destination, ledger, clock, random, logger } = options;
+  const { name } = settings;
+  const log = createCauseLog(logger, clock);
+  const records = createDeliveryRecords(ledger, name);
+  const deadLetters = createDeadLetterIndex(records);
+  const inFlight = createInFlight(ledger, records, clock, destination.limits.idMemoryMs);
+  const acknowledgements =
+    destination.totals === undefined
+      ? createAcknowledgements(ledger, records)
+      : NO_ACKNOWLEDGEMENTS;
+  const catalog = () => options.catalog().metrics;
+  const bootstrap = createBootstrap(destination, settings.metrics, catalog);
+  const pending = createPending(ledger, name);
+  const directory = createTenantDirectory(records, options.tenants, options.maxBackfillMs);
+  const parked = createParkedTenants({
+    records,
+    clock,
+    random,
+    onParked: (tenant, reason) =>
+      log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is set aside: ${reason}`),
+  });
+  const provisioner = createTenantProvisioner({
+    destination,
+    ledger,
+    directory,
+    parked,
+    clock,
+    probe: async (signal) => (await bootstrap.probe(signal)).kind === 'done',
+  });
+  const settlements = createSettlementWriter({
+    ledger,
+    records,
+    clock,
+    deadLetters,
+    parked,
+    inFlight,
+    acknowledgements,
+  });
+  const verify = createVerification({ destination, ledger, records, deadLetters, pending });
+  const sendRound = createSendRound({ destination, provisioner, inFlight, clock, verify });
+  const replays = createReplaySessions(clock);
+  const batchEvents = (): number => destination.limits.batchEvents;
+  const lane = { records, settlements, sendRound, batchEvents };
+  return {
+    log,
+    records,
+    deadLetters,
+    inFlight,
+    acknowledgements,
+    bootstrap,
+    directory,
+    parked,
+    provisioner,
+    settlements,
+    sendRound,
+    replays,
+    pending,
+    circuit: createCircuit(),
+    health: createHealth(name, options.metrics, clock),
+    parkedLane: createParkedLane({ ...lane, provisioner, directory, parked }),
+    replayLane: createReplayLane({ ...lane, clock, random, onSettled: replays.settled }),
+    offboarding: createOffboarding({
+      ...options,
+      records,
+      provisioner,
+      parked,
+      deadLetters,
+      onDone: (tenant) => logger.info(`[${name}] tenant ${tenant} offboarded`),
+      onRefused: (tenant, reason) =>
+        log.warn(`offboard ${tenant}`, `[${name}] tenant ${tenant} not offboarded: ${reason}`),
+    }),
+    wants: createEventFilter(destination, settings.metrics, (code) => options.catalog().find(code)),
+  };
+}
+
+export type FeederParts = ReturnType<typeof createFeederParts>;

@@ -1,0 +1,57 @@
+import type { DestinationSettings } from '../../config/settings.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import { cursorStatus } from '../destination-status.ts';
+import { createDeliveryRecords } from '../records/delivery-records.ts';
+import type { Feeder } from './feeder.ts';
+
+/**
+ * Stands in for a destination whose settings are invalid: it keeps its place, shows why it stands
+ * still, and remembers whom to offboard once it works.
+ */
+export function createInvalidDestinationFeeder(
+  settings: DestinationSettings,
+  reason: string,
+  { ledger, clock }: { readonly ledger: Ledger; readonly clock: Clock },
+): Feeder {
+  const { name, type, suspend: suspended } = settings;
+  const records = createDeliveryRecords(ledger, name);
+  const refuse = async () => ({ kind: 'failed', reason }) as const;
+  return {
+    settings,
+    start: () => undefined,
+    stop: async () => undefined,
+    wake: () => undefined,
+    status: () => ({
+      name,
+      type,
+      suspended,
+      held: reason,
+      lastError: reason,
+      ready: false,
+      bootstrapped: false,
+      delivering: false,
+      delivered: 0,
+      skipped: 0,
+      deadLetters: 0,
+      parked: 0,
+      parkedTenants: [],
+      unpriced: [],
+      lateRefusals: [],
+      offboarding: 0,
+      consecutiveFailures: 0,
+      ...cursorStatus({ name, ledger, clock }),
+    }),
+    offboard: (tenant) => {
+      const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
+      return ledger.writeRecords([records.putOffboard(request)]);
+    },
+    operations: {
+      deadLetters: async () => ({ deadLetters: [] }),
+      replay: refuse,
+      discard: refuse,
+      moveCursor: refuse,
+    },
+    reconcile: refuse,
+  };
+}

@@ -1,0 +1,119 @@
+import type { Destination } from '../../destinations/destination.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import {
+  type BlockReason,
+  type DeliveryResult,
+  earliestByTenant,
+  graver,
+  type QueuedEvent,
+} from '../delivery-result.ts';
+import type { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
+import type { InFlight } from '../records/in-flight.ts';
+import { type SendReport, sendBatch } from './send-batch.ts';
+import type { Verification } from './verification.ts';
+
+/** What one attempt to send came to; events without a result are to be sent again. */
+export interface RoundReport {
+  /** By sequence number. */
+  readonly results: ReadonlyMap<number, DeliveryResult>;
+  readonly blocked?: BlockReason;
+}
+
+export interface SendRoundOptions {
+  readonly destination: Destination;
+  readonly provisioner: TenantProvisioner;
+  readonly inFlight: InFlight;
+  readonly clock: Clock;
+  readonly verify: Verification;
+}
+
+/** `admitted` when the caller has provisioned the tenants itself. */
+export type SendRound = (
+  queued: readonly QueuedEvent[],
+  signal: AbortSignal,
+  admitted?: boolean,
+) => Promise<RoundReport>;
+
+/**
+ * One attempt to send events: too old ones become dead letters, tenants are provisioned first, what
+ * may have been sent long ago is asked after, and the rest is put on record as in flight and sent.
+ */
+export function createSendRound(options: SendRoundOptions): SendRound {
+  const { destination, provisioner, inFlight, clock, verify } = options;
+  return async (queued, signal, admitted = false) => {
+    const results = new Map<number, DeliveryResult>();
+    const isOpen = ({ sequence }: QueuedEvent): boolean => !results.has(sequence);
+    const waiting = new Set<string>();
+    let blocked: BlockReason | undefined;
+
+    for (const { sequence, event } of queued) {
+      const reason = ageProblem(event.window_start, destination.limits.maxAgeMs, clock.now());
+      if (reason !== undefined) results.set(sequence, { kind: 'dead', reason });
+    }
+
+    if (!admitted) {
+      const open = queued.filter(isOpen);
+      const report = await provisioner.admit(earliestByTenant(open), signal);
+      blocked = report.blocked;
+      for (const { sequence, event } of open) {
+        const admission = report.admissions.get(event.tenant);
+        if (admission?.kind === 'parked') results.set(sequence, admission);
+        if (admission?.kind === 'waiting') waiting.add(event.tenant);
+      }
+    }
+    if (blocked?.kind === 'hold') return { results, blocked };
+
+    const ready = queued.filter((one) => isOpen(one) && !waiting.has(one.event.tenant));
+    const overdue = inFlight.overdue(ready);
+    const verified = await verify(overdue, signal);
+    blocked = graver(blocked, verified.blocked);
+    for (const [sequence, result] of verified.results) results.set(sequence, result);
+    if (verified.blocked === undefined) inFlight.restart(overdue.filter(isOpen));
+    else for (const { event } of overdue) waiting.add(event.tenant);
+
+    // What comes after an event that is not settled yet must not overtake it.
+    const sendable = ready.filter((one) => isOpen(one) && !waiting.has(one.event.tenant));
+    if (sendable.length === 0) return { results, ...omitUndefined({ blocked }) };
+    const recorded = await inFlight.begin(sendable);
+    if (recorded.kind === 'failed') {
+      blocked = graver(blocked, { kind: 'retry', reason: recorded.message });
+      return { results, ...omitUndefined({ blocked }) };
+    }
+    const events = sendable.map(({ event }) => event);
+    const sent = await sendBatch(destination, events, signal);
+    settle(sendable, sent, provisioner, results);
+    blocked = graver(blocked, sent.blocked);
+    return { results, ...omitUndefined({ blocked }) };
+  };
+}
+
+/** Adds what the other side said for good to the results. */
+function settle(
+  queued: readonly QueuedEvent[],
+  sent: SendReport,
+  provisioner: TenantProvisioner,
+  results: Map<number, DeliveryResult>,
+): void {
+  const refusedTenants = new Map<string, string>();
+  for (const [index, answer] of sent.answers) {
+    const one = queued[index];
+    if (one === undefined) continue;
+    const { tenant } = one.event;
+    if (answer.kind === 'provision') refusedTenants.set(tenant, answer.reason);
+    else if (answer.kind === 'delivered') results.set(one.sequence, answer);
+    else results.set(one.sequence, { kind: 'dead', reason: answer.reason });
+    if (answer.kind === 'delivered') provisioner.accepted(tenant);
+  }
+  for (const [tenant, reason] of refusedTenants) provisioner.refused(tenant, reason);
+}
+
+function ageProblem(
+  windowStart: string,
+  maxAgeMs: number | undefined,
+  now: number,
+): string | undefined {
+  if (maxAgeMs === undefined || now - Date.parse(windowStart) < maxAgeMs) return undefined;
+  const days = Math.floor(maxAgeMs / 86_400_000);
+  return `older than the ${days} days that the destination accepts: window_start: "${windowStart}"`;
+}

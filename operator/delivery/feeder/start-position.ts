@@ -1,0 +1,96 @@
+import type { DestinationSettings } from '../../config/settings.ts';
+import type { Cursor, Ledger, LedgerFailure, RecordChange } from '../../ledger/ledger.ts';
+import type { DeliveryRecords, FeederState } from '../records/delivery-records.ts';
+import { addUnsent } from '../records/sequence-sets.ts';
+
+export type StartPosition =
+  | {
+      readonly kind: 'position';
+      readonly sequence: number;
+      readonly state: FeederState;
+      /** When the cursor was retired that goes on here, milliseconds since the epoch. */
+      readonly retiredAt?: number;
+    }
+  | LedgerFailure;
+
+/**
+ * Where a destination begins to read. A cursor, retired or not, is where it went on last time;
+ * `startFrom` counts only where there is none (docs/delivery.md#cursors). A cursor left by a destination of another
+ * type under the same name is not this one's: what that one had set aside becomes dead letters, so
+ * that it stays in sight.
+ */
+export async function findStartPosition(
+  ledger: Ledger,
+  records: DeliveryRecords,
+  settings: Pick<DestinationSettings, 'name' | 'type' | 'startFrom'>,
+  now: number,
+): Promise<StartPosition> {
+  const { name, type } = settings;
+  const state = await records.state();
+  const cursor = ledger.cursors().find(({ destination }) => destination === name);
+  const sameType = state === undefined || state.type === type;
+  if (cursor !== undefined && sameType) return resume(ledger, records, cursor, state ?? { type });
+
+  if (!sameType) {
+    const reason = `was waiting for the ${state.type} destination of this name`;
+    const cleared = await ledger.writeRecords(await keepAsDead(records, reason, now));
+    if (cleared.kind === 'failed') return cleared;
+    const dropped = await ledger.dropCursor(name);
+    if (dropped.kind === 'failed') return dropped;
+  }
+  const sequence = settings.startFrom === 'now' ? ledger.head() : ledger.lowWater();
+  const fresh: FeederState = { type };
+  const before = addUnsent([], ledger.lowWater() + 1, sequence);
+  const outcome = await ledger.commitCursor(name, sequence, {
+    records: [records.putState(fresh), records.putUnsent(before)],
+  });
+  return outcome.kind === 'failed' ? outcome : { kind: 'position', sequence, state: fresh };
+}
+
+/** What a cursor can no longer be given, in words; undefined when that is nothing. */
+export function lossText(
+  { sequence, retiredAt }: Extract<StartPosition, { readonly kind: 'position' }>,
+  lowWater: number,
+): string | undefined {
+  const lost = lowWater - sequence;
+  if (lost <= 0) return undefined;
+  const text = `${lost} events after the cursor are no longer in the ledger`;
+  const where = `cursor: "${sequence}"`;
+  if (retiredAt === undefined) return `${text}: ${where}`;
+  const since = `it was retired at ${new Date(retiredAt).toISOString()} and RETENTION has passed since`;
+  return `${text}, because ${since}: ${where}: it goes on with event ${lowWater + 1}`;
+}
+
+async function resume(
+  ledger: Ledger,
+  records: DeliveryRecords,
+  { destination, sequence, retiredAt }: Cursor,
+  state: FeederState,
+): Promise<StartPosition> {
+  const commit = { from: sequence, records: [records.putState(state)] };
+  const outcome = await ledger.commitCursor(destination, sequence, commit);
+  if (outcome.kind === 'failed') return outcome;
+  return { kind: 'position', sequence, state, ...(retiredAt !== undefined && { retiredAt }) };
+}
+
+async function keepAsDead(
+  records: DeliveryRecords,
+  reason: string,
+  at: number,
+): Promise<RecordChange[]> {
+  const changes: RecordChange[] = [records.putInFlight([])];
+  for await (const kept of records.parked()) {
+    const { tenant } = kept.event;
+    changes.push(
+      records.dropParked(tenant, kept.sequence),
+      records.dropTenant(tenant),
+      records.putDead({ ...kept, at, reason }),
+    );
+  }
+  for await (const kept of records.replay()) {
+    changes.push(records.dropReplay(kept.sequence), records.putDead({ ...kept, at, reason }));
+  }
+  for await (const [chunk] of records.acknowledged()) changes.push(records.dropAcknowledged(chunk));
+  for await (const { tenant } of records.offboards()) changes.push(records.dropOffboard(tenant.id));
+  return changes;
+}

@@ -1,0 +1,151 @@
+import type { Destination, StepOutcome } from '../../destinations/destination.ts';
+import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
+import { errorText } from '../../model/error-text.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import { type BlockReason, retryDelayMs } from '../delivery-result.ts';
+import type { DeadLetterIndex } from '../records/dead-letters.ts';
+import type { DeliveryRecords, OffboardRequest } from '../records/delivery-records.ts';
+import type { ParkedTenants } from './parked-tenants.ts';
+import type { TenantSource } from './tenant-directory.ts';
+import type { TenantProvisioner } from './tenant-provisioner.ts';
+
+const CHECK_EVERY_MS = 60_000;
+
+export interface OffboardingOptions {
+  readonly destination: Destination;
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly tenants: TenantSource;
+  readonly provisioner: TenantProvisioner;
+  readonly parked: ParkedTenants;
+  readonly deadLetters: DeadLetterIndex;
+  readonly clock: Clock;
+  /** Numbers in [0, 1). */
+  readonly random: () => number;
+  readonly maxBackfillMs: () => number;
+  readonly onDone: (tenant: string) => void;
+  readonly onRefused: (tenant: string, reason: string) => void;
+}
+
+/**
+ * Ends tenants at the destination, but only after their last event was delivered and nothing of theirs
+ * is parked, dead or still to be measured; for the latter it waits MAX_BACKFILL at most
+ * (docs/delivery.md#tenants). A tenant that is back by then stays.
+ */
+export interface Offboarding {
+  load(): Promise<void>;
+  request(tenant: Tenant): Promise<WriteOutcome>;
+  /** Serves requests whose time has come; `cursor` is where the destination stands. */
+  step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined>;
+  /** Milliseconds until the next check; undefined when nothing is asked for. */
+  dueIn(): number | undefined;
+  readonly count: number;
+}
+
+export function createOffboarding(options: OffboardingOptions): Offboarding {
+  return new DestinationOffboarding(options);
+}
+
+class DestinationOffboarding implements Offboarding {
+  readonly #options: OffboardingOptions;
+  readonly #requests = new Map<string, OffboardRequest>();
+  readonly #retries = new Map<string, { readonly failures: number; readonly at: number }>();
+  #nextCheck = 0;
+
+  constructor(options: OffboardingOptions) {
+    this.#options = options;
+  }
+
+  get count(): number {
+    return this.#requests.size;
+  }
+
+  async load(): Promise<void> {
+    for await (const request of this.#options.records.offboards()) {
+      this.#requests.set(request.tenant.id, request);
+    }
+  }
+
+  async request(tenant: Tenant): Promise<WriteOutcome> {
+    const { ledger, records, clock } = this.#options;
+    const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
+    const outcome = await ledger.writeRecords([records.putOffboard(request)]);
+    if (outcome.kind === 'written') {
+      this.#requests.set(tenant.id, request);
+      this.#nextCheck = clock.monotonic();
+    }
+    return outcome;
+  }
+
+  async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
+    const { tenants, clock } = this.#options;
+    const now = clock.monotonic();
+    for (const [id, request] of this.#requests) {
+      if (tenants.find(id) !== undefined) {
+        await this.#drop(id, false);
+        continue;
+      }
+      if (!this.#isReady(request, cursor) || (this.#retries.get(id)?.at ?? now) > now) continue;
+      const blocked = await this.#serve(id, signal);
+      if (blocked !== undefined) return blocked;
+    }
+    this.#nextCheck = clock.monotonic() + CHECK_EVERY_MS;
+    return undefined;
+  }
+
+  dueIn(): number | undefined {
+    if (this.#requests.size === 0) return undefined;
+    return Math.max(0, this.#nextCheck - this.#options.clock.monotonic());
+  }
+
+  #isReady({ tenant, sequence, requestedAt }: OffboardRequest, cursor: number): boolean {
+    const { clock, maxBackfillMs, parked, deadLetters, tenants } = this.#options;
+    if (cursor < sequence) return false;
+    if (clock.now() - requestedAt >= maxBackfillMs()) return true;
+    const open =
+      parked.reasonOf(tenant.id) !== undefined ||
+      deadLetters.countOf(tenant.id) > 0 ||
+      tenants.hasOpenGaps?.(tenant.id) === true;
+    return !open;
+  }
+
+  /** A tenant that was never provisioned here has nothing to end. */
+  async #serve(id: string, signal: AbortSignal): Promise<BlockReason | undefined> {
+    const { records, clock, random, onDone, onRefused } = this.#options;
+    const known = await records.tenant(id);
+    const outcome = known === undefined ? DONE : await this.#offboard(known, signal);
+    if (outcome.kind === 'done') {
+      await this.#drop(id, true);
+      onDone(id);
+      return undefined;
+    }
+    if (outcome.kind === 'hold') return outcome;
+    const failures = (this.#retries.get(id)?.failures ?? 0) + 1;
+    const afterMs = outcome.kind === 'retry' ? (outcome.afterMs ?? 0) : 0;
+    const wait = Math.max(afterMs, retryDelayMs(failures, random));
+    this.#retries.set(id, { failures, at: clock.monotonic() + wait });
+    onRefused(id, outcome.reason);
+    return undefined;
+  }
+
+  async #offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    try {
+      return await this.#options.destination.offboard(tenant, signal);
+    } catch (error) {
+      return { kind: 'retry', reason: `offboarding failed: ${errorText(error)}` };
+    }
+  }
+
+  async #drop(id: string, ended: boolean): Promise<void> {
+    const { ledger, records, provisioner } = this.#options;
+    const changes = [records.dropOffboard(id), ...(ended ? [records.dropTenant(id)] : [])];
+    const outcome = await ledger.writeRecords(changes);
+    if (outcome.kind === 'failed') return;
+    this.#requests.delete(id);
+    this.#retries.delete(id);
+    if (ended) provisioner.forget(id);
+  }
+}
+
+const DONE: StepOutcome = { kind: 'done' };

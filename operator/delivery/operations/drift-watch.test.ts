@@ -1,0 +1,135 @@
+import { expect, test } from 'vitest';
+import type { TotalsOutcome } from '../../destinations/destination.ts';
+import { createMemoryLogger } from '../../destinations/testing/context.ts';
+import { createFakeDestination } from '../testing/fake-destination.ts';
+import { createHarness, eventsOf, type Harness } from '../testing/harness.ts';
+import { createVirtualClock } from '../testing/virtual-clock.ts';
+import { driftReport, createDriftWatch, type DriftWatch } from './drift-watch.ts';
+import type { ReconcileRow } from './reconcile.ts';
+
+const HOUR_MS = 3_600_000;
+const TODAY = Date.UTC(2026, 10, 21);
+const METRIC = 'tenant_instance_hours';
+
+interface Watched {
+  readonly harness: Harness;
+  readonly watch: DriftWatch;
+  readonly logger: ReturnType<typeof createMemoryLogger>;
+  /** What the destination says it has, by tenant. */
+  readonly totals: Map<string, TotalsOutcome>;
+  readonly asked: () => number;
+  readonly stop: () => Promise<void>;
+}
+
+/** A destination that was given three events of `a` and of `b` each, 0.05 hours together, and is watched. */
+async function watched(): Promise<Watched> {
+  const clock = createVirtualClock();
+  const totals = new Map<string, TotalsOutcome>();
+  const total = (quantity: string) => ({ kind: 'total', quantity }) as const;
+  for (const tenant of ['a', 'b']) totals.set(tenant, total('0.050000001'));
+  let asked = 0;
+  const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
+    totals: async ({ tenant }: { readonly tenant: { readonly id: string } }) => {
+      asked += 1;
+      return totals.get(tenant.id) ?? total('0');
+    },
+  });
+  const harness = createHarness({ clock, destination });
+  await harness.append(...eventsOf(['a', 'b'], 3));
+  await harness.start();
+  await harness.drained();
+  const logger = createMemoryLogger();
+  const { delivery, ledger, registry } = harness;
+  const watch = createDriftWatch({ delivery, ledger, clock, random: () => 0.5, logger, registry });
+  const stopping = new AbortController();
+  const running = watch.run(stopping.signal);
+  return {
+    harness,
+    watch,
+    logger,
+    totals,
+    asked: () => asked,
+    stop: async () => {
+      stopping.abort();
+      await running;
+      await harness.stop();
+    },
+  };
+}
+
+const metrics = async ({ harness }: Watched): Promise<string> =>
+  harness.registry.getSingleMetricAsString('meterfeed_destination_drift_rows');
+
+function isCompared({ watch }: Watched): boolean {
+  return watch.reportOf('fake')?.day === TODAY;
+}
+
+test('a day is compared when it is over, and once where nothing differs', async () => {
+  const one = await watched();
+  const { clock } = one.harness;
+  await clock.pass(15 * HOUR_MS);
+  expect(isCompared(one)).toBe(false);
+  await clock.until(() => isCompared(one));
+  expect(clock.now()).toBeGreaterThanOrEqual(TODAY + 25 * HOUR_MS);
+  expect(one.watch.reportOf('fake')).toMatchObject({
+    day: TODAY,
+    compared: 2,
+    unanswered: 0,
+    differing: 0,
+  });
+  expect(await metrics(one)).toContain('{destination="fake"} 0');
+  const asked = one.asked();
+  await clock.pass(6 * HOUR_MS);
+  expect(one.asked()).toBe(asked);
+  await one.stop();
+});
+
+test('usage that a billing system has lost is told, and again compared until it is there', async () => {
+  const one = await watched();
+  const { clock } = one.harness;
+  one.totals.set('b', { kind: 'total', quantity: '0.033333334' });
+  await clock.until(() => isCompared(one));
+  expect(one.watch.reportOf('fake')).toMatchObject({
+    compared: 2,
+    differing: 1,
+    examples: [{ tenant: 'b', metric: METRIC, difference: '-0.016666667' }],
+  });
+  expect(await metrics(one)).toContain('{destination="fake"} 1');
+  expect(one.logger.lines).toEqual([
+    'warn [fake] 1 sums of 2026-11-21 differ from what was delivered, such as tenant_instance_hours of b by -0.016666667',
+  ]);
+  one.totals.set('b', { kind: 'total', quantity: '0.050000001' });
+  await clock.until(() => one.watch.reportOf('fake')?.differing === 0);
+  expect(await metrics(one)).toContain('{destination="fake"} 0');
+  await one.stop();
+});
+
+test('a billing system that does not answer is asked again', async () => {
+  const one = await watched();
+  const { clock } = one.harness;
+  one.totals.set('a', { kind: 'retry', reason: 'down' });
+  await clock.until(() => isCompared(one));
+  expect(one.watch.reportOf('fake')).toMatchObject({ compared: 1, unanswered: 1, differing: 0 });
+  one.totals.set('a', { kind: 'total', quantity: '0.050000001' });
+  await clock.until(() => one.watch.reportOf('fake')?.unanswered === 0);
+  await one.stop();
+});
+
+test('what doubles cannot tell apart is no difference, one event is', () => {
+  const row = (delivered: string, difference: string): ReconcileRow => ({
+    tenant: 'a',
+    metric: METRIC,
+    ledger: delivered,
+    delivered,
+    pending: '0',
+    deadLetters: '0',
+    parked: '0',
+    withheld: '0',
+    difference,
+  });
+  const differing = (delivered: string, difference: string): number =>
+    driftReport(TODAY, [row(delivered, difference)], 0).differing;
+  expect(differing('123456789.123456789', '0.000000013')).toBe(0);
+  expect(differing('1440', '-0.016666667')).toBe(1);
+  expect(differing('0.016666667', '0.016666667')).toBe(1);
+});

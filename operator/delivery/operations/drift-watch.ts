@@ -1,0 +1,184 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { errorText } from '../../model/error-text.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Delivery } from '../delivery.ts';
+import type { ReconcileRow } from './reconcile.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** How often it is looked whether a comparison is due. */
+const CHECK_EVERY_MS = 600_000;
+/** A day is compared when it is over for so long: billing systems take a while to add usage up. */
+const SETTLING_MS = HOUR_MS;
+/** A comparison that came out with differences, or without answers, is made again after this. */
+const AGAIN_AFTER_MS = HOUR_MS;
+/**
+ * Rows that a destination is asked after for one day. A fleet with more of them is compared in parts,
+ * another part each day.
+ */
+const MAX_QUESTIONS = 5_000;
+
+/** Compares yesterday at every destination in the background, and tells what differs. */
+export interface DriftWatch {
+  run(signal: AbortSignal): Promise<void>;
+  /** The last comparison at a destination; undefined before the first. */
+  reportOf(destination: string): DriftReport | undefined;
+}
+
+export interface DriftWatchOptions {
+  readonly delivery: Pick<Delivery, 'statuses' | 'reconcile'>;
+  readonly ledger: Pick<Ledger, 'stats'>;
+  readonly clock: Clock;
+  /** Numbers in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly registry: Registry;
+}
+
+export function createDriftWatch(options: DriftWatchOptions): DriftWatch {
+  const { delivery, ledger, clock, logger } = options;
+  const reports = new Map<string, DriftReport>();
+
+  const current = (): readonly (readonly [string, DriftReport])[] =>
+    delivery.statuses().flatMap(({ name }) => {
+      const report = reports.get(name);
+      return report === undefined ? [] : [[name, report] as const];
+    });
+  gauge(
+    options.registry,
+    'meterfeed_destination_drift_rows',
+    'Pairs of tenant and metric of which the destination has another sum for yesterday than it was given',
+    current,
+    ({ differing }) => differing,
+  );
+  gauge(
+    options.registry,
+    'meterfeed_destination_drift_compared_timestamp_seconds',
+    'When yesterday was last compared at the destination',
+    current,
+    ({ comparedAt }) => comparedAt / 1000,
+  );
+
+  const isDue = (name: string, day: number, now: number): boolean => {
+    if (now < day + DAY_MS + SETTLING_MS) return false;
+    const last = reports.get(name);
+    if (last?.day !== day) return true;
+    const settled = last.differing === 0 && last.unanswered === 0;
+    return !settled && now - last.comparedAt >= AGAIN_AFTER_MS;
+  };
+
+  const compare = async (name: string, day: number, signal: AbortSignal): Promise<void> => {
+    const range = { from: day, to: day + DAY_MS };
+    const query = { ...range, questions: MAX_QUESTIONS, beginAt: options.random() };
+    const outcome = await delivery.reconcile(name, query, signal);
+    if (signal.aborted || outcome.kind === 'unknown-destination') return;
+    if (outcome.kind === 'failed') {
+      logger.warn(`[${name}] yesterday could not be compared: ${outcome.reason}`);
+      return;
+    }
+    const report = driftReport(day, outcome.rows, clock.now());
+    reports.set(name, report);
+    const [first] = report.examples;
+    if (first === undefined) return;
+    const date = new Date(day).toISOString().slice(0, 10);
+    logger.warn(
+      `[${name}] ${report.differing} sums of ${date} differ from what was delivered, such as ${first.metric} of ${first.tenant} by ${first.difference}`,
+    );
+  };
+
+  const round = async (signal: AbortSignal): Promise<void> => {
+    const now = clock.now();
+    const day = Math.floor(now / DAY_MS) * DAY_MS - DAY_MS;
+    // What is deleted cannot be added up any more.
+    if (ledger.stats().horizon > day) return;
+    for (const { name, suspended, bootstrapped } of delivery.statuses()) {
+      if (signal.aborted || suspended || !bootstrapped || !isDue(name, day, now)) continue;
+      try {
+        await compare(name, day, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn(`[${name}] yesterday could not be compared: ${errorText(error)}`);
+      }
+    }
+  };
+
+  return {
+    run: async (signal) => {
+      while (!signal.aborted) {
+        await clock.sleep(CHECK_EVERY_MS, signal).catch(() => undefined);
+        if (!signal.aborted) await round(signal);
+      }
+    },
+    reportOf: (destination) => reports.get(destination),
+  };
+}
+
+function gauge(
+  registry: Registry,
+  name: string,
+  help: string,
+  reports: () => readonly (readonly [string, DriftReport])[],
+  value: (report: DriftReport) => number,
+): void {
+  const metric: Gauge<'destination'> = new Gauge({
+    name,
+    help,
+    labelNames: ['destination'],
+    registers: [registry],
+    collect: () => {
+      metric.reset();
+      for (const [destination, report] of reports()) metric.set({ destination }, value(report));
+    },
+  });
+}
+
+/** Billing systems that add up in doubles are right as far as doubles go. */
+const RELATIVE = 1e-9;
+const ABSOLUTE = 1e-6;
+const MAX_EXAMPLES = 20;
+
+/** What came of comparing one day at one destination. */
+export interface DriftReport {
+  /** The UTC day's beginning, milliseconds since the epoch. */
+  readonly day: number;
+  /** Milliseconds since the epoch. */
+  readonly comparedAt: number;
+  /** Pairs of tenant and metric. */
+  readonly compared: number;
+  /** Of which no answer came, or that were beyond what is asked after in one day. */
+  readonly unanswered: number;
+  readonly differing: number;
+  /** The first of those that differ. */
+  readonly examples: readonly Drift[];
+}
+
+export interface Drift {
+  readonly tenant: string;
+  readonly metric: string;
+  /** What the destination has − what it was given, plain decimal text; may be negative. */
+  readonly difference: string;
+}
+
+export function driftReport(
+  day: number,
+  rows: readonly ReconcileRow[],
+  comparedAt: number,
+): DriftReport {
+  const differing = rows.flatMap(({ tenant, metric, delivered, difference = '0' }) =>
+    isDrift(delivered, difference) ? [{ tenant, metric, difference }] : [],
+  );
+  return {
+    day,
+    comparedAt,
+    compared: rows.filter(({ difference }) => difference !== undefined).length,
+    unanswered: rows.filter(({ difference }) => difference === undefined).length,
+    differing: differing.length,
+    examples: differing.slice(0, MAX_EXAMPLES),
+  };
+}
+
+function isDrift(delivered: string, difference: string): boolean {
+  return Math.abs(Number(difference)) > Math.max(ABSOLUTE, RELATIVE * Number(delivered));
+}

@@ -1,0 +1,245 @@
+import type { DestinationSettings } from '../../config/settings.ts';
+import type { Destination } from '../../destinations/destination.ts';
+import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { ReplayResult, ReplaySessions } from '../lanes/replay-lane.ts';
+import type { DeadLetterIndex } from '../records/dead-letters.ts';
+import { type DeliveryRecords, firstOf, type KeptEvent } from '../records/delivery-records.ts';
+import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../records/sequence-sets.ts';
+
+/** Records changed in one write. */
+const CHUNK = 500;
+
+export interface DeadLetterPage {
+  readonly deadLetters: readonly KeptEvent[];
+  /** Where the next page begins; absent on the last. */
+  readonly next?: number;
+}
+
+/** Nothing was changed; the reason says why. */
+export interface OperationFailed {
+  readonly kind: 'failed';
+  readonly reason: string;
+}
+
+export type ReplayOutcome = ({ readonly kind: 'replayed' } & ReplayResult) | OperationFailed;
+
+export type DiscardOutcome =
+  | { readonly kind: 'discarded'; readonly discarded: number }
+  | OperationFailed;
+
+export type MoveOutcome =
+  | { readonly kind: 'moved'; readonly sequence: number; readonly warnings: readonly string[] }
+  | OperationFailed;
+
+/** What an operator may do about a destination (docs/delivery.md#operations). Letters are named by event id. */
+export interface Operations {
+  /** Dead letters after a sequence number, in order; those on their way once more included. */
+  deadLetters(after: number, limit: number): Promise<DeadLetterPage>;
+  /** Sends letters once more; all of them when no ids are given. */
+  replay(ids: readonly string[] | undefined): Promise<ReplayOutcome>;
+  /** Gives letters up for good; all of them when no ids are given. */
+  discard(ids: readonly string[] | undefined): Promise<DiscardOutcome>;
+  /** Puts the cursor at a position between the oldest stored event and the newest. */
+  moveCursor(sequence: number): Promise<MoveOutcome>;
+}
+
+export interface OperationsOptions {
+  readonly settings: DestinationSettings;
+  readonly destination: Pick<Destination, 'limits' | 'verify'>;
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly deadLetters: DeadLetterIndex;
+  readonly replays: ReplaySessions;
+  /** Runs an action while the feeder stands still. */
+  readonly paused: <T>(action: () => Promise<T>) => Promise<T>;
+  /** There are letters to send. */
+  readonly wakeReplay: () => void;
+}
+
+export function createOperations(options: OperationsOptions): Operations {
+  return new DestinationOperations(options);
+}
+
+class DestinationOperations implements Operations {
+  readonly #options: OperationsOptions;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: OperationsOptions) {
+    this.#options = options;
+  }
+
+  async deadLetters(after: number, limit: number): Promise<DeadLetterPage> {
+    const { records } = this.#options;
+    const later = async function* (listing: AsyncIterable<KeptEvent>) {
+      for await (const letter of listing) if (letter.sequence > after) yield letter;
+    };
+    const found = [
+      ...(await firstOf(later(records.dead()), limit + 1)),
+      ...(await firstOf(later(records.replay()), limit + 1)),
+    ].toSorted((a, b) => a.sequence - b.sequence);
+    const page = found.slice(0, limit);
+    const next = found.length > limit ? page.at(-1)?.sequence : undefined;
+    return { deadLetters: page, ...omitUndefined({ next }) };
+  }
+
+  async replay(ids: readonly string[] | undefined): Promise<ReplayOutcome> {
+    const { settings, records, replays, wakeReplay } = this.#options;
+    if (settings.suspend) return { kind: 'failed', reason: 'destination is suspended' };
+    const marked: number[] = [];
+    const failed = await this.#inTurn(() =>
+      this.#changeDead(
+        ids,
+        async (letters) =>
+          letters.flatMap((letter) => [
+            records.dropDead(letter.sequence),
+            records.putReplay(letter),
+          ]),
+        (letters) => void marked.push(...letters.map(({ sequence }) => sequence)),
+      ),
+    );
+    if (failed !== undefined && marked.length === 0) return failed;
+    const result = replays.follow(marked);
+    wakeReplay();
+    return { kind: 'replayed', ...(await result) };
+  }
+
+  async discard(ids: readonly string[] | undefined): Promise<DiscardOutcome> {
+    const { records, deadLetters } = this.#options;
+    let discarded = 0;
+    const failed = await this.#inTurn(() =>
+      this.#changeDead(
+        ids,
+        async (letters) => {
+          // A letter that a rewound cursor has yet to pass is sent again all the same.
+          const position = this.#position() ?? 0;
+          const passed = letters.filter(({ sequence }) => sequence <= position);
+          const unsent = passed.reduce(
+            (all, { sequence: at }) => addUnsent(all, at, at),
+            await this.#unsent(),
+          );
+          return [
+            ...letters.map(({ sequence }) => records.dropDead(sequence)),
+            records.putUnsent(unsent),
+          ];
+        },
+        (letters) => {
+          discarded += letters.length;
+          for (const { sequence, event } of letters) deadLetters.remove(sequence, event.tenant);
+        },
+      ),
+    );
+    return failed !== undefined && discarded === 0 ? failed : { kind: 'discarded', discarded };
+  }
+
+  moveCursor(sequence: number): Promise<MoveOutcome> {
+    const { ledger, destination, paused } = this.#options;
+    return this.#inTurn(() =>
+      paused(async () => {
+        const [low, head] = [ledger.lowWater(), ledger.head()];
+        if (sequence < low || sequence > head) {
+          const reason = `cursor outside of what is stored, ${low} to ${head}: cursor: "${sequence}"`;
+          return { kind: 'failed', reason };
+        }
+        const position = this.#position() ?? sequence;
+        const forward = sequence > position;
+        const failed = await (forward ? this.#skip(position, sequence) : this.#rewind(sequence));
+        if (failed !== undefined) return failed;
+        return { kind: 'moved', sequence, warnings: moveWarnings(position, sequence, destination) };
+      }),
+    );
+  }
+
+  /** One operation at a time, so that none works on what another has just changed. */
+  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(action, action);
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** Changes the letters that are meant, a chunk at a time; `changed` is given those that were changed. */
+  async #changeDead(
+    ids: readonly string[] | undefined,
+    changesOf: (letters: readonly KeptEvent[]) => Promise<readonly RecordChange[]>,
+    changed: (letters: readonly KeptEvent[]) => void,
+  ): Promise<OperationFailed | undefined> {
+    const { records, ledger } = this.#options;
+    const wanted = ids === undefined ? undefined : new Set(ids);
+    const matching = async function* (): AsyncGenerator<KeptEvent> {
+      for await (const letter of records.dead())
+        if (wanted?.has(letter.event.id) ?? true) yield letter;
+    };
+    for (;;) {
+      const letters = await firstOf(matching(), CHUNK);
+      if (letters.length === 0) return undefined;
+      const failed = failureOf(await ledger.writeRecords(await changesOf(letters)));
+      if (failed !== undefined) return failed;
+      changed(letters);
+    }
+  }
+
+  /** What is skipped is noted in the write that skips it, but for what was passed once before. */
+  async #skip(from: number, to: number): Promise<OperationFailed | undefined> {
+    const { settings, records, ledger } = this.#options;
+    const passed = Math.max(from, (await records.state())?.resentUntil ?? 0);
+    const unsent = addUnsent(await this.#unsent(), passed + 1, to);
+    const commit = { from, records: [records.putUnsent(unsent)] };
+    return failureOf(await ledger.commitCursor(settings.name, to, commit));
+  }
+
+  async #rewind(sequence: number): Promise<OperationFailed | undefined> {
+    const { settings, records, ledger } = this.#options;
+    const position = this.#position();
+    if (position !== undefined && sequence < position) {
+      const state = (await records.state()) ?? { type: settings.type };
+      const resentUntil = Math.max(position, state.resentUntil ?? 0);
+      const noted = await ledger.writeRecords([
+        records.putState({ ...state, resentUntil }),
+        records.putUnsent(unsentUpTo(await this.#unsent(), sequence)),
+      ]);
+      if (noted.kind === 'failed') return failureOf(noted);
+    }
+    return failureOf(await ledger.moveCursor(settings.name, sequence));
+  }
+
+  async #unsent(): Promise<UnsentRanges> {
+    const { records, ledger } = this.#options;
+    return unsentAfter(await records.unsent(), ledger.lowWater());
+  }
+
+  #position(): number | undefined {
+    const { ledger, settings } = this.#options;
+    return ledger.cursors().find(({ destination }) => destination === settings.name)?.sequence;
+  }
+}
+
+function failureOf(outcome: WriteOutcome): OperationFailed | undefined {
+  return outcome.kind === 'failed' ? { kind: 'failed', reason: outcome.message } : undefined;
+}
+
+const HOUR_MS = 3_600_000;
+
+/** What an operator should know who moves a cursor by hand. */
+function moveWarnings(
+  from: number,
+  to: number,
+  { limits, verify }: Pick<Destination, 'limits' | 'verify'>,
+): readonly string[] {
+  if (to > from) return [`${to - from} events are skipped: they will not be delivered`];
+  if (to === from) return [];
+  const warnings = [`${from - to} events are sent again`];
+  const { idMemoryMs, maxAgeMs } = limits;
+  if (idMemoryMs !== undefined) {
+    const check =
+      verify === undefined ? 'become dead letters' : 'are asked after before they are sent';
+    warnings.push(
+      `the destination remembers ids for ${idMemoryMs / HOUR_MS} hours: events that it may have had before ${check}`,
+    );
+  }
+  if (maxAgeMs !== undefined) {
+    warnings.push(
+      `events older than ${maxAgeMs / HOUR_MS} hours are not accepted and become dead letters`,
+    );
+  }
+  return warnings;
+}

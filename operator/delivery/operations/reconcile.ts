@@ -1,0 +1,205 @@
+import pLimit from 'p-limit';
+import type { Destination } from '../../destinations/destination.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import type { Acknowledgements } from '../records/acknowledgements.ts';
+import type { DeadLetterIndex } from '../records/dead-letters.ts';
+import type { DeliveryRecords } from '../records/delivery-records.ts';
+import { createSequenceSet, isUnsent } from '../records/sequence-sets.ts';
+
+const DAY_MS = 86_400_000;
+const CONCURRENT_QUESTIONS = 4;
+/** Rows that the destination is asked after in one reconciliation. */
+const MAX_QUESTIONS = 500;
+/** How often a row is compared while delivery goes on underneath. */
+const ROUNDS = 3;
+
+/**
+ * One tenant's sum of one metric, in plain decimal text. `ledger` = `delivered` + `pending` +
+ * `deadLetters` + `parked` + `withheld`. What the destination has ought to be `delivered`: a destination
+ * that can be asked says so itself (`reported`), of another one it is known what it `acknowledged`.
+ */
+export interface ReconcileRow {
+  readonly tenant: string;
+  readonly metric: string;
+  readonly ledger: string;
+  /** Passed by the cursor, and none of the others. */
+  readonly delivered: string;
+  /** Behind the cursor's position: still to be sent. */
+  readonly pending: string;
+  readonly deadLetters: string;
+  readonly parked: string;
+  /** Passed without being sent: before the start, skipped, or discarded. */
+  readonly withheld: string;
+  readonly reported?: string;
+  readonly acknowledged?: string;
+  /** `reported` or `acknowledged` − `delivered`; may be negative. */
+  readonly difference?: string;
+  /** Why there is neither. */
+  readonly note?: string;
+}
+
+export type ReconcileOutcome =
+  /** By tenant, then metric. */
+  | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface ReconcileOptions extends SumOptions {
+  readonly destination: Pick<Destination, 'totals'>;
+  readonly describe: (tenant: string) => Promise<Tenant>;
+}
+
+export type Reconcile = (query: ReconcileQuery, signal: AbortSignal) => Promise<ReconcileOutcome>;
+
+/** Compares the ledger's sums with what the destination acknowledged, and with what it says it has. */
+export function createReconcile(options: ReconcileOptions): Reconcile {
+  return async (query, signal) => {
+    if (query.from % DAY_MS !== 0 || query.to % DAY_MS !== 0 || query.from >= query.to) {
+      const given = `${new Date(query.from).toISOString()} to ${new Date(query.to).toISOString()}`;
+      return { kind: 'failed', reason: `not whole UTC days: from, to: "${given}"` };
+    }
+    const rows = new Map<string, ReconcileRow>();
+    const sums = await sumLedger(options, query, signal);
+    const first = Math.floor((query.beginAt ?? 0) * sums.length);
+    let open = [...sums.slice(first), ...sums.slice(0, first)];
+    let questions = 0;
+    for (let round = 1; round <= ROUNDS && open.length > 0; round += 1) {
+      await pLimit(CONCURRENT_QUESTIONS).map(open, async (sum) => {
+        questions += 1;
+        rows.set(keyOf(sum), await askDestination(options, query, sum, questions, signal));
+      });
+      const asked = open.filter((sum) => (rows.get(keyOf(sum))?.difference ?? '0') !== '0');
+      open = asked.length === 0 ? [] : moved(asked, await sumLedger(options, query, signal));
+    }
+    const sorted = [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    return { kind: 'reconciled', rows: sorted.map(([, row]) => row) };
+  };
+}
+
+/** What was sent while the destination was being asked: a difference there says nothing yet. */
+function moved(before: readonly Sums[], now: readonly Sums[]): Sums[] {
+  const known = new Map(before.map((sum) => [keyOf(sum), sum]));
+  return now.filter((sum) => {
+    const earlier = known.get(keyOf(sum));
+    if (earlier === undefined) return false;
+    return earlier.delivered !== sum.delivered || earlier.pending !== sum.pending;
+  });
+}
+
+async function askDestination(
+  { destination, describe }: ReconcileOptions,
+  { from, to, questions = MAX_QUESTIONS }: ReconcileQuery,
+  sum: Sums,
+  question: number,
+  signal: AbortSignal,
+): Promise<ReconcileRow> {
+  const { tenant, metric, delivered, pending, deadLetters, parked, withheld } = sum;
+  const row = {
+    tenant,
+    metric,
+    ledger: decimalFromNanos(delivered + pending + deadLetters + parked + withheld),
+    delivered: decimalFromNanos(delivered),
+    pending: decimalFromNanos(pending),
+    deadLetters: decimalFromNanos(deadLetters),
+    parked: decimalFromNanos(parked),
+    withheld: decimalFromNanos(withheld),
+  };
+  if (destination.totals === undefined) {
+    const { acknowledged } = sum;
+    const difference = signed(acknowledged - delivered);
+    return { ...row, acknowledged: decimalFromNanos(acknowledged), difference };
+  }
+  if (question > questions) return { ...row, note: 'too many rows: ask for one tenant' };
+  const query = { tenant: await describe(tenant), metric, from, to };
+  const outcome = await destination.totals(query, signal);
+  if (outcome.kind !== 'total') return { ...row, note: outcome.reason };
+  const difference = nanosOf(outcome.quantity) - delivered;
+  return { ...row, reported: outcome.quantity, difference: signed(difference) };
+}
+
+function nanosOf(text: string): bigint {
+  const [whole = '0', fraction = ''] = text.split('.');
+  return BigInt(whole) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
+}
+
+function signed(nanos: bigint): string {
+  return nanos < 0n ? `-${decimalFromNanos(-nanos)}` : decimalFromNanos(nanos);
+}
+
+export interface ReconcileQuery {
+  /** Whole UTC days `[from, to)`, milliseconds since the epoch, by window start. */
+  readonly from: number;
+  readonly to: number;
+  /** Only this tenant. */
+  readonly tenant?: string;
+  /** Only pairs of tenant and metric that an event passes for; their sums are of all their events. */
+  readonly selects?: (event: UsageEvent) => boolean;
+  /** Rows that the destination may be asked after; 500 unless told otherwise. */
+  readonly questions?: number;
+  /** Where among the rows the questions begin, as a share of them; 0 unless told otherwise. */
+  readonly beginAt?: number;
+}
+
+export interface SumOptions {
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  readonly acknowledgements: Pick<Acknowledgements, 'has'>;
+  readonly wants: (event: UsageEvent) => boolean;
+  readonly cursor: () => number;
+}
+
+/** Where an event stands that the destination wants. */
+export type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked' | 'withheld';
+
+/** One tenant's sums of one metric, in nano-units, by where its events stand. */
+export type Sums = { readonly tenant: string; readonly metric: string } & Record<Part, bigint> & {
+    /** Of those not pending, what the destination acknowledged. */
+    acknowledged: bigint;
+  };
+
+/** Tells the rows of one destination apart. */
+export function keyOf({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): string {
+  return `${tenant}\0${metric}`;
+}
+
+/** The ledger's sums of a range, for each pair of tenant and metric that the query selects. */
+export async function sumLedger(
+  options: SumOptions,
+  { from, to, tenant, selects }: ReconcileQuery,
+  signal: AbortSignal,
+): Promise<readonly Sums[]> {
+  const parked = createSequenceSet();
+  for await (const { sequence } of options.records.parked()) parked.add(sequence);
+  const unsent = await options.records.unsent();
+  // Read once: what is delivered meanwhile still counts as pending.
+  const cursor = options.cursor();
+  const partOf = (sequence: number): Part => {
+    if (sequence > cursor) return 'pending';
+    if (options.deadLetters.has(sequence)) return 'deadLetters';
+    if (parked.has(sequence)) return 'parked';
+    return isUnsent(unsent, sequence) ? 'withheld' : 'delivered';
+  };
+  const sums = new Map<string, Sums>();
+  const selected = new Set<string>();
+  for await (const { sequence, event } of options.ledger.scan(from, to, signal)) {
+    if (tenant !== undefined && event.tenant !== tenant) continue;
+    if (!options.wants(event)) continue;
+    const key = keyOf(event);
+    const sum = sums.get(key) ?? emptySums(event);
+    const part = partOf(sequence);
+    const quantity = nanosFromDecimal(event.quantity);
+    sum[part] += quantity;
+    if (part !== 'pending' && options.acknowledgements.has(sequence)) sum.acknowledged += quantity;
+    sums.set(key, sum);
+    if (selects?.(event) ?? true) selected.add(key);
+  }
+  return [...sums].filter(([key]) => selected.has(key)).map(([, sum]) => sum);
+}
+
+function emptySums({ tenant, metric }: UsageEvent): Sums {
+  const parts = { delivered: 0n, pending: 0n, deadLetters: 0n, parked: 0n, withheld: 0n };
+  return { tenant, metric, ...parts, acknowledged: 0n };
+}

@@ -1,0 +1,157 @@
+import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import { decodeEvent, encodeEvent } from '../../model/event.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
+import type { UnsentRanges } from './sequence-sets.ts';
+
+const SEQUENCE_DIGITS = 16;
+
+/** An event kept out of the cursor's way, with the reason why. */
+export interface KeptEvent extends QueuedEvent {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly reason: string;
+}
+
+export interface OffboardRequest {
+  readonly tenant: Tenant;
+  /** The head when it was asked for; no event of the tenant lies behind it. */
+  readonly sequence: number;
+  /** Milliseconds since the epoch. */
+  readonly requestedAt: number;
+}
+
+/** What a destination was like when its cursor began, and how far an operator has rewound it. */
+export interface FeederState {
+  readonly type: string;
+  /** Events up to here may have been sent before, longer ago than anybody recorded. */
+  readonly resentUntil?: number;
+}
+
+/**
+ * The ledger records of one destination. Kept events are keyed by sequence number, so that keeping one
+ * again after a crash changes nothing, and they are listed in order:
+ *
+ *     delivery/<name>/state
+ *     delivery/<name>/withheld                     passed by the cursor without being sent
+ *     delivery/<name>/in-flight
+ *     delivery/<name>/acknowledged/<chunk>         which events it acknowledged, as bits
+ *     delivery/<name>/dead/<sequence>              dead letters
+ *     delivery/<name>/replay/<sequence>            dead letters that are to be sent once more
+ *     delivery/<name>/parked/<tenant>/<sequence>   events that wait for their tenant
+ *     delivery/<name>/tenant/<tenant>              the tenant as it was provisioned last
+ *     delivery/<name>/offboard/<tenant>            tenants that are to be offboarded
+ */
+export function createDeliveryRecords(ledger: Ledger, name: string) {
+  const root = `delivery/${encodeURIComponent(name)}`;
+  const tenantKey = (kind: string, tenant: string): string =>
+    `${root}/${kind}/${encodeURIComponent(tenant)}`;
+  const acknowledgedKey = (chunk: number): string => `${root}/acknowledged/${padded(chunk)}`;
+  const deadKey = (sequence: number): string => `${root}/dead/${padded(sequence)}`;
+  const replayKey = (sequence: number): string => `${root}/replay/${padded(sequence)}`;
+  const parkedKey = (tenant: string, sequence: number): string =>
+    `${tenantKey('parked', tenant)}/${padded(sequence)}`;
+
+  async function* kept(prefix: string): AsyncGenerator<KeptEvent> {
+    for await (const [key, value] of ledger.records(prefix)) yield decodeKept(key, value);
+  }
+  async function one<T>(key: string): Promise<T | undefined> {
+    const value = await ledger.record(key);
+    return value === undefined ? undefined : (JSON.parse(value) as T);
+  }
+  async function* all<T>(prefix: string): AsyncGenerator<T> {
+    for await (const [, value] of ledger.records(prefix)) yield JSON.parse(value) as T;
+  }
+
+  return {
+    state: () => one<FeederState>(`${root}/state`),
+    putState: (state: FeederState): RecordChange => put(`${root}/state`, state),
+
+    unsent: async (): Promise<UnsentRanges> => (await one<UnsentRanges>(`${root}/withheld`)) ?? [],
+    putUnsent: (unsent: UnsentRanges): RecordChange =>
+      unsent.length === 0 ? drop(`${root}/withheld`) : put(`${root}/withheld`, unsent),
+
+    /** `[sequence, first attempt in milliseconds since the epoch]` of each event in flight. */
+    inFlight: () => one<readonly (readonly [number, number])[]>(`${root}/in-flight`),
+    putInFlight: (entries: readonly (readonly [number, number])[]): RecordChange =>
+      entries.length === 0 ? drop(`${root}/in-flight`) : put(`${root}/in-flight`, entries),
+
+    acknowledged: async function* (): AsyncGenerator<readonly [chunk: number, bits: Buffer]> {
+      for await (const [key, value] of ledger.records(`${root}/acknowledged/`)) {
+        yield [numberOf(key), Buffer.from(value, 'base64')];
+      }
+    },
+    putAcknowledged: (chunk: number, bits: Buffer): RecordChange => ({
+      key: acknowledgedKey(chunk),
+      value: bits.toString('base64'),
+    }),
+    dropAcknowledged: (chunk: number): RecordChange => drop(acknowledgedKey(chunk)),
+
+    dead: () => kept(`${root}/dead/`),
+    deadLetter: async (sequence: number): Promise<KeptEvent | undefined> => {
+      const value = await ledger.record(deadKey(sequence));
+      return value === undefined ? undefined : decodeKept(deadKey(sequence), value);
+    },
+    putDead: (event: KeptEvent): RecordChange => putKept(deadKey(event.sequence), event),
+    dropDead: (sequence: number): RecordChange => drop(deadKey(sequence)),
+
+    replay: () => kept(`${root}/replay/`),
+    putReplay: (event: KeptEvent): RecordChange => putKept(replayKey(event.sequence), event),
+    dropReplay: (sequence: number): RecordChange => drop(replayKey(sequence)),
+
+    parked: () => kept(`${root}/parked/`),
+    parkedOf: (tenant: string) => kept(`${tenantKey('parked', tenant)}/`),
+    putParked: (event: KeptEvent): RecordChange =>
+      putKept(parkedKey(event.event.tenant, event.sequence), event),
+    dropParked: (tenant: string, sequence: number): RecordChange =>
+      drop(parkedKey(tenant, sequence)),
+
+    tenant: (id: string) => one<Tenant>(tenantKey('tenant', id)),
+    putTenant: (tenant: Tenant): RecordChange => put(tenantKey('tenant', tenant.id), tenant),
+    dropTenant: (id: string): RecordChange => drop(tenantKey('tenant', id)),
+
+    offboards: () => all<OffboardRequest>(`${root}/offboard/`),
+    putOffboard: (request: OffboardRequest): RecordChange =>
+      put(tenantKey('offboard', request.tenant.id), request),
+    dropOffboard: (id: string): RecordChange => drop(tenantKey('offboard', id)),
+  };
+}
+
+export type DeliveryRecords = ReturnType<typeof createDeliveryRecords>;
+
+/** The first `limit` of a listing. */
+export async function firstOf<T>(listing: AsyncIterable<T>, limit: number): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of listing) {
+    found.push(item);
+    if (found.length >= limit) break;
+  }
+  return found;
+}
+
+function put(key: string, value: unknown): RecordChange {
+  return { key, value: JSON.stringify(value) };
+}
+
+function drop(key: string): RecordChange {
+  return { key, value: undefined };
+}
+
+/** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
+function putKept(key: string, { at, reason, event }: KeptEvent): RecordChange {
+  return { key, value: JSON.stringify({ at, reason, event: encodeEvent(event) }) };
+}
+
+function decodeKept(key: string, value: string): KeptEvent {
+  const { at, reason, event } = JSON.parse(value) as { at: number; reason: string; event: string };
+  return { sequence: numberOf(key), at, reason, event: decodeEvent(event) };
+}
+
+/** The number at the end of a key. */
+function numberOf(key: string): number {
+  return Number(key.slice(key.lastIndexOf('/') + 1));
+}
+
+function padded(sequence: number): string {
+  return String(sequence).padStart(SEQUENCE_DIGITS, '0');
+}

@@ -1,0 +1,86 @@
+/** A set of sequence numbers that takes about a bit for each number it spans, however many it holds. */
+export interface SequenceSet {
+  readonly size: number;
+  has(sequence: number): boolean;
+  /** Whether it was not there before. */
+  add(sequence: number): boolean;
+  /** Whether it was there before. */
+  delete(sequence: number): boolean;
+}
+
+interface Chunk {
+  readonly bits: Uint8Array;
+  held: number;
+}
+
+const CHUNK_NUMBERS = 4_096;
+
+export function createSequenceSet(): SequenceSet {
+  const chunks = new Map<number, Chunk>();
+  let size = 0;
+  const chunkOf = (sequence: number): Chunk | undefined =>
+    chunks.get(Math.floor(sequence / CHUNK_NUMBERS));
+  const has = (sequence: number): boolean => {
+    const bit = sequence % CHUNK_NUMBERS;
+    return (((chunkOf(sequence)?.bits[bit >>> 3] ?? 0) >>> (bit & 7)) & 1) === 1;
+  };
+  const flip = (chunk: Chunk, sequence: number, change: 1 | -1): void => {
+    const bit = sequence % CHUNK_NUMBERS;
+    chunk.bits[bit >>> 3] = (chunk.bits[bit >>> 3] ?? 0) ^ (1 << (bit & 7));
+    chunk.held += change;
+    size += change;
+  };
+
+  return {
+    get size() {
+      return size;
+    },
+    has,
+    add: (sequence) => {
+      if (has(sequence)) return false;
+      const chunk = chunkOf(sequence) ?? { bits: new Uint8Array(CHUNK_NUMBERS / 8), held: 0 };
+      chunks.set(Math.floor(sequence / CHUNK_NUMBERS), chunk);
+      flip(chunk, sequence, 1);
+      return true;
+    },
+    delete: (sequence) => {
+      const chunk = chunkOf(sequence);
+      if (chunk === undefined || !has(sequence)) return false;
+      flip(chunk, sequence, -1);
+      if (chunk.held === 0) chunks.delete(Math.floor(sequence / CHUNK_NUMBERS));
+      return true;
+    },
+  };
+}
+
+/**
+ * Sequence numbers that the cursor has passed although the event was never sent: what lay before the
+ * start, what an operator skipped, and discarded dead letters. `[first, last]` each, ascending, without
+ * overlaps. Reconciliation calls them `withheld`.
+ */
+export type UnsentRanges = readonly (readonly [first: number, last: number])[];
+
+export function addUnsent(unsent: UnsentRanges, first: number, last: number): UnsentRanges {
+  if (first > last) return unsent;
+  const merged: [number, number][] = [];
+  for (const [from, to] of [...unsent, [first, last] as const].toSorted((a, b) => a[0] - b[0])) {
+    const before = merged.at(-1);
+    if (before === undefined || from > before[1] + 1) merged.push([from, to]);
+    else before[1] = Math.max(before[1], to);
+  }
+  return merged;
+}
+
+/** Without everything above a sequence number: a cursor that was put back there passes it once more. */
+export function unsentUpTo(unsent: UnsentRanges, last: number): UnsentRanges {
+  return unsent.flatMap(([from, to]) => (from > last ? [] : [[from, Math.min(to, last)] as const]));
+}
+
+/** Without what the ledger has deleted; `lowWater` is the number before the oldest event. */
+export function unsentAfter(unsent: UnsentRanges, lowWater: number): UnsentRanges {
+  return unsent.filter(([, to]) => to > lowWater);
+}
+
+export function isUnsent(unsent: UnsentRanges, sequence: number): boolean {
+  return unsent.some(([from, to]) => from <= sequence && sequence <= to);
+}

@@ -1,0 +1,99 @@
+import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { QueuedEvent, SettledEvent } from '../delivery-result.ts';
+import type { ParkedTenants } from '../lanes/parked-tenants.ts';
+import type { Acknowledgements } from './acknowledgements.ts';
+import type { DeadLetterIndex } from './dead-letters.ts';
+import type { DeliveryRecords } from './delivery-records.ts';
+import type { InFlight } from './in-flight.ts';
+
+/**
+ * Turns what became of events into ledger records, and, once these are written, into what is remembered
+ * in memory. Events come from the ledger (the cursor passes them) or from a lane of kept ones
+ * (`dropFrom` removes them there in the same write).
+ */
+export interface SettlementWriter {
+  recordsOf(
+    settled: readonly SettledEvent[],
+    dropFrom?: (queued: QueuedEvent) => RecordChange,
+  ): RecordChange[];
+  /** After the records of these were written. */
+  written(settled: readonly SettledEvent[]): void;
+  /** Writes the records of a lane's events, and remembers them. */
+  write(
+    settled: readonly SettledEvent[],
+    dropFrom: (queued: QueuedEvent) => RecordChange,
+  ): Promise<WriteOutcome>;
+}
+
+export interface SettlementWriterOptions {
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly clock: Clock;
+  readonly deadLetters: DeadLetterIndex;
+  readonly parked: ParkedTenants;
+  readonly inFlight: InFlight;
+  readonly acknowledgements: Acknowledgements;
+}
+
+export function createSettlementWriter(options: SettlementWriterOptions): SettlementWriter {
+  const { ledger, records, clock, deadLetters, parked, inFlight, acknowledgements } = options;
+
+  const recordsOf: SettlementWriter['recordsOf'] = (settled, dropFrom) => {
+    const at = clock.now();
+    const changes = settled.flatMap(({ sequence, event, result }): RecordChange[] => {
+      const queued = { sequence, event };
+      const dropped = dropFrom === undefined ? [] : [dropFrom(queued)];
+      switch (result.kind) {
+        case 'dead':
+          return [...dropped, records.putDead({ ...queued, at, reason: result.reason })];
+        case 'parked':
+          return [...dropped, records.putParked({ ...queued, at, reason: result.reason })];
+        default:
+          // An operator may have moved the cursor back over a dead letter, and it is accepted this time.
+          return deadLetters.has(sequence) ? [...dropped, records.dropDead(sequence)] : dropped;
+      }
+    });
+    return [
+      ...changes,
+      ...inFlight.without(certain(settled)),
+      ...acknowledgements.recordsOf(delivered(settled)),
+    ];
+  };
+
+  const written: SettlementWriter['written'] = (settled) => {
+    inFlight.forget(certain(settled));
+    acknowledgements.written(delivered(settled));
+    for (const { sequence, event, result } of settled) {
+      if (result.kind === 'dead') deadLetters.add(sequence, event.tenant);
+      else deadLetters.remove(sequence, event.tenant);
+      if (result.kind === 'parked') parked.keptEvent(event.tenant);
+    }
+  };
+
+  return {
+    recordsOf,
+    written,
+    write: async (settled, dropFrom) => {
+      const outcome = await ledger.writeRecords(recordsOf(settled, dropFrom));
+      if (outcome.kind === 'written') written(settled);
+      return outcome;
+    },
+  };
+}
+
+function delivered(settled: readonly SettledEvent[]): number[] {
+  return settled
+    .filter(({ result }) => result.kind === 'delivered')
+    .map(({ sequence }) => sequence);
+}
+
+/**
+ * Those whose first attempt need not be remembered any longer: the other side has spoken. An event that
+ * is parked may have been taken by an attempt before, whose answer was lost.
+ */
+function certain(settled: readonly SettledEvent[]): number[] {
+  return settled
+    .filter(({ result }) => result.kind !== 'parked' && !('uncertain' in result))
+    .map(({ sequence }) => sequence);
+}
