@@ -516,6 +516,18 @@ export interface TenantOverrideSpec {
      */
     podLifetime?: 'running' | 'scheduled';
     /**
+     * How nodes of their own are billed. node bills the whole node while it is there, usage bills the pods on it.
+     */
+    privateNodeBilling?: 'node' | 'usage';
+    /**
+     * Namespaces inside these tenant clusters whose pods on own nodes cost nothing where privateNodeBilling is usage.
+     *
+     * @maxItems 64
+     *
+     * Items: One namespace.
+     */
+    excludeNamespaces?: string[];
+    /**
      * PromQL template for egress bytes, in place of the built-in query; none switches egress off. Names of tenant clusters such as {{namespace}} may stand inside of strings only. Environment variable EGRESS_QUERY.
      */
     egressQuery?: string;
@@ -631,6 +643,18 @@ export interface MeteringPolicySpec {
    */
   podLifetime?: 'running' | 'scheduled';
   /**
+   * How nodes that belong to one tenant cluster alone are billed. node bills the whole node while it is there, usage bills the pods on it. Environment variable PRIVATE_NODE_BILLING, by default node.
+   */
+  privateNodeBilling?: 'node' | 'usage';
+  /**
+   * Namespaces inside tenant clusters whose pods on own nodes cost nothing where privateNodeBilling is usage. Environment variable TENANT_EXCLUDE_NAMESPACES, by default kube-system.
+   *
+   * @maxItems 64
+   *
+   * Items: One namespace.
+   */
+  excludeNamespaces?: string[];
+  /**
    * PromQL template for egress bytes, in place of the built-in query; none switches egress off. Names of tenant clusters such as {{namespace}} may stand inside of strings only. Environment variable EGRESS_QUERY.
    */
   egressQuery?: string;
@@ -727,6 +751,160 @@ export interface MeteringPolicySpec {
      */
     dimensions?: string[];
   }[];
+  /**
+   * How long usage is kept in the ledger after every destination has consumed it. Environment variable RETENTION, by default 168h.
+   */
+  retention?: string;
+  /**
+   * Which tenant clusters are looked for.
+   */
+  discovery?: {
+    /**
+     * Namespaces of the control plane cluster that are looked at; an empty list means all. A change makes the operator stop and build its watches anew, which takes a few seconds and loses nothing. Environment variable WATCH_NAMESPACES, by default all.
+     *
+     * @maxItems 256
+     *
+     * Items: One namespace.
+     */
+    namespaces?: string[];
+    /**
+     * The platform's name of this cluster; instances that the platform placed on another one are left alone. Environment variable PLATFORM_CLUSTER.
+     */
+    platformCluster?: string;
+    /**
+     * Whether all metadata keys are believed on platform instances, which the users of a project can edit, and not only project and display name. Environment variable TRUST_PLATFORM_METADATA, by default false.
+     */
+    trustPlatformMetadata?: boolean;
+  };
+  /**
+   * How tenant clusters that have nodes of their own are read through their own API.
+   */
+  tenantAPI?: {
+    /**
+     * Whether they are. Environment variable TENANT_API, by default true.
+     */
+    enabled?: boolean;
+    /**
+     * Name of the Secret in a tenant cluster's namespace that holds a read-only kubeconfig. The operator may read Secrets of the names that its ClusterRole lists, so change both together. Environment variable TENANT_KUBECONFIG_SECRET, by default svc-kubeconfig.
+     */
+    kubeconfigSecret?: string;
+    /**
+     * Whether the tenant cluster's admin kubeconfig is accepted where that Secret is missing. The operator needs the right to read it. Environment variable TENANT_ADMIN_FALLBACK, by default false.
+     */
+    adminFallback?: boolean;
+    /**
+     * Where kubeconfigs of tenants may point to beside the tenant cluster's own Service. Environment variable TENANT_API_ALLOWED_HOSTS, by default none.
+     *
+     * @maxItems 64
+     *
+     * Items: A host name, an IP address or a CIDR such as 10.20.0.0/16.
+     */
+    allowedHosts?: string[];
+  };
+  /**
+   * What alerts of billing systems lead to.
+   */
+  enforcement?: {
+    /**
+     * observe records a billing state, annotate also marks control planes, enforce also has the pods of suspended tenants refused. The operator needs the rights of the component enforcement for the last two. Environment variable ENFORCEMENT_MODE, by default observe.
+     */
+    mode?: 'observe' | 'annotate' | 'enforce';
+    /**
+     * Billing states that event types of billing systems lead to, in place of or beside the built-in ones. They stand in place of all rules of the environment variable ENFORCEMENT_RULES.
+     *
+     * @maxItems 128
+     *
+     * Items: One rule.
+     */
+    rules?: {
+      /**
+       * The event type as the billing system writes it, such as invoice.payment_failed.
+       */
+      event: string;
+      /**
+       * The billing state that it leads to.
+       */
+      state: 'active' | 'warning' | 'delinquent' | 'suspended';
+    }[];
+  };
+  /**
+   * The Prometheus that is asked for egress, GPU utilization and metrics of your own. Its queries are egressQuery, gpuUtilQuery and gpuCountQuery.
+   */
+  prometheus?: {
+    /**
+     * Base address of an API that answers as Prometheus does, without /api/v1. With it only the credentials and headers given here are sent, none of the environment. Link-local and cloud metadata addresses are refused; redirects are never followed. Environment variable PROMETHEUS_URL.
+     */
+    url?: string;
+    /**
+     * Which labels the built-in queries select by; vcluster-platform takes those of the platform's instance and project. Environment variable PROMETHEUS_PRESET, by default default.
+     */
+    preset?: 'default' | 'vcluster-platform';
+    /**
+     * A name and a password that each query carries.
+     */
+    basicAuth?: {
+      /**
+       * The name.
+       */
+      username: string;
+      /**
+       * The password, in a Secret in the operator's own namespace.
+       */
+      passwordSecretRef: {
+        /**
+         * Name of the Secret.
+         */
+        name: string;
+        /**
+         * Key within the Secret's data.
+         */
+        key: string;
+      };
+    };
+    /**
+     * The bearer token that each query carries, in a Secret in the operator's own namespace. A change of the Secret takes effect within seconds.
+     */
+    bearerTokenSecretRef?: {
+      /**
+       * Name of the Secret.
+       */
+      name: string;
+      /**
+       * Key within the Secret's data.
+       */
+      key: string;
+    };
+    /**
+     * Headers added to queries, such as a tenant id. A header Authorization wins over the other credentials.
+     *
+     * @maxItems 16
+     *
+     * Items: One header.
+     */
+    headers?: {
+      /**
+       * The header's name.
+       */
+      name: string;
+      /**
+       * The value as plain text. For anything confidential use valueSecretRef.
+       */
+      value?: string;
+      /**
+       * The value out of a Secret in the operator's own namespace.
+       */
+      valueSecretRef?: {
+        /**
+         * Name of the Secret.
+         */
+        name: string;
+        /**
+         * Key within the Secret's data.
+         */
+        key: string;
+      };
+    }[];
+  };
 }
 
 /**

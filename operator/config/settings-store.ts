@@ -1,8 +1,10 @@
-import { deepFreeze, sameValue } from './immutable.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Secret } from '../model/secret.ts';
+import { deepFreeze, sameValue } from './immutable.ts';
 import type {
   DestinationSettings,
   PolicySettings,
+  PrometheusSettings,
   Settings,
   SettingsStore,
   TenantOverrideSettings,
@@ -44,7 +46,7 @@ export function createSettingsStore(environment: Settings): SettingsStore {
     const next = layer(environment, policy, destinations, overrides);
     if (sameValue(next, settings)) return;
     const previous = settings;
-    settings = deepFreeze(next);
+    settings = deepFreeze(withSameParts(next, previous));
     untold.push([settings, previous]);
     tell();
   }
@@ -89,9 +91,13 @@ function layer(
     identity: { ...environment.identity, ...policy?.identity },
     discovery: { ...environment.discovery, ...policy?.discovery },
     metering: { ...environment.metering, ...policy?.metering },
+    tenantApi: { ...environment.tenantApi, ...policy?.tenantApi },
+    prometheus: layerPrometheus(environment.prometheus, policy?.prometheus),
+    ledger: { ...environment.ledger, ...policy?.ledger },
     log: { ...environment.log, ...policy?.log },
     enforcement: {
       ...enforcement,
+      ...policy?.enforcement,
       webhookSecrets: {
         stripe: secretsOf('stripe'),
         metronome: secretsOf('metronome'),
@@ -101,6 +107,25 @@ function layer(
     billing: { ...environment.billing, destinations: [...kept, ...byName(destinations)] },
     overrides: byName(overrides),
   };
+}
+
+/** The next settings, in which every part that says what it said before is the same object as before. */
+function withSameParts<T extends object>(next: T, previous: T): T {
+  const parts = { ...next };
+  for (const name of Object.keys(next) as (keyof T)[]) {
+    if (sameValue(next[name], previous[name])) parts[name] = previous[name];
+  }
+  return parts;
+}
+
+/** A server of the policy stands in place of the one of the environment with all its credentials. */
+function layerPrometheus(
+  environment: PrometheusSettings,
+  policy: PolicySettings['prometheus'],
+): PrometheusSettings {
+  const preset = policy?.preset ?? environment.preset;
+  if (policy?.server === undefined) return { ...environment, preset };
+  return { ...policy.server, ...omitUndefined({ metricsFile: environment.metricsFile }), preset };
 }
 
 /** Sorted, so that the order in which resources arrived makes no difference. */

@@ -91,10 +91,13 @@ export interface TenantApiSettings {
 
 export interface PrometheusSettings {
   readonly url?: string;
-  /** Credentials out of the URL, as `user:password`, when it had some. */
+  /** Name and password as `user:password`. */
   readonly basicAuth?: Secret;
+  readonly bearerToken?: Secret;
   readonly headers: ReadonlyMap<string, Secret>;
   readonly bearerTokenFile?: string;
+  /** Why a credential that belongs to the URL cannot be had: nothing is asked until it can, and what is missed is asked later. */
+  readonly credentialProblem?: string;
   readonly preset: 'default' | 'vcluster-platform';
   readonly metricsFile?: string;
 }
@@ -236,8 +239,16 @@ export interface PolicySettings {
   readonly identity?: Partial<
     Pick<IdentitySettings, 'zone' | 'defaultTenantClass' | 'tenantSource' | 'regionFromNode'>
   >;
-  readonly discovery?: Partial<Pick<DiscoverySettings, 'reconcileIntervalMs' | 'offboardGraceMs'>>;
+  readonly discovery?: Partial<DiscoverySettings>;
   readonly metering?: Partial<MeteringSettings>;
+  readonly tenantApi?: Partial<Omit<TenantApiSettings, 'clustersFile'>>;
+  readonly prometheus?: {
+    readonly preset?: PrometheusSettings['preset'];
+    /** In place of all that the environment says of the server: its credentials are not sent to another one. */
+    readonly server?: Omit<PrometheusSettings, 'preset' | 'metricsFile' | 'bearerTokenFile'>;
+  };
+  readonly ledger?: Partial<Pick<LedgerSettings, 'retentionMs'>>;
+  readonly enforcement?: Partial<Pick<EnforcementSettings, 'mode' | 'rules'>>;
   readonly log?: Partial<Pick<LogSettings, 'level'>>;
 }
 
@@ -247,7 +258,10 @@ export interface PolicySettings {
  */
 export interface SettingsStore {
   current(): Settings;
-  /** Told after every swap; returns the function that ends the subscription. */
+  /**
+   * Told after every swap; returns the function that ends the subscription. A part of the settings that
+   * has not changed, such as `tenantApi`, is the same object in both.
+   */
   subscribe(listener: (next: Settings, previous: Settings) => void): () => void;
   /** What the MeteringPolicy says; undefined gives its fields back to the environment. */
   setPolicy(policy: PolicySettings | undefined): void;

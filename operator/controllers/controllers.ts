@@ -110,6 +110,8 @@ export function createControllers(options: ControllersOptions): Controllers {
     meteringPolicies({
       settings,
       environment,
+      secrets,
+      ...omitUndefined({ secretIntervalMs: timings.secrets }),
       clock,
       delivery,
       tenants,

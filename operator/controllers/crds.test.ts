@@ -34,6 +34,8 @@ const matching = (match: object): object => ({ match, tenant: 'acme' });
 
 const BLOCK = 'must be set when spec.type is';
 const URL = 'must be an absolute http or https URL, such as https://billing.example.com/events';
+const PROMETHEUS_URL =
+  'must be an absolute http or https URL, such as http://prometheus.monitoring.svc:9090';
 const CREDENTIALS = 'must not carry credentials; reference a Secret instead';
 const LINK_LOCAL = 'must not be a link-local or cloud metadata address';
 const OWN_HEADER = 'this header is set by the operator';
@@ -281,6 +283,79 @@ const BROKEN: readonly Row[] = [
       spec: { dedicatedNodeLabel: 'example.com/dedicated-to=all' },
       message: 'in body should match',
     },
+    {
+      reason: 'usage that goes before anybody can look',
+      spec: { retention: '59m' },
+      message: 'must be a duration of at least 1h and at most 36500d, such as 36h or 30d',
+    },
+    {
+      reason: 'kubeconfigs that lead to the metadata service',
+      spec: { tenantAPI: { allowedHosts: ['169.254.169.254'] } },
+      message: LINK_LOCAL,
+    },
+    ...[
+      { reason: 'a relative address', spec: { url: 'prometheus' }, message: PROMETHEUS_URL },
+      {
+        reason: 'a password in the address',
+        spec: { url: 'https://me:pw@prometheus/' },
+        message: CREDENTIALS,
+      },
+      {
+        reason: 'an address with a fragment',
+        spec: { url: 'https://prometheus/#graph' },
+        message: 'must not have a fragment; remove the part from # on',
+      },
+      {
+        reason: 'an address that paths cannot be added to',
+        spec: { url: 'https://prometheus/?a=b' },
+        message: 'must not have a query; remove the part from ? on',
+      },
+      {
+        reason: 'the metadata service',
+        spec: { url: 'http://169.254.169.254/' },
+        message: LINK_LOCAL,
+      },
+      {
+        reason: 'a credential for a server that it does not name',
+        spec: { bearerTokenSecretRef: key },
+        message: 'basicAuth, bearerTokenSecretRef and headers are sent to url; set url beside them',
+      },
+      {
+        reason: 'two credentials',
+        spec: {
+          url: 'https://prometheus',
+          bearerTokenSecretRef: key,
+          basicAuth: { username: 'me', passwordSecretRef: key },
+        },
+        message: 'give either basicAuth or bearerTokenSecretRef',
+      },
+      {
+        reason: 'a header without a value',
+        spec: { url: 'https://prometheus', headers: [{ name: 'X-A' }] },
+        message: ONE_VALUE,
+      },
+      {
+        reason: 'a header that the operator sets',
+        spec: { url: 'https://prometheus', headers: [{ name: 'Host', value: 'a' }] },
+        message: OWN_HEADER,
+      },
+      {
+        reason: 'a credential in plain text',
+        spec: { url: 'https://prometheus', headers: [{ name: 'Authorization', value: 'a' }] },
+        message: SECRET_HEADER,
+      },
+      {
+        reason: 'one header in two spellings',
+        spec: {
+          url: 'https://prometheus',
+          headers: [
+            { name: 'X-A', value: 'a' },
+            { name: 'x-a', value: 'b' },
+          ],
+        },
+        message: 'a header may be named once, whatever its case',
+      },
+    ].map((row) => ({ ...row, spec: { prometheus: row.spec } })),
     {
       reason: 'a dimension that would overwrite what is billed',
       spec: { customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['quantity'] }] },

@@ -1,8 +1,11 @@
 import type { Settings, SettingsStore } from '../config/settings.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { ControlledKind } from './controlled-kind.ts';
+import type { Acted, ControlledKind } from './controlled-kind.ts';
+import { policySecretNames, type PrometheusServer, translateServer } from './policy-prometheus.ts';
 import { translatePolicy } from './policy-settings.ts';
 import { policyClaims, policyNumbers, type PolicyViews } from './policy-status.ts';
+import type { SecretRead, SecretReader } from './secret-reader.ts';
 import { invalidSpec } from '../config/spec-fields.ts';
 import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
 import type { Connection } from '../kubernetes/connection.ts';
@@ -14,8 +17,14 @@ export interface MeteringPolicyOptions extends PolicyViews {
   readonly settings: SettingsStore;
   /** What holds where the policy says nothing. */
   readonly environment: Settings;
+  readonly secrets: SecretReader;
+  /** Between looks at the Secrets that the policy names. */
+  readonly secretIntervalMs?: number;
   readonly clock: Clock;
 }
+
+const SECRET_INTERVAL_MS = 15_000;
+const SECRET_RETRY_MS = 5_000;
 
 /** The only name that there may be. */
 export const POLICY_NAME = 'default';
@@ -25,14 +34,17 @@ const RETRY_MS = 10_000;
 export function meteringPolicies(
   options: MeteringPolicyOptions,
 ): ControlledKind<MeteringPolicySpec> {
-  const { settings, environment, windows, clock } = options;
+  const { settings, environment, windows, secrets, clock } = options;
+  const intervalMs = options.secretIntervalMs ?? SECRET_INTERVAL_MS;
   let inForce = false;
+  /** The last Prometheus server that had all its credentials, and the generation of the spec that named it. */
+  let complete: { readonly server: PrometheusServer; readonly generation: number } | undefined;
 
   return {
     resource: { group: 'meterfeed.io', version: 'v1alpha1', plural: 'meteringpolicies' },
     kind: 'MeteringPolicy',
 
-    async act({ name, spec }) {
+    async act({ name, generation, spec }, signal): Promise<Acted> {
       // The schema refuses other names; one of another release may not have.
       if (name !== POLICY_NAME) {
         const message = `metadata.name: not the policy in force: "${name}"; name it "${POLICY_NAME}"`;
@@ -40,15 +52,47 @@ export function meteringPolicies(
       }
       const translation = translatePolicy(spec, environment.metering);
       if (translation.kind === 'invalid') return { specStatus: { ...translation, inForce } };
-      settings.setPolicy(translation.settings);
-      inForce = true;
-      return { specStatus: { kind: 'accepted' } };
+      const names = policySecretNames(spec);
+      const reads = new Map(
+        await Promise.all(
+          names.map(
+            async (each): Promise<[string, SecretRead]> => [each, await secrets.read(each, signal)],
+          ),
+        ),
+      );
+      const again = names.length === 0 ? {} : { againMs: intervalMs };
+      const translated = translateServer(spec.prometheus, reads);
+      if (translated.kind === 'invalid') return { specStatus: { ...translated, inForce } };
+      // What is wrong with a credential concerns the queries alone: the rest of the spec is in force.
+      const put = (server: PrometheusServer | undefined): void => {
+        const { prometheus, ...others } = translation.settings;
+        const next = { ...prometheus, ...omitUndefined({ server }) };
+        settings.setPolicy({ ...others, prometheus: next });
+        inForce = true;
+      };
+      if (translated.kind === 'server') {
+        const { server } = translated;
+        complete = server && { server, generation };
+        put(server);
+        return { specStatus: { kind: 'accepted' }, ...again };
+      }
+      const unread = [...reads].find(([, read]) => read.kind === 'failed');
+      if (unread?.[1].kind !== 'failed') {
+        put(complete?.server ?? translated.server);
+        return { specStatus: { ...translated.why, inForce }, ...again };
+      }
+      const message = `Secret "${unread[0]}" cannot be read: ${unread[1].reason}`;
+      put(complete?.server ?? { ...translated.server, credentialProblem: message });
+      return complete?.generation === generation
+        ? { specStatus: { kind: 'accepted' }, againMs: SECRET_RETRY_MS }
+        : { specStatus: { kind: 'waiting', message } };
     },
 
     async remove(name) {
       if (name === POLICY_NAME) {
         settings.setPolicy(undefined);
         inForce = false;
+        complete = undefined;
       }
       return { kind: 'removed' };
     },

@@ -1,4 +1,5 @@
 import { settlingProblem } from '../config/checks.ts';
+import { allowedHost } from '../config/parsers/allowed-hosts.ts';
 import { gpuResource, qualifiedName, subdomain } from '../config/parsers/kubernetes-names.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { MeteringSettings, PolicySettings } from '../config/settings.ts';
@@ -15,6 +16,7 @@ const DURATIONS = {
   maxBackfill: VARIABLES.MAX_BACKFILL.parser,
   offboardGrace: VARIABLES.OFFBOARD_GRACE.parser,
   settlingDelay: VARIABLES.SETTLING_DELAY.parser,
+  retention: VARIABLES.RETENTION.parser,
 } as const;
 
 /** Each name has the form that the environment variable of the same meaning asks for. */
@@ -35,8 +37,8 @@ const DURATION_FIELDS = Object.keys(DURATIONS) as readonly DurationField[];
 const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
 
 /**
- * The settings that the MeteringPolicy asks for (design 4). `environment` is what holds where the
- * policy says nothing.
+ * The settings that the MeteringPolicy asks for, but for its Prometheus server, which needs Secrets.
+ * `environment` is what holds where the policy says nothing.
  */
 export function translatePolicy(
   spec: MeteringPolicySpec,
@@ -69,13 +71,23 @@ export function translatePolicy(
     const message = `measured by the operator itself: "${measured.code}"; choose another code`;
     return invalidSpec('InvalidSpec', `spec.customMetrics: ${message}`);
   }
-  return { kind: 'settings', settings: layersOf(spec, durations) };
+  const hosts: string[] = [];
+  for (const [index, text] of (spec.tenantAPI?.allowedHosts ?? []).entries()) {
+    const parsed = allowedHost().parse(text);
+    if (parsed.kind === 'problem') {
+      return invalidField(`spec.tenantAPI.allowedHosts[${index}]`, parsed, text);
+    }
+    hosts.push(parsed.value);
+  }
+  return { kind: 'settings', settings: layersOf(spec, durations, hosts) };
 }
 
 function layersOf(
   spec: MeteringPolicySpec,
   durations: Partial<Record<DurationField, number>>,
+  hosts: readonly string[],
 ): PolicySettings {
+  const { discovery, tenantAPI, enforcement } = spec;
   return {
     identity: omitUndefined({
       zone: spec.zone,
@@ -86,6 +98,22 @@ function layersOf(
     discovery: omitUndefined({
       reconcileIntervalMs: durations.reconcileInterval,
       offboardGraceMs: durations.offboardGrace,
+      watchNamespaces: discovery?.namespaces,
+      platformCluster: discovery?.platformCluster,
+      trustPlatformMetadata: discovery?.trustPlatformMetadata,
+    }),
+    tenantApi: omitUndefined({
+      enabled: tenantAPI?.enabled,
+      kubeconfigSecret: tenantAPI?.kubeconfigSecret,
+      adminFallback: tenantAPI?.adminFallback,
+      allowedHosts: tenantAPI?.allowedHosts && hosts,
+    }),
+    prometheus: omitUndefined({ preset: spec.prometheus?.preset }),
+    ledger: omitUndefined({ retentionMs: durations.retention }),
+    enforcement: omitUndefined({
+      mode: enforcement?.mode,
+      rules:
+        enforcement?.rules && new Map(enforcement.rules.map((rule) => [rule.event, rule.state])),
     }),
     log: omitUndefined({ level: spec.logLevel }),
     metering: omitUndefined({
@@ -96,6 +124,8 @@ function layersOf(
       meterControlPlane: spec.meterControlPlane,
       meterByNamespace: spec.meterByNamespace,
       podLifetime: spec.podLifetime,
+      privateNodeBilling: spec.privateNodeBilling,
+      excludeNamespaces: spec.excludeNamespaces,
       egressQuery: spec.egressQuery,
       gpuUtilQuery: spec.gpuUtilQuery,
       gpuCountQuery: spec.gpuCountQuery,

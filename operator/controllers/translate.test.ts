@@ -6,6 +6,7 @@ import {
   translateDestination,
 } from './destination-settings.ts';
 import { translateOverride } from './override-settings.ts';
+import { policySecretNames, translateServer } from './policy-prometheus.ts';
 import { translatePolicy } from './policy-settings.ts';
 import type { SecretRead } from './secret-reader.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
@@ -242,7 +243,25 @@ describe('the MeteringPolicy', () => {
           tenantSource: 'project',
           regionFromNode: true,
         },
-        discovery: { reconcileIntervalMs: 1_000, offboardGraceMs: 5_400_000 },
+        discovery: {
+          reconcileIntervalMs: 1_000,
+          offboardGraceMs: 5_400_000,
+          watchNamespaces: ['vcluster-acme'],
+          platformCluster: 'control-plane-1',
+          trustPlatformMetadata: true,
+        },
+        tenantApi: {
+          enabled: true,
+          kubeconfigSecret: 'metering-kubeconfig',
+          adminFallback: true,
+          allowedHosts: ['apis.example.com', '10.20.0.0/16', '2001:db8::7'],
+        },
+        prometheus: { preset: 'vcluster-platform' },
+        ledger: { retentionMs: 30 * 86_400_000 },
+        enforcement: {
+          mode: 'enforce',
+          rules: new Map([['invoice.payment_failed', 'warning']]),
+        },
         log: { level: 'debug' },
         metering: {
           windowMs: 60_000,
@@ -252,6 +271,8 @@ describe('the MeteringPolicy', () => {
           meterControlPlane: false,
           meterByNamespace: true,
           podLifetime: 'running',
+          privateNodeBilling: 'usage',
+          excludeNamespaces: ['kube-system', 'monitoring'],
           egressQuery: 'none',
           gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',
           gpuCountQuery: 'count by (modelName) (util{n="{{namespace}}"})',
@@ -271,7 +292,16 @@ describe('the MeteringPolicy', () => {
   test('an empty one leaves everything to the environment', () => {
     expect(translatePolicy({}, ENVIRONMENT)).toEqual({
       kind: 'settings',
-      settings: { identity: {}, discovery: {}, log: {}, metering: {} },
+      settings: {
+        identity: {},
+        discovery: {},
+        tenantApi: {},
+        prometheus: {},
+        ledger: {},
+        enforcement: {},
+        log: {},
+        metering: {},
+      },
     });
   });
 
@@ -283,6 +313,11 @@ describe('the MeteringPolicy', () => {
     [{ draGpuDrivers: ['GPU'] }, 'spec.draGpuDrivers: not a driver name: "GPU"'],
     [{ dedicatedNodeLabel: 'a=b' }, 'spec.dedicatedNodeLabel: must contain %s once: "a=b"'],
     [{ offboardGrace: 'soon' }, 'spec.offboardGrace: not a duration: "soon"'],
+    [{ retention: '99999d' }, 'spec.retention: too long: "99999d"'],
+    [
+      { tenantAPI: { allowedHosts: ['10.0.0.0/99'] } },
+      'spec.tenantAPI.allowedHosts[0]: not a CIDR: "10.0.0.0/99"',
+    ],
     [
       { customMetrics: [{ code: 'tenant_gpu_hours', unit: 'x' }] },
       'spec.customMetrics: measured by the operator itself: "tenant_gpu_hours"',
@@ -302,5 +337,66 @@ describe('the MeteringPolicy', () => {
       message: expect.stringContaining('spec.settlingDelay: not shorter than the window'),
     });
     expect(translatePolicy({ collectionInterval: '30s' }, environment).kind).toBe('settings');
+  });
+});
+
+describe('the Prometheus server of a MeteringPolicy', () => {
+  const password = { name: 'billing', key: 'current' };
+  const url = 'https://prometheus.example.com/';
+  const translated = (prometheus: MeteringPolicySpec['prometheus']) => {
+    const outcome = translateServer(prometheus, READS);
+    if (outcome.kind !== 'server' || outcome.server === undefined) return outcome;
+    const { headers, bearerToken, basicAuth } = outcome.server;
+    return {
+      url: outcome.server.url,
+      headers: [...headers].map(([name, value]) => `${name}: ${value.reveal()}`),
+      bearerToken: bearerToken?.reveal(),
+      basicAuth: basicAuth?.reveal(),
+    };
+  };
+
+  test('has its credentials out of Secrets', () => {
+    const basicAuth = { username: 'meter', passwordSecretRef: password };
+    const headers = [
+      { name: 'X-Scope-OrgID', value: 'platform' },
+      { name: 'Authorization', valueSecretRef: { name: 'billing', key: 'bearer' } },
+    ];
+    expect(translated({ url, basicAuth, headers })).toEqual({
+      url: 'https://prometheus.example.com',
+      headers: ['X-Scope-OrgID: platform', 'Authorization: Bearer abc'],
+      basicAuth: 'meter:k1',
+    });
+    expect(translated({ url, bearerTokenSecretRef: password })).toMatchObject({
+      bearerToken: 'k1',
+    });
+    expect(translated({ preset: 'vcluster-platform' })).toEqual({ kind: 'server' });
+  });
+
+  test('is not asked while a credential cannot be had', () => {
+    const message =
+      'spec.prometheus.bearerTokenSecretRef: no such key: "other"; add the key to Secret "billing"';
+    const bearerTokenSecretRef = { name: 'billing', key: 'other' };
+    expect(translated({ url, bearerTokenSecretRef })).toMatchObject({
+      kind: 'incomplete',
+      server: { credentialProblem: message },
+      why: { reason: 'SecretKeyNotFound', message },
+    });
+  });
+
+  test('never is the metadata service, nor has it credentials in its address', () => {
+    const what = 'spec.prometheus.url: a link-local or cloud metadata address';
+    expect(translated({ url: 'http://169.254.169.254' })).toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining(what),
+    });
+    expect(translated({ url: 'http://me:pw@prometheus' })).toMatchObject({
+      message:
+        'spec.prometheus.url: a URL with credentials: "http://***@prometheus"; give them in a header or key variable instead',
+    });
+  });
+
+  test('names each Secret once', () => {
+    const [complete] = COMPLETE_SPECS.meteringpolicies as MeteringPolicySpec[];
+    expect(complete && policySecretNames(complete)).toEqual(['prometheus']);
   });
 });

@@ -38,7 +38,7 @@ type Authorization =
 
 /**
  * A client of `POST /api/v1/query` below PROMETHEUS_URL. The form carries queries of any length. Of
- * several credentials PROMETHEUS_HEADERS wins over the token file, which wins over those in the URL.
+ * several credentials a header Authorization wins over a token, which wins over name and password.
  */
 export function createPrometheusClient(options: PrometheusClientOptions): PrometheusClient {
   const { settings, readText } = options;
@@ -51,11 +51,13 @@ export function createPrometheusClient(options: PrometheusClientOptions): Promet
   });
 
   const authorization = async (): Promise<Authorization> => {
-    const { basicAuth, bearerTokenFile } = settings;
+    const { basicAuth, bearerToken, bearerTokenFile, credentialProblem } = settings;
+    if (credentialProblem !== undefined) return { kind: 'problem', reason: credentialProblem };
     const own = Object.fromEntries(
       [...settings.headers].map(([name, value]) => [name.toLowerCase(), value.reveal()]),
     );
     if ('authorization' in own) return { kind: 'headers', headers: own };
+    if (bearerToken !== undefined) return bearer(own, bearerToken.reveal());
     if (bearerTokenFile === undefined) {
       if (basicAuth === undefined) return { kind: 'headers', headers: own };
       const basic = Buffer.from(basicAuth.reveal()).toString('base64');
@@ -64,7 +66,7 @@ export function createPrometheusClient(options: PrometheusClientOptions): Promet
     const token = await readText(bearerTokenFile).catch(() => undefined);
     if (token === undefined) return tokenProblem('cannot be read', bearerTokenFile);
     if (!TOKEN.test(token.trim())) return tokenProblem('holds no token', bearerTokenFile);
-    return { kind: 'headers', headers: { ...own, authorization: `Bearer ${token.trim()}` } };
+    return bearer(own, token.trim());
   };
 
   return {
@@ -134,6 +136,10 @@ function withoutCredentials(text: string, headers: Readonly<Record<string, strin
       (clean, value) => (value.length < SHORTEST_HIDDEN ? clean : clean.replaceAll(value, '***')),
       text,
     );
+}
+
+function bearer(headers: Readonly<Record<string, string>>, token: string): Authorization {
+  return { kind: 'headers', headers: { ...headers, authorization: `Bearer ${token}` } };
 }
 
 function tokenProblem(what: string, path: string): Authorization {

@@ -30,6 +30,8 @@ export interface AccessKeeper {
   failure(): FailedTenantApi | undefined;
   /** What discovery says of the tenant cluster now. */
   update(cluster: TenantCluster): void;
+  /** The settings have changed: what was accepted by the former ones is looked at again. */
+  reconsider(): void;
   /** Until the signal aborts; the connection is closed then. Never rejects. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -61,6 +63,8 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
   /** Monotonic. */
   let lookedAt = Number.NEGATIVE_INFINITY;
   let dueAt = 0;
+  /** Accepted by the settings in force. */
+  let accepted = false;
   let wake = (): void => undefined;
 
   async function look(signal: AbortSignal): Promise<void> {
@@ -73,7 +77,7 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
       plan(0);
       return;
     }
-    if (read.kind === 'unknown' && held !== undefined) {
+    if (read.kind === 'unknown' && held !== undefined && accepted) {
       logger.debug(`[controller] tenant API of ${cluster.id}: kept as it is: ${read.reason}`);
       retry();
       return;
@@ -86,7 +90,7 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
     const fingerprint = createHash('sha256')
       .update(place + read.text.reveal())
       .digest('hex');
-    if (held?.fingerprint === fingerprint && !isOver(held.validUntil)) {
+    if (accepted && held?.fingerprint === fingerprint && !isOver(held.validUntil)) {
       succeed();
       return;
     }
@@ -115,6 +119,7 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
   }
 
   function succeed(): void {
+    accepted = true;
     backoff.reset();
     const left = (held?.validUntil ?? Number.POSITIVE_INFINITY) - clock.now();
     const usual = LOOK_AGAIN_MS * (0.8 + 0.4 * random());
@@ -147,6 +152,13 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
     wake();
   }
 
+  /** At once; what is being read at the moment does not count. */
+  function lookAgain(): void {
+    moves += 1;
+    dueAt = 0;
+    wake();
+  }
+
   async function waitUntilDue(signal: AbortSignal): Promise<void> {
     for (let left = dueAt - clock.monotonic(); left > 0; left = dueAt - clock.monotonic()) {
       const link = linkAbort(signal);
@@ -170,9 +182,11 @@ export function createAccessKeeper(options: AccessKeeperOptions): AccessKeeper {
       cluster = next;
       if (held !== undefined) held = { ...held, api: { ...held.api, cluster } };
       if (!moved) return;
-      moves += 1;
-      dueAt = 0;
-      wake();
+      lookAgain();
+    },
+    reconsider: () => {
+      accepted = false;
+      lookAgain();
     },
     run: async (signal) => {
       while (!signal.aborted) {

@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import type { TenantApiSettings } from '../config/settings.ts';
+import type { SettingsStore, TenantApiSettings } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { linkAbort } from '../kubernetes/abort.ts';
@@ -17,7 +17,7 @@ export interface TenantApiAccessOptions {
   /** To the host's API server, for the Secrets. */
   readonly connection: Pick<Connection, 'request' | 'kubeConfig'>;
   readonly discovery: Pick<Discovery, 'clusters' | 'subscribe'>;
-  readonly settings: TenantApiSettings;
+  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -45,9 +45,10 @@ export function createTenantApiAccess(options: TenantApiAccessOptions): TenantAp
   const { connection, discovery, settings, clock, random, logger } = options;
   const listeners = new Set<() => void>();
   const followed = new Map<string, Followed>();
-  const source = createKubeconfigSource({ connection, settings });
+  const inForce = (): TenantApiSettings => settings.current().tenantApi;
+  const source = createKubeconfigSource({ connection, settings: inForce });
   const open = createOpenKubeconfig({
-    allowedHosts: settings.allowedHosts,
+    allowedHosts: () => inForce().allowedHosts,
     hostApi: addressOf(connection),
     now: () => clock.now(),
     ...(options.lookup === undefined ? {} : { lookup: options.lookup }),
@@ -109,14 +110,18 @@ export function createTenantApiAccess(options: TenantApiAccessOptions): TenantAp
       return () => void listeners.delete(listener);
     },
     run: async (signal) => {
-      if (!settings.enabled) {
-        await aborted(signal);
-        return;
-      }
-      const end = discovery.subscribe((clusters) => reconcile(clusters, signal));
-      reconcile(discovery.clusters(), signal);
+      const review = (): void => reconcile(inForce().enabled ? discovery.clusters() : [], signal);
+      const endings = [
+        discovery.subscribe(review),
+        settings.subscribe((next, previous) => {
+          if (next.tenantApi === previous.tenantApi) return;
+          for (const { keeper } of followed.values()) keeper.reconsider();
+          review();
+        }),
+      ];
+      review();
       await aborted(signal);
-      end();
+      for (const end of endings) end();
       await Promise.all([...followed.values()].map(({ ended }) => ended));
       followed.clear();
     },

@@ -24,7 +24,8 @@ export type KubeconfigSource = (
 export interface KubeconfigSourceOptions {
   /** To the host's API server. */
   readonly connection: Pick<Connection, 'request'>;
-  readonly settings: Pick<TenantApiSettings, 'kubeconfigSecret' | 'adminFallback'>;
+  /** In force at the moment. */
+  readonly settings: () => Pick<TenantApiSettings, 'kubeconfigSecret' | 'adminFallback'>;
 }
 
 /** vCluster writes the first; other tools the others (facts/metering 5.3). */
@@ -54,9 +55,10 @@ export function createKubeconfigSource(options: KubeconfigSourceOptions): Kubeco
 
   return async (cluster, signal) => {
     if (cluster.kubeconfigFile !== undefined) return readFile(cluster.kubeconfigFile);
-    const own = await readSecret(cluster, settings.kubeconfigSecret, signal);
+    const { kubeconfigSecret, adminFallback } = settings();
+    const own = await readSecret(cluster, kubeconfigSecret, signal);
     // An admin's credential is not taken where there is nothing to meter with it.
-    const falls = settings.adminFallback && cluster.nodeMode !== 'shared';
+    const falls = adminFallback && cluster.nodeMode !== 'shared';
     if (own.kind !== 'absent' || !falls) return own;
     const admin = await readSecret(cluster, `vc-${cluster.name}`, signal);
     return admin.kind === 'found' ? admin : own;

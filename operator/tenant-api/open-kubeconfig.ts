@@ -20,7 +20,8 @@ export type OpenedKubeconfig =
 export type OpenKubeconfig = (text: Secret, cluster: TenantCluster) => OpenedKubeconfig;
 
 export interface OpenKubeconfigOptions {
-  readonly allowedHosts: readonly string[];
+  /** In force at the moment. */
+  readonly allowedHosts: () => readonly string[];
   /** `host:port` of the host cluster's API server. */
   readonly hostApi: string;
   readonly now: () => number;
@@ -42,7 +43,7 @@ export function createOpenKubeconfig(options: OpenKubeconfigOptions): OpenKubeco
         reason: `users[0].user: the credential ended at ${ended}; renew it`,
       };
     }
-    const plan = planDial(kubeconfig, ruleOf(cluster, allowedHosts, hostApi));
+    const plan = planDial(kubeconfig, ruleOf(cluster, allowedHosts(), hostApi));
     if (plan.kind === 'refused') return plan;
     return { kind: 'opened', connection: openConnection(kubeconfig, plan, lookup), validUntil };
   };

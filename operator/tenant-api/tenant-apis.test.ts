@@ -35,7 +35,7 @@ function setUp() {
       subscribe: () => () => undefined,
       run: () => Promise.resolve(),
     },
-    enabled: true,
+    enabled: () => true,
     discovery: { ...fakeDiscovery(a), known: () => true },
     tenantClusters,
     host: {

@@ -28,7 +28,7 @@ import type { TenantResume } from './tenant-watches.ts';
 export interface TenantApisOptions {
   readonly access: TenantApiAccess;
   /** TENANT_API; without it what the journal knows is closed and forgotten. */
-  readonly enabled: boolean;
+  readonly enabled: () => boolean;
   readonly discovery: Pick<Discovery, 'clusters' | 'subscribe' | 'known'>;
   /** Tenant clusters over time. */
   readonly tenantClusters: TenantClusterTimelines;
@@ -172,7 +172,7 @@ export function createTenantApis(options: TenantApisOptions): TenantApis {
 
   /** Of a tenant cluster that is not in the access's lists. */
   function elsewise(cluster: TenantCluster | undefined): TenantWay | undefined {
-    if (!options.enabled) return { kind: 'gone' };
+    if (!options.enabled()) return { kind: 'gone' };
     if (!discovery.known()) return undefined;
     if (cluster === undefined || cluster.excluded) return { kind: 'gone' };
     if (cluster.nodeMode === 'shared') return { kind: 'gone' };

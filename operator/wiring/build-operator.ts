@@ -115,7 +115,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const tenantApis: WiredTenantApis = await wireTenantApis({
     ...common,
     connection,
-    settings: options.environment,
+    settings,
     discovery,
     observation,
     observing,
@@ -145,7 +145,6 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   });
   const prometheus = createPrometheus({
     ...common,
-    environment: options.environment.prometheus,
     outbound,
     configured,
     observation,
@@ -246,7 +245,8 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       // What a node's labels and taints mean is a setting.
       return source.resource === watches.collector.nodes.resource ? configuredFirst(part) : part;
     }),
-    { name: 'retention', run: (signal) => retain(ledger, clock, signal) },
+    // How long usage is kept may be the policy's word.
+    configuredFirst({ name: 'retention', run: (signal) => retain(options, signal) }),
     configuredFirst({ name: 'discovery', run: (signal) => discovery.run(signal) }),
     ...tenantApis.parts.map(configuredFirst),
     { name: 'controllers', run: (signal) => controllers.run(signal) },
@@ -278,8 +278,12 @@ async function serve(http: HttpServer, signal: AbortSignal): Promise<void> {
   await http.close();
 }
 
-async function retain(ledger: Ledger, clock: Clock, signal: AbortSignal): Promise<void> {
+async function retain(
+  { settings, ledger, clock }: Pick<OperatorOptions, 'settings' | 'ledger' | 'clock'>,
+  signal: AbortSignal,
+): Promise<void> {
   while (!signal.aborted) {
+    ledger.setRetention(settings.current().ledger.retentionMs);
     await ledger.retain(clock.now());
     await clock.sleep(RETENTION_INTERVAL_MS, signal).catch(() => undefined);
   }

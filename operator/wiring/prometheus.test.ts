@@ -45,14 +45,12 @@ describe('PROMETHEUS_METRICS_FILE at the start', () => {
     return loaded.kind === 'invalid' ? loaded.problems : loaded.metrics.map(({ code }) => code);
   };
 
-  test('that is broken, missing, or for nobody to ask, is an error of configuration', async () => {
+  test('that is broken or missing is an error of configuration; whom to ask may be the policy’s word', async () => {
     expect(await problems({ PROMETHEUS_URL: URL })).toEqual([expect.stringContaining('ENOENT')]);
     await writeFile(path, '- { code: a, query: up }\n- { code: B, query: up }\n- { code: c }');
     expect(await problems({ PROMETHEUS_URL: URL })).toHaveLength(2);
     await writeFile(path, TWO);
-    expect(await problems({})).toEqual([
-      'PROMETHEUS_METRICS_FILE: nobody to ask: PROMETHEUS_URL: not set; set it',
-    ]);
+    expect(await problems({})).toEqual(['gateway_requests', 'memory_in_use']);
     const custom = { PROMETHEUS_URL: URL, CUSTOM_METRICS: 'memory_in_use:mib' };
     expect(await problems(custom)).toEqual([expect.stringContaining('in CUSTOM_METRICS')]);
     expect(await problems({ PROMETHEUS_URL: URL })).toEqual(['gateway_requests', 'memory_in_use']);
@@ -118,7 +116,6 @@ test('U01: without PROMETHEUS_URL nothing is asked, and nothing of an earlier li
   };
   const prometheus = createPrometheus({
     ...common,
-    environment: environment.prometheus,
     outbound: createOutbound({ registry, clock: common.clock, userAgent: 'meterfeed/test' }),
     configured: createConfiguredMetrics({ ...common, initial: [], path: undefined }),
     observation: createObservation({

@@ -34,12 +34,8 @@ export type LoadedMetrics =
 
 /** The metrics of PROMETHEUS_METRICS_FILE as the operator starts: a broken file is an error of configuration. */
 export async function loadConfiguredMetrics(settings: Settings): Promise<LoadedMetrics> {
-  const { metricsFile, url } = settings.prometheus;
+  const { metricsFile } = settings.prometheus;
   if (metricsFile === undefined) return { kind: 'metrics', metrics: [] };
-  if (url === undefined) {
-    const problem = 'PROMETHEUS_METRICS_FILE: nobody to ask: PROMETHEUS_URL: not set; set it';
-    return { kind: 'invalid', problems: [problem] };
-  }
   return loadMetricsFile(metricsFile, codesOf(settings));
 }
 
@@ -75,12 +71,11 @@ export function createConfiguredMetrics(options: ConfiguredMetricsOptions): Conf
 }
 
 export interface PrometheusOptions {
-  readonly environment: PrometheusSettings;
   readonly outbound: Outbound;
   readonly configured: ConfiguredMetrics;
   readonly observation: Pick<Observation, 'tenantClusters'>;
   readonly windows: Pick<WindowsView, 'lastWindow'>;
-  readonly settings: Pick<SettingsStore, 'current'>;
+  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly ledger: Ledger;
   readonly registry: Registry;
   readonly clock: Clock;
@@ -94,59 +89,63 @@ export interface Prometheus {
   readonly parts: readonly Part[];
 }
 
-/** Egress, utilisation and configured metrics, where PROMETHEUS_URL is set. */
+/**
+ * Egress, utilisation and configured metrics, as long as there is a Prometheus to ask. Another server, or
+ * other credentials, are taken up as after a restart: what is pending is in the ledger.
+ */
 export function createPrometheus(options: PrometheusOptions): Prometheus {
-  const { environment, configured, settings, ledger } = options;
-  const { url } = environment;
-  if (url === undefined) {
-    const forget: Part = {
-      name: 'Prometheus',
-      run: async (signal) => {
-        await forgetPrometheusWork(ledger);
-        await aborted(signal);
-      },
-    };
-    return { gaps: () => [], question: () => undefined, parts: [forget] };
-  }
-  const client = createPrometheusClient({
-    outbound: options.outbound,
-    url,
-    settings: environment,
-    readText: (path) => readFile(path, 'utf8'),
-    connections: CONNECTIONS,
-  });
-  const builtIn = [
-    createEgressMeasure(environment.preset),
-    createUtilizationMeasure(environment.preset),
-  ];
-  const metering = createPrometheusMetering({
-    ...options,
-    client,
-    measures: remembered<readonly ConfiguredMetric[], readonly Measure[]>(
-      () => configured.metrics(),
-      (metrics) => [...builtIn, ...metrics.map(createConfiguredMeasure)],
-    ),
-    tenantClusters: options.observation.tenantClusters,
-    lastWindow: () => options.windows.lastWindow,
-    settings: () => settings.current(),
-    metrics: createPrometheusMetrics(options.registry),
-  });
-  const close = () => client.close();
-  return {
-    gaps: () => metering.gaps(),
-    question: (event) => metering.question(event),
-    parts: [...configured.parts, part(metering, close)],
-  };
-}
+  const { configured, settings, ledger } = options;
+  const metrics = createPrometheusMetrics(options.registry);
+  let metering: PrometheusMetering | undefined;
 
-function part(metering: PrometheusMetering, close: () => Promise<void>): Part {
+  const meter = async (url: string, server: PrometheusSettings, signal: AbortSignal) => {
+    const client = createPrometheusClient({
+      outbound: options.outbound,
+      url,
+      settings: server,
+      readText: (path) => readFile(path, 'utf8'),
+      connections: CONNECTIONS,
+    });
+    const builtIn = [createEgressMeasure(server.preset), createUtilizationMeasure(server.preset)];
+    metering = createPrometheusMetering({
+      ...options,
+      client,
+      measures: remembered<readonly ConfiguredMetric[], readonly Measure[]>(
+        () => configured.metrics(),
+        (list) => [...builtIn, ...list.map(createConfiguredMeasure)],
+      ),
+      tenantClusters: options.observation.tenantClusters,
+      lastWindow: () => options.windows.lastWindow,
+      settings: () => settings.current(),
+      metrics,
+    });
+    const end = await metering.run(signal);
+    await client.close();
+    if (end.kind === 'ledger') throw new Error(end.reason);
+  };
+
+  const run = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted) {
+      const { prometheus } = settings.current();
+      const other = new AbortController();
+      const leave = settings.subscribe((next) => {
+        if (next.prometheus !== prometheus) other.abort();
+      });
+      const either = AbortSignal.any([signal, other.signal]);
+      if (prometheus.url === undefined) {
+        metering = undefined;
+        await forgetPrometheusWork(ledger);
+        await aborted(either);
+      } else {
+        await meter(prometheus.url, prometheus, either);
+      }
+      leave();
+    }
+  };
   return {
-    name: 'Prometheus',
-    run: async (signal) => {
-      const end = await metering.run(signal);
-      await close();
-      if (end.kind === 'ledger') throw new Error(end.reason);
-    },
+    gaps: () => metering?.gaps() ?? [],
+    question: (event) => metering?.question(event),
+    parts: [...configured.parts, { name: 'Prometheus', run }],
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Settings } from '../config/settings.ts';
+import type { SettingsStore } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -14,7 +14,7 @@ import type { Watches } from './watches.ts';
 export interface TenantApisWiring {
   /** To the host's API server, for the kubeconfig Secrets. */
   readonly connection: Connection;
-  readonly settings: Settings;
+  readonly settings: SettingsStore;
   readonly discovery: Discovery;
   readonly observation: Observation;
   readonly observing: ObservationOptions;
@@ -40,12 +40,12 @@ export async function wireTenantApis(options: TenantApisWiring): Promise<WiredTe
     ...common,
     connection,
     discovery,
-    settings: settings.tenantApi,
+    settings,
   });
   const apis = createTenantApis({
     ...common,
     access,
-    enabled: settings.tenantApi.enabled,
+    enabled: () => settings.current().tenantApi.enabled,
     discovery,
     tenantClusters: observation.tenantClusters,
     host: {

@@ -27,12 +27,14 @@ export const DISCOVERY_VARIABLES = {
     parser: list(namespaceName()),
     default: 'none',
     otherwise: 'all',
+    fields: ['MeteringPolicy spec.discovery.namespaces'],
     test: 'operator/discovery/discover.test.ts',
   },
   PLATFORM_CLUSTER: {
     meaning:
       'The platform’s name of this cluster; instances that the platform placed on another one are left alone.',
     parser: text(253),
+    fields: ['MeteringPolicy spec.discovery.platformCluster'],
     test: 'operator/discovery/discover.test.ts',
   },
   TRUST_PLATFORM_METADATA: {
@@ -40,30 +42,35 @@ export const DISCOVERY_VARIABLES = {
       'Believe all metadata keys on platform instances, which the users of a project can edit, and not only project and display name.',
     parser: boolean(),
     default: 'false',
+    fields: ['MeteringPolicy spec.discovery.trustPlatformMetadata'],
     test: 'operator/discovery/discover.test.ts',
   },
   TENANT_API: {
     meaning: 'Meter tenant clusters that have their own nodes through their own API.',
     parser: boolean(),
     default: 'true',
+    fields: ['MeteringPolicy spec.tenantAPI.enabled'],
     test: 'operator/tenant-api/access.test.ts',
   },
   TENANT_KUBECONFIG_SECRET: {
     meaning: 'Secret in a tenant cluster’s namespace that holds a read-only kubeconfig.',
     parser: subdomain('secret name', 'svc-kubeconfig'),
     default: 'svc-kubeconfig',
+    fields: ['MeteringPolicy spec.tenantAPI.kubeconfigSecret'],
     test: 'operator/tenant-api/access.test.ts',
   },
   TENANT_ADMIN_FALLBACK: {
     meaning: 'Accept the tenant cluster’s admin kubeconfig where that secret is missing.',
     parser: boolean(),
     default: 'false',
+    fields: ['MeteringPolicy spec.tenantAPI.adminFallback'],
     test: 'operator/tenant-api/access.test.ts',
   },
   TENANT_API_ALLOWED_HOSTS: {
     meaning: 'Where kubeconfigs of tenants may point to beside the tenant cluster’s own Service.',
     parser: list(allowedHost()),
     default: 'none',
+    fields: ['MeteringPolicy spec.tenantAPI.allowedHosts'],
     test: 'operator/tenant-api/kubeconfig/dial-plan.test.ts',
   },
   TENANT_CLUSTERS_FILE: {

@@ -119,12 +119,20 @@ export const METERING_VARIABLES = {
     meaning: 'Bill own nodes of tenant clusters whole, or the pods on them.',
     parser: choice('node', 'usage'),
     default: 'node',
+    fields: [
+      'MeteringPolicy spec.privateNodeBilling',
+      'TenantOverride spec.metering.privateNodeBilling',
+    ],
     test: 'operator/metering/own-nodes.test.ts',
   },
   TENANT_EXCLUDE_NAMESPACES: {
     meaning: 'Namespaces inside tenant clusters whose pods are free when pods are billed.',
     parser: list(namespaceName()),
     default: 'kube-system',
+    fields: [
+      'MeteringPolicy spec.excludeNamespaces',
+      'TenantOverride spec.metering.excludeNamespaces',
+    ],
     test: 'operator/metering/own-nodes.test.ts',
   },
 } as const satisfies Record<string, Variable>;

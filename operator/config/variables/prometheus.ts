@@ -11,17 +11,20 @@ export const PROMETHEUS_VARIABLES = {
       'A Prometheus-compatible HTTP query API; enables egress and GPU utilization. Basic credentials in it are accepted.',
     parser: prometheusUrl(),
     shown: 'url',
+    fields: ['MeteringPolicy spec.prometheus.url', 'MeteringPolicy spec.prometheus.basicAuth'],
     test: 'operator/prometheus/prometheus-client.test.ts',
   },
   PROMETHEUS_HEADERS: {
     meaning: 'Headers added to queries, such as a tenant id or `Authorization`.',
     parser: headers(),
     shown: 'masked',
+    fields: ['MeteringPolicy spec.prometheus.headers'],
     test: 'operator/prometheus/prometheus-client.test.ts',
   },
   PROMETHEUS_BEARER_TOKEN_FILE: {
     meaning: 'File with a bearer token, read again on every query.',
     parser: absolutePath(),
+    fields: ['MeteringPolicy spec.prometheus.bearerTokenSecretRef'],
     test: 'operator/prometheus/prometheus-client.test.ts',
   },
   PROMETHEUS_PRESET: {
@@ -29,6 +32,7 @@ export const PROMETHEUS_VARIABLES = {
       'Which labels the built-in queries select by; `vcluster-platform` takes those of the platform’s instance and project.',
     parser: choice('default', 'vcluster-platform'),
     default: 'default',
+    fields: ['MeteringPolicy spec.prometheus.preset'],
     test: 'operator/prometheus/real-prometheus.test.ts',
   },
   PROMETHEUS_METRICS_FILE: {

@@ -17,6 +17,7 @@ export const SERVICE_VARIABLES = {
     meaning: 'How long closed ledger segments are kept after every destination has consumed them.',
     parser: duration('1h', '36500d'),
     default: '168h',
+    fields: ['MeteringPolicy spec.retention'],
     test: 'operator/ledger/leveldb/retention.test.ts',
   },
   LISTEN_ADDR: {
@@ -45,7 +46,7 @@ export const SERVICE_VARIABLES = {
       'What billing alerts lead to: a recorded state, marks on control planes as well, or refused pods of suspended tenants as well (docs/enforcement.md).',
     parser: choice('observe', 'annotate', 'enforce'),
     default: 'observe',
-    fields: ['TenantOverride spec.enforcement'],
+    fields: ['MeteringPolicy spec.enforcement.mode', 'TenantOverride spec.enforcement'],
     test: 'operator/enforcement/enforcement.apiserver.test.ts',
   },
   ENFORCEMENT_RULES: {
@@ -53,6 +54,7 @@ export const SERVICE_VARIABLES = {
       'The billing state that an event type of a billing provider leads to, in place of or beside the built-in ones.',
     parser: enforcementRules(),
     default: 'none',
+    fields: ['MeteringPolicy spec.enforcement.rules'],
     test: 'operator/enforcement/inbox.test.ts',
   },
   LOG_LEVEL: {

@@ -1,20 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { parseOrThrow } from '../parsers/parser.ts';
 import { variables } from './variables.ts';
 
 type Entry = ReturnType<typeof variables>[number];
-
-interface SchemaNode {
-  readonly properties?: Readonly<Record<string, SchemaNode>>;
-}
-
-interface CustomResourceDefinition {
-  readonly spec: {
-    readonly versions: readonly [{ readonly schema: { readonly openAPIV3Schema: SchemaNode } }];
-  };
-}
 
 test('a default is refused by its own parser', () => {
   const defaults = variables().flatMap(([, { parser, default: text }]) =>
@@ -54,32 +43,29 @@ test('the documentation names a test that knows nothing of the variable, or only
   ).toStrictEqual([]);
 });
 
-test('the documentation promises a field that no custom resource has', () => {
-  const kinds = {
-    BillingDestination: 'billingdestinations',
-    TenantOverride: 'tenantoverrides',
-    MeteringPolicy: 'meteringpolicies',
-  };
-  const schemas = new Map(
-    Object.entries(kinds).map(([kind, file]) => {
-      const path = new URL(`../../../crds/${file}.yaml`, import.meta.url);
-      const crd = parse(readFileSync(path, 'utf8')) as CustomResourceDefinition;
-      return [kind, crd.spec.versions[0].schema.openAPIV3Schema] as const;
-    }),
-  );
-  function find(field: string): SchemaNode | undefined {
-    const [kind = '', path = ''] = field.split(' ');
-    let node = schemas.get(kind);
-    for (const step of path.split('.')) node = node?.properties?.[step];
-    return node;
-  }
-  const missing = variables()
-    .flatMap(([, variable]) => variable.fields ?? [])
-    .filter((field) => find(field) === undefined);
-  expect(missing).toStrictEqual([]);
+/** They describe the process and what is mounted into it; everything else is a field of a custom resource as well. */
+const PROCESS_SETTINGS = [
+  // A deprecated name, and one without effect.
+  'ADAPTER',
+  'SPOT_DISCOUNT_PERCENT',
+  // Who this control plane is: part of every event id, and of the marks on objects.
+  'REGION',
+  'CLUSTER_NAME',
+  'LABEL_PREFIX',
+  // Files that are mounted into the pod, and the ledger's volume.
+  'TENANT_CLUSTERS_FILE',
+  'PROMETHEUS_METRICS_FILE',
+  'DATA_DIR',
+  // The HTTP server and the log.
+  'LISTEN_ADDR',
+  'API_TOKEN',
+  'INGEST_TOKEN',
+  'LOG_FORMAT',
+];
 
-  const promised = variables().flatMap(([, variable]) => variable.fields ?? []);
-  const policyFields = Object.keys(find('MeteringPolicy spec')?.properties ?? {});
-  const untold = policyFields.filter((field) => !promised.includes(`MeteringPolicy spec.${field}`));
-  expect(untold).toStrictEqual([]);
+test('a setting of the engine can be given in the environment only', () => {
+  const environmentOnly = variables()
+    .filter(([, { fields = [] }]) => fields.length === 0)
+    .map(([name]) => name);
+  expect(environmentOnly.toSorted()).toStrictEqual(PROCESS_SETTINGS.toSorted());
 });

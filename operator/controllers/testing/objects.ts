@@ -101,6 +101,8 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         meterControlPlane: true,
         meterByNamespace: true,
         podLifetime: 'scheduled',
+        privateNodeBilling: 'usage',
+        excludeNamespaces: ['kube-system', 'monitoring'],
         egressQuery: 'sum(increase(sent_bytes{cluster="{{vcluster}}"}[{{window}}]))',
         gpuUtilQuery: 'none',
         gpuCountQuery: 'none',
@@ -146,6 +148,42 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       defaultTenantClass: 'public',
       tenantSource: 'project',
       customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['model'] }],
+      privateNodeBilling: 'usage',
+      excludeNamespaces: ['kube-system', 'monitoring'],
+      retention: '30d',
+      discovery: {
+        namespaces: ['vcluster-acme'],
+        platformCluster: 'control-plane-1',
+        trustPlatformMetadata: true,
+      },
+      tenantAPI: {
+        enabled: true,
+        kubeconfigSecret: 'metering-kubeconfig',
+        adminFallback: true,
+        allowedHosts: ['apis.example.com', '10.20.0.0/16', '2001:db8::7'],
+      },
+      enforcement: {
+        mode: 'enforce',
+        rules: [{ event: 'invoice.payment_failed', state: 'warning' }],
+      },
+      prometheus: {
+        url: 'http://prometheus.monitoring.svc:9090',
+        preset: 'vcluster-platform',
+        basicAuth: {
+          username: 'metering',
+          passwordSecretRef: { name: 'prometheus', key: 'password' },
+        },
+        headers: [
+          { name: 'X-Scope-OrgID', value: 'platform' },
+          { name: 'Cookie', valueSecretRef: { name: 'prometheus', key: 'cookie' } },
+        ],
+      },
+    },
+    {
+      prometheus: {
+        url: 'https://prometheus.example.com/tenants/platform',
+        bearerTokenSecretRef: { name: 'prometheus', key: 'token' },
+      },
     },
     {},
   ],

@@ -1,5 +1,6 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import type { Environment } from '../../config/load-environment.ts';
+import { createSettingsStore } from '../../config/settings-store.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { settingsFrom } from '../../discovery/testing/host.ts';
 import type { RequestOutcome } from '../../kubernetes/connection.ts';
@@ -22,14 +23,13 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
     { name: 'host', server: 'https://10.0.0.1', skipTLSVerify: false },
     { name: 'host' },
   );
-  const { tenantApi } = settingsFrom(environment);
-  const { enabled } = tenantApi;
+  const settings = createSettingsStore(settingsFrom(environment));
   const access = createTenantApiAccess({
     discovery,
     clock,
     logger,
     random: () => 0.5,
-    settings: tenantApi,
+    settings,
     connection: {
       kubeConfig,
       request: async (path) => {
@@ -45,7 +45,9 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
   // After the test has put its first Secrets.
   const running = new Promise(setImmediate).then(() => access.run(stop.signal));
   const followed = (): number =>
-    enabled ? discovery.clusters().filter(({ excluded }) => !excluded).length : 0;
+    settings.current().tenantApi.enabled
+      ? discovery.clusters().filter(({ excluded }) => !excluded).length
+      : 0;
   /** Until every tenant cluster that is followed has been looked at, and waits for the next time. */
   const settle = async (): Promise<void> => {
     do await new Promise((resolve) => setTimeout(resolve, 1));
@@ -53,6 +55,7 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
   };
   return {
     access,
+    settings,
     discovery,
     clock,
     logger,

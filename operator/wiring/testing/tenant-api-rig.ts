@@ -110,7 +110,7 @@ export async function startRig(options: RigOptions) {
   const apis = createTenantApis({
     ...common,
     access: access.access,
-    enabled: true,
+    enabled: () => true,
     discovery: { ...discovery, known: () => true },
     tenantClusters: observation.tenantClusters,
     host: {
