@@ -83,9 +83,11 @@ export type DeliveryOutcome =
   | { readonly kind: 'split'; readonly reason: string }
   | { readonly kind: 'rejected'; readonly reason: string };
 
-/** What became of a bootstrap, provisioning or offboarding step. `rejected` concerns this tenant (or this bootstrap) only. */
-export type StepOutcome =
-  | { readonly kind: 'done' }
+/** What became of a bootstrap, provisioning or offboarding step. */
+export type StepOutcome = { readonly kind: 'done' } | FailedStep;
+
+/** `rejected` concerns this tenant (or this bootstrap) only. */
+export type FailedStep =
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
   | { readonly kind: 'hold'; readonly reason: string }
   | { readonly kind: 'rejected'; readonly reason: string };

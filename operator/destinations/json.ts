@@ -1,20 +1,14 @@
+import { isRecord } from '../model/is-record.ts';
+
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** The object of a field; an empty one where there is none. */
+export function objectOf(object: JsonObject, field: string): JsonObject {
+  const value = object[field];
+  return isRecord(value) ? value : {};
 }
 
-/** The object that a text holds; undefined when it holds none. */
-export function parseObject(text: string): JsonObject | undefined {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return isObject(parsed) ? parsed : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** A field that should hold text. */
+/** A field that should hold text; an empty text counts as none. */
 export function textOf(object: JsonObject, field: string): string | undefined {
   const value = object[field];
   return typeof value === 'string' && value !== '' ? value : undefined;
@@ -23,5 +17,13 @@ export function textOf(object: JsonObject, field: string): string | undefined {
 /** The objects of a field that should hold a list of them. */
 export function objectsOf(object: JsonObject, field: string): readonly JsonObject[] {
   const value = object[field];
-  return Array.isArray(value) ? (value as unknown[]).filter(isObject) : [];
+  return Array.isArray(value) ? (value as unknown[]).filter(isRecord) : [];
+}
+
+/** The texts of a field that should hold a list of them. */
+export function textsOf(object: JsonObject, field: string): readonly string[] {
+  const value = object[field];
+  return Array.isArray(value)
+    ? (value as unknown[]).filter((item) => typeof item === 'string')
+    : [];
 }

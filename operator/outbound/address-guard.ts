@@ -1,4 +1,4 @@
-import { type LookupAddress, type LookupAllOptions, lookup as resolve } from 'node:dns';
+import { lookup as resolve, type LookupAddress, type LookupAllOptions } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
 
 /** IPv4 networks that nothing outside may be asked at: link-local, and where clouds serve credentials. */

@@ -66,3 +66,21 @@ const HTTP_MULTIPLE_CHOICES = 300;
 export function isSuccess(status: number): boolean {
   return status >= HTTP_OK && status < HTTP_MULTIPLE_CHOICES;
 }
+
+/** The path of a request fit for a log line: without its query. */
+export function redactPath(path: string): string {
+  return path.split(/[?#]/, 1)[0] ?? '';
+}
+
+const SECONDS = /^\d{1,9}$/;
+
+/**
+ * How long a Retry-After header asks to wait, in milliseconds from `now`; undefined when there is
+ * none or it cannot be read. Both forms count: seconds and an HTTP date.
+ */
+export function retryAfterMs(header: string | undefined, now: number): number | undefined {
+  const text = header?.trim() ?? '';
+  if (SECONDS.test(text)) return Number(text) * 1000;
+  const at = text === '' ? Number.NaN : Date.parse(text);
+  return Number.isFinite(at) ? Math.max(0, at - now) : undefined;
+}

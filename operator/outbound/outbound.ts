@@ -1,13 +1,13 @@
-import type { Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import type { Clock } from '../telemetry/clock.ts';
+import { withoutCredential } from '../telemetry/repeated-credential.ts';
 import {
-  addressProblem,
   type AddressLookup,
+  addressProblem,
   createGuardedLookup,
   RefusedAddressError,
 } from './address-guard.ts';
-import { createDeadline } from './deadline.ts';
 import { describeFailure } from './failure-reason.ts';
 import {
   DEFAULT_TIMEOUTS,
@@ -16,10 +16,8 @@ import {
   type HttpRequest,
   type HttpTimeouts,
   isSuccess,
+  redactPath,
 } from './http-client.ts';
-import { createOutboundMetrics } from './outbound-metrics.ts';
-import { redactPath } from './redact.ts';
-import { withoutCredential } from '../telemetry/repeated-credential.ts';
 
 /** Connections per client; one in reserve for probes while batches are under way. */
 const DEFAULT_CONNECTIONS = 8;
@@ -193,4 +191,64 @@ async function readBody(
     complete = false;
   }
   return { body: Buffer.concat(chunks).subarray(0, bound).toString('utf8'), complete };
+}
+
+/** Ends an exchange when its time is up or its caller stops. */
+export interface Deadline {
+  readonly signal: AbortSignal;
+  /** What ended it, in words; undefined while nothing has. */
+  cause(): string | undefined;
+  /** Lets go of the timer and of the caller's signal, which lives longer than the exchange. */
+  end(): void;
+}
+
+export function createDeadline(ms: number, caller?: AbortSignal): Deadline {
+  const controller = new AbortController();
+  let cause: string | undefined;
+  const stop = (text: string): void => {
+    cause ??= text;
+    controller.abort();
+  };
+  const onAbort = (): void => stop('stopped');
+  const timer = setTimeout(() => stop('timed out'), ms);
+  if (caller?.aborted === true) onAbort();
+  caller?.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    cause: () => cause,
+    end: () => {
+      clearTimeout(timer);
+      caller?.removeEventListener('abort', onAbort);
+    },
+  };
+}
+
+const SECONDS_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+export interface OutboundMetrics {
+  /** Counts one attempt; `code` is the status, or `failed` when no answer came. */
+  observe(destination: string, method: string, code: string, seconds: number): void;
+}
+
+/** The metrics of outbound HTTP, on an injected registry. */
+export function createOutboundMetrics(registry: Registry): OutboundMetrics {
+  const requests = new Counter({
+    name: 'meterfeed_outbound_requests_total',
+    help: 'HTTP requests to the outside by destination, method and status ("failed" without an answer)',
+    labelNames: ['destination', 'method', 'code'],
+    registers: [registry],
+  });
+  const seconds = new Histogram({
+    name: 'meterfeed_outbound_request_seconds',
+    help: 'Duration of HTTP requests to the outside by destination',
+    labelNames: ['destination'],
+    buckets: SECONDS_BUCKETS,
+    registers: [registry],
+  });
+  return {
+    observe: (destination, method, code, duration) => {
+      requests.inc({ destination, method, code });
+      seconds.observe({ destination }, duration);
+    },
+  };
 }

@@ -1,56 +1,56 @@
 import type { Secret } from '../../model/secret.ts';
-import { type HttpOutcome, type HttpResponse, isSuccess } from '../../outbound/http-client.ts';
+import { retryAfterMs } from '../../outbound/http-client.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
-import { retryAfterMs } from '../../outbound/retry-after.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { isObject, type JsonObject, parseObject } from '../json.ts';
+import type { FailedStep } from '../destination.ts';
+import {
+  type ApiAnswer,
+  type ApiList,
+  type ApiProblem,
+  type ApiRefusal,
+  type ErrorAnswer,
+  failedStep as commonFailedStep,
+  reasonOf,
+  retryLater,
+  type Vendor,
+} from '../json-api/answer.ts';
+import { type ApiRequest, JsonApi, listPages } from '../json-api/json-api.ts';
+import { objectOf, textsOf } from '../json.ts';
 
 const PAGE_SIZE = 100;
-/** A list that is longer is not ours; half of one would be mistaken for all of it. */
 const MAX_PAGES = 500;
-const MAX_REASON = 300;
-const TOO_MANY_REQUESTS = 429;
-/** 422 codes that are about the moment, not about what was sent (facts 1.1). */
-const PASSING = new Set(['lock_acquisition_failed', 'provider_error', 'third_party_error']);
+/** 422 codes that are about the moment, not about what was sent (docs/destinations/lago.md#how-lago-answers). */
+const TEMPORARY = new Set(['lock_acquisition_failed', 'provider_error', 'third_party_error']);
+/** What Lago says of a path that it does not have, and what is said for whoever else answers. */
+const UNKNOWN_PATH = 'resource_not_found';
+const NOT_LAGO = 'the answer is not that of a Lago API: check the URL';
 
-/** What Lago answered, as far as it means the same for every call. */
-export type LagoAnswer =
-  | { readonly kind: 'ok'; readonly body: JsonObject }
-  | LagoRefusal
-  | LagoTrouble;
-
-/** Refused for what was asked; what that means depends on the call. */
-export interface LagoRefusal {
-  readonly kind: 'refused';
-  readonly status: number;
-  /** Lago's own word: `plan_not_found`, `validation_errors`, … */
-  readonly code: string;
-  readonly details: JsonObject;
-  readonly reason: string;
-}
-
-/** Nothing can be said about what was asked. */
-export type LagoTrouble =
-  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
-  | { readonly kind: 'hold'; readonly reason: string };
-
-export type LagoList =
-  | { readonly kind: 'list'; readonly items: readonly JsonObject[] }
-  | LagoRefusal
-  | LagoTrouble;
-
-/** Lago's API, one attempt for each call. */
-export interface LagoClient {
-  call(method: LagoMethod, path: string, body: unknown, signal: AbortSignal): Promise<LagoAnswer>;
-  get(path: string, signal: AbortSignal): Promise<LagoAnswer>;
-  /** Every item of a list, page after page. `path` has no `page` in its query. */
-  list(path: string, root: string, signal: AbortSignal): Promise<LagoList>;
-  /** Calls a second that Lago allows, where its last answer said so. */
-  callsPerSecond(): number | undefined;
-  close(): Promise<void>;
-}
-
-export type LagoMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
+const LAGO: Vendor = {
+  title: 'lago-style API',
+  credential: 'API key',
+  notTheirs: { kind: 'hold', reason: NOT_LAGO },
+  waitMs: (headers, status, now) => {
+    const reset = status === 429 ? headers['x-ratelimit-reset'] : undefined;
+    return retryAfterMs(reset ?? headers['retry-after'], now);
+  },
+  temporary: (answer) =>
+    answer.status !== 429 && TEMPORARY.has(codeOf(answer)) ? retryLater(answer) : undefined,
+  missingPermission: (answer) => {
+    const code = codeOf(answer);
+    return code === '' ? 'a permission' : `a permission (${code})`;
+  },
+  readRefusal: (answer) => {
+    const { status, body } = answer;
+    const code = codeOf(answer);
+    if (body === undefined || (status === 404 && (code === '' || code === UNKNOWN_PATH))) {
+      return { kind: 'refused', status, code: UNKNOWN_PATH, details: {}, reason: NOT_LAGO };
+    }
+    const details = objectOf(body, 'error_details');
+    const said =
+      Object.keys(details).length === 0 ? String(body['error']) : JSON.stringify(details);
+    return { kind: 'refused', status, code, details, reason: reasonOf(answer, code, said) };
+  },
+};
 
 export interface LagoClientOptions {
   readonly name: string;
@@ -60,114 +60,83 @@ export interface LagoClientOptions {
   readonly clock: Clock;
 }
 
-export function createLagoClient(options: LagoClientOptions): LagoClient {
-  const client = options.outbound.client({
-    name: options.name,
-    // Both spellings of the address are in use.
-    baseUrl: options.url.replace(/\/api\/v1\/?$/, ''),
-    headers: {
-      authorization: `Bearer ${options.apiKey.reveal()}`,
-      'content-type': 'application/json',
-      accept: 'application/json',
-    },
-  });
-  let callsPerSecond: number | undefined;
-  const call: LagoClient['call'] = async (method, path, body, signal) => {
-    const outcome = await client.request({
-      method,
-      path: `/api/v1${path}`,
-      signal,
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+/** Lago's API, one attempt for each call. */
+export class LagoClient {
+  readonly #api: JsonApi;
+  #callsPerSecond: number | undefined;
+
+  constructor({ name, url, apiKey, outbound, clock }: LagoClientOptions) {
+    this.#api = new JsonApi({
+      name,
+      // Both spellings of the address are in use.
+      url: url.replace(/\/api\/v1\/?$/, ''),
+      credential: apiKey,
+      outbound,
+      clock,
+      vendor: LAGO,
+      headers: { 'content-type': 'application/json' },
+      onAnswer: (headers) => {
+        const limit = Number(headers['x-ratelimit-limit'] ?? 0);
+        if (limit > 0) this.#callsPerSecond = limit;
+      },
     });
-    const limit = outcome.kind === 'response' ? outcome.headers['x-ratelimit-limit'] : undefined;
-    if (limit !== undefined && Number(limit) > 0) callsPerSecond = Number(limit);
-    return readAnswer(outcome, options.clock.now());
-  };
-  const get: LagoClient['get'] = (path, signal) => call('GET', path, undefined, signal);
+  }
 
-  return {
-    call,
-    get,
-    list: async (path, root, signal) => {
-      const items: JsonObject[] = [];
-      const separator = path.includes('?') ? '&' : '?';
-      for (let page = 1; page <= MAX_PAGES; page += 1) {
-        const query = `${separator}page=${page}&per_page=${PAGE_SIZE}`;
-        const answer = await get(path + query, signal);
-        if (answer.kind !== 'ok') return answer;
-        const found = answer.body[root];
-        if (!Array.isArray(found)) return { kind: 'hold', reason: `${NOT_LAGO}: no "${root}"` };
-        items.push(...(found as unknown[]).filter(isObject));
-        const meta = answer.body['meta'];
-        const last = !isObject(meta) || typeof meta['next_page'] !== 'number';
-        if (last) return { kind: 'list', items };
-      }
-      return { kind: 'retry', reason: `the list of ${root} has more than ${MAX_PAGES} pages` };
-    },
-    callsPerSecond: () => callsPerSecond,
-    close: () => client.close(),
-  };
+  call(
+    method: ApiRequest['method'],
+    path: string,
+    body: unknown,
+    signal: AbortSignal,
+  ): Promise<ApiAnswer> {
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    return this.#api.request({ method, path: `/api/v1${path}`, body: text, signal });
+  }
+
+  get(path: string, signal: AbortSignal): Promise<ApiAnswer> {
+    return this.call('GET', path, undefined, signal);
+  }
+
+  /** Every item of a list. `path` has no `page` in its query, `root` is the field of the items. */
+  list(path: string, root: string, signal: AbortSignal): Promise<ApiList> {
+    const separator = path.includes('?') ? '&' : '?';
+    let page = 1;
+    return listPages({
+      what: root,
+      field: root,
+      maxPages: MAX_PAGES,
+      fetch: () => this.get(`${path}${separator}page=${page}&per_page=${PAGE_SIZE}`, signal),
+      next: (body) => {
+        page += 1;
+        return typeof objectOf(body, 'meta')['next_page'] === 'number' ? String(page) : undefined;
+      },
+      notTheirs: { kind: 'hold', reason: `${NOT_LAGO}: no "${root}"` },
+    });
+  }
+
+  /** Calls a second that Lago allows, where its last answer said so. */
+  callsPerSecond(): number | undefined {
+    return this.#callsPerSecond;
+  }
+
+  close(): Promise<void> {
+    return this.#api.close();
+  }
 }
 
-const NOT_LAGO = 'the answer is not that of a Lago API: check the URL';
-
-function readAnswer(outcome: HttpOutcome, now: number): LagoAnswer {
-  if (outcome.kind === 'failed') {
-    return { kind: outcome.permanent ? 'hold' : 'retry', reason: outcome.reason };
-  }
-  const body = parseObject(outcome.body);
-  const { status, headers } = outcome;
-  if (isSuccess(status)) {
-    if (body !== undefined) return { kind: 'ok', body };
-    return outcome.complete
-      ? { kind: 'hold', reason: NOT_LAGO }
-      : { kind: 'retry', reason: `${errorText(status)}: the answer broke off` };
-  }
-  const code = typeof body?.['code'] === 'string' ? body['code'] : '';
-  if (status === TOO_MANY_REQUESTS) {
-    const wait = headers['x-ratelimit-reset'] ?? headers['retry-after'];
-    const afterMs = retryAfterMs(wait, now);
-    const reason = `${errorText(status)}: rate limit`;
-    return { kind: 'retry', reason, ...(afterMs !== undefined && { afterMs }) };
-  }
-  if (status >= 500 || status === 408 || PASSING.has(code)) {
-    const afterMs = retryAfterMs(headers['retry-after'], now);
-    return { kind: 'retry', reason: errorText(status), ...(afterMs !== undefined && { afterMs }) };
-  }
-  return readRefusal(outcome, code, body);
-}
-
-function readRefusal(
-  { status }: HttpResponse,
-  code: string,
-  body: JsonObject | undefined,
-): LagoAnswer {
-  if (status === 401) return { kind: 'hold', reason: `${errorText(status)}: check the API key` };
-  if (status === 403) {
-    const what = code === '' ? '' : ` (${code})`;
-    const reason = `${errorText(status)}: the API key lacks a permission${what}`;
-    return { kind: 'hold', reason };
-  }
-  if (status < 400) {
-    return { kind: 'hold', reason: `${errorText(status)}: redirects are not followed` };
-  }
-  if (body === undefined || (status === 404 && (code === '' || code === 'resource_not_found'))) {
-    const details = {};
-    return { kind: 'refused', status, code: 'resource_not_found', details, reason: NOT_LAGO };
-  }
-  const details = isObject(body['error_details']) ? body['error_details'] : {};
-  const said = Object.keys(details).length === 0 ? String(body['error']) : JSON.stringify(details);
-  const reason = `${errorText(status)}: ${[code, said].filter(Boolean).join(': ')}`;
-  return { kind: 'refused', status, code, details, reason: reason.slice(0, MAX_REASON) };
-}
-
-/** The form that spec 7 gives. */
-function errorText(status: number): string {
-  return `lago-style API error ${status}`;
+function codeOf({ body }: ErrorAnswer): string {
+  return typeof body?.['code'] === 'string' ? body['code'] : '';
 }
 
 /** Whether a refusal says of a field that its value is taken. */
-export function isTaken(refusal: LagoRefusal, field: string): boolean {
-  const said = refusal.details[field];
-  return Array.isArray(said) && said.includes('value_already_exist');
+export function isTaken(refusal: ApiRefusal, field: string): boolean {
+  return textsOf(refusal.details, field).includes('value_already_exist');
+}
+
+/**
+ * What an unexpected answer means for a step. A path that Lago does not know means that the URL is
+ * wrong; anything else that is refused will be refused again.
+ */
+export function failedStep(answer: ApiProblem): FailedStep {
+  const isWrongUrl = answer.kind === 'refused' && answer.code === UNKNOWN_PATH;
+  return isWrongUrl ? { kind: 'hold', reason: answer.reason } : commonFailedStep(answer);
 }

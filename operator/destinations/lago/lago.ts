@@ -1,17 +1,16 @@
 import type { LagoSettings } from '../../config/settings.ts';
+import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import { isRecord } from '../../model/is-record.ts';
 import type { DestinationContext } from '../context.ts';
-import type { Destination } from '../destination.ts';
-import { ensureMetrics, type LagoMetric } from './billable-metrics.ts';
-import { createFilterValues } from './filter-values.ts';
-import { createLagoClient } from './lago-client.ts';
-import { createLagoPlans } from './plans.ts';
+import type { Destination, TotalsOutcome, TotalsQuery } from '../destination.ts';
+import { textOf } from '../json.ts';
+import { createFilterValues, ensureMetrics, type LagoMetric } from './billable-metrics.ts';
+import { failedStep, LagoClient } from './lago-client.ts';
+import { createLagoPlans, createUnpricedWatch } from './plans.ts';
 import { createProvision } from './provision.ts';
 import { CALL_EVENTS, createSendEvents, SEND_EVENTS } from './send-events.ts';
-import { failedStep } from './step.ts';
 import { createActiveSubscriptions, subscriptionIdOf } from './subscriptions.ts';
-import { lagoTotal } from './totals.ts';
-import { createUnpricedWatch } from './unpriced.ts';
 
 /** Downtime is a record, not a charge; utilisation is shown at Lago (spec 1.2, design 7). */
 const UTILIZATION = 'tenant_gpu_utilization';
@@ -24,7 +23,7 @@ export function createLago(
   settings: LagoSettings,
   { outbound, clock, logger }: DestinationContext,
 ): Destination {
-  const client = createLagoClient({ name, outbound, clock, ...settings });
+  const client = new LagoClient({ name, outbound, clock, ...settings });
   const plans = createLagoPlans(client, clock, logger);
   const subscriptions = createActiveSubscriptions(client, clock, settings.planCode);
   const filterValues = createFilterValues(client, clock, logger);
@@ -100,4 +99,36 @@ export function createLago(
     },
     close: () => client.close(),
   };
+}
+
+/**
+ * What Lago has of a tenant's metric in a stretch of time, summed from its own events: its current
+ * usage lags behind and knows only the period that is running (facts 7).
+ */
+export async function lagoTotal(
+  client: LagoClient,
+  { tenant, metric, from, to }: TotalsQuery,
+  field: string | undefined,
+  signal: AbortSignal,
+): Promise<TotalsOutcome> {
+  if (field === undefined) {
+    return { kind: 'unsupported', reason: `Lago has no billable metric: metric: "${metric}"` };
+  }
+  const query = new URLSearchParams({
+    external_subscription_id: subscriptionIdOf(tenant.id),
+    code: metric,
+    timestamp_from: new Date(from).toISOString(),
+    timestamp_to: new Date(to).toISOString(),
+  });
+  const list = await client.list(`/events?${query.toString()}`, 'events', signal);
+  if (list.kind === 'refused') return { kind: 'unsupported', reason: list.reason };
+  if (list.kind !== 'list') return { kind: 'retry', reason: list.reason };
+  let nanos = 0n;
+  for (const event of list.items) {
+    const at = Date.parse(textOf(event, 'timestamp') ?? '');
+    if (at < from || at >= to || !isRecord(event['properties'])) continue;
+    const quantity = parseDecimal(String(event['properties'][field]));
+    if (quantity !== undefined) nanos += nanosFromDecimal(quantity);
+  }
+  return { kind: 'total', quantity: decimalFromNanos(nanos) };
 }

@@ -1,8 +1,11 @@
+import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import type { UnpricedUsage } from '../destination.ts';
+import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { LagoMetric } from './billable-metrics.ts';
-import { isObject, type JsonObject, objectsOf, textOf } from '../json.ts';
-import { isTaken, type LagoClient, type LagoRefusal, type LagoTrouble } from './lago-client.ts';
+import { isTaken, type LagoClient } from './lago-client.ts';
 
 /** How long a plan is believed to be as it was read. */
 const FRESH_MS = 300_000;
@@ -29,8 +32,8 @@ export interface LagoChargeFilter {
 export type PlanOutcome =
   | { readonly kind: 'plan'; readonly plan: LagoPlan }
   | { readonly kind: 'missing' }
-  | LagoRefusal
-  | LagoTrouble;
+  | ApiRefusal
+  | ApiFailure;
 
 /** Plans are read and created, and get charges added; they are never replaced, which would drop prices (facts 1.2). */
 export interface LagoPlans {
@@ -52,7 +55,7 @@ export function createLagoPlans(client: LagoClient, clock: Clock, logger: Logger
     const answer = await client.get(`/plans/${encodeURIComponent(code)}`, signal);
     if (answer.kind === 'refused' && answer.code === 'plan_not_found') return { kind: 'missing' };
     if (answer.kind !== 'ok') return answer;
-    const plan = readPlan(isObject(answer.body['plan']) ? answer.body['plan'] : {});
+    const plan = readPlan(objectOf(answer.body, 'plan'));
     cache.set(code, { plan, at: clock.monotonic() });
     return { kind: 'plan', plan };
   };
@@ -145,7 +148,7 @@ function readPlan(object: JsonObject): LagoPlan {
       metric: textOf(charge, 'billable_metric_code') ?? '',
       amount: amountOf(charge),
       filters: objectsOf(charge, 'filters').map((filter) => ({
-        values: isObject(filter['values']) ? filter['values'] : {},
+        values: objectOf(filter, 'values'),
         amount: amountOf(filter),
       })),
     })),
@@ -153,5 +156,56 @@ function readPlan(object: JsonObject): LagoPlan {
 }
 
 function amountOf(object: JsonObject): string | undefined {
-  return isObject(object['properties']) ? textOf(object['properties'], 'amount') : undefined;
+  return textOf(objectOf(object, 'properties'), 'amount');
+}
+
+/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
+const MAX_SEEN = 2_000;
+const ANY_VALUE = '__ALL_FILTER_VALUES__';
+const FREE = /^0*(\.0*)?$/;
+
+/** Which kinds of usage have come, and which of them no charge puts a price on (design 7). */
+export interface UnpricedWatch {
+  see(plan: string, events: readonly UsageEvent[]): void;
+  /** Plans that matter. */
+  plans(): readonly string[];
+  /** `planOf` gives a plan as it was read last; kinds whose plan is not known are left out. */
+  unpriced(planOf: (code: string) => LagoPlan | undefined): readonly UnpricedUsage[];
+}
+
+export function createUnpricedWatch(): UnpricedWatch {
+  const seen = new Map<string, UnpricedUsage>();
+  return {
+    see: (plan, events) => {
+      for (const { metric, sku } of events) {
+        const key = `${plan}\0${metric}\0${sku ?? ''}`;
+        if (seen.has(key) || seen.size >= MAX_SEEN) continue;
+        seen.set(key, { plan, metric, ...(sku !== undefined && { sku }) });
+      }
+    },
+    plans: () => [...new Set([...seen.values()].map(({ plan }) => plan))],
+    unpriced: (planOf) =>
+      [...seen.values()].filter((usage) => {
+        const plan = planOf(usage.plan);
+        return plan !== undefined && !isPriced(plan, usage);
+      }),
+  };
+}
+
+function isPriced({ charges }: LagoPlan, { metric, sku }: UnpricedUsage): boolean {
+  return charges.some((charge) => charge.metric === metric && prices(charge, sku));
+}
+
+/** A model other than `standard` has no amount of its own, and counts as priced. */
+function prices(charge: LagoCharge, sku: string | undefined): boolean {
+  if (!isFree(charge.amount)) return true;
+  return charge.filters.some(({ values, amount }) => {
+    const skus = values['sku'];
+    const concerns = !Array.isArray(skus) || skus.includes(ANY_VALUE) || skus.includes(sku);
+    return concerns && !isFree(amount);
+  });
+}
+
+function isFree(amount: string | undefined): boolean {
+  return amount !== undefined && FREE.test(amount);
 }

@@ -1,6 +1,8 @@
+import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { isObject, type JsonObject, textOf } from '../json.ts';
-import type { LagoClient, LagoRefusal, LagoTrouble } from './lago-client.ts';
+import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import { type JsonObject, textOf } from '../json.ts';
+import type { LagoClient } from './lago-client.ts';
 
 /** How often the subscriptions that Lago has are looked at again. */
 const CHECK_EVERY_MS = 600_000;
@@ -30,7 +32,7 @@ export interface ActiveSubscriptions {
   add(subscription: LagoSubscription): void;
   remove(externalId: string): void;
   /** Asks Lago again when that was long ago; what is known stays when it does not answer. */
-  refresh(signal: AbortSignal): Promise<LagoRefusal | LagoTrouble | undefined>;
+  refresh(signal: AbortSignal): Promise<ApiRefusal | ApiFailure | undefined>;
 }
 
 /** Lago may serve others as well, so only subscriptions of the plans in use here are looked at. */
@@ -84,5 +86,5 @@ export function readSubscription(object: JsonObject): LagoSubscription {
 /** The subscription of an answer that has one. */
 export function subscriptionOf(body: JsonObject): LagoSubscription | undefined {
   const object = body['subscription'];
-  return isObject(object) ? readSubscription(object) : undefined;
+  return isRecord(object) ? readSubscription(object) : undefined;
 }

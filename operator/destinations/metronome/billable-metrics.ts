@@ -1,7 +1,8 @@
-import type { Logger } from '../../telemetry/logger.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
-import { textOf } from '../json.ts';
-import { nextHour } from './hours.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import { objectOf, textOf } from '../json.ts';
+import { nextHour } from './contract-plan.ts';
 import {
   type BillableMetric,
   groupKeysOf,
@@ -11,12 +12,7 @@ import {
   readBillableMetric,
   serves,
 } from './metric-definition.ts';
-import {
-  dataOf,
-  type MetronomeClient,
-  type MetronomeRefusal,
-  type MetronomeTrouble,
-} from './metronome-client.ts';
+import type { MetronomeClient } from './metronome-client.ts';
 import { latestMetric, listProducts, type Product } from './products.ts';
 
 /** Longer than Metronome takes events back in time: nothing more comes for what a product billed before. */
@@ -38,8 +34,8 @@ export type MetricsOutcome =
       /** Why events of a metric cannot be billed, by code. */
       readonly unusable: ReadonlyMap<string, string>;
     }
-  | MetronomeRefusal
-  | MetronomeTrouble;
+  | ApiRefusal
+  | ApiFailure;
 
 export interface EnsureMetricsOptions {
   readonly client: MetronomeClient;
@@ -77,7 +73,7 @@ export async function ensureMetrics(
       const body = metricCreation(metric);
       const answer = await client.create('/v1/billable-metrics/create', body, signal);
       if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
-      const id = answer.kind === 'ok' ? textOf(dataOf(answer) ?? {}, 'id') : undefined;
+      const id = answer.kind === 'ok' ? textOf(objectOf(answer.body, 'data'), 'id') : undefined;
       if (answer.kind === 'refused' || id === undefined) {
         const reason = answer.kind === 'refused' ? answer.reason : 'the answer has no id';
         unusable.set(metric.code, `metric "${metric.code}" was not created: ${reason}`);
@@ -110,7 +106,7 @@ async function handOver(
   options: EnsureMetricsOptions,
   handovers: readonly Handover[],
   signal: AbortSignal,
-): Promise<MetronomeTrouble | undefined> {
+): Promise<ApiFailure | undefined> {
   if (handovers.length === 0) return undefined;
   const { client, logger, now } = options;
   const listed = await listProducts(client, signal);
@@ -169,7 +165,7 @@ async function archiveSettled(
   predecessor: BillableMetric,
   products: readonly Product[],
   signal: AbortSignal,
-): Promise<MetronomeTrouble | undefined> {
+): Promise<ApiFailure | undefined> {
   const unsettled = products.some(({ metrics }) =>
     metrics.some(({ id }, index) => {
       const next = metrics[index + 1];

@@ -1,5 +1,3 @@
-import { hourAtOrBefore, nextHour } from './hours.ts';
-
 /** A contract of a customer that is not archived. Times are milliseconds since the epoch. */
 export interface Contract {
   readonly id: string;
@@ -80,4 +78,44 @@ export function twinsOf(
         .filter((other) => !other.isOurs && other.from === ours.from)
         .map((other) => [ours, other] as const),
     );
+}
+
+/** What is known of a tenant at Metronome since it was provisioned. */
+export interface MetronomeTenant {
+  readonly customerId: string;
+  /** Undefined where no contracts are made: usage is then billed as whoever runs Metronome arranges it. */
+  readonly contracts?: readonly Contract[];
+}
+
+export type MetronomeTenants = Map<string, MetronomeTenant>;
+
+/** Whether usage of a moment would be on an invoice. */
+export type Cover =
+  | { readonly kind: 'covered'; readonly rateCardId: string | undefined }
+  /** Before the first contract began. `from` in milliseconds since the epoch. */
+  | { readonly kind: 'before'; readonly from: number }
+  | { readonly kind: 'uncovered' };
+
+export function coverAt({ contracts }: MetronomeTenant, at: number): Cover {
+  if (contracts === undefined) return { kind: 'covered', rateCardId: undefined };
+  const covering = contracts.find(({ from, to }) => from <= at && at < to);
+  if (covering !== undefined) return { kind: 'covered', rateCardId: covering.rateCardId };
+  const from = Math.min(...contracts.map((contract) => contract.from));
+  return at < from && Number.isFinite(from) ? { kind: 'before', from } : { kind: 'uncovered' };
+}
+
+const HOUR_MS = 3_600_000;
+
+/** Contracts and products begin and end on full hours (facts 3.3, 3.5). Milliseconds since the epoch. */
+export function hourAtOrBefore(ms: number): number {
+  return Math.floor(ms / HOUR_MS) * HOUR_MS;
+}
+
+export function hourAtOrAfter(ms: number): number {
+  return Math.ceil(ms / HOUR_MS) * HOUR_MS;
+}
+
+/** The first full hour that is still to come. */
+export function nextHour(ms: number): number {
+  return hourAtOrBefore(ms) + HOUR_MS;
 }

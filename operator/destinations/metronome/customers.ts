@@ -1,27 +1,21 @@
-import { quote } from '../../model/validate-event.ts';
-import type { StepOutcome } from '../destination.ts';
+import { isRecord } from '../../model/is-record.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import { isObject, type JsonObject, textOf } from '../json.ts';
-import {
-  dataOf,
-  type MetronomeClient,
-  type MetronomeRefusal,
-  type MetronomeTrouble,
-} from './metronome-client.ts';
-import { failedStep } from './step.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { CustomerAnswer, FailedStep } from '../destination.ts';
+import { type ApiFailure, type ApiRefusal, failedStep } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, textOf, textsOf } from '../json.ts';
+import type { MetronomeClient } from './metronome-client.ts';
 
 /** Longer names are cut by Metronome (facts 3.4), and would differ for ever. */
 const MAX_NAME = 160;
 
-export type CustomerOutcome =
-  | { readonly kind: 'customer'; readonly id: string }
-  | Exclude<StepOutcome, { kind: 'done' }>;
+export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
 
 type Found =
   | { readonly kind: 'found'; readonly customer: MetronomeCustomer }
   | { readonly kind: 'none' }
-  | MetronomeRefusal
-  | MetronomeTrouble;
+  | ApiRefusal
+  | ApiFailure;
 
 interface MetronomeCustomer {
   readonly id: string;
@@ -56,7 +50,7 @@ export async function ensureCustomer(
   const body = { name: nameOf(tenant), ingest_aliases: [tenant.id] };
   const answer = await client.create('/v1/customers', body, signal);
   if (answer.kind === 'ok') {
-    const id = textOf(dataOf(answer) ?? {}, 'id');
+    const id = textOf(objectOf(answer.body, 'data'), 'id');
     if (id === undefined) return { kind: 'retry', reason: 'the answer has no customer' };
     return { kind: 'customer', id };
   }
@@ -99,8 +93,8 @@ async function pinnedCustomer(
     return { kind: 'rejected', reason };
   }
   if (answer.kind !== 'ok') return answer;
-  const data = dataOf(answer);
-  if (data === undefined) return { kind: 'retry', reason: 'the answer has no customer' };
+  const { data } = answer.body;
+  if (!isRecord(data)) return { kind: 'retry', reason: 'the answer has no customer' };
   if (textOf(data, 'archived_at') !== undefined) {
     return {
       kind: 'rejected',
@@ -149,16 +143,26 @@ async function findByAlias(
 }
 
 function readCustomer(object: JsonObject): MetronomeCustomer {
-  const aliases = isObject(object) ? object['ingest_aliases'] : undefined;
   return {
     id: textOf(object, 'id') ?? '',
     name: textOf(object, 'name') ?? '',
-    aliases: Array.isArray(aliases)
-      ? (aliases as unknown[]).filter((alias) => typeof alias === 'string')
-      : [],
+    aliases: textsOf(object, 'ingest_aliases'),
   };
 }
 
 function nameOf({ id, displayName }: Tenant): string {
   return (displayName.trim() === '' ? id : displayName).slice(0, MAX_NAME);
+}
+
+/** Which tenants a customer may be: its ingest aliases, among which others may have put their own. */
+export async function tenantsOfMetronomeCustomer(
+  client: MetronomeClient,
+  customer: string,
+  signal: AbortSignal,
+): Promise<CustomerAnswer> {
+  const answer = await client.get(`/v1/customers/${encodeURIComponent(customer)}`, signal);
+  if (answer.kind === 'refused') return { kind: 'unknown' };
+  if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
+  const tenants = textsOf(objectOf(answer.body, 'data'), 'ingest_aliases');
+  return tenants.length === 0 ? { kind: 'unknown' } : { kind: 'tenants', tenants, certain: false };
 }

@@ -1,5 +1,5 @@
 import type { MetricDefinition } from '../../model/catalog.ts';
-import { type JsonObject, isObject, objectsOf, textOf } from '../json.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 
 /** The property that every billable metric sums. */
 export const VALUE_PROPERTY = 'value';
@@ -57,7 +57,7 @@ export function readBillableMetric(object: JsonObject): BillableMetric {
       texts(filter['in_values']).length > 0 ||
       texts(filter['not_in_values']).length > 0,
   );
-  const types = isObject(object['event_type_filter']) ? object['event_type_filter'] : {};
+  const types = objectOf(object, 'event_type_filter');
   const included = texts(types['in_values']);
   const sums =
     textOf(object, 'aggregation_type')?.toUpperCase() === 'SUM' &&

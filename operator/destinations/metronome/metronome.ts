@@ -1,22 +1,20 @@
 import type { MetronomeSettings } from '../../config/settings.ts';
+import { decimalFromNanos, nanosFromDecimal, roundToDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import { isRecord } from '../../model/is-record.ts';
 import type { DestinationContext } from '../context.ts';
-import type { Destination } from '../destination.ts';
-import { createStripeCustomers } from '../stripe/customers.ts';
-import { createStripeClient } from '../stripe/stripe-client.ts';
-import { tenantsOfStripeCustomer } from '../stripe/tenants-of.ts';
+import type { Destination, TotalsOutcome, TotalsQuery, VerifyOutcome } from '../destination.ts';
+import { failedStep } from '../json-api/answer.ts';
+import { textOf } from '../json.ts';
+import { createStripeCustomers, tenantsOfStripeCustomer } from '../stripe/customers.ts';
+import { StripeClient } from '../stripe/stripe-client.ts';
 import { ensureMetrics, type MetronomeMetric } from './billable-metrics.ts';
-import { findCustomer } from './customers.ts';
-import { createMetronomeClient } from './metronome-client.ts';
-import { createPriceWatch } from './prices.ts';
+import { coverAt, type MetronomeTenant } from './contract-plan.ts';
+import { findCustomer, tenantsOfMetronomeCustomer } from './customers.ts';
+import { MetronomeClient } from './metronome-client.ts';
 import { createProvision } from './provision.ts';
-import { createRateCards } from './rate-cards.ts';
+import { createPriceWatch, createRateCards } from './rate-cards.ts';
 import { createSendEvents, SEND_EVENTS } from './send-events.ts';
-import { failedStep } from './step.ts';
-import { coverAt, type MetronomeTenant } from './tenants.ts';
-import { tenantsOfMetronomeCustomer } from './tenants-of.ts';
-import { metronomeTotal } from './totals.ts';
-import { verifyEvents } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -31,10 +29,10 @@ export function createMetronome(
   settings: MetronomeSettings,
   { outbound, clock, logger }: DestinationContext,
 ): Destination {
-  const client = createMetronomeClient({ name, outbound, clock, ...settings });
+  const client = new MetronomeClient({ name, outbound, clock, ...settings });
   const stripe =
     settings.stripeLink &&
-    createStripeClient({ name, outbound, clock, ...settings.stripeLink, maxRequestsPerSecond: 0 });
+    new StripeClient({ name, outbound, clock, ...settings.stripeLink, maxRequestsPerSecond: 0 });
   const rateCards = createRateCards(client, clock);
   const tenants = new Map<string, MetronomeTenant>();
   const prices = createPriceWatch(client, clock);
@@ -120,4 +118,64 @@ export function createMetronome(
     if (found.kind === 'refused') return { kind: 'unsupported', reason: found.reason } as const;
     return { kind: 'retry', reason: found.reason } as const;
   }
+}
+
+/**
+ * What Metronome has of a customer's metric in whole UTC days, the only bounds that it takes (facts
+ * 3.6). While a metric is followed by another, both count: the older one has all of it.
+ */
+export async function metronomeTotal(
+  client: MetronomeClient,
+  { metric: code, from, to }: TotalsQuery,
+  customerId: string,
+  metric: MetronomeMetric | undefined,
+  signal: AbortSignal,
+): Promise<TotalsOutcome> {
+  if (metric === undefined) {
+    return { kind: 'unsupported', reason: `Metronome has no billable metric: metric: "${code}"` };
+  }
+  const body = {
+    starting_on: new Date(from).toISOString(),
+    ending_before: new Date(to).toISOString(),
+    window_size: 'NONE',
+    customer_ids: [customerId],
+    billable_metrics: metric.ids.map((id) => ({ id })),
+  };
+  const list = await client.list('/v1/usage', body, signal, 'unsized');
+  if (list.kind === 'refused') return { kind: 'unsupported', reason: list.reason };
+  if (list.kind !== 'list') return { kind: 'retry', reason: list.reason };
+  const sums = new Map<unknown, bigint>();
+  for (const item of list.items) {
+    if (typeof item['value'] !== 'number') continue;
+    const value = roundToDecimal(String(item['value']));
+    if (value === undefined) continue;
+    const id = item['billable_metric_id'];
+    sums.set(id, (sums.get(id) ?? 0n) + nanosFromDecimal(value));
+  }
+  const nanos = [...sums.values()].reduce((most, sum) => (sum > most ? sum : most), 0n);
+  return { kind: 'total', quantity: decimalFromNanos(nanos) };
+}
+
+/** Ids in one question. */
+const SEARCH_IDS = 100;
+
+/** Which of the events Metronome has, by their transaction ids. */
+export async function verifyEvents(
+  client: MetronomeClient,
+  events: readonly UsageEvent[],
+  signal: AbortSignal,
+): Promise<VerifyOutcome> {
+  const known = new Set<string>();
+  for (let start = 0; start < events.length; start += SEARCH_IDS) {
+    const transactionIds = events.slice(start, start + SEARCH_IDS).map(({ id }) => id);
+    const answer = await client.post('/v1/events/search', { transactionIds }, signal);
+    if (answer.kind === 'retry') return answer;
+    if (answer.kind !== 'ok') return { kind: 'retry', reason: answer.reason };
+    if (!Array.isArray(answer.value)) return { kind: 'retry', reason: 'the answer has no events' };
+    for (const found of (answer.value as unknown[]).filter(isRecord)) {
+      const id = textOf(found, 'transaction_id');
+      if (id !== undefined) known.add(id);
+    }
+  }
+  return { kind: 'verified', known };
 }

@@ -1,5 +1,7 @@
-import { objectsOf, isObject, type JsonObject, textOf } from '../json.ts';
-import type { MetronomeClient, MetronomeRefusal, MetronomeTrouble } from './metronome-client.ts';
+import { isRecord } from '../../model/is-record.ts';
+import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, objectsOf, textOf, textsOf } from '../json.ts';
+import type { MetronomeClient } from './metronome-client.ts';
 
 /** A usage product, which puts a billable metric on rate cards. */
 export interface Product {
@@ -15,8 +17,8 @@ export interface Product {
 
 export type ProductsOutcome =
   | { readonly kind: 'products'; readonly products: readonly Product[] }
-  | MetronomeRefusal
-  | MetronomeTrouble;
+  | ApiRefusal
+  | ApiFailure;
 
 export async function listProducts(
   client: MetronomeClient,
@@ -39,8 +41,8 @@ export function metricAt({ metrics }: Product, at: number): string | undefined {
 }
 
 function readProduct(object: JsonObject): Product {
-  const initial = isObject(object['initial']) ? object['initial'] : {};
-  const current = isObject(object['current']) ? object['current'] : initial;
+  const initial = objectOf(object, 'initial');
+  const current = isRecord(object['current']) ? object['current'] : initial;
   const updates = objectsOf(object, 'updates').map((update) => ({
     state: update,
     from: startOf(update),
@@ -64,11 +66,4 @@ function readProduct(object: JsonObject): Product {
 
 function startOf(update: JsonObject): number {
   return Date.parse(textOf(update, 'starting_at') ?? textOf(update, 'created_at') ?? '') || 0;
-}
-
-function textsOf(object: JsonObject, field: string): readonly string[] {
-  const value = object[field];
-  return Array.isArray(value)
-    ? (value as unknown[]).filter((item) => typeof item === 'string')
-    : [];
 }

@@ -1,19 +1,17 @@
 import type { MetronomeSettings } from '../../config/settings.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { quote } from '../../model/validate-event.ts';
-import type { StepOutcome } from '../destination.ts';
-import type { Tenant } from '../../model/tenant.ts';
-import { createArrangeContracts } from './arrange-contracts.ts';
-import { listContracts, setContractEnd } from './contracts.ts';
+import type { FailedStep, StepOutcome } from '../destination.ts';
+import { failedStep } from '../json-api/answer.ts';
+import { type JsonObject, objectsOf, textOf } from '../json.ts';
 import type { StripeCustomers } from '../stripe/customers.ts';
+import { hourAtOrAfter, type MetronomeTenants, nextHour } from './contract-plan.ts';
+import { createArrangeContracts, listContracts, setContractEnd } from './contracts.ts';
 import { ensureCustomer, findCustomer } from './customers.ts';
-import { hourAtOrAfter, nextHour } from './hours.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import type { RateCard, RateCards } from './rate-cards.ts';
-import { failedStep } from './step.ts';
-import { linkToStripe } from './stripe-link.ts';
-import type { MetronomeTenants } from './tenants.ts';
 
 export interface ProvisionOptions {
   readonly name: string;
@@ -27,11 +25,10 @@ export interface ProvisionOptions {
   readonly logger: Logger;
 }
 
-type Failed = Exclude<StepOutcome, { kind: 'done' }>;
 type CardOutcome =
   | { readonly kind: 'card'; readonly card: RateCard }
   | { readonly kind: 'no-contract' }
-  | Failed;
+  | FailedStep;
 
 /** Makes sure of a tenant's customer, of its link to Stripe, and of its contract (spec 1.4). */
 export function createProvision(options: ProvisionOptions) {
@@ -60,7 +57,7 @@ export function createProvision(options: ProvisionOptions) {
     tenant: Tenant,
     customerId: string,
     signal: AbortSignal,
-  ): Promise<{ readonly kind: 'linked'; readonly id: string | undefined } | Failed> => {
+  ): Promise<{ readonly kind: 'linked'; readonly id: string | undefined } | FailedStep> => {
     const { stripeCustomers } = options;
     if (settings.stripeLink === undefined || stripeCustomers === undefined) {
       return { kind: 'linked', id: undefined };
@@ -131,4 +128,66 @@ export function createProvision(options: ProvisionOptions) {
   };
 
   return { provision, offboard };
+}
+
+export type LinkOutcome =
+  /** `id` is that of the customer's billing provider configuration, which contracts name. */
+  { readonly kind: 'linked'; readonly id: string } | FailedStep;
+
+const PROVIDER = 'stripe';
+const DELIVERY = 'direct_to_billing_provider';
+
+/**
+ * Links a customer to the tenant's customer at Stripe, so that invoices of its contracts can go there
+ * (facts 3.4). A link to another Stripe customer that an operator made is left as it is.
+ */
+export async function linkToStripe(
+  client: MetronomeClient,
+  customers: Pick<StripeCustomers, 'ensure'>,
+  collectionMethod: NonNullable<MetronomeSettings['stripeLink']>['collectionMethod'],
+  tenant: Tenant,
+  customerId: string,
+  signal: AbortSignal,
+): Promise<LinkOutcome> {
+  const listed = await configurations(client, customerId, signal);
+  if (listed.kind !== 'ok') return failedStep(listed);
+  const existing = stripeConfiguration(listed.body);
+  if (existing !== undefined) return { kind: 'linked', id: existing };
+  const stripe = await customers.ensure(tenant, signal);
+  if (stripe.kind !== 'customer') return stripe;
+  const body = {
+    data: [
+      {
+        customer_id: customerId,
+        billing_provider: PROVIDER,
+        delivery_method: DELIVERY,
+        configuration: {
+          stripe_customer_id: stripe.id,
+          stripe_collection_method: collectionMethod,
+        },
+      },
+    ],
+  };
+  const path = '/v1/setCustomerBillingProviderConfigurations';
+  const answer = await client.create(path, body, signal);
+  if (answer.kind !== 'ok') return failedStep(answer);
+  const again = await configurations(client, customerId, signal);
+  if (again.kind !== 'ok') return failedStep(again);
+  const made = stripeConfiguration(again.body);
+  return made === undefined
+    ? { kind: 'retry', reason: 'the link to Stripe is not listed yet' }
+    : { kind: 'linked', id: made };
+}
+
+function configurations(client: MetronomeClient, customerId: string, signal: AbortSignal) {
+  const path = '/v1/getCustomerBillingProviderConfigurations';
+  return client.post(path, { customer_id: customerId }, signal);
+}
+
+function stripeConfiguration(body: JsonObject): string | undefined {
+  const found = objectsOf(body, 'data').find(
+    (item) =>
+      textOf(item, 'billing_provider') === PROVIDER && textOf(item, 'archived_at') === undefined,
+  );
+  return found === undefined ? undefined : textOf(found, 'id');
 }

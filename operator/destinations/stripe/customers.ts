@@ -1,15 +1,21 @@
+import { isRecord } from '../../model/is-record.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { quote } from '../../model/validate-event.ts';
-import type { StepOutcome } from '../destination.ts';
-import type { Tenant } from '../../model/tenant.ts';
-import { isObject, type JsonObject, textOf } from '../json.ts';
-import type { StripeAnswer, StripeClient, StripeRefusal, StripeTrouble } from './stripe-client.ts';
-import { failedStep } from './step.ts';
+import type { CustomerAnswer, FailedStep } from '../destination.ts';
+import {
+  type ApiAnswer,
+  type ApiFailure,
+  type ApiRefusal,
+  failedStep,
+} from '../json-api/answer.ts';
+import { type JsonObject, objectOf, textOf } from '../json.ts';
+import type { StripeClient } from './stripe-client.ts';
 
 const CUSTOMERS = '/v1/customers';
-/** Whose customer it is. */
-const TENANT_KEY = 'vbilling_tenant_id';
+/** In the metadata of customers and subscriptions: whose they are. */
+export const TENANT_KEY = 'vbilling_tenant_id';
 const MAX_NAME = 256;
 const MAX_METADATA_VALUE = 500;
 /**
@@ -20,9 +26,7 @@ const RECENT_MS = 90_000_000;
 /** Creations in a row that give a customer who is deleted by now. */
 const MAX_REPEATS = 5;
 
-export type CustomerOutcome =
-  | { readonly kind: 'customer'; readonly id: string }
-  | Exclude<StepOutcome, { kind: 'done' }>;
+export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
 
 /** The customer of each tenant. */
 export interface StripeCustomers {
@@ -47,7 +51,7 @@ interface Found {
   readonly object: JsonObject;
 }
 
-type Lookup = Found | undefined | StripeRefusal | StripeTrouble;
+type Lookup = Found | undefined | ApiRefusal | ApiFailure;
 
 /**
  * A tenant's customer is found again by its metadata: by search, and, as far as the search index lags
@@ -64,7 +68,7 @@ export function createStripeCustomers(
   let recent: Map<string, Found> | undefined;
   let searchable = true;
 
-  const get = (id: string, signal: AbortSignal): Promise<StripeAnswer> =>
+  const get = (id: string, signal: AbortSignal): Promise<ApiAnswer> =>
     client.get(`${CUSTOMERS}/${encodeURIComponent(id)}`, {}, signal);
 
   const known = async (tenant: string, signal: AbortSignal): Promise<Lookup> => {
@@ -91,7 +95,7 @@ export function createStripeCustomers(
     }
     if (answer.kind !== 'ok') return answer;
     const data: unknown = answer.body['data'];
-    return oldest(Array.isArray(data) ? (data as unknown[]).filter(isObject) : [], tenant);
+    return oldest(Array.isArray(data) ? (data as unknown[]).filter(isRecord) : [], tenant);
   };
 
   const listed = async (tenant: string, signal: AbortSignal): Promise<Lookup> => {
@@ -122,7 +126,7 @@ export function createStripeCustomers(
         return failedStep(answer);
       }
       const id = textOf(answer.body, 'id') ?? '';
-      if (answer.replayed) {
+      if (answer.headers['idempotent-replayed'] === 'true') {
         const now = await get(id, signal);
         if (now.kind !== 'ok') return failedStep(now);
         if (isDeleted(now.body)) {
@@ -221,7 +225,7 @@ function detailsOf(tenant: Tenant) {
 }
 
 function isUpToDate(object: JsonObject, details: ReturnType<typeof detailsOf>): boolean {
-  const metadata = isObject(object['metadata']) ? object['metadata'] : {};
+  const metadata = objectOf(object, 'metadata');
   if (object['name'] !== details.name) return false;
   if (details.email !== undefined && object['email'] !== details.email) return false;
   return Object.entries(details.metadata).every(([key, value]) => metadata[key] === value);
@@ -237,17 +241,32 @@ function oldest(objects: readonly JsonObject[], tenant: string): Found | undefin
 }
 
 function tenantOf(object: JsonObject): string | undefined {
-  return isObject(object['metadata']) ? textOf(object['metadata'], TENANT_KEY) : undefined;
+  return textOf(objectOf(object, 'metadata'), TENANT_KEY);
 }
 
 function isDeleted(object: JsonObject): boolean {
   return object['deleted'] === true;
 }
 
-function isMissing(answer: StripeAnswer): boolean {
+function isMissing(answer: ApiAnswer): boolean {
   return answer.kind === 'refused' && answer.code === 'resource_missing';
 }
 
 function escaped(text: string): string {
   return text.replace(/['\\]/g, (character) => `\\${character}`);
+}
+
+/** Which tenant a customer is, by the metadata that it was created with; a deleted one is nobody. */
+export async function tenantsOfStripeCustomer(
+  client: StripeClient,
+  customer: string,
+  signal: AbortSignal,
+): Promise<CustomerAnswer> {
+  const answer = await client.get(`/v1/customers/${encodeURIComponent(customer)}`, {}, signal);
+  if (answer.kind === 'refused') return { kind: 'unknown' };
+  if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
+  const tenant = tenantOf(answer.body);
+  return tenant === undefined
+    ? { kind: 'unknown' }
+    : { kind: 'tenants', tenants: [tenant], certain: true };
 }

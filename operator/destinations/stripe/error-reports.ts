@@ -1,7 +1,7 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LateRefusal } from '../destination.ts';
-import { isObject, type JsonObject, objectsOf, textOf } from '../json.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const EVENTS = '/v2/core/events';
@@ -73,8 +73,8 @@ export function createErrorReports(
 
 /** One for each kind of error in a report. */
 function refusalsOf(event: JsonObject): readonly LateRefusal[] {
-  const data = isObject(event['data']) ? event['data'] : {};
-  const cause = isObject(data['reason']) ? data['reason'] : {};
+  const data = objectOf(event, 'data');
+  const cause = objectOf(data, 'reason');
   const at = Date.parse(textOf(event, 'created') ?? '') || 0;
   return objectsOf(cause, 'error_types').map((kind) => {
     const [sample] = objectsOf(kind, 'sample_errors');
@@ -92,6 +92,6 @@ function refusalsOf(event: JsonObject): readonly LateRefusal[] {
 
 /** Requests are known by their idempotency keys, which begin with the id of the event. */
 function eventOf(sample: JsonObject): string | undefined {
-  const request = isObject(sample['request']) ? sample['request'] : {};
+  const request = objectOf(sample, 'request');
   return textOf(request, 'identifier')?.replace(/^(svc1_[0-9a-f]{32})-\d+$/, '$1');
 }

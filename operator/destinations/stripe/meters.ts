@@ -1,6 +1,9 @@
+import { createHash } from 'node:crypto';
+import type { UsageEvent } from '../../model/event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { isObject, type JsonObject, textOf } from '../json.ts';
-import type { StripeClient, StripeRefusal, StripeTrouble } from './stripe-client.ts';
+import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, textOf } from '../json.ts';
+import type { StripeClient } from './stripe-client.ts';
 
 const METERS = '/v1/billing/meters';
 
@@ -18,13 +21,13 @@ export interface StripeMeter {
 
 export type MeterOutcome =
   | { readonly kind: 'meter'; readonly meter: StripeMeter }
-  | StripeRefusal
-  | StripeTrouble;
+  | ApiRefusal
+  | ApiFailure;
 
 /** The meters of the account, by event name. */
 export interface StripeMeters {
   /** Reads what is there. */
-  load(signal: AbortSignal): Promise<StripeRefusal | StripeTrouble | undefined>;
+  load(signal: AbortSignal): Promise<ApiRefusal | ApiFailure | undefined>;
   find(eventName: string): StripeMeter | undefined;
   all(): readonly StripeMeter[];
   /** Finds the meter, takes it out of the archive, or creates it. */
@@ -121,9 +124,9 @@ export function createStripeMeters(client: StripeClient, logger: Logger): Stripe
 }
 
 function readMeter(object: JsonObject): StripeMeter {
-  const mapping = isObject(object['customer_mapping']) ? object['customer_mapping'] : {};
-  const settings = isObject(object['value_settings']) ? object['value_settings'] : {};
-  const aggregation = isObject(object['default_aggregation']) ? object['default_aggregation'] : {};
+  const mapping = objectOf(object, 'customer_mapping');
+  const settings = objectOf(object, 'value_settings');
+  const aggregation = objectOf(object, 'default_aggregation');
   const formula = textOf(aggregation, 'formula') ?? 'sum';
   const window = textOf(object, 'event_time_window');
   const eventName = textOf(object, 'event_name') ?? '';
@@ -142,4 +145,67 @@ function readMeter(object: JsonObject): StripeMeter {
     valueKey: textOf(settings, 'event_payload_key') ?? 'value',
     problem,
   };
+}
+
+/** Stripe's own bound of a meter's event name. */
+const MAX_NAME = 100;
+const HASH_DIGITS = 8;
+const MAX_DISPLAY_NAME = 250;
+
+/** Between a metric code and what its meter is split by (spec 1.4). */
+const SEPARATOR = '__';
+
+/**
+ * The meter that an event belongs to: the metric's own, or the one of the values by which meters are
+ * split, as far as the event has them (spec 1.4, design 7). A name that would be too long ends in the
+ * hash of the whole, so that it is always the same one.
+ */
+export function meterName(event: UsageEvent, splitBy: readonly string[]): string {
+  const name = [event.metric, ...splitValues(event, splitBy).map(normalized)].join(SEPARATOR);
+  if (name.length <= MAX_NAME) return name;
+  return `${name.slice(0, MAX_NAME - HASH_DIGITS - 1)}_${hash(name)}`;
+}
+
+/** What the dashboard shows: `GPU hours (H100-80GB)`. */
+export function meterDisplayName(
+  metricName: string,
+  event: UsageEvent,
+  splitBy: readonly string[],
+): string {
+  const values = splitValues(event, splitBy);
+  const name = values.length === 0 ? metricName : `${metricName} (${values.join(', ')})`;
+  return name.slice(0, MAX_DISPLAY_NAME);
+}
+
+/** Whether a meter counts a metric, alone or with others of its kind. */
+export function isMeterOf(name: string, metric: string): boolean {
+  return name === metric || name.startsWith(metric + SEPARATOR);
+}
+
+function splitValues(event: UsageEvent, splitBy: readonly string[]): readonly string[] {
+  const { region, project, sku, resource_id } = event;
+  const fields: Readonly<Record<string, string | undefined>> = {
+    ...event.dimensions,
+    region,
+    project,
+    sku,
+    resource_id,
+  };
+  return splitBy.flatMap((field) => {
+    const value = fields[field];
+    return value === undefined || value === '' ? [] : [value];
+  });
+}
+
+/** Lower case, everything else than letters and digits an underscore. */
+function normalized(value: string): string {
+  const text = value
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '_')
+    .replace(/^_+|_+$/g, '');
+  return text === '' ? hash(value) : text;
+}
+
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, HASH_DIGITS);
 }

@@ -1,5 +1,6 @@
-import type { StripePrice } from './prices.ts';
-import type { StripeItem, StripeSubscription } from './subscription.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import { TENANT_KEY } from './customers.ts';
+import { PLAN_KEY, readPrice, type StripePrice } from './prices.ts';
 
 /** Stripe's own bound. */
 export const MAX_ITEMS = 20;
@@ -195,4 +196,52 @@ function creations(
       from,
     }));
   });
+}
+
+/** Set while its cancellation is meterfeed's own, which alone is taken back. */
+export const OFFBOARDED_KEY = 'vbilling_offboarded';
+
+const ENDED = new Set(['canceled', 'incomplete_expired']);
+
+/** A subscription as Stripe has it, as far as it charges meters. */
+export interface StripeSubscription {
+  readonly id: string;
+  /** The tenant it was made for; undefined when somebody else made it. */
+  readonly tenant: string | undefined;
+  readonly plan: string | undefined;
+  readonly live: boolean;
+  /** Seconds since the epoch; undefined while it lives. */
+  readonly endedAt: number | undefined;
+  readonly cancelAtPeriodEnd: boolean;
+  readonly offboarded: boolean;
+  /** Items that charge no meter are left out, but counted. */
+  readonly items: readonly StripeItem[];
+  readonly itemCount: number;
+}
+
+export interface StripeItem {
+  readonly id: string;
+  readonly price: StripePrice;
+}
+
+export function readSubscription(object: JsonObject): StripeSubscription {
+  const metadata = objectOf(object, 'metadata');
+  const list = objectsOf(objectOf(object, 'items'), 'data');
+  const items = list.flatMap((item): StripeItem[] => {
+    const price = readPrice(objectOf(item, 'price'));
+    return price === undefined ? [] : [{ id: textOf(item, 'id') ?? '', price }];
+  });
+  const endedAt = Number(object['ended_at'] ?? object['canceled_at'] ?? 0);
+  const live = !ENDED.has(textOf(object, 'status') ?? '');
+  return {
+    id: textOf(object, 'id') ?? '',
+    tenant: textOf(metadata, TENANT_KEY),
+    plan: textOf(metadata, PLAN_KEY),
+    live,
+    endedAt: live || endedAt === 0 ? undefined : endedAt,
+    cancelAtPeriodEnd: object['cancel_at_period_end'] === true,
+    offboarded: textOf(metadata, OFFBOARDED_KEY) !== undefined,
+    items,
+    itemCount: list.length,
+  };
 }

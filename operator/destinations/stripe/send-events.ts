@@ -1,14 +1,14 @@
 import type { StripeSettings } from '../../config/settings.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { Decimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { DeliveryOutcome } from '../destination.ts';
+import { type ApiRefusal, failedStep } from '../json-api/answer.ts';
+import { textOf } from '../json.ts';
 import { dealLines } from '../lines.ts';
 import type { StripeCustomers } from './customers.ts';
-import { meterDisplayName, meterName } from './meter-name.ts';
-import { meterValue } from './meter-value.ts';
-import type { StripeMeter, StripeMeters } from './meters.ts';
-import { failedStep } from './step.ts';
-import type { StripeClient, StripeRefusal } from './stripe-client.ts';
+import { meterDisplayName, meterName, type StripeMeter, type StripeMeters } from './meters.ts';
+import type { StripeClient } from './stripe-client.ts';
 
 const METER_EVENTS = '/v1/billing/meter_events';
 /** Calls under way at most; each takes a quarter of a second over the network or so. */
@@ -160,12 +160,13 @@ function everything(outcome: DeliveryOutcome): Step {
 }
 
 /** What a refusal means for an event (facts 2.4). */
-function judge(refusal: StripeRefusal, event: UsageEvent): DeliveryOutcome {
-  const { status, type, code, said, reason } = refusal;
+function judge(refusal: ApiRefusal, event: UsageEvent): DeliveryOutcome {
+  const { status, code, details, reason } = refusal;
+  const said = textOf(details, 'message') ?? '';
   // Version 1 has no code for it, so that only its words tell.
   const duplicate =
     status === 400 &&
-    type === 'invalid_request_error' &&
+    textOf(details, 'type') === 'invalid_request_error' &&
     said.includes('already exists with identifier') &&
     said.includes(event.id);
   if (duplicate || code === 'duplicate_meter_event') return DELIVERED;
@@ -176,10 +177,37 @@ function judge(refusal: StripeRefusal, event: UsageEvent): DeliveryOutcome {
 }
 
 /** The key of an event was used for another customer or meter; the identifier still tells repeats apart. */
-function isKeyConflict({ type }: StripeRefusal): boolean {
-  return type === 'idempotency_error';
+function isKeyConflict({ details }: ApiRefusal): boolean {
+  return textOf(details, 'type') === 'idempotency_error';
 }
 
-function isNoMeter({ status, said }: StripeRefusal): boolean {
-  return status === 400 && /no active meter/i.test(said);
+function isNoMeter({ status, details }: ApiRefusal): boolean {
+  return status === 400 && /no active meter/i.test(textOf(details, 'message') ?? '');
+}
+
+/** Stripe refuses values with more significant digits (facts 2.4). */
+const MAX_DIGITS = 15;
+
+/** A quantity as Stripe takes it: plain decimal text of at most 15 significant digits, half to even. */
+export function meterValue(quantity: Decimal): string {
+  const [whole = '0', fraction = ''] = quantity.split('.');
+  const digits = (whole + fraction).replace(/^0+/, '');
+  const surplus = digits.length - MAX_DIGITS;
+  if (surplus <= 0) return quantity;
+  const divisor = 10n ** BigInt(surplus);
+  const rounded = divideHalfEven(BigInt(digits), divisor);
+  const places = fraction.length - surplus;
+  if (places <= 0) return String(rounded * 10n ** BigInt(-places));
+  const text = String(rounded).padStart(places + 1, '0');
+  const decimals = text.slice(-places).replace(/0+$/, '');
+  const integer = text.slice(0, -places);
+  return decimals === '' ? integer : `${integer}.${decimals}`;
+}
+
+function divideHalfEven(numerator: bigint, denominator: bigint): bigint {
+  const quotient = numerator / denominator;
+  const twice = (numerator % denominator) * 2n;
+  if (twice < denominator) return quotient;
+  if (twice > denominator) return quotient + 1n;
+  return quotient % 2n === 0n ? quotient : quotient + 1n;
 }

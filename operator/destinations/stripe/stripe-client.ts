@@ -1,80 +1,75 @@
+import { isRecord } from '../../model/is-record.ts';
 import type { Secret } from '../../model/secret.ts';
-import { type HttpOutcome, type HttpResponse, isSuccess } from '../../outbound/http-client.ts';
+import { redactPath } from '../../outbound/http-client.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
-import { retryAfterMs } from '../../outbound/retry-after.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { isObject, type JsonObject, objectsOf, parseObject, textOf } from '../json.ts';
-import { encodeForm, type Params } from './form.ts';
-import { actionOf, createIdempotencyKeys } from './idempotency-keys.ts';
-import { missingPermission } from './permissions.ts';
-import { createRateLimits } from './rate-limits.ts';
+import {
+  type ApiAnswer,
+  type ApiList,
+  type ErrorAnswer,
+  reasonOf,
+  retryLater,
+  type Vendor,
+} from '../json-api/answer.ts';
+import { type ApiRequest, JsonApi, listPages } from '../json-api/json-api.ts';
+import { objectOf, textOf } from '../json.ts';
 
 const PAGE_SIZE = 100;
-/** A list that is longer is not ours to read; half of one would be mistaken for all of it. */
 const MAX_PAGES = 1_000;
-const MAX_REASON = 300;
 const CONNECTIONS = 32;
 const METER_EVENTS = '/v1/billing/meter_events';
 /** While another call about the same thing is under way. */
 const CONFLICT_WAIT_MS = 1_000;
 
-/** What Stripe answered, as far as it means the same for every request. */
-export type StripeAnswer =
-  | { readonly kind: 'ok'; readonly body: JsonObject; readonly replayed: boolean }
-  | StripeRefusal
-  | StripeTrouble;
+/** What BILLING_A_MAX_RPS = 0 picks (docs/destinations/stripe.md#rate-limits). */
+const TEST_MODE_RPS = 20;
+const LIVE_RPS = 200;
+/** Stripe allows 25 requests a second for each other operation. */
+const OTHER_RPS = 20;
+/** What may go out at once after a pause, in milliseconds' worth of requests. */
+const BURST_MS = 250;
 
-/** Refused for what was asked; what that means depends on the request. */
-export interface StripeRefusal {
-  readonly kind: 'refused';
-  readonly status: number;
-  /** Stripe's own word, such as `resource_missing`; often empty. */
-  readonly code: string;
-  /** `invalid_request_error`, as a rule. */
-  readonly type: string;
-  /** Stripe's own text. */
-  readonly said: string;
-  readonly reason: string;
-}
+/** What a restricted key must be allowed to do, as Stripe's dashboard names it: by the beginning of a path. */
+const RESOURCES: readonly (readonly [path: string, name: string])[] = [
+  ['/v1/billing/meter_events', 'Meter events'],
+  ['/v1/billing/meters', 'Meters'],
+  ['/v1/customers', 'Customers'],
+  ['/v1/prices', 'Prices'],
+  ['/v1/subscription', 'Subscriptions'],
+  ['/v2/core/events', 'Events'],
+];
 
-/** Nothing can be said about what was asked. */
-export type StripeTrouble =
-  | {
-      readonly kind: 'retry';
-      readonly reason: string;
-      readonly afterMs?: number;
-      /**
-       * `conflict`: only this request is concerned, others may go on; `failure`: Stripe itself failed,
-       * and may have stored that under the idempotency key.
-       */
-      readonly cause?: 'conflict' | 'failure';
+const STRIPE: Vendor = {
+  title: 'Stripe API',
+  credential: 'API key',
+  notTheirs: { kind: 'hold', reason: 'the answer is not that of the Stripe API: check the URL' },
+  temporary: (answer) => {
+    const { status, headers, title, waitMs = CONFLICT_WAIT_MS } = answer;
+    if (status === 429) {
+      const limiter = headers['stripe-rate-limited-reason'];
+      const which = limiter === undefined ? '' : ` (${limiter.slice(0, 60)})`;
+      return retryLater(answer, `rate limit${which}`);
     }
-  | { readonly kind: 'hold'; readonly reason: string };
-
-export type StripeList =
-  | { readonly kind: 'list'; readonly items: readonly JsonObject[] }
-  | StripeRefusal
-  | StripeTrouble;
-
-/** Stripe's API, one attempt for each request. */
-export interface StripeClient {
-  /** Meter events that may be sent in a second. */
-  readonly eventsPerSecond: number;
-  get(path: string, params: Params, signal: AbortSignal): Promise<StripeAnswer>;
-  /** Every object of a list, page after page. */
-  list(path: string, params: Params, signal: AbortSignal): Promise<StripeList>;
-  /**
-   * Makes something, at most once for the same parameters in a day; `action` takes the place of the
-   * parameters where something else tells two requests apart.
-   */
-  create(path: string, params: Params, signal: AbortSignal, action?: string): Promise<StripeAnswer>;
-  /** What was made by these parameters is no more: the next `create` makes it anew. */
-  makeAnew(path: string, params: Params): void;
-  /** Changes something to what it should be, which may be said twice. */
-  update(path: string, params: Params, signal: AbortSignal): Promise<StripeAnswer>;
-  delete(path: string, params: Params, signal: AbortSignal): Promise<StripeAnswer>;
-  close(): Promise<void>;
-}
+    if (status !== 409) return undefined;
+    const reason = `${title}: another request about the same is under way`;
+    return { kind: 'retry', reason, afterMs: waitMs, cause: 'conflict' };
+  },
+  missingPermission,
+  readRefusal: (answer) => {
+    const { status, headers, body } = answer;
+    const details = body?.['error'];
+    if (!isRecord(details)) return STRIPE.notTheirs;
+    const said = textOf(details, 'message') ?? '';
+    if (headers['stripe-should-retry'] === 'true') {
+      return { kind: 'retry', reason: reasonOf(answer, said) };
+    }
+    const code = textOf(details, 'code') ?? '';
+    return { kind: 'refused', status, code, details, reason: reasonOf(answer, code, said) };
+  },
+  storesError: (answer, status) =>
+    status >= 500 ||
+    (answer.kind === 'refused' && textOf(answer.details, 'type') === 'idempotency_error'),
+};
 
 export interface StripeClientOptions {
   readonly name: string;
@@ -86,155 +81,149 @@ export interface StripeClientOptions {
   readonly clock: Clock;
 }
 
-export function createStripeClient(options: StripeClientOptions): StripeClient {
-  const { clock } = options;
-  const apiKey = options.apiKey.reveal();
-  const limits = createRateLimits(apiKey, options.maxRequestsPerSecond, clock);
-  const keys = createIdempotencyKeys();
-  const http = options.outbound.client({
-    name: options.name,
-    baseUrl: options.url,
-    connections: CONNECTIONS,
-    headers: {
-      authorization: `Bearer ${apiKey}`,
-      'stripe-version': options.apiVersion,
-      accept: 'application/json',
-    },
-  });
+/** Stripe's API, one attempt for each request. */
+export class StripeClient {
+  /** Meter events that may be sent in a second. */
+  readonly eventsPerSecond: number;
+  readonly #api: JsonApi;
 
-  const send = async (
-    method: 'GET' | 'POST' | 'DELETE',
-    path: string,
-    form: string,
-    signal: AbortSignal,
-    idempotencyKey?: string,
-  ): Promise<StripeAnswer> => {
-    const pace = path === METER_EVENTS ? limits.meterEvents : limits.others;
-    try {
-      await pace(signal);
-    } catch {
-      return { kind: 'retry', reason: `HTTP ${method} ${path}: stopped` };
-    }
-    const posts = method === 'POST';
-    const outcome = await http.request({
-      method,
-      path: posts || form === '' ? path : `${path}?${form}`,
-      signal,
-      ...(posts && { body: form }),
-      headers: {
-        ...(posts && { 'content-type': 'application/x-www-form-urlencoded' }),
-        ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
-      },
+  constructor(options: StripeClientOptions) {
+    const { name, url, apiKey, apiVersion, outbound, clock } = options;
+    const limits = createRateLimits(apiKey.reveal(), options.maxRequestsPerSecond, clock);
+    this.eventsPerSecond = limits.perSecond;
+    this.#api = new JsonApi({
+      name,
+      url,
+      credential: apiKey,
+      outbound,
+      clock,
+      vendor: STRIPE,
+      headers: { 'stripe-version': apiVersion },
+      bodyType: 'application/x-www-form-urlencoded',
+      connections: CONNECTIONS,
+      rateLimit: (path, signal) =>
+        path === METER_EVENTS ? limits.meterEvents(signal) : limits.others(signal),
     });
-    return readAnswer(outcome, method, path, clock.now());
+  }
+
+  get(path: string, params: Params, signal: AbortSignal): Promise<ApiAnswer> {
+    return this.#api.request({ method: 'GET', path: withQuery(path, params), signal });
+  }
+
+  /** Every object of a list. */
+  list(path: string, params: Params, signal: AbortSignal): Promise<ApiList> {
+    return listPages({
+      what: path,
+      field: 'data',
+      maxPages: MAX_PAGES,
+      fetch: (after) =>
+        this.get(path, { ...params, limit: PAGE_SIZE, starting_after: after }, signal),
+      next: (body, items) => {
+        const last = items.at(-1);
+        return body['has_more'] === true && last !== undefined ? textOf(last, 'id') : undefined;
+      },
+      notTheirs: STRIPE.notTheirs,
+    });
+  }
+
+  /**
+   * Makes something, at most once for the same parameters in a day; `action` takes the place of the
+   * parameters where something else tells two requests apart.
+   */
+  create(path: string, params: Params, signal: AbortSignal, action?: string): Promise<ApiAnswer> {
+    return this.#api.create(post(path, params, signal), action);
+  }
+
+  /** What was made by these parameters is no more: the next `create` makes it anew. */
+  makeAnew(path: string, params: Params): void {
+    this.#api.makeAnew({ path, body: encodeForm(params) });
+  }
+
+  /** Changes something to what it should be, which may be said twice. */
+  update(path: string, params: Params, signal: AbortSignal): Promise<ApiAnswer> {
+    return this.#api.request(post(path, params, signal));
+  }
+
+  delete(path: string, params: Params, signal: AbortSignal): Promise<ApiAnswer> {
+    return this.#api.request({ method: 'DELETE', path: withQuery(path, params), signal });
+  }
+
+  close(): Promise<void> {
+    return this.#api.close();
+  }
+}
+
+/**
+ * The permission that a key lacked. Stripe's own text names it by a code; the text itself is not passed
+ * on, since it shows parts of the key.
+ */
+function missingPermission({ method, path, body }: ErrorAnswer): string {
+  const resource = RESOURCES.find(([prefix]) => path.startsWith(prefix))?.[1] ?? redactPath(path);
+  const access = method === 'GET' ? 'read' : 'write';
+  const said = textOf(objectOf(body ?? {}, 'error'), 'message') ?? '';
+  const code = /'(rak_[a-z0-9_]+)'/.exec(said)?.[1];
+  return `"${resource}: ${access}"${code === undefined ? '' : ` (${code})`}`;
+}
+
+/** Resolves when the next request may go out. Rejects with the signal's reason. */
+type RateLimiter = (signal: AbortSignal) => Promise<void>;
+
+/** Lets so many requests a second pass, evenly, in the order in which they came. */
+export function createRateLimiter(perSecond: number, clock: Clock): RateLimiter {
+  const interval = 1000 / perSecond;
+  let next = Number.NEGATIVE_INFINITY;
+  return async (signal) => {
+    const now = clock.monotonic();
+    const at = Math.max(next, now - BURST_MS);
+    next = at + interval;
+    if (at > now) await clock.sleep(at - now, signal);
   };
-
-  const get: StripeClient['get'] = (path, params, signal) =>
-    send('GET', path, encodeForm(params), signal);
-
-  return {
-    eventsPerSecond: limits.perSecond,
-    get,
-    list: async (path, params, signal) => {
-      const found: JsonObject[] = [];
-      let after: string | undefined;
-      for (let page = 1; page <= MAX_PAGES; page += 1) {
-        const paging = { limit: PAGE_SIZE, starting_after: after };
-        const answer = await get(path, { ...params, ...paging }, signal);
-        if (answer.kind !== 'ok') return answer;
-        if (!Array.isArray(answer.body['data'])) return NOT_STRIPE;
-        const data = objectsOf(answer.body, 'data');
-        found.push(...data);
-        const last = data.at(-1);
-        after = last === undefined ? undefined : textOf(last, 'id');
-        if (answer.body['has_more'] !== true || after === undefined) {
-          return { kind: 'list', items: found };
-        }
-      }
-      return { kind: 'retry', reason: `the list ${path} has more than ${MAX_PAGES} pages` };
-    },
-    create: async (path, params, signal, action) => {
-      const form = encodeForm(params);
-      const named = action ?? actionOf(path, form);
-      const answer = await send('POST', path, form, signal, keys.of(named));
-      if (answer.kind === 'ok' && action !== undefined) keys.forget(named);
-      if (isSpent(answer)) keys.spend(named);
-      return answer;
-    },
-    makeAnew: (path, params) => keys.spend(actionOf(path, encodeForm(params))),
-    update: (path, params, signal) => send('POST', path, encodeForm(params), signal),
-    delete: (path, params, signal) => send('DELETE', path, encodeForm(params), signal),
-    close: () => http.close(),
-  };
 }
 
-const NOT_STRIPE: StripeTrouble = {
-  kind: 'hold',
-  reason: 'the answer is not that of the Stripe API: check the URL',
-};
-
-/** A failure that Stripe may have stored under the key, or a key that was used for something else. */
-function isSpent(answer: StripeAnswer): boolean {
-  if (answer.kind === 'retry') return answer.cause === 'failure';
-  return answer.kind === 'refused' && answer.type === 'idempotency_error';
+/**
+ * In live mode meter events have a budget of their own at Stripe, so that they and the rest are limited
+ * apart; in test mode everything counts together.
+ */
+export function createRateLimits(apiKey: string, maxRequestsPerSecond: number, clock: Clock) {
+  const testMode = /^[a-z]+_test_/.test(apiKey);
+  const automatic = testMode ? TEST_MODE_RPS : LIVE_RPS;
+  const perSecond = maxRequestsPerSecond === 0 ? automatic : maxRequestsPerSecond;
+  const meterEvents = createRateLimiter(perSecond, clock);
+  const others = testMode ? meterEvents : createRateLimiter(Math.min(OTHER_RPS, perSecond), clock);
+  return { perSecond, meterEvents, others };
 }
 
-function readAnswer(outcome: HttpOutcome, method: string, path: string, now: number): StripeAnswer {
-  if (outcome.kind === 'failed') {
-    return { kind: outcome.permanent ? 'hold' : 'retry', reason: outcome.reason };
-  }
-  const { status, headers } = outcome;
-  const body = parseObject(outcome.body);
-  if (isSuccess(status)) {
-    const replayed = headers['idempotent-replayed'] === 'true';
-    if (body !== undefined) return { kind: 'ok', body, replayed };
-    if (outcome.complete) return NOT_STRIPE;
-    return { kind: 'retry', reason: `HTTP ${method} ${path}: the answer broke off` };
-  }
-  const wait = retryAfterMs(headers['retry-after'], now);
-  const afterMs = wait === undefined ? {} : { afterMs: wait };
-  if (status === 429) {
-    const limiter = headers['stripe-rate-limited-reason'];
-    const which = limiter === undefined ? '' : ` (${limiter.slice(0, 60)})`;
-    return { kind: 'retry', reason: `${errorText(status)}: rate limit${which}`, ...afterMs };
-  }
-  if (status >= 500) {
-    return { kind: 'retry', reason: errorText(status), cause: 'failure', ...afterMs };
-  }
-  if (status === 408) return { kind: 'retry', reason: errorText(status), ...afterMs };
-  if (status === 409) {
-    const reason = `${errorText(status)}: another request about the same is under way`;
-    return { kind: 'retry', reason, afterMs: wait ?? CONFLICT_WAIT_MS, cause: 'conflict' };
-  }
-  return readRefusal(outcome, body, method, path);
+/** Parameters of a request: nested objects and arrays of texts, numbers and booleans; undefined is left out. */
+export interface Params {
+  readonly [key: string]: Param;
 }
 
-function readRefusal(
-  { status, headers }: HttpResponse,
-  body: JsonObject | undefined,
-  method: string,
-  path: string,
-): StripeAnswer {
-  const error = body !== undefined && isObject(body['error']) ? body['error'] : undefined;
-  const said = (error && textOf(error, 'message')) ?? '';
-  if (status === 401) return { kind: 'hold', reason: `${errorText(status)}: check the API key` };
-  if (status === 403) {
-    const permission = missingPermission(method, path, said);
-    return { kind: 'hold', reason: `${errorText(status)}: the API key lacks ${permission}` };
-  }
-  if (status < 400) {
-    return { kind: 'hold', reason: `${errorText(status)}: redirects are not followed` };
-  }
-  if (error === undefined) return NOT_STRIPE;
-  if (headers['stripe-should-retry'] === 'true') {
-    return { kind: 'retry', reason: `${errorText(status)}: ${said}`.slice(0, MAX_REASON) };
-  }
-  const code = textOf(error, 'code') ?? '';
-  const type = textOf(error, 'type') ?? '';
-  const words = [errorText(status), code, said].filter((word) => word !== '').join(': ');
-  return { kind: 'refused', status, code, type, said, reason: words.slice(0, MAX_REASON) };
+type Param = string | number | boolean | undefined | Params | readonly Params[] | readonly string[];
+
+function post(path: string, params: Params, signal: AbortSignal): ApiRequest {
+  return { method: 'POST', path, body: encodeForm(params), signal };
 }
 
-function errorText(status: number): string {
-  return `Stripe API error ${status}`;
+function withQuery(path: string, params: Params): string {
+  const form = encodeForm(params);
+  return form === '' ? path : `${path}?${form}`;
+}
+
+/**
+ * Parameters as Stripe reads them (https://docs.stripe.com/api): `payload[value]=1`,
+ * `items[0][price]=p`, the brackets as they are and everything else percent-encoded.
+ */
+export function encodeForm(params: Params): string {
+  return Object.entries(params)
+    .flatMap(([key, value]) => fieldsOf(encodeURIComponent(key), value))
+    .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+    .join('&');
+}
+
+function fieldsOf(name: string, value: Param): readonly (readonly [string, string])[] {
+  if (value === undefined) return [];
+  if (typeof value !== 'object') return [[name, String(value)]];
+  return Object.entries(value as Readonly<Record<string, Param>>).flatMap(([key, inner]) =>
+    fieldsOf(`${name}[${encodeURIComponent(key)}]`, inner),
+  );
 }

@@ -1,20 +1,17 @@
 import type { StripeSettings } from '../../config/settings.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import type { DestinationContext } from '../context.ts';
 import type { DeliveryOutcome, Destination, StepOutcome } from '../destination.ts';
-import type { Tenant } from '../../model/tenant.ts';
-import { createStripeCustomers } from './customers.ts';
+import { failedStep } from '../json-api/answer.ts';
+import { createStripeCustomers, tenantsOfStripeCustomer } from './customers.ts';
 import { createErrorReports } from './error-reports.ts';
+import { createVerify, stripeTotal } from './event-summaries.ts';
 import { createStripeMeters } from './meters.ts';
-import { createStripePrices } from './prices.ts';
+import { createStripePrices, createUnpricedWatch } from './prices.ts';
 import { batchEvents, createSendEvents } from './send-events.ts';
-import { failedStep } from './step.ts';
-import { createStripeClient } from './stripe-client.ts';
+import { StripeClient } from './stripe-client.ts';
 import { createStripeSubscriptions } from './subscriptions.ts';
-import { tenantsOfStripeCustomer } from './tenants-of.ts';
-import { stripeTotal } from './totals.ts';
-import { createUnpricedWatch } from './unpriced.ts';
-import { createVerify } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -31,7 +28,7 @@ export function createStripe(
   settings: StripeSettings,
   { outbound, clock, logger }: DestinationContext,
 ): Destination {
-  const client = createStripeClient({ name, outbound, clock, ...settings });
+  const client = new StripeClient({ name, outbound, clock, ...settings });
   const meters = createStripeMeters(client, logger);
   const customers = createStripeCustomers(client, clock, logger);
   const prices = createStripePrices(client, clock);

@@ -1,20 +1,22 @@
 import type { StripeSettings } from '../../config/settings.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { quote } from '../../model/validate-event.ts';
-import type { StepOutcome } from '../destination.ts';
-import type { Tenant } from '../../model/tenant.ts';
+import type { FailedStep, StepOutcome } from '../destination.ts';
+import { type ApiAnswer, failedStep } from '../json-api/answer.ts';
 import { textOf } from '../json.ts';
-import { type ItemChange, planChanges, type SubscriptionChange } from './plan-changes.ts';
-import { PLAN_KEY, type StripePrice, type StripePrices } from './prices.ts';
-import { failedStep } from './step.ts';
-import type { StripeAnswer, StripeClient } from './stripe-client.ts';
+import { TENANT_KEY } from './customers.ts';
 import {
+  type ItemChange,
   OFFBOARDED_KEY,
+  planChanges,
   readSubscription,
   type StripeSubscription,
-  SUBSCRIBER_KEY,
-} from './subscription.ts';
+  type SubscriptionChange,
+} from './plan-changes.ts';
+import { PLAN_KEY, type StripePrice, type StripePrices } from './prices.ts';
+import type { StripeClient } from './stripe-client.ts';
 
 const SUBSCRIPTIONS = '/v1/subscriptions';
 /** How often a tenant's subscriptions are looked at, whether or not prices have changed. */
@@ -33,10 +35,7 @@ export interface StripeSubscriptions {
    * Does it again for those of the tenants whose prices have changed since, or that were not looked at
    * for long; for some of them at a time, so that usage goes on meanwhile. Gives what went wrong.
    */
-  keepUp(
-    tenants: Iterable<string>,
-    signal: AbortSignal,
-  ): Promise<ReadonlyMap<string, Exclude<StepOutcome, { kind: 'done' }>>>;
+  keepUp(tenants: Iterable<string>, signal: AbortSignal): Promise<ReadonlyMap<string, FailedStep>>;
   /** Cancels what was subscribed, at the end of its period (BILLING_A_CANCEL_ON_REMOVE). */
   cancel(tenant: string, customer: string, signal: AbortSignal): Promise<StepOutcome>;
   /** The prices that a tenant is charged by; undefined while they are not known. */
@@ -89,7 +88,7 @@ export function createStripeSubscriptions(options: SubscriptionsOptions): Stripe
     const params = {
       customer,
       items: change.prices.map((price) => ({ price })),
-      metadata: { [SUBSCRIBER_KEY]: tenant.id, [PLAN_KEY]: planOf(tenant) },
+      metadata: { [TENANT_KEY]: tenant.id, [PLAN_KEY]: planOf(tenant) },
       backdate_start_date: from,
     };
     for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
@@ -118,7 +117,7 @@ export function createStripeSubscriptions(options: SubscriptionsOptions): Stripe
   ): Promise<StepOutcome> => {
     if (change.kind === 'create') return create(tenant, customer, change, known, signal);
     const path = `${SUBSCRIPTIONS}/${encodeURIComponent(change.subscription)}`;
-    const answer: StripeAnswer =
+    const answer: ApiAnswer =
       change.kind === 'cancel'
         ? await client.delete(path, { invoice_now: true, prorate: false }, signal)
         : await client.update(path, updateParams(change, planOf(tenant)), signal);
@@ -176,7 +175,7 @@ export function createStripeSubscriptions(options: SubscriptionsOptions): Stripe
   return {
     subscribe,
     keepUp: async (tenants, signal) => {
-      const troubles = new Map<string, Exclude<StepOutcome, { kind: 'done' }>>();
+      const troubles = new Map<string, FailedStep>();
       const known = [...tenants].flatMap((tenant) => subscribed.get(tenant) ?? []);
       // Usage goes on while prices cannot be read.
       if (known.length === 0 || (await prices.refresh(signal)) !== undefined) return troubles;

@@ -1,11 +1,9 @@
 import { assert, bigInt, property, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
-import { encodeForm } from './form.ts';
-import { meterName } from './meter-name.ts';
-import { meterValue } from './meter-value.ts';
-import { createPace } from './pace.ts';
-import { createRateLimits } from './rate-limits.ts';
+import { meterName } from './meters.ts';
+import { meterValue } from './send-events.ts';
+import { createRateLimiter, createRateLimits, encodeForm } from './stripe-client.ts';
 import { gpuEvent } from './testing/stripe-world.ts';
 
 describe('a meter’s name', () => {
@@ -88,8 +86,8 @@ describe('the rate limit', () => {
 
   test('lets no more pass in a second than it says', async () => {
     const time = clock();
-    const pace = createPace(20, time);
-    for (let request = 0; request < 100; request += 1) await pace(signal);
+    const pass = createRateLimiter(20, time);
+    for (let request = 0; request < 100; request += 1) await pass(signal);
     expect(time.monotonic()).toBeGreaterThanOrEqual(4_650);
     expect(time.monotonic()).toBeLessThanOrEqual(5_000);
   });

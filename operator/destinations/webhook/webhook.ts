@@ -1,20 +1,25 @@
+import { createHmac } from 'node:crypto';
 import type { WebhookSettings } from '../../config/settings.ts';
-import type { HttpOutcome } from '../../outbound/http-client.ts';
-import { redactPath } from '../../outbound/redact.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import type { Secret } from '../../model/secret.ts';
 import { quote } from '../../model/validate-event.ts';
+import {
+  type HttpOutcome,
+  isSuccess,
+  redactPath,
+  retryAfterMs,
+} from '../../outbound/http-client.ts';
 import type { DestinationContext } from '../context.ts';
 import type { DeliveryOutcome, Destination, StepOutcome } from '../destination.ts';
-import { classifyAnswer, isTooLarge } from './classify-answer.ts';
 import {
   batchBody,
+  catalogData,
   CLOUD_EVENTS_BATCH,
-  type LifecycleEvent,
   lifecycleCloudEvent,
+  type LifecycleEvent,
+  tenantData,
   usageCloudEvent,
-} from './cloud-event.ts';
-import { catalogData, tenantData } from './lifecycle-data.ts';
-import { SIGNATURE_HEADER, signatureHeader } from './signature.ts';
+} from './cloud-events.ts';
 
 const BATCH_EVENTS = 500;
 /** Fits the body limits that receivers commonly have; a 413 makes it smaller. */
@@ -125,4 +130,72 @@ export function createWebhook(
     },
     close: () => client.close(),
   };
+}
+
+/** What an answer means for the whole call; `split` is a refusal that does not say of which event. */
+export type CallOutcome =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
+  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'split'; readonly reason: string };
+
+const TRY_LATER = new Set([408, 425, 429]);
+const TOO_LARGE = 413;
+const REFUSED = new Set([400, TOO_LARGE, 422]);
+const HINTS: Readonly<Record<number, string>> = {
+  401: 'check the credentials in spec.webhook.headers (WEBHOOK_HEADERS)',
+  403: 'check the credentials in spec.webhook.headers (WEBHOOK_HEADERS)',
+  404: 'check spec.webhook.url (WEBHOOK_URL)',
+  410: 'the endpoint is retired, set another spec.webhook.url (WEBHOOK_URL)',
+  415: 'the endpoint does not take CloudEvents batches',
+};
+
+/**
+ * Reads the answer of a webhook receiver (facts 4.3, 5). Any 2xx is delivered. What no batch can mend
+ * (credentials, a retired endpoint, a redirect, an unknown format) holds the destination, so that a
+ * wrong URL never turns events into dead letters. `where` is the request's method and path.
+ */
+export function classifyAnswer(outcome: HttpOutcome, where: string, now: number): CallOutcome {
+  if (outcome.kind === 'failed') {
+    return { kind: outcome.permanent ? 'hold' : 'retry', reason: outcome.reason };
+  }
+  const { status } = outcome;
+  if (isSuccess(status)) return { kind: 'delivered' };
+  const reason = `HTTP ${where}: status ${status}`;
+  if (TRY_LATER.has(status) || status >= 500) {
+    const afterMs = retryAfterMs(outcome.headers['retry-after'], now);
+    return { kind: 'retry', reason, ...(afterMs !== undefined && { afterMs }) };
+  }
+  if (REFUSED.has(status)) return { kind: 'split', reason };
+  if (status < 400) return { kind: 'hold', reason: `${reason}: redirects are not followed` };
+  const hint = HINTS[status];
+  return { kind: 'hold', reason: hint === undefined ? reason : `${reason}: ${hint}` };
+}
+
+/** Whether the receiver said that the body was too large. */
+export function isTooLarge(outcome: HttpOutcome): boolean {
+  return outcome.kind === 'response' && outcome.status === TOO_LARGE;
+}
+
+/** The header that carries the signature (spec 5). */
+export const SIGNATURE_HEADER = 'x-svc-signature';
+
+/**
+ * `t=<unix seconds>,v1=<hex>[,v1=<hex>…]`, one v1 for each secret, so that a receiver may hold the old
+ * or the new one while they are rotated. Signed is `<t>.<raw body>` with HMAC-SHA256, the key being the
+ * secret's text as it is; no spaces, as verifiers of this scheme refuse them (facts 2.7, 4.3).
+ * Undefined when there is nothing to sign with. `now` is milliseconds since the epoch.
+ */
+export function signatureHeader(
+  secrets: readonly Secret[],
+  body: string,
+  now: number,
+): string | undefined {
+  if (secrets.length === 0) return undefined;
+  const timestamp = Math.floor(now / 1000);
+  const signatures = secrets.map((secret) => {
+    const hmac = createHmac('sha256', secret.reveal()).update(`${timestamp}.${body}`);
+    return `v1=${hmac.digest('hex')}`;
+  });
+  return [`t=${timestamp}`, ...signatures].join(',');
 }

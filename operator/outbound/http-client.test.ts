@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { retryAfterMs } from './retry-after.ts';
+import { retryAfterMs } from './http-client.ts';
 
 const NOW = Date.UTC(2026, 10, 21, 9, 0, 0);
 

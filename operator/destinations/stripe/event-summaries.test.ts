@@ -3,7 +3,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { BucketEvent } from '../destination.ts';
 import { testTenant } from '../testing/context.ts';
 import { createStripeWorld, gpuEvent, NEVER, type StripeWorld } from './testing/stripe-world.ts';
-import { whichMakeUp } from './verify.ts';
+import { whichMakeUp } from './event-summaries.ts';
 
 const DAY_MS = 86_400_000;
 let open: StripeWorld | undefined;

@@ -1,4 +1,0 @@
-/** The path of a request fit for a log line: without its query. */
-export function redactPath(path: string): string {
-  return path.split(/[?#]/, 1)[0] ?? '';
-}
