@@ -508,7 +508,7 @@ export interface TenantOverrideSpec {
      */
     meterControlPlane?: boolean;
     /**
-     * Whether CPU, memory and GPU events are split by the namespace inside the tenant cluster.
+     * Whether CPU, memory, GPU, storage and load balancer events are split by the namespace inside the tenant cluster.
      */
     meterByNamespace?: boolean;
     /**
@@ -635,7 +635,7 @@ export interface MeteringPolicySpec {
    */
   meterControlPlane?: boolean;
   /**
-   * Whether CPU, memory and GPU events are split by the namespace inside the tenant cluster.
+   * Whether CPU, memory, GPU, storage and load balancer events are split by the namespace inside the tenant cluster.
    */
   meterByNamespace?: boolean;
   /**

@@ -1,6 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { CollectorMetric } from '../model/catalog.ts';
 import type { NodeState } from '../observation/node-state.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { MeterSettings } from './meter.ts';
 import type { ChargeIdentity } from './tally.ts';
 
@@ -14,7 +15,14 @@ export interface IdentityParts {
   readonly resourceId?: string;
   /** Given for node-related events only: zone and, with REGION_FROM_NODE, region come from it. */
   readonly node?: NodePlace | 'unknown';
+  /** The namespace inside the tenant cluster, of {@link billedNamespace}; `''` where there is none. */
+  readonly namespace?: string;
   readonly dimensions?: Readonly<Record<string, string>>;
+}
+
+/** The namespace that an object's charges are told apart by (METER_BY_NAMESPACE); `''` where there is none. */
+export function billedNamespace({ metering }: TenantCluster, labels: ObjectLabels): string {
+  return metering.meterByNamespace ? (labels.virtualNamespace ?? '') : '';
 }
 
 /**
@@ -42,6 +50,7 @@ export function chargeIdentity(
       tenant_cluster: cluster.id,
       ...(tenantClass === undefined ? {} : { tenant_class: tenantClass }),
       ...(zone === undefined ? {} : { zone }),
+      ...(parts.namespace ? { namespace: parts.namespace } : {}),
       ...parts.dimensions,
     },
   };

@@ -3,7 +3,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod-timeline.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
-import { chargeIdentity } from './charge-identity.ts';
+import { billedNamespace, chargeIdentity } from './charge-identity.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';
 import {
   isBilledHere,
@@ -127,7 +127,7 @@ function noteUnsampled(input: MeterInput, piece: Piece<PodState>, from: number, 
 function createChargeCache(input: MeterInput) {
   const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, PodCharges>>>();
   return (cluster: TenantCluster, node: NodeState | undefined, pod: PodState): PodCharges => {
-    const namespace = cluster.metering.meterByNamespace ? (pod.labels.virtualNamespace ?? '') : '';
+    const namespace = billedNamespace(cluster, pod.labels);
     const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, PodCharges>>();
     caches.set(cluster, byNode);
     const byNamespace = byNode.get(node) ?? new Map<string, PodCharges>();
@@ -148,10 +148,10 @@ function createCharges(
 ): PodCharges {
   const parts = {
     node: node ?? 'unknown',
+    namespace,
     dimensions: {
       billing_mode: podBillingMode(input),
       capacity_type: node?.capacityType ?? 'on-demand',
-      ...(namespace === '' ? {} : { namespace }),
     },
   } as const;
   const { settings, tally } = input;

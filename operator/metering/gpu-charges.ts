@@ -2,7 +2,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { FULL, type GpuDevice, type HeldGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
-import { chargeIdentity } from './charge-identity.ts';
+import { billedNamespace, chargeIdentity } from './charge-identity.ts';
 import { addTo, type Charge, count, type Evidence, type EvidentState } from './tally.ts';
 import { noteGpuUse } from './findings.ts';
 import { isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
@@ -97,9 +97,7 @@ function createChargeCache(input: MeterInput) {
   const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, Charge>>>();
   return (holder: GpuHolder, node: NodeState | undefined, device: GpuDevice): Charge => {
     const { cluster } = holder;
-    const namespace = cluster.metering.meterByNamespace
-      ? (holder.state.labels.virtualNamespace ?? '')
-      : '';
+    const namespace = billedNamespace(cluster, holder.state.labels);
     const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, Charge>>();
     caches.set(cluster, byNode);
     const charges = byNode.get(node) ?? new Map<string, Charge>();
@@ -110,7 +108,7 @@ function createChargeCache(input: MeterInput) {
     if (known !== undefined) return known;
     const charge =
       node?.down === true
-        ? downtimeCharge(input, cluster, node, holder.nodeName, device)
+        ? downtimeCharge(input, holder, node, device, namespace)
         : gpuHoursCharge(input, cluster, node, device, namespace);
     charges.set(key, charge);
     return charge;
@@ -127,12 +125,12 @@ function gpuHoursCharge(
   const identity = chargeIdentity(cluster, 'tenant_gpu_hours', input.settings, {
     sku: gpuSku(device, node),
     node: node ?? 'unknown',
+    namespace,
     dimensions: {
       gpu_type: device.type,
       gpu_profile: device.profile,
       billing_mode: podBillingMode(input),
       capacity_type: node?.capacityType ?? 'on-demand',
-      ...(namespace === '' ? {} : { namespace }),
     },
   });
   return input.tally.charge(identity);
@@ -140,14 +138,15 @@ function gpuHoursCharge(
 
 function downtimeCharge(
   input: MeterInput,
-  cluster: TenantCluster,
+  { cluster, nodeName }: GpuHolder,
   node: NodeState,
-  nodeName: string,
   device: GpuDevice,
+  namespace: string,
 ): Charge {
   const identity = chargeIdentity(cluster, 'tenant_gpu_downtime_hours', input.settings, {
     sku: gpuSku(device, node),
     node,
+    namespace,
     dimensions: { gpu_type: device.type, node: nodeName },
   });
   const charge = input.tally.charge(identity);

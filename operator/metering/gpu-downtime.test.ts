@@ -12,7 +12,7 @@ import {
   variant,
 } from './testing/gpu-nodes.ts';
 import { GPU, hourOf, METRICS, only, own, sums, WHOLE } from './testing/node-hours.ts';
-import { cluster, iso, pod } from './testing/objects.ts';
+import { cluster, iso, OWN_LABELS, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START, total } from './testing/world.ts';
 
 const UNREACHABLE = 'node.kubernetes.io/unreachable';
@@ -60,6 +60,26 @@ describe('nothing of a node that is down is billed, and its GPUs are downtime', 
     const events = hourOf({ nodes, nodeSettings });
     expect(sums(events, { node: 'n1' })).toEqual([0, 0, 8, 0, 0]);
     expect(sums(events, { node: 'n2' })).toEqual(WHOLE);
+  });
+
+  test('downtime of pods is split by the namespace inside the tenant cluster when asked', () => {
+    const nodes = [variant(N1, { taints: [taint(UNREACHABLE)] })];
+    const within = (namespace: string) => ({
+      ...OWN_LABELS,
+      'vcluster.loft.sh/namespace': namespace,
+    });
+    const pods = [
+      { name: 'p', node: 'n1', labels: within('ml'), containers: [{ [GPU]: 2 }] },
+      { name: 'q', node: 'n1', labels: within('web'), containers: [{ [GPU]: 1 }] },
+    ];
+    const split = hourOf({ nodes, pods, clusters: [cluster('a', { meterByNamespace: true })] });
+    expect(sums(split, { namespace: 'ml' })).toEqual([0, 0, 2, 0, 0]);
+    expect(sums(split, { namespace: 'web' })).toEqual([0, 0, 1, 0, 0]);
+    expect(only(hourOf({ nodes, pods }), 'down').dimensions).not.toHaveProperty('namespace');
+    const dedicated = [variant(own(N1), { taints: [taint(UNREACHABLE)] })];
+    const clusters = [cluster('a', { meterByNamespace: true })];
+    const whole = only(hourOf({ nodes: dedicated, pods, clusters }), 'down');
+    expect([whole.quantity, 'namespace' in (whole.dimensions ?? {})]).toEqual(['8', false]);
   });
 
   const deletion = { deletionTimestamp: iso(START), deletionGracePeriodSeconds: 30 };

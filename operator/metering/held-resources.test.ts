@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { claim, cluster, CONTROL_PLANE, OWN_LABELS, service, workload } from './testing/objects.ts';
-import { hour, total } from './testing/world.ts';
+import { createWorld, hour, HOUR, START, total, type World } from './testing/world.ts';
 
 describe('storage', () => {
   test.each([
@@ -169,5 +169,61 @@ describe('instance hours', () => {
     expect(total(events, 'tenant_instance_hours', { tenant: 'project-team1' })).toBe(2);
     expect(new Set(events.map((event) => event.dimensions?.['tenant_cluster'])).size).toBe(2);
     expect(events.every((event) => event.project === 'team1')).toBe(true);
+  });
+});
+
+describe('METER_BY_NAMESPACE splits by the namespace inside the tenant cluster', () => {
+  const within = (namespace: string): Readonly<Record<string, string>> => ({
+    ...OWN_LABELS,
+    'vcluster.loft.sh/namespace': namespace,
+  });
+  const build = (meterByNamespace: boolean) => (world: World) => {
+    world.clusters([cluster('a', { meterByNamespace, meterControlPlane: true })]);
+    world.claim(claim({ name: 'v', capacity: '100Gi', labels: within('ml') }));
+    world.claim(claim({ name: 'w', capacity: '50Gi', labels: within('web') }));
+    world.claim(claim({ name: 'data-a-0', capacity: '10Gi', labels: CONTROL_PLANE }));
+    world.service(service({ name: 's', labels: within('ml') }));
+    world.service(service({ name: 't', labels: within('web') }));
+    world.workload(workload({ name: 'a' }));
+  };
+  const namespaced = { storage: 'tenant_storage_gb_hours', balancers: 'tenant_lb_hours' };
+
+  test('volumes and load balancers, but neither instances nor what the syncer did not bring', () => {
+    const events = hour(build(true));
+    for (const [namespace, gib] of Object.entries({ ml: 100, web: 50 })) {
+      expect(total(events, namespaced.storage, { namespace })).toBe(gib);
+      expect(total(events, namespaced.balancers, { namespace })).toBe(1);
+    }
+    const others = events.filter((event) => event.dimensions?.['namespace'] === undefined);
+    expect(others.map(({ metric, quantity }) => [metric, quantity])).toEqual([
+      ['tenant_instance_hours', '1'],
+      ['tenant_storage_gb_hours', '10'],
+    ]);
+    expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
+  });
+
+  test('in one sum otherwise', () => {
+    const events = hour(build(false));
+    expect(total(events, namespaced.storage)).toBe(160);
+    expect(total(events, namespaced.balancers)).toBe(2);
+    expect(events.some((event) => 'namespace' in (event.dimensions ?? {}))).toBe(false);
+  });
+
+  test('inside a tenant cluster it is the namespace of the object', () => {
+    const world = createWorld({ inside: 'tenant-tenant-a-a' });
+    world.clusters([cluster('a', { meterByNamespace: true })]);
+    world.claim(claim({ name: 'v', capacity: '100Gi', labels: within('spoofed') }));
+    const { events } = world.close(START, START + HOUR);
+    expect(total(events, namespaced.storage, { namespace: 'tenant-a' })).toBe(100);
+  });
+
+  test('the setting splits the hour at its change', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.claim(claim({ name: 'v', capacity: '100Gi', labels: within('ml') }));
+    world.clusters([cluster('a', { meterByNamespace: true })], START + HOUR / 4);
+    const { events } = world.close(START, START + HOUR);
+    expect(total(events, namespaced.storage, { namespace: 'ml' })).toBe(75);
+    expect(total(events, namespaced.storage)).toBe(100);
   });
 });

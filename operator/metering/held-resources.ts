@@ -1,7 +1,7 @@
 import type { CollectorMetric } from '../model/catalog.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Timeline } from '../observation/timeline.ts';
-import { chargeIdentity } from './charge-identity.ts';
+import { billedNamespace, chargeIdentity } from './charge-identity.ts';
 import { type Meter, type MeterInput, ownDimensions } from './meter.ts';
 import { type TimelineView, visitPieces } from './pieces.ts';
 import { addTo, count, type Evidence } from './tally.ts';
@@ -50,7 +50,8 @@ function meterHeld<S extends { readonly labels: ObjectLabels }>(
   const dimensions = ownDimensions(input);
   const { start } = input.window;
   visitPieces(input, view, ({ cluster, timeline, state, from, to, carried, weight }) => {
-    const parts = { sku: rule.sku(state), dimensions };
+    const namespace = billedNamespace(cluster, state.labels);
+    const parts = { sku: rule.sku(state), namespace, dimensions };
     const identity = chargeIdentity(cluster, rule.metric, input.settings, parts);
     const charge = input.tally.charge(identity);
     const bounds = { from: from - start, to: to - start };

@@ -63,7 +63,8 @@ export const METERING_VARIABLES = {
     test: 'operator/metering/requests.test.ts',
   },
   METER_BY_NAMESPACE: {
-    meaning: 'Split CPU, memory and GPU events by the namespace inside the tenant cluster.',
+    meaning:
+      'Split CPU, memory, GPU, storage and load balancer events by the namespace inside the tenant cluster.',
     parser: boolean(),
     default: 'false',
     fields: [

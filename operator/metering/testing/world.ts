@@ -124,6 +124,8 @@ export function createWorld(options: WorldOptions = {}): World {
   ];
   for (const list of lists) list.listed(() => true, 0);
   const podOf = inside === undefined ? projectPod : insideTenant(projectPod);
+  const volumeOf = inside === undefined ? projectVolumeClaim : insideTenant(projectVolumeClaim);
+  const balancerOf = inside === undefined ? projectLoadBalancer : insideTenant(projectLoadBalancer);
   const tenantClusters =
     inside === undefined
       ? observation.tenantClusters
@@ -156,7 +158,7 @@ export function createWorld(options: WorldOptions = {}): World {
     },
     claim: (object, at) => {
       observation.volumes.upserted(
-        projected(projectVolumeClaim(seeFixture('persistentvolumeclaims', object))),
+        projected(volumeOf(seeFixture('persistentvolumeclaims', object))),
         undefined,
         seen(at),
       );
@@ -182,7 +184,7 @@ export function createWorld(options: WorldOptions = {}): World {
       );
     },
     service: (object, at) => {
-      const view = projectLoadBalancer(seeFixture('services', object));
+      const view = balancerOf(seeFixture('services', object));
       if (view !== undefined) observation.loadBalancers.upserted(view, undefined, seen(at));
     },
     workload: (object, at) => {
