@@ -11,12 +11,15 @@ import { createRegistry } from './telemetry/registry.ts';
 import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
 import { buildOperator } from './wiring/build-operator.ts';
-import { clusterAccess, ownNamespace } from './wiring/cluster-access.ts';
-import { followLogLevel } from './wiring/log-level.ts';
+import {
+  clusterAccess,
+  followLogLevel,
+  ownNamespace,
+  stopSignal,
+  VERSION,
+} from './wiring/process.ts';
 import { runParts } from './wiring/parts.ts';
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
-import { stopSignal } from './wiring/stop-signal.ts';
-import { VERSION } from './wiring/version.ts';
 
 // The heap may outgrow what is in use by this much (percent) before it is collected: V8 would let it
 // grow threefold, and the collections cost little beside what watches bring.

@@ -1,3 +1,5 @@
+import type { LeaderElection } from '../kubernetes/lease.ts';
+import { errorText } from '../model/error-text.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -53,8 +55,26 @@ async function outcomeOf(part: Part, signal: AbortSignal): Promise<string> {
     await part.run(signal);
     return 'ended unasked';
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorText(error);
   }
+}
+
+/** Runs the parts while this process leads. A lost lease ends it: somebody else may be metering by now. */
+export function leaderPart(
+  election: LeaderElection,
+  parts: readonly Part[],
+  tools: { readonly clock: Clock; readonly logger: Logger },
+): Part {
+  return {
+    name: 'leader',
+    run: async (signal) => {
+      const end = await election.run(signal, async (leading) => {
+        const ended = await runParts(parts, leading, tools);
+        if (ended.kind === 'failed') throw new Error(ended.reason);
+      });
+      if (end.kind === 'lost') throw new Error(`the lease is lost: ${end.reason}`);
+    },
+  };
 }
 
 /** Resolves when the signal is aborted. */

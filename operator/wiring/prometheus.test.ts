@@ -13,7 +13,7 @@ import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { createObservation } from '../observation/observation.ts';
 import { createOutbound } from '../outbound/outbound.ts';
-import { createLiveCatalog } from './catalog.ts';
+import { createLiveCatalog } from './metering.ts';
 import { createConfiguredMetrics, createPrometheus, loadConfiguredMetrics } from './prometheus.ts';
 
 let directory: string;

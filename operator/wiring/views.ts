@@ -5,40 +5,21 @@ import type {
   TenantsView,
   WindowsView as WindowsStatusView,
 } from '../controllers/views.ts';
-import type { Delivery } from '../delivery/delivery.ts';
-import type { Discovery } from '../discovery/discovery.ts';
-import type { Enforcement } from '../enforcement/enforcement.ts';
-import type { Explanations } from '../explanations/explanations.ts';
 import type { ReadinessCheck, Views } from '../http/views.ts';
-import type { Projected, Source } from '../kubernetes/source.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
-import type { Catalog } from '../model/catalog.ts';
-import type { UsageEvent } from '../model/event.ts';
-import type { Gap } from '../windows/gaps.ts';
-import type { DestinationWatches } from './destination-watches.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { WindowReport } from '../windows/window-report.ts';
-import type { WindowsView } from '../windows/collector.ts';
-import { attributionProblems } from './attribution-problems.ts';
+import type { ClusterView } from './cluster-view.ts';
+import type { Billing } from './delivery.ts';
+import type { Metering } from './metering.ts';
 
 /** The engine, as far as it is shown to anybody. */
 export interface Engine {
   readonly settings: SettingsStore;
-  readonly catalog: () => Catalog;
   readonly ledger: Ledger;
-  readonly discovery: Discovery;
-  readonly windows: WindowsView;
-  /** Of the windows and of Prometheus. */
-  readonly gaps: () => readonly Gap[];
-  readonly explanations: Pick<Explanations, 'find'>;
-  /** What Prometheus is asked for an event that it measured; undefined for all others. */
-  readonly question: (event: UsageEvent) => { readonly promql?: string } | undefined;
-  readonly delivery: Delivery;
-  readonly destinationWatches: DestinationWatches;
-  readonly enforcement: Enforcement;
-  readonly watches: readonly Pick<Source<Projected>, 'health' | 'resource'>[];
-  /** Tenant clusters whose own API cannot be read, and why (spec 1.1). */
-  readonly failedTenantApis: () => readonly FailedTenantApi[];
+  readonly cluster: ClusterView;
+  readonly metering: Metering;
+  readonly billing: Billing;
   /** Not in the course of stopping. */
   readonly running: () => boolean;
   readonly leading: () => boolean;
@@ -46,33 +27,43 @@ export interface Engine {
 
 /** What the HTTP API shows. */
 export function httpViews(engine: Engine): Views {
-  const { settings, discovery, windows, delivery } = engine;
+  const { settings, metering } = engine;
+  const { discovery, tenantApis } = engine.cluster;
+  const { delivery, noticedOf, enforcement } = engine.billing;
+  const { windows } = metering;
   return {
     settings: () => settings.current(),
-    catalog: engine.catalog,
-    discovery: { ...discovery, problems: () => attributionProblems(engine) },
+    catalog: metering.catalog,
+    discovery: {
+      known: () => discovery.known(),
+      lookedAt: () => discovery.lookedAt(),
+      tenants: () => discovery.tenants(),
+      clusters: () => discovery.clusters(),
+      problems: () => attributionProblems({ discovery, windows }),
+    },
     metering: {
-      failedTenantApis: engine.failedTenantApis,
-      gaps: engine.gaps,
+      failedTenantApis: () => tenantApis.failures(),
+      gaps: metering.gaps,
       metricsFailure: () => windows.metricsFailure,
       windows: () => windows.reports().map(reportView).toReversed(),
     },
     explanations: {
       find: async (event) => {
-        const question = engine.question(event);
+        const question = metering.question(event);
         return question === undefined
-          ? engine.explanations.find(event)
+          ? metering.explanations.find(event)
           : { kind: 'asked', ...question };
       },
     },
     destinations: {
-      ...delivery,
-      list: () =>
-        delivery
-          .statuses()
-          .map((status) => ({ ...status, ...engine.destinationWatches.noticedOf(status) })),
+      list: () => delivery.statuses().map((status) => ({ ...status, ...noticedOf(status) })),
+      deadLetters: (name, after, limit) => delivery.deadLetters(name, after, limit),
+      replay: (name, ids) => delivery.replay(name, ids),
+      discard: (name, ids) => delivery.discard(name, ids),
+      moveCursor: (name, sequence) => delivery.moveCursor(name, sequence),
+      reconcile: (name, query, signal) => delivery.reconcile(name, query, signal),
     },
-    enforcement: engine.enforcement,
+    enforcement,
     readiness: () => readiness(engine),
   };
 }
@@ -84,36 +75,58 @@ export function controllerViews(engine: Engine): {
   readonly windows: WindowsStatusView;
   readonly enforcement: EnforcementStatusView;
 } {
-  const { settings, discovery, windows, delivery, enforcement } = engine;
+  const { settings, metering } = engine;
+  const { discovery, tenantApis } = engine.cluster;
+  const { delivery, noticedOf, enforcement } = engine.billing;
+  const { windows } = metering;
   return {
-    enforcement: { mode: () => settings.current().enforcement.mode, status: enforcement.status },
+    enforcement: {
+      mode: () => settings.current().enforcement.mode,
+      status: () => enforcement.status(),
+    },
     delivery: {
       list: () =>
         delivery.statuses().map(({ cursorWindowEnd, ...status }) => ({
           ...status,
-          ...engine.destinationWatches.noticedOf(status),
-          ...(cursorWindowEnd === undefined ? {} : { windowEnd: cursorWindowEnd }),
+          ...noticedOf(status),
+          ...omitUndefined({ windowEnd: cursorWindowEnd }),
         })),
     },
-    tenants: { ...discovery, problems: () => attributionProblems(engine) },
+    tenants: {
+      known: () => discovery.known(),
+      clusters: () => discovery.clusters(),
+      problems: () => attributionProblems({ discovery, windows }),
+      overrides: () => discovery.overrides(),
+    },
     windows: {
       lastWindowEnd: () => windows.lastWindow?.end,
-      gaps: engine.gaps,
-      failedTenantApis: engine.failedTenantApis,
+      gaps: metering.gaps,
+      failedTenantApis: () => tenantApis.failures(),
       metricsFailure: () => windows.metricsFailure,
     },
   };
 }
 
+/** What makes it unclear whom something is billed to. */
+interface AttributionSources {
+  readonly discovery: { problems(): readonly string[] };
+  readonly windows: { reports(): readonly WindowReport[] };
+}
+
+/** What discovery found, and the nodes that several tenant clusters claimed in the last window that looked at nodes. */
+export function attributionProblems(sources: AttributionSources): readonly string[] {
+  const last = sources.windows.reports().findLast(({ scopes }) => scopes.includes('gpus'));
+  const contested = (last?.contestedNodes ?? []).map(
+    ({ node, tenantClusters }) =>
+      `node claimed by several tenant clusters: ${node}: "${tenantClusters.join(', ')}": it is dedicated to none of them and its pods are billed as shared; leave the labels of one`,
+  );
+  return [...sources.discovery.problems(), ...contested];
+}
+
 /** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */
-function readiness({
-  running,
-  leading,
-  watches,
-  discovery,
-  ledger,
-}: Engine): readonly ReadinessCheck[] {
-  const starting = watches.filter((watch) => watch.health().state === 'starting');
+function readiness({ running, leading, cluster, ledger }: Engine): readonly ReadinessCheck[] {
+  const { watches, discovery } = cluster;
+  const starting = watches.all.filter((watch) => watch.health().state === 'starting');
   const { disk } = ledger.stats();
   return [
     { name: 'running', ok: running(), detail: running() ? 'yes' : 'stopping' },

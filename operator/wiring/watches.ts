@@ -23,6 +23,7 @@ import type {
 import { type LoadBalancerView, projectLoadBalancer } from '../observation/load-balancer.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { only } from '../observation/only.ts';
 import { mayHoldGpus, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim } from '../observation/resource-claim.ts';
@@ -39,27 +40,28 @@ export interface WatchesOptions {
   readonly settings: Settings;
   readonly observation: Observation;
   readonly restored: RestoredJournal;
-  /** A tenant cluster's workload or Namespace has come, changed or gone. */
-  readonly onTenantClusterChange: () => void;
-  /** Told besides, of what tenant clusters' own APIs may show as well. */
-  readonly alsoTold: () => AlsoTold;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
   readonly metrics: ReflectorMetrics;
 }
 
-export interface AlsoTold {
-  readonly nodes: SourceHandler<NodeView>;
-  readonly volumes: SourceHandler<VolumeClaimView>;
-  readonly loadBalancers: SourceHandler<LoadBalancerView>;
+/** Told of what the watches bring, after the observation. */
+export interface HostListener {
+  /** A tenant cluster's workload, Namespace or platform object has come, changed or gone. */
+  readonly tenantClusters?: () => void;
+  readonly nodes?: SourceHandler<NodeView>;
+  readonly volumes?: SourceHandler<VolumeClaimView>;
+  readonly loadBalancers?: SourceHandler<LoadBalancerView>;
 }
 
-/** The one watch of each kind (design 6), and who is told of it. */
+/** The one watch of each kind, and who is told of it. */
 export interface Watches {
   readonly discovery: DiscoverySources;
   readonly collector: CollectorSources;
   readonly all: readonly Pick<Source<Projected>, 'run' | 'ready' | 'health' | 'resource'>[];
+  /** For those that read the watches and so are built after them; before the watches run. */
+  subscribe(listener: HostListener): void;
 }
 
 interface WatchExtras<T> {
@@ -74,36 +76,18 @@ const RESOURCE = { group: 'resource.k8s.io', version: 'v1' } as const;
 /** Clusters before 1.34 serve a beta of Dynamic Resource Allocation, or none. */
 const RESOURCE_VERSIONS = [RESOURCE.version, 'v1beta2', 'v1beta1'];
 
+type CreateWatch = <T extends Projected>(
+  resource: ApiResource,
+  project: Projection<T>,
+  handlers: readonly SourceHandler<T>[],
+  extras?: WatchExtras<T>,
+) => Source<T>;
+
 export function createWatches(options: WatchesOptions): Watches {
-  const { observation, restored, settings, clock, random, logger, metrics } = options;
-  const { labelPrefix } = settings.identity;
-  const { watchNamespaces } = settings.discovery;
-  const connection = preferServedVersion({
-    connection: options.connection,
-    group: RESOURCE.group,
-    versions: RESOURCE_VERSIONS,
-  });
-
-  const watch = <T extends Projected>(
-    resource: ApiResource,
-    project: Projection<T>,
-    handlers: readonly SourceHandler<T>[],
-    more: WatchExtras<T> = {},
-  ): Source<T> =>
-    createSource<T>({
-      connection,
-      resource,
-      project,
-      handlers,
-      clock,
-      random,
-      logger,
-      metrics,
-      namespaces: more.clusterScoped ? [] : watchNamespaces,
-      ...(more.labelSelector === undefined ? {} : { labelSelector: more.labelSelector }),
-      ...(more.resume === undefined ? {} : { resume: more.resume }),
-    });
-
+  const { observation, restored } = options;
+  const { labelPrefix } = options.settings.identity;
+  const watch = createWatchFactory(options);
+  const listeners: HostListener[] = [];
   const { resume } = restored;
   const pods = watch(
     { ...CORE, plural: 'pods' },
@@ -114,7 +98,7 @@ export function createWatches(options: WatchesOptions): Watches {
   const nodes = watch(
     { ...CORE, plural: 'nodes' },
     projectNode,
-    [observation.nodes, observation.gpuNodes, later(() => options.alsoTold().nodes)],
+    [observation.nodes, observation.gpuNodes, relay(listeners, (listener) => listener.nodes)],
     { resume: resume.nodes, clusterScoped: true },
   );
   const resourceClaims = watch(
@@ -132,17 +116,20 @@ export function createWatches(options: WatchesOptions): Watches {
   const volumes = watch(
     { ...CORE, plural: 'persistentvolumeclaims' },
     projectVolumeClaim,
-    [observation.volumes, later(() => options.alsoTold().volumes)],
+    [observation.volumes, relay(listeners, (listener) => listener.volumes)],
     { resume: resume.volumes },
   );
   const loadBalancers = watch(
     { ...CORE, plural: 'services' },
     projectLoadBalancer,
-    [observation.loadBalancers, later(() => options.alsoTold().loadBalancers)],
+    [observation.loadBalancers, relay(listeners, (listener) => listener.loadBalancers)],
     { resume: resume.loadBalancers },
   );
 
-  const tell = { upserted: options.onTenantClusterChange, deleted: options.onTenantClusterChange };
+  const tellAll = (): void => {
+    for (const listener of listeners) listener.tenantClusters?.();
+  };
+  const tell = { upserted: tellAll, deleted: tellAll };
   const workload = controlPlaneView(labelPrefix);
   const statefulSets = watch<ControlPlaneWorkload & WorkloadView>(
     { ...APPS, plural: 'statefulsets' },
@@ -168,14 +155,45 @@ export function createWatches(options: WatchesOptions): Watches {
     discovery: { statefulSets, deployments, namespaces, instances },
     collector: { pods, nodes, ...held, workloads },
     all: [pods, nodes, ...Object.values(held), ...workloads, namespaces, instances],
+    subscribe: (listener) => void listeners.push(listener),
   };
 }
 
-/** A handler that is made after the watch. */
-function later<T extends Projected>(handler: () => SourceHandler<T>): SourceHandler<T> {
+function createWatchFactory(options: WatchesOptions): CreateWatch {
+  const { clock, random, logger, metrics } = options;
+  const { watchNamespaces } = options.settings.discovery;
+  const connection = preferServedVersion({
+    connection: options.connection,
+    group: RESOURCE.group,
+    versions: RESOURCE_VERSIONS,
+  });
+  return (resource, project, handlers, { labelSelector, resume, clusterScoped } = {}) =>
+    createSource({
+      connection,
+      resource,
+      project,
+      handlers,
+      clock,
+      random,
+      logger,
+      metrics,
+      namespaces: clusterScoped ? [] : watchNamespaces,
+      ...omitUndefined({ labelSelector, resume }),
+    });
+}
+
+/** Passes changes on to whoever has subscribed by then. */
+function relay<T extends Projected>(
+  listeners: readonly HostListener[],
+  handlerOf: (listener: HostListener) => SourceHandler<T> | undefined,
+): SourceHandler<T> {
   return {
-    upserted: (next, previous, arrival) => handler().upserted(next, previous, arrival),
-    deleted: (last, arrival) => handler().deleted(last, arrival),
+    upserted: (next, previous, arrival) => {
+      for (const listener of listeners) handlerOf(listener)?.upserted(next, previous, arrival);
+    },
+    deleted: (last, arrival) => {
+      for (const listener of listeners) handlerOf(listener)?.deleted(last, arrival);
+    },
   };
 }
 

@@ -86,7 +86,7 @@ export const METERING_VARIABLES = {
     parser: customMetrics(),
     default: 'none',
     fields: ['MeteringPolicy spec.customMetrics'],
-    test: 'operator/wiring/catalog.test.ts',
+    test: 'operator/wiring/metering.test.ts',
   },
   GPU_RESOURCES: {
     meaning: 'Extended resources of which one is a full GPU.',

@@ -1,19 +1,33 @@
 import { expect, test } from 'vitest';
-import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { systemClock } from '../telemetry/system-clock.ts';
-import { createCursorRetirement } from './cursor-retirement.ts';
 import { startedSettings } from '../controllers/testing/settings.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { createCursorRetirement, hasOpenGaps } from './delivery.ts';
+
+const gap = (scope: string, source = 'pods', to = 1_000) => ({
+  source,
+  scope,
+  from: 0,
+  to,
+  reason: 'cannot be read',
+});
+
+test('a tenant is offboarded while a failed watch still hides its last usage', () => {
+  expect(hasOpenGaps('acme', [gap('pods')], [], 500)).toBe(true);
+});
+
+test('a gap that nothing can fill keeps a tenant subscribed for ever', () => {
+  expect(hasOpenGaps('acme', [gap('pods', 'metrics')], [], 500)).toBe(false);
+  expect(hasOpenGaps('acme', [gap('pods', 'pods', 400)], [], 500)).toBe(false);
+  expect(hasOpenGaps('acme', [gap('tenant-of-old', 'collector')], [], 500)).toBe(false);
+});
 
 const SIGNAL = new AbortController().signal;
 
 function retirement(ledger: Ledger, apply: () => Promise<void>) {
-  return createCursorRetirement({
-    delivery: { apply },
-    ledger,
-    settings: startedSettings(),
-    clock: systemClock,
-  });
+  const context = { ledger, settings: startedSettings(), clock: systemClock };
+  return createCursorRetirement(context, { apply });
 }
 
 function retiredAt(ledger: Ledger): number | undefined {

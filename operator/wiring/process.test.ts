@@ -5,7 +5,7 @@ import { translatePolicy } from '../controllers/policy-settings.ts';
 import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
 import { createLogger } from '../telemetry/create-logger.ts';
 import { settingsOf } from '../windows/testing/harness.ts';
-import { followLogLevel } from './log-level.ts';
+import { followLogLevel } from './process.ts';
 
 test('a trouble cannot be looked into without a restart, which makes it go away', () => {
   const environment = settingsOf({ LOG_LEVEL: 'warn' });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { loadEnvironment } from '../config/load-environment.ts';
 import type { DiscoveryListener } from '../discovery/discovery.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { warnOfSmallVolume } from './volume-check.ts';
+import { warnOfSmallVolume } from './cluster-view.ts';
 
 const GIB = 1024 ** 3;
 

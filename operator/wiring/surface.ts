@@ -1,13 +1,63 @@
+import { join } from 'node:path';
 import { Gauge, type Registry } from 'prom-client';
-import { createLabelLimit } from '../telemetry/registry.ts';
+import { type Controllers, createControllers } from '../controllers/controllers.ts';
+import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
+import { createLabelLimit } from '../telemetry/registry.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
+import type { BuildContext } from './build-context.ts';
+import { aborted, type Part } from './parts.ts';
+import { controllerViews, type Engine, httpViews } from './views.ts';
+
+/** Where the engine meets people and programs: HTTP, metrics, custom resources. */
+export interface Surface {
+  /** Served from the beginning, whether this process leads or not. */
+  readonly http: Part;
+  readonly controllers: Controllers;
+}
+
+export function buildSurface(context: BuildContext, engine: Engine): Surface {
+  const { registry, ledger, environment, logger, clock, random, version } = context;
+  const views = httpViews(engine);
+  createStatusMetrics(registry, views, engine.cluster.tenantApis);
+  const http = createHttpServer({
+    clock,
+    logger,
+    version,
+    ledger,
+    metrics: registry,
+    usageDirectory: join(environment.ledger.dataDir, 'usage'),
+    views,
+  });
+  const controllers = createControllers({
+    clock,
+    random,
+    logger,
+    ledger,
+    environment,
+    connection: context.connection,
+    settings: context.settings,
+    queueMetrics: context.queueMetrics,
+    reflectorMetrics: context.reflectorMetrics,
+    namespace: context.namespace,
+    instance: context.instance,
+    cursors: engine.billing.cursors,
+    ...controllerViews(engine),
+  });
+  return { http: { name: 'HTTP server', run: (signal) => serve(http, signal) }, controllers };
+}
+
+async function serve(http: HttpServer, signal: AbortSignal): Promise<void> {
+  await http.listen(signal);
+  await aborted(signal);
+  await http.close();
+}
 
 /**
  * What the front page shows, as metrics to be alerted on: read when they are scraped. No tenant is a
- * label (design 12).
+ * label.
  */
-export function createStatusMetrics(
+function createStatusMetrics(
   registry: Registry,
   views: Views,
   tenantApis: Pick<TenantApis, 'list'>,
@@ -78,7 +128,7 @@ export function createStatusMetrics(
   );
 }
 
-/** Of the tenant APIs that fail, those that somebody misses: most tenant clusters have no nodes of their own (design 7). */
+/** Of the tenant APIs that fail, those that somebody misses: most tenant clusters have no nodes of their own. */
 function missed(views: Views, tenantApis: Pick<TenantApis, 'list'>): number {
   const withOwnNodes = new Set([
     ...tenantApis.list().flatMap((unit) => (unit.hasOwnNodes ? [unit.id] : [])),

@@ -1,16 +1,18 @@
 import { expect, test } from 'vitest';
+import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { aborted } from './parts.ts';
-import { whenConfigured } from './when-configured.ts';
 
 function gated() {
   const read = Promise.withResolvers<undefined>();
-  const controllers = {
-    ready: (signal: AbortSignal) =>
+  const customResources = new CustomResources();
+  customResources.bind({
+    ready: (signal) =>
       Promise.race([
         read.promise,
         aborted(signal).then(() => Promise.reject(new Error('aborted'))),
       ]),
-  };
+    destinationNames: () => [],
+  });
   const begun: string[] = [];
   const work = {
     name: 'discovery',
@@ -20,7 +22,7 @@ function gated() {
     },
   };
   const stop = new AbortController();
-  const part = whenConfigured(controllers, work);
+  const part = whenConfigured(customResources, work);
   return { part, begun, read, stop, ended: part.run(stop.signal) };
 }
 
@@ -48,4 +50,8 @@ test('a failure to look at them is not passed over', async () => {
   read.reject(new Error('closed'));
   await expect(ended).rejects.toThrow('closed');
   expect(begun).toEqual([]);
+});
+
+test('delivery retires the cursors of all destinations because nobody has read the custom resources', () => {
+  expect(() => new CustomResources().destinationNames()).toThrow('not built yet');
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createSettingsStore } from '../config/settings-store.ts';
 import { createMemoryLogger } from '../destinations/testing/context.ts';
 import { settingsOf } from '../windows/testing/harness.ts';
-import { createLiveCatalog } from './catalog.ts';
+import { createLiveCatalog } from './metering.ts';
 
 test('CUSTOM_METRICS: metrics of one’s own are in the catalogue, and a policy changes them at once', () => {
   const store = createSettingsStore(settingsOf({ CUSTOM_METRICS: 'llm_tokens:tokens:model' }));

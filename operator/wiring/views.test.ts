@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { WindowReport } from '../windows/window-report.ts';
-import { attributionProblems } from './attribution-problems.ts';
+import { attributionProblems } from './views.ts';
 
 const report = (
   scopes: readonly string[],

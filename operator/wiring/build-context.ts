@@ -1,0 +1,42 @@
+import type { Registry } from 'prom-client';
+import type { Settings, SettingsStore } from '../config/settings.ts';
+import type { Connection } from '../kubernetes/connection.ts';
+import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Outbound } from '../outbound/outbound.ts';
+import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { CollectorMetrics } from '../windows/collector-metrics.ts';
+import type { CustomResources } from './custom-resources.ts';
+
+/** What a process has before it builds an operator. */
+export interface OperatorOptions {
+  readonly version: string;
+  /** The settings without any custom resource. */
+  readonly environment: Settings;
+  /** What PROMETHEUS_METRICS_FILE held at the start. */
+  readonly configuredMetrics: readonly ConfiguredMetric[];
+  readonly settings: SettingsStore;
+  readonly connection: Connection;
+  /** The operator's own. */
+  readonly namespace: string;
+  /** Which process this is: the pod's name. */
+  readonly instance: string;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly stopping: AbortSignal;
+}
+
+/** What every builder is given: the options, and what all builders share. */
+export interface BuildContext extends OperatorOptions {
+  readonly outbound: Outbound;
+  readonly customResources: CustomResources;
+  readonly collectorMetrics: CollectorMetrics;
+  readonly reflectorMetrics: ReflectorMetrics;
+  readonly queueMetrics: WorkQueueMetrics;
+}

@@ -1,0 +1,171 @@
+import type { Settings } from '../config/settings.ts';
+import { createDiscovery, type Discovery } from '../discovery/discovery.ts';
+import { createExternalFile, type ExternalFile } from '../discovery/external-file.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { volumeNeeded } from '../ledger/volume-needed.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import {
+  createObservation,
+  type Observation,
+  type ObservationOptions,
+} from '../observation/observation.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { createTenantApiAccess } from '../tenant-api/access.ts';
+import { createTenantApis, type TenantApis } from '../tenant-api/tenant-apis.ts';
+import { restoreJournal, type RestoredJournal } from '../windows/journal.ts';
+import { restoreTenantApis, type RestoredTenantApi } from '../windows/tenant-journal.ts';
+import type { BuildContext } from './build-context.ts';
+import { whenConfigured } from './custom-resources.ts';
+import type { Part } from './parts.ts';
+import { createWatches, type Watches } from './watches.ts';
+
+/** What is known of the host cluster and of the tenant clusters on it. */
+export interface ClusterView {
+  readonly watches: Watches;
+  readonly observation: Observation;
+  /** What the journal knew of the objects that are watched. */
+  readonly restored: RestoredJournal;
+  readonly discovery: Discovery;
+  /** Tenant clusters with nodes of their own. */
+  readonly tenantApis: TenantApis;
+  readonly restoredTenants: readonly RestoredTenantApi[];
+  /** To be stopped after the windows, whose journal says where the watches are. */
+  readonly parts: readonly Part[];
+}
+
+/** Watches, timelines, discovery and the APIs of tenant clusters, as far as the journal knows them already. */
+export async function buildClusterView(context: BuildContext): Promise<ClusterView> {
+  const { settings, connection, ledger, clock, random, logger } = context;
+  const observing: ObservationOptions = {
+    nodeSettings: () => settings.current().metering,
+    billedUntil: (present) => billedUntil(settings.current().metering, present),
+    countClamped: () => context.collectorMetrics.clampedTimes.inc(),
+  };
+  const observation = createObservation(observing);
+  const restored = await restoreJournal(ledger, observation, logger);
+  const watches = createWatches({
+    connection,
+    settings: context.environment,
+    observation,
+    restored,
+    clock,
+    random,
+    logger,
+    metrics: context.reflectorMetrics,
+  });
+  const discovery = createDiscovery({
+    settings,
+    sources: watches.discovery,
+    records: ledger,
+    clock,
+    logger,
+    ...omitUndefined({ external: externalFile(context) }),
+  });
+  watches.subscribe({ tenantClusters: () => discovery.request() });
+  discovery.subscribe((clusters, at) => observation.tenantClusters.observe(clusters, at));
+  warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
+
+  const tenants = await buildTenantApis(context, { watches, observation, observing, discovery });
+  return {
+    watches,
+    observation,
+    restored,
+    discovery,
+    tenantApis: tenants.apis,
+    restoredTenants: tenants.restored,
+    parts: [
+      ...watchParts(context, watches),
+      whenConfigured(context.customResources, {
+        name: 'discovery',
+        run: (signal) => discovery.run(signal),
+      }),
+      ...tenants.parts,
+    ],
+  };
+}
+
+/** With WATCH_DELETIONS off, what vanishes is billed to the last window end at which it was there. */
+function billedUntil({ watchDeletions, windowMs }: Settings['metering'], present: number): number {
+  return watchDeletions ? present : Math.floor(present / windowMs) * windowMs;
+}
+
+/** TENANT_CLUSTERS_FILE, where it is set. */
+function externalFile({ environment, ledger, clock }: BuildContext): ExternalFile | undefined {
+  const path = environment.tenantApi.clustersFile;
+  return path === undefined ? undefined : createExternalFile({ path, records: ledger, clock });
+}
+
+function watchParts({ customResources }: BuildContext, watches: Watches): readonly Part[] {
+  return watches.all.map((source) => {
+    const { plural } = source.resource;
+    const part: Part = { name: `watch of ${plural}`, run: (signal) => source.run(signal) };
+    // What a node's labels and taints mean is a setting.
+    const bySettings = source.resource === watches.collector.nodes.resource;
+    return bySettings ? whenConfigured(customResources, part) : part;
+  });
+}
+
+interface TenantApisSources {
+  readonly watches: Watches;
+  readonly observation: Observation;
+  readonly observing: ObservationOptions;
+  readonly discovery: Discovery;
+}
+
+async function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
+  const { connection, settings, ledger, clock, random, logger, customResources } = context;
+  const { watches, observation, observing, discovery } = sources;
+  const { nodes, volumes, loadBalancers } = watches.collector;
+  const common = { clock, random, logger, discovery };
+  const access = createTenantApiAccess({ ...common, connection, settings });
+  const apis = createTenantApis({
+    ...common,
+    access,
+    enabled: () => settings.current().tenantApi.enabled,
+    tenantClusters: observation.tenantClusters,
+    host: { nodes, volumes, loadBalancers },
+    observing,
+  });
+  const restored = await restoreTenantApis(ledger, (id) => apis.observe(id), logger);
+  apis.restore(restored);
+  watches.subscribe(apis.onHost);
+  const parts: readonly Part[] = [
+    { name: 'access to tenant APIs', run: (signal) => access.run(signal) },
+    { name: 'watches of tenant APIs', run: (signal) => apis.run(signal) },
+  ];
+  return { apis, restored, parts: parts.map((part) => whenConfigured(customResources, part)) };
+}
+
+/** What a tenant cluster brings in a window, as a rule. */
+const EVENTS_PER_CLUSTER = 10;
+const GIB = 1024 ** 3;
+
+export interface VolumeCheckOptions {
+  readonly discovery: Pick<Discovery, 'subscribe'>;
+  readonly ledger: Pick<Ledger, 'stats'>;
+  readonly settings: () => Settings;
+  readonly logger: Logger;
+}
+
+/** Says once, when the tenant clusters are known, that the volume cannot hold RETENTION */
+export function warnOfSmallVolume(options: VolumeCheckOptions): void {
+  const end = options.discovery.subscribe((clusters) => {
+    if (clusters.length === 0) return;
+    end();
+    const { metering, ledger } = options.settings();
+    const needed = volumeNeeded({
+      eventsPerWindow: clusters.length * EVENTS_PER_CLUSTER,
+      windowMs: metering.windowMs,
+      retentionMs: ledger.retentionMs,
+    });
+    const { roomBytes } = options.ledger.stats();
+    if (roomBytes === undefined || roomBytes >= needed) return;
+    options.logger.warn(
+      `[controller] the volume is too small for RETENTION: DATA_DIR: "${gib(roomBytes)} GiB" of about ${gib(needed)} GiB; enlarge it, lengthen COLLECTION_INTERVAL or shorten RETENTION`,
+    );
+  });
+}
+
+function gib(bytes: number): string {
+  return (bytes / GIB).toFixed(1);
+}

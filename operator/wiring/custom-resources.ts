@@ -1,0 +1,53 @@
+import type { Controllers } from '../controllers/controllers.ts';
+import type { Part } from './parts.ts';
+
+/** What others want to know of the controllers. */
+type BoundControllers = Pick<Controllers, 'ready' | 'destinationNames'>;
+
+/**
+ * The custom resources as delivery and enforcement see them. The controllers, which read them, report
+ * on delivery and enforcement and so are built later: they are bound here before anything runs.
+ */
+export class CustomResources {
+  #controllers: BoundControllers | undefined;
+
+  /** Once, before any part runs. */
+  bind(controllers: BoundControllers): void {
+    this.#controllers = controllers;
+  }
+
+  /** Resolves when every custom resource that was there has been looked at. */
+  async ready(signal: AbortSignal): Promise<void> {
+    await this.#bound.ready(signal);
+  }
+
+  /** Names of the BillingDestinations that exist, also of those whose settings cannot be used. */
+  destinationNames(): readonly string[] {
+    return this.#bound.destinationNames();
+  }
+
+  get #bound(): BoundControllers {
+    if (this.#controllers === undefined) throw new Error('the controllers are not built yet');
+    return this.#controllers;
+  }
+}
+
+/**
+ * A part that begins when the custom resources have been looked at. They say who pays, for what and in which
+ * windows: until then the settings are those of the environment alone, and what is done by them is wrong. Where
+ * custom resources cannot be read the part waits; what it would have done is done later.
+ */
+export function whenConfigured(customResources: Pick<CustomResources, 'ready'>, part: Part): Part {
+  return {
+    name: part.name,
+    run: async (signal) => {
+      try {
+        await customResources.ready(signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        throw error;
+      }
+      await part.run(signal);
+    },
+  };
+}

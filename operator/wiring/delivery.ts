@@ -1,0 +1,169 @@
+import type { DestinationSettings } from '../config/settings.ts';
+import type { CursorRetirement } from '../controllers/billing-destination.ts';
+import { createDelivery, type Delivery } from '../delivery/delivery.ts';
+import type { DestinationStatus } from '../delivery/destination-status.ts';
+import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
+import { createRateWatch, type TooSlow } from '../delivery/operations/rate-watch.ts';
+import { createDestinationRegistry } from '../destinations/registry.ts';
+import type { Discovery } from '../discovery/discovery.ts';
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
+import { createEventRecorder } from '../kubernetes/events.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Gap } from '../windows/gaps.ts';
+import type { BuildContext } from './build-context.ts';
+import type { ClusterView } from './cluster-view.ts';
+import { whenConfigured } from './custom-resources.ts';
+import type { Metering } from './metering.ts';
+import type { Part } from './parts.ts';
+
+/** What goes to billing systems, and what comes back from them. */
+export interface Billing {
+  readonly delivery: Delivery;
+  /** What is known of a destination beside delivery itself: only what is known, or wrong. */
+  readonly noticedOf: (status: DestinationStatus) => {
+    readonly drift?: DriftReport;
+    readonly tooSlow?: TooSlow;
+  };
+  readonly enforcement: Enforcement;
+  readonly cursors: CursorRetirement;
+  readonly parts: readonly Part[];
+}
+
+/** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
+export async function buildDelivery(
+  context: BuildContext,
+  { discovery, watches }: ClusterView,
+  metering: Metering,
+): Promise<Billing> {
+  const { settings, connection, ledger, clock, random, logger, registry } = context;
+  const { outbound, customResources, queueMetrics, instance } = context;
+  const common = { clock, random, logger, ledger, registry };
+  const maxBackfillMs = () => settings.current().metering.maxBackfillMs;
+  const delivery = createDelivery({
+    ...common,
+    catalog: metering.catalog,
+    createDestination: createDestinationRegistry({ clock, logger, outbound }),
+    tenants: {
+      find: (id) => discovery.findTenant(id),
+      subscribe: (listener) => discovery.subscribe(() => listener()),
+      hasOpenGaps: (id) =>
+        hasOpenGaps(id, metering.gaps(), discovery.clusters(), clock.now() - maxBackfillMs()),
+    },
+    invalidDestinations: () => customResources.destinationNames(),
+    maxBackfillMs,
+  });
+  const drift = createDriftWatch({ ...common, delivery });
+  const rate = createRateWatch(ledger, clock);
+  const enforcement = await createEnforcement({
+    ...common,
+    settings,
+    connection,
+    discovery,
+    sources: watches.discovery,
+    queueMetrics,
+    ask: (provider, customer, signal) => delivery.tenantsOf(provider, customer, signal),
+    overridesKnown: (signal) => customResources.ready(signal),
+    events: createEventRecorder({ connection, clock, logger, instance }),
+  });
+  return {
+    delivery,
+    noticedOf: (status) =>
+      omitUndefined({ drift: drift.reportOf(status.name), tooSlow: rate.tooSlow(status) }),
+    enforcement,
+    cursors: createCursorRetirement(context, delivery),
+    parts: [
+      // A destination that is not known yet would count as gone.
+      whenConfigured(customResources, deliveryPart(context, delivery, discovery)),
+      {
+        name: 'destination watches',
+        run: async (signal) => {
+          await Promise.all([drift.run(signal), rate.run(signal)]);
+        },
+      },
+      { name: 'enforcement', run: (signal) => enforcement.run(signal) },
+    ],
+  };
+}
+
+/** Delivery by the settings in force, which must know every destination; offboards whom discovery has given up. */
+function deliveryPart(
+  { settings, logger }: BuildContext,
+  delivery: Delivery,
+  discovery: Discovery,
+): Part {
+  const apply = (destinations: readonly DestinationSettings[]): Promise<void> => {
+    if (destinations.length === 0) {
+      logger.info('[bootstrap] no destination is configured: events stay in the ledger');
+    }
+    return delivery.apply(destinations);
+  };
+  const offboard = async (): Promise<void> => {
+    for (const { tenant } of discovery.offboarded()) {
+      const outcome = await delivery.offboard(tenant);
+      if (outcome.kind === 'failed') logger.warn(`[controller] ${outcome.message}`);
+      else discovery.acceptOffboarding(tenant.id);
+    }
+  };
+  return {
+    name: 'delivery',
+    run: async (signal) => {
+      const endings = [
+        settings.subscribe((next, previous) => {
+          const { destinations } = next.billing;
+          if (destinations !== previous.billing.destinations) void apply(destinations);
+        }),
+        discovery.subscribe(() => void offboard()),
+      ];
+      await apply(settings.current().billing.destinations);
+      await delivery.run(signal);
+      for (const end of endings) end();
+    },
+  };
+}
+
+/** Retires the cursor of a deleted destination after its feeder has ended. */
+export function createCursorRetirement(
+  { settings, ledger, clock }: Pick<BuildContext, 'settings' | 'ledger' | 'clock'>,
+  delivery: Pick<Delivery, 'apply'>,
+): CursorRetirement {
+  return {
+    retire: async (destination) => {
+      await delivery.apply(settings.current().billing.destinations);
+      const stays = settings
+        .current()
+        .billing.destinations.some(({ name }) => name === destination);
+      const cursor = ledger.cursors().find((candidate) => candidate.destination === destination);
+      // The environment may name a destination of the same name, which goes on at this cursor.
+      if (stays || cursor === undefined || cursor.retiredAt !== undefined) {
+        return { kind: 'retired' };
+      }
+      const outcome = await ledger.retireCursor(destination, clock.now());
+      return outcome.kind === 'written'
+        ? { kind: 'retired' }
+        : { kind: 'failed', reason: outcome.message };
+    },
+  };
+}
+
+/**
+ * Usage samples that were missed cannot be had later, and what the collector gave up is given up;
+ * everything else may still be filled.
+ */
+const NEVER_FILLED = ['metrics', 'collector'];
+
+/** Whether usage of a tenant may still come out of a gap: its offboarding has to wait for that. */
+export function hasOpenGaps(
+  tenant: string,
+  gaps: readonly Gap[],
+  clusters: readonly TenantCluster[],
+  fillableFrom: number,
+): boolean {
+  const own = new Set(clusters.filter((each) => each.tenant === tenant).map(({ id }) => id));
+  const others = new Set(clusters.map(({ id }) => id).filter((id) => !own.has(id)));
+  // A gap of a whole scope, such as all pods, may hide usage of anybody.
+  return gaps.some(
+    ({ source, scope, to }) =>
+      !NEVER_FILLED.includes(source) && to > fillableFrom && !others.has(scope),
+  );
+}

@@ -1,0 +1,134 @@
+import { join } from 'node:path';
+import type { Settings, SettingsStore } from '../config/settings.ts';
+import { createExplanations, type Explanations } from '../explanations/explanations.ts';
+import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type Collector, createCollector, type WindowsView } from '../windows/collector.ts';
+import type { Gap } from '../windows/gaps.ts';
+import { createPodMetricsReader } from '../windows/pod-metrics.ts';
+import type { BuildContext } from './build-context.ts';
+import type { ClusterView } from './cluster-view.ts';
+import { whenConfigured } from './custom-resources.ts';
+import type { Part } from './parts.ts';
+import { createConfiguredMetrics, createPrometheus, type Prometheus } from './prometheus.ts';
+
+/** What makes usage events, and what may be asked about them. */
+export interface Metering {
+  readonly catalog: () => Catalog;
+  readonly windows: WindowsView;
+  /** Of the windows and of Prometheus. */
+  readonly gaps: () => readonly Gap[];
+  readonly explanations: Pick<Explanations, 'find'>;
+  /** What Prometheus is asked for an event that it measured; undefined for all others. */
+  readonly question: Prometheus['question'];
+  readonly parts: readonly Part[];
+}
+
+/** The windows with what stands behind their numbers, and the measurements of Prometheus. */
+export async function buildMetering(
+  context: BuildContext,
+  cluster: ClusterView,
+): Promise<Metering> {
+  const { settings, ledger, clock, random, logger } = context;
+  const common = { clock, random, logger };
+  const configured = createConfiguredMetrics({
+    settings,
+    clock,
+    logger,
+    initial: context.configuredMetrics,
+    path: context.environment.prometheus.metricsFile,
+  });
+  const explanations = await openExplanations(context);
+  const windows = createCollector({
+    ...common,
+    explanations,
+    observation: cluster.observation,
+    restored: cluster.restored,
+    tenants: cluster.tenantApis,
+    restoredTenants: cluster.restoredTenants,
+    ledger,
+    metrics: context.collectorMetrics,
+    sources: cluster.watches.collector,
+    settings: () => settings.current(),
+    podMetrics: createPodMetricsReader(context.connection),
+  });
+  const prometheus = createPrometheus({
+    ...common,
+    outbound: context.outbound,
+    configured,
+    observation: cluster.observation,
+    windows,
+    settings,
+    ledger,
+    registry: context.registry,
+  });
+  const parts: readonly Part[] = [
+    { name: 'windows', run: (signal) => closeWindows(windows, signal) },
+    ...prometheus.parts,
+  ];
+  return {
+    catalog: createLiveCatalog(settings, () => configured.definitions(), logger),
+    windows,
+    gaps: () => [...windows.gaps(), ...prometheus.gaps()],
+    explanations,
+    question: (event) => prometheus.question(event),
+    parts: parts.map((part) => whenConfigured(context.customResources, part)),
+  };
+}
+
+async function closeWindows(windows: Collector, signal: AbortSignal): Promise<void> {
+  const end = await windows.run(signal);
+  if (end.kind === 'ledger') throw new Error(end.reason);
+}
+
+const MOST_EXPLANATION_BYTES = 3 * 2 ** 30;
+const EXPLANATIONS_SHARE_OF_VOLUME = 0.1;
+
+/** Explanations beside the ledger: never more than a tenth of its room, and none once that is short. */
+async function openExplanations(context: BuildContext): Promise<Explanations> {
+  const { environment, ledger, clock, logger } = context;
+  const explanations = createExplanations({
+    directory: join(environment.ledger.dataDir, 'explanations'),
+    room: () => {
+      const { disk, roomBytes = Infinity } = ledger.stats();
+      if (disk.level !== 'normal') return 0;
+      return Math.min(MOST_EXPLANATION_BYTES, roomBytes * EXPLANATIONS_SHARE_OF_VOLUME);
+    },
+    now: () => clock.now(),
+    logger,
+  });
+  await explanations.open();
+  return explanations;
+}
+
+/**
+ * The catalogue of the settings and of the Prometheus metrics in force; the last good one when a policy
+ * declares a metric that cannot be.
+ */
+export function createLiveCatalog(
+  settings: SettingsStore,
+  prometheus: () => readonly MetricDefinition[],
+  logger: Logger,
+): () => Catalog {
+  let asked: readonly MetricDefinition[] | undefined;
+  let declared: Settings['metering']['customMetrics'] | undefined;
+  let catalog: Catalog | undefined;
+  return () => {
+    const { customMetrics } = settings.current().metering;
+    const queried = prometheus();
+    if (catalog !== undefined && customMetrics === declared && queried === asked) return catalog;
+    declared = customMetrics;
+    asked = queried;
+    const outcome = buildCatalog(customMetrics, queried);
+    if (outcome.kind === 'catalog') catalog = outcome.catalog;
+    else for (const problem of outcome.problems) logger.error(`[controller] ${problem}`);
+    catalog ??= collectorCatalog();
+    return catalog;
+  };
+}
+
+function collectorCatalog(): Catalog {
+  const outcome = buildCatalog([]);
+  if (outcome.kind === 'catalog') return outcome.catalog;
+  throw new Error(`catalogue: ${outcome.problems.join('; ')}`);
+}

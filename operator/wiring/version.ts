@@ -1,4 +1,0 @@
-import packageJson from '../../package.json' with { type: 'json' };
-
-/** Of the operator, as status, metrics and the User-Agent header tell it. */
-export const VERSION: string = packageJson.version;
