@@ -73,67 +73,49 @@ export interface ConnectionOptions {
 
 const DEFAULT_TIMEOUT_MS = 15_000;
 const USER_AGENT = 'meterfeed';
+/** An object is at most a few MiB; a longer line means that this is not a watch stream. */
+const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
 /** Opens nothing yet; the first request does. */
 export function createConnection(options: ConnectionOptions): Connection {
-  const kubeConfig = new PooledKubeConfig(options.kubeConfig, options.limits);
-  const mostLineLength = options.limits?.lineLength;
-  const { token, password } = options.kubeConfig.getCurrentUser() ?? {};
-  const shown = [token, password].flatMap((secret) =>
-    secret === undefined || secret === '' ? [] : [secret],
-  );
+  return new PooledConnection(options);
+}
 
-  /** What the server was shown must not come back in its words: they end up in logs and statuses. */
-  function refusal(response: Dispatcher.ResponseData, body: unknown): StatusFailure {
-    // The whole body: a message is cut short, and a secret in it perhaps with it.
-    const said = shown.reduce(withoutSecret, JSON.stringify(body ?? null));
-    const retryAfter = response.headers['retry-after'];
-    return statusFailure(
-      response.statusCode,
-      parseJson(said),
-      typeof retryAfter === 'string' ? retryAfter : undefined,
+class PooledConnection implements Connection {
+  readonly #kubeConfig: PooledKubeConfig;
+  /** Characters of one line of a stream; undefined for the default. */
+  readonly #mostLineLength: number | undefined;
+  /** Credentials that the server is shown with each request. */
+  readonly #shown: readonly string[];
+
+  constructor(options: ConnectionOptions) {
+    this.#kubeConfig = new PooledKubeConfig(options.kubeConfig, options.limits);
+    this.#mostLineLength = options.limits?.lineLength;
+    const { token, password } = options.kubeConfig.getCurrentUser() ?? {};
+    this.#shown = [token, password].flatMap((secret) =>
+      secret === undefined || secret === '' ? [] : [secret],
     );
   }
 
-  async function send(
-    path: string,
-    pool: 'requests' | 'streams',
-    options: RequestOptions,
-  ): Promise<Dispatcher.ResponseData> {
-    const cluster = kubeConfig.getCurrentCluster();
-    if (cluster === null) throw new Error('connection: the kubeconfig names no cluster');
-    const url = new URL(cluster.server.replace(/\/+$/, '') + path);
-    for (const [name, value] of Object.entries(options.query ?? {})) {
-      if (value !== undefined) url.searchParams.set(name, String(value));
-    }
-    const context = new RequestContext(url.href, 'GET');
-    await kubeConfig.applySecurityAuthentication(context);
-    return await kubeConfig.pools()[pool].request({
-      origin: url.origin,
-      path: url.pathname + url.search,
-      method: options.method ?? 'GET',
-      headers: {
-        ...context.getHeaders(),
-        'User-Agent': USER_AGENT,
-        Accept: options.accept ?? 'application/json',
-        ...(options.body === undefined
-          ? {}
-          : { 'Content-Type': options.contentType ?? 'application/json' }),
-      },
-      body: options.body === undefined ? null : JSON.stringify(options.body),
-      signal: options.signal ?? null,
-    });
+  get kubeConfig(): KubeConfig {
+    return this.#kubeConfig;
   }
 
-  async function request(path: string, options: RequestOptions = {}): Promise<RequestOutcome> {
+  client<T extends ApiType>(type: new (...args: ClientArguments) => T): T {
+    return this.#kubeConfig.makeApiClient(type);
+  }
+
+  async request(path: string, options: RequestOptions = {}): Promise<RequestOutcome> {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const deadline = createDeadline(timeoutMs, options.signal);
     try {
-      const sent = send(path, 'requests', { ...options, signal: deadline.signal });
+      const sent = this.#send(path, 'requests', { ...options, signal: deadline.signal });
       const response = await unlessAborted(sent, deadline.signal);
       const text = await response.body.text();
       const body = parseJson(text);
-      if (response.statusCode < 200 || response.statusCode > 299) return refusal(response, body);
+      if (response.statusCode < 200 || response.statusCode > 299) {
+        return this.#refusal(response, body);
+      }
       return { kind: 'ok', status: response.statusCode, body };
     } catch (error) {
       if (deadline.expired()) return timedOut(timeoutMs);
@@ -143,16 +125,16 @@ export function createConnection(options: ConnectionOptions): Connection {
     }
   }
 
-  async function bytes(path: string, options: StreamOptions): Promise<BytesOutcome> {
+  async bytes(path: string, options: StreamOptions): Promise<BytesOutcome> {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const deadline = createDeadline(timeoutMs, options.signal);
     try {
-      const sent = send(path, 'streams', { ...options, signal: deadline.signal });
+      const sent = this.#send(path, 'streams', { ...options, signal: deadline.signal });
       const response = await unlessAborted(sent, deadline.signal);
       if (response.statusCode !== 200) {
         const body = parseJson(await response.body.text());
         deadline.release();
-        return refusal(response, body);
+        return this.#refusal(response, body);
       }
       deadline.disarm();
       response.body.once('close', deadline.release);
@@ -164,21 +146,57 @@ export function createConnection(options: ConnectionOptions): Connection {
     }
   }
 
-  async function stream(path: string, options: StreamOptions): Promise<StreamOutcome> {
-    const outcome = await bytes(path, options);
+  async stream(path: string, options: StreamOptions): Promise<StreamOutcome> {
+    const outcome = await this.bytes(path, options);
     return outcome.kind === 'ok'
-      ? { kind: 'ok', lines: readLines(outcome.chunks, mostLineLength) }
+      ? { kind: 'ok', lines: readLines(outcome.chunks, this.#mostLineLength) }
       : outcome;
   }
 
-  return {
-    kubeConfig,
-    client: (type) => kubeConfig.makeApiClient(type),
-    request,
-    bytes,
-    stream,
-    close: () => kubeConfig.close(),
-  };
+  async close(): Promise<void> {
+    await this.#kubeConfig.close();
+  }
+
+  async #send(
+    path: string,
+    pool: 'requests' | 'streams',
+    options: RequestOptions,
+  ): Promise<Dispatcher.ResponseData> {
+    const cluster = this.#kubeConfig.getCurrentCluster();
+    if (cluster === null) throw new Error('connection: the kubeconfig names no cluster');
+    const url = new URL(cluster.server.replace(/\/+$/, '') + path);
+    for (const [name, value] of Object.entries(options.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    }
+    const context = new RequestContext(url.href, 'GET');
+    await this.#kubeConfig.applySecurityAuthentication(context);
+    const contentType = options.contentType ?? 'application/json';
+    return await this.#kubeConfig.pools()[pool].request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: options.method ?? 'GET',
+      headers: {
+        ...context.getHeaders(),
+        'User-Agent': USER_AGENT,
+        Accept: options.accept ?? 'application/json',
+        ...(options.body === undefined ? {} : { 'Content-Type': contentType }),
+      },
+      body: options.body === undefined ? null : JSON.stringify(options.body),
+      signal: options.signal ?? null,
+    });
+  }
+
+  /** What the server was shown must not come back in its words: they end up in logs and statuses. */
+  #refusal(response: Dispatcher.ResponseData, body: unknown): StatusFailure {
+    // The whole body: a message is cut short, and a secret in it perhaps with it.
+    const said = this.#shown.reduce(withoutSecret, JSON.stringify(body ?? null));
+    const retryAfter = response.headers['retry-after'];
+    return statusFailure(
+      response.statusCode,
+      parseJson(said),
+      typeof retryAfter === 'string' ? retryAfter : undefined,
+    );
+  }
 }
 
 /**
@@ -202,7 +220,7 @@ function timedOut(timeoutMs: number): NetworkFailure {
 }
 
 /** Undefined for what is not JSON, such as the plain text of a 404 on an unknown group. */
-function parseJson(text: string): unknown {
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -238,9 +256,6 @@ function createDeadline(timeoutMs: number, outer: AbortSignal | undefined): Dead
     },
   };
 }
-
-/** An object is at most a few MiB; a longer line means that this is not a watch stream. */
-const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
 /**
  * Cuts a stream of bytes into its lines. Text after the last newline is dropped: it is half of an

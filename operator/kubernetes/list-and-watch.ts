@@ -1,4 +1,4 @@
-import type { Connection, QueryValue } from './connection.ts';
+import { type Connection, parseJson, type QueryValue } from './connection.ts';
 import { identify, metadataOf, type ObjectIdentity } from './resource.ts';
 import type { RequestFailure } from './outcome.ts';
 import { isRecord } from '../model/is-record.ts';
@@ -113,7 +113,7 @@ export interface WatchStreamOptions {
   /** Bookmarks come about every minute; silence beyond this means that the connection is dead. */
   readonly inactivityMs: number;
   readonly onOpen: (signal: AbortSignal) => void;
-  readonly onEvent: (event: Extract<WatchEvent, { kind: 'object' | 'bookmark' }>) => void;
+  readonly onEvent: (event: WatchProgress) => void;
   readonly onGarbage: () => void;
 }
 
@@ -189,9 +189,12 @@ export type WatchEvent =
   /** Not an event; what it should have been is lost. */
   | { readonly kind: 'garbage' };
 
+/** An event that moves the watch on. */
+export type WatchProgress = Extract<WatchEvent, { kind: 'object' | 'bookmark' }>;
+
 const GARBAGE: WatchEvent = { kind: 'garbage' };
 
-export function parseWatchEvent(line: string): WatchEvent {
+function parseWatchEvent(line: string): WatchEvent {
   const event = parseJson(line);
   if (!isRecord(event)) return GARBAGE;
   const { type, object } = event;
@@ -215,13 +218,5 @@ export function parseWatchEvent(line: string): WatchEvent {
     }
     default:
       return GARBAGE;
-  }
-}
-
-function parseJson(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
   }
 }

@@ -42,65 +42,37 @@ type Projecting<T> =
   | { readonly kind: 'failed' };
 
 export function createLiveView<T extends Projected>(options: LiveViewOptions<T>): LiveView<T> {
-  const namespaces = new Map<string, Map<string, T>>();
-  let size = 0;
+  return new ProjectedView(options);
+}
 
-  const find = (namespace: string, name: string): T | undefined =>
-    namespaces.get(namespace)?.get(name);
+class ProjectedView<T extends Projected> implements LiveView<T> {
+  readonly #options: LiveViewOptions<T>;
+  /** By namespace, then by name. */
+  readonly #namespaces = new Map<string, Map<string, T>>();
+  #size = 0;
 
-  function put(value: T): void {
-    let names = namespaces.get(value.namespace);
-    if (names === undefined) {
-      names = new Map();
-      namespaces.set(value.namespace, names);
-    }
-    if (!names.has(value.name)) size += 1;
-    names.set(value.name, value);
+  constructor(options: LiveViewOptions<T>) {
+    this.#options = options;
+    for (const value of options.initial) this.#put(value);
   }
 
-  function takeOut(value: T): void {
-    const names = namespaces.get(value.namespace);
-    if (names?.delete(value.name) !== true) return;
-    size -= 1;
-    if (names.size === 0) namespaces.delete(value.namespace);
+  get size(): number {
+    return this.#size;
   }
 
-  function project(object: RawObject): Projecting<T> {
-    try {
-      const value = options.project(object);
-      return value === undefined ? { kind: 'ignored' } : { kind: 'projected', value };
-    } catch (error) {
-      complain('projection', error);
-      return { kind: 'failed' };
-    }
+  *values(): IterableIterator<T> {
+    for (const names of this.#namespaces.values()) yield* names.values();
   }
 
-  /** A handler's mistake must cost neither the watch nor the other handlers. */
-  function tell(call: (handler: SourceHandler<T>) => void): void {
-    for (const handler of options.handlers) {
-      try {
-        call(handler);
-      } catch (error) {
-        complain('handler', error);
-      }
-    }
+  find(namespace: string, name: string): T | undefined {
+    return this.#namespaces.get(namespace)?.get(name);
   }
 
-  function complain(who: string, error: unknown): void {
-    options.onHandlerFailure();
-    options.logger.error(`[controller] ${who} of ${options.resource} threw`, { error });
-  }
-
-  function drop(held: T, arrival: Arrival): void {
-    takeOut(held);
-    tell((handler) => handler.deleted(held, arrival));
-  }
-
-  function upsert(object: RawObject, arrival: Arrival): Upsert<T> {
+  upsert(object: RawObject, arrival: Arrival): Upsert<T> {
     const identity = identify(object);
     if (identity === undefined) return { held: undefined, changed: false };
-    const before = find(identity.namespace, identity.name);
-    const projecting = project(object);
+    const before = this.find(identity.namespace, identity.name);
+    const projecting = this.#project(object);
     // Better the version before than none: a defect of ours is not a deletion.
     if (projecting.kind === 'failed') return { held: before, changed: false };
     const sameObject = before?.uid === identity.uid;
@@ -108,42 +80,76 @@ export function createLiveView<T extends Projected>(options: LiveViewOptions<T>)
       if (isDeepStrictEqual(projecting.value, before)) return { held: before, changed: false };
     }
     // Its own DELETED event was missed, so nobody knows when it went.
-    if (before !== undefined && !sameObject) drop(before, { ...arrival, late: true });
+    if (before !== undefined && !sameObject) this.drop(before, { ...arrival, late: true });
     if (projecting.kind === 'ignored') {
-      if (before !== undefined && sameObject) drop(before, arrival);
+      if (before !== undefined && sameObject) this.drop(before, arrival);
       return { held: undefined, changed: before !== undefined };
     }
     const next = projecting.value;
-    put(next);
-    tell((handler) => handler.upserted(next, sameObject ? before : undefined, arrival));
+    this.#put(next);
+    this.#tell((handler) => handler.upserted(next, sameObject ? before : undefined, arrival));
     return { held: next, changed: true };
   }
 
-  function remove(object: RawObject, arrival: Arrival): void {
+  remove(object: RawObject, arrival: Arrival): void {
     const identity = identify(object);
     if (identity === undefined) return;
-    const before = find(identity.namespace, identity.name);
+    const before = this.find(identity.namespace, identity.name);
     if (before === undefined || before.uid !== identity.uid) return;
-    const projecting = project(object);
-    takeOut(before);
+    const projecting = this.#project(object);
+    this.#takeOut(before);
     const last = projecting.kind === 'projected' ? projecting.value : before;
-    tell((handler) => handler.deleted(last, arrival));
+    this.#tell((handler) => handler.deleted(last, arrival));
   }
 
-  for (const value of options.initial) put(value);
+  drop(held: T, arrival: Arrival): void {
+    this.#takeOut(held);
+    this.#tell((handler) => handler.deleted(held, arrival));
+  }
 
-  return {
-    get size() {
-      return size;
-    },
-    values: function* () {
-      for (const names of namespaces.values()) yield* names.values();
-    },
-    find,
-    upsert,
-    remove,
-    drop,
-  };
+  #put(value: T): void {
+    let names = this.#namespaces.get(value.namespace);
+    if (names === undefined) {
+      names = new Map();
+      this.#namespaces.set(value.namespace, names);
+    }
+    if (!names.has(value.name)) this.#size += 1;
+    names.set(value.name, value);
+  }
+
+  #takeOut(value: T): void {
+    const names = this.#namespaces.get(value.namespace);
+    if (names?.delete(value.name) !== true) return;
+    this.#size -= 1;
+    if (names.size === 0) this.#namespaces.delete(value.namespace);
+  }
+
+  #project(object: RawObject): Projecting<T> {
+    try {
+      const value = this.#options.project(object);
+      return value === undefined ? { kind: 'ignored' } : { kind: 'projected', value };
+    } catch (error) {
+      this.#reportThrown('projection', error);
+      return { kind: 'failed' };
+    }
+  }
+
+  /** A handler's mistake must cost neither the watch nor the other handlers. */
+  #tell(call: (handler: SourceHandler<T>) => void): void {
+    for (const handler of this.#options.handlers) {
+      try {
+        call(handler);
+      } catch (error) {
+        this.#reportThrown('handler', error);
+      }
+    }
+  }
+
+  #reportThrown(who: string, error: unknown): void {
+    const { logger, resource, onHandlerFailure } = this.#options;
+    onHandlerFailure();
+    logger.error(`[controller] ${who} of ${resource} threw`, { error });
+  }
 }
 
 /**
@@ -151,52 +157,48 @@ export function createLiveView<T extends Projected>(options: LiveViewOptions<T>)
  * for, while the watch goes on. Whatever the watch changes meanwhile is left out, so every
  * difference is an event that never came. Differences are corrected in the view, and counted.
  */
-export interface Comparison {
-  readonly corrections: number;
+export class Comparison<T extends Projected> {
+  readonly #view: LiveView<T>;
+  readonly #arrival: () => Arrival;
+  readonly #confirmed = new Set<T>();
+  /** Uids of objects that the watch has changed since the list was asked for. */
+  readonly #movedOn = new Set<string>();
+  #corrections = 0;
+
+  /** `arrival` is that of a difference that is found when it is called. */
+  constructor(view: LiveView<T>, arrival: () => Arrival) {
+    this.#view = view;
+    this.#arrival = arrival;
+  }
+
+  get corrections(): number {
+    return this.#corrections;
+  }
+
   /** The watch is about to change this object. */
-  readonly skip: (identity: ObjectIdentity) => void;
+  skip({ uid, namespace, name }: ObjectIdentity): void {
+    this.#movedOn.add(uid);
+    const replaced = this.#view.find(namespace, name);
+    if (replaced !== undefined) this.#movedOn.add(replaced.uid);
+  }
+
   /** An object of the list. */
-  readonly take: (object: RawObject) => void;
+  take(object: RawObject): void {
+    const identity = identify(object);
+    if (identity === undefined || this.#movedOn.has(identity.uid)) return;
+    const present = this.#view.find(identity.namespace, identity.name);
+    if (present !== undefined && this.#movedOn.has(present.uid)) return;
+    const { held, changed } = this.#view.upsert(object, this.#arrival());
+    if (held !== undefined) this.#confirmed.add(held);
+    if (changed) this.#corrections += 1;
+  }
+
   /** The list was whole: what it did not have is gone. */
-  readonly finish: () => void;
-}
-
-export interface ComparisonOptions<T extends Projected> {
-  readonly view: LiveView<T>;
-  /** For a difference that is found at this moment. */
-  readonly arrival: () => Arrival;
-}
-
-export function createComparison<T extends Projected>(options: ComparisonOptions<T>): Comparison {
-  const { view } = options;
-  const confirmed = new Set<T>();
-  const movedOn = new Set<string>();
-  let corrections = 0;
-
-  return {
-    get corrections() {
-      return corrections;
-    },
-    skip: ({ uid, namespace, name }) => {
-      movedOn.add(uid);
-      const replaced = view.find(namespace, name);
-      if (replaced !== undefined) movedOn.add(replaced.uid);
-    },
-    take: (object) => {
-      const identity = identify(object);
-      if (identity === undefined || movedOn.has(identity.uid)) return;
-      const present = view.find(identity.namespace, identity.name);
-      if (present !== undefined && movedOn.has(present.uid)) return;
-      const { held, changed } = view.upsert(object, options.arrival());
-      if (held !== undefined) confirmed.add(held);
-      if (changed) corrections += 1;
-    },
-    finish: () => {
-      for (const held of view.values()) {
-        if (confirmed.has(held) || movedOn.has(held.uid)) continue;
-        view.drop(held, options.arrival());
-        corrections += 1;
-      }
-    },
-  };
+  finish(): void {
+    for (const held of this.#view.values()) {
+      if (this.#confirmed.has(held) || this.#movedOn.has(held.uid)) continue;
+      this.#view.drop(held, this.#arrival());
+      this.#corrections += 1;
+    }
+  }
 }

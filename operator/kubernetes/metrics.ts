@@ -5,7 +5,8 @@ import type { ApiResource } from './source.ts';
 /** What one reflector counts. */
 export interface ReflectorRecorder {
   readonly size: (objects: number) => void;
-  readonly contact: (at: number) => void;
+  /** The API server was heard of; wall clock, milliseconds. */
+  readonly heard: (at: number) => void;
   readonly relist: () => void;
   readonly corrections: (count: number) => void;
   readonly failure: () => void;
@@ -27,7 +28,7 @@ export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
     new Gauge({ name: `meterfeed_${name}`, help, labelNames, registers });
 
   const size = gauge('cache_objects', 'Objects held in memory');
-  const contact = gauge(
+  const heard = gauge(
     'cache_last_contact_timestamp_seconds',
     'When the API server was last heard of, by list, event or bookmark',
   );
@@ -46,7 +47,7 @@ export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
       corrections.inc(labels, 0);
       return {
         size: (objects) => size.set(labels, objects),
-        contact: (at) => contact.set(labels, at / 1000),
+        heard: (at) => heard.set(labels, at / 1000),
         relist: () => relists.inc(labels),
         corrections: (count) => corrections.inc(labels, count),
         failure: () => failures.inc(labels),
@@ -62,7 +63,7 @@ const nothing = (): void => undefined;
 /** For a reflector without a registry. */
 export const silentRecorder: ReflectorRecorder = {
   size: nothing,
-  contact: nothing,
+  heard: nothing,
   relist: nothing,
   corrections: nothing,
   failure: nothing,

@@ -69,14 +69,14 @@ const SEVERITY: Readonly<Record<SourceState, number>> = {
   failing: 3,
 };
 
-/** The state of the worst of them, with the oldest contact and the newest return of all. */
+/** The state of the worst of them, with the oldest freshness and the newest return of all. */
 function worst(healths: readonly SourceHealth[]): SourceHealth {
   const first = healths.reduce((a, b) => (SEVERITY[b.state] > SEVERITY[a.state] ? b : a));
-  const lastContactAt = Math.min(...healths.map((health) => health.lastContactAt));
+  const freshAt = Math.min(...healths.map((health) => health.freshAt));
   const returns = healths.flatMap(({ returnedAt }) => returnedAt ?? []);
   return {
     ...first,
-    lastContactAt,
+    freshAt,
     ...(returns.length === 0 ? {} : { returnedAt: Math.max(...returns) }),
   };
 }

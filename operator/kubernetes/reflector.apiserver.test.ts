@@ -123,7 +123,7 @@ describe('reflector against a real API server', () => {
     const { source, logger, stop } = reflect(resource, {
       timings: { comparison: 50 },
       connection: {
-        ...connection,
+        stream: (path, options) => connection.stream(path, options),
         request: async (path, options) => {
           const outcome = await connection.request(path, options);
           const match = options?.query?.['resourceVersionMatch'];

@@ -176,7 +176,7 @@ describe('watching', () => {
   });
 });
 
-describe('losing contact', () => {
+describe('a server out of reach', () => {
   test('what is deleted while disconnected is told when the watch resumes', async () => {
     server.put(pod('x'));
     const rig = await start();

@@ -1,269 +1,326 @@
+import { type Backoff, createBackoff } from '../model/backoff.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { linkAbort, pause } from './abort.ts';
-import { createBackoff } from '../model/backoff.ts';
-import { type Comparison, createComparison, createLiveView } from './live-view.ts';
-import { createContactLog, createStateKeeper } from './watch-health.ts';
 import {
   followWatch,
   type ListOutcome,
   type ObjectEvent,
   readPages,
   type WatchEnd,
+  type WatchProgress,
 } from './list-and-watch.ts';
+import { Comparison, createLiveView, type LiveView } from './live-view.ts';
+import { type ReflectorRecorder, silentRecorder } from './metrics.ts';
+import { describeFailure, type RequestFailure } from './outcome.ts';
+import {
+  DEFAULT_TIMINGS,
+  type ReflectorOptions,
+  type ReflectorTimings,
+} from './reflector-options.ts';
 import { describeResource, identify, resourcePath } from './resource.ts';
-import { describeFailure } from './outcome.ts';
-import { silentRecorder } from './metrics.ts';
-import { DEFAULT_TIMINGS, type ReflectorOptions } from './reflector-options.ts';
-import type { Arrival, Projected, Source } from './source.ts';
+import type { ApiResource, Arrival, Projected, Source, SourceHealth } from './source.ts';
+import { StateKeeper, WatchFreshness } from './watch-health.ts';
 
 /**
  * Keeps a live view of one resource: a paged list, then one watch that is resumed for as long as
  * the server remembers, then a list again whose differences give the changes that were missed
- * (docs/adr/0004). It never gives up and holds one page of raw objects at a time.
+ * (docs/adr/0004-watch-layer-of-our-own.md). It never gives up and holds one page of raw objects at
+ * a time.
  */
 export function createReflector<T extends Projected>(options: ReflectorOptions<T>): Source<T> {
-  const { connection, resource, clock, random, logger, resume } = options;
-  const timings = { ...DEFAULT_TIMINGS, ...options.timings };
-  const path = resourcePath(resource);
-  const selectors = { labelSelector: options.labelSelector, fieldSelector: options.fieldSelector };
-  const recorder = options.metrics?.recorder(resource) ?? silentRecorder;
-  const state = createStateKeeper({ clock, logger, resource: describeResource(resource) });
-  const contact = createContactLog(resume?.knownAt ?? 0);
-  const backoff = createBackoff({
-    baseMs: timings.backoffBase,
-    capMs: timings.backoffCap,
-    random,
-  });
-  const view = createLiveView({
-    project: options.project,
-    handlers: options.handlers,
-    logger,
-    resource: describeResource(resource),
-    initial: resume?.objects ?? [],
-    onHandlerFailure: recorder.handlerFailure,
-  });
+  return new Reflector(options);
+}
 
-  let resourceVersion = resume?.resourceVersion;
-  let lastWholeListAt = resume?.knownAt ?? 0;
-  let absences = 0;
-  let interruptWatch = (): void => undefined;
-  let cancelComparison = (): void => undefined;
-  let comparison: Comparison | undefined;
+class Reflector<T extends Projected> implements Source<T> {
+  readonly resource: ApiResource;
+  readonly #options: ReflectorOptions<T>;
+  readonly #timings: ReflectorTimings;
+  readonly #path: string;
+  readonly #selectors: { readonly [name: string]: string | undefined };
+  readonly #recorder: ReflectorRecorder;
+  readonly #state: StateKeeper;
+  readonly #freshness: WatchFreshness;
+  readonly #backoff: Backoff;
+  readonly #view: LiveView<T>;
+  /** Where the watch goes on; undefined when a list is needed first. */
+  #version: string | undefined;
+  /** Wall clock at which the last complete list or comparison was asked for. */
+  #lastWholeListAt: number;
+  /** Lists in a row that the server answered with 404. */
+  #absences = 0;
+  #comparison: Comparison<T> | undefined;
+  #interruptWatch = (): void => undefined;
+  #cancelComparison = (): void => undefined;
 
-  async function run(signal: AbortSignal): Promise<void> {
-    const comparing = compareRegularly(signal);
+  constructor(options: ReflectorOptions<T>) {
+    const { resource, clock, random, logger, resume } = options;
+    const name = describeResource(resource);
+    this.resource = resource;
+    this.#options = options;
+    this.#timings = { ...DEFAULT_TIMINGS, ...options.timings };
+    this.#path = resourcePath(resource);
+    this.#selectors = {
+      labelSelector: options.labelSelector,
+      fieldSelector: options.fieldSelector,
+    };
+    this.#recorder = options.metrics?.recorder(resource) ?? silentRecorder;
+    this.#state = new StateKeeper({ clock, logger, resource: name });
+    this.#freshness = new WatchFreshness(resume?.knownAt ?? 0);
+    this.#backoff = createBackoff({
+      baseMs: this.#timings.backoffBase,
+      capMs: this.#timings.backoffCap,
+      random,
+    });
+    this.#view = createLiveView({
+      project: options.project,
+      handlers: options.handlers,
+      logger,
+      resource: name,
+      initial: resume?.objects ?? [],
+      onHandlerFailure: this.#recorder.handlerFailure,
+    });
+    this.#version = resume?.resourceVersion;
+    this.#lastWholeListAt = resume?.knownAt ?? 0;
+  }
+
+  get size(): number {
+    return this.#view.size;
+  }
+
+  values(): IterableIterator<T> {
+    return this.#view.values();
+  }
+
+  find(namespace: string, name: string): T | undefined {
+    return this.#view.find(namespace, name);
+  }
+
+  resourceVersion(): string | undefined {
+    return this.#version;
+  }
+
+  ready(signal: AbortSignal): Promise<void> {
+    return this.#state.ready(signal);
+  }
+
+  health(): SourceHealth {
+    const { state, since, returnedAt, reason } = this.#state;
+    const health = { state, since, freshAt: this.#freshness.lastAt };
+    return { ...health, ...omitUndefined({ returnedAt, reason }) };
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const comparing = this.#compareRegularly(signal);
     while (!signal.aborted) {
-      const delay = resourceVersion === undefined ? await relist(signal) : await follow(signal);
+      const delay = await (this.#version === undefined
+        ? this.#relist(signal)
+        : this.#follow(signal, this.#version));
       if (!(await pause(clock, delay, signal))) break;
     }
     await comparing;
   }
 
   /** Reads the whole list and tells the differences; gives the delay before the next step. */
-  async function relist(signal: AbortSignal): Promise<number> {
+  async #relist(signal: AbortSignal): Promise<number> {
+    const { connection, clock } = this.#options;
     // It would compare with a version that this list overtakes.
-    cancelComparison();
+    this.#cancelComparison();
     const askedAt = clock.now();
     const confirmed = new Set<T>();
     const outcome = await readPages({
       connection,
-      path,
-      query: selectors,
+      path: this.#path,
+      query: this.#selectors,
       signal,
       onItem: (object) => {
-        if (identify(object) === undefined) recorder.garbage();
-        const { held } = view.upsert(object, late(contact.knownUntil(clock.now())));
+        if (identify(object) === undefined) this.#recorder.garbage();
+        const arrival = this.#late(this.#freshness.knownUntil(clock.now()));
+        const { held } = this.#view.upsert(object, arrival);
         if (held !== undefined) confirmed.add(held);
       },
     });
-    if (outcome.kind !== 'complete') return relistFailed(outcome, signal);
-    dropUnless((held) => confirmed.has(held));
-    contact.confirm(askedAt);
-    lastWholeListAt = askedAt;
-    resourceVersion = outcome.resourceVersion;
-    absences = 0;
-    recorder.contact(askedAt);
-    recorder.size(view.size);
-    state.become('synced');
+    if (outcome.kind !== 'complete') return this.#relistFailed(outcome, signal);
+    this.#dropUnless((held) => confirmed.has(held));
+    this.#freshness.confirm(askedAt);
+    this.#lastWholeListAt = askedAt;
+    this.#version = outcome.resourceVersion;
+    this.#absences = 0;
+    this.#recorder.heard(askedAt);
+    this.#recorder.size(this.#view.size);
+    this.#state.become('synced');
     return 0;
   }
 
-  function relistFailed(
-    outcome: Exclude<ListOutcome, { kind: 'complete' }>,
-    signal: AbortSignal,
-  ): number {
+  #relistFailed(outcome: Exclude<ListOutcome, { kind: 'complete' }>, signal: AbortSignal): number {
     if (signal.aborted) return 0;
-    recorder.size(view.size);
+    this.#recorder.size(this.#view.size);
     switch (outcome.kind) {
       case 'expired':
-        recorder.failure();
-        return backoff.next();
+        this.#recorder.failure();
+        return this.#backoff.next();
       case 'absent':
-        return absent();
-      default: {
-        recorder.failure();
-        state.become('failing', describeFailure(outcome.failure));
-        const { failure } = outcome;
-        const asked = failure.kind === 'status' ? (failure.retryAfterMs ?? 0) : 0;
-        return Math.max(backoff.next(), asked);
-      }
+        return this.#absent();
+      default:
+        return this.#failed(outcome.failure);
     }
   }
 
   /** A single 404 may be an API server that is starting; only the second takes the objects away. */
-  function absent(): number {
-    absences += 1;
-    if (view.size > 0 && absences === 1) {
-      state.become('failing', 'the API server does not serve the resource any more');
-      return timings.absentProbe;
+  #absent(): number {
+    this.#absences += 1;
+    if (this.#view.size > 0 && this.#absences === 1) {
+      this.#state.become('failing', 'the API server does not serve the resource any more');
+      return this.#timings.absentProbe;
     }
-    dropUnless(() => false);
-    recorder.size(0);
-    state.become('absent');
-    return timings.absentProbe;
+    this.#dropUnless(() => false);
+    this.#recorder.size(0);
+    this.#state.become('absent');
+    return this.#timings.absentProbe;
   }
 
-  /** Watches from the version we have; gives the delay before the next step. */
-  async function follow(signal: AbortSignal): Promise<number> {
+  /** A list or watch was refused or cut; gives the delay, which is at least what the server asks for. */
+  #failed(failure: RequestFailure): number {
+    this.#recorder.failure();
+    this.#state.become('failing', describeFailure(failure));
+    const asked = failure.kind === 'status' ? (failure.retryAfterMs ?? 0) : 0;
+    return Math.max(this.#backoff.next(), asked);
+  }
+
+  /** Watches from `version` on; gives the delay before the next step. */
+  async #follow(signal: AbortSignal, version: string): Promise<number> {
+    const { connection, clock, random } = this.#options;
+    const { watchMin, watchMax, inactivity } = this.#timings;
     const link = linkAbort(signal);
-    interruptWatch = link.abort;
-    const seconds = timings.watchMin + random() * (timings.watchMax - timings.watchMin);
+    this.#interruptWatch = link.abort;
+    const timeoutSeconds = Math.round((watchMin + random() * (watchMax - watchMin)) / 1000);
     const end = await followWatch({
       connection,
-      path,
-      query: { ...selectors, resourceVersion, timeoutSeconds: Math.round(seconds / 1000) },
+      path: this.#path,
+      query: { ...this.#selectors, resourceVersion: version, timeoutSeconds },
       signal: link.signal,
       clock,
-      inactivityMs: timings.inactivity,
-      onOpen: opened,
-      onEvent: (event) => {
-        const at = clock.now();
-        if (event.kind === 'object') take(event, at);
-        resourceVersion =
-          event.kind === 'object' ? event.identity.resourceVersion : event.resourceVersion;
-        contact.touch(at);
-        backoff.reset();
-        recorder.contact(at);
-      },
-      onGarbage: recorder.garbage,
+      inactivityMs: inactivity,
+      onOpen: (open) => this.#opened(open),
+      onEvent: (event) => this.#take(event),
+      onGarbage: this.#recorder.garbage,
     });
-    interruptWatch = () => undefined;
+    this.#interruptWatch = () => undefined;
     link.release();
-    return signal.aborted ? 0 : watchEnded(end);
+    return signal.aborted ? 0 : this.#watchEnded(end);
   }
 
-  function opened(signal: AbortSignal): void {
-    contact.resume(clock.now());
-    if (state.state !== 'starting') {
-      state.become('synced');
+  #opened(signal: AbortSignal): void {
+    const { clock } = this.#options;
+    this.#freshness.resume(clock.now());
+    if (this.#state.state !== 'starting') {
+      this.#state.become('synced');
       return;
     }
-    void pause(clock, timings.resumeSettling, signal).then((waited) => {
-      if (waited) state.become('synced');
+    void pause(clock, this.#timings.resumeSettling, signal).then((waited) => {
+      if (waited) this.#state.become('synced');
     });
   }
 
-  function take(event: ObjectEvent, at: number): void {
-    comparison?.skip(event.identity);
-    const arrival: Arrival = { at, knownUntil: contact.knownUntil(at), late: false };
-    if (event.deleted) view.remove(event.object, arrival);
-    else view.upsert(event.object, arrival);
-    recorder.size(view.size);
+  #take(event: WatchProgress): void {
+    const at = this.#options.clock.now();
+    if (event.kind === 'object') {
+      this.#change(event, at);
+      this.#version = event.identity.resourceVersion;
+    } else {
+      this.#version = event.resourceVersion;
+    }
+    this.#freshness.arrived(at);
+    this.#backoff.reset();
+    this.#recorder.heard(at);
   }
 
-  function watchEnded(end: WatchEnd): number {
+  #change(event: ObjectEvent, at: number): void {
+    this.#comparison?.skip(event.identity);
+    const arrival: Arrival = { at, knownUntil: this.#freshness.knownUntil(at), late: false };
+    if (event.deleted) this.#view.remove(event.object, arrival);
+    else this.#view.upsert(event.object, arrival);
+    this.#recorder.size(this.#view.size);
+  }
+
+  #watchEnded(end: WatchEnd): number {
     switch (end.kind) {
       case 'closed':
-        return backoff.next();
+        return this.#backoff.next();
       case 'expired':
-        return mustRelist('the watch cannot resume, its version is too old');
+        return this.#mustRelist('the watch cannot resume, its version is too old');
       case 'absent':
-        return mustRelist('the API server does not serve it');
+        return this.#mustRelist('the API server does not serve it');
       case 'lost':
-        recorder.failure();
-        return mustRelist(end.reason);
-      default: {
-        recorder.failure();
-        state.become('failing', describeFailure(end.failure));
-        const asked = end.failure.kind === 'status' ? (end.failure.retryAfterMs ?? 0) : 0;
-        return Math.max(backoff.next(), asked);
-      }
+        this.#recorder.failure();
+        return this.#mustRelist(end.reason);
+      default:
+        return this.#failed(end.failure);
     }
   }
 
   /** The view is not whole until the list is in. */
-  function mustRelist(reason: string): number {
-    resourceVersion = undefined;
-    recorder.relist();
-    state.become('failing', reason);
-    return backoff.next();
+  #mustRelist(reason: string): number {
+    this.#version = undefined;
+    this.#recorder.relist();
+    this.#state.become('failing', reason);
+    return this.#backoff.next();
   }
 
-  /** The safety net (see {@link createComparison}). Does not hold up the watch. */
-  async function compareRegularly(signal: AbortSignal): Promise<void> {
-    const interval = (): number => timings.comparison * (0.8 + 0.4 * random());
+  /** The safety net (see {@link Comparison}). Does not hold up the watch. */
+  async #compareRegularly(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#options;
+    const interval = (): number => this.#timings.comparison * (0.8 + 0.4 * random());
     while (await pause(clock, interval(), signal)) {
-      if (state.state !== 'synced' || resourceVersion === undefined) continue;
-      await compareOnce(signal, resourceVersion);
+      if (this.#state.state !== 'synced' || this.#version === undefined) continue;
+      await this.#compareOnce(signal, this.#version);
     }
   }
 
-  async function compareOnce(signal: AbortSignal, version: string): Promise<void> {
+  async #compareOnce(signal: AbortSignal, version: string): Promise<void> {
+    const { connection, clock } = this.#options;
     const link = linkAbort(signal);
-    cancelComparison = link.abort;
+    this.#cancelComparison = link.abort;
     const askedAt = clock.now();
-    comparison = createComparison({ view, arrival: () => late(lastWholeListAt) });
+    const comparison = new Comparison(this.#view, () => this.#late(this.#lastWholeListAt));
+    this.#comparison = comparison;
     const outcome = await readPages({
       connection,
-      path,
-      query: { ...selectors, resourceVersion: version, resourceVersionMatch: 'Exact' },
+      path: this.#path,
+      query: { ...this.#selectors, resourceVersion: version, resourceVersionMatch: 'Exact' },
       signal: link.signal,
-      onItem: comparison.take,
+      onItem: (object) => comparison.take(object),
     });
     link.release();
     if (outcome.kind === 'complete') {
       comparison.finish();
-      lastWholeListAt = askedAt;
+      this.#lastWholeListAt = askedAt;
     }
-    reportCorrections(comparison.corrections);
-    comparison = undefined;
+    this.#reportCorrections(comparison.corrections);
+    this.#comparison = undefined;
     // Too quiet a resource for its last version to be remembered: list it the ordinary way.
     if (outcome.kind === 'expired') {
-      resourceVersion = undefined;
-      interruptWatch();
+      this.#version = undefined;
+      this.#interruptWatch();
     }
   }
 
-  function reportCorrections(corrections: number): void {
-    recorder.corrections(corrections);
-    recorder.size(view.size);
+  #reportCorrections(corrections: number): void {
+    this.#recorder.corrections(corrections);
+    this.#recorder.size(this.#view.size);
     if (corrections === 0) return;
-    const what = describeResource(resource);
-    logger.warn(`[controller] ${what}: corrected ${corrections} objects whose events were lost`);
+    const what = describeResource(this.resource);
+    this.#options.logger.warn(
+      `[controller] ${what}: corrected ${corrections} objects whose events were lost`,
+    );
   }
 
-  const late = (knownUntil: number): Arrival => ({ at: clock.now(), knownUntil, late: true });
-
-  function dropUnless(keeps: (held: T) => boolean): void {
-    const arrival = late(contact.knownUntil(clock.now()));
-    for (const held of view.values()) if (!keeps(held)) view.drop(held, arrival);
+  #late(knownUntil: number): Arrival {
+    return { at: this.#options.clock.now(), knownUntil, late: true };
   }
 
-  return {
-    resource,
-    run,
-    ready: (signal) => state.ready(signal),
-    health: () => ({
-      state: state.state,
-      since: state.since,
-      lastContactAt: contact.last,
-      ...(state.returnedAt === undefined ? {} : { returnedAt: state.returnedAt }),
-      ...(state.reason === undefined ? {} : { reason: state.reason }),
-    }),
-    get size() {
-      return view.size;
-    },
-    values: () => view.values(),
-    find: (namespace, name) => view.find(namespace, name),
-    resourceVersion: () => resourceVersion,
-  };
+  #dropUnless(keeps: (held: T) => boolean): void {
+    const arrival = this.#late(this.#freshness.knownUntil(this.#options.clock.now()));
+    for (const held of this.#view.values()) if (!keeps(held)) this.#view.drop(held, arrival);
+  }
 }

@@ -44,7 +44,7 @@ export interface SourceHandler<T extends Projected> {
 
 /**
  * `starting`: not listed yet. `synced`: the view is whole and being watched. `absent`: the API server
- * does not serve the resource (404 on the group or resource). `failing`: the view is as it was when contact was lost.
+ * does not serve the resource (404 on the group or resource). `failing`: the view is as it was when the API server was last heard of.
  */
 export type SourceState = 'starting' | 'synced' | 'absent' | 'failing';
 
@@ -52,8 +52,8 @@ export interface SourceHealth {
   readonly state: SourceState;
   /** Wall clock since when the state holds. */
   readonly since: number;
-  /** Wall clock of the last list, event or bookmark; 0 before the first. */
-  readonly lastContactAt: number;
+  /** How fresh the view is: wall clock of the last list, event or bookmark; 0 before the first. */
+  readonly freshAt: number;
   /**
    * Wall clock when the view became whole, at the start or again after a failure: whoever writes to the
    * API may have been cut off until then as well. Of failures that follow each other closely the first

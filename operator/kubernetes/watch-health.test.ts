@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { createManualClock } from './testing/manual-clock.ts';
-import { createStateKeeper } from './watch-health.ts';
+import { StateKeeper } from './watch-health.ts';
 
 function keeper() {
   const clock = createManualClock(0);
-  const state = createStateKeeper({ clock, logger: createCapturingLogger(), resource: 'pods' });
+  const state = new StateKeeper({ clock, logger: createCapturingLogger(), resource: 'pods' });
   return { clock, state };
 }
 

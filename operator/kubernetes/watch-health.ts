@@ -2,17 +2,6 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SourceState } from './source.ts';
 
-/** Keeps a source's state, logs its turns once each, and lets others wait for the first good one. */
-export interface StateKeeper {
-  readonly state: SourceState;
-  readonly since: number;
-  readonly reason: string | undefined;
-  /** As `SourceHealth` has it. */
-  readonly returnedAt: number | undefined;
-  become(state: SourceState, reason?: string): void;
-  ready(signal: AbortSignal): Promise<void>;
-}
-
 export interface StateKeeperOptions {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -23,124 +12,136 @@ export interface StateKeeperOptions {
 /** A view that was whole for less than this before it failed again had not really come back. */
 const LASTING_MS = 30_000;
 
-export function createStateKeeper({ clock, logger, resource }: StateKeeperOptions): StateKeeper {
-  let state: SourceState = 'starting';
-  let since = clock.now();
-  let reason: string | undefined;
-  let returnedAt: number | undefined;
-  let wasLasting = true;
-  let arrive = (): void => undefined;
-  const arrived = new Promise<void>((resolve) => {
-    arrive = resolve;
-  });
+/** Keeps a source's state, logs each change of it once, and lets others wait for the first good one. */
+export class StateKeeper {
+  readonly #options: StateKeeperOptions;
+  #state: SourceState = 'starting';
+  #since: number;
+  #reason: string | undefined;
+  #returnedAt: number | undefined;
+  #wasLasting = true;
+  readonly #arrived = Promise.withResolvers<void>();
 
-  function become(next: SourceState, nextReason?: string): void {
-    const turned = next !== state;
-    if (!turned && nextReason === reason) return;
-    if (turned) turn(next);
-    report(state, next, nextReason);
-    state = next;
-    reason = nextReason;
-    if (next === 'synced' || next === 'absent') arrive();
+  constructor(options: StateKeeperOptions) {
+    this.#options = options;
+    this.#since = options.clock.now();
   }
 
-  function turn(next: SourceState): void {
-    const now = clock.now();
-    if (state === 'synced') wasLasting = now - since >= LASTING_MS;
+  get state(): SourceState {
+    return this.#state;
+  }
+
+  get since(): number {
+    return this.#since;
+  }
+
+  get reason(): string | undefined {
+    return this.#reason;
+  }
+
+  /** As `SourceHealth` has it. */
+  get returnedAt(): number | undefined {
+    return this.#returnedAt;
+  }
+
+  become(next: SourceState, reason?: string): void {
+    const changed = next !== this.#state;
+    if (!changed && reason === this.#reason) return;
+    if (changed) this.#date(next);
+    this.#log(next, reason);
+    this.#state = next;
+    this.#reason = reason;
+    if (next === 'synced' || next === 'absent') this.#arrived.resolve();
+  }
+
+  /** Resolves when the source has been synced or absent once; rejects when the signal is aborted before. */
+  ready(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const abort = (): void => reject(new Error(`waiting for ${this.#options.resource}: aborted`));
+      if (signal.aborted) {
+        abort();
+        return;
+      }
+      signal.addEventListener('abort', abort, { once: true });
+      void this.#arrived.promise.then(() => {
+        signal.removeEventListener('abort', abort);
+        resolve();
+      });
+    });
+  }
+
+  /** Notes when the state changes to `next`. */
+  #date(next: SourceState): void {
+    const now = this.#options.clock.now();
+    if (this.#state === 'synced') this.#wasLasting = now - this.#since >= LASTING_MS;
     // Else a watch that fails again and again would hold up windows for ever.
-    if (next === 'synced' && wasLasting) returnedAt = now;
-    since = now;
+    if (next === 'synced' && this.#wasLasting) this.#returnedAt = now;
+    this.#since = now;
   }
 
-  function report(from: SourceState, to: SourceState, why: string | undefined): void {
-    if (to === 'failing') {
-      logger.warn(`[controller] cannot watch ${resource}: ${why ?? 'unknown'}; trying again`);
+  #log(next: SourceState, reason: string | undefined): void {
+    const { logger, resource } = this.#options;
+    if (next === 'failing') {
+      logger.warn(`[controller] cannot watch ${resource}: ${reason ?? 'unknown'}; trying again`);
       return;
     }
-    if (to === 'absent' && from !== 'absent') {
+    if (next === this.#state) return;
+    if (next === 'absent') {
       logger.info(`[controller] ${resource} are not served by the API server; looking again later`);
-      return;
     }
-    if (to === 'synced' && from !== 'synced') logger.info(`[controller] watching ${resource}`);
+    if (next === 'synced') logger.info(`[controller] watching ${resource}`);
   }
-
-  return {
-    get state() {
-      return state;
-    },
-    get since() {
-      return since;
-    },
-    get reason() {
-      return reason;
-    },
-    get returnedAt() {
-      return returnedAt;
-    },
-    become,
-    ready: (signal) =>
-      new Promise((resolve, reject) => {
-        const abort = (): void => reject(new Error(`waiting for ${resource}: aborted`));
-        if (signal.aborted) {
-          abort();
-          return;
-        }
-        signal.addEventListener('abort', abort, { once: true });
-        void arrived.then(() => {
-          signal.removeEventListener('abort', abort);
-          resolve();
-        });
-      }),
-  };
-}
-
-/**
- * Until when the versions we hold are known to have been the last ones. An event proves that
- * everything before it has arrived, but events that were held up arrive together: the first of a
- * burst must not vouch for the second. So a contact counts only once it is a few seconds old, and
- * not while a resumed watch is catching up.
- */
-export interface ContactLog {
-  /** Wall clock of the last contact; 0 before the first. */
-  readonly last: number;
-  /** An event or bookmark arrived. */
-  touch(at: number): void;
-  /** A whole list, asked for at `at`, confirmed every version. */
-  confirm(at: number): void;
-  /** A watch was opened where an earlier one left off: what follows may be old. */
-  resume(at: number): void;
-  /** For a change that arrives at `at`. */
-  knownUntil(at: number): number;
 }
 
 const BURST_MS = 5_000;
 const CATCH_UP_MS = 30_000;
 
-export function createContactLog(knownAt: number): ContactLog {
-  let last = 0;
-  let confirmed = knownAt;
-  let candidate = knownAt;
-  let catchingUpUntil = Number.NEGATIVE_INFINITY;
+/**
+ * Until when the versions we hold are known to have been the last ones. An event proves that
+ * everything before it has arrived, but events that were held up arrive together: the first of a
+ * burst must not vouch for the second. So an arrival counts only once it is a few seconds old, and
+ * not while a resumed watch is catching up. Times are those of the wall clock, milliseconds.
+ */
+export class WatchFreshness {
+  #lastAt = 0;
+  #confirmed: number;
+  #candidate: number;
+  #catchingUpUntil = Number.NEGATIVE_INFINITY;
 
-  return {
-    get last() {
-      return last;
-    },
-    touch: (at) => {
-      last = at;
-      if (at < catchingUpUntil || at - candidate < BURST_MS) return;
-      confirmed = candidate;
-      candidate = at;
-    },
-    confirm: (at) => {
-      last = at;
-      confirmed = at;
-      candidate = at;
-      catchingUpUntil = Number.NEGATIVE_INFINITY;
-    },
-    resume: (at) => {
-      catchingUpUntil = at + CATCH_UP_MS;
-    },
-    knownUntil: (at) => Math.min(at, at - candidate < BURST_MS ? confirmed : candidate),
-  };
+  /** `knownAt` is when the versions of an earlier process were last known to hold; 0 without any. */
+  constructor(knownAt: number) {
+    this.#confirmed = knownAt;
+    this.#candidate = knownAt;
+  }
+
+  /** When the API server was last heard of; 0 before the first time. */
+  get lastAt(): number {
+    return this.#lastAt;
+  }
+
+  /** An event or bookmark arrived. */
+  arrived(at: number): void {
+    this.#lastAt = at;
+    if (at < this.#catchingUpUntil || at - this.#candidate < BURST_MS) return;
+    this.#confirmed = this.#candidate;
+    this.#candidate = at;
+  }
+
+  /** A whole list, asked for at `at`, confirmed every version. */
+  confirm(at: number): void {
+    this.#lastAt = at;
+    this.#confirmed = at;
+    this.#candidate = at;
+    this.#catchingUpUntil = Number.NEGATIVE_INFINITY;
+  }
+
+  /** A watch was opened where an earlier one left off: what follows may be old. */
+  resume(at: number): void {
+    this.#catchingUpUntil = at + CATCH_UP_MS;
+  }
+
+  /** For a change that arrives at `at`. */
+  knownUntil(at: number): number {
+    return Math.min(at, at - this.#candidate < BURST_MS ? this.#confirmed : this.#candidate);
+  }
 }

@@ -76,11 +76,10 @@ export function createKindWatch<T extends Projected, S>(
   let stopped: SourceHealth = {
     state: 'starting',
     since: clock.now(),
-    lastContactAt: resume?.knownAt ?? 0,
+    freshAt: resume?.knownAt ?? 0,
   };
 
-  const knownUntil = (): number =>
-    Math.max(source?.health().lastContactAt ?? 0, resume?.knownAt ?? 0);
+  const knownUntil = (): number => Math.max(source?.health().freshAt ?? 0, resume?.knownAt ?? 0);
 
   const awaitList = async (begun: Source<T>, signal: AbortSignal): Promise<void> => {
     const knownBefore = resume?.knownAt ?? 0;
@@ -144,12 +143,12 @@ export function createKindWatch<T extends Projected, S>(
       if (source === undefined && stopped.reason === reason) return;
       const { state, since } = source?.health() ?? stopped;
       const began = state === 'failing' ? since : clock.now();
-      halt({ state: 'failing', since: began, lastContactAt: knownUntil(), reason });
+      halt({ state: 'failing', since: began, freshAt: knownUntil(), reason });
     },
     end: () => {
       const isWhole = source?.health().state === 'synced';
       const until = isWhole ? clock.now() : knownUntil();
-      halt({ state: 'absent', since: clock.now(), lastContactAt: until });
+      halt({ state: 'absent', since: clock.now(), freshAt: until });
       timelines.listed(() => false, until);
       return until;
     },

@@ -39,7 +39,7 @@ function setUp() {
     discovery: { ...fakeDiscovery(a), known: () => true },
     tenantClusters,
     host: {
-      nodes: { ...nodes, health: () => ({ state: 'synced', since: 0, lastContactAt: START }) },
+      nodes: { ...nodes, health: () => ({ state: 'synced', since: 0, freshAt: START }) },
       volumes,
       loadBalancers,
     },

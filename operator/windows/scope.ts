@@ -88,11 +88,11 @@ export function obstacle(
   { end, delayMs, now }: Settling,
 ): Obstacle | undefined {
   for (const source of sources) {
-    const { state, reason, lastContactAt, returnedAt = 0 } = source.health();
+    const { state, reason, freshAt, returnedAt = 0 } = source.health();
     if (state === 'absent') continue;
     const settledAt = Math.max(end, returnedAt) + delayMs;
     if (state === 'synced' && now >= settledAt) continue;
-    if (state === 'failing' && lastContactAt >= settledAt) continue;
+    if (state === 'failing' && freshAt >= settledAt) continue;
     return { source: source.resource.plural, reason: reason ?? UNREADY[state] };
   }
   return undefined;

@@ -41,7 +41,7 @@ export function createFakeSource<T extends Projected>(
     health: () => ({
       state,
       since: 0,
-      lastContactAt: 0,
+      freshAt: 0,
       ...(reason === undefined ? {} : { reason }),
     }),
     get size() {

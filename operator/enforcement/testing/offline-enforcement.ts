@@ -45,7 +45,7 @@ function nothing<T extends { uid: string; namespace: string; name: string }>(): 
     resource: { group: '', version: 'v1', plural: 'nothing' },
     run: async () => undefined,
     ready: async () => undefined,
-    health: () => ({ state: 'synced', since: 0, lastContactAt: 0 }),
+    health: () => ({ state: 'synced', since: 0, freshAt: 0 }),
     size: 0,
     values: () => [].values(),
     find: () => undefined,

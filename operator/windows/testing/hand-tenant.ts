@@ -41,8 +41,8 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
   const now = () => ({ at: clock.now(), knownUntil: clock.now(), late: false });
   const health = (): SourceHealth =>
     failure === undefined || clock.now() >= failsUntil
-      ? { state: 'synced', since: 0, lastContactAt: clock.now() }
-      : { state: 'failing', since: contact, lastContactAt: contact, reason: failure };
+      ? { state: 'synced', since: 0, freshAt: clock.now() }
+      : { state: 'failing', since: contact, freshAt: contact, reason: failure };
   for (const timelines of [observation.nodes, observation.pods]) timelines.listed(() => true, 0);
   return {
     id,

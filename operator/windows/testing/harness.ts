@@ -323,10 +323,10 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     find: (namespace, name) => view.get(`${namespace}/${name}`),
     health: () => {
       if (failure === undefined) {
-        const lastContactAt = clock.now();
-        return { state: 'synced', since: contact, lastContactAt, returnedAt };
+        const freshAt = clock.now();
+        return { state: 'synced', since: contact, freshAt, returnedAt };
       }
-      return { state: 'failing', since: contact, lastContactAt: contact, reason: failure };
+      return { state: 'failing', since: contact, freshAt: contact, reason: failure };
     },
     apply: (object) => take(projected(object), false, clock.now()),
     remove: (object) => {

@@ -43,7 +43,7 @@ function quietSource<T extends Projected>(plural: string, objects: readonly T[] 
     ready: () => Promise.resolve(),
     resourceVersion: () => '1',
     find: (_namespace, name) => objects.find((object) => object.name === name),
-    health: () => ({ state: 'synced', since: 0, lastContactAt: Date.now() }),
+    health: () => ({ state: 'synced', since: 0, freshAt: Date.now() }),
   };
   return source;
 }
