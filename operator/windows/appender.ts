@@ -2,15 +2,24 @@ import type { AppendBatch, EventOutcome, Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
+/** Why nothing more is appended. */
+export type AppendEnd =
+  /** Told to stop. */
+  | { readonly kind: 'aborted' }
+  /** The ledger is fenced or damaged: the process has to stop. */
+  | { readonly kind: 'ledger'; readonly reason: string };
+
 export type Appended =
   | { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[] }
-  | { readonly kind: 'aborted' }
-  | { readonly kind: 'ledger'; readonly reason: string };
+  | AppendEnd;
 
 /** Appends a window's batch, however long the ledger cannot take it: a window is never dropped. */
 export interface Appender {
   append(batch: AppendBatch, signal: AbortSignal): Promise<Appended>;
-  /** False while the volume is so full that windows have to wait (design 9); logged once per change. */
+  /**
+   * False while the volume is so full that windows have to wait (docs/ledger-format.md#disk-use);
+   * logged once per change.
+   */
   mayAppend(): boolean;
 }
 

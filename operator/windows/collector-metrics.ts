@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** The collector's own metrics (design 12). */
+/** The collector's own metrics (docs/operations.md#metrics). */
 export interface CollectorMetrics {
   readonly closeSeconds: Histogram;
   readonly events: Gauge;

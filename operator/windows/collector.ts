@@ -1,41 +1,26 @@
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { LoadBalancerView } from '../observation/load-balancer.ts';
-import type { NodeView } from '../observation/node.ts';
+import type { Window } from '../model/window.ts';
 import { type NodeSettings, sameNodeSettings } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
-import type { PodView } from '../observation/pod.ts';
 import { sampleIntervalMs } from '../observation/usage-samples.ts';
-import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { createAppender } from './appender.ts';
-import { createClockWatch } from './clock-watch.ts';
+import { type AppendEnd, createAppender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
-import { createDueWindows } from './due-windows.ts';
-import { createGaps, type Gap, GAP_PREFIX } from './gaps.ts';
+import { createDueWindows, type DueWindows } from './due-windows.ts';
+import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
+import { createHostUsage, createTenantUsage, type HostUsage } from './usage-lists.ts';
 import type { RestoredJournal } from './journal.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
-import { createSampler, type Wanted } from './sampler.ts';
-import { createScopes } from './scopes.ts';
-import type { WatchedSource } from './scope.ts';
-import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-objects.ts';
+import type { CollectorSources } from './scope.ts';
+import { createScopes, type Scopes } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
-import { createTenantSampler } from './tenant-sampler.ts';
-import { createWindowCloser } from './window-closer.ts';
+import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
+import type { UsageSampler } from './usage-sampler.ts';
+import { WindowCloser } from './window-closer.ts';
 import { createWindowReports, REPORT_PREFIX, type WindowReport } from './window-report.ts';
-
-/** The watches, one for each kind; workloads have two. */
-export interface CollectorSources {
-  readonly pods: WatchedSource<PodView>;
-  readonly nodes: WatchedSource<NodeView>;
-  readonly resourceClaims: WatchedSource;
-  readonly resourceSlices: WatchedSource;
-  readonly volumes: WatchedSource<VolumeClaimView>;
-  readonly loadBalancers: WatchedSource<LoadBalancerView>;
-  readonly workloads: readonly WatchedSource[];
-}
 
 export interface CollectorOptions {
   readonly observation: Observation;
@@ -57,29 +42,23 @@ export interface CollectorOptions {
   readonly explanations: Pick<Explanations, 'keep'>;
 }
 
-/** Why a collector has ended. */
-export type CollectorEnd =
-  | { readonly kind: 'aborted' }
-  /** The ledger is fenced or damaged: the process has to stop. */
-  | { readonly kind: 'ledger'; readonly reason: string };
-
 /** What others may see of the windows. */
 export interface WindowsView {
   /** The newest closed window, milliseconds since the epoch; undefined before the first. */
-  readonly lastWindow: { readonly start: number; readonly end: number } | undefined;
+  readonly lastWindow: Window | undefined;
   /** The window size in force. */
   readonly windowMs: number;
   /** Newest first. */
   gaps(): readonly Gap[];
   /** Oldest first, of the last day or so. */
   reports(): readonly WindowReport[];
-  /** The metrics API cannot be read. */
-  readonly metricsFailure: { readonly reason: string; readonly since: number } | undefined;
+  /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
+  readonly metricsFailure: UsageFailure | undefined;
 }
 
 /** Samples, closes windows and appends them, until it is told to stop. */
 export interface Collector extends WindowsView {
-  run(signal: AbortSignal): Promise<CollectorEnd>;
+  run(signal: AbortSignal): Promise<AppendEnd>;
 }
 
 /** The loop looks at the clock at least this often, so that a step of it is noticed. */
@@ -95,63 +74,110 @@ const JOURNAL_MS = 30_000;
 const STEP_HOLD_MS = 10_000;
 
 export function createCollector(options: CollectorOptions): Collector {
-  const { observation, sources, clock, logger, settings, ledger, metrics } = options;
-  const gaps = createGaps();
-  const reports = createWindowReports();
-  const { tenants = NO_TENANT_OBJECTS, restoredTenants = [] } = options;
-  const scopes = createScopes({
-    observation,
-    tenants,
-    restoredTenants: new Map(restoredTenants.map(({ id, progress }) => [id, progress])),
-    wantedMs: () => settings().metering.windowMs,
-    sources,
-    restored: options.restored.state,
-    lastWindowEnd: ledger.stats().lastWindowEnd,
-    startedAt: clock.now(),
-    windowMs: settings().metering.windowMs,
-  });
-  const sampler = createSampler({
-    reader: options.podMetrics,
-    findPod: (namespace, name) => sources.pods.find(namespace, name),
-    usage: observation.usage,
-    wanted: () => wantedOnHost(observation),
-    logger,
-  });
-  const tenantSampler = createTenantSampler(tenants, logger);
-  const appender = createAppender({ ledger, clock, random: options.random, logger });
-  const due = createDueWindows({ ...options, scopes, gaps });
-  const closer = createWindowCloser({
-    ...options,
-    scopes,
-    due,
-    gaps,
-    reports,
-    appender,
-    metricsFailure: () => sampler.failure,
-    tenantMetricsFailure: (id) => tenantSampler.failure(id),
-  });
+  return new WindowCollector(options);
+}
 
-  const sampling = async (
-    { sample }: { readonly sample: (at: number, signal: AbortSignal) => Promise<void> },
-    signal: AbortSignal,
-  ): Promise<void> => {
+class WindowCollector implements Collector {
+  readonly #options: CollectorOptions;
+  readonly #tenants: TenantObjectsList;
+  readonly #gaps = createGaps();
+  readonly #reports = createWindowReports();
+  readonly #scopes: Scopes;
+  readonly #usage: HostUsage;
+  readonly #tenantUsage: UsageSampler;
+  readonly #due: DueWindows;
+  readonly #closer: WindowCloser;
+  /** The settings that the timelines of nodes were last read by. */
+  #nodeSettings: NodeSettings | undefined;
+
+  constructor(options: CollectorOptions) {
+    const { settings, ledger, clock, logger, tenants = NO_TENANT_OBJECTS } = options;
+    this.#options = options;
+    this.#tenants = tenants;
+    this.#scopes = createScopes({
+      ...options,
+      tenants,
+      restored: options.restored.state,
+      restoredTenants: new Map(
+        (options.restoredTenants ?? []).map(({ id, progress }) => [id, progress]),
+      ),
+      wantedMs: () => settings().metering.windowMs,
+      lastWindowEnd: ledger.stats().lastWindowEnd,
+      startedAt: clock.now(),
+      windowMs: settings().metering.windowMs,
+    });
+    this.#usage = createHostUsage(options);
+    this.#tenantUsage = createTenantUsage(tenants, logger);
+    const shared = { ...options, scopes: this.#scopes, gaps: this.#gaps };
+    this.#due = createDueWindows(shared);
+    this.#closer = new WindowCloser({
+      ...shared,
+      due: this.#due,
+      reports: this.#reports,
+      appender: createAppender(options),
+      usageFailures: this.#usage.failures,
+      tenantUsageFailure: (id) => this.#tenantUsage.failure(id),
+    });
+  }
+
+  get lastWindow(): Window | undefined {
+    return this.#closer.lastWindow;
+  }
+
+  get windowMs(): number {
+    return this.#scopes.windowMs;
+  }
+
+  gaps(): readonly Gap[] {
+    return this.#gaps.list();
+  }
+
+  reports(): readonly WindowReport[] {
+    return this.#reports.list();
+  }
+
+  get metricsFailure(): UsageFailure | undefined {
+    return this.#usage.failure;
+  }
+
+  async run(signal: AbortSignal): Promise<AppendEnd> {
+    const { ledger } = this.#options;
+    this.#gaps.restore(await Array.fromAsync(ledger.records(GAP_PREFIX)));
+    this.#reports.restore(await Array.fromAsync(ledger.records(REPORT_PREFIX)));
+    const stop = new AbortController();
+    const either = AbortSignal.any([signal, stop.signal]);
+    await this.#closer.journal.begin();
+    const listed = this.#scopes.awaitLists(either);
+    const samplers = [this.#usage.sampler, this.#tenantUsage];
+    const sampled = Promise.all(samplers.map((sampler) => this.#sample(sampler, either)));
+    try {
+      return await this.#closeWindows(either);
+    } finally {
+      stop.abort();
+      await Promise.all([listed, sampled, this.#closer.idle()]);
+    }
+  }
+
+  async #sample(sampler: UsageSampler, signal: AbortSignal): Promise<void> {
+    const { clock, settings, sources } = this.#options;
     // Only an abort ends the wait without a list.
     await sources.pods.ready(signal).catch(() => undefined);
-    if (!signal.aborted) await sample(clock.now(), signal);
+    if (!signal.aborted) await sampler.sample(clock.now(), signal);
     while (!signal.aborted) {
       const interval = sampleIntervalMs(settings().metering.windowMs);
       const next = (Math.floor(clock.now() / interval) + 1) * interval;
       await sleepUntil(clock, next, signal);
-      if (!signal.aborted) await sample(clock.now(), signal);
+      if (!signal.aborted) await sampler.sample(clock.now(), signal);
     }
-  };
+  }
 
-  const closing = async (signal: AbortSignal): Promise<CollectorEnd> => {
-    const watch = createClockWatch(clock);
+  async #closeWindows(signal: AbortSignal): Promise<AppendEnd> {
+    const { clock, logger, metrics } = this.#options;
+    const { journal } = this.#closer;
+    const steps = new ClockSteps(clock);
     let heldUntil = -Infinity;
-    let refreshedFor: NodeSettings | undefined;
     while (!signal.aborted) {
-      const step = watch.look();
+      const step = steps.sinceLast();
       if (step !== 0) {
         logger.warn('[controller] the clock was set: windows are closed once each all the same', {
           stepMs: step,
@@ -159,70 +185,63 @@ export function createCollector(options: CollectorOptions): Collector {
         metrics.clockSteps.inc();
         heldUntil = clock.monotonic() + STEP_HOLD_MS;
       }
-      const { metering } = settings();
-      // What came out of the journal may have been read under other settings; it is known to be there once listed.
-      if (scopes.all.some(({ scope, listed }) => listed && scope.name === 'pods')) {
-        const same = refreshedFor !== undefined && sameNodeSettings(refreshedFor, metering);
-        if (!same) {
-          observation.nodes.refresh(clock.now());
-          observation.gpuNodes.refresh(clock.now());
-          for (const tenant of tenants.list()) tenant.observation.nodes.refresh(clock.now());
-        }
-        refreshedFor = metering;
-      }
+      this.#refreshNodes();
       if (clock.monotonic() >= heldUntil) {
-        scopes.tenants.refresh(clock.now());
-        await closer.writePods(signal);
-        const end = await closer.closeDue(signal);
+        this.#scopes.tenants.refresh(clock.now());
+        await journal.writePods(signal);
+        const end = await this.#closer.closeDue(signal);
         if (end !== undefined) return end;
-        await closer.saveJournal(JOURNAL_MS);
+        await journal.save(JOURNAL_MS);
       }
-      const wait = Math.min(Math.max(due.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
+      const wait = Math.min(Math.max(this.#due.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
       await clock.sleep(wait, signal).catch(() => undefined);
     }
-    await closer.saveJournal(0);
+    await journal.save(0);
     return { kind: 'aborted' };
-  };
+  }
 
-  return {
-    get lastWindow() {
-      return closer.lastWindow;
-    },
-    get windowMs() {
-      return scopes.windowMs;
-    },
-    gaps: () => gaps.list(),
-    reports: () => reports.list(),
-    get metricsFailure() {
-      return sampler.failure;
-    },
-    run: async (signal) => {
-      gaps.restore(await collect(ledger.records(GAP_PREFIX)));
-      reports.restore(await collect(ledger.records(REPORT_PREFIX)));
-      const stop = new AbortController();
-      const either = AbortSignal.any([signal, stop.signal]);
-      await closer.begin();
-      const listed = scopes.awaitLists(either);
-      const sampled = Promise.all([sampling(sampler, either), sampling(tenantSampler, either)]);
-      try {
-        return await closing(either);
-      } finally {
-        stop.abort();
-        await Promise.all([listed, sampled, closer.idle()]);
-      }
-    },
-  };
+  /**
+   * Reads the timelines of nodes by the settings in force. What came out of the journal may have been
+   * read by others; it is known to be there once listed.
+   */
+  #refreshNodes(): void {
+    const { observation, clock, settings } = this.#options;
+    if (!this.#scopes.host.some(({ scope, listed }) => listed && scope.name === 'pods')) return;
+    const { metering } = settings();
+    const before = this.#nodeSettings;
+    this.#nodeSettings = metering;
+    if (before !== undefined && sameNodeSettings(before, metering)) return;
+    observation.nodes.refresh(clock.now());
+    observation.gpuNodes.refresh(clock.now());
+    for (const tenant of this.#tenants.list()) tenant.observation.nodes.refresh(clock.now());
+  }
 }
 
-/** Namespaces whose tenant clusters are billed by what their pods use. */
-function wantedOnHost({ tenantClusters }: Observation): Wanted {
-  const clusters = tenantClusters.current.filter(
-    ({ excluded, source, metering }) =>
-      !excluded && source === 'workload' && metering.cpuMemoryBasis !== 'requests',
-  );
-  const namespaces = new Set(clusters.map(({ namespace }) => namespace));
-  return { names: [...namespaces], has: (namespace) => namespaces.has(namespace) };
+/** Notices when the wall clock was set while the monotonic clock went on. */
+class ClockSteps {
+  readonly #clock: Clock;
+  #wall: number;
+  #monotonic: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#wall = clock.now();
+    this.#monotonic = clock.monotonic();
+  }
+
+  /** The step since the last call, milliseconds, signed; 0 when there was none worth telling. */
+  sinceLast(): number {
+    const now = this.#clock.now();
+    const elapsed = this.#clock.monotonic() - this.#monotonic;
+    const step = now - this.#wall - elapsed;
+    this.#wall = now;
+    this.#monotonic += elapsed;
+    return Math.abs(step) > STEP_MS ? Math.round(step) : 0;
+  }
 }
+
+/** Slewing and scheduling delays stay far below this. */
+const STEP_MS = 30_000;
 
 /** Sleeps in short stretches: the wall clock may be set meanwhile. */
 async function sleepUntil(clock: Clock, due: number, signal: AbortSignal): Promise<void> {
@@ -231,10 +250,4 @@ async function sleepUntil(clock: Clock, due: number, signal: AbortSignal): Promi
     const wait = Math.min(due - clock.now(), MAX_SLEEP_MS);
     await clock.sleep(wait, signal).catch(() => undefined);
   }
-}
-
-async function collect<T>(values: AsyncIterable<T>): Promise<T[]> {
-  const list: T[] = [];
-  for await (const value of values) list.push(value);
-  return list;
 }

@@ -6,13 +6,13 @@ import { formatInstant, type Window } from '../model/window.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
 import { expiredStretch, nextWindow, type NextWindow } from './schedule.ts';
-import { type ScopeUnderWay, UNSETTLED } from './scope.ts';
+import { type ScopeState, UNSETTLED } from './scope.ts';
 import type { Scopes } from './scopes.ts';
 
 /** A window that can be closed, with every scope whose next window it is. */
 export interface DueWindow {
   readonly window: NextWindow;
-  readonly members: readonly ScopeUnderWay[];
+  readonly members: readonly ScopeState[];
 }
 
 /** Finds what can be closed, and keeps the gaps of what cannot. */
@@ -45,78 +45,79 @@ export function createDueWindows(options: DueWindowsOptions): DueWindows {
   const { scopes, observation, clock, logger, gaps, metrics } = options;
   const startedAt = clock.now();
   const metering = () => options.settings().metering;
-  const upcoming = (one: ScopeUnderWay): NextWindow =>
-    nextWindow(one.progress, metering().windowMs);
+  const upcoming = (state: ScopeState): NextWindow =>
+    nextWindow(state.progress, metering().windowMs);
   const dueAt = (window: Window): number => window.end + metering().settlingDelayMs;
 
   /** What is older than MAX_BACKFILL is given up, and said so. */
-  const giveUpExpired = (one: ScopeUnderWay): void => {
+  const giveUpExpired = (state: ScopeState): void => {
     const { windowMs, maxBackfillMs } = metering();
-    const expired = expiredStretch(one.progress, windowMs, clock.now(), maxBackfillMs);
+    const expired = expiredStretch(state.progress, windowMs, clock.now(), maxBackfillMs);
     if (expired === undefined) return;
     // Late facts before it are given up with it: a credit would give back what was never billed.
-    one.progress = { ...expired.progress, meteredFrom: expired.end };
-    if (!one.scope.expected) return;
+    state.progress = { ...expired.progress, meteredFrom: expired.end };
+    if (!state.scope.expected) return;
     const { start: from, end: to } = expired;
     const reason = 'older than MAX_BACKFILL';
-    const { scope } = one.scope.gapsOf;
+    const { scope } = state.scope.gapsOf;
     const added = gaps.note({ source: 'collector', scope, from, to, reason });
     metrics.gapSeconds.inc({ source: 'collector' }, added / 1000);
-    logger.error(`[controller] not metered, ${reason}: ${one.scope.name}`, {
+    logger.error(`[controller] not metered, ${reason}: ${state.scope.name}`, {
       from: formatInstant(from),
       to: formatInstant(to),
     });
   };
 
-  const obstacleOf = (one: ScopeUnderWay, window: Window) => {
-    if (!one.listed) return one.scope.obstacle(UNSETTLED) ?? STARTING;
+  const obstacleOf = (state: ScopeState, window: Window) => {
+    if (!state.listed) return state.scope.obstacle(UNSETTLED) ?? STARTING;
     if (observation.tenantClusters.observedAt === 0) return UNDISCOVERED;
     const delayMs = metering().settlingDelayMs;
-    return one.scope.obstacle({ end: window.end, delayMs, now: clock.now() });
+    return state.scope.obstacle({ end: window.end, delayMs, now: clock.now() });
   };
 
   /** Whether a scope has seen all of a window; if not, the gap is open until it is filled. */
-  const isReady = (one: ScopeUnderWay, window: Window): boolean => {
-    const blocked = obstacleOf(one, window);
+  const isReady = (state: ScopeState, window: Window): boolean => {
+    const blocked = obstacleOf(state, window);
     if (blocked === undefined) return true;
-    if (!one.scope.expected) return false;
+    if (!state.scope.expected) return false;
     const now = clock.now();
     const size = window.end - window.start;
     // A list that is being read, or a watch that is being resumed, is no gap yet.
     if (now < Math.max(dueAt(window), startedAt) + size) return false;
     const to = Math.max(window.end, Math.floor(now / size) * size);
-    gaps.note({ ...blocked, ...one.scope.gapsOf, from: window.start, to });
+    gaps.note({ ...blocked, ...state.scope.gapsOf, from: window.start, to });
     return false;
   };
 
-  const oldest = (ready: readonly ScopeUnderWay[]): NextWindow | undefined =>
+  const oldest = (ready: readonly ScopeState[]): NextWindow | undefined =>
     ready.map(upcoming).toSorted((a, b) => a.end - b.end || a.start - b.start)[0];
 
   return {
     next: () => {
       const now = clock.now();
-      const ready = scopes.all.filter((one) => {
-        giveUpExpired(one);
-        const window = upcoming(one);
-        return dueAt(window) <= now && isReady(one, window);
+      const ready = scopes.all.filter((state) => {
+        giveUpExpired(state);
+        const window = upcoming(state);
+        return dueAt(window) <= now && isReady(state, window);
       });
-      const window = oldest(ready.filter((one) => one.scope.ownNodes !== true)) ?? oldest(ready);
+      const window =
+        oldest(ready.filter((state) => state.scope.ownNodes !== true)) ?? oldest(ready);
       if (window === undefined) return undefined;
-      const members = ready.filter((one) => {
-        const { start, end } = upcoming(one);
+      const members = ready.filter((state) => {
+        const { start, end } = upcoming(state);
         return start === window.start && end === window.end;
       });
       return { window, members };
     },
     nextDue: () => {
       const now = clock.now();
-      const due = (one: ScopeUnderWay): number => dueAt(upcoming(one));
+      const due = (state: ScopeState): number => dueAt(upcoming(state));
       // A tenant cluster's API that is dead is looked at now and then, not all the time.
       const ofTenants = scopes.tenants.all.map(due).filter((time) => time > now);
       return Math.min(...scopes.host.map(due), ...ofTenants);
     },
     lagMs: () => {
-      const end = Math.min(...scopes.host.map((one) => upcoming(one).end));
+      const end = Math.min(...scopes.host.map((state) => upcoming(state).end));
       return Math.max(0, clock.now() - end);
     },
   };

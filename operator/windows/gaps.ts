@@ -1,6 +1,8 @@
 import type { RecordChange } from '../ledger/ledger.ts';
+import type { Findings } from '../metering/findings.ts';
+import type { Window } from '../model/window.ts';
 
-/** A stretch for which something could not be measured: unknown, which is not zero (design 6). */
+/** A stretch for which something could not be measured: unknown, which is not zero (docs/metering.md#unknown-is-not-zero). */
 export interface Gap {
   /** What failed: a watched resource, `metrics`, or `collector` for downtime. */
   readonly source: string;
@@ -103,4 +105,41 @@ function parseGap(text: string): Gap | undefined {
   if (v !== 1 || source === undefined || scope === undefined) return undefined;
   if (from === undefined || to === undefined) return undefined;
   return { source, scope, from, to, reason: reason ?? '' };
+}
+
+/** Why usage cannot be read, and since when (wall clock, milliseconds). */
+export interface UsageFailure {
+  readonly reason: string;
+  readonly since: number;
+}
+
+/** What is known of why usage was not sampled. */
+export interface UsageFailures {
+  /** Nothing at all can be read. */
+  readonly all: UsageFailure | undefined;
+  /** The usage of this tenant cluster cannot be read. */
+  of(tenantCluster: string): UsageFailure | undefined;
+}
+
+/**
+ * The gaps of usage that nobody sampled: one for each tenant cluster, or a single one for all (`*`)
+ * while nothing at all could be read.
+ */
+export function unsampledGaps(
+  window: Window,
+  { unsampled }: Findings,
+  failures: UsageFailures,
+): readonly Gap[] {
+  if (unsampled.size === 0) return [];
+  const { all } = failures;
+  if (all === undefined || all.since > window.start) {
+    return [...unsampled].map(([scope, { from, to }]) => {
+      const reason = (all ?? failures.of(scope))?.reason ?? 'pods without samples';
+      return { source: 'metrics', scope, from, to, reason };
+    });
+  }
+  const stretches = [...unsampled.values()];
+  const from = stretches.reduce((least, stretch) => Math.min(least, stretch.from), Infinity);
+  const to = stretches.reduce((most, stretch) => Math.max(most, stretch.to), 0);
+  return [{ source: 'metrics', scope: '*', from, to, reason: all.reason }];
 }

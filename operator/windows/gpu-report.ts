@@ -1,9 +1,10 @@
 import type { GpuBalance } from '../metering/findings.ts';
 import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 
 /**
  * Where GPU time went in a window, in GPU-seconds: installed = billed + idle + downtime + system +
- * unaccounted (design 6). `overlap` and `carried` are apart.
+ * unaccounted (docs/metering.md#the-balance-of-gpus). `overlap` and `carried` are apart.
  */
 export interface GpuSeconds {
   readonly gpuType: string;
@@ -60,8 +61,10 @@ export function gpuReport(
   ];
   return {
     models: byModel(balances),
-    ...(ownNodes.length === 0 ? {} : { ownNodes }),
-    ...(nodes.length === 0 ? {} : { nodes }),
+    ...omitUndefined({
+      ownNodes: ownNodes.length === 0 ? undefined : ownNodes,
+      nodes: nodes.length === 0 ? undefined : nodes,
+    }),
   };
 }
 

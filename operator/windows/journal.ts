@@ -1,6 +1,8 @@
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
+import { isRecord } from '../model/is-record.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import {
   decodeJson,
   decodeTimeline,
@@ -17,19 +19,19 @@ import type { TenantClusterSnapshot } from '../observation/tenant-cluster-timeli
 import type { Timelines, Tracked } from '../observation/timelines.ts';
 import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { ScopeName, ScopeProgress } from './scope.ts';
+import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
 
 /**
  * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
  * clusters, and how far every scope was closed. It is written in the same durable unit as the
- * window's events, so that both tell of the same moment (design 6). Records, all versioned JSON:
+ * window's events, so that both tell of the same moment (docs/metering.md#restarts). Records, all versioned JSON:
  * `journal/timeline/<kind>/<uid>`, `journal/tenant-clusters`, `journal/state`.
  */
 export const TIMELINE_PREFIX = 'journal/timeline/';
-const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
+export const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
 export const STATE_KEY = 'journal/state';
 
-const VERSION = 1;
+export const JOURNAL_VERSION = 1;
 
 /** The part of the journal that is written with every window. */
 export interface CollectorState {
@@ -39,11 +41,6 @@ export interface CollectorState {
   readonly watches: Readonly<Record<string, WatchPoint>>;
   /** When discovery last succeeded. */
   readonly tenantClustersObservedAt: number;
-}
-
-export interface WatchPoint {
-  readonly resourceVersion?: string;
-  readonly knownAt: number;
 }
 
 /** Where a watch resumes; fits the reflector's option of that name. */
@@ -97,10 +94,7 @@ export async function restoreJournal(
     // A watch that resumes tells the differences only: all that it feeds must know the rest.
     ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
     ...(nodes === undefined || gpuNodes === undefined ? {} : { nodes }),
-    ...(resourceClaims === undefined ? {} : { resourceClaims }),
-    ...(resourceSlices === undefined ? {} : { resourceSlices }),
-    ...(volumes === undefined ? {} : { volumes }),
-    ...(loadBalancers === undefined ? {} : { loadBalancers }),
+    ...omitUndefined({ resourceClaims, resourceSlices, volumes, loadBalancers }),
   };
   return { state, resume };
 }
@@ -157,60 +151,17 @@ export function timelineChanges<T extends Projected, S>(
   ];
 }
 
-/** Writes what changed since the last call. */
-export interface JournalWriter {
-  drain(state: CollectorState): readonly RecordChange[];
-  /** The pods alone, `limit` of them at most. */
-  drainPods(limit: number): readonly RecordChange[];
-}
-
-export function createJournalWriter(observation: Observation): JournalWriter {
-  let written = observation.tenantClusters.version;
-  const { pods, nodes, volumes, loadBalancers, workloads } = observation;
-  const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
-
-  const changesOf = <T extends Projected, S>(
-    timelines: Timelines<T, S>,
-    limit?: number,
-  ): RecordChange[] => timelineChanges(TIMELINE_PREFIX, timelines, limit);
-
-  return {
-    drainPods: (limit) => changesOf(pods, limit),
-    drain: (state) => {
-      const changes = [
-        ...changesOf(pods),
-        ...changesOf(nodes),
-        ...changesOf(gpuPods),
-        ...changesOf(gpuNodes),
-        ...changesOf(resourceClaims),
-        ...changesOf(resourceSlices),
-        ...changesOf(volumes),
-        ...changesOf(loadBalancers),
-        ...changesOf(workloads),
-        { key: STATE_KEY, value: encodeState(state) },
-      ];
-      const { tenantClusters } = observation;
-      if (tenantClusters.version === written) return changes;
-      written = tenantClusters.version;
-      const value = encodeJson({ v: VERSION, clusters: tenantClusters.snapshot() });
-      return [...changes, { key: TENANT_CLUSTERS_KEY, value }];
-    },
-  };
-}
-
 export function encodeState(state: CollectorState): string {
-  return encodeJson({ v: VERSION, state });
+  return encodeJson({ v: JOURNAL_VERSION, state });
 }
 
 function parseState(text: string | undefined): CollectorState | undefined {
   const stored = decodeJson(text ?? '');
-  if (typeof stored !== 'object' || stored === null) return undefined;
+  if (!isRecord(stored)) return undefined;
   const { v, state } = stored as { v?: unknown; state?: CollectorState };
-  return v === VERSION ? state : undefined;
+  return v === JOURNAL_VERSION ? state : undefined;
 }
 
 function isSnapshot(value: unknown): value is { readonly clusters: TenantClusterSnapshot } {
-  if (typeof value !== 'object' || value === null) return false;
-  const { v, clusters } = value as { v?: unknown; clusters?: unknown };
-  return v === VERSION && Array.isArray(clusters);
+  return isRecord(value) && value['v'] === JOURNAL_VERSION && Array.isArray(value['clusters']);
 }

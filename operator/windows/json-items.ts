@@ -1,9 +1,4 @@
-/** Reads a Kubernetes list from a stream, holding one item at a time. */
-export interface ItemScanner {
-  push(text: string): void;
-  /** The list without its items; undefined when what came was no list. */
-  end(): Readonly<Record<string, unknown>> | undefined;
-}
+import { isRecord } from '../model/is-record.ts';
 
 /** An object in etcd is at most 1.5 MiB; anything larger is not an item. */
 const MAX_ITEM_LENGTH = 4 * 1024 * 1024;
@@ -28,107 +23,114 @@ const STRUCTURE: ReadonlySet<number> = new Set([
 const ITEM_DEPTH = 2;
 
 /**
- * Cuts the items out of the text of a list as it arrives. The metrics server does not page, so a
- * whole answer may be as large as the cluster; only one item of it is ever held. Throws a
- * SyntaxError when an item is no JSON, a RangeError when something is larger than it can be.
+ * Cuts the items out of the text of a Kubernetes list as it arrives. The metrics server does not page,
+ * so a whole answer may be as large as the cluster; only one item of it is ever held.
  */
-export function createItemScanner(onItem: (item: unknown) => void): ItemScanner {
-  let depth = 0;
-  let inString = false;
-  let escaped = false;
-  let inItems = false;
+export class ItemScanner {
+  readonly #onItem: (item: unknown) => void;
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+  #inItems = false;
   /** Text outside of items, with an empty array in their place. */
-  let frame = '';
-  let item = '';
+  #frame = '';
+  #item = '';
 
-  const keep = (text: string): void => {
-    if (inItems && depth > ITEM_DEPTH) item += text;
-    else if (!inItems) frame += text;
-    if (item.length > MAX_ITEM_LENGTH) throw new RangeError('list: an item is too large');
-    if (frame.length > MAX_FRAME_LENGTH) throw new RangeError('list: not a list of items');
-  };
+  constructor(onItem: (item: unknown) => void) {
+    this.#onItem = onItem;
+  }
 
-  const scanString = (text: string, from: number): number => {
+  /**
+   * Takes the next part of the text. Throws a SyntaxError when an item is no JSON, a RangeError when
+   * something is larger than it can be.
+   */
+  push(text: string): void {
+    let start = 0;
+    let position = 0;
+    while (position < text.length) {
+      if (this.#inString) {
+        position = this.#scanString(text, position);
+        continue;
+      }
+      const code = text.charCodeAt(position);
+      position += 1;
+      if (code === QUOTE) this.#inString = true;
+      else if (STRUCTURE.has(code)) {
+        const before = text.slice(start, position - 1);
+        if (this.#takeStructure(code, before, text.charAt(position - 1))) start = position;
+      }
+    }
+    this.#keep(text.slice(start));
+  }
+
+  /** The list without its items; undefined when what came was no list. */
+  end(): Readonly<Record<string, unknown>> | undefined {
+    if (this.#depth !== 0 || this.#inString) return undefined;
+    try {
+      const list: unknown = JSON.parse(this.#frame);
+      return isRecord(list) && 'items' in list ? list : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #keep(text: string): void {
+    if (this.#inItems && this.#depth > ITEM_DEPTH) this.#item += text;
+    else if (!this.#inItems) this.#frame += text;
+    if (this.#item.length > MAX_ITEM_LENGTH) throw new RangeError('list: an item is too large');
+    if (this.#frame.length > MAX_FRAME_LENGTH) throw new RangeError('list: not a list of items');
+  }
+
+  #scanString(text: string, from: number): number {
     let position = from;
     for (; position < text.length; position += 1) {
       const code = text.charCodeAt(position);
-      if (escaped) escaped = false;
-      else if (code === BACKSLASH) escaped = true;
+      if (this.#escaped) this.#escaped = false;
+      else if (code === BACKSLASH) this.#escaped = true;
       else if (code === QUOTE) {
-        inString = false;
+        this.#inString = false;
         return position + 1;
       }
     }
     return position;
-  };
+  }
 
   /** Handles one structural character; gives true when text up to and with it was consumed. */
-  const structural = (code: number, before: string, character: string): boolean => {
-    if (code === OPEN_BRACE || code === OPEN_BRACKET) {
-      const opensItems =
-        code === OPEN_BRACKET && depth === 1 && /"items"\s*:\s*$/.test(frame + before);
-      if (opensItems) {
-        keep(`${before}[`);
-        depth += 1;
-        inItems = true;
-        return true;
-      }
-      if (inItems && depth === ITEM_DEPTH) {
-        depth += 1;
-        item = character;
-        return true;
-      }
-      depth += 1;
-      return false;
-    }
-    if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
-      if (inItems && depth === ITEM_DEPTH) {
-        inItems = false;
-        depth -= 1;
-        keep(']');
-        return true;
-      }
-      if (inItems && depth === ITEM_DEPTH + 1) {
-        keep(before + character);
-        depth -= 1;
-        onItem(JSON.parse(item));
-        item = '';
-        return true;
-      }
-      depth -= 1;
-    }
-    return false;
-  };
+  #takeStructure(code: number, before: string, character: string): boolean {
+    const opens = code === OPEN_BRACE || code === OPEN_BRACKET;
+    return opens ? this.#open(code, before, character) : this.#close(before, character);
+  }
 
-  return {
-    push: (text) => {
-      let start = 0;
-      let position = 0;
-      while (position < text.length) {
-        if (inString) {
-          position = scanString(text, position);
-          continue;
-        }
-        const code = text.charCodeAt(position);
-        position += 1;
-        if (code === QUOTE) inString = true;
-        else if (STRUCTURE.has(code)) {
-          const before = text.slice(start, position - 1);
-          if (structural(code, before, text.charAt(position - 1))) start = position;
-        }
-      }
-      keep(text.slice(start));
-    },
-    end: () => {
-      if (depth !== 0 || inString) return undefined;
-      try {
-        const list: unknown = JSON.parse(frame);
-        return typeof list === 'object' && list !== null && 'items' in list
-          ? { ...list }
-          : undefined;
-      } catch {
-        return undefined;
-      }
-    },
-  };
+  #open(code: number, before: string, character: string): boolean {
+    const opensItems =
+      code === OPEN_BRACKET && this.#depth === 1 && /"items"\s*:\s*$/.test(this.#frame + before);
+    if (opensItems) {
+      this.#keep(`${before}[`);
+      this.#depth += 1;
+      this.#inItems = true;
+      return true;
+    }
+    const opensItem = this.#inItems && this.#depth === ITEM_DEPTH;
+    if (opensItem) this.#item = character;
+    this.#depth += 1;
+    return opensItem;
+  }
+
+  #close(before: string, character: string): boolean {
+    if (this.#inItems && this.#depth === ITEM_DEPTH) {
+      this.#inItems = false;
+      this.#depth -= 1;
+      this.#keep(']');
+      return true;
+    }
+    if (this.#inItems && this.#depth === ITEM_DEPTH + 1) {
+      this.#keep(before + character);
+      this.#depth -= 1;
+      this.#onItem(JSON.parse(this.#item));
+      this.#item = '';
+      return true;
+    }
+    this.#depth -= 1;
+    return false;
+  }
 }

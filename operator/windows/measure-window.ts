@@ -1,8 +1,12 @@
+import type { Settings } from '../config/settings.ts';
 import { type Assembled, assembleEvents } from '../metering/assemble.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/findings.ts';
 import type { MeterSettings } from '../metering/meter.ts';
 import { createTally } from '../metering/tally.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Window } from '../model/window.ts';
+import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { DueWindow } from './due-windows.ts';
 
 /** What measuring a window came to. */
@@ -15,10 +19,9 @@ export interface Measured extends Assembled {
 }
 
 export interface MeasureOptions {
-  readonly settings: MeterSettings;
+  readonly settings: Settings;
   /** What earlier windows billed too much and could not give back yet. */
   readonly credits: readonly Credit[];
-  readonly maxBackfillMs: number;
   /** RFC 3339. */
   readonly recordedAt: string;
   readonly backfilled: boolean;
@@ -26,7 +29,9 @@ export interface MeasureOptions {
 
 /** Measures a window for all scopes that are closed with it, and makes its events. Changes nothing. */
 export function measureWindow({ window, members }: DueWindow, options: MeasureOptions): Measured {
-  const { settings, credits, maxBackfillMs, ...event } = options;
+  const { credits, recordedAt, backfilled } = options;
+  const settings = meterSettings(options.settings, window);
+  const { maxBackfillMs } = options.settings.metering;
   const tally = createTally();
   const findings = createFindings();
   const ownFindings = new Map<string, Findings>();
@@ -37,11 +42,25 @@ export function measureWindow({ window, members }: DueWindow, options: MeasureOp
     // Nodes of different clusters may have one name.
     const found = ownNodes === true ? createFindings() : findings;
     if (ownNodes === true) ownFindings.set(scope.gapsOf.scope, found);
-    const place = ownNodes === true ? { ownNodes } : {};
+    const place = omitUndefined({ ownNodes });
     const input = { window, ...seen, ...place, settings, tally, findings: found };
     for (const meter of meters) meter(input);
   }
   const settlement = settleCredits(tally.charges(), credits, window.end, maxBackfillMs);
-  const assembled = assembleEvents(settlement.settled, { window, ...event });
-  return { findings, ownFindings, settlement, backfilled: options.backfilled, ...assembled };
+  const assembled = assembleEvents(settlement.settled, { window, recordedAt, backfilled });
+  return { findings, ownFindings, settlement, backfilled, ...assembled };
+}
+
+/** What the meters need of the settings in force, for a window of this size. */
+function meterSettings({ identity, metering }: Settings, window: Window): MeterSettings {
+  const { region, regionFromNode, zone, defaultTenantClass } = identity;
+  const { dedicatedNodeLabel } = metering;
+  return {
+    region,
+    regionFromNode,
+    sampleHoldMs: sampleHoldMs(window.end - window.start),
+    draGpuDrivers: metering.draGpuDrivers,
+    gpuResources: metering.gpuResources,
+    ...omitUndefined({ zone, defaultTenantClass, dedicatedNodeLabel }),
+  };
 }

@@ -1,14 +1,14 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Connection } from '../kubernetes/connection.ts';
-import { createItemScanner } from './json-items.ts';
+import { ItemScanner } from './json-items.ts';
 import { createPodMetricsReader, type PodReading } from './pod-metrics.ts';
 
 const signal = new AbortController().signal;
 
 function scan(text: string, cuts: readonly number[]): { items: unknown[]; list: unknown } {
   const items: unknown[] = [];
-  const scanner = createItemScanner((item) => items.push(item));
+  const scanner = new ItemScanner((item) => items.push(item));
   const bounds = [0, ...cuts.map((cut) => cut % (text.length + 1)), text.length].toSorted(
     (a, b) => a - b,
   );
@@ -44,7 +44,7 @@ describe('the items of a list', () => {
   });
 
   test('are held one at a time, and one without an end is refused', () => {
-    const scanner = createItemScanner(() => undefined);
+    const scanner = new ItemScanner(() => undefined);
     scanner.push('{"items":[{"a":"');
     expect(() => {
       for (let megabyte = 0; megabyte < 8; megabyte += 1) scanner.push('x'.repeat(1024 * 1024));

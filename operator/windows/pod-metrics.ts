@@ -1,10 +1,12 @@
 import { linkAbort } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
+import { resourcePath } from '../kubernetes/resource.ts';
+import { isRecord } from '../model/is-record.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { amountAt } from '../observation/amount.ts';
 import { listAt, recordAt, textAt } from '../observation/raw-fields.ts';
-import type { RawObject } from '../kubernetes/source.ts';
-import { createItemScanner } from './json-items.ts';
+import { ItemScanner } from './json-items.ts';
 
 /** What the metrics API says of one pod: usage summed over its containers. */
 export type PodReading =
@@ -25,74 +27,80 @@ export type PodMetricsOutcome =
   /** The metrics API is absent, down or answered nonsense. */
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Reads the usage of all pods of the cluster once, telling each as it comes. */
+/** Reads the usage of all pods of the cluster, or of one namespace, once, and hands over each as it comes. */
 export interface PodMetricsReader {
-  read(onReading: (reading: PodReading) => void, signal: AbortSignal): Promise<PodMetricsOutcome>;
+  read(
+    onReading: (reading: PodReading) => void,
+    signal: AbortSignal,
+    namespace?: string,
+  ): Promise<PodMetricsOutcome>;
 }
 
-const PATH = '/apis/metrics.k8s.io/v1beta1/pods';
+const POD_METRICS = { group: 'metrics.k8s.io', version: 'v1beta1', plural: 'pods' } as const;
 const PAGE_SIZE = 500;
 /** A continue token that leads in circles must not hold up the next sample for ever. */
 const MAX_PAGES = 10_000;
 /** A sample that takes longer than this says little about the moment for which it stands. */
 const DEFAULT_TIMEOUT_MS = 30_000;
 
+type Page = { readonly kind: 'page'; readonly next: string | undefined } | Failed;
+
 /**
- * One cluster-wide list for each sample, in pages where the server pages (the metrics server does
- * not), and one item in memory at a time.
+ * One list for each sample, in pages where the server pages (the metrics server does not), and one
+ * item in memory at a time.
  */
 export function createPodMetricsReader(
   connection: Pick<Connection, 'bytes'>,
   timeoutMs = DEFAULT_TIMEOUT_MS,
 ): PodMetricsReader {
-  const readPage = async (
-    token: string | undefined,
-    onReading: (reading: PodReading) => void,
-    signal: AbortSignal,
-  ): Promise<{ readonly kind: 'page'; readonly next: string | undefined } | Failed> => {
-    const query = { limit: PAGE_SIZE, continue: token };
-    const outcome = await connection.bytes(PATH, { query, signal });
-    if (outcome.kind !== 'ok') return failed(describeFailure(outcome));
-    const scanner = createItemScanner((item) => onReading(readingOf(item)));
-    const decoder = new TextDecoder();
-    try {
-      for await (const chunk of outcome.chunks) {
-        scanner.push(decoder.decode(chunk, { stream: true }));
-      }
-    } catch (error) {
-      return failed(error instanceof Error ? error.message : 'cut off');
-    }
-    const list = scanner.end();
-    if (list === undefined) return failed('the answer is not a Kubernetes list');
-    return { kind: 'page', next: textAt(recordAt(list, 'metadata'), 'continue') };
-  };
-
   return {
-    read: async (onReading, outer) => {
+    read: async (onReading, outer, namespace) => {
+      const path = resourcePath({ ...POD_METRICS, ...omitUndefined({ namespace }) });
       const link = linkAbort(outer);
       const timer = setTimeout(link.abort, timeoutMs);
+      const readPage = async (token: string | undefined): Promise<Page> => {
+        const query = { limit: PAGE_SIZE, continue: token };
+        const outcome = await connection.bytes(path, { query, signal: link.signal });
+        if (outcome.kind !== 'ok') return failed(describeFailure(outcome));
+        return readList(outcome.chunks, onReading);
+      };
       try {
-        return await readPages(onReading, link.signal);
+        return await readPages(readPage);
       } finally {
         clearTimeout(timer);
         link.release();
       }
     },
   };
+}
 
-  async function readPages(
-    onReading: (reading: PodReading) => void,
-    signal: AbortSignal,
-  ): Promise<PodMetricsOutcome> {
-    let token: string | undefined;
-    for (let page = 0; page < MAX_PAGES; page += 1) {
-      const outcome = await readPage(token, onReading, signal);
-      if (outcome.kind === 'failed') return outcome;
-      if (outcome.next === undefined) return { kind: 'read' };
-      token = outcome.next;
-    }
-    return failed(`no end after ${MAX_PAGES} pages`);
+async function readPages(
+  readPage: (token: string | undefined) => Promise<Page>,
+): Promise<PodMetricsOutcome> {
+  let token: string | undefined;
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const outcome = await readPage(token);
+    if (outcome.kind === 'failed') return outcome;
+    if (outcome.next === undefined) return { kind: 'read' };
+    token = outcome.next;
   }
+  return failed(`no end after ${MAX_PAGES} pages`);
+}
+
+async function readList(
+  chunks: AsyncIterable<Uint8Array>,
+  onReading: (reading: PodReading) => void,
+): Promise<Page> {
+  const scanner = new ItemScanner((item) => onReading(readingOf(item)));
+  const decoder = new TextDecoder();
+  try {
+    for await (const chunk of chunks) scanner.push(decoder.decode(chunk, { stream: true }));
+  } catch (error) {
+    return failed(error instanceof Error ? error.message : 'cut off');
+  }
+  const list = scanner.end();
+  if (list === undefined) return failed('the answer is not a Kubernetes list');
+  return { kind: 'page', next: textAt(recordAt(list, 'metadata'), 'continue') };
 }
 
 type Failed = Extract<PodMetricsOutcome, { kind: 'failed' }>;
@@ -102,7 +110,7 @@ function failed(reason: string): Failed {
 }
 
 function readingOf(item: unknown): PodReading {
-  const object = (typeof item === 'object' && item !== null ? item : {}) as RawObject;
+  const object = isRecord(item) ? item : {};
   const metadata = recordAt(object, 'metadata');
   const namespace = textAt(metadata, 'namespace') ?? '';
   const name = textAt(metadata, 'name');

@@ -4,7 +4,7 @@ import { expiredStretch, firstProgress, nextWindow, type Progress } from './sche
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-/** Sizes that divide an hour (spec 8). */
+/** Sizes that divide an hour. */
 const sizes = fc.constantFrom(
   10_000,
   15_000,

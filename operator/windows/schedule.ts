@@ -16,7 +16,7 @@ export interface NextWindow extends Window {
 /**
  * The window after the last closed one. A changed size takes effect at the first boundary that both
  * sizes have: until then windows keep the old size, so that none overlaps another. Both sizes
- * divide an hour (spec 8), so that boundary is an hour away at most.
+ * divide an hour, so that boundary is an hour away at most.
  */
 export function nextWindow({ end, sizeMs }: Progress, wantedMs: number): NextWindow {
   const size = end % wantedMs === 0 ? wantedMs : sizeMs;

@@ -1,6 +1,10 @@
-import type { Meter } from '../metering/meter.ts';
-import type { Observation } from '../observation/observation.ts';
 import type { Projected, SourceHealth, SourceState } from '../kubernetes/source.ts';
+import type { Meter } from '../metering/meter.ts';
+import type { LoadBalancerView } from '../observation/load-balancer.ts';
+import type { NodeView } from '../observation/node.ts';
+import type { Observation } from '../observation/observation.ts';
+import type { PodView } from '../observation/pod.ts';
+import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Progress } from './schedule.ts';
 
 /** The names of the scopes, as gaps and reports spell them. */
@@ -15,6 +19,24 @@ export interface WatchedSource<T extends Projected = Projected> {
   resourceVersion(): string | undefined;
 }
 
+/** The watches, one for each kind; workloads have two. */
+export interface CollectorSources {
+  readonly pods: WatchedSource<PodView>;
+  readonly nodes: WatchedSource<NodeView>;
+  readonly resourceClaims: WatchedSource;
+  readonly resourceSlices: WatchedSource;
+  readonly volumes: WatchedSource<VolumeClaimView>;
+  readonly loadBalancers: WatchedSource<LoadBalancerView>;
+  readonly workloads: readonly WatchedSource[];
+}
+
+/** Where a watch can be resumed, and until when its view is known to hold. */
+export interface WatchPoint {
+  readonly resourceVersion?: string;
+  /** Milliseconds since the epoch. */
+  readonly knownAt: number;
+}
+
 /** Timelines as the collector settles them. */
 export interface Settleable {
   readonly kind: string;
@@ -24,7 +46,8 @@ export interface Settleable {
 
 /**
  * What is metered out of the same watches, and therefore closed together. A scope whose watch has
- * failed waits, while the others go on; no window of it is ever metered by half (design 6).
+ * failed waits, while the others go on; no window of it is ever metered by half
+ * (docs/metering.md#windows).
  */
 export interface Scope {
   /** A {@link ScopeName}, or `tenant-api/<tenant cluster>`. */
@@ -53,7 +76,7 @@ export interface Settling {
   readonly now: number;
 }
 
-/** Nothing but whether there is a whole view. */
+/** Asks only whether there is a whole view. */
 export const UNSETTLED: Settling = { end: Infinity, delayMs: 0, now: Infinity };
 
 /** What holds back a window. */
@@ -62,8 +85,8 @@ export interface Obstacle {
   readonly reason: string;
 }
 
-/** A scope with where it has got to. */
-export interface ScopeUnderWay {
+/** A scope with how far its windows are closed. */
+export interface ScopeState {
   readonly scope: Scope;
   progress: ScopeProgress;
   /** The tenant clusters that its closed windows knew of: those learnt up to this number. */
@@ -72,7 +95,7 @@ export interface ScopeUnderWay {
   readonly listed: boolean;
 }
 
-/** Where a scope has got to. */
+/** How far the windows of a scope are closed. */
 export interface ScopeProgress extends Progress {
   /** Start of the first window that was ever metered. */
   readonly meteredFrom: number;

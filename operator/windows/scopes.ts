@@ -5,30 +5,31 @@ import { balanceGpus } from '../metering/gpu-balance.ts';
 import { meterInstanceHours } from '../metering/instance-hours.ts';
 import { meterLoadBalancers, meterStorage } from '../metering/held-resources.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Observation } from '../observation/observation.ts';
-import type { CollectorSources } from './collector.ts';
-import type { CollectorState, WatchPoint } from './journal.ts';
+import type { CollectorState } from './journal.ts';
 import { firstProgress } from './schedule.ts';
 import {
+  type CollectorSources,
   obstacle,
   type Scope,
   type ScopeName,
   type ScopeProgress,
-  type ScopeUnderWay,
+  type ScopeState,
   type Settleable,
   type WatchedSource,
+  type WatchPoint,
 } from './scope.ts';
-import type { TenantObjectsList } from './tenant-objects.ts';
-import { createTenantScopes, type TenantScopes } from './tenant-scopes.ts';
+import { createTenantScopes, type TenantObjectsList, type TenantScopes } from './tenant-scopes.ts';
 
 /** All scopes. */
 export interface Scopes {
   /** What is metered out of watches on this cluster. */
-  readonly host: readonly ScopeUnderWay[];
+  readonly host: readonly ScopeState[];
   /** Tenant clusters with nodes of their own. */
   readonly tenants: TenantScopes;
   /** Both. */
-  readonly all: readonly ScopeUnderWay[];
+  readonly all: readonly ScopeState[];
   /** The window size in force where windows are closed furthest. */
   readonly windowMs: number;
   /** Marks each scope as listed when its watches are; resolves when all are, or on abort. */
@@ -52,12 +53,92 @@ export interface ScopesOptions {
 }
 
 /** A scope of this cluster, whose watches list for the first time. */
-interface HostScope extends ScopeUnderWay {
+interface HostScope extends ScopeState {
   listed: boolean;
 }
 
+/** Timelines with the watches that feed them. */
+type Watched = readonly [timelines: Settleable, sources: readonly WatchedSource[]];
+
 export function createScopes(options: ScopesOptions): Scopes {
-  const { observation, sources, restored } = options;
+  return new AllScopes(options);
+}
+
+class AllScopes implements Scopes {
+  readonly host: readonly HostScope[];
+  readonly tenants: TenantScopes;
+  readonly #restored: CollectorState | undefined;
+  readonly #watched: readonly Watched[];
+  /** Kinds of timelines whose watches have listed. */
+  readonly #listed = new Set<string>();
+
+  constructor(options: ScopesOptions) {
+    const { observation, restored } = options;
+    this.#restored = restored;
+    this.#watched = watchedTimelines(options);
+    this.host = hostScopes(options).map((scope) => ({
+      scope,
+      progress: restored?.scopes[scope.name] ?? progressWithoutJournal(options),
+      learntUntil: 0,
+      listed: false,
+    }));
+    this.tenants = createTenantScopes({
+      tenants: options.tenants,
+      restored: options.restoredTenants,
+      host: () => this.#furthest.progress,
+      wantedMs: options.wantedMs,
+      learnt: () => observation.tenantClusters.sequence,
+    });
+  }
+
+  get #furthest(): HostScope {
+    return this.host.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
+  }
+
+  get all(): readonly ScopeState[] {
+    return [...this.host, ...this.tenants.all];
+  }
+
+  get windowMs(): number {
+    return this.#furthest.progress.sizeMs;
+  }
+
+  async awaitLists(signal: AbortSignal): Promise<void> {
+    const lists = new Map(
+      this.#watched.map((watched) => [watched[0], this.#awaitList(watched, signal)]),
+    );
+    const ready = this.host.map(async (state) => {
+      // Together: a rejection of one that nobody awaits yet would end the process.
+      await Promise.all(state.scope.timelines.map(async (timelines) => lists.get(timelines)));
+      state.listed = true;
+    });
+    // Only an abort ends the wait for a list early.
+    await Promise.allSettled(ready);
+  }
+
+  async #awaitList([timelines, sources]: Watched, signal: AbortSignal): Promise<void> {
+    await Promise.all(sources.map((source) => source.ready(signal)));
+    const holds = ({ uid, namespace, name }: Projected): boolean =>
+      sources.some((source) => source.find(namespace, name)?.uid === uid);
+    this.#listed.add(timelines.kind);
+    timelines.listed(holds, this.#restored?.watches[timelines.kind]?.knownAt ?? 0);
+  }
+
+  watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
+    return Object.fromEntries(
+      this.#watched.flatMap(([{ kind }, sources]) => {
+        const before = this.#restored?.watches[kind];
+        const point = this.#listed.has(kind) ? pointOf(sources, before, now) : before;
+        return point === undefined ? [] : [[kind, point]];
+      }),
+    );
+  }
+}
+
+function hostScopes({
+  observation,
+  sources,
+}: ScopesOptions): readonly (Scope & { readonly name: ScopeName })[] {
   const { pods, nodes, volumes, loadBalancers, workloads } = observation;
   const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
   const scope = (
@@ -66,21 +147,16 @@ export function createScopes(options: ScopesOptions): Scopes {
     timelines: Scope['timelines'],
     watched: readonly WatchedSource[],
     seen = observation,
-  ): HostScope => ({
-    scope: {
-      name,
-      meters,
-      timelines,
-      observation: seen,
-      gapsOf: { scope: name },
-      expected: true,
-      obstacle: (settling) => obstacle(watched, settling),
-    },
-    progress: restored?.scopes[name] ?? firstOf(options),
-    learntUntil: 0,
-    listed: false,
+  ) => ({
+    name,
+    meters,
+    timelines,
+    observation: seen,
+    gapsOf: { scope: name },
+    expected: true,
+    obstacle: (settling: Parameters<Scope['obstacle']>[0]) => obstacle(watched, settling),
   });
-  const host = [
+  return [
     scope('pods', [meterCpuAndMemory], [pods, nodes], [sources.pods, sources.nodes]),
     scope(
       'gpus',
@@ -93,71 +169,20 @@ export function createScopes(options: ScopesOptions): Scopes {
     scope('load-balancers', [meterLoadBalancers], [loadBalancers], [sources.loadBalancers]),
     scope('workloads', [meterInstanceHours], [workloads], sources.workloads),
   ];
-  const watches: readonly (readonly [Settleable, readonly WatchedSource[]])[] = [
-    [pods, [sources.pods]],
-    [nodes, [sources.nodes]],
-    [gpuPods, [sources.pods]],
-    [gpuNodes, [sources.nodes]],
-    [resourceClaims, [sources.resourceClaims]],
-    [resourceSlices, [sources.resourceSlices]],
-    [volumes, [sources.volumes]],
-    [loadBalancers, [sources.loadBalancers]],
-    [workloads, sources.workloads],
+}
+
+function watchedTimelines({ observation, sources }: ScopesOptions): readonly Watched[] {
+  return [
+    [observation.pods, [sources.pods]],
+    [observation.nodes, [sources.nodes]],
+    [observation.gpuPods, [sources.pods]],
+    [observation.gpuNodes, [sources.nodes]],
+    [observation.resourceClaims, [sources.resourceClaims]],
+    [observation.resourceSlices, [sources.resourceSlices]],
+    [observation.volumes, [sources.volumes]],
+    [observation.loadBalancers, [sources.loadBalancers]],
+    [observation.workloads, sources.workloads],
   ];
-
-  const listed = new Set<string>();
-  const awaitList = async (
-    timelines: Settleable,
-    watched: readonly WatchedSource[],
-    signal: AbortSignal,
-  ): Promise<void> => {
-    await Promise.all(watched.map((source) => source.ready(signal)));
-    const holds = ({ uid, namespace, name }: Projected): boolean =>
-      watched.some((source) => source.find(namespace, name)?.uid === uid);
-    listed.add(timelines.kind);
-    timelines.listed(holds, restored?.watches[timelines.kind]?.knownAt ?? 0);
-  };
-
-  const furthest = (): HostScope =>
-    host.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
-  const tenants = createTenantScopes({
-    tenants: options.tenants,
-    restored: options.restoredTenants,
-    host: () => furthest().progress,
-    wantedMs: options.wantedMs,
-    learnt: () => observation.tenantClusters.sequence,
-  });
-
-  return {
-    host,
-    tenants,
-    get all() {
-      return [...host, ...tenants.all];
-    },
-    get windowMs() {
-      return furthest().progress.sizeMs;
-    },
-    awaitLists: async (signal) => {
-      const lists = new Map(
-        watches.map(([timelines, watched]) => [timelines, awaitList(timelines, watched, signal)]),
-      );
-      const ready = host.map(async (one) => {
-        // Together: a rejection of one that nobody awaits yet would end the process.
-        await Promise.all(one.scope.timelines.map(async (timelines) => lists.get(timelines)));
-        one.listed = true;
-      });
-      // Only an abort ends the wait for a list early.
-      await Promise.allSettled(ready);
-    },
-    watchPoints: (now) =>
-      Object.fromEntries(
-        watches.flatMap(([{ kind }, watched]) => {
-          const before = restored?.watches[kind];
-          const point = listed.has(kind) ? pointOf(watched, before, now) : before;
-          return point === undefined ? [] : [[kind, point]];
-        }),
-      ),
-  };
 }
 
 /** A resumed watch on which nothing has come yet knows what was known before. */
@@ -169,10 +194,14 @@ function pointOf(
   const contact = Math.min(now, ...watched.map((source) => source.health().freshAt));
   const knownAt = Math.max(contact, before?.knownAt ?? 0);
   const resourceVersion = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
-  return { knownAt, ...(resourceVersion === undefined ? {} : { resourceVersion }) };
+  return { knownAt, ...omitUndefined({ resourceVersion }) };
 }
 
-function firstOf({ lastWindowEnd, startedAt, windowMs }: ScopesOptions): ScopeProgress {
+function progressWithoutJournal({
+  lastWindowEnd,
+  startedAt,
+  windowMs,
+}: ScopesOptions): ScopeProgress {
   const first =
     lastWindowEnd === undefined
       ? firstProgress(startedAt, windowMs)

@@ -1,5 +1,6 @@
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import { isRecord } from '../model/is-record.ts';
 import { decodeJson, encodeJson } from '../observation/journal-text.ts';
 import type { LoadBalancerView } from '../observation/load-balancer.ts';
 import type { NodeView } from '../observation/node.ts';
@@ -12,11 +13,11 @@ import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import {
   createTimelineRestorer,
+  JOURNAL_VERSION,
   type Resume,
   timelineChanges,
-  type WatchPoint,
 } from './journal.ts';
-import type { ScopeProgress } from './scope.ts';
+import type { ScopeProgress, WatchPoint } from './scope.ts';
 import type { TenantScope } from './tenant-scopes.ts';
 
 /**
@@ -26,8 +27,6 @@ import type { TenantScope } from './tenant-scopes.ts';
  */
 const STATE_PREFIX = 'journal/tenant-api-state/';
 const TIMELINE_PREFIX = 'journal/tenant-api/';
-
-const VERSION = 1;
 
 /** What a restart needs besides the timelines. */
 interface TenantState {
@@ -114,7 +113,7 @@ export function createTenantJournal(): TenantJournal {
           ...changesOf(loadBalancers),
         ];
         const state: TenantState = { progress, hasOwnNodes, watches };
-        const value = encodeJson({ v: VERSION, state });
+        const value = encodeJson({ v: JOURNAL_VERSION, state });
         if (written.get(id) === value) return changes;
         written.set(id, value);
         return [...changes, { key: STATE_PREFIX + id, value }];
@@ -136,7 +135,7 @@ export async function forgetTenantApi(
 
 function parseState(text: string): TenantState | undefined {
   const stored = decodeJson(text);
-  if (typeof stored !== 'object' || stored === null) return undefined;
+  if (!isRecord(stored)) return undefined;
   const { v, state } = stored as { v?: unknown; state?: TenantState };
-  return v === VERSION ? state : undefined;
+  return v === JOURNAL_VERSION ? state : undefined;
 }

@@ -1,16 +1,76 @@
-import { meterClaimedGpus, meterGpuHours } from '../metering/gpu-hours.ts';
+import type { Connection } from '../kubernetes/connection.ts';
 import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
 import { balanceGpus } from '../metering/gpu-balance.ts';
+import { meterClaimedGpus, meterGpuHours } from '../metering/gpu-hours.ts';
 import { meterLoadBalancers, meterStorage } from '../metering/held-resources.ts';
 import type { Meter } from '../metering/meter.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import type { Observation } from '../observation/observation.ts';
+import type { PodView } from '../observation/pod.ts';
 import { nextWindow } from './schedule.ts';
-import { obstacle, type ScopeProgress, type ScopeUnderWay } from './scope.ts';
-import type { TenantObjects, TenantObjectsList } from './tenant-objects.ts';
+import {
+  obstacle,
+  type ScopeProgress,
+  type ScopeState,
+  type WatchedSource,
+  type WatchPoint,
+} from './scope.ts';
 
 /** The source that gaps of tenant clusters' own APIs name. */
 export const TENANT_API = 'tenant-api';
+
+/**
+ * What the own API of one tenant cluster shows, as the collector needs to know it. It is a scope of
+ * its own, that comes and goes at run time and closes its windows whether or not others do
+ * (docs/metering.md#tenant-clusters-with-nodes-of-their-own).
+ */
+export interface TenantObjects {
+  /** Of the tenant cluster. */
+  readonly id: string;
+  /** Timelines of its objects; the tenant cluster itself is the only one in it. */
+  readonly observation: Observation;
+  /** The watches that its windows need at present. */
+  readonly sources: readonly Pick<WatchedSource, 'resource' | 'health'>[];
+  /** All of them have listed once. */
+  readonly listed: boolean;
+  /**
+   * It has nodes of its own, or had: only then is its absence a gap, and what else it shows billed,
+   * so that a fleet of shared tenant clusters is not drowned in alarms.
+   */
+  readonly hasOwnNodes: boolean;
+  /** Set when nothing more will come: the tenant cluster is gone, or is not metered through its API any more. */
+  readonly ended: TenantObjectsEnd | undefined;
+  /** By kind of timeline, where its watch can be resumed. */
+  watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
+  /** Where its pods' usage is read, while that is what they are billed by. */
+  readonly metricsApi: Pick<Connection, 'bytes'> | undefined;
+  findPod(namespace: string, name: string): PodView | undefined;
+}
+
+export interface TenantObjectsEnd {
+  /** Windows up to here are closed. */
+  readonly at: number;
+  /** Until when its objects were known. */
+  readonly knownUntil: number;
+}
+
+/** All of them. */
+export interface TenantObjectsList {
+  list(): readonly TenantObjects[];
+  /** Its last window is closed: nobody asks for it again. */
+  release(id: string): void;
+}
+
+/** Where no tenant cluster has nodes of its own. */
+export const NO_TENANT_OBJECTS: TenantObjectsList = {
+  list: () => [],
+  release: () => undefined,
+};
+
+/** A scope with the tenant cluster whose API it stands for. */
+export interface TenantScope extends ScopeState {
+  readonly tenant: TenantObjects;
+}
 
 /** The scopes of tenant clusters with nodes of their own, which come and go. */
 export interface TenantScopes {
@@ -20,11 +80,6 @@ export interface TenantScopes {
   refresh(now: number): void;
   /** Forgets one whose last window is closed. */
   drop(id: string): void;
-}
-
-/** A scope with the tenant cluster whose API it stands for. */
-export interface TenantScope extends ScopeUnderWay {
-  readonly tenant: TenantObjects;
 }
 
 export interface TenantScopesOptions {
@@ -62,43 +117,15 @@ export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
     }
   };
 
-  const scopeOf = (tenant: TenantObjects, now: number): TenantScope => ({
-    tenant,
-    scope: {
-      name: `${TENANT_API}/${tenant.id}`,
-      // A tenant cluster without nodes of its own is billed on this cluster for everything.
-      get meters() {
-        return tenant.hasOwnNodes ? METERS : [];
-      },
-      observation: tenant.observation,
-      timelines: timelinesOf(tenant.observation),
-      ownNodes: true,
-      gapsOf: { scope: tenant.id, source: TENANT_API },
-      get expected() {
-        return tenant.hasOwnNodes;
-      },
-      obstacle: (settling) => {
-        if (tenant.ended !== undefined) return undefined;
-        const found = obstacle(tenant.sources, settling);
-        return found && { source: TENANT_API, reason: `${found.source}: ${found.reason}` };
-      },
-    },
-    progress: restored.get(tenant.id) ?? joining(now),
-    learntUntil: options.learnt(),
-    get listed() {
-      return tenant.listed || tenant.ended !== undefined;
-    },
-  });
-
   return {
     get all() {
       return [...scopes.values()];
     },
     refresh: (now) => {
       for (const tenant of tenants.list()) {
-        if (scopes.get(tenant.id)?.tenant !== tenant) {
-          scopes.set(tenant.id, scopeOf(tenant, now));
-        }
+        if (scopes.get(tenant.id)?.tenant === tenant) continue;
+        const progress = restored.get(tenant.id) ?? joining(now);
+        scopes.set(tenant.id, scopeOf(tenant, progress, options.learnt()));
       }
     },
     drop: (id) => {
@@ -108,8 +135,34 @@ export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
   };
 }
 
-/** Everything that is followed inside of a tenant cluster. */
-function timelinesOf(observation: Observation) {
+function scopeOf(tenant: TenantObjects, progress: ScopeProgress, learntUntil: number): TenantScope {
+  const { id, observation } = tenant;
   const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
-  return [pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices] as const;
+  return {
+    tenant,
+    scope: {
+      name: `${TENANT_API}/${id}`,
+      // A tenant cluster without nodes of its own is billed on this cluster for everything.
+      get meters() {
+        return tenant.hasOwnNodes ? METERS : [];
+      },
+      observation,
+      timelines: [pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices],
+      ownNodes: true,
+      gapsOf: { scope: id, source: TENANT_API },
+      get expected() {
+        return tenant.hasOwnNodes;
+      },
+      obstacle: (settling) => {
+        if (tenant.ended !== undefined) return undefined;
+        const found = obstacle(tenant.sources, settling);
+        return found && { source: TENANT_API, reason: `${found.source}: ${found.reason}` };
+      },
+    },
+    progress,
+    learntUntil,
+    get listed() {
+      return tenant.listed || tenant.ended !== undefined;
+    },
+  };
 }

@@ -27,7 +27,7 @@ const SPECIFIED: readonly Specified[] = [
   {
     condition: 'metrics API unavailable',
     text: '[metrics] warning: cannot get pod metrics for ',
-    provenBy: 'operator/windows/trouble.test.ts',
+    provenBy: 'operator/windows/failures.test.ts',
   },
   {
     condition: 'destination unreachable',

@@ -32,7 +32,7 @@ import { projectVolumeClaim, type VolumeClaimView } from '../observation/volume-
 import { projectWorkload, type WorkloadView } from '../observation/workload.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { CollectorSources } from '../windows/collector.ts';
+import type { CollectorSources } from '../windows/scope.ts';
 import type { RestoredJournal } from '../windows/journal.ts';
 
 export interface WatchesOptions {

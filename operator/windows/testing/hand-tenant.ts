@@ -7,7 +7,7 @@ import { createObservation, type Observation } from '../../observation/observati
 import { insideTenant, tenancyOf } from '../../observation/own-cluster.ts';
 import { type PodView, projectPod } from '../../observation/pod.ts';
 import type { TenantClusterTimelines } from '../../observation/tenant-cluster-timeline.ts';
-import type { TenantObjects, TenantObjectsEnd } from '../tenant-objects.ts';
+import type { TenantObjects, TenantObjectsEnd } from '../tenant-scopes.ts';
 
 /** The API of a tenant cluster with nodes of its own, as a test drives it by hand. */
 export interface HandTenant extends TenantObjects {

@@ -13,6 +13,7 @@ import type { Explanations } from '../../explanations/explanations.ts';
 import { seeFixture } from '../../kubernetes/testing/fixtures.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { pod } from '../../metering/testing/objects.ts';
 import { cpu, START } from '../../metering/testing/world.ts';
 import { projectLoadBalancer } from '../../observation/load-balancer.ts';
@@ -27,11 +28,12 @@ import { projectWorkload } from '../../observation/workload.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
-import { type Collector, type CollectorEnd, createCollector } from '../collector.ts';
+import type { AppendEnd } from '../appender.ts';
+import { type Collector, createCollector } from '../collector.ts';
 import { restoreJournal, type Resume } from '../journal.ts';
 import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
-import type { TenantObjectsList } from '../tenant-objects.ts';
+import type { TenantObjectsList } from '../tenant-scopes.ts';
 
 /** A watch that a test drives by hand. */
 export interface HandSource<T extends Projected = Projected> extends WatchedSource<T> {
@@ -61,10 +63,10 @@ export interface Process {
   metricsApi: readonly PodReading[] | Error;
   discover(clusters: readonly TenantCluster[]): void;
   /** Ends the process at once, as kill -9 does: nothing of it reaches the ledger any more. */
-  kill(): Promise<CollectorEnd>;
+  kill(): Promise<AppendEnd>;
   /** Ends the process as SIGTERM does. */
-  stop(): Promise<CollectorEnd>;
-  readonly ended: Promise<CollectorEnd>;
+  stop(): Promise<AppendEnd>;
+  readonly ended: Promise<AppendEnd>;
 }
 
 export interface HarnessOptions {
@@ -83,6 +85,8 @@ export interface HarnessOptions {
   /** Tenant clusters with nodes of their own. */
   readonly tenants?: TenantObjectsList;
   readonly explanations?: Pick<Explanations, 'keep'>;
+  /** Instead of {@link Process.metricsApi}. */
+  readonly podMetrics?: PodMetricsReader;
 }
 
 /** Settings from an environment. */
@@ -199,13 +203,13 @@ export async function startProcess(
     },
     ledger,
     settings: () => settings.current,
-    podMetrics,
+    podMetrics: options.podMetrics ?? podMetrics,
     clock,
     random: () => 0.5,
     logger,
     metrics,
     explanations: options.explanations ?? { keep: async () => undefined },
-    ...(options.tenants === undefined ? {} : { tenants: options.tenants }),
+    ...omitUndefined({ tenants: options.tenants }),
   });
   const stop = new AbortController();
   const ended = collector.run(stop.signal);

@@ -1,9 +1,19 @@
+import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { gpuNode, N1 } from '../metering/testing/gpu-nodes.ts';
-import { claim, cluster, node, pod, service, workload } from '../metering/testing/objects.ts';
+import {
+  claim,
+  cluster,
+  node,
+  OWN_LABELS,
+  pod,
+  service,
+  workload,
+} from '../metering/testing/objects.ts';
 import { cpu, memory, total } from '../metering/testing/world.ts';
+import { createPodMetricsReader } from './pod-metrics.ts';
 import {
   at,
   clockAt,
@@ -12,6 +22,7 @@ import {
   life,
   pass,
   running,
+  settingsOf,
   startProcess,
   windowsOf,
 } from './testing/harness.ts';
@@ -156,6 +167,69 @@ describe('usage', () => {
       { source: 'metrics', scope: '*', from: at(0), to: at(120), reason: 'HTTP 503' },
     ]);
     expect((await process.metrics.gapSeconds.get()).values[0]?.value).toBe(120);
+    await process.kill();
+  });
+
+  test('with WATCH_NAMESPACES is read by namespace: one that is forbidden costs the others nothing', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const asked = new Set<string>();
+    const refused = { kind: 'status', code: 403, reason: 'Forbidden', message: 'no' } as const;
+    const usage = { containers: [{ name: 'c', usage: { cpu: '2', memory: '1Gi' } }] };
+    const labels = { ...OWN_LABELS, 'vcluster.loft.sh/managed-by': 'b' };
+    const ofB = pod({ ...life, name: 'q', namespace: 'tenant-b', labels });
+    let forbidden = true;
+    // A role in two namespaces: the metrics API refuses the list of all, and that of one of them.
+    const podMetrics = createPodMetricsReader({
+      bytes: async (path) => {
+        asked.add(path);
+        const [, namespace = ''] = /namespaces\/([^/]+)\/pods$/.exec(path) ?? [];
+        if (namespace === '' || (forbidden && namespace === 'tenant-b')) return refused;
+        const name = namespace === 'tenant-b' ? 'q' : 'p';
+        const items = [{ metadata: { name, namespace }, ...usage }];
+        const chunks = Readable.from([Buffer.from(JSON.stringify({ metadata: {}, items }))]);
+        return { kind: 'ok', chunks };
+      },
+    });
+    const process = await startProcess({
+      ledger,
+      clock,
+      podMetrics,
+      settings: { current: settingsOf({ WATCH_NAMESPACES: 'tenant-a,tenant-b,tenant-c' }) },
+      objects: { pods: [running, ofB] },
+    });
+    process.discover([
+      byUsage,
+      cluster('b', { cpuMemoryBasis: 'usage' }, { namespace: 'tenant-b' }),
+    ]);
+    await pass(clock, 20 + 65);
+    const of = async (tenant: string) =>
+      coreSeconds((await eventsOf(ledger)).filter((event) => event.tenant === tenant));
+    expect(await of('tenant-tenant-a-a')).toBe(120);
+    expect(await of('tenant-tenant-b-b')).toBe(0);
+    const reason = 'HTTP 403 Forbidden: no';
+    expect(process.collector.gaps()).toEqual([
+      { source: 'metrics', scope: 'tenant-tenant-b-b', from: at(0), to: at(60), reason },
+    ]);
+    expect(process.collector.metricsFailure).toEqual({
+      reason: `pod metrics of namespace "tenant-b": ${reason}`,
+      since: at(0),
+    });
+    expect(process.logs.filter((line) => line.startsWith('[metrics] warning'))).toEqual([
+      '[metrics] warning: cannot get pod metrics for tenant-b',
+    ]);
+    forbidden = false;
+    await pass(clock, 120);
+    expect(await of('tenant-tenant-a-a')).toBe(360);
+    // The next sample is half a minute into the window.
+    expect(await of('tenant-tenant-b-b')).toBe(180);
+    expect(process.collector.metricsFailure).toBeUndefined();
+    expect(process.collector.gaps().map(({ from, to }) => [from, to])).toEqual([[at(0), at(90)]]);
+    // Nothing is read where nobody is billed by usage.
+    expect([...asked]).toEqual([
+      '/apis/metrics.k8s.io/v1beta1/namespaces/tenant-a/pods',
+      '/apis/metrics.k8s.io/v1beta1/namespaces/tenant-b/pods',
+    ]);
     await process.kill();
   });
 

@@ -1,0 +1,42 @@
+import type { Ledger } from '../ledger/ledger.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+import type { Gaps } from './gaps.ts';
+import { forgetTenantApi } from './tenant-journal.ts';
+import type { TenantScope, TenantScopes } from './tenant-scopes.ts';
+
+export interface EndedTenantsOptions {
+  readonly scopes: TenantScopes;
+  readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
+  readonly gaps: Gaps;
+  readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
+  /** The window size in force, milliseconds. */
+  readonly windowMs: number;
+}
+
+/** Forgets the tenant clusters that are gone and whose last window is closed. */
+export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<void> {
+  const { scopes, ledger, gaps } = options;
+  for (const scope of scopes.all) {
+    const { tenant, progress } = scope;
+    if (tenant.ended === undefined || progress.end < tenant.ended.at) continue;
+    noteLost(scope, options);
+    const outcome = await ledger.writeRecords([
+      ...(await forgetTenantApi(ledger, tenant.id)),
+      ...gaps.drain(),
+    ]);
+    if (outcome.kind === 'written') scopes.drop(tenant.id);
+  }
+}
+
+/** What it used after its API was last read will never be known. */
+function noteLost(
+  { tenant, scope, progress }: TenantScope,
+  { gaps, metrics, windowMs }: EndedTenantsOptions,
+): void {
+  const { at = 0, knownUntil = 0 } = tenant.ended ?? {};
+  const from = Math.max(knownUntil, progress.meteredFrom);
+  if (!scope.expected || at - from < windowMs) return;
+  const reason = 'the tenant cluster is gone, and its API had failed before';
+  const gap = { source: 'collector', scope: tenant.id, from, to: at, reason };
+  metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
+}

@@ -1,0 +1,164 @@
+import type { Projected } from '../kubernetes/source.ts';
+import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import type { Credit } from '../metering/credits.ts';
+import { encodeJson } from '../observation/journal-text.ts';
+import type { Observation } from '../observation/observation.ts';
+import type { Timelines } from '../observation/timelines.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Gaps } from './gaps.ts';
+import {
+  type CollectorState,
+  encodeState,
+  JOURNAL_VERSION,
+  type RestoredJournal,
+  STATE_KEY,
+  TENANT_CLUSTERS_KEY,
+  TIMELINE_PREFIX,
+  timelineChanges,
+} from './journal.ts';
+import type { Scopes } from './scopes.ts';
+import { createTenantJournal, type TenantJournal } from './tenant-journal.ts';
+
+export interface JournalWriterOptions {
+  readonly observation: Observation;
+  readonly restored: RestoredJournal;
+  readonly ledger: Pick<Ledger, 'writeRecords'>;
+  readonly scopes: Scopes;
+  readonly gaps: Gaps;
+  /** What earlier windows billed too much and could not give back yet. */
+  readonly credits: () => readonly Credit[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const PODS_PER_WRITE = 2_000;
+
+/** Writes what a restart needs: with every window, and between windows. */
+export class JournalWriter {
+  readonly #options: JournalWriterOptions;
+  readonly #tenants: TenantJournal = createTenantJournal();
+  /** Drained, and not known to be written. */
+  #unwritten: readonly RecordChange[] = [];
+  /** False while the journal tells of a window that the ledger may not have. */
+  #appended = true;
+  #savedAt: number;
+  /** The journal says where the watch of pods resumes, so its timelines must be of that very moment. */
+  #podsResumable: boolean;
+  /** Version of the tenant clusters that were drained last. */
+  #tenantClusters: number;
+
+  constructor(options: JournalWriterOptions) {
+    this.#options = options;
+    const { observation, restored } = options;
+    this.#savedAt = options.clock.monotonic();
+    this.#podsResumable = observation.pods.kind in (restored.state?.watches ?? {});
+    this.#tenantClusters = observation.tenantClusters.version;
+  }
+
+  /** Remembers where the first start of all begins, so that a crash before the first window moves nothing. */
+  async begin(): Promise<void> {
+    if (this.#options.restored.state !== undefined) return;
+    // No timeline is in the journal yet, so no watch may claim to have known what there was.
+    const state = { ...this.#state(), watches: {} };
+    await this.#options.ledger.writeRecords([{ key: STATE_KEY, value: encodeState(state) }]);
+  }
+
+  /**
+   * Puts the pods of the first list into the journal in parts: a hundred thousand of them at once,
+   * with the first window, would need as much memory as everything else. No restart reads them until
+   * the journal also says where the watch resumes.
+   */
+  async writePods(signal: AbortSignal): Promise<void> {
+    if (this.#podsResumable) return;
+    const { ledger, observation } = this.#options;
+    while (!signal.aborted) {
+      const part = timelineChanges(TIMELINE_PREFIX, observation.pods, PODS_PER_WRITE);
+      if (part.length === 0) return;
+      const outcome = await ledger.writeRecords(part);
+      if (outcome.kind === 'written') continue;
+      this.#unwritten = [...this.#unwritten, ...part];
+      return;
+    }
+  }
+
+  /**
+   * The records that go with a window's events. Until {@link appended} nothing is written between
+   * windows: the journal tells of a window that the ledger may not have.
+   */
+  drainForAppend(): readonly RecordChange[] {
+    const records = this.#drain();
+    this.#appended = false;
+    return records;
+  }
+
+  /** The ledger has what {@link drainForAppend} gave. */
+  appended(): void {
+    this.#appended = true;
+    this.#unwritten = [];
+    this.#savedAt = this.#options.clock.monotonic();
+  }
+
+  /**
+   * Writes the journal between windows, so that a restart knows of the time since the last one: only
+   * when it was last written `atLeastMs` ago.
+   */
+  async save(atLeastMs: number): Promise<void> {
+    const { clock, ledger, logger } = this.#options;
+    if (!this.#appended || clock.monotonic() - this.#savedAt < atLeastMs) return;
+    this.#savedAt = clock.monotonic();
+    const outcome = await ledger.writeRecords(this.#drain());
+    if (outcome.kind === 'written') this.#unwritten = [];
+    else logger.warn(`[controller] cannot save the journal: ${outcome.message}`);
+  }
+
+  #state(): CollectorState {
+    const { scopes, observation, clock } = this.#options;
+    return {
+      scopes: Object.fromEntries(scopes.host.map(({ scope, progress }) => [scope.name, progress])),
+      credits: this.#options.credits(),
+      watches: scopes.watchPoints(clock.now()),
+      tenantClustersObservedAt: observation.tenantClusters.observedAt,
+    };
+  }
+
+  #drain(): readonly RecordChange[] {
+    const { scopes, observation, gaps, clock } = this.#options;
+    const state = this.#state();
+    this.#podsResumable ||= observation.pods.kind in state.watches;
+    this.#unwritten = [
+      ...this.#unwritten,
+      ...this.#changesOfTimelines(),
+      { key: STATE_KEY, value: encodeState(state) },
+      ...this.#changesOfTenantClusters(),
+      ...this.#tenants.drain(scopes.tenants.all, clock.now()),
+      ...gaps.drain(),
+    ];
+    return this.#unwritten;
+  }
+
+  #changesOfTimelines(): readonly RecordChange[] {
+    const { pods, nodes, volumes, loadBalancers, workloads, ...others } = this.#options.observation;
+    const changesOf = <T extends Projected, S>(timelines: Timelines<T, S>): RecordChange[] =>
+      timelineChanges(TIMELINE_PREFIX, timelines);
+    return [
+      ...changesOf(pods),
+      ...changesOf(nodes),
+      ...changesOf(others.gpuPods),
+      ...changesOf(others.gpuNodes),
+      ...changesOf(others.resourceClaims),
+      ...changesOf(others.resourceSlices),
+      ...changesOf(volumes),
+      ...changesOf(loadBalancers),
+      ...changesOf(workloads),
+    ];
+  }
+
+  #changesOfTenantClusters(): readonly RecordChange[] {
+    const { tenantClusters } = this.#options.observation;
+    if (tenantClusters.version === this.#tenantClusters) return [];
+    this.#tenantClusters = tenantClusters.version;
+    const value = encodeJson({ v: JOURNAL_VERSION, clusters: tenantClusters.snapshot() });
+    return [{ key: TENANT_CLUSTERS_KEY, value }];
+  }
+}
