@@ -92,6 +92,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
   return new DeliveryEngine(options);
 }
 
+/** What is public is bound to it, so that views can take the operations over one by one. */
 class DeliveryEngine implements Delivery {
   readonly #options: DeliveryOptions;
   readonly #metrics: DeliveryMetrics;
@@ -111,12 +112,12 @@ class DeliveryEngine implements Delivery {
     });
   }
 
-  apply(destinations: readonly DestinationSettings[]): Promise<void> {
+  readonly apply: Delivery['apply'] = (destinations) => {
     this.#wanted = destinations;
     return this.#inTurn(() => this.#applyWanted());
-  }
+  };
 
-  async run(signal: AbortSignal): Promise<void> {
+  readonly run: Delivery['run'] = async (signal) => {
     if (signal.aborted) return;
     this.#running = true;
     await this.#inTurn(() => this.#applyWanted());
@@ -125,71 +126,43 @@ class DeliveryEngine implements Delivery {
       if (signal.aborted) resolve();
     });
     await this.close();
-  }
+  };
 
-  close(): Promise<void> {
-    return this.#inTurn(async () => {
+  readonly close: Delivery['close'] = () =>
+    this.#inTurn(async () => {
       this.#running = false;
       await Promise.all([...this.#feeders.values()].map((feeder) => feeder.stop()));
       this.#feeders.clear();
       this.#destinations.clear();
     });
-  }
 
-  status(name: string): DestinationStatus | undefined {
-    return this.#feeders.get(name)?.status();
-  }
+  readonly status: Delivery['status'] = (name) => this.#feeders.get(name)?.status();
 
-  statuses(): readonly DestinationStatus[] {
-    return [...this.#feeders.values()].map((feeder) => feeder.status());
-  }
+  readonly statuses: Delivery['statuses'] = () =>
+    [...this.#feeders.values()].map((feeder) => feeder.status());
 
-  async offboard(tenant: Tenant): Promise<WriteOutcome> {
-    const outcomes = await Promise.all(
-      [...this.#feeders.values()].map((feeder) => feeder.offboard(tenant)),
-    );
+  readonly offboard: Delivery['offboard'] = async (tenant) => {
+    const feeders = [...this.#feeders.values()];
+    const outcomes = await Promise.all(feeders.map((feeder) => feeder.offboard(tenant)));
     return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
-  }
+  };
 
-  async deadLetters(
-    name: string,
-    after: number,
-    limit: number,
-  ): Promise<DeadLetterPage | undefined> {
-    return this.#feeders.get(name)?.operations.deadLetters(after, limit);
-  }
+  readonly deadLetters: Delivery['deadLetters'] = async (name, after, limit) =>
+    this.#feeders.get(name)?.operations.deadLetters(after, limit);
 
-  replay(
-    name: string,
-    ids: readonly string[] | undefined,
-  ): Promise<ReplayOutcome | UnknownDestination> {
-    return this.#with(name, ({ operations }) => operations.replay(ids));
-  }
+  readonly replay: Delivery['replay'] = (name, ids) =>
+    this.#with(name, ({ operations }) => operations.replay(ids));
 
-  discard(
-    name: string,
-    ids: readonly string[] | undefined,
-  ): Promise<DiscardOutcome | UnknownDestination> {
-    return this.#with(name, ({ operations }) => operations.discard(ids));
-  }
+  readonly discard: Delivery['discard'] = (name, ids) =>
+    this.#with(name, ({ operations }) => operations.discard(ids));
 
-  moveCursor(name: string, sequence: number): Promise<MoveOutcome | UnknownDestination> {
-    return this.#with(name, ({ operations }) => operations.moveCursor(sequence));
-  }
+  readonly moveCursor: Delivery['moveCursor'] = (name, sequence) =>
+    this.#with(name, ({ operations }) => operations.moveCursor(sequence));
 
-  reconcile(
-    name: string,
-    query: ReconcileQuery,
-    signal: AbortSignal,
-  ): Promise<ReconcileOutcome | UnknownDestination> {
-    return this.#with(name, (feeder) => feeder.reconcile(query, signal));
-  }
+  readonly reconcile: Delivery['reconcile'] = (name, query, signal) =>
+    this.#with(name, (feeder) => feeder.reconcile(query, signal));
 
-  async tenantsOf(
-    system: DestinationType,
-    customer: string,
-    signal: AbortSignal,
-  ): Promise<CustomerAnswer> {
+  readonly tenantsOf: Delivery['tenantsOf'] = async (system, customer, signal) => {
     let answer: CustomerAnswer = { kind: 'unknown' };
     for (const destination of this.#destinations.values()) {
       const next: CustomerAnswer =
@@ -198,7 +171,7 @@ class DeliveryEngine implements Delivery {
       if (next.kind === 'failed') answer = next;
     }
     return answer;
-  }
+  };
 
   /** One change at a time; a failure of one does not stop those after it. */
   #inTurn(action: () => Promise<void>): Promise<void> {
