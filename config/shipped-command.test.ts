@@ -96,6 +96,39 @@ test('the second wall does not stand: a process that the operator starts is refu
   ).rejects.toThrow('ERR_ACCESS_DENIED');
 });
 
+test('a path that the image keeps closed is named before anything is begun, and all are', async () => {
+  const options = await shippedOptions();
+  const env = {
+    DATA_DIR: '/data',
+    TENANT_CLUSTERS_FILE: '/mnt/clusters.yaml',
+    PROMETHEUS_BEARER_TOKEN_FILE: '/mnt/token',
+    PROMETHEUS_METRICS_FILE: '/etc/meterfeed/prometheus/metrics.yaml',
+    COLLECTION_INTERVAL: '7m',
+  };
+  const ended = await promisify(execFile)(
+    process.execPath,
+    [...options, join(directory, 'app', 'main.js')],
+    { env },
+  ).catch((error: unknown) => error);
+  const written = ['/var/lib/vbilling-data', '/tmp'];
+  const read = ['/app', '/etc', '/var/run/secrets', ...written];
+  const denied = (access: 'read' | 'write', name: string, path: string): string => {
+    const below = (access === 'read' ? read : written).map((place) => places[place] ?? place);
+    return `${name}: the process may not ${access} there: "${path}"; name a path below ${below.join(' or ')}, or start Node with --allow-fs-${access}=${path}`;
+  };
+  expect(ended).toMatchObject({ code: 2 });
+  const lines = String((ended as { stderr: unknown }).stderr)
+    .trim()
+    .split('\n');
+  // Node itself warns of native addons.
+  expect(lines.filter((line) => !line.startsWith('('))).toEqual([
+    expect.stringContaining('COLLECTION_INTERVAL: does not divide an hour'),
+    denied('write', 'DATA_DIR', '/data'),
+    denied('read', 'TENANT_CLUSTERS_FILE', '/mnt/clusters.yaml'),
+    denied('read', 'PROMETHEUS_BEARER_TOKEN_FILE', '/mnt/token'),
+  ]);
+});
+
 test(
   'accident 35: hostile kubeconfigs run a program, read a file or connect, and nobody is told',
   async () => {

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import { pathProblems } from './config/file-access.ts';
 import { loadEnvironment } from './config/load-environment.ts';
 import { createSettingsStore } from './config/settings-store.ts';
 import { createConnection } from './kubernetes/connection.ts';
@@ -33,7 +34,9 @@ process.exitCode = await main(stopSignal());
 /** Configuration → build → run until the signal; gives the exit code. */
 async function main(stopping: AbortSignal): Promise<number> {
   const loaded = loadEnvironment(process.env);
-  if (loaded.kind === 'invalid') return refuse(loaded.problems);
+  const problems = loaded.kind === 'invalid' ? loaded.problems : [];
+  const denied = pathProblems(process.env, process);
+  if (loaded.kind === 'invalid' || denied.length > 0) return refuse([...problems, ...denied]);
   const access = loadKubeConfig(clusterAccess(process.env));
   if (access.kind === 'invalid') return refuse([access.reason]);
 

@@ -4,7 +4,7 @@ import type { ReflectorOptions } from './reflector-options.ts';
 import type { Projected, Source, SourceHealth, SourceState } from './source.ts';
 
 export interface NamespacedSourceOptions<T extends Projected> extends ReflectorOptions<T> {
-  /** WATCH_NAMESPACES; empty means all, or a cluster-scoped resource. */
+  /** Those to watch; empty means all, or a cluster-scoped resource. */
   readonly namespaces: readonly string[];
 }
 
@@ -15,8 +15,15 @@ export interface NamespacedSourceOptions<T extends Projected> extends ReflectorO
  */
 export function createSource<T extends Projected>(options: NamespacedSourceOptions<T>): Source<T> {
   const { namespaces, ...shared } = options;
-  if (namespaces.length === 0) return createReflector(shared);
   const { resume } = shared;
+  if (namespaces.length === 0) {
+    // Versions of single namespaces say nothing of all: a list finds the differences.
+    const isOfNamespaces = resume?.resourceVersion?.startsWith('{') ?? false;
+    return createReflector({
+      ...shared,
+      ...(resume && isOfNamespaces && { resume: { ...resume, resourceVersion: undefined } }),
+    });
+  }
   const versions = parseVersions(resume?.resourceVersion);
   const objects = [...(resume?.objects ?? [])];
   const sources = [...new Set(namespaces)].map((namespace) =>

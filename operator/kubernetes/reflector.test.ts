@@ -691,4 +691,12 @@ describe('several namespaces', () => {
     const rig = await start({ namespaces: ['a'], resume: { resourceVersion: '100', objects } });
     expect(rig.handler.log.toSorted()).toEqual(['deleted a/gone', 'upserted a/x']);
   });
+
+  test('versions of single namespaces are not believed where all are watched', async () => {
+    server.put(pod('x', 'Running', 'a'));
+    const objects = [{ uid: 'gone', namespace: 'b', name: 'gone', phase: 'Running' }];
+    const resourceVersion = JSON.stringify({ b: '100' });
+    const rig = await start({ resume: { resourceVersion, objects } });
+    expect(rig.handler.log.toSorted()).toEqual(['deleted b/gone', 'upserted a/x']);
+  });
 });

@@ -1,0 +1,47 @@
+import type { Environment } from './load-environment.ts';
+import { invalid } from './parsers/parser.ts';
+import { problemText } from './problem-text.ts';
+import { VARIABLES } from './variables/variables.ts';
+
+/** What a process may do to files, as far as Node's permission model tells: `process` fits. */
+export interface FileRights {
+  /** Absent without `--permission`: everything may be read and written then. */
+  readonly permission?: { has(scope: string, reference: string): boolean } | undefined;
+  /** The options of Node. */
+  readonly execArgv: readonly string[];
+}
+
+type Access = 'read' | 'write';
+
+/** The variables that name a path, and what is done to it. */
+const PATHS: readonly {
+  readonly name: string;
+  readonly default?: string;
+  readonly needs: readonly Access[];
+}[] = [
+  { name: 'DATA_DIR', default: VARIABLES.DATA_DIR.default, needs: ['write', 'read'] },
+  { name: 'TENANT_CLUSTERS_FILE', needs: ['read'] },
+  { name: 'PROMETHEUS_METRICS_FILE', needs: ['read'] },
+  { name: 'PROMETHEUS_BEARER_TOKEN_FILE', needs: ['read'] },
+  { name: 'KUBECONFIG', needs: ['read'] },
+];
+
+/**
+ * All paths of the environment that the process may not open, each as
+ * `NAME: what is wrong: "path"; how to mend it`. The image starts Node with `--permission`, which would
+ * otherwise end the operator, or a query, with an error that names no variable.
+ */
+export function pathProblems(environment: Environment, rights: FileRights): readonly string[] {
+  return PATHS.flatMap(({ name, default: otherwise = '', needs }) => {
+    const path = environment[name]?.trim() || otherwise;
+    if (path === '') return [];
+    const denied = needs.find((access) => rights.permission?.has(`fs.${access}`, path) === false);
+    if (denied === undefined) return [];
+    const option = `--allow-fs-${denied}=`;
+    const allowed = rights.execArgv
+      .filter((argument) => argument.startsWith(option))
+      .map((argument) => argument.slice(option.length));
+    const mend = `name a path below ${allowed.join(' or ') || 'none'}, or start Node with ${option}${path}`;
+    return [problemText(name, invalid(`the process may not ${denied} there`, mend), path)];
+  });
+}
