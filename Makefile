@@ -25,7 +25,7 @@ test: $(INSTALLED) ## Checks, then every test but the long suites
 	@npm run --silent check
 	@$(WITH_NODE) vitest run
 
-check: $(INSTALLED) ## Types, lint and format
+check: $(INSTALLED) ## Types, lint, format and the API document
 	@npm run --silent check
 
 generate: $(INSTALLED) ## Files that are derived from others

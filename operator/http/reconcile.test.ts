@@ -11,7 +11,12 @@ import { type LiveDelivery, startLiveDelivery } from '../delivery/testing/live-d
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
-import { API_TOKEN as token, startTestServer, type TestServer } from './testing/test-server.ts';
+import {
+  API_TOKEN as token,
+  quietViews,
+  startTestServer,
+  type TestServer,
+} from './testing/test-server.ts';
 
 const DAY = 'from=2026-11-21';
 const METRIC = 'tenant_instance_hours';
@@ -83,7 +88,13 @@ beforeAll(async () => {
   await vi.waitFor(allDelivered, { timeout: 20_000, interval: 10 });
   server = await startTestServer({
     ledger,
-    views: { destinations: { ...live.delivery, list: () => live.delivery.statuses() } },
+    views: {
+      destinations: {
+        ...quietViews(() => server.settings).destinations,
+        list: () => live.delivery.statuses(),
+        reconcile: (name, query, signal) => live.delivery.reconcile(name, query, signal),
+      },
+    },
   });
 });
 
