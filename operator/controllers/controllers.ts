@@ -1,5 +1,6 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings, SettingsStore } from '../config/settings.ts';
+import { untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
 import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
@@ -134,7 +135,7 @@ export function createControllers(options: ControllersOptions): Controllers {
       for (const part of parts) host.add(endingWith(part, ended));
       // Rejects only when it is stopped before everything is ready, which closing tells better.
       host.start().catch(() => undefined);
-      await aborted(signal, ended.signal);
+      await untilAborted(signal, ended.signal);
       await host.close();
       await events.settled();
     },
@@ -158,14 +159,4 @@ function endingWith(part: OperatorPart, ended: AbortController): OperatorPart {
       }
     },
   };
-}
-
-/** Resolves when one of the signals is aborted. */
-async function aborted(...signals: readonly AbortSignal[]): Promise<void> {
-  await new Promise<void>((resolve) => {
-    for (const signal of signals) {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    }
-  });
 }

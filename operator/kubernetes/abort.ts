@@ -30,3 +30,11 @@ export async function pause(clock: Clock, ms: number, signal: AbortSignal): Prom
     return false;
   }
 }
+
+/** Resolves when one of the signals is aborted, at once when one is already. */
+export async function untilAborted(...signals: readonly AbortSignal[]): Promise<void> {
+  if (signals.some((signal) => signal.aborted)) return;
+  await new Promise<void>((resolve) => {
+    for (const signal of signals) signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -4,6 +4,8 @@ import { linkAbort, pause } from './abort.ts';
 import type { Connection } from './connection.ts';
 import { leaseObject, type LeaseRecord, parseLease } from './lease-record.ts';
 import { describeFailure } from './outcome.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { ApiResource } from './source.ts';
 import { resourcePath } from './resource.ts';
 
 /** How a term, or the wait for one, ended. */
@@ -58,32 +60,53 @@ type Attempt =
   | { readonly kind: 'taken'; readonly holder: string }
   | { readonly kind: 'failed'; readonly reason: string };
 
+/** Somebody else wrote since the lease was read. */
+interface Conflict {
+  readonly kind: 'conflict';
+}
+
 /**
  * Elects one of several processes over a `coordination.k8s.io` Lease. Clocks of different machines
  * are never compared: a lease has expired when this process has seen no renewal for its duration,
  * on this process's own monotonic clock.
  */
 export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
-  const { connection, namespace, name, identity, clock, random, logger } = options;
-  const timings = { ...DEFAULT_TIMINGS, ...options.timings };
-  const resource = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespace };
-  /** What was seen of the lease last, and when it was seen to change. */
-  let observed: { readonly seen: string; readonly at: number } | undefined;
-  let leading = false;
+  return new LeaseElection(options);
+}
 
-  async function run(
+class LeaseElection implements LeaderElection {
+  readonly #options: LeaderElectionOptions;
+  readonly #timings: LeaseTimings;
+  readonly #resource: ApiResource;
+  /** What was seen of the lease last, and when it was seen to change. */
+  #observed: { readonly seen: string; readonly at: number } | undefined;
+  #leading = false;
+
+  constructor(options: LeaderElectionOptions) {
+    const { namespace } = options;
+    this.#options = options;
+    this.#timings = { ...DEFAULT_TIMINGS, ...options.timings };
+    this.#resource = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespace };
+  }
+
+  get leading(): boolean {
+    return this.#leading;
+  }
+
+  async run(
     signal: AbortSignal,
     work: (signal: AbortSignal) => Promise<void>,
   ): Promise<ElectionEnd> {
-    const record = await acquire(signal);
+    const record = await this.#acquire(signal);
     if (record === undefined) return { kind: 'released' };
-    return await lead(record, signal, work);
+    return await this.#lead(record, signal, work);
   }
 
-  async function acquire(signal: AbortSignal): Promise<LeaseRecord | undefined> {
+  async #acquire(signal: AbortSignal): Promise<LeaseRecord | undefined> {
+    const { clock, random, logger } = this.#options;
     let said = '';
     while (!signal.aborted) {
-      const attempt = await tryToHold(signal);
+      const attempt = await this.#tryToHold(signal);
       if (attempt.kind === 'held') return attempt.record;
       const taken = attempt.kind === 'taken';
       const news = taken ? `"${attempt.holder}" leads; waiting` : attempt.reason;
@@ -91,48 +114,51 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
         logger[taken ? 'info' : 'warn'](`[controller] leader election: ${news}`);
       }
       said = news;
-      await pause(clock, jittered(timings.retry), signal);
+      await pause(clock, this.#timings.retry * (1 + 0.2 * random()), signal);
     }
     return undefined;
   }
 
-  async function lead(
+  async #lead(
     first: LeaseRecord,
     signal: AbortSignal,
     work: (signal: AbortSignal) => Promise<void>,
   ): Promise<ElectionEnd> {
+    const { logger } = this.#options;
     logger.info('[controller] leader election: this process leads');
-    leading = true;
+    this.#leading = true;
     const link = linkAbort(signal);
     const working = work(link.signal);
-    const keeping = keep(first, link.signal);
+    const keeping = this.#keep(first, link.signal);
     // Whichever ends first, the work or the lease, ends the other.
     void keeping.then(link.abort);
     await Promise.allSettled([working]);
     link.abort();
-    leading = false;
+    this.#leading = false;
     const end = await keeping;
     link.release();
     if (end.lost !== undefined) {
       logger.error(`[controller] leader election: lost the lease: ${end.lost}`);
       return { kind: 'lost', reason: end.lost };
     }
-    await release(end.record);
+    await this.#release(end.record);
     await working;
     return { kind: 'released' };
   }
 
   /** Renews until told to stop, or until it could not for too long. */
-  async function keep(
+  async #keep(
     first: LeaseRecord,
     signal: AbortSignal,
   ): Promise<{ readonly record: LeaseRecord; readonly lost?: string }> {
+    const { clock, logger } = this.#options;
+    const { retry, renewDeadline } = this.#timings;
     let record = first;
     let renewedAt = clock.monotonic();
-    const left = (): number => renewedAt + timings.renewDeadline - clock.monotonic();
-    while (await pause(clock, Math.min(timings.retry, left()), signal)) {
+    const left = (): number => renewedAt + renewDeadline - clock.monotonic();
+    while (await pause(clock, Math.min(retry, left()), signal)) {
       const askedAt = clock.monotonic();
-      const attempt = await within(left(), signal, (inner) => tryToHold(inner, record));
+      const attempt = await this.#within(left(), signal, (inner) => this.#tryToHold(inner, record));
       if (attempt.kind === 'held') {
         record = attempt.record;
         // From before the request: that is the latest the others can have begun to count.
@@ -143,21 +169,21 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       if (attempt.kind === 'taken') return { record, lost: `"${attempt.holder}" has taken it` };
       logger.warn(`[controller] leader election: cannot renew: ${attempt.reason}`);
       if (left() <= 0) {
-        return { record, lost: `not renewed for ${timings.renewDeadline} ms: ${attempt.reason}` };
+        return { record, lost: `not renewed for ${renewDeadline} ms: ${attempt.reason}` };
       }
     }
     return { record };
   }
 
   /** Cuts an attempt short after `ms`. */
-  async function within(
+  async #within(
     ms: number,
     signal: AbortSignal,
     attempt: (signal: AbortSignal) => Promise<Attempt>,
   ): Promise<Attempt> {
     const link = linkAbort(signal);
     const timer = linkAbort(link.signal);
-    void pause(clock, ms, timer.signal).then((waited) => {
+    void pause(this.#options.clock, ms, timer.signal).then((waited) => {
       if (waited) link.abort();
     });
     try {
@@ -170,50 +196,47 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   }
 
   /** One look and, where the lease is free or ours, one write that nobody else can overtake. */
-  async function tryToHold(signal: AbortSignal, held?: LeaseRecord): Promise<Attempt> {
+  async #tryToHold(signal: AbortSignal, held?: LeaseRecord): Promise<Attempt> {
     if (held !== undefined) {
-      const renewed = await write(held, identity, timings.duration, signal);
+      const renewed = await this.#claim(held, signal);
       // Somebody wrote in between; a look tells who holds it.
       if (renewed.kind !== 'conflict') return renewed;
     }
-    const current = await connection.request(resourcePath(resource, name), {
+    const { connection, name } = this.#options;
+    const current = await connection.request(resourcePath(this.#resource, name), {
       signal,
       timeoutMs: REQUEST_TIMEOUT_MS,
     });
     if (current.kind === 'status' && current.code === 404) {
-      return settled(await write(undefined, identity, timings.duration, signal));
+      return unlessConflict(await this.#claim(undefined, signal));
     }
     if (current.kind !== 'ok') return { kind: 'failed', reason: describeFailure(current) };
     const record = parseLease(current.body);
     if (record === undefined) return { kind: 'failed', reason: 'the answer is not a Lease' };
-    observe(record);
-    if (!isFree(record)) return { kind: 'taken', holder: record.holder };
-    return settled(await write(record, identity, timings.duration, signal));
+    this.#observe(record);
+    if (!this.#isFree(record)) return { kind: 'taken', holder: record.holder };
+    return unlessConflict(await this.#claim(record, signal));
   }
 
-  /** Somebody else was faster: that is as good as taken, and the next look tells by whom. */
-  function settled(attempt: Attempt | { readonly kind: 'conflict' }): Attempt {
-    return attempt.kind === 'conflict'
-      ? { kind: 'failed', reason: 'another process was faster' }
-      : attempt;
+  #claim(held: LeaseRecord | undefined, signal: AbortSignal): Promise<Attempt | Conflict> {
+    return this.#write(held, this.#options.identity, this.#timings.duration, signal);
   }
 
-  async function write(
+  async #write(
     held: LeaseRecord | undefined,
     holder: string,
     durationMs: number,
     signal?: AbortSignal,
-  ): Promise<Attempt | { readonly kind: 'conflict' }> {
+  ): Promise<Attempt | Conflict> {
+    const { connection, namespace, name, clock } = this.#options;
     const claim = { namespace, name, holder, durationMs, now: clock.now() };
-    const outcome = await connection.request(
-      resourcePath(resource, held === undefined ? undefined : name),
-      {
-        method: held === undefined ? 'POST' : 'PUT',
-        body: leaseObject(claim, held),
-        timeoutMs: REQUEST_TIMEOUT_MS,
-        ...(signal === undefined ? {} : { signal }),
-      },
-    );
+    const path = resourcePath(this.#resource, held === undefined ? undefined : name);
+    const outcome = await connection.request(path, {
+      method: held === undefined ? 'POST' : 'PUT',
+      body: leaseObject(claim, held),
+      timeoutMs: REQUEST_TIMEOUT_MS,
+      ...omitUndefined({ signal }),
+    });
     if (outcome.kind === 'status' && outcome.code === 409) return { kind: 'conflict' };
     if (outcome.kind !== 'ok') {
       const isHomeless = held === undefined && outcome.kind === 'status' && outcome.code === 404;
@@ -225,31 +248,31 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     return { kind: 'held', record };
   }
 
-  function observe(record: LeaseRecord): void {
+  #observe(record: LeaseRecord): void {
     const seen = `${record.holder} ${record.renewTime} ${record.transitions}`;
-    if (observed?.seen !== seen) observed = { seen, at: clock.monotonic() };
+    if (this.#observed?.seen === seen) return;
+    this.#observed = { seen, at: this.#options.clock.monotonic() };
   }
 
-  function isFree(record: LeaseRecord): boolean {
-    if (record.holder === '' || record.holder === identity) return true;
-    if (observed === undefined) return false;
-    return clock.monotonic() - observed.at >= (record.durationMs || timings.duration);
+  #isFree(record: LeaseRecord): boolean {
+    if (record.holder === '' || record.holder === this.#options.identity) return true;
+    if (this.#observed === undefined) return false;
+    const unchangedMs = this.#options.clock.monotonic() - this.#observed.at;
+    return unchangedMs >= (record.durationMs || this.#timings.duration);
   }
 
   /** So that a successor need not wait for the expiry. */
-  async function release(record: LeaseRecord): Promise<void> {
-    const outcome = await write(record, '', RELEASED_DURATION_MS);
+  async #release(record: LeaseRecord): Promise<void> {
+    const outcome = await this.#write(record, '', RELEASED_DURATION_MS);
     if (outcome.kind === 'held') return;
     const reason = outcome.kind === 'failed' ? outcome.reason : 'it has changed hands';
-    logger.warn(`[controller] leader election: cannot release the lease: ${reason}`);
+    this.#options.logger.warn(`[controller] leader election: cannot release the lease: ${reason}`);
   }
+}
 
-  const jittered = (ms: number): number => ms * (1 + 0.2 * random());
-
-  return {
-    run,
-    get leading() {
-      return leading;
-    },
-  };
+/** Somebody else was faster: that is as good as taken, and the next look tells by whom. */
+function unlessConflict(attempt: Attempt | Conflict): Attempt {
+  return attempt.kind === 'conflict'
+    ? { kind: 'failed', reason: 'another process was faster' }
+    : attempt;
 }

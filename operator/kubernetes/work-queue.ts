@@ -1,7 +1,7 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { linkAbort, pause } from './abort.ts';
-import { silentQueueRecorder, type WorkQueueMetrics } from './metrics.ts';
+import { linkAbort, pause, untilAborted } from './abort.ts';
+import { silentQueueRecorder, type WorkQueueMetrics, type WorkQueueRecorder } from './metrics.ts';
 
 /** How the work on a key ended. */
 export type WorkOutcome =
@@ -45,130 +45,137 @@ interface Timer {
 }
 
 export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
-  const { clock, logger, concurrency = 1, retryBaseMs = 500, retryCapMs = 300_000 } = options;
-  const stopping = new AbortController();
+  return new KeyedWorkQueue(options);
+}
+
+class KeyedWorkQueue implements WorkQueue {
+  readonly #options: WorkQueueOptions;
+  readonly #recorder: WorkQueueRecorder;
+  readonly #stopping = new AbortController();
   /** Keys in the order of their turn, with the time at which they were added. */
-  const waiting = new Map<string, number>();
+  readonly #waiting = new Map<string, number>();
   /** Keys under way, with the time at which they were taken up. */
-  const running = new Map<string, number>();
-  const addedMeanwhile = new Set<string>();
-  const failures = new Map<string, number>();
-  const timers = new Map<string, Timer>();
-  const work = new Set<Promise<void>>();
-  let started = false;
+  readonly #running = new Map<string, number>();
+  readonly #addedMeanwhile = new Set<string>();
+  /** Failures in a row by key. */
+  readonly #failures = new Map<string, number>();
+  readonly #timers = new Map<string, Timer>();
+  readonly #work = new Set<Promise<void>>();
+  #started = false;
 
-  const secondsSince = (time: number): number => (clock.monotonic() - time) / 1000;
-  const recorder =
-    options.metrics?.recorder(options.name, () => [...running.values()].map(secondsSince)) ??
-    silentQueueRecorder;
+  constructor(options: WorkQueueOptions) {
+    this.#options = options;
+    const running = (): readonly number[] =>
+      [...this.#running.values()].map((time) => this.#secondsSince(time));
+    this.#recorder = options.metrics?.recorder(options.name, running) ?? silentQueueRecorder;
+  }
 
-  function add(key: string): void {
-    if (stopping.signal.aborted) return;
-    if (running.has(key)) {
-      if (!addedMeanwhile.has(key)) recorder.added();
-      addedMeanwhile.add(key);
+  get depth(): number {
+    return this.#waiting.size;
+  }
+
+  add(key: string): void {
+    if (this.#stopping.signal.aborted) return;
+    if (this.#running.has(key)) {
+      if (!this.#addedMeanwhile.has(key)) this.#recorder.added();
+      this.#addedMeanwhile.add(key);
       return;
     }
-    if (waiting.has(key)) return;
-    recorder.added();
-    enqueue(key);
+    if (this.#waiting.has(key)) return;
+    this.#recorder.added();
+    this.#enqueue(key);
   }
 
-  function enqueue(key: string): void {
-    waiting.set(key, clock.monotonic());
-    recorder.depth(waiting.size);
-    takeUp();
-  }
-
-  function addAfter(key: string, ms: number): void {
-    if (stopping.signal.aborted) return;
+  addAfter(key: string, ms: number): void {
+    if (this.#stopping.signal.aborted) return;
     if (ms <= 0) {
-      add(key);
+      this.add(key);
       return;
     }
+    const { clock } = this.#options;
     const dueAt = clock.monotonic() + ms;
-    const present = timers.get(key);
-    if (present !== undefined && present.dueAt <= dueAt) return;
-    present?.cancel();
-    const link = linkAbort(stopping.signal);
+    const before = this.#timers.get(key);
+    if (before !== undefined && before.dueAt <= dueAt) return;
+    before?.cancel();
+    const link = linkAbort(this.#stopping.signal);
     const timer: Timer = { dueAt, cancel: link.abort };
-    timers.set(key, timer);
+    this.#timers.set(key, timer);
     void pause(clock, ms, link.signal).then((waited) => {
       link.release();
-      if (timers.get(key) === timer) timers.delete(key);
-      if (waited) add(key);
+      if (this.#timers.get(key) === timer) this.#timers.delete(key);
+      if (waited) this.add(key);
     });
   }
 
-  function takeUp(): void {
-    if (!started || stopping.signal.aborted) return;
-    for (const [key, addedAt] of waiting) {
-      if (running.size >= concurrency) return;
-      waiting.delete(key);
-      recorder.depth(waiting.size);
-      recorder.waited(secondsSince(addedAt));
-      const working = workOn(key);
-      work.add(working);
-      void working.then(() => work.delete(working));
+  async run(signal: AbortSignal): Promise<void> {
+    this.#started = true;
+    this.#takeUp();
+    await untilAborted(signal);
+    this.#stopping.abort();
+    this.#waiting.clear();
+    this.#recorder.depth(0);
+    await Promise.all(this.#work);
+  }
+
+  #enqueue(key: string): void {
+    this.#waiting.set(key, this.#options.clock.monotonic());
+    this.#recorder.depth(this.#waiting.size);
+    this.#takeUp();
+  }
+
+  #takeUp(): void {
+    if (!this.#started || this.#stopping.signal.aborted) return;
+    const { concurrency = 1 } = this.#options;
+    for (const [key, addedAt] of this.#waiting) {
+      if (this.#running.size >= concurrency) return;
+      this.#waiting.delete(key);
+      this.#recorder.depth(this.#waiting.size);
+      this.#recorder.waited(this.#secondsSince(addedAt));
+      const working = this.#workOn(key);
+      this.#work.add(working);
+      void working.then(() => this.#work.delete(working));
     }
   }
 
-  async function workOn(key: string): Promise<void> {
-    const startedAt = clock.monotonic();
-    running.set(key, startedAt);
-    const outcome = await attempt(key);
-    running.delete(key);
-    recorder.worked(secondsSince(startedAt));
-    conclude(key, outcome);
-    if (addedMeanwhile.delete(key) && !stopping.signal.aborted) enqueue(key);
-    takeUp();
+  async #workOn(key: string): Promise<void> {
+    const startedAt = this.#options.clock.monotonic();
+    this.#running.set(key, startedAt);
+    const outcome = await this.#attempt(key);
+    this.#running.delete(key);
+    this.#recorder.worked(this.#secondsSince(startedAt));
+    this.#conclude(key, outcome);
+    if (this.#addedMeanwhile.delete(key) && !this.#stopping.signal.aborted) this.#enqueue(key);
+    this.#takeUp();
   }
 
-  async function attempt(key: string): Promise<WorkOutcome> {
+  async #attempt(key: string): Promise<WorkOutcome> {
+    const { name, process, logger } = this.#options;
     try {
-      return await options.process(key, stopping.signal);
+      return await process(key, this.#stopping.signal);
     } catch (error) {
-      logger.error(`[controller] ${options.name}: work threw: "${key}"`, { error });
+      logger.error(`[controller] ${name}: work threw: "${key}"`, { error });
       return { kind: 'failed', reason: error instanceof Error ? error.name : 'exception' };
     }
   }
 
-  function conclude(key: string, outcome: WorkOutcome): void {
+  #conclude(key: string, outcome: WorkOutcome): void {
     if (outcome.kind !== 'failed') {
-      failures.delete(key);
-      if (outcome.kind === 'again') addAfter(key, outcome.afterMs);
+      this.#failures.delete(key);
+      if (outcome.kind === 'again') this.addAfter(key, outcome.afterMs);
       return;
     }
-    if (stopping.signal.aborted) return;
-    const count = failures.get(key) ?? 0;
-    failures.set(key, count + 1);
+    if (this.#stopping.signal.aborted) return;
+    const { name, logger, retryBaseMs = 500, retryCapMs = 300_000 } = this.#options;
+    const count = this.#failures.get(key) ?? 0;
+    this.#failures.set(key, count + 1);
     const delay = Math.min(retryCapMs, retryBaseMs * 2 ** count);
-    recorder.retried();
+    this.#recorder.retried();
     const level = count === 0 ? 'warn' : 'debug';
-    logger[level](
-      `[controller] ${options.name}: ${outcome.reason}: "${key}"; again in ${delay} ms`,
-    );
-    addAfter(key, delay);
+    logger[level](`[controller] ${name}: ${outcome.reason}: "${key}"; again in ${delay} ms`);
+    this.addAfter(key, delay);
   }
 
-  return {
-    add,
-    addAfter,
-    get depth() {
-      return waiting.size;
-    },
-    run: async (signal) => {
-      started = true;
-      takeUp();
-      if (!signal.aborted) {
-        await new Promise((resolve) => {
-          signal.addEventListener('abort', resolve, { once: true });
-        });
-      }
-      stopping.abort();
-      waiting.clear();
-      recorder.depth(0);
-      await Promise.all(work);
-    },
-  };
+  #secondsSince(time: number): number {
+    return (this.#options.clock.monotonic() - time) / 1000;
+  }
 }
