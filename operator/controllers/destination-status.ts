@@ -1,3 +1,4 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
 import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
@@ -51,7 +52,7 @@ export function destinationNumbers(
   const { cursor, windowEnd, lagEvents, lagSeconds, lastSuccessAt, lastError } = progress;
   const parked = progress.parkedTenants.toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
   return {
-    cursor: { sequence: cursor, ...(windowEnd === undefined ? {} : { windowEnd }) },
+    cursor: { sequence: cursor, ...omitUndefined({ windowEnd }) },
     lag: { events: lagEvents, seconds: Math.round(lagSeconds) },
     delivered: progress.delivered,
     deadLetters: progress.deadLetters,
@@ -65,7 +66,7 @@ export function destinationNumbers(
       })),
     },
     ...(lastSuccessAt === undefined ? {} : { lastDeliveryTime: formatInstant(lastSuccessAt) }),
-    ...(lastError === undefined ? {} : { lastError: lastError.slice(0, LONGEST_ERROR) }),
+    ...omitUndefined({ lastError: lastError?.slice(0, LONGEST_ERROR) }),
   };
 }
 

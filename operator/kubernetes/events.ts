@@ -1,8 +1,8 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection.ts';
-import { microTime, resourcePath } from './resource.ts';
 import { describeFailure } from './outcome.ts';
+import { microTime, resourcePath } from './resource.ts';
 
 /** Something that happened to an object, for `kubectl describe`. Never carries a secret. */
 export interface KubernetesEvent {

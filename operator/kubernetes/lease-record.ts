@@ -1,5 +1,6 @@
-import { metadataOf, microTime } from './resource.ts';
 import { isRecord } from '../model/is-record.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { metadataOf, microTime } from './resource.ts';
 import type { RawObject } from './source.ts';
 
 /** A Lease as election reads it. */
@@ -59,7 +60,7 @@ export function leaseObject(claim: LeaseClaim, held: LeaseRecord | undefined): R
     metadata: {
       namespace,
       name,
-      ...(held === undefined ? {} : { resourceVersion: held.resourceVersion }),
+      ...omitUndefined({ resourceVersion: held?.resourceVersion }),
     },
     spec: {
       holderIdentity: holder,

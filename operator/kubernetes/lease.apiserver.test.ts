@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
-import { createLeaderElection, type ElectionEnd } from './lease.ts';
 import { type LeaseRecord, parseLease } from './lease-record.ts';
+import { createLeaderElection, type ElectionEnd } from './lease.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { connectWith } from './testing/connect.ts';
 import { createManualClock } from './testing/manual-clock.ts';

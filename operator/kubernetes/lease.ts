@@ -1,12 +1,12 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause } from './abort.ts';
 import type { Connection } from './connection.ts';
 import { leaseObject, type LeaseRecord, parseLease } from './lease-record.ts';
 import { describeFailure } from './outcome.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
-import type { ApiResource } from './source.ts';
 import { resourcePath } from './resource.ts';
+import type { ApiResource } from './source.ts';
 
 /** How a term, or the wait for one, ended. */
 export type ElectionEnd =

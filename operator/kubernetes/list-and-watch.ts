@@ -1,10 +1,10 @@
-import { type Connection, parseJson, type QueryValue } from './connection.ts';
-import { identify, metadataOf, type ObjectIdentity } from './resource.ts';
-import type { RequestFailure } from './outcome.ts';
 import { isRecord } from '../model/is-record.ts';
-import type { RawObject } from './source.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { linkAbort, pause } from './abort.ts';
+import { type Connection, parseJson, type QueryValue } from './connection.ts';
+import type { RequestFailure } from './outcome.ts';
+import { identify, metadataOf, type ObjectIdentity } from './resource.ts';
+import type { RawObject } from './source.ts';
 
 /** `expired`: the version that the pages belong to is gone; begin again. `absent`: the resource is not served. */
 export type ListOutcome =

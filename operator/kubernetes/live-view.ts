@@ -186,8 +186,8 @@ export class Comparison<T extends Projected> {
   take(object: RawObject): void {
     const identity = identify(object);
     if (identity === undefined || this.#movedOn.has(identity.uid)) return;
-    const present = this.#view.find(identity.namespace, identity.name);
-    if (present !== undefined && this.#movedOn.has(present.uid)) return;
+    const current = this.#view.find(identity.namespace, identity.name);
+    if (current !== undefined && this.#movedOn.has(current.uid)) return;
     const { held, changed } = this.#view.upsert(object, this.#arrival());
     if (held !== undefined) this.#confirmed.add(held);
     if (changed) this.#corrections += 1;

@@ -1,6 +1,7 @@
 import { isRecord } from '../model/is-record.ts';
-import { createReflector } from './reflector.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { ReflectorOptions } from './reflector-options.ts';
+import { createReflector } from './reflector.ts';
 import type { Projected, Source, SourceHealth, SourceState } from './source.ts';
 
 export interface NamespacedSourceOptions<T extends Projected> extends ReflectorOptions<T> {
@@ -30,15 +31,13 @@ export function createSource<T extends Projected>(options: NamespacedSourceOptio
     createReflector({
       ...shared,
       resource: { ...shared.resource, namespace },
-      ...(resume === undefined
-        ? {}
-        : {
-            resume: {
-              ...resume,
-              resourceVersion: versions.get(namespace),
-              objects: objects.filter((object) => object.namespace === namespace),
-            },
-          }),
+      ...omitUndefined({
+        resume: resume && {
+          ...resume,
+          resourceVersion: versions.get(namespace),
+          objects: objects.filter((object) => object.namespace === namespace),
+        },
+      }),
     }),
   );
   return mergeSources(shared.resource, sources);

@@ -1,5 +1,5 @@
-import { CoreV1Api } from '@kubernetes/client-node';
 import dotI, { ResourceEventType, type ResourceMeta } from '@dot-i/k8s-operator';
+import { CoreV1Api } from '@kubernetes/client-node';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';

@@ -1,4 +1,5 @@
 import { isRecord } from '../model/is-record.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 
 /** The API server answered, with something else than success. */
 export interface StatusFailure {
@@ -40,7 +41,7 @@ export function statusFailure(code: number, body: unknown, retryAfter?: string):
     code,
     reason: typeof status['reason'] === 'string' ? status['reason'] : '',
     message: typeof message === 'string' && message !== '' ? oneLine(message) : 'no message',
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...omitUndefined({ retryAfterMs }),
   };
 }
 

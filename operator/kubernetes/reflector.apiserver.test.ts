@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
 import type { Connection } from './connection.ts';
-import { connectWith } from './testing/connect.ts';
 import { createReflector } from './reflector.ts';
 import type { ApiResource } from './source.ts';
-import { systemClock } from '../telemetry/system-clock.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
+import { connectWith } from './testing/connect.ts';
 import { createRecordingHandler } from './testing/recording-handler.ts';
-import { WIDGET_CRD, WIDGETS } from './testing/widget.ts';
 import { projectTestPod, type TestPod } from './testing/reflector-rig.ts';
+import { WIDGET_CRD, WIDGETS } from './testing/widget.ts';
 
 const cluster = useTestCluster();
 let connection: Connection;

@@ -1,5 +1,5 @@
-import type { ApiResource, RawObject } from './source.ts';
 import { isRecord } from '../model/is-record.ts';
+import type { ApiResource, RawObject } from './source.ts';
 
 /** The path of a collection, of one object in it, or of a subresource such as `status`. */
 export function resourcePath(resource: ApiResource, name?: string, subresource?: string): string {

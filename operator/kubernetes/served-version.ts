@@ -1,6 +1,7 @@
+import { isRecord } from '../model/is-record.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
 import type { RequestFailure } from './outcome.ts';
-import { isRecord } from '../model/is-record.ts';
 
 export interface ServedVersionOptions {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
@@ -28,7 +29,7 @@ export function preferServedVersion(
   let served: string | undefined;
 
   const discover = async (signal: AbortSignal | undefined): Promise<Discovered> => {
-    const outcome = await connection.request(root, signal === undefined ? {} : { signal });
+    const outcome = await connection.request(root, omitUndefined({ signal }));
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const known = versionsOf(outcome);
     const version = versions.find((each) => known.has(each));

@@ -35,7 +35,7 @@ export interface Arrival {
   readonly late: boolean;
 }
 
-/** Told of every change, in order, synchronously. An exception is logged and never reaches the watch loop. */
+/** Is called with every change, in order, synchronously. An exception is logged and never reaches the watch loop. */
 export interface SourceHandler<T extends Projected> {
   upserted(next: T, previous: T | undefined, arrival: Arrival): void;
   /** `last` is the final version, as the DELETED event carried it or as it was last seen. */

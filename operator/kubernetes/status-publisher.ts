@@ -1,12 +1,22 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Condition } from './conditions.ts';
 import type { Connection } from './connection.ts';
-import { identify, resourcePath } from './resource.ts';
-import { createWorkQueue, type WorkOutcome } from './work-queue.ts';
 import type { WorkQueueMetrics } from './metrics.ts';
 import { describeFailure } from './outcome.ts';
+import { identify, resourcePath } from './resource.ts';
 import type { ApiResource } from './source.ts';
+import { createWorkQueue, type WorkOutcome } from './work-queue.ts';
+
+/** The object whose status is written. */
+export interface StatusTarget {
+  readonly resource: ApiResource;
+  readonly kind: string;
+  readonly name: string;
+  /** Tells the object from one that was created again under its name. */
+  readonly uid: string;
+}
 
 /** A status; every field that the operator owns, each time. */
 export interface PublishedStatus {
@@ -56,7 +66,7 @@ export function createStatusPublisher(options: StatusPublisherOptions): StatusPu
     concurrency: 4,
     clock,
     logger,
-    ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
+    ...omitUndefined({ metrics: options.metrics }),
   });
 
   /** Milliseconds until the entry may be written; undefined when there is nothing to write. */
@@ -94,8 +104,8 @@ export function createStatusPublisher(options: StatusPublisherOptions): StatusPu
   return {
     publish: (target, status) => {
       const path = resourcePath(target.resource, target.name);
-      const present = entries.get(path);
-      const entry = present?.target.uid === target.uid ? present : { target, wanted: status };
+      const before = entries.get(path);
+      const entry = before?.target.uid === target.uid ? before : { target, wanted: status };
       entry.wanted = status;
       entries.set(path, entry);
       const wait = due(entry);
@@ -123,24 +133,14 @@ function comparable(value: object): string {
   });
 }
 
-/** The object whose status is written. */
-export interface StatusTarget {
-  readonly resource: ApiResource;
-  readonly kind: string;
-  readonly name: string;
-  /** Tells the object from one that was created again under its name. */
-  readonly uid: string;
-}
-
 export type ApplyOutcome =
-  /** `object` as the API server has it afterwards. */
-  | { readonly kind: 'applied'; readonly object: unknown }
+  | { readonly kind: 'applied' }
   /** The object, or this incarnation of it, is not there any more. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** Owner of the fields that the operator writes. */
-export const FIELD_MANAGER = 'meterfeed';
+const FIELD_MANAGER = 'meterfeed';
 
 /**
  * Writes the complete status by server-side apply: fields that the operator wrote before and left
@@ -148,7 +148,7 @@ export const FIELD_MANAGER = 'meterfeed';
  */
 export async function applyStatus(
   connection: Pick<Connection, 'request'>,
-  target: Omit<StatusTarget, 'uid'> & { readonly uid?: string },
+  target: StatusTarget,
   status: object,
   signal?: AbortSignal,
 ): Promise<ApplyOutcome> {
@@ -161,18 +161,14 @@ export async function applyStatus(
     body: {
       apiVersion: group === '' ? version : `${group}/${version}`,
       kind,
-      metadata: {
-        name,
-        ...(resource.namespace === undefined ? {} : { namespace: resource.namespace }),
-      },
+      metadata: { name, ...omitUndefined({ namespace: resource.namespace }) },
       status,
     },
-    ...(signal === undefined ? {} : { signal }),
+    ...omitUndefined({ signal }),
   });
   if (outcome.kind === 'ok') {
     // The API server does not compare uids on a status; the successor's own status will follow.
-    const isSuccessor = uid !== undefined && identify(outcome.body)?.uid !== uid;
-    return isSuccessor ? { kind: 'gone' } : { kind: 'applied', object: outcome.body };
+    return { kind: identify(outcome.body)?.uid === uid ? 'applied' : 'gone' };
   }
   if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'gone' };
   return { kind: 'failed', reason: describeFailure(outcome) };

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '../telemetry/system-clock.ts';
-import { applyStatus, type StatusTarget } from './status-publisher.ts';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import { isRecord } from '../model/is-record.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
 import type { Connection } from './connection.ts';
-import { connectWith } from './testing/connect.ts';
 import { createEventRecorder } from './events.ts';
 import { identify, resourcePath } from './resource.ts';
-import { isRecord } from '../model/is-record.ts';
+import { applyStatus, type StatusTarget } from './status-publisher.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
+import { connectWith } from './testing/connect.ts';
 import { widget, WIDGET_CRD, WIDGETS } from './testing/widget.ts';
 
 const cluster = useTestCluster();

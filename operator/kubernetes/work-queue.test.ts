@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { describe, expect, test } from 'vitest';
+import { createWorkQueueMetrics } from './metrics.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { createManualClock } from './testing/manual-clock.ts';
 import { createWorkQueue, type WorkOutcome, type WorkQueueOptions } from './work-queue.ts';
-import { createWorkQueueMetrics } from './metrics.ts';
 
 interface Job {
   readonly key: string;

@@ -1,11 +1,11 @@
 import { Registry } from 'prom-client';
+import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { createConnection } from '../connection.ts';
-import { isRecord } from '../../model/is-record.ts';
 import { createReflectorMetrics } from '../metrics.ts';
-import type { ReflectorOptions, ReflectorTimings } from '../reflector-options.ts';
 import { createSource } from '../namespaced-source.ts';
+import type { ReflectorOptions, ReflectorTimings } from '../reflector-options.ts';
 import { identify } from '../resource.ts';
 import type { Projected, RawObject, Source } from '../source.ts';
 import { type CapturingLogger, createCapturingLogger } from './capturing-logger.ts';
