@@ -639,6 +639,10 @@ export interface MeteringPolicySpec {
    */
   meterByNamespace?: boolean;
   /**
+   * What GPU hours of pods and resource claims count. equivalents counts a share of a GPU as that share, so that billed and idle time sum to what is installed; devices counts each MIG device, time-sliced replica, partition or claimed device as one. Environment variable GPU_QUANTITY, by default equivalents.
+   */
+  gpuQuantity?: 'equivalents' | 'devices';
+  /**
    * From when on a pod is billed. running bills from the first start of any of its containers, scheduled from its binding to a node. Both end with its last container.
    */
   podLifetime?: 'running' | 'scheduled';

@@ -185,6 +185,7 @@ const EFFECTS: readonly Effect[] = [
   ['POD_LIFETIME', 'scheduled', (s) => s.metering.podLifetime, 'scheduled'],
   ['METER_CONTROL_PLANE', 'true', (s) => s.metering.meterControlPlane, true],
   ['METER_BY_NAMESPACE', 'true', (s) => s.metering.meterByNamespace, true],
+  ['GPU_QUANTITY', 'devices', (s) => s.metering.gpuQuantity, 'devices'],
   ['WATCH_DELETIONS', 'false', (s) => s.metering.watchDeletions, false],
   [
     'CUSTOM_METRICS',

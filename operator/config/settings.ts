@@ -64,6 +64,8 @@ export interface TenantMeteringSettings {
   readonly cpuMemoryBasis: 'usage' | 'requests' | 'max';
   readonly meterControlPlane: boolean;
   readonly meterByNamespace: boolean;
+  /** What GPU hours count: GPU-equivalents, or devices however small each is (docs/metering.md#gpus-counted-as-devices). */
+  readonly gpuQuantity: 'equivalents' | 'devices';
   readonly privateNodeBilling: 'node' | 'usage';
   readonly excludeNamespaces: readonly string[];
   /** `running`: from the first container start; `scheduled`: from binding (design 7). */

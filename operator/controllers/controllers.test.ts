@@ -356,6 +356,26 @@ describe('the MeteringPolicy', () => {
     );
   });
 
+  test('counts GPUs as it says, from its change on, until it says nothing', async () => {
+    await rig.stop();
+    rig = await start({ GPU_QUANTITY: 'equivalents' });
+    const quantity = () => rig.settings.current().metering.gpuQuantity;
+    expect(quantity()).toBe('equivalents');
+    await apply('meteringpolicies', 'default', { gpuQuantity: 'devices' });
+    await expect.poll(quantity, PATIENCE).toBe('devices');
+    await apply('meteringpolicies', 'default', { gpuQuantity: 'equivalents' });
+    await expect.poll(quantity, PATIENCE).toBe('equivalents');
+    await apply('meteringpolicies', 'default', { gpuQuantity: 'devices' });
+    await expect.poll(quantity, PATIENCE).toBe('devices');
+    const wrong = JSON.stringify({ spec: { gpuQuantity: 'slices' } });
+    await expect(
+      cluster.kubectl(['patch', 'mpol', 'default', '--type=merge', '-p', wrong]),
+    ).rejects.toThrow('supported values: "equivalents", "devices"');
+    expect(quantity()).toBe('devices');
+    await apply('meteringpolicies', 'default', { zone: 'zone-a' });
+    await expect.poll(quantity, PATIENCE).toBe('equivalents');
+  });
+
   test('changes how is metered, and gives it back', async () => {
     await rig.stop();
     rig = await start({ COLLECTION_INTERVAL: '30s', SETTLING_DELAY: '15s' });

@@ -274,6 +274,11 @@ const BROKEN: readonly Row[] = [
       message: 'leave it out; MIG and shared resources are always detected',
     },
     {
+      reason: 'a count of GPUs that nobody knows',
+      spec: { gpuQuantity: 'slices' },
+      message: 'Unsupported value: "slices": supported values: "equivalents", "devices"',
+    },
+    {
       reason: 'a shared resource as a full GPU',
       spec: { gpuResources: ['nvidia.com/gpu.shared'] },
       message: 'leave it out; MIG and shared resources are always detected',

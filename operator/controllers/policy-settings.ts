@@ -123,6 +123,7 @@ function layersOf(
       cpuMemoryBasis: spec.cpuMemoryBasis,
       meterControlPlane: spec.meterControlPlane,
       meterByNamespace: spec.meterByNamespace,
+      gpuQuantity: spec.gpuQuantity,
       podLifetime: spec.podLifetime,
       privateNodeBilling: spec.privateNodeBilling,
       excludeNamespaces: spec.excludeNamespaces,

@@ -270,6 +270,7 @@ describe('the MeteringPolicy', () => {
           cpuMemoryBasis: 'requests',
           meterControlPlane: false,
           meterByNamespace: true,
+          gpuQuantity: 'devices',
           podLifetime: 'running',
           privateNodeBilling: 'usage',
           excludeNamespaces: ['kube-system', 'monitoring'],

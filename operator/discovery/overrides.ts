@@ -66,6 +66,7 @@ export function overriddenMetering(
     cpuMemoryBasis: merged.cpuMemoryBasis,
     meterControlPlane: merged.meterControlPlane,
     meterByNamespace: merged.meterByNamespace,
+    gpuQuantity: merged.gpuQuantity,
     privateNodeBilling: merged.privateNodeBilling,
     excludeNamespaces: merged.excludeNamespaces,
     podLifetime: merged.podLifetime,

@@ -15,6 +15,7 @@ import type { AllocatedDevice } from '../observation/resource-claim.ts';
 import type { DeviceSlice, PublishedDevice } from '../observation/resource-slice.ts';
 import { type Span, splitAtEdges } from '../observation/timeline.ts';
 import type { ClaimUse } from './claim-use.ts';
+import type { GpuQuantity } from './meter.ts';
 
 /** The devices that a node had during `[from, to)`. */
 export interface PublishedStretch {
@@ -123,19 +124,24 @@ export function claimedGpus(
   node: NodeState | undefined,
   drivers: readonly string[],
   published: (device: AllocatedDevice) => ReturnType<DeviceCatalogue['find']>,
+  quantity: GpuQuantity = 'equivalents',
 ): readonly HeldGpus[] {
   const kinds = new Map<string, HeldGpus>();
   for (const [index, allocated] of allocation.devices.entries()) {
     if (!drivers.includes(allocated.driver)) continue;
     const known = published(allocated);
     const device = kindOf(allocated, known, node);
-    const parts = shareOf(device.parts, allocated, known, holders[index] ?? 1);
+    const shareIn = (whole: bigint): bigint =>
+      shareOf(whole, allocated, known, holders[index] ?? 1);
     const key = `${device.type} ${device.profile}`;
     const before = kinds.get(key);
     kinds.set(key, {
       device,
       devices: (before?.devices ?? 0) + 1,
-      parts: (before?.parts ?? 0n) + parts,
+      parts: (before?.parts ?? 0n) + shareIn(device.parts),
+      ...(quantity === 'devices' && {
+        asDevices: (before?.asDevices ?? 0n) + shareIn(PARTS_PER_GPU),
+      }),
     });
   }
   return [...kinds.values()];

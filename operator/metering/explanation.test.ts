@@ -50,6 +50,7 @@ describe('an explanation', () => {
       profile: 'timeslice-4',
       devices: 1,
       gpus: 0.25,
+      countedAs: 'equivalents',
     });
     expect(gpus.subjects[0]?.node?.decidedBy?.gpu).toContain('nvidia.com/gpu.replicas=4');
     expect(sumOf(gpus)).toBeCloseTo(0.25 * (50 / 60), 8);

@@ -4,6 +4,7 @@ import { quantityOf } from '../model/catalog.ts';
 import { divideHalfUp } from '../model/decimal.ts';
 import { gpusOf } from '../model/gpu-parts.ts';
 import type { Settled } from './credits.ts';
+import type { GpuQuantity } from './meter.ts';
 import type { Evidence } from './tally.ts';
 
 /**
@@ -53,6 +54,10 @@ export interface Subject {
     readonly devices: number;
     /** GPU-equivalents of all of them. */
     readonly gpus: number;
+    /** What was billed of them; absent where an earlier release explained it. */
+    readonly countedAs?: GpuQuantity;
+    /** With `devices`: what they counted for, below `devices` where claims share one. */
+    readonly counted?: number;
   };
   /** Absent when its node was never seen. */
   readonly node?: {
@@ -117,7 +122,7 @@ function createSubjectKeys(): (evidence: Evidence) => string {
     const rate =
       gpus === undefined
         ? values.of(state.requests ?? state)
-        : `${values.of(gpus.device)}×${gpus.devices}×${gpus.parts}`;
+        : `${values.of(gpus.device)}×${gpus.devices}×${gpus.parts}×${gpus.asDevices ?? ''}`;
     return `${kind} ${values.of(state.labels)} ${values.of(node)} ${rate}`;
   };
 }
@@ -140,6 +145,9 @@ function subjectOf({ kind, object, state, gpus, node }: Evidence): Subject {
             profile: gpus.device.profile,
             devices: gpus.devices,
             gpus: round(gpusOf(gpus.parts)),
+            ...(gpus.asDevices === undefined
+              ? { countedAs: 'equivalents' }
+              : { countedAs: 'devices', counted: round(gpusOf(gpus.asDevices)) }),
           },
         }),
     ...(node === undefined ? {} : { node: nodeOf(kind, node, gpus !== undefined) }),

@@ -46,7 +46,7 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     const charge = find(holder, state, held.device);
     const ms = to - from;
     const evidence = evidenceOf(holder, stretch, held, input.window.start);
-    addTo(charge, { carried, weight, ms }, held.parts * NANOS, evidence);
+    addTo(charge, { carried, weight, ms }, (held.asDevices ?? held.parts) * NANOS, evidence);
     noteGpuUse(input.findings, {
       node: holder.nodeName,
       type: held.device.type,

@@ -7,7 +7,7 @@ import type { AllocatedDevice } from '../observation/resource-claim.ts';
 import { type ClaimUse, claimUses } from './claim-use.ts';
 import { claimedGpus, createDeviceCatalogue } from './dra-devices.ts';
 import { createGpuCharges } from './gpu-charges.ts';
-import { isExcludedNamespace, type Meter, type MeterSettings } from './meter.ts';
+import { type GpuQuantity, isExcludedNamespace, type Meter, type MeterSettings } from './meter.ts';
 import { nodesByName } from './node-owners.ts';
 import { onLateNodes, visitPieces } from './pieces.ts';
 
@@ -25,7 +25,8 @@ export const meterGpuHours: Meter = (input) => {
     (piece) => {
       const { state, cluster, timeline, asBilled, carried, weight } = piece;
       if (state.requests.extended.size === 0) return;
-      if (state.phase === 'bound' && cluster.metering.podLifetime === 'running') return;
+      const { podLifetime, gpuQuantity } = cluster.metering;
+      if (state.phase === 'bound' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
       const holder = {
         kind: 'Pod',
@@ -37,7 +38,7 @@ export const meterGpuHours: Meter = (input) => {
         weight,
       } as const;
       for (const stretch of nodeAt(state.node, piece.from, piece.to, asBilled)) {
-        for (const held of pluggedGpus(state, stretch.state, settings)) {
+        for (const held of pluggedGpus(state, stretch.state, settings, gpuQuantity)) {
           charge(holder, stretch, held);
         }
       }
@@ -48,17 +49,21 @@ export const meterGpuHours: Meter = (input) => {
 
 /**
  * What a pod holds of its node's device plugins. Devices stay with a pod for all its life, so its
- * effective requests are what it holds.
+ * effective requests are what it holds. `quantity` says what is billed of it.
  */
 export function pluggedGpus(
   pod: PodState,
   node: NodeState | undefined,
   settings: Pick<MeterSettings, 'gpuResources'>,
+  quantity: GpuQuantity = 'equivalents',
 ): readonly HeldGpus[] {
   const held: HeldGpus[] = [];
   for (const [resource, devices] of pod.requests.extended) {
     const device = deviceOf(resource, node, settings.gpuResources);
-    if (device !== undefined) held.push({ device, devices, parts: BigInt(devices) * device.parts });
+    if (device === undefined) continue;
+    const gpus = { device, devices, parts: BigInt(devices) * device.parts };
+    const asDevices = BigInt(devices) * PARTS_PER_GPU;
+    held.push(quantity === 'devices' ? { ...gpus, asDevices } : gpus);
   }
   return held;
 }
@@ -98,7 +103,8 @@ export const meterClaimedGpus: Meter = (input) => {
     input,
     claimUses(observation),
     ({ state, cluster, timeline, from, to, asBilled, carried, weight }) => {
-      if (state.phase === 'held' && cluster.metering.podLifetime === 'running') return;
+      const { podLifetime, gpuQuantity } = cluster.metering;
+      if (state.phase === 'held' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
       const nodeName = nodeOf(state);
       if (nodeName === undefined) return;
@@ -114,7 +120,7 @@ export const meterClaimedGpus: Meter = (input) => {
       } as const;
       for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
         const published = (device: AllocatedDevice) => catalogue.find(device, stretch.from);
-        for (const held of claimedGpus(state, stretch.state, drivers, published)) {
+        for (const held of claimedGpus(state, stretch.state, drivers, published, gpuQuantity)) {
           charge(holder, stretch, held);
         }
       }

@@ -23,6 +23,9 @@ export interface MeterInput {
   readonly findings: Findings;
 }
 
+/** What GPU hours count: `equivalents` of whole GPUs, or `devices`. */
+export type GpuQuantity = TenantCluster['metering']['gpuQuantity'];
+
 /** The settings that are the same for all tenant clusters. */
 export interface MeterSettings {
   readonly region: string;

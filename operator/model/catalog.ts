@@ -145,7 +145,7 @@ const METRICS = [
     ],
     priceKeys: ['region', 'sku', 'capacity_type', 'billing_mode'],
     rule: {
-      text: `${PODS}, or for each resource claim while a pod uses it: GPU-equivalents × hours. A node that is billed whole: its physical GPUs that can be allocated × hours.`,
+      text: `${PODS}, or for each resource claim while a pod uses it: GPU-equivalents × hours, or devices × hours where "counted_as" says devices. A node that is billed whole: its physical GPUs that can be allocated × hours.`,
       documentation: 'docs/metering.md#gpus',
       scope: 'gpus',
     },
@@ -213,7 +213,7 @@ const METRICS = [
     dimensions: ['region', 'sku', 'gpu_type', 'tenant_cluster', 'node'],
     priceKeys: ['region', 'gpu_type'],
     rule: {
-      text: 'GPU-equivalents × hours during which a node was down, or GPUs of a node that is billed whole could not be allocated. Informational: charged nowhere.',
+      text: 'GPU-equivalents (devices where "counted_as" says so) × hours during which a node was down, or GPUs of a node that is billed whole could not be allocated. Informational: charged nowhere.',
       documentation: 'docs/metering.md#downtime',
       scope: 'gpus',
     },

@@ -17,6 +17,11 @@ export interface HeldGpus {
   readonly devices: number;
   /** What they come to, in parts. Not always `devices × device.parts`: a device may be shared among claims. */
   readonly parts: bigint;
+  /**
+   * What is billed of them where each device counts as one (`gpuQuantity: devices`), in parts of a
+   * whole; absent where it is `parts`.
+   */
+  readonly asDevices?: bigint;
 }
 
 /** The GPUs of one model that a node has. All amounts but `devices` are parts. */

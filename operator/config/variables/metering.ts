@@ -73,6 +73,14 @@ export const METERING_VARIABLES = {
     ],
     test: 'operator/metering/requests.test.ts',
   },
+  GPU_QUANTITY: {
+    meaning:
+      'What GPU hours of pods and resource claims count: GPU-equivalents, a share of a GPU being that share, or devices, each share being one.',
+    parser: choice('equivalents', 'devices'),
+    default: 'equivalents',
+    fields: ['MeteringPolicy spec.gpuQuantity'],
+    test: 'operator/metering/gpu-quantity.test.ts',
+  },
   WATCH_DELETIONS: {
     meaning:
       'Bill pods and nodes that are deleted within a window to the moment of their deletion; otherwise to the last window end at which they were present.',

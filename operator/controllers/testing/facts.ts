@@ -45,6 +45,7 @@ export function clusterOf(
       cpuMemoryBasis: 'usage',
       meterControlPlane: false,
       meterByNamespace: false,
+      gpuQuantity: 'equivalents',
       privateNodeBilling: 'node',
       excludeNamespaces: [],
       podLifetime: 'running',

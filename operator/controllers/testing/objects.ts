@@ -131,6 +131,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       cpuMemoryBasis: 'requests',
       meterControlPlane: false,
       meterByNamespace: true,
+      gpuQuantity: 'devices',
       podLifetime: 'running',
       egressQuery: 'none',
       gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',

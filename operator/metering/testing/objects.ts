@@ -202,6 +202,7 @@ export function cluster(
       cpuMemoryBasis: 'requests',
       meterControlPlane: false,
       meterByNamespace: false,
+      gpuQuantity: 'equivalents',
       privateNodeBilling: 'node',
       excludeNamespaces: ['kube-system'],
       podLifetime: 'running',
