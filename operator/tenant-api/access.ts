@@ -8,10 +8,11 @@ import type { AddressLookup } from '../outbound/address-guard.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { compareBytewise } from '../model/bytewise.ts';
-import { type AccessKeeper, createAccessKeeper } from './access-keeper.ts';
-import { createKubeconfigSource } from './kubeconfig-source.ts';
-import { createOpenKubeconfig } from './open-kubeconfig.ts';
-import type { TenantApiAccess } from './tenant-api.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { createKubeconfigSource, type KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
+import { createOpenKubeconfig, type OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
+import { KubeconfigFollower } from './kubeconfig-follower.ts';
+import type { FailedTenantApi, TenantApi, TenantApiAccess } from './tenant-api.ts';
 
 export interface TenantApiAccessOptions {
   /** To the host's API server, for the Secrets. */
@@ -31,101 +32,124 @@ const READS_AT_ONCE = 8;
 
 /** A tenant cluster that is followed, and how to leave it. */
 interface Followed {
-  readonly keeper: AccessKeeper;
+  readonly follower: KubeconfigFollower;
   readonly leave: () => void;
   readonly ended: Promise<void>;
 }
 
 /**
  * Which tenant APIs can be talked to: for every tenant cluster that discovery finds, its kubeconfig is
- * looked for, read by the allow-list and turned into a connection with bounds of its own (spec 1.1,
- * security D.1–D.3). One that is missing, forbidden or refused is a failure with a reason.
+ * looked for, read by the allow-list and turned into a connection with bounds of its own
+ * (docs/tenant-apis.md#what-a-kubeconfig-may-say). One that is missing, forbidden or refused is a
+ * failure with a reason.
  */
 export function createTenantApiAccess(options: TenantApiAccessOptions): TenantApiAccess {
-  const { connection, discovery, settings, clock, random, logger } = options;
-  const listeners = new Set<() => void>();
-  const followed = new Map<string, Followed>();
-  const inForce = (): TenantApiSettings => settings.current().tenantApi;
-  const source = createKubeconfigSource({ connection, settings: inForce });
-  const open = createOpenKubeconfig({
-    allowedHosts: () => inForce().allowedHosts,
-    hostApi: addressOf(connection),
-    now: () => clock.now(),
-    ...(options.lookup === undefined ? {} : { lookup: options.lookup }),
-  });
-  const limit = pLimit(READS_AT_ONCE);
-  let announced = false;
+  return new KubeconfigAccess(options);
+}
 
-  /** Changes of the same moment are told once. */
-  function announce(): void {
-    if (announced) return;
-    announced = true;
-    setImmediate(() => {
-      announced = false;
-      for (const listener of listeners) listener();
+class KubeconfigAccess implements TenantApiAccess {
+  readonly #options: TenantApiAccessOptions;
+  readonly #source: KubeconfigSource;
+  readonly #open: OpenKubeconfig;
+  readonly #limit = pLimit(READS_AT_ONCE);
+  readonly #listeners = new Set<() => void>();
+  readonly #followed = new Map<string, Followed>();
+  #announced = false;
+
+  constructor(options: TenantApiAccessOptions) {
+    const { connection, clock, lookup } = options;
+    this.#options = options;
+    this.#source = createKubeconfigSource({ connection, settings: () => this.#settings });
+    this.#open = createOpenKubeconfig({
+      allowedHosts: () => this.#settings.allowedHosts,
+      hostApi: addressOf(connection),
+      now: () => clock.now(),
+      ...omitUndefined({ lookup }),
     });
   }
 
-  function follow(cluster: TenantCluster, signal: AbortSignal): Followed {
-    const link = linkAbort(signal);
-    const keeper = createAccessKeeper({
-      cluster,
-      source,
-      open,
-      limit,
-      clock,
-      random,
-      logger,
-      onChange: announce,
-    });
-    return { keeper, leave: link.abort, ended: keeper.run(link.signal).finally(link.release) };
+  get #settings(): TenantApiSettings {
+    return this.#options.settings.current().tenantApi;
   }
 
-  function reconcile(clusters: readonly TenantCluster[], signal: AbortSignal): void {
+  list(): readonly TenantApi[] {
+    return this.#followers().flatMap(({ api }) => api ?? []);
+  }
+
+  failures(): readonly FailedTenantApi[] {
+    return this.#followers().flatMap(({ failure }) => failure ?? []);
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { discovery, settings } = this.#options;
+    const review = (): void =>
+      this.#reconcile(this.#settings.enabled ? discovery.clusters() : [], signal);
+    const endings = [
+      discovery.subscribe(review),
+      settings.subscribe((next, previous) => {
+        if (next.tenantApi === previous.tenantApi) return;
+        for (const { follower } of this.#followed.values()) follower.reconsider();
+        review();
+      }),
+    ];
+    review();
+    await aborted(signal);
+    for (const end of endings) end();
+    await Promise.all([...this.#followed.values()].map(({ ended }) => ended));
+    this.#followed.clear();
+  }
+
+  #followers(): readonly KubeconfigFollower[] {
+    return [...this.#followed]
+      .toSorted(([a], [b]) => compareBytewise(a, b))
+      .map(([, { follower }]) => follower);
+  }
+
+  #reconcile(clusters: readonly TenantCluster[], signal: AbortSignal): void {
     if (signal.aborted) return;
     const wanted = new Map(
       clusters.filter(({ excluded }) => !excluded).map((cluster) => [cluster.id, cluster]),
     );
-    for (const [id, { leave }] of followed) {
+    for (const [id, { leave }] of this.#followed) {
       if (wanted.has(id)) continue;
-      followed.delete(id);
+      this.#followed.delete(id);
       leave();
     }
     for (const [id, cluster] of wanted) {
-      const known = followed.get(id);
-      if (known === undefined) followed.set(id, follow(cluster, signal));
-      else known.keeper.update(cluster);
+      const known = this.#followed.get(id);
+      if (known === undefined) this.#followed.set(id, this.#follow(cluster, signal));
+      else known.follower.update(cluster);
     }
-    announce();
+    this.#announce();
   }
 
-  const keepers = (): readonly AccessKeeper[] =>
-    [...followed].toSorted(([a], [b]) => compareBytewise(a, b)).map(([, { keeper }]) => keeper);
+  #follow(cluster: TenantCluster, signal: AbortSignal): Followed {
+    const link = linkAbort(signal);
+    const follower = new KubeconfigFollower({
+      ...this.#options,
+      cluster,
+      source: this.#source,
+      open: this.#open,
+      limit: this.#limit,
+      onChange: () => this.#announce(),
+    });
+    return { follower, leave: link.abort, ended: follower.run(link.signal).finally(link.release) };
+  }
 
-  return {
-    list: () => keepers().flatMap((keeper) => keeper.api() ?? []),
-    failures: () => keepers().flatMap((keeper) => keeper.failure() ?? []),
-    subscribe: (listener) => {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
-    run: async (signal) => {
-      const review = (): void => reconcile(inForce().enabled ? discovery.clusters() : [], signal);
-      const endings = [
-        discovery.subscribe(review),
-        settings.subscribe((next, previous) => {
-          if (next.tenantApi === previous.tenantApi) return;
-          for (const { keeper } of followed.values()) keeper.reconsider();
-          review();
-        }),
-      ];
-      review();
-      await aborted(signal);
-      for (const end of endings) end();
-      await Promise.all([...followed.values()].map(({ ended }) => ended));
-      followed.clear();
-    },
-  };
+  /** Listeners hear once of changes that follow each other at once. */
+  #announce(): void {
+    if (this.#announced) return;
+    this.#announced = true;
+    setImmediate(() => {
+      this.#announced = false;
+      for (const listener of this.#listeners) listener();
+    });
+  }
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

@@ -9,9 +9,8 @@ import { NODE_SETTINGS } from '../metering/testing/objects.ts';
 import { createObservation } from '../observation/observation.ts';
 import { type PodView, projectPod } from '../observation/pod.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createFirstLists } from './first-lists.ts';
 import { createKindWatch, type KindWatchOf } from './kind-watch.ts';
-import { createBudget, DEFAULT_LIMITS } from './limits.ts';
+import { createBudget, createFirstLists, DEFAULT_LIMITS } from './limits.ts';
 
 /** More than one page of a list. */
 const MANY = 600;

@@ -1,24 +1,22 @@
 import type { Connection } from '../kubernetes/connection.ts';
+import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import { createReflector } from '../kubernetes/reflector.ts';
 import type {
   ApiResource,
+  Arrival,
   Projected,
   Projection,
   Source,
   SourceHandler,
   SourceHealth,
 } from '../kubernetes/source.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Budget } from './limits.ts';
 
-/** Where a watch goes on from: what the journal knew, or what was held when it was stopped. */
-export interface ResumeFrom<T extends Projected> {
-  readonly resourceVersion?: string;
-  readonly objects: readonly T[];
-  readonly knownAt: number;
-}
+type WatchableConnection = Pick<Connection, 'request' | 'stream'>;
 
 /** The watch of one kind in a tenant cluster: begun, stopped and begun again on another connection. */
 export interface KindWatch {
@@ -27,11 +25,11 @@ export interface KindWatch {
   /** Its first list since the start of the process is in. */
   readonly listed: boolean;
   /** On which connection it runs; undefined while it is stopped. */
-  readonly connection: Pick<Connection, 'request' | 'stream'> | undefined;
-  start(connection: Pick<Connection, 'request' | 'stream'>): void;
+  readonly connection: WatchableConnection | undefined;
+  start(connection: WatchableConnection): void;
   /** What was seen stays known, and is compared with a list when it begins again. */
   stop(reason: string): void;
-  /** Nothing will be seen again: everything ends when it was last known. */
+  /** Nothing will be seen again: everything ends when it was last known, wall clock, milliseconds. */
   end(): number;
   /** Where a restart can resume; undefined while nothing is known. */
   point(now: number): readonly [kind: string, point: WatchPoint] | undefined;
@@ -39,7 +37,8 @@ export interface KindWatch {
   idle(): Promise<void>;
 }
 
-interface WatchPoint {
+/** Where a watch can be resumed, and until when its view is known to hold. */
+export interface WatchPoint {
   readonly resourceVersion?: string;
   readonly knownAt: number;
 }
@@ -48,9 +47,12 @@ export interface KindWatchOptions<T extends Projected, S> {
   readonly resource: ApiResource;
   readonly project: Projection<T>;
   readonly timelines: Timelines<T, S>;
-  /** Told before the timelines. */
+  /** Called before the timelines. */
   readonly handlers?: readonly SourceHandler<T>[];
-  readonly resume: ResumeFrom<T> | undefined;
+  /** What the timelines are given instead of a version that has arrived. */
+  readonly adjust?: (next: T, previous: T | undefined, arrival: Arrival) => T;
+  /** What the journal knew. */
+  readonly resume: ResumePoint<T> | undefined;
   readonly budget: Budget;
   readonly clock: Clock;
   readonly random: () => number;
@@ -65,99 +67,143 @@ export interface KindWatchOf<T extends Projected> extends KindWatch {
 export function createKindWatch<T extends Projected, S>(
   options: KindWatchOptions<T, S>,
 ): KindWatchOf<T> {
-  const { resource, project, timelines, budget, clock, random, logger } = options;
-  const { kind } = timelines;
-  let resume = options.resume;
-  let source: Source<T> | undefined;
-  let connection: Pick<Connection, 'request' | 'stream'> | undefined;
-  let abort = (): void => undefined;
-  let running: Promise<void> = Promise.resolve();
-  let listed = false;
-  let stopped: SourceHealth = {
-    state: 'starting',
-    since: clock.now(),
-    freshAt: resume?.knownAt ?? 0,
-  };
+  return new RestartableWatch(options);
+}
 
-  const knownUntil = (): number => Math.max(source?.health().freshAt ?? 0, resume?.knownAt ?? 0);
+class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
+  readonly #options: KindWatchOptions<T, S>;
+  /** Where the watch goes on from: what the journal knew, or what was held when it was stopped. */
+  #resume: ResumePoint<T> | undefined;
+  #source: Source<T> | undefined;
+  #connection: WatchableConnection | undefined;
+  #stopped: SourceHealth;
+  #abort = (): void => undefined;
+  #running: Promise<unknown> = Promise.resolve();
+  #listed = false;
 
-  const awaitList = async (begun: Source<T>, signal: AbortSignal): Promise<void> => {
-    const knownBefore = resume?.knownAt ?? 0;
+  constructor(options: KindWatchOptions<T, S>) {
+    this.#options = options;
+    this.#resume = options.resume;
+    this.#stopped = {
+      state: 'starting',
+      since: options.clock.now(),
+      freshAt: options.resume?.knownAt ?? 0,
+    };
+  }
+
+  get resource(): ApiResource {
+    return this.#options.resource;
+  }
+
+  get listed(): boolean {
+    return this.#listed;
+  }
+
+  get connection(): WatchableConnection | undefined {
+    return this.#connection;
+  }
+
+  health(): SourceHealth {
+    return this.#source?.health() ?? this.#stopped;
+  }
+
+  find(namespace: string, name: string): T | undefined {
+    return this.#source?.find(namespace, name);
+  }
+
+  start(connection: WatchableConnection): void {
+    const { budget, timelines, handlers = [] } = this.#options;
+    if (this.#source !== undefined) this.#halt(this.#source.health());
+    const stop = new AbortController();
+    this.#abort = () => stop.abort();
+    this.#connection = connection;
+    budget.adopt(timelines.kind, this.#resume?.objects ?? []);
+    const { resource, project, clock, random, logger } = this.#options;
+    const source = createReflector<T>({
+      connection,
+      resource,
+      project,
+      handlers: [budget.handler(timelines.kind), ...handlers, this.#timelines()],
+      clock,
+      random,
+      logger,
+      ...omitUndefined({ resume: this.#resume }),
+    });
+    this.#source = source;
+    this.#running = Promise.all([
+      this.#running,
+      source.run(stop.signal),
+      this.#awaitList(source, stop.signal),
+    ]);
+  }
+
+  stop(reason: string): void {
+    if (this.#source === undefined && this.#stopped.reason === reason) return;
+    const { state, since } = this.health();
+    const began = state === 'failing' ? since : this.#options.clock.now();
+    this.#halt({ state: 'failing', since: began, freshAt: this.#knownUntil(), reason });
+  }
+
+  end(): number {
+    const { clock, timelines } = this.#options;
+    const isWhole = this.#source?.health().state === 'synced';
+    const until = isWhole ? clock.now() : this.#knownUntil();
+    this.#halt({ state: 'absent', since: clock.now(), freshAt: until });
+    timelines.listed(() => false, until);
+    return until;
+  }
+
+  point(now: number): readonly [kind: string, point: WatchPoint] | undefined {
+    const resume = this.#resume;
+    if (!this.#listed && resume === undefined) return undefined;
+    const knownAt = Math.min(now, this.#knownUntil());
+    const resourceVersion = this.#listed
+      ? this.#source?.resourceVersion()
+      : resume?.resourceVersion;
+    return [this.#options.timelines.kind, { knownAt, ...omitUndefined({ resourceVersion }) }];
+  }
+
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
+  #timelines(): SourceHandler<T> {
+    const { timelines, adjust } = this.#options;
+    if (adjust === undefined) return timelines;
+    return {
+      upserted: (next, previous, arrival) =>
+        timelines.upserted(adjust(next, previous, arrival), previous, arrival),
+      deleted: (last, arrival) => timelines.deleted(last, arrival),
+    };
+  }
+
+  #knownUntil(): number {
+    return Math.max(this.#source?.health().freshAt ?? 0, this.#resume?.knownAt ?? 0);
+  }
+
+  async #awaitList(begun: Source<T>, signal: AbortSignal): Promise<void> {
+    const knownBefore = this.#resume?.knownAt ?? 0;
     const ready = await begun.ready(signal).then(
       () => true,
       () => false,
     );
-    if (!ready || signal.aborted || listed) return;
-    listed = true;
+    if (!ready || signal.aborted || this.#listed) return;
+    this.#listed = true;
     const holds = ({ uid, namespace, name }: Projected): boolean =>
       begun.find(namespace, name)?.uid === uid;
-    timelines.listed(holds, knownBefore);
-  };
+    this.#options.timelines.listed(holds, knownBefore);
+  }
 
-  const halt = (health: SourceHealth): void => {
-    if (source !== undefined && !listed && options.resume === undefined) {
+  #halt(health: SourceHealth): void {
+    if (this.#source !== undefined && !this.#listed && this.#options.resume === undefined) {
       // Part of a first list proves nothing, and may be as large as somebody likes.
-      timelines.forget();
-    } else if (source !== undefined) {
-      resume = { objects: [...source.values()], knownAt: knownUntil() };
+      this.#options.timelines.forget();
+    } else if (this.#source !== undefined) {
+      this.#resume = { objects: [...this.#source.values()], knownAt: this.#knownUntil() };
     }
-    source = undefined;
-    connection = undefined;
-    stopped = health;
-    abort();
-  };
-
-  return {
-    resource,
-    get listed() {
-      return listed;
-    },
-    get connection() {
-      return connection;
-    },
-    health: () => source?.health() ?? stopped,
-    find: (namespace, name) => source?.find(namespace, name),
-    start: (next) => {
-      if (source !== undefined) halt(source.health());
-      const stop = new AbortController();
-      abort = () => stop.abort();
-      connection = next;
-      budget.adopt(kind, resume?.objects ?? []);
-      const begun = createReflector<T>({
-        connection: next,
-        resource,
-        project,
-        handlers: [budget.handler(kind), ...(options.handlers ?? []), timelines],
-        clock,
-        random,
-        logger,
-        ...(resume === undefined ? {} : { resume }),
-      });
-      source = begun;
-      const before = running;
-      running = Promise.all([before, begun.run(stop.signal), awaitList(begun, stop.signal)]).then(
-        () => undefined,
-      );
-    },
-    stop: (reason) => {
-      if (source === undefined && stopped.reason === reason) return;
-      const { state, since } = source?.health() ?? stopped;
-      const began = state === 'failing' ? since : clock.now();
-      halt({ state: 'failing', since: began, freshAt: knownUntil(), reason });
-    },
-    end: () => {
-      const isWhole = source?.health().state === 'synced';
-      const until = isWhole ? clock.now() : knownUntil();
-      halt({ state: 'absent', since: clock.now(), freshAt: until });
-      timelines.listed(() => false, until);
-      return until;
-    },
-    point: (now) => {
-      if (!listed && resume === undefined) return undefined;
-      const knownAt = Math.min(now, knownUntil());
-      const resourceVersion = listed ? source?.resourceVersion() : resume?.resourceVersion;
-      return [kind, { knownAt, ...(resourceVersion === undefined ? {} : { resourceVersion }) }];
-    },
-    idle: () => running,
-  };
+    this.#source = undefined;
+    this.#connection = undefined;
+    this.#stopped = health;
+    this.#abort();
+  }
 }

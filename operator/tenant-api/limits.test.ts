@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { createFirstLists } from './first-lists.ts';
-import { createBudget, withoutAbsence } from './limits.ts';
+import { createBudget, createFirstLists } from './limits.ts';
+import { withoutAbsence } from './tenant-watches.ts';
 
 const object = (uid: string, name = uid) => ({ uid, name, namespace: '' });
 const arrival = { at: 0, knownUntil: 0, late: false };

@@ -1,7 +1,5 @@
-import type { Connection } from '../kubernetes/connection.ts';
 import type { Projected, SourceHandler } from '../kubernetes/source.ts';
 import { encodeJson } from '../observation/journal-text.ts';
-import type { FirstList, FirstLists } from './first-lists.ts';
 
 /** What one tenant cluster's API may take up in this process. */
 export interface TenantLimits {
@@ -33,7 +31,7 @@ export interface BudgetOptions {
   readonly limits: TenantLimits;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
-  /** Told once for each time that a limit is passed. */
+  /** Called once for each time that a limit is passed. */
   readonly onExceeded: (reason: string) => void;
   /** Shared with all other tenant clusters. */
   readonly firstLists: FirstLists;
@@ -116,19 +114,48 @@ function sizeOf(object: Projected): number {
   return encodeJson(object).length;
 }
 
+/** The first list of one tenant cluster's API, while it comes in. */
+export interface FirstList {
+  /** It is complete. */
+  readonly isComplete: () => boolean;
+  /** There is too much of all first lists, and most of it is here. */
+  readonly onTooMany: (reason: string) => void;
+}
+
 /**
- * The same connection, on which a core resource is always served: an API server that knows no nodes
- * is none, and must not be taken to have none.
+ * Objects of first lists that are not complete yet, over all tenant clusters: what each of many may
+ * take up for itself is more than there is, if all of them make use of it at once.
  */
-export function withoutAbsence(
-  connection: Pick<Connection, 'request' | 'stream'>,
-): Pick<Connection, 'request' | 'stream'> {
-  const present = <T extends { readonly kind: string }>(outcome: T) =>
-    outcome.kind === 'status' && 'code' in outcome && outcome.code === 404
-      ? ({ kind: 'network', message: 'HTTP 404: the server is no Kubernetes API' } as const)
-      : outcome;
+export interface FirstLists {
+  /** So many objects have come by now; 0 when it is broken off. */
+  report(list: FirstList, objects: number): void;
+}
+
+/** About 75 MiB. */
+export const MOST_FIRST_LIST_OBJECTS = 30_000;
+
+export function createFirstLists(most: number = MOST_FIRST_LIST_OBJECTS): FirstLists {
+  const lists = new Map<FirstList, number>();
+  let sum = 0;
+
+  const put = (list: FirstList, objects: number): void => {
+    sum += objects - (lists.get(list) ?? 0);
+    if (objects === 0) lists.delete(list);
+    else lists.set(list, objects);
+  };
+
   return {
-    request: async (path, options) => present(await connection.request(path, options)),
-    stream: async (path, options) => present(await connection.stream(path, options)),
+    report: (list, objects) => {
+      put(list, objects);
+      if (sum <= most) return;
+      for (const each of lists.keys()) if (each.isComplete()) put(each, 0);
+      if (sum <= most) return;
+      const [largest] = [...lists].toSorted(([, a], [, b]) => b - a)[0] ?? [];
+      if (largest === undefined) return;
+      put(largest, 0);
+      largest.onTooMany(
+        'too many objects in first lists of all tenant clusters, most of them here',
+      );
+    },
   };
 }

@@ -28,7 +28,7 @@ export interface OwnNodesOptions {
 /** Set by the syncer on nodes that it invents, and on those that it copies from the host. */
 const NOT_OWN = ['vcluster.loft.sh/fake-node', 'vcluster.loft.sh/managed-by'];
 
-/** What the syncer makes its invented nodes look like (facts: metering, 5.4). */
+/** The image that the syncer gives the nodes that it invents. */
 const INVENTED = 'Fake Kubernetes Image';
 
 /** Of each tenant cluster so many nodes are complained about. */
@@ -36,7 +36,7 @@ const COMPLAINTS = 20;
 
 /**
  * Own are the nodes that the host cluster does not have and that carry no label of the syncer's
- * (design 7, Own-node tenants). Those labels, and the name, are the tenant's to choose: a node that
+ * (docs/metering.md#what-counts-as-an-own-node). Those labels, and the name, are the tenant's to choose: a node that
  * was its own stays its own, a node with the name of one of the host's is its own where both say that
  * they are different machines, and a label that does not fit the node is logged.
  */

@@ -15,7 +15,7 @@ const LONGEST_NAME = 63;
 const KEPT = 52;
 const HASH_LENGTH = 10;
 
-/** The name that the syncer gives a tenant's object in the host namespace (facts: metering, 5.1). */
+/** The name that the syncer gives a tenant's object in the host namespace. */
 export function syncedName({ namespace, name }: Projected, cluster: TenantCluster): string {
   const whole = `${name}-x-${namespace}-x-${cluster.name}`;
   if (whole.length <= LONGEST_NAME) return whole;

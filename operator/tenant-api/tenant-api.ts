@@ -1,9 +1,10 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Connection } from '../kubernetes/connection.ts';
+import { compareBytewise } from '../model/bytewise.ts';
 
 /**
  * The API of one tenant cluster that has nodes of its own, reached with the kubeconfig that its
- * owner left for us (spec 1.1). What comes over it is the tenant's own word.
+ * owner left for us (docs/tenant-apis.md). What comes over it is the tenant's own word.
  */
 export interface TenantApi {
   /** As discovery last saw it; `cluster.id` is what the API is known by. */
@@ -15,7 +16,7 @@ export interface TenantApi {
   readonly connection: Connection;
 }
 
-/** A tenant cluster whose API could not be read (spec 1.1, GET /api/v1/status). */
+/** A tenant cluster whose API could not be read, as `GET /api/v1/status` lists it. */
 export interface FailedTenantApi {
   readonly tenantCluster: string;
   /** Names the offending field or the answer; never a credential. */
@@ -34,4 +35,22 @@ export interface TenantApiAccess {
   subscribe(listener: () => void): () => void;
   /** Follows discovery, the secrets and the files until the signal aborts; closes its connections then. */
   run(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * All failures, one for each tenant cluster, sorted by it. Of several the first list's counts, since
+ * when the earliest began: without a kubeconfig it is no news that the watches fail.
+ */
+export function mergeFailures(
+  ...lists: readonly (readonly FailedTenantApi[])[]
+): readonly FailedTenantApi[] {
+  const merged = new Map<string, FailedTenantApi>();
+  for (const failure of lists.flat()) {
+    const known = merged.get(failure.tenantCluster);
+    merged.set(
+      failure.tenantCluster,
+      known === undefined ? failure : { ...known, since: Math.min(known.since, failure.since) },
+    );
+  }
+  return [...merged.values()].toSorted((a, b) => compareBytewise(a.tenantCluster, b.tenantCluster));
 }

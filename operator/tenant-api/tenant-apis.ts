@@ -16,13 +16,11 @@ import type { TenantClusterTimelines } from '../observation/tenant-cluster-timel
 import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { mergeFailures } from './failures.ts';
-import { createFirstLists } from './first-lists.ts';
-import { DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
+import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { createOwnNodes, type OwnNodes } from './own-nodes.ts';
 import { createSyncedObjects, type HostObjects } from './synced-objects.ts';
-import type { FailedTenantApi, TenantApiAccess } from './tenant-api.ts';
-import { createTenantUnit, type TenantUnit, type TenantWay } from './tenant-unit.ts';
+import { type FailedTenantApi, mergeFailures, type TenantApiAccess } from './tenant-api.ts';
+import { type Reachability, TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
 
 export interface TenantApisOptions {
@@ -88,169 +86,198 @@ interface Inside {
 }
 
 export function createTenantApis(options: TenantApisOptions): TenantApis {
-  const { access, discovery, host, tenantClusters, clock, random, logger } = options;
-  const units = new Map<string, TenantUnit>();
-  const insides = new Map<string, Inside>();
-  const counts = new Map<string, number>();
-  const limit = pLimit(STARTS_AT_ONCE);
-  const firstLists = createFirstLists();
-  const hostNodes = {
-    resource: { plural: 'nodes of this cluster' },
-    health: () => host.nodes.health(),
-  };
-  let closed = false;
+  return new WatchedTenantApis(options);
+}
 
-  const inside = (id: string): Inside => {
-    const known = insides.get(id);
-    if (known !== undefined) return known;
-    const cluster = (): TenantCluster | undefined =>
-      tenantClusters.current.find((each) => each.id === id);
-    const isKnown = (uid: string): boolean =>
-      [...observation.nodes.inNamespace('')].some(
-        (node) => node.uid === uid && node.spans.at(-1)?.state.foreign !== true,
-      );
-    const ownNodes = createOwnNodes({ host: host.nodes, cluster, isKnown, logger });
-    const isSyncedVolume = createSyncedObjects(host.volumes, cluster);
-    const isSyncedLoadBalancer = createSyncedObjects(host.loadBalancers, cluster);
-    const whole = createObservation({
-      ...options.observing,
-      foreignSince: ownNodes.foreignSince,
-      isSynced: (object) =>
-        'bound' in object ? isSyncedVolume(object) : isSyncedLoadBalancer(object),
-    });
-    const observation: Observation = {
-      ...whole,
-      // Everything is closed together here, so that one timeline of each pod and node is enough.
-      pods: whole.gpuPods,
-      nodes: whole.gpuNodes,
-      tenantClusters: tenancyOf(tenantClusters, id),
+class WatchedTenantApis implements TenantApis {
+  readonly onHost: TenantApis['onHost'];
+  readonly #options: TenantApisOptions;
+  readonly #units = new Map<string, TenantUnit>();
+  readonly #insides = new Map<string, Inside>();
+  /** Own nodes of each tenant cluster, as last logged. */
+  readonly #counts = new Map<string, number>();
+  readonly #limit = pLimit(STARTS_AT_ONCE);
+  readonly #firstLists = createFirstLists();
+  #closed = false;
+
+  constructor(options: TenantApisOptions) {
+    const { clock } = options;
+    this.#options = options;
+    this.onHost = {
+      nodes: {
+        upserted: ({ name, machine }, previous) => {
+          if (previous !== undefined && previous.machine === machine) return;
+          this.#hostNodeChanged(name);
+        },
+        deleted: ({ name }) => this.#hostNodeChanged(name),
+      },
+      volumes: onNew((object) => this.#unitOf(object)?.observation.volumes.refresh(clock.now())),
+      loadBalancers: onNew((object) =>
+        this.#unitOf(object)?.observation.loadBalancers.refresh(clock.now()),
+      ),
     };
-    const made = { observation, ownNodes };
-    insides.set(id, made);
-    return made;
-  };
+  }
 
-  const open = (id: string, known?: KnownTenantApi): TenantUnit => {
-    const unit = createTenantUnit({
+  list(): readonly TenantUnit[] {
+    return [...this.#units.values()];
+  }
+
+  failures(): readonly FailedTenantApi[] {
+    return mergeFailures(
+      this.#options.access.failures(),
+      this.list().flatMap((unit) => unit.failure() ?? []),
+    );
+  }
+
+  observe(id: string): Observation {
+    return this.#inside(id).observation;
+  }
+
+  restore(known: readonly KnownTenantApi[]): void {
+    for (const each of known) this.#open(each.id, each);
+  }
+
+  release(id: string): void {
+    const unit = this.#units.get(id);
+    this.#units.delete(id);
+    this.#insides.delete(id);
+    this.#counts.delete(id);
+    void unit?.close().then(() => this.#review());
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { access, discovery, clock } = this.#options;
+    const review = (): void => this.#review();
+    const ends = [access.subscribe(review), discovery.subscribe(review)];
+    review();
+    while (await pause(clock, REPORT_MS, signal)) {
+      this.#reportCounts();
+      review();
+    }
+    this.#closed = true;
+    for (const end of ends) end();
+    await Promise.all(this.list().map((unit) => unit.close()));
+  }
+
+  #inside(id: string): Inside {
+    const known = this.#insides.get(id);
+    if (known !== undefined) return known;
+    const made = lookInside(id, this.#options);
+    this.#insides.set(id, made);
+    return made;
+  }
+
+  #open(id: string, known?: KnownTenantApi): TenantUnit {
+    const { host, limits = DEFAULT_LIMITS } = this.#options;
+    const unit = new TenantUnit({
+      ...this.#options,
+      ...this.#inside(id),
       id,
-      ...inside(id),
-      hostNodes,
+      hostNodes: {
+        resource: { plural: 'nodes of this cluster' },
+        health: () => host.nodes.health(),
+      },
       hasOwnNodes: known?.hasOwnNodes ?? false,
       resume: known?.resume ?? {},
-      limits: options.limits ?? DEFAULT_LIMITS,
-      firstLists,
-      limit,
-      clock,
-      random,
-      logger,
+      limits,
+      firstLists: this.#firstLists,
+      limit: this.#limit,
     });
-    units.set(id, unit);
+    this.#units.set(id, unit);
     return unit;
-  };
+  }
 
-  /** Gives every tenant cluster's unit what is known of the way to it. */
-  function review(): void {
-    if (closed) return;
-    const ways = new Map<string, TenantWay>();
+  /** Gives every unit what is known of whether its API can be reached. */
+  #review(): void {
+    if (this.#closed) return;
+    const { access, discovery } = this.#options;
+    const known = new Map<string, Reachability>();
     const clusters = new Map(discovery.clusters().map((cluster) => [cluster.id, cluster]));
     for (const { cluster, connection } of access.list()) {
-      ways.set(cluster.id, { kind: 'open', cluster, connection });
+      known.set(cluster.id, { kind: 'reachable', cluster, connection });
     }
     for (const { tenantCluster, reason } of access.failures()) {
       const cluster = clusters.get(tenantCluster);
-      if (cluster !== undefined) ways.set(tenantCluster, { kind: 'closed', cluster, reason });
+      if (cluster !== undefined) known.set(tenantCluster, { kind: 'unreachable', cluster, reason });
     }
-    for (const [id, way] of ways) {
-      if (units.has(id) || isMissed(way)) (units.get(id) ?? open(id)).take(way);
+    for (const [id, reachability] of known) {
+      const unit = this.#units.get(id);
+      if (unit !== undefined) unit.take(reachability);
+      else if (isMissed(reachability)) this.#open(id).take(reachability);
     }
-    for (const [id, unit] of units) {
-      if (ways.has(id)) continue;
-      const way = elsewise(clusters.get(id));
-      if (way !== undefined) unit.take(way);
+    for (const [id, unit] of this.#units) {
+      if (known.has(id)) continue;
+      const reachability = this.#withoutAccess(clusters.get(id));
+      if (reachability !== undefined) unit.take(reachability);
     }
   }
 
   /** Of a tenant cluster that is not in the access's lists. */
-  function elsewise(cluster: TenantCluster | undefined): TenantWay | undefined {
-    if (!options.enabled()) return { kind: 'gone' };
-    if (!discovery.known()) return undefined;
+  #withoutAccess(cluster: TenantCluster | undefined): Reachability | undefined {
+    if (!this.#options.enabled()) return { kind: 'gone' };
+    if (!this.#options.discovery.known()) return undefined;
     if (cluster === undefined || cluster.excluded) return { kind: 'gone' };
     if (cluster.nodeMode === 'shared') return { kind: 'gone' };
-    return { kind: 'closed', cluster, reason: 'its kubeconfig is not read yet' };
+    return { kind: 'unreachable', cluster, reason: 'its kubeconfig is not read yet' };
   }
 
-  function reportCounts(): void {
-    for (const unit of units.values()) {
+  #reportCounts(): void {
+    for (const unit of this.#units.values()) {
       const count = unit.ownNodeCount();
-      const before = counts.get(unit.id) ?? 0;
+      const before = this.#counts.get(unit.id) ?? 0;
       if (count === before || !unit.listed) continue;
-      counts.set(unit.id, count);
+      this.#counts.set(unit.id, count);
+      const { logger } = this.#options;
       logger.info(`[metrics] tenant cluster ${unit.id}: own nodes ${before} → ${count}`);
     }
   }
 
-  const unitOf = (
-    object: Projected & { readonly labels: ObjectLabels },
-  ): TenantUnit | undefined => {
+  #hostNodeChanged(name: string): void {
+    for (const unit of this.#units.values()) unit.hostNodeChanged(name);
+  }
+
+  #unitOf(object: Projected & { readonly labels: ObjectLabels }): TenantUnit | undefined {
     const { managedBy } = object.labels;
-    if (managedBy === undefined || units.size === 0) return undefined;
-    const owner = tenantClusters.current.find(
+    if (managedBy === undefined || this.#units.size === 0) return undefined;
+    const owner = this.#options.tenantClusters.current.find(
       ({ namespace, name }) => namespace === object.namespace && name === managedBy,
     );
-    return owner === undefined ? undefined : units.get(owner.id);
-  };
-
-  return {
-    list: () => [...units.values()],
-    failures: () =>
-      mergeFailures(
-        access.failures(),
-        [...units.values()].flatMap((unit) => unit.failure() ?? []),
-      ),
-    observe: (id) => inside(id).observation,
-    restore: (known) => {
-      for (const each of known) open(each.id, each);
-    },
-    release: (id) => {
-      const unit = units.get(id);
-      units.delete(id);
-      insides.delete(id);
-      counts.delete(id);
-      void unit?.close().then(review);
-    },
-    onHost: {
-      nodes: {
-        upserted: ({ name, machine }, previous) => {
-          if (previous !== undefined && previous.machine === machine) return;
-          for (const unit of units.values()) unit.hostNodeChanged(name);
-        },
-        deleted: ({ name }) => {
-          for (const unit of units.values()) unit.hostNodeChanged(name);
-        },
-      },
-      volumes: onNew((object) => unitOf(object)?.observation.volumes.refresh(clock.now())),
-      loadBalancers: onNew((object) =>
-        unitOf(object)?.observation.loadBalancers.refresh(clock.now()),
-      ),
-    },
-    run: async (signal) => {
-      const ends = [access.subscribe(review), discovery.subscribe(() => review())];
-      review();
-      while (await pause(clock, REPORT_MS, signal)) {
-        reportCounts();
-        review();
-      }
-      closed = true;
-      for (const end of ends) end();
-      await Promise.all([...units.values()].map((unit) => unit.close()));
-    },
-  };
+    return owner === undefined ? undefined : this.#units.get(owner.id);
+  }
 }
 
-/** A way to a tenant cluster's API that is closed is of interest where it is known to have nodes of its own. */
-function isMissed(way: TenantWay): boolean {
-  if (way.kind !== 'closed') return true;
-  return way.cluster.source === 'external' || way.cluster.nodeMode === 'private';
+function lookInside(id: string, options: TenantApisOptions): Inside {
+  const { host, tenantClusters, logger } = options;
+  const cluster = (): TenantCluster | undefined =>
+    tenantClusters.current.find((each) => each.id === id);
+  const isKnown = (uid: string): boolean =>
+    [...observation.nodes.inNamespace('')].some(
+      (node) => node.uid === uid && node.spans.at(-1)?.state.foreign !== true,
+    );
+  const ownNodes = createOwnNodes({ host: host.nodes, cluster, isKnown, logger });
+  const isSyncedVolume = createSyncedObjects(host.volumes, cluster);
+  const isSyncedLoadBalancer = createSyncedObjects(host.loadBalancers, cluster);
+  const whole = createObservation({
+    ...options.observing,
+    foreignSince: ownNodes.foreignSince,
+    isSynced: (object) =>
+      'bound' in object ? isSyncedVolume(object) : isSyncedLoadBalancer(object),
+  });
+  const observation: Observation = {
+    ...whole,
+    // Everything is closed together here, so that one timeline of each pod and node is enough.
+    pods: whole.gpuPods,
+    nodes: whole.gpuNodes,
+    tenantClusters: tenancyOf(tenantClusters, id),
+  };
+  return { observation, ownNodes };
+}
+
+/** That an API cannot be reached matters where the tenant cluster is known to have nodes of its own. */
+function isMissed(reachability: Reachability): boolean {
+  if (reachability.kind !== 'unreachable') return true;
+  const { source, nodeMode } = reachability.cluster;
+  return source === 'external' || nodeMode === 'private';
 }
 
 function onNew<T extends Projected & { readonly labels: ObjectLabels }>(

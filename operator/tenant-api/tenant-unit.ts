@@ -2,34 +2,33 @@ import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import type { SourceHandler, SourceHealth } from '../kubernetes/source.ts';
+import type { SourceHealth } from '../kubernetes/source.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import { currentState } from '../observation/timeline.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { FirstLists } from './first-lists.ts';
-import type { KindWatch } from './kind-watch.ts';
-import { createBudget, type TenantLimits } from './limits.ts';
-import { onlyDebug } from './only-debug.ts';
+import type { LogFields, Logger } from '../telemetry/logger.ts';
+import type { KindWatch, WatchPoint } from './kind-watch.ts';
+import { createBudget, type FirstLists, type TenantLimits } from './limits.ts';
 import type { OwnNodes } from './own-nodes.ts';
 import type { FailedTenantApi } from './tenant-api.ts';
 import {
   createTenantWatches,
   type TenantResume,
+  type TenantWatches,
   type WatchConnection,
   watchConnection,
 } from './tenant-watches.ts';
 
-/** What is known of the way to a tenant cluster's API. */
-export type TenantWay =
+/** Whether a tenant cluster's API can be talked to. */
+export type Reachability =
   | {
-      readonly kind: 'open';
+      readonly kind: 'reachable';
       readonly cluster: TenantCluster;
       readonly connection: Connection;
     }
-  | { readonly kind: 'closed'; readonly cluster: TenantCluster; readonly reason: string }
+  | { readonly kind: 'unreachable'; readonly cluster: TenantCluster; readonly reason: string }
   /** It is gone, or not to be metered through its API any more. */
   | { readonly kind: 'gone' };
 
@@ -37,31 +36,6 @@ export type TenantWay =
 export interface TenantSource {
   readonly resource: { readonly plural: string };
   health(): SourceHealth;
-}
-
-/**
- * One tenant cluster's API: what it shows, while it can be reached, and what of it is still to be
- * billed when it is gone. Fits the collector's `TenantObjects`.
- */
-export interface TenantUnit {
-  readonly id: string;
-  readonly observation: Observation;
-  readonly sources: readonly TenantSource[];
-  readonly listed: boolean;
-  readonly hasOwnNodes: boolean;
-  readonly ended: { readonly at: number; readonly knownUntil: number } | undefined;
-  watchPoints(now: number): Readonly<Record<string, { knownAt: number; resourceVersion?: string }>>;
-  readonly metricsApi: Pick<Connection, 'bytes'> | undefined;
-  findPod(namespace: string, name: string): PodView | undefined;
-  /** Why it cannot be read although there is a way to it; undefined while it can. */
-  failure(): FailedTenantApi | undefined;
-  /** Own nodes that are there. */
-  ownNodeCount(): number;
-  /** The host cluster's node of this name came, changed or went. */
-  hostNodeChanged(name: string): void;
-  take(way: TenantWay): void;
-  /** Stops everything; resolves when nothing runs any more. */
-  close(): Promise<void>;
 }
 
 export interface TenantUnitOptions {
@@ -75,6 +49,7 @@ export interface TenantUnitOptions {
   readonly limits: TenantLimits;
   /** Shared with all other tenant clusters. */
   readonly firstLists: FirstLists;
+  /** Of first lists under way at the same time, shared with all other tenant clusters. */
   readonly limit: LimitFunction;
   readonly clock: Clock;
   readonly random: () => number;
@@ -86,131 +61,105 @@ const START_MS = 3_000;
 const LOOK_MS = 50;
 /** What is over a limit is left alone for this long. */
 const SUSPENSION_MS = 300_000;
-/** An API server that has said nothing for this long since it was first asked is told of. */
+/** An API server that has said nothing for this long since it was first asked counts as failing. */
 const SILENCE_MS = 15_000;
 
-/** A node that is a minute older than the moment at which it was not there had other labels before. */
-const CREATION_DELAY_MS = 60_000;
+/** The end of what a tenant cluster's API shows, wall clock, milliseconds. */
+interface TenantUnitEnd {
+  readonly at: number;
+  /** Until when its objects were known. */
+  readonly knownUntil: number;
+}
 
-export function createTenantUnit(options: TenantUnitOptions): TenantUnit {
-  const { id, observation, ownNodes, clock, limit, hostNodes } = options;
-  const logger = onlyDebug(options.logger, { tenantCluster: id });
-  const closing = new AbortController();
-  let way: TenantWay | undefined;
-  let connection: WatchConnection | undefined;
-  let hasOwnNodes = options.hasOwnNodes;
-  let ended: TenantUnit['ended'];
-  let suspended: { readonly reason: string; readonly since: number } | undefined;
-  let startedAt: number | undefined;
-  let starting: Promise<void> | undefined;
+/**
+ * One tenant cluster's API: what it shows, while it can be reached, and what of it is still to be
+ * billed when it is gone. Fits the collector's `TenantObjects`.
+ */
+export class TenantUnit {
+  readonly #options: TenantUnitOptions;
+  readonly #watches: TenantWatches;
+  readonly #closing = new AbortController();
+  #reachability: Reachability | undefined;
+  #connection: WatchConnection | undefined;
+  #hasOwnNodes: boolean;
+  #ended: TenantUnitEnd | undefined;
+  #suspended: { readonly reason: string; readonly since: number } | undefined;
+  #startedAt: number | undefined;
+  #starting: Promise<void> | undefined;
 
-  const budget = createBudget({
-    limits: options.limits,
-    now: () => clock.monotonic(),
-    onExceeded: (reason) => suspend(reason),
-    firstLists: options.firstLists,
-    isListed: () => needed().every(({ listed }) => listed),
-  });
-  const onNode: SourceHandler<NodeView> = {
-    upserted: (node) => {
-      if (hasOwnNodes || ownNodes.foreignSince(node) !== undefined) return;
-      hasOwnNodes = true;
-      // The other watches begin once this list or event is taken in.
-      queueMicrotask(review);
-    },
-    deleted: () => undefined,
-  };
-  const watches = createTenantWatches({
-    observation: { ...observation, nodes: laterOfInterest(observation.nodes) },
-    ownNodes,
-    onNode,
-    resume: options.resume,
-    budget,
-    clock,
-    random: options.random,
-    logger,
-  });
-
-  const cluster = (): TenantCluster | undefined =>
-    way === undefined || way.kind === 'gone' ? undefined : way.cluster;
-  const isExternal = (): boolean => cluster()?.source === 'external';
-  // Its volumes stay when all of its nodes are gone for a while.
-  const mayOwnNodes = (): boolean =>
-    hasOwnNodes || isExternal() || cluster()?.nodeMode === 'private';
-  const needed = (): readonly KindWatch[] => watches.needed(mayOwnNodes(), cluster());
-
-  function stopAll(reason: string): void {
-    for (const watch of watches.all) watch.stop(reason);
-  }
-
-  function suspend(reason: string): void {
-    if (suspended !== undefined) return;
-    suspended = { reason, since: clock.now() };
-    options.logger.warn(`[metrics] tenant cluster ${id}: its API is left alone: ${reason}`);
-    // The reflector that tells of it is in the middle of its work.
-    queueMicrotask(review);
-    void pause(clock, SUSPENSION_MS, closing.signal).then((waited) => {
-      suspended = undefined;
-      if (waited) review();
+  constructor(options: TenantUnitOptions) {
+    const { id, clock } = options;
+    this.#options = options;
+    this.#hasOwnNodes = options.hasOwnNodes;
+    this.#watches = createTenantWatches({
+      ...options,
+      logger: atDebug(options.logger, { tenantCluster: id }),
+      onNode: { upserted: (node) => this.#seeNode(node), deleted: () => undefined },
+      budget: createBudget({
+        ...options,
+        now: () => clock.monotonic(),
+        onExceeded: (reason) => this.#suspend(reason),
+        isListed: () => this.listed,
+      }),
     });
   }
 
-  /** Brings the watches in line with what is known of the tenant cluster. */
-  function review(): void {
-    if (ended !== undefined || closing.signal.aborted) return;
-    if (way === undefined) return;
-    if (way.kind === 'gone') {
-      end();
-      return;
-    }
-    if (way.kind === 'closed' || suspended !== undefined) {
-      stopAll(way.kind === 'closed' ? way.reason : (suspended?.reason ?? ''));
-      return;
-    }
-    const wanted = needed();
-    for (const watch of watches.all) if (!wanted.includes(watch)) watch.stop('not needed');
-    starting ??= start().finally(() => {
-      starting = undefined;
-      if (toStart().length > 0) review();
-    });
+  get id(): string {
+    return this.#options.id;
   }
 
-  function toStart(): readonly KindWatch[] {
-    if (way?.kind !== 'open' || suspended !== undefined || closing.signal.aborted) return [];
-    if (connection?.of !== way.connection) connection = watchConnection(way.connection);
-    const current = connection;
-    return needed().filter((watch) => watch.connection !== current.for(watch));
+  get observation(): Observation {
+    return this.#options.observation;
   }
 
-  /** Takes a slot for as long as the first lists take, but not for long. */
-  async function start(): Promise<void> {
-    if (toStart().length === 0) return;
-    await limit(async () => {
-      const begun = toStart();
-      startedAt ??= clock.now();
-      for (const watch of begun) if (connection !== undefined) watch.start(connection.for(watch));
-      for (let waited = 0; waited < START_MS; waited += LOOK_MS) {
-        if (begun.every((watch) => watch.health().state !== 'starting')) return;
-        if (!(await pause(clock, LOOK_MS, closing.signal))) return;
-      }
-    });
+  get sources(): readonly TenantSource[] {
+    return this.#isExternal ? this.#needed : [this.#options.hostNodes, ...this.#needed];
   }
 
-  function end(): void {
-    const at = clock.now();
-    const known = watches.all.filter((watch) => watch.point(at) !== undefined);
-    const until = known.map((watch) => watch.end());
-    stopAll('gone');
-    ended = { at, knownUntil: until.length === 0 ? at : Math.min(...until) };
+  get listed(): boolean {
+    return this.#needed.every(({ listed }) => listed);
   }
 
-  function failure(): FailedTenantApi | undefined {
-    if (ended !== undefined || way?.kind !== 'open') return undefined;
-    if (suspended !== undefined) return { tenantCluster: id, ...suspended };
-    const failing = needed().flatMap((watch) => {
+  /** Its volumes stay when all of its nodes are gone for a while. */
+  get hasOwnNodes(): boolean {
+    return this.#hasOwnNodes || this.#isExternal || this.#cluster?.nodeMode === 'private';
+  }
+
+  get ended(): TenantUnitEnd | undefined {
+    return this.#ended;
+  }
+
+  get metricsApi(): Pick<Connection, 'bytes'> | undefined {
+    const reachability = this.#reachability;
+    if (reachability?.kind !== 'reachable' || !this.#hasOwnNodes) return undefined;
+    const { privateNodeBilling, cpuMemoryBasis } = reachability.cluster.metering;
+    const bySamples = privateNodeBilling === 'usage' && cpuMemoryBasis !== 'requests';
+    return bySamples ? reachability.connection : undefined;
+  }
+
+  watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
+    return Object.fromEntries(
+      this.#watches.all.flatMap((watch) => {
+        const point = watch.point(now);
+        return point === undefined ? [] : [point];
+      }),
+    );
+  }
+
+  findPod(namespace: string, name: string): PodView | undefined {
+    return this.#watches.pods.find(namespace, name);
+  }
+
+  /** Why it cannot be read although there is a connection to it; undefined while it can. */
+  failure(): FailedTenantApi | undefined {
+    const { id, clock } = this.#options;
+    if (this.#ended !== undefined || this.#reachability?.kind !== 'reachable') return undefined;
+    if (this.#suspended !== undefined) return { tenantCluster: id, ...this.#suspended };
+    const failing = this.#needed.flatMap((watch) => {
       const { state, reason, since } = watch.health();
       if (state === 'failing') return [{ reason: `${watch.resource.plural}: ${reason}`, since }];
-      const silent = state === 'starting' && clock.now() - (startedAt ?? Infinity) > SILENCE_MS;
+      const silentFor = clock.now() - (this.#startedAt ?? Infinity);
+      const silent = state === 'starting' && silentFor > SILENCE_MS;
       return silent ? [{ reason: `${watch.resource.plural}: no answer yet`, since }] : [];
     });
     const [first] = failing;
@@ -222,67 +171,146 @@ export function createTenantUnit(options: TenantUnitOptions): TenantUnit {
     };
   }
 
-  return {
-    id,
-    observation,
-    get sources() {
-      return isExternal() ? needed() : [hostNodes, ...needed()];
-    },
-    get listed() {
-      return needed().every(({ listed }) => listed);
-    },
-    get hasOwnNodes() {
-      return mayOwnNodes();
-    },
-    get ended() {
-      return ended;
-    },
-    watchPoints: (now) =>
-      Object.fromEntries(
-        watches.all.flatMap((watch) => {
-          const point = watch.point(now);
-          return point === undefined ? [] : [point];
-        }),
-      ),
-    get metricsApi() {
-      if (way?.kind !== 'open' || !hasOwnNodes) return undefined;
-      const { privateNodeBilling, cpuMemoryBasis } = way.cluster.metering;
-      const bySamples = privateNodeBilling === 'usage' && cpuMemoryBasis !== 'requests';
-      return bySamples ? way.connection : undefined;
-    },
-    findPod: (namespace, name) => watches.pods.find(namespace, name),
-    failure,
-    ownNodeCount: () =>
-      [...observation.nodes.inNamespace('')].filter((node) => {
-        const state = currentState(node);
-        return state !== undefined && state.foreign !== true;
-      }).length,
-    hostNodeChanged: (name) => {
-      if (watches.nodes.find('', name) !== undefined) observation.nodes.refresh(clock.now());
-    },
-    take: (next) => {
-      if (ended !== undefined) return;
-      way = next;
-      review();
-    },
-    close: async () => {
-      closing.abort();
-      stopAll('stopped');
-      await Promise.all([starting, ...watches.all.map((watch) => watch.idle())]);
-    },
-  };
+  /** Own nodes that are there. */
+  ownNodeCount(): number {
+    return [...this.observation.nodes.inNamespace('')].filter((node) => {
+      const state = currentState(node);
+      return state !== undefined && state.foreign !== true;
+    }).length;
+  }
+
+  /** The host cluster's node of this name came, changed or went. */
+  hostNodeChanged(name: string): void {
+    if (this.#watches.nodes.find('', name) === undefined) return;
+    this.observation.nodes.refresh(this.#options.clock.now());
+  }
+
+  take(reachability: Reachability): void {
+    if (this.#ended !== undefined) return;
+    this.#reachability = reachability;
+    this.#review();
+  }
+
+  /** Stops everything; resolves when nothing runs any more. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#stopAll('stopped');
+    await Promise.all([this.#starting, ...this.#watches.all.map((watch) => watch.idle())]);
+  }
+
+  get #cluster(): TenantCluster | undefined {
+    const reachability = this.#reachability;
+    return reachability?.kind === 'gone' ? undefined : reachability?.cluster;
+  }
+
+  get #isExternal(): boolean {
+    return this.#cluster?.source === 'external';
+  }
+
+  get #needed(): readonly KindWatch[] {
+    return this.#watches.needed(this.hasOwnNodes, this.#cluster);
+  }
+
+  #seeNode(node: NodeView): void {
+    if (this.#hasOwnNodes || this.#options.ownNodes.foreignSince(node) !== undefined) return;
+    this.#hasOwnNodes = true;
+    // The other watches begin once this list or event is taken in.
+    queueMicrotask(() => this.#review());
+  }
+
+  #stopAll(reason: string): void {
+    for (const watch of this.#watches.all) watch.stop(reason);
+  }
+
+  #suspend(reason: string): void {
+    const { id, clock, logger } = this.#options;
+    if (this.#suspended !== undefined) return;
+    this.#suspended = { reason, since: clock.now() };
+    logger.warn(`[metrics] tenant cluster ${id}: its API is left alone: ${reason}`);
+    // The reflector that reports it is in the middle of its work.
+    queueMicrotask(() => this.#review());
+    void pause(clock, SUSPENSION_MS, this.#closing.signal).then((waited) => {
+      this.#suspended = undefined;
+      if (waited) this.#review();
+    });
+  }
+
+  /** Brings the watches in line with what is known of the tenant cluster. */
+  #review(): void {
+    const reachability = this.#reachability;
+    if (this.#ended !== undefined || this.#closing.signal.aborted) return;
+    if (reachability === undefined) return;
+    if (reachability.kind === 'gone') {
+      this.#end();
+      return;
+    }
+    const reason =
+      reachability.kind === 'unreachable' ? reachability.reason : this.#suspended?.reason;
+    if (reason !== undefined) {
+      this.#stopAll(reason);
+      return;
+    }
+    const wanted = this.#needed;
+    for (const watch of this.#watches.all) if (!wanted.includes(watch)) watch.stop('not needed');
+    if (this.#starting !== undefined) return;
+    this.#starting = this.#start().finally(() => {
+      this.#starting = undefined;
+      if (this.#toStart().length > 0) this.#review();
+    });
+  }
+
+  #toStart(): readonly KindWatch[] {
+    const reachability = this.#reachability;
+    if (reachability?.kind !== 'reachable' || this.#suspended !== undefined) return [];
+    if (this.#closing.signal.aborted) return [];
+    const connection = this.#connectionTo(reachability.connection);
+    return this.#needed.filter((watch) => watch.connection !== connection.for(watch));
+  }
+
+  #connectionTo(connection: Connection): WatchConnection {
+    const known = this.#connection;
+    if (known?.of === connection) return known;
+    const made = watchConnection(connection);
+    this.#connection = made;
+    return made;
+  }
+
+  /** Counts as a start for as long as the first lists take, but not for long. */
+  async #start(): Promise<void> {
+    const { clock, limit } = this.#options;
+    if (this.#toStart().length === 0) return;
+    await limit(async () => {
+      const begun = this.#toStart();
+      this.#startedAt ??= clock.now();
+      const connection = this.#connection;
+      if (connection !== undefined) for (const watch of begun) watch.start(connection.for(watch));
+      for (let waited = 0; waited < START_MS; waited += LOOK_MS) {
+        if (begun.every((watch) => watch.health().state !== 'starting')) return;
+        if (!(await pause(clock, LOOK_MS, this.#closing.signal))) return;
+      }
+    });
+  }
+
+  #end(): void {
+    const at = this.#options.clock.now();
+    const known = this.#watches.all.filter((watch) => watch.point(at) !== undefined);
+    const until = known.map((watch) => watch.end());
+    this.#stopAll('gone');
+    this.#ended = { at, knownUntil: until.length === 0 ? at : Math.min(...until) };
+  }
 }
 
-/** A node that was there before but carried a label of the syncer's counts from when it lost it. */
-function laterOfInterest(nodes: Observation['nodes']): Observation['nodes'] {
+/**
+ * What watches of hundreds of tenant clusters have to say is logged at level debug and with the tenant
+ * cluster's name; what matters of it is logged once elsewhere.
+ */
+function atDebug(logger: Logger, fields: LogFields): Logger {
+  const debug = (message: string, more?: LogFields): void =>
+    logger.debug(message, { ...fields, ...more });
   return {
-    ...nodes,
-    upserted: (next, previous, arrival) => {
-      const { late, knownUntil } = arrival;
-      const isOld = next.createdAt < knownUntil - CREATION_DELAY_MS;
-      const appeared = previous === undefined && !late && isOld;
-      const node = appeared ? { ...next, createdAt: knownUntil } : next;
-      nodes.upserted(node, previous, arrival);
-    },
+    debug,
+    info: debug,
+    warn: debug,
+    error: (message, more) => logger.error(message, { ...fields, ...more }),
   };
 }

@@ -1,7 +1,8 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Connection } from '../kubernetes/connection.ts';
+import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
-import type { SourceHandler } from '../kubernetes/source.ts';
+import type { Arrival, SourceHandler } from '../kubernetes/source.ts';
 import { projectLoadBalancer, type LoadBalancerView } from '../observation/load-balancer.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -12,23 +13,18 @@ import { projectResourceSlice, type ResourceSliceView } from '../observation/res
 import { projectVolumeClaim, type VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import {
-  createKindWatch,
-  type KindWatch,
-  type KindWatchOf,
-  type ResumeFrom,
-} from './kind-watch.ts';
-import { type Budget, withoutAbsence } from './limits.ts';
+import { createKindWatch, type KindWatch, type KindWatchOf } from './kind-watch.ts';
+import type { Budget } from './limits.ts';
 import type { OwnNodes } from './own-nodes.ts';
 
 /** Where the watches of a tenant cluster go on from; undefined where nothing is known. */
 export interface TenantResume {
-  readonly pods: ResumeFrom<PodView> | undefined;
-  readonly nodes: ResumeFrom<NodeView> | undefined;
-  readonly resourceClaims: ResumeFrom<ResourceClaimView> | undefined;
-  readonly resourceSlices: ResumeFrom<ResourceSliceView> | undefined;
-  readonly volumes: ResumeFrom<VolumeClaimView> | undefined;
-  readonly loadBalancers: ResumeFrom<LoadBalancerView> | undefined;
+  readonly pods: ResumePoint<PodView> | undefined;
+  readonly nodes: ResumePoint<NodeView> | undefined;
+  readonly resourceClaims: ResumePoint<ResourceClaimView> | undefined;
+  readonly resourceSlices: ResumePoint<ResourceSliceView> | undefined;
+  readonly volumes: ResumePoint<VolumeClaimView> | undefined;
+  readonly loadBalancers: ResumePoint<LoadBalancerView> | undefined;
 }
 
 /** The watches of one tenant cluster's API. */
@@ -67,6 +63,7 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
     project: ownNodes.project,
     timelines: observation.nodes,
     handlers: [onNode],
+    adjust: fromWhenItWasSeen,
     resume: resume.nodes,
   });
   const pods = createKindWatch({
@@ -117,7 +114,21 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
   };
 }
 
-/** The ways in which watches speak to one API server. */
+/** A node that is a minute older than the moment at which it was not there had other labels before. */
+const CREATION_DELAY_MS = 60_000;
+
+/** A node that was there before but carried a label of the syncer's counts from when it lost it. */
+function fromWhenItWasSeen(
+  next: NodeView,
+  previous: NodeView | undefined,
+  { late, knownUntil }: Arrival,
+): NodeView {
+  const isOld = next.createdAt < knownUntil - CREATION_DELAY_MS;
+  const appeared = previous === undefined && !late && isOld;
+  return appeared ? { ...next, createdAt: knownUntil } : next;
+}
+
+/** How the watches of one tenant cluster talk to its API server. */
 export interface WatchConnection {
   /** Told apart by it: the same connection gives the same one. */
   readonly of: Connection;
@@ -134,5 +145,22 @@ export function watchConnection(connection: Connection): WatchConnection {
   return {
     of: connection,
     for: (watch) => (watch.resource.group === RESOURCE.group ? resource : core),
+  };
+}
+
+/**
+ * The same connection, on which a core resource is always served: an API server that knows no nodes
+ * is none, and must not be taken to have none.
+ */
+export function withoutAbsence(
+  connection: Pick<Connection, 'request' | 'stream'>,
+): Pick<Connection, 'request' | 'stream'> {
+  const served = <T extends { readonly kind: string }>(outcome: T) =>
+    outcome.kind === 'status' && 'code' in outcome && outcome.code === 404
+      ? ({ kind: 'network', message: 'HTTP 404: the server is no Kubernetes API' } as const)
+      : outcome;
+  return {
+    request: async (path, options) => served(await connection.request(path, options)),
+    stream: async (path, options) => served(await connection.stream(path, options)),
   };
 }

@@ -1,8 +1,9 @@
 import { BlockList, isIP, isIPv4 } from 'node:net';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { addressProblem } from '../../outbound/address-guard.ts';
-import type { ForeignKubeconfig } from './foreign-kubeconfig.ts';
+import type { ForeignKubeconfig } from './values.ts';
 
-/** Where a kubeconfig may lead (design 7, "Addresses"). */
+/** Where a kubeconfig may lead (docs/security.md#d-3). */
 export type DialRule =
   /** The tenant's word: the tenant cluster's own Service, or what TENANT_API_ALLOWED_HOSTS lists. */
   | {
@@ -37,7 +38,7 @@ const METADATA_NAMES = /^metadata(\.google\.internal|\.goog)?\.?$/;
 
 /**
  * Decides what is dialled for a kubeconfig. A server of localhost is vCluster's own form and means the
- * tenant cluster's Service, whose certificate is for `localhost` (facts/metering 5.3).
+ * tenant cluster's Service, whose certificate is for `localhost`.
  */
 export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPlan {
   const { server } = kubeconfig;
@@ -86,7 +87,7 @@ function plan(
   return {
     kind: 'dial',
     server: `${server.origin}${server.pathname.replace(/\/+$/, '')}`,
-    ...(name === undefined ? {} : { tlsServerName: name }),
+    ...omitUndefined({ tlsServerName: name }),
     addressProblem: check,
   };
 }
@@ -141,7 +142,7 @@ LOOPBACK.addAddress('::1', 'ipv6');
 LOOPBACK.addAddress('::', 'ipv6');
 LOOPBACK.addSubnet('ff00::', 8, 'ipv6');
 
-/** Link-local and metadata never, the host's API server never, loopback only where it is listed (D.3). */
+/** Link-local and metadata never, the host's API server never, loopback only where it is listed. */
 function problemOf(
   address: string,
   dialled: URL,

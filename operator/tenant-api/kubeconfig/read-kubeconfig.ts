@@ -1,7 +1,7 @@
 import { readStrictYaml, type YamlMap, type YamlNode } from '../../config/strict-yaml.ts';
-import { FIELDS, whyRefused } from './fields.ts';
-import type { ForeignKubeconfig } from './foreign-kubeconfig.ts';
-import { readCluster, readUser, textOf } from './values.ts';
+import { type ForeignKubeconfig, readCluster, readUser, textOf } from './values.ts';
+
+export type { ForeignKubeconfig } from './values.ts';
 
 export type ReadKubeconfig =
   | { readonly kind: 'accepted'; readonly kubeconfig: ForeignKubeconfig }
@@ -13,7 +13,8 @@ export const MOST_KUBECONFIG_BYTES = 64 * 1024;
 const MOST_REASONS = 4;
 
 /**
- * Reads a kubeconfig that a tenant can write (security D.1, D.2; accident 35). It is parsed here and
+ * Reads a kubeconfig that a tenant can write (docs/tenant-apis.md#what-a-kubeconfig-may-say,
+ * docs/security.md#d-1). It is parsed here and
  * nowhere else: only the fields of the allow-list are taken, as values, and everything else refuses the
  * whole, so that nothing in it can run a program, read a file or choose another way to the server.
  */
@@ -150,4 +151,42 @@ function isEmpty(node: YamlNode): boolean {
 function path(where: string, field: string): string {
   const shown = /^[\w.-]{1,63}$/.test(field) ? field : '(unprintable)';
   return where === '' ? shown : `${where}.${shown}`;
+}
+
+/** The fields of a kubeconfig that are accepted, by the place where they stand. */
+const FIELDS = {
+  file: ['apiVersion', 'kind', 'preferences', 'clusters', 'contexts', 'users', 'current-context'],
+  cluster: ['server', 'certificate-authority-data', 'tls-server-name'],
+  context: ['cluster', 'user', 'namespace'],
+  user: ['token', 'client-certificate-data', 'client-key-data'],
+} as const;
+
+const READS_A_FILE = 'it would read a file of the operator';
+const RUNS_A_PROGRAM = 'it would run a program in the operator';
+const IMPERSONATES = 'it would act as somebody else; use a credential that is the reader’s own';
+const PASSWORD = 'passwords are not used; give a token or a client certificate';
+
+/** What is wrong with the fields that kubeconfigs elsewhere may have. */
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['exec', RUNS_A_PROGRAM],
+  ['auth-provider', `${RUNS_A_PROGRAM}, or send a credential to an address of its choice`],
+  ['tokenFile', READS_A_FILE],
+  ['token-file', READS_A_FILE],
+  ['certificate-authority', `${READS_A_FILE}; use certificate-authority-data`],
+  ['client-certificate', `${READS_A_FILE}; use client-certificate-data`],
+  ['client-key', `${READS_A_FILE}; use client-key-data`],
+  ['proxy-url', 'it would send everything through an address of its choice'],
+  ['insecure-skip-tls-verify', 'the other side could be anybody; use certificate-authority-data'],
+  ['disable-compression', 'it is not used; leave it out'],
+  ['as', IMPERSONATES],
+  ['as-uid', IMPERSONATES],
+  ['as-groups', IMPERSONATES],
+  ['as-user-extra', IMPERSONATES],
+  ['username', PASSWORD],
+  ['password', PASSWORD],
+]);
+
+/** Why a field is refused, for whoever wrote it. */
+function whyRefused(field: string): string {
+  return REASONS.get(field) ?? 'unknown here; leave it out';
 }

@@ -1,7 +1,28 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { isRecord } from '../../model/is-record.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
 import type { YamlMap } from '../../config/strict-yaml.ts';
-import type { ForeignKubeconfig } from './foreign-kubeconfig.ts';
+
+/** What a kubeconfig that somebody else wrote may say: an address and a credential, as values. */
+export interface ForeignKubeconfig {
+  /** https, without credentials, query or fragment. */
+  readonly server: URL;
+  /** PEM; absent where the authorities of the system are meant. */
+  readonly certificateAuthority?: string;
+  readonly tlsServerName?: string;
+  readonly token?: Secret;
+  readonly client?: ClientCertificate;
+  /** When the first of its credentials ends, milliseconds since the epoch. */
+  readonly validUntil?: number;
+}
+
+export interface ClientCertificate {
+  /** PEM. */
+  readonly certificate: string;
+  /** PEM. */
+  readonly key: Secret;
+}
 
 const CLUSTER = 'clusters[0].cluster';
 const USER = 'users[0].user';
@@ -19,11 +40,7 @@ export function readCluster(
   }
   const authority = readCertificates(cluster, 'certificate-authority-data', CLUSTER, problems);
   if (server === undefined) return undefined;
-  return {
-    server,
-    ...(authority === undefined ? {} : { certificateAuthority: authority.pem }),
-    ...(tlsServerName === undefined ? {} : { tlsServerName }),
-  };
+  return { server, ...omitUndefined({ certificateAuthority: authority?.pem, tlsServerName }) };
 }
 
 function readServer(cluster: YamlMap, problems: string[]): URL | undefined {
@@ -63,13 +80,11 @@ export function readUser(
     problems.push(`${USER}: no credential; give a token or a client certificate`);
   }
   const ends = [certificate?.validUntil, tokenEnd(token ?? '')].filter((end) => end !== undefined);
-  return {
-    ...(token === undefined ? {} : { token: new Secret(token) }),
-    ...(certificate === undefined || key === undefined
-      ? {}
-      : { client: { certificate: certificate.pem, key } }),
-    ...(ends.length === 0 ? {} : { validUntil: Math.min(...ends) }),
-  };
+  return omitUndefined({
+    token: token === undefined ? undefined : new Secret(token),
+    client: certificate && key && { certificate: certificate.pem, key },
+    validUntil: ends.length === 0 ? undefined : Math.min(...ends),
+  });
 }
 
 /** When a service account's token ends, as it says itself; milliseconds since the epoch. */
@@ -78,7 +93,7 @@ function tokenEnd(token: string): number | undefined {
   if (payload === undefined || signature === undefined) return undefined;
   try {
     const claims: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
-    const end = typeof claims === 'object' && claims !== null && 'exp' in claims ? claims.exp : '';
+    const end = isRecord(claims) ? claims['exp'] : undefined;
     return typeof end === 'number' && Number.isSafeInteger(end) ? end * 1000 : undefined;
   } catch {
     return undefined;

@@ -12,7 +12,7 @@ import {
   testCertificates,
 } from '../testing/kubeconfigs.ts';
 import { planDial } from './dial-plan.ts';
-import { openConnection } from './open-connection.ts';
+import { openConnection } from './open-kubeconfig.ts';
 import { readForeignKubeconfig } from './read-kubeconfig.ts';
 
 let certificates: TestCertificates;

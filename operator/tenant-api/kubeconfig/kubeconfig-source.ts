@@ -1,12 +1,12 @@
 import { open } from 'node:fs/promises';
-import type { TenantApiSettings } from '../config/settings.ts';
-import { Secret } from '../model/secret.ts';
-import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { Connection } from '../kubernetes/connection.ts';
-import { describeFailure, type RequestFailure } from '../kubernetes/outcome.ts';
-import { isRecord } from '../model/is-record.ts';
-import { resourcePath } from '../kubernetes/resource.ts';
-import { MOST_KUBECONFIG_BYTES } from './kubeconfig/read-kubeconfig.ts';
+import type { TenantApiSettings } from '../../config/settings.ts';
+import { Secret } from '../../model/secret.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { Connection } from '../../kubernetes/connection.ts';
+import { describeFailure, type RequestFailure } from '../../kubernetes/outcome.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { resourcePath } from '../../kubernetes/resource.ts';
+import { MOST_KUBECONFIG_BYTES } from './read-kubeconfig.ts';
 
 export type KubeconfigRead =
   | { readonly kind: 'found'; readonly text: Secret; readonly where: string }
@@ -28,15 +28,17 @@ export interface KubeconfigSourceOptions {
   readonly settings: () => Pick<TenantApiSettings, 'kubeconfigSecret' | 'adminFallback'>;
 }
 
-/** vCluster writes the first; other tools the others (facts/metering 5.3). */
+/** vCluster writes the first; other tools the others. */
 const KEYS = ['config', 'kubeconfig', 'value'] as const;
 const NOT_FOUND = 404;
 const FORBIDDEN = 403;
 
 /**
  * The kubeconfig of a tenant cluster: Secret TENANT_KUBECONFIG_SECRET in its namespace, the admin one
- * with TENANT_ADMIN_FALLBACK where that is missing, or the mounted file of an external one (spec 1.1).
- * A Secret is asked for by its name and never listed (security D.16).
+ * with TENANT_ADMIN_FALLBACK where that is missing, or the mounted file of an external one
+ * (docs/tenant-apis.md#leave-a-read-only-kubeconfig).
+ * A Secret is asked for by its name and never listed
+ * (docs/security.md#d-16).
  */
 export function createKubeconfigSource(options: KubeconfigSourceOptions): KubeconfigSource {
   const { connection, settings } = options;

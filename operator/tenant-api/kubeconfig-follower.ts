@@ -1,0 +1,247 @@
+import { createHash } from 'node:crypto';
+import type { LimitFunction } from 'p-limit';
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { linkAbort, pause } from '../kubernetes/abort.ts';
+import type { Connection } from '../kubernetes/connection.ts';
+import type { RequestFailure } from '../kubernetes/outcome.ts';
+import { type Backoff, createBackoff } from '../model/backoff.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
+import type { OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
+import type { FailedTenantApi, TenantApi } from './tenant-api.ts';
+
+export interface KubeconfigFollowerOptions {
+  readonly cluster: TenantCluster;
+  readonly source: KubeconfigSource;
+  readonly open: OpenKubeconfig;
+  /** Of reads at the same time, shared with all other tenant clusters. */
+  readonly limit: LimitFunction;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly onChange: () => void;
+}
+
+/** Between two looks at a kubeconfig that is good, give or take a fifth. */
+const LOOK_AGAIN_MS = 300_000;
+const BACKOFF = { baseMs: 20_000, capMs: 300_000 } as const;
+/** After the connection has failed, and at most as often. */
+const AFTER_FAILURE_MS = 30_000;
+const SHORTEST_WAIT_MS = 1_000;
+
+/** A connection, and what it was made from. */
+interface Held {
+  readonly fingerprint: string;
+  readonly connection: Connection;
+  readonly api: TenantApi;
+  /** When its credential ends, milliseconds since the epoch. */
+  readonly validUntil: number | undefined;
+}
+
+/** Reads the kubeconfig of one tenant cluster again and again, and keeps a connection made from it. */
+export class KubeconfigFollower {
+  readonly #options: KubeconfigFollowerOptions;
+  readonly #backoff: Backoff;
+  #cluster: TenantCluster;
+  #held: Held | undefined;
+  #failure: FailedTenantApi | undefined;
+  /** How often what decides about its kubeconfig has changed. */
+  #moves = 0;
+  /** Monotonic. */
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #dueAt = 0;
+  /** Accepted by the settings in force. */
+  #accepted = false;
+  #wake = (): void => undefined;
+
+  constructor(options: KubeconfigFollowerOptions) {
+    this.#options = options;
+    this.#cluster = options.cluster;
+    this.#backoff = createBackoff({ ...BACKOFF, random: options.random });
+  }
+
+  get api(): TenantApi | undefined {
+    return this.#held?.api;
+  }
+
+  /** A tenant cluster without nodes of its own needs no kubeconfig (docs/tenant-apis.md). */
+  get failure(): FailedTenantApi | undefined {
+    return this.#cluster.nodeMode === 'shared' ? undefined : this.#failure;
+  }
+
+  /** What discovery says of the tenant cluster now. */
+  update(next: TenantCluster): void {
+    const { namespace, name, kubeconfigFile, nodeMode } = this.#cluster;
+    const moved =
+      next.namespace !== namespace ||
+      next.name !== name ||
+      next.kubeconfigFile !== kubeconfigFile ||
+      next.nodeMode !== nodeMode;
+    this.#cluster = next;
+    const held = this.#held;
+    if (held !== undefined) this.#held = { ...held, api: { ...held.api, cluster: next } };
+    if (moved) this.#lookAgain();
+  }
+
+  /** The settings have changed: what was accepted by the former ones is looked at again. */
+  reconsider(): void {
+    this.#accepted = false;
+    this.#lookAgain();
+  }
+
+  /** Until the signal aborts; the connection is closed then. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, limit } = this.#options;
+    while (!signal.aborted) {
+      this.#dueAt = clock.monotonic() + BACKOFF.capMs;
+      await limit(() => (signal.aborted ? Promise.resolve() : this.#look(signal)));
+      await this.#waitUntilDue(signal);
+    }
+    const last = this.#held;
+    this.#held = undefined;
+    await last?.connection.close();
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const { source, clock, logger } = this.#options;
+    const asked = this.#moves;
+    const read = await source(this.#cluster, signal);
+    this.#lookedAt = clock.monotonic();
+    if (signal.aborted) return;
+    if (asked !== this.#moves) {
+      // What was asked where it was before says nothing of where it is.
+      this.#plan(0);
+      return;
+    }
+    if (read.kind === 'unknown' && this.#held !== undefined && this.#accepted) {
+      const { id } = this.#cluster;
+      logger.debug(`[controller] tenant API of ${id}: kept as it is: ${read.reason}`);
+      this.#retry();
+      return;
+    }
+    if (read.kind === 'found') this.#take(read);
+    else this.#fail(read.reason, 'debug');
+  }
+
+  #take({ text, where }: Extract<Awaited<ReturnType<KubeconfigSource>>, { kind: 'found' }>): void {
+    const { open, logger } = this.#options;
+    const cluster = this.#cluster;
+    const place = `${cluster.namespace}/${cluster.name}/`;
+    const fingerprint = createHash('sha256')
+      .update(place + text.reveal())
+      .digest('hex');
+    const held = this.#held;
+    if (this.#accepted && held?.fingerprint === fingerprint && !this.#isOver(held)) {
+      this.#succeed();
+      return;
+    }
+    const opened = open(text, cluster);
+    if (opened.kind === 'refused') {
+      this.#fail(`${where}: ${opened.reason}`, 'warn');
+      return;
+    }
+    const connection = reportingFailures(opened.connection, () => this.#lookSoon());
+    const { validUntil } = opened;
+    this.#replace({ fingerprint, connection, validUntil, api: { cluster, connection } });
+    logger.info(`[controller] tenant API of ${cluster.id}: kubeconfig accepted from ${where}`);
+    this.#succeed();
+  }
+
+  #isOver({ validUntil }: Held): boolean {
+    return validUntil !== undefined && validUntil <= this.#options.clock.now();
+  }
+
+  /** The new connection is known before the old one ends. */
+  #replace(next: Held | undefined): void {
+    const previous = this.#held;
+    this.#held = next;
+    this.#options.onChange();
+    void previous?.connection.close();
+  }
+
+  #succeed(): void {
+    const { clock, random, onChange } = this.#options;
+    this.#accepted = true;
+    this.#backoff.reset();
+    const left = (this.#held?.validUntil ?? Number.POSITIVE_INFINITY) - clock.now();
+    const usual = LOOK_AGAIN_MS * (0.8 + 0.4 * random());
+    this.#plan(Math.min(usual, left));
+    if (this.#failure === undefined) return;
+    this.#failure = undefined;
+    onChange();
+  }
+
+  #fail(reason: string, level: 'warn' | 'debug'): void {
+    const { clock, logger, onChange } = this.#options;
+    const { id } = this.#cluster;
+    this.#retry();
+    if (this.#held !== undefined) this.#replace(undefined);
+    if (this.#failure?.reason === reason) return;
+    logger[level](`[controller] tenant API of ${id}: ${reason}`);
+    this.#failure = { tenantCluster: id, reason, since: this.#failure?.since ?? clock.now() };
+    onChange();
+  }
+
+  #retry(): void {
+    this.#plan(BACKOFF.baseMs / 2 + this.#backoff.next());
+  }
+
+  #plan(ms: number): void {
+    this.#dueAt = this.#options.clock.monotonic() + Math.max(SHORTEST_WAIT_MS, ms);
+  }
+
+  /** Looks earlier than planned, but not more often than makes sense. */
+  #lookSoon(): void {
+    this.#dueAt = Math.min(this.#dueAt, this.#lookedAt + AFTER_FAILURE_MS);
+    this.#wake();
+  }
+
+  /** At once; what is being read at the moment does not count. */
+  #lookAgain(): void {
+    this.#moves += 1;
+    this.#dueAt = 0;
+    this.#wake();
+  }
+
+  async #waitUntilDue(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const left = (): number => this.#dueAt - clock.monotonic();
+    for (let ms = left(); ms > 0; ms = left()) {
+      const link = linkAbort(signal);
+      this.#wake = link.abort;
+      await pause(clock, ms, link.signal);
+      link.release();
+      if (signal.aborted) return;
+    }
+  }
+}
+
+const UNAUTHORIZED = 401;
+
+/**
+ * The same connection, which reports answers that a newer kubeconfig may mend: a credential that is
+ * not accepted any more, and a server that cannot be reached where it was.
+ */
+function reportingFailures(connection: Connection, report: () => void): Connection {
+  function checked<T extends { readonly kind: 'ok' } | RequestFailure>(
+    outcome: T,
+    signal: AbortSignal | undefined,
+  ): T {
+    const refused = outcome.kind === 'status' && outcome.code === UNAUTHORIZED;
+    const cut = outcome.kind === 'network' && signal?.aborted !== true;
+    if (refused || cut) report();
+    return outcome;
+  }
+  return {
+    kubeConfig: connection.kubeConfig,
+    client: (type) => connection.client(type),
+    request: async (path, options) =>
+      checked(await connection.request(path, options), options?.signal),
+    bytes: async (path, options) => checked(await connection.bytes(path, options), options.signal),
+    stream: async (path, options) =>
+      checked(await connection.stream(path, options), options.signal),
+    close: () => connection.close(),
+  };
+}

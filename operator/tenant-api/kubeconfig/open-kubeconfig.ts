@@ -1,0 +1,120 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { type Connection, createConnection } from '../../kubernetes/connection.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Secret } from '../../model/secret.ts';
+import { type AddressLookup, createGuardedLookup } from '../../outbound/address-guard.ts';
+import { type DialPlan, type DialRule, planDial } from './dial-plan.ts';
+import { type ForeignKubeconfig, readForeignKubeconfig } from './read-kubeconfig.ts';
+
+export type OpenedKubeconfig =
+  | {
+      readonly kind: 'opened';
+      readonly connection: Connection;
+      /** When the credential ends, milliseconds since the epoch. */
+      readonly validUntil: number | undefined;
+    }
+  /** Names the offending field, and quotes nothing of the kubeconfig but addresses. */
+  | { readonly kind: 'refused'; readonly reason: string };
+
+/** Makes a connection out of a kubeconfig that somebody else wrote, if it may be made. Dials nothing yet. */
+export type OpenKubeconfig = (text: Secret, cluster: TenantCluster) => OpenedKubeconfig;
+
+export interface OpenKubeconfigOptions {
+  /** In force at the moment. */
+  readonly allowedHosts: () => readonly string[];
+  /** `host:port` of the host cluster's API server. */
+  readonly hostApi: string;
+  readonly now: () => number;
+  /** For tests: how names become addresses. */
+  readonly lookup?: AddressLookup;
+}
+
+export function createOpenKubeconfig(options: OpenKubeconfigOptions): OpenKubeconfig {
+  const { allowedHosts, hostApi, now, lookup } = options;
+  return (text, cluster) => {
+    const read = readForeignKubeconfig(text.reveal());
+    if (read.kind === 'refused') return read;
+    const { kubeconfig } = read;
+    const { validUntil } = kubeconfig;
+    if (validUntil !== undefined && validUntil <= now()) {
+      const ended = new Date(validUntil).toISOString();
+      return {
+        kind: 'refused',
+        reason: `users[0].user: the credential ended at ${ended}; renew it`,
+      };
+    }
+    const plan = planDial(kubeconfig, ruleOf(cluster, allowedHosts(), hostApi));
+    if (plan.kind === 'refused') return plan;
+    return { kind: 'opened', connection: openConnection(kubeconfig, plan, lookup), validUntil };
+  };
+}
+
+function ruleOf(
+  { source, namespace, name }: TenantCluster,
+  allowedHosts: readonly string[],
+  hostApi: string,
+): DialRule {
+  // The administrator mounted the file of an external one; anybody else's Secret is the tenant's word.
+  if (source === 'external') return { kind: 'administrator' };
+  return { kind: 'tenant', namespace, name, allowedHosts, hostApi };
+}
+
+/** What one tenant's API may take up, so that a slow or hostile one costs nothing to the others. */
+const LIMITS = {
+  connectTimeoutMs: 5_000,
+  requestConnections: 2,
+  // One for each kind that is watched, and one in reserve while another is being replaced.
+  streamConnections: 10,
+  // A page of 500 pods is about 2 MB.
+  responseBytes: 8 * 1024 * 1024,
+  lineLength: 2 * 1024 * 1024,
+} as const;
+
+/**
+ * A connection to the server of an accepted kubeconfig. The client library is given values only, never
+ * the kubeconfig: there is no program, file, proxy or provider in them. Opens nothing yet.
+ */
+export function openConnection(
+  kubeconfig: ForeignKubeconfig,
+  plan: Extract<DialPlan, { kind: 'dial' }>,
+  lookup?: AddressLookup,
+): Connection {
+  const { certificateAuthority, token, client } = kubeconfig;
+  const config = new KubeConfig();
+  config.loadFromOptions({
+    clusters: [
+      {
+        name: NAME,
+        server: plan.server,
+        skipTLSVerify: false,
+        ...omitUndefined({
+          caData: certificateAuthority && base64(certificateAuthority),
+          tlsServerName: plan.tlsServerName,
+        }),
+      },
+    ],
+    users: [
+      {
+        name: NAME,
+        ...omitUndefined({
+          token: token?.reveal(),
+          certData: client && base64(client.certificate),
+          keyData: client && base64(client.key.reveal()),
+        }),
+      },
+    ],
+    contexts: [{ name: NAME, cluster: NAME, user: NAME }],
+    currentContext: NAME,
+  });
+  return createConnection({
+    kubeConfig: config,
+    limits: { ...LIMITS, lookup: createGuardedLookup(lookup, plan.addressProblem) },
+  });
+}
+
+const NAME = 'tenant';
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}
