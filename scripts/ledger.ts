@@ -1,13 +1,17 @@
 import { parseArgs } from 'node:util';
 import { toLedgerFailure } from '../operator/ledger/leveldb/failures.ts';
 import { acceptDamage } from '../operator/ledger/tool/accept-damage.ts';
-import { diffEvents } from '../operator/ledger/tool/diff.ts';
-import { dumpEvents, type EventFilter, sumEvents } from '../operator/ledger/tool/events.ts';
+import {
+  diffEvents,
+  dumpEvents,
+  type EventFilter,
+  sumEvents,
+} from '../operator/ledger/tool/events.ts';
 import {
   describeCursors,
   describeHead,
   describeSegments,
-} from '../operator/ledger/tool/overview.ts';
+} from '../operator/ledger/tool/inspection.ts';
 import { type Anchor, verifyDirectory } from '../operator/ledger/tool/verify.ts';
 
 const USAGE = `usage: npm run ledger -- COMMAND DIR [options]

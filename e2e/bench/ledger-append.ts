@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ClassicLevel } from 'classic-level';
+import type { Ledger } from '../../operator/ledger/ledger.ts';
 import {
   createDatabase,
   type Database,
@@ -9,15 +10,14 @@ import {
 import { encodeStoredEvents } from '../../operator/ledger/leveldb/event-walk.ts';
 import { directoryBytes } from '../../operator/ledger/leveldb/files.ts';
 import { createIdFilter } from '../../operator/ledger/leveldb/id-filter.ts';
+import { firstState } from '../../operator/ledger/leveldb/identity.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { planBatch } from '../../operator/ledger/leveldb/plan-batch.ts';
-import { encodeEvents } from '../../operator/ledger/leveldb/requests.ts';
 import { createSegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
-import { firstState } from '../../operator/ledger/leveldb/set-up.ts';
-import type { Ledger } from '../../operator/ledger/ledger.ts';
+import { encodeEvents } from '../../operator/ledger/leveldb/writer.ts';
 import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
-import { systemClock } from '../../operator/telemetry/system-clock.ts';
 import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
+import { systemClock } from '../../operator/telemetry/system-clock.ts';
 import { benchWindow } from './ledger-events.ts';
 
 export interface AppendFigures {

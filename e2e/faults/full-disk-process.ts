@@ -7,7 +7,7 @@
 import { appendFile, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Ledger } from '../../operator/ledger/ledger.ts';
-import { systemFreeBytes } from '../../operator/ledger/leveldb/disk-gauge.ts';
+import { systemFreeBytes } from '../../operator/ledger/leveldb/disk-use.ts';
 import {
   TEST_WINDOW_MS,
   TEST_WINDOW_START,

@@ -2,9 +2,8 @@ import type { UsageEvent } from '../model/event.ts';
 
 /**
  * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per
- * destination (spec 2.2, design 9). Everything above this interface is ignorant of the storage
- * behind it. Promises P1 to P9 are in `docs/ledger-format.md`; `conformance.ts` tests them on every
- * implementation.
+ * destination. Everything above this interface is ignorant of the storage behind it. What it promises
+ * is in docs/ledger-format.md#promises; `testing/conformance.ts` tests it on every implementation.
  */
 export interface Ledger {
   /** Events and records as one durable unit: when it resolves `appended` they survive a power cut; otherwise nothing of them counts. */
@@ -35,7 +34,7 @@ export interface Ledger {
   commitCursor(destination: string, sequence: number, commit?: CursorCommit): Promise<WriteOutcome>;
   /** Durably puts a cursor at any position; only for operators, who accept that destinations may bill twice. */
   moveCursor(destination: string, sequence: number): Promise<WriteOutcome>;
-  /** Marks a cursor as retired at `at`: it holds back retention only until `at` + retention (design 4). Appending to it again revives it. */
+  /** Marks a cursor as retired at `at`: it holds back retention only until `at` + retention (docs/ledger-format.md#deletion). Appending to it again revives it. */
   retireCursor(destination: string, at: number): Promise<WriteOutcome>;
   /** Forgets a cursor. */
   dropCursor(destination: string): Promise<WriteOutcome>;

@@ -2,8 +2,8 @@ import { sortedEntries } from '../model/bytewise.ts';
 import type { UsageEvent } from '../model/event.ts';
 
 /**
- * Whether two events of one id say the same: equal quantity and equal identity (spec 2.1). A repeat
- * that does is a duplicate; one that does not is a conflict (design 8: first write wins).
+ * Whether two events of one id say the same: equal quantity and equal identity. A repeat that
+ * does is a duplicate; one that does not is a conflict: the first write wins (docs/events.md#ids).
  */
 export function sameCharge(a: UsageEvent, b: UsageEvent): boolean {
   return (

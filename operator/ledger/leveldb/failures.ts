@@ -1,3 +1,4 @@
+import type { Logger } from '../../telemetry/logger.ts';
 import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
 
 export function ledgerFailure(cause: LedgerFailure['cause'], message: string): LedgerFailure {
@@ -38,4 +39,24 @@ export function isLocked(error: unknown): boolean {
     if ('code' in current && current.code === 'LEVEL_LOCKED') return true;
   }
   return false;
+}
+
+/** Damage that was found, each told once. */
+export interface Problems {
+  add(text: string): void;
+  list(): readonly string[];
+}
+
+const MAX_PROBLEMS = 20;
+
+export function createProblems(logger: Logger): Problems {
+  const texts = new Set<string>();
+  return {
+    add(text) {
+      if (texts.has(text) || texts.size >= MAX_PROBLEMS) return;
+      texts.add(text);
+      logger.error(`[ledger] ${text}`);
+    },
+    list: () => [...texts],
+  };
 }

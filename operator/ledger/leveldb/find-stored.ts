@@ -1,16 +1,16 @@
 import type { UsageEvent } from '../../model/event.ts';
+import { rememberLast } from '../../model/remember-last.ts';
 import type { Database } from './database.ts';
 import { readEvent } from './event-walk.ts';
-import { parseInstant } from './instants.ts';
 import { damage } from './failures.ts';
 import type { IdFilter } from './id-filter.ts';
-import { decodeIdValue, isDerivedId } from './keys.ts';
-import type { EncodedEvent } from './requests.ts';
+import { decodeIdValue, isDerivedId, idKey } from './keys.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import type { SealedSegment, SegmentSummary } from './state.ts';
+import type { EncodedEvent } from './writer.ts';
 
 /** Where stored events may be found. */
-export interface StoredEvents {
+export interface StoreView {
   readonly active: Database;
   readonly activeName: string;
   readonly segment: SegmentSummary;
@@ -30,37 +30,37 @@ export interface OfferedEvent extends EncodedEvent {
 
 /**
  * The stored events that have the ids of these events, by id. Looks only into segments that can hold
- * them (docs/ledger-format.md, "A write"): an event of a window that is newer than all is not looked for.
+ * them (docs/ledger-format.md#a-write): an event of a window that is newer than all is not looked for.
  */
 export async function findStored(
   offered: readonly OfferedEvent[],
-  places: StoredEvents,
+  view: StoreView,
 ): Promise<ReadonlyMap<string, UsageEvent>> {
   const found = new Map<string, UsageEvent>();
-  if (!places.deduplicate) return found;
+  if (!view.deduplicate) return found;
   const inActive = offered.filter(
-    ({ event, key }) => mayHold(places.segment, event) && places.ids.mayHave(key),
+    ({ event, key }) => mayHold(view.segment, event) && view.ids.mayHave(key),
   );
-  await lookUp(inActive, places.active, places.activeName, found);
-  for (const segment of places.sealed.toReversed()) {
+  await lookUp(inActive, view.active, view.activeName, found);
+  for (const segment of view.sealed.toReversed()) {
     if (segment.givenUp === true) continue;
     const candidates = offered.filter(
       ({ event }) => mayHold(segment, event) && !found.has(event.id),
     );
     if (candidates.length === 0) continue;
-    await places.pool.use(segment, (database, where) => lookUp(candidates, database, where, found));
+    await view.pool.use(segment, (database, where) => lookUp(candidates, database, where, found));
   }
   return found;
 }
 
 /** Runs `work` with the database of a segment, sealed or active. */
 export async function useSegment<T>(
-  places: StoredEvents,
+  view: StoreView,
   segment: SegmentSummary | SealedSegment,
   work: (database: Database, where: string) => Promise<T>,
 ): Promise<T> {
-  if ('sealedAt' in segment) return places.pool.use(segment, work);
-  return work(places.active, places.activeName);
+  if ('sealedAt' in segment) return view.pool.use(segment, work);
+  return work(view.active, view.activeName);
 }
 
 function mayHold(segment: SegmentSummary, event: UsageEvent): boolean {
@@ -94,4 +94,27 @@ async function readById(
   const event = await readEvent(database, where, sequence);
   if (event.id === id) return event;
   throw damage(where, `event ${sequence} does not have the id that leads to it: "${id}"`);
+}
+
+/** The stored event of an id, looked for in the newest segment first; undefined when there is none. */
+export async function findEvent(id: string, view: StoreView): Promise<UsageEvent | undefined> {
+  for (const segment of readableSegments(view).toReversed()) {
+    const event = await useSegment(view, segment, async (database, where) => {
+      const [number] = await database.getMany([idKey(id)]);
+      return number === undefined
+        ? undefined
+        : await readEvent(database, where, decodeIdValue(number));
+    });
+    // A foreign id's key is a hash of it, so the event itself has the last word.
+    if (event?.id === id) return event;
+  }
+  return undefined;
+}
+
+/** Milliseconds since the epoch of an RFC 3339 time. */
+export const parseInstant = rememberLast((text: string): number => Date.parse(text));
+
+/** All segments that can be read, the active one last. */
+export function readableSegments(view: StoreView): readonly (SegmentSummary | SealedSegment)[] {
+  return [...view.sealed.filter(({ givenUp }) => givenUp !== true), view.segment];
 }

@@ -1,10 +1,10 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
-import { createHeadWaiters } from '../head-waiters.ts';
+import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
 import {
   type AppendBatch,
-  type AppendOutcome,
   type DiskLevel,
   type Ledger,
   type LedgerFailure,
@@ -12,20 +12,24 @@ import {
   type RecordChange,
   type WriteOutcome,
 } from '../ledger.ts';
-import type { DiskGauge } from './disk-gauge.ts';
+import type { DiskGauge } from './disk-use.ts';
 import type { Failpoints } from './failpoints.ts';
-import { ledgerFailure, toLedgerFailure } from './failures.ts';
-import { findEvent } from './find-event.ts';
+import { ledgerFailure, toLedgerFailure, type Problems } from './failures.ts';
+import { findEvent } from './find-stored.ts';
 import { KEY_SPACE, textKey } from './keys.ts';
 import type { LedgerMetrics } from './ledger-metrics.ts';
-import type { Problems } from './problems.ts';
-import { readPage, scanEvents } from './read-events.ts';
-import { encodeEvents, type EntryChange, type Request, type RequestOutcome } from './requests.ts';
-import { readRecord, readRecords } from './read-records.ts';
-import { createRetention } from './retention.ts';
+import { readRecord, readRecords, readPage, scanEvents } from './reading.ts';
+import { createRetention, type Retain } from './retention.ts';
 import type { Store } from './store.ts';
-import { verifyLedger } from './verify-ledger.ts';
-import { createWriter } from './writer.ts';
+import { verifyLedger } from './verify.ts';
+import {
+  encodeEvents,
+  type EntryChange,
+  type Request,
+  type RequestOutcome,
+  createWriter,
+  type Writer,
+} from './writer.ts';
 
 export interface LevelLedgerParts {
   readonly directory: string;
@@ -43,152 +47,189 @@ const DISK_INTERVAL_MS = 10_000;
 
 /** The ledger over a store whose checks have passed. */
 export function createLevelLedger(parts: LevelLedgerParts): Ledger {
-  const { store, gauge, problems, metrics, clock } = parts;
-  const writer = createWriter((requests) => store.write(requests));
-  const waiters = createHeadWaiters(store.contents().state.segment.lastSequence);
-  let { retentionMs } = parts;
-  let measuredAt = clock.monotonic();
-  let closing: Promise<void> | undefined;
+  return new LevelLedger(parts);
+}
 
-  const head = (): number => store.contents().state.segment.lastSequence;
-  const submit = async (request: Request, bounded: boolean): Promise<RequestOutcome> => {
-    const outcome = await writer.submit(request, bounded);
-    if (outcome.kind === 'failed') {
-      if (outcome.cause === 'corrupt') problems.add(outcome.message);
-      if (outcome.cause === 'full') measuredAt = Number.NEGATIVE_INFINITY;
+/** What is public is bound to it, so that it may be handed out one by one. */
+class LevelLedger implements Ledger {
+  readonly #parts: LevelLedgerParts;
+  readonly #store: Store;
+  readonly #writer: Writer;
+  readonly #waiters: HeadWaiters;
+  readonly #retain: Retain;
+  #retentionMs: number;
+  #measuredAt: number;
+  #closing: Promise<void> | undefined;
+
+  constructor(parts: LevelLedgerParts) {
+    const { store, metrics, clock } = parts;
+    this.#parts = parts;
+    this.#store = store;
+    this.#writer = createWriter((requests) => store.write(requests));
+    this.#waiters = createHeadWaiters(this.head());
+    this.#retain = createRetention({
+      ...parts,
+      submit: (request) => this.#submit(request, false),
+    });
+    this.#retentionMs = parts.retentionMs;
+    this.#measuredAt = clock.monotonic();
+    metrics.observe(() => this.stats());
+  }
+
+  readonly append: Ledger['append'] = async (batch) => {
+    const { clock, metrics } = this.#parts;
+    const startedAt = clock.monotonic();
+    const refused = batch.events.length > 0 ? await this.#refusal(batch) : undefined;
+    if (refused !== undefined) return refused;
+    const { windowEnd } = batch;
+    const request: Request = {
+      kind: 'append',
+      events: encodeEvents(batch.events),
+      changes: (batch.records ?? []).map(recordChange),
+      ...(windowEnd !== undefined && { windowEnd }),
+    };
+    const outcome = await this.#submit(request, windowEnd === undefined);
+    if (outcome.kind === 'appended') {
+      const accepted = outcome.outcomes.filter((word) => word === 'accepted').length;
+      const duplicates = outcome.outcomes.filter((word) => word === 'duplicate').length;
+      metrics.appended(accepted, duplicates, (clock.monotonic() - startedAt) / 1_000);
     }
-    waiters.advance(head());
     return outcome;
   };
-  const write = async (request: Request): Promise<WriteOutcome> => {
-    const outcome = await submit(request, false);
-    return outcome.kind === 'failed' ? outcome : { kind: 'written' };
+
+  readonly read: Ledger['read'] = async (afterSequence, limit) => {
+    const outcome = await readPage(this.#store.view(), afterSequence, limit);
+    if (outcome.kind === 'failed' && outcome.cause === 'corrupt') {
+      this.#parts.problems.add(outcome.message);
+    }
+    return outcome;
   };
-  const refusal = async (batch: AppendBatch): Promise<LedgerFailure | undefined> => {
-    if (clock.monotonic() - measuredAt >= DISK_INTERVAL_MS) {
-      measuredAt = clock.monotonic();
+
+  readonly scan: Ledger['scan'] = (from, to, signal) =>
+    scanEvents(() => this.#store.view(), from, to, signal);
+
+  readonly find: Ledger['find'] = async (id) => {
+    try {
+      return await findEvent(id, this.#store.view());
+    } catch (error) {
+      throw new LedgerReadError(toLedgerFailure('finding an event', error));
+    }
+  };
+
+  readonly head = (): number => this.#store.contents().state.segment.lastSequence;
+
+  readonly lowWater = (): number => this.#store.contents().state.lowWater;
+
+  readonly changed: Ledger['changed'] = (afterSequence, signal) =>
+    this.#waiters.wait(afterSequence, signal);
+
+  readonly cursors: Ledger['cursors'] = () => [...this.#store.contents().cursors.values()];
+
+  readonly commitCursor: Ledger['commitCursor'] = (
+    destination,
+    sequence,
+    { from, records = [] } = {},
+  ) =>
+    this.#write({
+      kind: 'cursor',
+      destination,
+      changes: records.map(recordChange),
+      plan: (current, head) => planCommit(current, destination, sequence, head, from),
+    });
+
+  readonly moveCursor: Ledger['moveCursor'] = (destination, sequence) =>
+    this.#write({
+      kind: 'cursor',
+      destination,
+      plan: (_, head) => planMove(destination, sequence, head),
+    });
+
+  readonly retireCursor: Ledger['retireCursor'] = (destination, at) =>
+    this.#write({
+      kind: 'cursor',
+      destination,
+      plan: (current) => ({ kind: 'move', cursor: planRetire(current, at) }),
+    });
+
+  readonly dropCursor: Ledger['dropCursor'] = (destination) =>
+    this.#write({ kind: 'cursor', destination, plan: () => 'drop' });
+
+  readonly record: Ledger['record'] = (key) => readRecord(this.#store.view(), key);
+
+  readonly records: Ledger['records'] = (prefix) => readRecords(() => this.#store.view(), prefix);
+
+  readonly writeRecords: Ledger['writeRecords'] = (changes) =>
+    this.#write({ kind: 'append', events: [], changes: changes.map(recordChange) });
+
+  readonly retain: Ledger['retain'] = (now) => this.#retain(now, this.#retentionMs);
+
+  readonly setRetention: Ledger['setRetention'] = (retentionMs) => {
+    this.#retentionMs = retentionMs;
+  };
+
+  readonly verify: Ledger['verify'] = (signal) =>
+    verifyLedger(this.#store.view(), this.#parts.problems, signal);
+
+  readonly stats: Ledger['stats'] = () => {
+    const { gauge, metrics, problems, clock } = this.#parts;
+    const { state, sealed } = this.#store.contents();
+    const { bytes, level, usedRatio, roomBytes } = gauge.current();
+    const retentionShortened = state.horizon > clock.now() - this.#retentionMs;
+    return {
+      ledgerId: state.ledgerId,
+      sequence: state.segment.lastSequence,
+      bytes,
+      roomBytes,
+      segments: sealed.length + 1,
+      chain: state.segment.chain,
+      ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
+      oldestAt: (sealed[0] ?? state.segment).openedAt,
+      conflicts: metrics.conflicts(),
+      horizon: state.horizon,
+      problems: problems.list(),
+      disk: { level, usedRatio, retentionShortened },
+    };
+  };
+
+  readonly close: Ledger['close'] = () => {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  };
+
+  async #close(): Promise<void> {
+    await this.#writer.stop();
+    this.#waiters.end(new Error('ledger: closed'));
+    this.#parts.metrics.close();
+    await this.#store.close();
+  }
+
+  async #write(request: Request): Promise<WriteOutcome> {
+    const outcome = await this.#submit(request, false);
+    return outcome.kind === 'failed' ? outcome : { kind: 'written' };
+  }
+
+  async #submit(request: Request, bounded: boolean): Promise<RequestOutcome> {
+    const outcome = await this.#writer.submit(request, bounded);
+    if (outcome.kind === 'failed') {
+      if (outcome.cause === 'corrupt') this.#parts.problems.add(outcome.message);
+      if (outcome.cause === 'full') this.#measuredAt = Number.NEGATIVE_INFINITY;
+    }
+    this.#waiters.advance(this.head());
+    return outcome;
+  }
+
+  async #refusal(batch: AppendBatch): Promise<LedgerFailure | undefined> {
+    const { gauge, clock, directory } = this.#parts;
+    if (clock.monotonic() - this.#measuredAt >= DISK_INTERVAL_MS) {
+      this.#measuredAt = clock.monotonic();
       await gauge.measure().catch(() => undefined);
     }
     const { level, usedRatio } = gauge.current();
     if (!refuses(level, batch.windowEnd !== undefined)) return undefined;
     const used = `${(usedRatio * 100).toFixed(1)} %`;
-    return ledgerFailure(
-      'full',
-      `ledger: ${parts.directory}: too little room left, in use: "${used}"`,
-    );
-  };
-
-  const retain = createRetention({
-    ...parts,
-    submit: (request) => submit(request, false),
-  });
-
-  const close = async (): Promise<void> => {
-    await writer.stop();
-    waiters.end(new Error('ledger: closed'));
-    metrics.close();
-    await store.close();
-  };
-
-  const ledger: Ledger = {
-    async append(batch): Promise<AppendOutcome> {
-      const startedAt = clock.monotonic();
-      const refused = batch.events.length > 0 ? await refusal(batch) : undefined;
-      if (refused !== undefined) return refused;
-      const outcome = await submit(
-        {
-          kind: 'append',
-          events: encodeEvents(batch.events),
-          changes: (batch.records ?? []).map(recordChange),
-          ...(batch.windowEnd !== undefined && { windowEnd: batch.windowEnd }),
-        },
-        batch.windowEnd === undefined,
-      );
-      if (outcome.kind === 'appended') {
-        const accepted = outcome.outcomes.filter((word) => word === 'accepted').length;
-        const duplicates = outcome.outcomes.filter((word) => word === 'duplicate').length;
-        metrics.appended(accepted, duplicates, (clock.monotonic() - startedAt) / 1_000);
-      }
-      return outcome;
-    },
-    async read(afterSequence, limit) {
-      const outcome = await readPage(store.places(), afterSequence, limit);
-      if (outcome.kind === 'failed' && outcome.cause === 'corrupt') problems.add(outcome.message);
-      return outcome;
-    },
-    scan: (from, to, signal) => scanEvents(() => store.places(), from, to, signal),
-    async find(id) {
-      try {
-        return await findEvent(id, store.places());
-      } catch (error) {
-        throw new LedgerReadError(toLedgerFailure(`finding an event`, error));
-      }
-    },
-    head,
-    lowWater: () => store.contents().state.lowWater,
-    changed: (afterSequence, signal) => waiters.wait(afterSequence, signal),
-
-    cursors: () => [...store.contents().cursors.values()],
-    commitCursor: (destination, sequence, { from, records = [] } = {}) =>
-      write({
-        kind: 'cursor',
-        destination,
-        changes: records.map(recordChange),
-        plan: (current, newest) => planCommit(current, destination, sequence, newest, from),
-      }),
-    moveCursor: (destination, sequence) =>
-      write({
-        kind: 'cursor',
-        destination,
-        plan: (_, newest) => planMove(destination, sequence, newest),
-      }),
-    retireCursor: (destination, at) =>
-      write({
-        kind: 'cursor',
-        destination,
-        plan: (current) => ({ kind: 'move', cursor: planRetire(current, at) }),
-      }),
-    dropCursor: (destination) => write({ kind: 'cursor', destination, plan: () => 'drop' }),
-
-    record: (key) => readRecord(store.places(), key),
-    records: (prefix) => readRecords(() => store.places(), prefix),
-    writeRecords: (changes) =>
-      write({ kind: 'append', events: [], changes: changes.map(recordChange) }),
-
-    retain: (now) => retain(now, retentionMs),
-    setRetention(milliseconds) {
-      retentionMs = milliseconds;
-    },
-    verify: (signal) => verifyLedger(store.places(), problems, signal),
-    stats() {
-      const { state, sealed } = store.contents();
-      const { bytes, level, usedRatio, roomBytes } = gauge.current();
-      return {
-        ledgerId: state.ledgerId,
-        sequence: state.segment.lastSequence,
-        bytes,
-        roomBytes,
-        segments: sealed.length + 1,
-        chain: state.segment.chain,
-        ...(state.lastWindowEnd !== undefined && { lastWindowEnd: state.lastWindowEnd }),
-        oldestAt: (sealed[0] ?? state.segment).openedAt,
-        conflicts: metrics.conflicts(),
-        horizon: state.horizon,
-        problems: problems.list(),
-        disk: {
-          level,
-          usedRatio,
-          retentionShortened: state.horizon > clock.now() - retentionMs,
-        },
-      };
-    },
-    close() {
-      closing ??= close();
-      return closing;
-    },
-  };
-  metrics.observe(() => ledger.stats());
-  return ledger;
+    const text = `ledger: ${directory}: too little room left, in use: "${used}"`;
+    return ledgerFailure('full', text);
+  }
 }
 
 function refuses(level: DiskLevel, isWindow: boolean): boolean {

@@ -3,20 +3,20 @@ import type { Registry } from 'prom-client';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Ledger, LedgerFailure } from '../ledger.ts';
-import { type ActiveSegment, openActiveSegment } from './active-segment.ts';
-import { checkAgainstHead } from './check-against-head.ts';
-import { createDiskGauge, type FreeBytes, systemFreeBytes } from './disk-gauge.ts';
+import { createDiskGauge, type FreeBytes, systemFreeBytes, createReserve } from './disk-use.ts';
 import { type Failpoints, noFailpoints } from './failpoints.ts';
-import { toLedgerFailure } from './failures.ts';
+import { toLedgerFailure, createProblems } from './failures.ts';
 import { openHeadFile } from './head-file.ts';
-import { readIdentity } from './identity-file.ts';
+import { readIdentity, setUpLedger } from './identity.ts';
 import { createLedgerMetrics } from './ledger-metrics.ts';
-import { clearLeftovers } from './leftovers.ts';
 import { createLevelLedger, type LevelLedgerParts } from './level-ledger.ts';
-import { createProblems } from './problems.ts';
-import { createReserve } from './reserve-file.ts';
 import { createSegmentPool } from './segment-pool.ts';
-import { setUpLedger } from './set-up.ts';
+import {
+  checkAgainstHead,
+  clearLeftovers,
+  type ActiveSegment,
+  openActiveSegment,
+} from './start-checks.ts';
 import { createStore, type SegmentLimits } from './store.ts';
 
 export interface LevelLedgerOptions {
@@ -47,7 +47,7 @@ const RESERVE_BYTES = 32 * 1024 * 1024;
 
 /**
  * Opens the ledger in a directory, or sets one up where there is none, after the checks of
- * docs/ledger-format.md ("At start"). `fenced`: another process has it open. `corrupt`: the message
+ * docs/ledger-format.md#at-start. `fenced`: another process has it open. `corrupt`: the message
  * names the file that is damaged.
  */
 export async function openLevelLedger(options: LevelLedgerOptions): Promise<OpenLedgerOutcome> {

@@ -1,16 +1,20 @@
 import type { UsageEvent } from '../../model/event.ts';
 import type { Cursor, EventOutcome } from '../ledger.ts';
 import { sameCharge } from '../same-charge.ts';
+import { planEvents, planChanges } from './batch-operations.ts';
 import type { Database, Operation } from './database.ts';
-import type { Contents } from './entries.ts';
 import { readEvent } from './event-walk.ts';
 import { toLedgerFailure } from './failures.ts';
-import { findStored, type OfferedEvent, type StoredEvents } from './find-stored.ts';
+import { findStored, type OfferedEvent, type StoreView } from './find-stored.ts';
 import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
-import { planEvents } from './plan-events.ts';
-import { planChanges } from './plan-changes.ts';
-import type { EntryChange, Request, RequestOutcome } from './requests.ts';
-import { encodeState, type LedgerState, type SealedSegment, type SegmentSummary } from './state.ts';
+import {
+  type Contents,
+  encodeState,
+  type LedgerState,
+  type SealedSegment,
+  type SegmentSummary,
+} from './state.ts';
+import type { EntryChange, Request, RequestOutcome } from './writer.ts';
 
 const NO_KEY = Buffer.of();
 
@@ -29,13 +33,13 @@ export interface BatchPlan {
 export async function planBatch(
   requests: readonly Request[],
   before: Contents,
-  places: StoredEvents,
+  view: StoreView,
   now: number,
 ): Promise<BatchPlan> {
-  const offers = requests.map((request) => offeredBy(request, places.deduplicate));
+  const offers = requests.map((request) => offeredBy(request, view.deduplicate));
   // What cannot be read concerns only the requests that ask for it, so then each looks for itself.
-  const stored = await findStored(offers.flat(), places).catch(() => undefined);
-  const draft = createDraft(before, places);
+  const stored = await findStored(offers.flat(), view).catch(() => undefined);
+  const draft = new BatchDraft(before, view);
   const outcomes: RequestOutcome[] = [];
   for (const [index, request] of requests.entries()) {
     outcomes.push(await draft.add(request, offers[index] ?? [], stored));
@@ -54,142 +58,160 @@ function offeredBy(request: Request, deduplicate: boolean): readonly OfferedEven
 
 type StoredById = ReadonlyMap<string, UsageEvent>;
 
-interface Draft {
+/** A batch in the making: requests are added in order, each seeing what those before it change. */
+class BatchDraft {
+  readonly #before: Contents;
+  readonly #view: StoreView;
+  readonly #accepted: OfferedEvent[] = [];
+  readonly #acceptedById = new Map<string, UsageEvent>();
+  readonly #conflicts: UsageEvent[] = [];
+  readonly #changes = new Map<string, EntryChange>();
+  readonly #cursors: Map<string, Cursor>;
+  #sealed: readonly SealedSegment[];
+  #lowWater: number;
+  #horizon: number;
+  #lastWindowEnd: number | undefined;
+
+  constructor(before: Contents, view: StoreView) {
+    this.#before = before;
+    this.#view = view;
+    this.#cursors = new Map(before.cursors);
+    this.#sealed = before.sealed;
+    this.#lowWater = before.state.lowWater;
+    this.#horizon = before.state.horizon;
+    this.#lastWindowEnd = before.state.lastWindowEnd;
+  }
+
   /** `stored` is undefined when it is not known for all requests together. */
-  add(
+  async add(
     request: Request,
     offered: readonly OfferedEvent[],
     stored: StoredById | undefined,
-  ): Promise<RequestOutcome>;
-  finish(now: number): Promise<Omit<BatchPlan, 'outcomes'>>;
-}
-
-function createDraft(before: Contents, places: StoredEvents): Draft {
-  const accepted: OfferedEvent[] = [];
-  const acceptedById = new Map<string, UsageEvent>();
-  const conflicts: UsageEvent[] = [];
-  const changes = new Map<string, EntryChange>();
-  const cursors = new Map(before.cursors);
-  let { sealed } = before;
-  let { lowWater, horizon, lastWindowEnd } = before.state;
-
-  const change = (entry: EntryChange): void => {
-    changes.set(entry.key.toString('latin1'), entry);
-  };
-  const judge = (offer: OfferedEvent, stored: StoredById): EventOutcome => {
-    const { event } = offer;
-    const first = acceptedById.get(event.id) ?? stored.get(event.id);
-    if (first === undefined) {
-      if (places.deduplicate) acceptedById.set(event.id, event);
-      accepted.push(offer);
-      return 'accepted';
+  ): Promise<RequestOutcome> {
+    try {
+      if (request.kind === 'append') return await this.#append(request, offered, stored);
+      if (request.kind === 'cursor') return await this.#moveCursor(request);
+      if (request.kind === 'give-up') return this.#giveUp(request.segment);
+      return this.#forget(request.segment);
+    } catch (error) {
+      return toLedgerFailure(request.kind, error);
     }
-    if (sameCharge(first, event)) return 'duplicate';
-    conflicts.push(event);
-    return 'conflict';
-  };
-  const written = (outcomes: readonly EventOutcome[]): RequestOutcome => ({
-    kind: 'appended',
-    outcomes,
-    head: before.state.segment.lastSequence + accepted.length,
-  });
+  }
 
-  const addAppend = async (
+  async finish(now: number): Promise<Omit<BatchPlan, 'outcomes'>> {
+    const before = this.#before;
+    const conflicts = this.#conflicts;
+    const lastWindowEnd = this.#lastWindowEnd;
+    const changes = [...this.#changes.values()];
+    const events = planEvents(this.#accepted, before.state.segment, this.#view, now);
+    const entries = await planChanges(changes, before.state.entries, this.#view.active);
+    const operations = [...events.operations, ...entries.operations];
+    if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
+      return { operations, contents: before, conflicts };
+    }
+    const state: LedgerState = {
+      ledgerId: before.state.ledgerId,
+      batch: before.state.batch + 1,
+      segment: events.segment,
+      lowWater: this.#lowWater,
+      horizon: this.#horizon,
+      ...(lastWindowEnd !== undefined && { lastWindowEnd }),
+      entries: entries.sum,
+    };
+    operations.push({ type: 'put', key: STATE_KEY, value: encodeState(state) });
+    const contents = { state, cursors: this.#cursors, sealed: this.#sealed };
+    return { operations, contents, conflicts };
+  }
+
+  async #append(
     request: Extract<Request, { kind: 'append' }>,
     offered: readonly OfferedEvent[],
     known: StoredById | undefined,
-  ): Promise<RequestOutcome> => {
-    const stored = known ?? (await findStored(offered, places));
-    const outcomes = offered.map((offer) => judge(offer, stored));
-    for (const entry of request.changes) change(entry);
+  ): Promise<RequestOutcome> {
+    const stored = known ?? (await findStored(offered, this.#view));
+    const outcomes = offered.map((offer) => this.#accept(offer, stored));
+    for (const entry of request.changes) this.#change(entry);
     if (request.windowEnd !== undefined) {
-      lastWindowEnd = Math.max(lastWindowEnd ?? 0, request.windowEnd);
+      this.#lastWindowEnd = Math.max(this.#lastWindowEnd ?? 0, request.windowEnd);
     }
-    return written(outcomes);
-  };
-  const addCursor = async (
-    request: Extract<Request, { kind: 'cursor' }>,
-  ): Promise<RequestOutcome> => {
+    return this.#written(outcomes);
+  }
+
+  #accept(offer: OfferedEvent, stored: StoredById): EventOutcome {
+    const { event } = offer;
+    const first = this.#acceptedById.get(event.id) ?? stored.get(event.id);
+    if (first === undefined) {
+      if (this.#view.deduplicate) this.#acceptedById.set(event.id, event);
+      this.#accepted.push(offer);
+      return 'accepted';
+    }
+    if (sameCharge(first, event)) return 'duplicate';
+    this.#conflicts.push(event);
+    return 'conflict';
+  }
+
+  async #moveCursor(request: Extract<Request, { kind: 'cursor' }>): Promise<RequestOutcome> {
     const { destination } = request;
-    const move = request.plan(cursors.get(destination), before.state.segment.lastSequence);
+    const head = this.#before.state.segment.lastSequence;
+    const move = request.plan(this.#cursors.get(destination), head);
     const key = textKey(KEY_SPACE.cursor, destination);
     if (move === 'drop') {
-      cursors.delete(destination);
-      change({ key, body: undefined });
-      return written([]);
+      this.#cursors.delete(destination);
+      this.#change({ key, body: undefined });
+      return this.#written([]);
     }
     if (move.kind === 'failed') return move;
-    for (const entry of request.changes ?? []) change(entry);
-    if (move.cursor === undefined) return written([]);
-    const cursor = await withWindowEnd(move.cursor, places);
-    cursors.set(destination, cursor);
-    change({ key, body: JSON.stringify(cursor) });
-    return written([]);
-  };
-  const addForget = (request: Extract<Request, { kind: 'forget' }>): RequestOutcome => {
-    const { firstSequence, lastSequence, ends } = request.segment;
-    change({ key: numberKey(KEY_SPACE.sealed, firstSequence), body: undefined });
-    sealed = sealed.filter((other) => other.firstSequence !== firstSequence);
-    lowWater = Math.max(lowWater, lastSequence);
-    horizon = Math.max(horizon, ends?.to ?? 0);
-    return written([]);
-  };
-  const addGiveUp = (request: Extract<Request, { kind: 'give-up' }>): RequestOutcome => {
-    const line: SealedSegment = { ...request.segment, givenUp: true };
-    const { firstSequence, ends } = line;
-    change({ key: numberKey(KEY_SPACE.sealed, firstSequence), body: JSON.stringify(line) });
-    sealed = sealed.map((other) => (other.firstSequence === firstSequence ? line : other));
-    // Repeats of its events would not be recognised.
-    horizon = Math.max(horizon, ends?.to ?? 0);
-    return written([]);
-  };
+    for (const entry of request.changes ?? []) this.#change(entry);
+    if (move.cursor === undefined) return this.#written([]);
+    const cursor = await withWindowEnd(move.cursor, this.#view);
+    this.#cursors.set(destination, cursor);
+    this.#change({ key, body: JSON.stringify(cursor) });
+    return this.#written([]);
+  }
 
-  return {
-    async add(request, offered, stored) {
-      try {
-        if (request.kind === 'append') return await addAppend(request, offered, stored);
-        if (request.kind === 'cursor') return await addCursor(request);
-        if (request.kind === 'give-up') return addGiveUp(request);
-        return addForget(request);
-      } catch (error) {
-        return toLedgerFailure(request.kind, error);
-      }
-    },
-    async finish(now) {
-      const events = planEvents(accepted, before.state.segment, places, now);
-      const entries = await planChanges([...changes.values()], before.state.entries, places.active);
-      const operations = [...events.operations, ...entries.operations];
-      if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
-        return { operations, contents: before, conflicts };
-      }
-      const state: LedgerState = {
-        ledgerId: before.state.ledgerId,
-        batch: before.state.batch + 1,
-        segment: events.segment,
-        lowWater,
-        horizon,
-        ...(lastWindowEnd !== undefined && { lastWindowEnd }),
-        entries: entries.sum,
-      };
-      operations.push({ type: 'put', key: STATE_KEY, value: encodeState(state) });
-      return { operations, contents: { state, cursors, sealed }, conflicts };
-    },
-  };
+  #forget({ firstSequence, lastSequence, ends }: SealedSegment): RequestOutcome {
+    this.#change({ key: numberKey(KEY_SPACE.sealed, firstSequence), body: undefined });
+    this.#sealed = this.#sealed.filter((other) => other.firstSequence !== firstSequence);
+    this.#lowWater = Math.max(this.#lowWater, lastSequence);
+    this.#horizon = Math.max(this.#horizon, ends?.to ?? 0);
+    return this.#written([]);
+  }
+
+  #giveUp(segment: SealedSegment): RequestOutcome {
+    const line: SealedSegment = { ...segment, givenUp: true };
+    const { firstSequence, ends } = line;
+    this.#change({ key: numberKey(KEY_SPACE.sealed, firstSequence), body: JSON.stringify(line) });
+    this.#sealed = this.#sealed.map((other) =>
+      other.firstSequence === firstSequence ? line : other,
+    );
+    // Repeats of its events would not be recognised.
+    this.#horizon = Math.max(this.#horizon, ends?.to ?? 0);
+    return this.#written([]);
+  }
+
+  #change(entry: EntryChange): void {
+    this.#changes.set(entry.key.toString('latin1'), entry);
+  }
+
+  #written(outcomes: readonly EventOutcome[]): RequestOutcome {
+    const head = this.#before.state.segment.lastSequence + this.#accepted.length;
+    return { kind: 'appended', outcomes, head };
+  }
 }
 
 /** The cursor with the end of the window of the event it stands at, where that can be read. */
-async function withWindowEnd(cursor: Cursor, places: StoredEvents): Promise<Cursor> {
+async function withWindowEnd(cursor: Cursor, view: StoreView): Promise<Cursor> {
   // A cursor must be able to leave a damaged event behind.
-  const windowEnd = await windowEndAt(cursor.sequence, places).catch(() => undefined);
+  const windowEnd = await windowEndAt(cursor.sequence, view).catch(() => undefined);
   return windowEnd === undefined ? cursor : { ...cursor, windowEnd };
 }
 
-async function windowEndAt(sequence: number, places: StoredEvents): Promise<string | undefined> {
+async function windowEndAt(sequence: number, view: StoreView): Promise<string | undefined> {
   const read = async (database: Database, where: string): Promise<string> =>
     (await readEvent(database, where, sequence)).window_end;
-  if (holds(places.segment, sequence)) return read(places.active, places.activeName);
-  const segment = places.sealed.find((candidate) => holds(candidate, sequence));
-  return segment === undefined ? undefined : places.pool.use(segment, read);
+  if (holds(view.segment, sequence)) return read(view.active, view.activeName);
+  const segment = view.sealed.find((candidate) => holds(candidate, sequence));
+  return segment === undefined ? undefined : view.pool.use(segment, read);
 }
 
 function holds(segment: SegmentSummary, sequence: number): boolean {

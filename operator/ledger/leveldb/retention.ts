@@ -1,12 +1,15 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Logger } from '../../telemetry/logger.ts';
 import { type Cursor, LedgerReadError } from '../ledger.ts';
-import type { DiskGauge } from './disk-gauge.ts';
+import type { DiskGauge } from './disk-use.ts';
 import type { Failpoints } from './failpoints.ts';
 import { toLedgerFailure } from './failures.ts';
-import { discardSegment } from './leftovers.ts';
-import type { Request, RequestOutcome } from './requests.ts';
+import { isMissing, renameDurably } from './files.ts';
+import { segmentName, trashName } from './segment-names.ts';
 import type { SealedSegment } from './state.ts';
 import type { Store } from './store.ts';
+import type { Request, RequestOutcome } from './writer.ts';
 
 export interface RetentionOptions {
   readonly directory: string;
@@ -17,14 +20,15 @@ export interface RetentionOptions {
   readonly logger: Logger;
 }
 
+/** Times in milliseconds; `now` since the epoch. */
+export type Retain = (now: number, retentionMs: number) => Promise<void>;
+
 /**
  * Deletes sealed segments, oldest first, that every cursor has passed and that are older than
- * RETENTION, or not so old where room is short (docs/ledger-format.md, "Deletion", "Disk use"). One
+ * RETENTION, or not so old where room is short (docs/ledger-format.md#deletion, docs/ledger-format.md#disk-use). One
  * run at a time; failures are logged and the next run tries again.
  */
-export function createRetention(
-  options: RetentionOptions,
-): (now: number, retentionMs: number) => Promise<void> {
+export function createRetention(options: RetentionOptions): Retain {
   const { store, gauge, logger } = options;
   let running: Promise<void> | undefined;
 
@@ -45,7 +49,7 @@ export function createRetention(
     const outcome = await options.submit({ kind: 'forget', segment });
     if (outcome.kind === 'failed') throw new LedgerReadError(outcome);
     await options.failpoint('retain:after-forget');
-    await store.places().pool.evict(firstSequence);
+    await store.view().pool.evict(firstSequence);
     await discardSegment(options.directory, firstSequence, () =>
       options.failpoint('retain:after-rename'),
     );
@@ -77,4 +81,21 @@ function consumedUpTo(cursors: Iterable<Cursor>, now: number, retentionMs: numbe
 /** Whether a segment is older than RETENTION, counted from its sealing or the end of its newest window. */
 export function isExpired(segment: SealedSegment, now: number, retentionMs: number): boolean {
   return Math.max(segment.sealedAt, segment.ends?.to ?? 0) < now - retentionMs;
+}
+
+/** Deletes a segment that the list no longer has. The rename makes the deletion certain before it begins. */
+export async function discardSegment(
+  directory: string,
+  firstSequence: number,
+  afterRename: () => Promise<void> = async () => undefined,
+): Promise<void> {
+  const trash = join(directory, trashName(firstSequence));
+  await renameDurably(join(directory, segmentName(firstSequence)), trash).catch(
+    (error: unknown) => {
+      // A segment that was lost whole, and given up.
+      if (!isMissing(error)) throw error;
+    },
+  );
+  await afterRename();
+  await rm(trash, { recursive: true, force: true });
 }

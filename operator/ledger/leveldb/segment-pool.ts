@@ -3,7 +3,7 @@ import { type Database, noteDatabaseTables, openDatabase, readManifestNote } fro
 import { LedgerReadError } from '../ledger.ts';
 import { damage, isLocked, ledgerFailure } from './failures.ts';
 import { KEY_SPACE, numberKey } from './keys.ts';
-import { readBatchMark } from './batch-marks.ts';
+import { readBatchMark } from './hash-chain.ts';
 import { segmentName } from './segment-names.ts';
 import type { SealedSegment } from './state.ts';
 
@@ -21,7 +21,7 @@ export interface SegmentPool {
   close(): Promise<void>;
 }
 
-interface Entry {
+interface OpenSegment {
   readonly database: Promise<Database>;
   users: number;
   /** Whether nothing has used it since the last look. */
@@ -36,93 +36,113 @@ const MAX_IDLE_OPEN = 2;
 const REST_MS = 2_000;
 
 export function createSegmentPool(directory: string, restMs = REST_MS): SegmentPool {
-  // In order of last use.
-  const entries = new Map<number, Entry>();
-  // LevelDB refuses to open a directory that is still being closed.
-  const closing = new Map<number, Promise<void>>();
+  return new OpenSegmentPool(directory, restMs);
+}
 
-  const closeEntry = async (number: number, entry: Entry): Promise<void> => {
-    if (entries.get(number) === entry) entries.delete(number);
-    // What cannot be closed has nothing to lose: sealed segments are not written.
-    const closed = entry.database.then(closeSealed).catch(() => undefined);
-    closing.set(number, closed);
-    await closed;
-    closing.delete(number);
-  };
-  const open = async (segment: SealedSegment): Promise<Database> => {
-    await closing.get(segment.firstSequence);
-    return openSealed(directory, segment);
-  };
-  const trim = async (): Promise<void> => {
-    const idle = [...entries].filter(([, entry]) => entry.users === 0);
-    const surplus = Math.max(0, entries.size - MAX_IDLE_OPEN);
-    for (const [number, entry] of idle.slice(0, surplus)) {
-      // It may have been taken into use, or closed, while another one was being closed.
-      if (entries.get(number) === entry && entry.users === 0) await closeEntry(number, entry);
-    }
-  };
-  const closeRested = async (): Promise<void> => {
-    for (const [number, entry] of entries) {
-      if (entry.users > 0) continue;
-      if (entry.rested) await closeEntry(number, entry);
-      else entry.rested = true;
-    }
-  };
-  const resting = setInterval(() => void closeRested(), restMs).unref();
-  const take = (segment: SealedSegment): Entry => {
+class OpenSegmentPool implements SegmentPool {
+  readonly #directory: string;
+  /** In order of last use. */
+  readonly #open = new Map<number, OpenSegment>();
+  /** LevelDB refuses to open a directory that is still being closed. */
+  readonly #closing = new Map<number, Promise<void>>();
+  readonly #resting: NodeJS.Timeout;
+
+  constructor(directory: string, restMs: number) {
+    this.#directory = directory;
+    this.#resting = setInterval(() => void this.#closeRested(), restMs).unref();
+  }
+
+  async use<T>(
+    segment: SealedSegment,
+    work: (database: Database, where: string) => Promise<T>,
+  ): Promise<T> {
     const number = segment.firstSequence;
-    const entry = entries.get(number) ?? { database: open(segment), users: 0, rested: false };
-    entries.delete(number);
-    entries.set(number, entry);
-    entry.users += 1;
-    entry.rested = false;
-    return entry;
-  };
-  const release = (segment: SealedSegment, entry: Entry): void => {
-    entry.users -= 1;
-    if (entry.users === 0) entry.idle?.();
-    // One that could not be opened is tried afresh next time.
-    entry.database.catch(() => {
-      if (entries.get(segment.firstSequence) === entry) entries.delete(segment.firstSequence);
-    });
-  };
-  const evict = async (number: number): Promise<void> => {
-    const entry = entries.get(number);
-    if (entry === undefined) return;
-    entries.delete(number);
-    if (entry.users > 0) {
+    const open = this.#take(segment);
+    try {
+      return await work(await open.database, segmentName(number));
+    } finally {
+      this.#release(number, open);
+      await this.#trim();
+    }
+  }
+
+  async adopt(firstSequence: number, database: Database): Promise<void> {
+    const open = { database: Promise.resolve(database), users: 0, rested: false };
+    this.#open.set(firstSequence, open);
+    await this.#trim();
+  }
+
+  async evict(firstSequence: number): Promise<void> {
+    const open = this.#open.get(firstSequence);
+    if (open === undefined) return;
+    this.#open.delete(firstSequence);
+    if (open.users > 0) {
       await new Promise<void>((resolve) => {
-        entry.idle = resolve;
+        open.idle = resolve;
       });
     }
-    await closeEntry(number, entry);
-  };
+    await this.#close(firstSequence, open);
+  }
 
-  return {
-    async use(segment, work) {
-      const entry = take(segment);
-      try {
-        return await work(await entry.database, segmentName(segment.firstSequence));
-      } finally {
-        release(segment, entry);
-        await trim();
-      }
-    },
-    async adopt(firstSequence, database) {
-      entries.set(firstSequence, {
-        database: Promise.resolve(database),
-        users: 0,
-        rested: false,
-      });
-      await trim();
-    },
-    evict,
-    async close() {
-      clearInterval(resting);
-      for (const number of entries.keys()) await evict(number);
-      await Promise.all(closing.values());
-    },
-  };
+  async close(): Promise<void> {
+    clearInterval(this.#resting);
+    for (const number of this.#open.keys()) await this.evict(number);
+    await Promise.all(this.#closing.values());
+  }
+
+  #take(segment: SealedSegment): OpenSegment {
+    const number = segment.firstSequence;
+    const open: OpenSegment = this.#open.get(number) ?? {
+      database: this.#openAfterClosing(segment),
+      users: 0,
+      rested: false,
+    };
+    this.#open.delete(number);
+    this.#open.set(number, open);
+    open.users += 1;
+    open.rested = false;
+    return open;
+  }
+
+  async #openAfterClosing(segment: SealedSegment): Promise<Database> {
+    await this.#closing.get(segment.firstSequence);
+    return openSealed(this.#directory, segment);
+  }
+
+  #release(number: number, open: OpenSegment): void {
+    open.users -= 1;
+    if (open.users === 0) open.idle?.();
+    // One that could not be opened is tried afresh next time.
+    open.database.catch(() => {
+      if (this.#open.get(number) === open) this.#open.delete(number);
+    });
+  }
+
+  async #trim(): Promise<void> {
+    const idle = [...this.#open].filter(([, { users }]) => users === 0);
+    const surplus = Math.max(0, this.#open.size - MAX_IDLE_OPEN);
+    for (const [number, open] of idle.slice(0, surplus)) {
+      // It may have been taken into use, or closed, while another one was being closed.
+      if (this.#open.get(number) === open && open.users === 0) await this.#close(number, open);
+    }
+  }
+
+  async #closeRested(): Promise<void> {
+    for (const [number, open] of this.#open) {
+      if (open.users > 0) continue;
+      if (open.rested) await this.#close(number, open);
+      else open.rested = true;
+    }
+  }
+
+  async #close(number: number, open: OpenSegment): Promise<void> {
+    if (this.#open.get(number) === open) this.#open.delete(number);
+    // What cannot be closed has nothing to lose: sealed segments are not written.
+    const closed = open.database.then(closeSealed).catch(() => undefined);
+    this.#closing.set(number, closed);
+    await closed;
+    this.#closing.delete(number);
+  }
 }
 
 async function closeSealed(database: Database): Promise<void> {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import type { Clock } from '../../telemetry/clock.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import type { Clock } from '../../telemetry/clock.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import {
   type Database,
@@ -9,22 +9,22 @@ import {
   readManifestNote,
   writeBatch,
 } from './database.ts';
-import { type Contents, readContents } from './entries.ts';
 import type { Failpoints } from './failpoints.ts';
 import { ledgerFailure, toLedgerFailure } from './failures.ts';
-import type { StoredEvents } from './find-stored.ts';
+import type { StoreView } from './find-stored.ts';
 import type { HeadFile } from './head-file.ts';
 import { createIdFilter, type IdFilter } from './id-filter.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
-import type { Request, RequestOutcome } from './requests.ts';
 import { createPlannedSegment, planRoll } from './roll-segment.ts';
 import { listSegmentDirectories, segmentName } from './segment-names.ts';
 import type { SegmentPool } from './segment-pool.ts';
+import { type Contents, readContents } from './state.ts';
+import type { Request, RequestOutcome } from './writer.ts';
 
 /** The segments, and the only place that writes to them: one batch at a time. */
 export interface Store {
   contents(): Contents;
-  places(): StoredEvents;
+  view(): StoreView;
   /** Writes one batch. Every write error closes the database, opens it again and finds out what was stored. */
   write(requests: readonly Request[]): Promise<readonly RequestOutcome[]>;
   /** Seals the active segment, with the damage found in it, and begins one with this number. Throws when it cannot. */
@@ -71,183 +71,217 @@ const NOTE_INTERVAL_MS = 10_000;
 const DAY_MS = 86_400_000;
 
 export function createStore(options: StoreOptions): Store {
-  const { directory, head, pool, clock, failpoint } = options;
-  let { database, contents, ids } = options;
-  let interrupted: Interrupted | undefined;
-  let stopped: LedgerFailure | undefined;
-  let notedAt = clock.monotonic();
-  // Until HEAD has been compared with what is stored, it must not be overwritten.
-  let compared = false;
+  return new SegmentStore(options);
+}
 
-  const activeName = (): string => segmentName(contents.state.segment.firstSequence);
-  const places = (): StoredEvents => ({
-    active: database,
-    activeName: activeName(),
-    segment: contents.state.segment,
-    ids,
-    sealed: contents.sealed,
-    pool,
-    deduplicate: options.deduplicate,
-  });
-  const adopt = (after: Contents): void => {
-    contents = after;
-    const { batch, segment } = after.state;
-    const { lastSequence: sequence, chain } = segment;
-    head.note({ ...head.current(), batch, sequence, chain });
-  };
-  /** Notes where the ledger is together with the active segment's MANIFEST, which grows meanwhile. */
-  const noteSegment = async (): Promise<void> => {
-    await noteDatabaseTables(database);
-    const manifest = await readManifestNote(join(directory, activeName()));
-    const { batch, segment } = contents.state;
+class SegmentStore implements Store {
+  readonly #options: StoreOptions;
+  #database: Database;
+  #contents: Contents;
+  #ids: IdFilter;
+  #interrupted: Interrupted | undefined;
+  #stopped: LedgerFailure | undefined;
+  #notedAt: number;
+  /** Until HEAD has been compared with what is stored, it must not be overwritten. */
+  #compared = false;
+
+  constructor(options: StoreOptions) {
+    this.#options = options;
+    this.#database = options.database;
+    this.#contents = options.contents;
+    this.#ids = options.ids;
+    this.#notedAt = options.clock.monotonic();
+  }
+
+  contents(): Contents {
+    return this.#contents;
+  }
+
+  view(): StoreView {
+    return {
+      active: this.#database,
+      activeName: this.#activeName(),
+      segment: this.#contents.state.segment,
+      ids: this.#ids,
+      sealed: this.#contents.sealed,
+      pool: this.#options.pool,
+      deduplicate: this.#options.deduplicate,
+    };
+  }
+
+  async write(requests: readonly Request[]): Promise<readonly RequestOutcome[]> {
+    let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not open');
+    for (let tries = 0; tries < ATTEMPTS; tries++) {
+      const stopped = this.#stopped;
+      if (stopped !== undefined) return requests.map(() => stopped);
+      if (this.#interrupted === undefined && requests.some(hasEvents)) await this.#rollIfDue();
+      const refusal =
+        this.#interrupted === undefined ? undefined : await this.#recover(this.#interrupted);
+      const result = refusal ?? (await this.#attempt(requests));
+      if (!('kind' in result)) return result;
+      failure = result;
+    }
+    return requests.map(() => failure);
+  }
+
+  async roll(firstSequence: number, damage?: string): Promise<void> {
+    const { directory, clock, failpoint, pool, onSealed } = this.#options;
+    const planned = planRoll(this.#contents, firstSequence, clock.now(), damage);
+    const { lastSequence: sequence, chain } = this.#contents.state.segment;
+    await createPlannedSegment(directory, this.#database, this.#activeName(), planned, failpoint);
+    // From here on the new segment counts, even if it cannot be opened at once.
+    try {
+      await failpoint('roll:before-open');
+      const next = await openDatabase(join(directory, segmentName(firstSequence)), 'active');
+      await pool.adopt(this.#contents.state.segment.firstSequence, this.#database);
+      this.#database = next;
+      this.#ids = createIdFilter();
+      this.#adopt(planned);
+      await this.note();
+      onSealed({ sequence, chain });
+    } catch (error) {
+      this.#interrupted = { planned, failure: toLedgerFailure('beginning a segment', error) };
+      throw error;
+    }
+  }
+
+  async note(): Promise<void> {
+    const { directory, head, clock } = this.#options;
+    await noteDatabaseTables(this.#database);
+    // It grows while the segment is open.
+    const manifest = await readManifestNote(join(directory, this.#activeName()));
+    const { batch, segment } = this.#contents.state;
     const { lastSequence: sequence, chain } = segment;
     const { epoch } = head.current();
-    await head.noteDurably({ epoch, batch, sequence, chain, segment: activeName(), manifest });
-    notedAt = clock.monotonic();
-    compared = true;
-  };
-  const isOurs = (): boolean => {
-    try {
-      return head.owned();
-    } catch {
-      return false;
-    }
-  };
-  const stop = (failure: LedgerFailure): LedgerFailure => {
-    stopped = failure;
-    options.onError(failure);
-    return failure;
-  };
+    const name = this.#activeName();
+    await head.noteDurably({ epoch, batch, sequence, chain, segment: name, manifest });
+    this.#notedAt = clock.monotonic();
+    this.#compared = true;
+  }
 
-  /** Closes and opens again after a failed write. Gives what is stored, or why it cannot be told. */
-  const recover = async ({ planned, failure }: Interrupted): Promise<LedgerFailure | undefined> => {
+  async close(): Promise<void> {
+    const healthy =
+      this.#compared && this.#interrupted === undefined && this.#stopped === undefined;
+    if (healthy && this.#isOurs()) await this.#noteQuietly();
+    await this.#database.close();
+    await this.#options.pool.close();
+    await this.#options.head.close();
+  }
+
+  async #attempt(requests: readonly Request[]): Promise<readonly RequestOutcome[] | LedgerFailure> {
+    const { clock, head, onConflict } = this.#options;
     try {
-      await database.close();
-      if (failure.cause === 'full') await options.giveRoom();
+      const plan = await planBatch(requests, this.#contents, this.view(), clock.now());
+      if (!head.owned()) {
+        return this.#stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
+      }
+      const failure = plan.operations.length === 0 ? undefined : await this.#commit(plan);
+      if (failure !== undefined) return failure;
+      for (const event of plan.conflicts) onConflict(event);
+      if (clock.monotonic() - this.#notedAt >= NOTE_INTERVAL_MS) await this.#noteQuietly();
+      return plan.outcomes;
+    } catch (error) {
+      return toLedgerFailure('preparing a batch', error);
+    }
+  }
+
+  /** Writes a planned batch. A failure means that it is known not to be stored, or not known at all. */
+  async #commit(plan: BatchPlan): Promise<LedgerFailure | undefined> {
+    const { failpoint, onError } = this.#options;
+    try {
+      await failpoint('append:before-write');
+      await writeBatch(this.#database, plan.operations);
+      await failpoint('append:after-write');
+      this.#adopt(plan.contents);
+      return undefined;
+    } catch (error) {
+      const failure = toLedgerFailure('writing', error);
+      onError(failure);
+      this.#interrupted = { planned: plan.contents, failure };
+      const refusal = await this.#recover(this.#interrupted);
+      if (refusal !== undefined) return refusal;
+      return this.#contents.state.batch === plan.contents.state.batch ? undefined : failure;
+    }
+  }
+
+  /** Closes and opens again after a failed write. Gives why it is not known what is stored; undefined when it is. */
+  async #recover({ planned, failure }: Interrupted): Promise<LedgerFailure | undefined> {
+    const { directory, failpoint, giveRoom } = this.#options;
+    try {
+      await this.#database.close();
+      if (failure.cause === 'full') await giveRoom();
       await failpoint('recover:before-open');
       const { segments } = await listSegmentDirectories(directory);
       const name = segmentName(segments.at(-1) ?? 0);
-      database = await openDatabase(join(directory, name), 'active');
-      const found = await readContents(database, name);
-      const expected = [contents, planned].find(
+      this.#database = await openDatabase(join(directory, name), 'active');
+      const found = await readContents(this.#database, name);
+      const expected = [this.#contents, planned].find(
         (candidate) =>
           candidate.state.batch === found.state.batch &&
           candidate.state.segment.chain === found.state.segment.chain,
       );
       if (expected === undefined) {
-        const { batch } = contents.state;
+        const { batch } = this.#contents.state;
         const text = `batch ${batch} was acknowledged, but after an error the newest is: "${found.state.batch}"`;
-        return stop(ledgerFailure('corrupt', `ledger: ${name}: ${text}`));
+        return this.#stop(ledgerFailure('corrupt', `ledger: ${name}: ${text}`));
       }
-      interrupted = undefined;
-      adopt(found);
-      await noteSegment();
+      this.#interrupted = undefined;
+      this.#adopt(found);
+      await this.note();
       return undefined;
     } catch (error) {
       const again = toLedgerFailure('opening it again after an error', error);
-      interrupted = { planned, failure: again };
+      this.#interrupted = { planned, failure: again };
       return again;
     }
-  };
-  const noteQuietly = async (): Promise<void> => {
-    await noteSegment().catch((error: unknown) => {
-      options.onError(toLedgerFailure('noting how far it is', error));
-    });
-  };
+  }
 
-  const roll = async (firstSequence: number, damage?: string): Promise<void> => {
-    const planned = planRoll(contents, firstSequence, clock.now(), damage);
-    const { lastSequence: sequence, chain } = contents.state.segment;
-    await createPlannedSegment(directory, database, activeName(), planned, failpoint);
-    // From here on the new segment counts, even if it cannot be opened at once.
-    try {
-      await failpoint('roll:before-open');
-      const next = await openDatabase(join(directory, segmentName(firstSequence)), 'active');
-      await pool.adopt(contents.state.segment.firstSequence, database);
-      database = next;
-      ids = createIdFilter();
-      adopt(planned);
-      await noteSegment();
-      options.onSealed({ sequence, chain });
-    } catch (error) {
-      interrupted = { planned, failure: toLedgerFailure('beginning a segment', error) };
-      throw error;
-    }
-  };
-  const rollIfDue = async (): Promise<void> => {
-    const { firstSequence, lastSequence, bytes, openedAt } = contents.state.segment;
+  async #rollIfDue(): Promise<void> {
+    const { clock, limits, onError } = this.#options;
+    const { firstSequence, lastSequence, bytes, openedAt } = this.#contents.state.segment;
     const events = lastSequence - firstSequence + 1;
     if (events === 0) return;
     const newDay = Math.floor(clock.now() / DAY_MS) > Math.floor(openedAt / DAY_MS);
-    if (!newDay && events < options.limits.events && bytes < options.limits.bytes) return;
+    if (!newDay && events < limits.events && bytes < limits.bytes) return;
     try {
-      await roll(lastSequence + 1);
+      await this.roll(lastSequence + 1);
     } catch (error) {
       // The old segment goes on; the next batch tries again.
-      options.onError(toLedgerFailure('beginning a segment', error));
+      onError(toLedgerFailure('beginning a segment', error));
     }
-  };
+  }
 
-  /** Writes a planned batch. A failure means that it is known not to be stored, or not known at all. */
-  const commit = async (plan: BatchPlan): Promise<LedgerFailure | undefined> => {
-    try {
-      await failpoint('append:before-write');
-      await writeBatch(database, plan.operations);
-      await failpoint('append:after-write');
-      adopt(plan.contents);
-      return undefined;
-    } catch (error) {
-      const failure = toLedgerFailure('writing', error);
-      options.onError(failure);
-      interrupted = { planned: plan.contents, failure };
-      const refusal = await recover(interrupted);
-      if (refusal !== undefined) return refusal;
-      return contents.state.batch === plan.contents.state.batch ? undefined : failure;
-    }
-  };
-  const attempt = async (
-    requests: readonly Request[],
-  ): Promise<readonly RequestOutcome[] | LedgerFailure> => {
-    try {
-      const plan = await planBatch(requests, contents, places(), clock.now());
-      if (!head.owned()) {
-        return stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
-      }
-      const failure = plan.operations.length === 0 ? undefined : await commit(plan);
-      if (failure !== undefined) return failure;
-      for (const event of plan.conflicts) options.onConflict(event);
-      if (clock.monotonic() - notedAt >= NOTE_INTERVAL_MS) await noteQuietly();
-      return plan.outcomes;
-    } catch (error) {
-      return toLedgerFailure('preparing a batch', error);
-    }
-  };
+  #adopt(after: Contents): void {
+    const { head } = this.#options;
+    this.#contents = after;
+    const { batch, segment } = after.state;
+    const { lastSequence: sequence, chain } = segment;
+    head.note({ ...head.current(), batch, sequence, chain });
+  }
 
-  return {
-    contents: () => contents,
-    places,
-    async write(requests) {
-      let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not open');
-      for (let tries = 0; tries < ATTEMPTS; tries++) {
-        if (stopped !== undefined) return requests.map(() => stopped ?? failure);
-        if (interrupted === undefined && requests.some(hasEvents)) await rollIfDue();
-        const refusal = interrupted === undefined ? undefined : await recover(interrupted);
-        const result = refusal ?? (await attempt(requests));
-        if (!('kind' in result)) return result;
-        failure = result;
-      }
-      return requests.map(() => failure);
-    },
-    roll,
-    note: noteSegment,
-    async close() {
-      const healthy = compared && interrupted === undefined && stopped === undefined;
-      if (healthy && isOurs()) await noteQuietly();
-      await database.close();
-      await pool.close();
-      await head.close();
-    },
-  };
+  async #noteQuietly(): Promise<void> {
+    await this.note().catch((error: unknown) => {
+      this.#options.onError(toLedgerFailure('noting how far it is', error));
+    });
+  }
+
+  #stop(failure: LedgerFailure): LedgerFailure {
+    this.#stopped = failure;
+    this.#options.onError(failure);
+    return failure;
+  }
+
+  #isOurs(): boolean {
+    try {
+      return this.#options.head.owned();
+    } catch {
+      return false;
+    }
+  }
+
+  #activeName(): string {
+    return segmentName(this.#contents.state.segment.firstSequence);
+  }
 }
 
 function hasEvents(request: Request): boolean {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { testEvent, testWindow, TEST_WINDOW_START } from '../testing/events.ts';
-import { encodeEvents, type Request, type RequestOutcome } from './requests.ts';
-import { createWriter } from './writer.ts';
+import { encodeEvents, type Request, type RequestOutcome, createWriter } from './writer.ts';
 
 /** A store that writes nothing until it is let go. */
 function heldStore() {

@@ -1,6 +1,7 @@
 import { afterEach, describe } from 'vitest';
-import { cursorPromises } from './conformance/cursors.ts';
-import { eventPromises } from './conformance/events.ts';
+import { cursorPromises, waitingPromises } from './conformance/cursors.ts';
+import { deduplicationPromises } from './conformance/deduplication.ts';
+import { readingPromises, upkeepPromises } from './conformance/events.ts';
 import { recordPromises } from './conformance/records.ts';
 import type { Ledger } from '../ledger.ts';
 
@@ -19,7 +20,10 @@ export function ledgerConformance(name: string, open: () => Promise<Ledger>): vo
     afterEach(async () => {
       for (const ledger of opened.splice(0)) await ledger.close();
     });
-    eventPromises(openEmpty);
+    readingPromises(openEmpty);
+    deduplicationPromises(openEmpty);
+    upkeepPromises(openEmpty);
+    waitingPromises(openEmpty);
     cursorPromises(openEmpty);
     recordPromises(openEmpty);
   });

@@ -1,6 +1,7 @@
 import { compareBytewise } from '../../model/bytewise.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { type CursorMove, planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import { createHeadWaiters } from '../head-waiters.ts';
 import type {
   Cursor,
@@ -16,126 +17,159 @@ const WRITTEN: WriteOutcome = { kind: 'written' };
 
 /** A ledger that forgets everything at exit and deletes nothing before: for tests. */
 export function createMemoryLedger(): Ledger {
-  const events: UsageEvent[] = [];
-  const byId = new Map<string, UsageEvent>();
-  const records = new Map<string, string>();
-  const cursors = new Map<string, Cursor>();
-  const waiters = createHeadWaiters(0);
-  let lastWindowEnd: number | undefined;
-  let conflicts = 0;
+  return new MemoryLedger();
+}
 
-  const store = (event: UsageEvent): EventOutcome => {
-    const stored = byId.get(event.id);
+/** What is public is bound to it: tests replace a part of it by spreading it. */
+class MemoryLedger implements Ledger {
+  readonly #events: UsageEvent[] = [];
+  readonly #byId = new Map<string, UsageEvent>();
+  readonly #records = new Map<string, string>();
+  readonly #cursors = new Map<string, Cursor>();
+  readonly #waiters = createHeadWaiters(0);
+  #lastWindowEnd: number | undefined;
+  #conflicts = 0;
+
+  readonly append: Ledger['append'] = async (batch) => {
+    const outcomes = batch.events.map((event) => this.#store(event));
+    this.#change(batch.records);
+    this.#lastWindowEnd = latest(this.#lastWindowEnd, batch.windowEnd);
+    this.#waiters.advance(this.head());
+    return { kind: 'appended', outcomes, head: this.head() };
+  };
+
+  readonly read: Ledger['read'] = async (afterSequence, limit) => {
+    const events = this.#events
+      .slice(afterSequence, afterSequence + limit)
+      .map((event, offset) => ({ sequence: afterSequence + offset + 1, event }));
+    return { kind: 'page', events, lastSequence: events.at(-1)?.sequence ?? afterSequence };
+  };
+
+  readonly scan: Ledger['scan'] = (from, to, signal) => this.#scan(from, to, signal);
+
+  readonly find: Ledger['find'] = async (id) => this.#byId.get(id);
+
+  readonly head = (): number => this.#events.length;
+
+  readonly lowWater = (): number => 0;
+
+  readonly changed: Ledger['changed'] = (afterSequence, signal) =>
+    this.#waiters.wait(afterSequence, signal);
+
+  readonly cursors: Ledger['cursors'] = () => [...this.#cursors.values()];
+
+  readonly commitCursor: Ledger['commitCursor'] = async (
+    destination,
+    sequence,
+    { from, records } = {},
+  ) => {
+    const current = this.#cursors.get(destination);
+    const plan = planCommit(current, destination, sequence, this.head(), from);
+    const outcome = this.#moveTo(plan);
+    if (outcome.kind === 'written') this.#change(records);
+    return outcome;
+  };
+
+  readonly moveCursor: Ledger['moveCursor'] = async (destination, sequence) =>
+    this.#moveTo(planMove(destination, sequence, this.head()));
+
+  readonly retireCursor: Ledger['retireCursor'] = async (destination, at) => {
+    const cursor = planRetire(this.#cursors.get(destination), at);
+    if (cursor !== undefined) this.#cursors.set(destination, cursor);
+    return WRITTEN;
+  };
+
+  readonly dropCursor: Ledger['dropCursor'] = async (destination) => {
+    this.#cursors.delete(destination);
+    return WRITTEN;
+  };
+
+  readonly record: Ledger['record'] = async (key) => this.#records.get(key);
+
+  readonly records: Ledger['records'] = (prefix) => this.#recordsFrom(prefix);
+
+  readonly writeRecords: Ledger['writeRecords'] = async (changes) => {
+    this.#change(changes);
+    return WRITTEN;
+  };
+
+  readonly retain = async (): Promise<void> => undefined;
+
+  readonly setRetention = (): void => undefined;
+
+  readonly verify: Ledger['verify'] = async () => ({
+    ok: true,
+    records: this.head(),
+    segments: 1,
+    firstSequence: Math.min(1, this.head()),
+    lastSequence: this.head(),
+    chain: '',
+    errors: [],
+  });
+
+  readonly stats: Ledger['stats'] = () => ({
+    ledgerId: 'memory',
+    sequence: this.head(),
+    bytes: 0,
+    segments: 1,
+    chain: '',
+    ...omitUndefined({ lastWindowEnd: this.#lastWindowEnd }),
+    conflicts: this.#conflicts,
+    horizon: 0,
+    problems: [],
+    disk: { level: 'normal', usedRatio: 0, retentionShortened: false },
+  });
+
+  readonly close = async (): Promise<void> => this.#waiters.end(new Error('ledger: closed'));
+
+  #store(event: UsageEvent): EventOutcome {
+    const stored = this.#byId.get(event.id);
     if (stored === undefined) {
-      events.push(event);
-      byId.set(event.id, event);
+      this.#events.push(event);
+      this.#byId.set(event.id, event);
       return 'accepted';
     }
     if (sameCharge(stored, event)) return 'duplicate';
-    conflicts += 1;
+    this.#conflicts += 1;
     return 'conflict';
-  };
-  const change = ({ key, value }: RecordChange): void => {
-    if (value === undefined) records.delete(key);
-    else records.set(key, value);
-  };
-  const setCursor = (cursor: Cursor): void => {
-    const windowEnd = events[cursor.sequence - 1]?.window_end;
-    cursors.set(cursor.destination, { ...cursor, ...(windowEnd !== undefined && { windowEnd }) });
-  };
-  const stored = (index: number): StoredEvent[] => {
-    const event = events[index];
-    return event === undefined ? [] : [{ sequence: index + 1, event }];
-  };
+  }
 
-  return {
-    async append(batch) {
-      const outcomes = batch.events.map(store);
-      for (const entry of batch.records ?? []) change(entry);
-      lastWindowEnd = latest(lastWindowEnd, batch.windowEnd);
-      waiters.advance(events.length);
-      return { kind: 'appended', outcomes, head: events.length };
-    },
-    async read(afterSequence, limit) {
-      const page = events
-        .slice(afterSequence, afterSequence + limit)
-        .flatMap((_, offset) => stored(afterSequence + offset));
-      return { kind: 'page', events: page, lastSequence: page.at(-1)?.sequence ?? afterSequence };
-    },
-    async *scan(from, to, signal) {
-      for (const [index, event] of events.entries()) {
-        signal?.throwIfAborted();
-        const start = Date.parse(event.window_start);
-        if (start >= from && start < to) yield { sequence: index + 1, event };
-      }
-    },
-    find: async (id) => byId.get(id),
-    head: () => events.length,
-    lowWater: () => 0,
-    changed: (afterSequence, signal) => waiters.wait(afterSequence, signal),
+  #change(changes: readonly RecordChange[] = []): void {
+    for (const { key, value } of changes) {
+      if (value === undefined) this.#records.delete(key);
+      else this.#records.set(key, value);
+    }
+  }
 
-    cursors: () => [...cursors.values()],
-    async commitCursor(destination, sequence, { from, records: changes = [] } = {}) {
-      const plan = planCommit(cursors.get(destination), destination, sequence, events.length, from);
-      if (plan.kind === 'failed') return plan;
-      if (plan.cursor !== undefined) setCursor(plan.cursor);
-      for (const entry of changes) change(entry);
-      return WRITTEN;
-    },
-    async moveCursor(destination, sequence) {
-      const plan = planMove(destination, sequence, events.length);
-      if (plan.kind === 'failed') return plan;
-      if (plan.cursor !== undefined) setCursor(plan.cursor);
-      return WRITTEN;
-    },
-    async retireCursor(destination, at) {
-      const cursor = planRetire(cursors.get(destination), at);
-      if (cursor !== undefined) cursors.set(destination, cursor);
-      return WRITTEN;
-    },
-    async dropCursor(destination) {
-      cursors.delete(destination);
-      return WRITTEN;
-    },
+  #moveTo(plan: CursorMove): WriteOutcome {
+    if (plan.kind === 'failed') return plan;
+    if (plan.cursor !== undefined) {
+      const { destination, sequence } = plan.cursor;
+      const windowEnd = this.#events[sequence - 1]?.window_end;
+      this.#cursors.set(destination, { ...plan.cursor, ...omitUndefined({ windowEnd }) });
+    }
+    return WRITTEN;
+  }
 
-    record: async (key) => records.get(key),
-    async *records(prefix) {
-      const keys = [...records.keys()].filter((key) => key.startsWith(prefix));
-      for (const key of keys.toSorted(compareBytewise)) {
-        const value = records.get(key);
-        if (value !== undefined) yield [key, value];
-      }
-    },
-    async writeRecords(changes) {
-      for (const entry of changes) change(entry);
-      return WRITTEN;
-    },
+  async *#scan(
+    from: number,
+    to: number,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<StoredEvent> {
+    for (const [index, event] of this.#events.entries()) {
+      signal?.throwIfAborted();
+      const start = Date.parse(event.window_start);
+      if (start >= from && start < to) yield { sequence: index + 1, event };
+    }
+  }
 
-    retain: async () => undefined,
-    setRetention: () => undefined,
-    verify: async () => ({
-      ok: true,
-      records: events.length,
-      segments: 1,
-      firstSequence: Math.min(1, events.length),
-      lastSequence: events.length,
-      chain: '',
-      errors: [],
-    }),
-    stats: () => ({
-      ledgerId: 'memory',
-      sequence: events.length,
-      bytes: 0,
-      segments: 1,
-      chain: '',
-      ...(lastWindowEnd !== undefined && { lastWindowEnd }),
-      conflicts,
-      horizon: 0,
-      problems: [],
-      disk: { level: 'normal', usedRatio: 0, retentionShortened: false },
-    }),
-    close: async () => waiters.end(new Error('ledger: closed')),
-  };
+  async *#recordsFrom(prefix: string): AsyncGenerator<readonly [key: string, value: string]> {
+    const keys = [...this.#records.keys()].filter((key) => key.startsWith(prefix));
+    for (const key of keys.toSorted(compareBytewise)) {
+      const value = this.#records.get(key);
+      if (value !== undefined) yield [key, value];
+    }
+  }
 }
 
 function latest(a: number | undefined, b: number | undefined): number | undefined {

@@ -6,7 +6,7 @@ import { openLevelParts } from '../leveldb/open-level-ledger.ts';
 import { segmentName } from '../leveldb/segment-names.ts';
 import type { SealedSegment } from '../leveldb/state.ts';
 import type { Store } from '../leveldb/store.ts';
-import { verifySegment } from '../leveldb/verify-segment.ts';
+import { verifySegment } from '../leveldb/verify.ts';
 
 /** What an operator has given up. */
 export interface GivenUp {
@@ -73,7 +73,7 @@ async function giveUp(store: Store, name: string): Promise<GivenUp> {
 async function damageOf(store: Store, segment: SealedSegment): Promise<string> {
   try {
     await store
-      .places()
+      .view()
       .pool.use(segment, (database, where) =>
         verifySegment(database, where, segment, { ids: true }),
       );

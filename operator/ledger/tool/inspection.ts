@@ -8,9 +8,10 @@ import {
 } from '../leveldb/database.ts';
 import { damage, isLocked } from '../leveldb/failures.ts';
 import { readHead } from '../leveldb/head-file.ts';
-import { STATE_KEY } from '../leveldb/keys.ts';
+import { readIdentity } from '../leveldb/identity.ts';
+import { STATE_KEY, KEY_SPACE, keysOf } from '../leveldb/keys.ts';
 import { listSegmentDirectories, segmentName } from '../leveldb/segment-names.ts';
-import { decodeState, type LedgerState } from '../leveldb/state.ts';
+import { decodeState, type LedgerState, walkEntries } from '../leveldb/state.ts';
 
 /** One segment of a ledger that no process has open. */
 export interface InspectedSegment {
@@ -123,3 +124,46 @@ async function refuseHardLinks(directory: string): Promise<void> {
 
 /** The directory is no copy of its own. */
 export class HardLinkError extends Error {}
+
+/** One line of JSON per segment, oldest first; the last one is active. */
+export async function* describeSegments(directory: string): AsyncGenerator<string, void, void> {
+  for await (const { name, state } of inspectSegments(directory)) {
+    const { firstSequence, lastSequence, openedAt, bytes, starts, ends, chain } = state.segment;
+    yield JSON.stringify({
+      name,
+      firstSequence,
+      lastSequence,
+      events: lastSequence - firstSequence + 1,
+      openedAt: instant(openedAt),
+      bytes,
+      windowStarts: starts && [instant(starts.from), instant(starts.to)],
+      windowEnds: ends && [instant(ends.from), instant(ends.to)],
+      chain,
+    });
+  }
+}
+
+/** IDENTITY and HEAD, one line of JSON each. */
+export async function* describeHead(directory: string): AsyncGenerator<string, void, void> {
+  yield JSON.stringify({ identity: (await readIdentity(directory)) ?? null });
+  yield JSON.stringify({ head: await readHead(directory) });
+}
+
+/** One line of JSON per cursor. */
+export async function* describeCursors(directory: string): AsyncGenerator<string, void, void> {
+  const inspection = await openInspection(directory);
+  try {
+    const newest = inspection.paths.at(-1);
+    if (newest === undefined) return;
+    const { database, name } = await inspection.open(newest);
+    for await (const [, , body] of walkEntries(database, name, keysOf(KEY_SPACE.cursor))) {
+      yield body.toString();
+    }
+  } finally {
+    await inspection.close();
+  }
+}
+
+function instant(ms: number): string {
+  return new Date(ms).toISOString();
+}

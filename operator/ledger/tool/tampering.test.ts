@@ -58,7 +58,7 @@ test('a quantity that was written anew is found by the chain', async () => {
   expect(errors.join()).toContain('chain');
 });
 
-test('two events that changed places are found by the chain', async () => {
+test('two events that changed view are found by the chain', async () => {
   const errors = await afterwards(async ({ read, write }) => {
     const [second, third] = [await read(2), await read(3)];
     await write(2, third);

@@ -1,12 +1,16 @@
 import { basename } from 'node:path';
 import type { VerifyReport } from '../ledger.ts';
-import { readBatchMark } from '../leveldb/batch-marks.ts';
-import { readContents } from '../leveldb/entries.ts';
 import { damage, toLedgerFailure } from '../leveldb/failures.ts';
+import { readBatchMark } from '../leveldb/hash-chain.ts';
 import { type Head, readHead } from '../leveldb/head-file.ts';
-import { verifySegment } from '../leveldb/verify-segment.ts';
 import { segmentName } from '../leveldb/segment-names.ts';
-import type { LedgerState, SealedSegment, SegmentSummary } from '../leveldb/state.ts';
+import {
+  readContents,
+  type LedgerState,
+  type SealedSegment,
+  type SegmentSummary,
+} from '../leveldb/state.ts';
+import { verifySegment } from '../leveldb/verify.ts';
 import { type InspectedSegment, type Inspection, openInspection } from './inspection.ts';
 
 /** A chain value that was kept elsewhere. */

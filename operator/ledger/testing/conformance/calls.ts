@@ -22,8 +22,9 @@ export async function page(
 }
 
 /** All records below a prefix. */
-export async function list(ledger: Ledger, prefix: string): Promise<(readonly [string, string])[]> {
-  const entries: (readonly [string, string])[] = [];
-  for await (const entry of ledger.records(prefix)) entries.push(entry);
-  return entries;
+export function list(
+  ledger: Ledger,
+  prefix: string,
+): Promise<readonly (readonly [key: string, value: string])[]> {
+  return Array.fromAsync(ledger.records(prefix));
 }

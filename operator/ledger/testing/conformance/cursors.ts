@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
 import { accept, type OpenEmpty } from './calls.ts';
 
-/** Readers are woken, and cursors move as they should. */
-export function cursorPromises(openEmpty: OpenEmpty): void {
+/** Readers are woken by events and by nothing else. */
+export function waitingPromises(openEmpty: OpenEmpty): void {
   describe('waiting', () => {
     test('a reader that has caught up wakes when an event arrives', async () => {
       const ledger = await openEmpty();
@@ -24,7 +24,10 @@ export function cursorPromises(openEmpty: OpenEmpty): void {
       await expect(ledger.changed(0, stop.signal)).rejects.toBe(reason);
     });
   });
+}
 
+/** Cursors move forward by themselves, and back only by an operator (docs/ledger-format.md#promises, P5). */
+export function cursorPromises(openEmpty: OpenEmpty): void {
   describe('cursors', () => {
     test('a cursor moves forward and never back by itself', async () => {
       const ledger = await openEmpty();

@@ -1,12 +1,12 @@
 import { crc32 } from 'node:zlib';
-import { LedgerReadError } from '../ledger.ts';
-import { type BatchMark, walkBatchMarks } from './batch-marks.ts';
-import { nextChain } from './chain.ts';
+import { LedgerReadError, type LedgerFailure, type VerifyReport } from '../ledger.ts';
 import type { Database } from './database.ts';
 import { decodeStoredEvent, walkEvents } from './event-walk.ts';
-import { damage } from './failures.ts';
+import { damage, toLedgerFailure, type Problems } from './failures.ts';
+import { type StoreView, useSegment } from './find-stored.ts';
+import { type BatchMark, walkBatchMarks, nextChain } from './hash-chain.ts';
 import { decodeIdValue, idKey, KEY_SPACE, keysOf } from './keys.ts';
-import { addEntry, type EntrySum, NO_ENTRIES, type SegmentSummary } from './state.ts';
+import { addEntry, type EntrySum, NO_ENTRIES, type SegmentSummary, readContents } from './state.ts';
 
 /** What of a segment is checked beside every event and the chain. */
 export interface VerifyDepth {
@@ -100,4 +100,67 @@ async function nextMark(
 ): Promise<BatchMark | undefined> {
   const { value } = await marks.next();
   return value ?? undefined;
+}
+
+const MAX_ERRORS = 20;
+
+/** Reads every event and id of every segment, and all records and cursors; not what was given up. */
+export async function verifyLedger(
+  view: StoreView,
+  problems: Problems,
+  signal?: AbortSignal,
+): Promise<VerifyReport> {
+  const segments = [...view.sealed, view.segment];
+  const errors: string[] = [];
+  const report = ({ cause, message }: LedgerFailure): void => {
+    errors.push(message);
+    // A segment that could not be read just now is not damaged.
+    if (cause === 'corrupt') problems.add(message);
+  };
+  let records = 0;
+  let chain: string | undefined;
+  let expected: number | undefined;
+  for (const segment of segments) {
+    const { firstSequence, lastSequence } = segment;
+    const givenUp = 'givenUp' in segment;
+    if (!givenUp)
+      await useSegment(view, segment, (database, where) =>
+        verifySegment(database, where, segment, { ids: view.deduplicate }, signal),
+      ).catch((error: unknown) => {
+        signal?.throwIfAborted();
+        report(toLedgerFailure('verifying', error));
+      });
+    if (chain !== undefined && segment.firstChain !== chain) {
+      report(damage(`event ${firstSequence}`, 'the chain does not continue').failure);
+    }
+    if (expected !== undefined && firstSequence !== expected) {
+      report(damage(`events ${expected} to ${firstSequence - 1}`, 'missing').failure);
+    }
+    if (!givenUp) records += lastSequence - firstSequence + 1;
+    chain = segment.chain;
+    expected = lastSequence + 1;
+  }
+  await verifyEntries(view).catch((error: unknown) => {
+    report(toLedgerFailure('verifying', error));
+  });
+  const last = view.segment.lastSequence;
+  return {
+    ok: errors.length === 0,
+    records,
+    segments: segments.length,
+    firstSequence: Math.min(last, segments[0]?.firstSequence ?? 0),
+    lastSequence: last,
+    chain: view.segment.chain,
+    errors: errors.slice(0, MAX_ERRORS),
+  };
+}
+
+/** Checks records and cursors as of one moment, while the ledger is being written. */
+async function verifyEntries({ active, activeName }: StoreView): Promise<void> {
+  const snapshot = active.snapshot();
+  try {
+    await readContents(active, activeName, snapshot);
+  } finally {
+    await snapshot.close();
+  }
 }

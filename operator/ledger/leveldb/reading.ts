@@ -1,19 +1,19 @@
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
+import { keySeed, openValue } from './checked-value.ts';
 import { decodeStoredEvent, walkEvents } from './event-walk.ts';
-import { type StoredEvents, useSegment } from './find-stored.ts';
-import { parseInstant } from './instants.ts';
-import { toLedgerFailure } from './failures.ts';
-import type { SealedSegment, SegmentSummary } from './state.ts';
+import { damage, toLedgerFailure } from './failures.ts';
+import { parseInstant, readableSegments, type StoreView, useSegment } from './find-stored.ts';
+import { KEY_SPACE, keysFrom, keyText, textKey } from './keys.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 
 /** A page after a sequence number; it ends at the end of a segment. */
 export async function readPage(
-  places: StoredEvents,
+  view: StoreView,
   afterSequence: number,
   limit: number,
 ): Promise<ReadOutcome> {
-  const segment = readableSegments(places).find(
+  const segment = readableSegments(view).find(
     (candidate) => candidate.lastSequence > afterSequence,
   );
   if (segment === undefined) return { kind: 'page', events: [], lastSequence: afterSequence };
@@ -21,7 +21,7 @@ export async function readPage(
   const last = Math.min(segment.lastSequence, first + Math.min(limit, MAX_PAGE_EVENTS) - 1);
   const events: StoredEvent[] = [];
   try {
-    await useSegment(places, segment, async (database, where) => {
+    await useSegment(view, segment, async (database, where) => {
       for await (const entries of walkEvents(database, where, first, last)) {
         for (const entry of entries) {
           events.push({ sequence: entry.sequence, event: decodeStoredEvent(entry) });
@@ -36,7 +36,7 @@ export async function readPage(
 
 /** Events whose window starts in `[from, to)`; segments without any are not opened. */
 export async function* scanEvents(
-  places: () => StoredEvents,
+  view: () => StoreView,
   from: number,
   to: number,
   signal: AbortSignal | undefined,
@@ -44,13 +44,13 @@ export async function* scanEvents(
   let after = 0;
   for (;;) {
     signal?.throwIfAborted();
-    const segment = readableSegments(places()).find(
+    const segment = readableSegments(view()).find(
       ({ lastSequence, starts }) =>
         lastSequence > after && starts !== undefined && starts.from < to && starts.to >= from,
     );
     if (segment === undefined) return;
     const page = await readPage(
-      places(),
+      view(),
       Math.max(after, segment.firstSequence - 1),
       MAX_PAGE_EVENTS,
     );
@@ -63,9 +63,33 @@ export async function* scanEvents(
   }
 }
 
-/** All segments that can be read, the active one last. */
-export function readableSegments(
-  places: StoredEvents,
-): readonly (SegmentSummary | SealedSegment)[] {
-  return [...places.sealed.filter(({ givenUp }) => givenUp !== true), places.segment];
+const PAGE_RECORDS = 500;
+
+/** One record; undefined when there is none. Throws a LedgerReadError when it is damaged. */
+export async function readRecord(view: StoreView, key: string): Promise<string | undefined> {
+  const stored = textKey(KEY_SPACE.record, key);
+  const value = await view.active.get(stored);
+  return value === undefined ? undefined : recordText(view.activeName, stored, value);
+}
+
+/** The records whose keys begin with `prefix`, in key order, a page at a time. */
+export async function* readRecords(
+  view: () => StoreView,
+  prefix: string,
+): AsyncGenerator<readonly [key: string, value: string], void, void> {
+  const range = keysFrom(textKey(KEY_SPACE.record, prefix));
+  for (let { gte } = range; ; ) {
+    const { active, activeName } = view();
+    const page = await active.iterator({ gte, lt: range.lt, limit: PAGE_RECORDS }).all();
+    for (const [key, value] of page) yield [keyText(key), recordText(activeName, key, value)];
+    const last = page.at(-1)?.[0];
+    if (last === undefined || page.length < PAGE_RECORDS) return;
+    gte = Buffer.concat([last, Buffer.of(0)]);
+  }
+}
+
+function recordText(where: string, key: Buffer, value: Buffer): string {
+  const body = openValue(keySeed(key), value);
+  if (body === undefined) throw damage(where, `the record is damaged: "${keyText(key)}"`);
+  return body.toString();
 }

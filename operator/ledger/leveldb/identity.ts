@@ -1,7 +1,15 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { createDatabase, writeBatch } from './database.ts';
+import type { Failpoints } from './failpoints.ts';
 import { damage } from './failures.ts';
-import { isMissing, writeFileDurably } from './files.ts';
+import { isMissing, writeFileDurably, syncDirectory } from './files.ts';
+import { FIRST_CHAIN } from './hash-chain.ts';
+import { createHeadFile } from './head-file.ts';
+import { STATE_KEY } from './keys.ts';
+import { NEXT_DIRECTORY, segmentName } from './segment-names.ts';
+import { encodeState, type LedgerState, NO_ENTRIES } from './state.ts';
 
 /** The format of the files that this code reads and writes. */
 export const FORMAT = 1;
@@ -64,4 +72,61 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+const FIRST_SEQUENCE = 1;
+
+/**
+ * Sets up a ledger in a directory that has none. The first segment waits in `next/`: once IDENTITY
+ * is written the ledger exists, and whoever opens it puts the segment in its place.
+ */
+export async function setUpLedger(
+  directory: string,
+  now: number,
+  failpoint: Failpoints,
+): Promise<Identity> {
+  const identity: Identity = {
+    ledgerId: randomUUID(),
+    format: FORMAT,
+    createdAt: new Date(now).toISOString(),
+  };
+  const draft = join(directory, NEXT_DIRECTORY);
+  await rm(draft, { recursive: true, force: true });
+  const database = await createDatabase(draft);
+  const value = encodeState(firstState(identity.ledgerId, now));
+  await writeBatch(database, [{ type: 'put', key: STATE_KEY, value }]);
+  await database.close();
+  await syncDirectory(directory);
+  await failpoint('set-up:before-head');
+  await createHeadFile(directory, {
+    epoch: 0,
+    batch: 0,
+    sequence: 0,
+    chain: FIRST_CHAIN,
+    segment: segmentName(FIRST_SEQUENCE),
+  });
+  await failpoint('set-up:before-identity');
+  await writeIdentity(directory, identity);
+  await failpoint('set-up:after-identity');
+  return identity;
+}
+
+/** The state of a ledger without any event. */
+export function firstState(ledgerId: string, now: number): LedgerState {
+  return {
+    ledgerId,
+    batch: 0,
+    segment: {
+      firstSequence: FIRST_SEQUENCE,
+      lastSequence: FIRST_SEQUENCE - 1,
+      firstChain: FIRST_CHAIN,
+      chain: FIRST_CHAIN,
+      openedAt: now,
+      bytes: 0,
+      foreignIds: false,
+    },
+    lowWater: 0,
+    horizon: 0,
+    entries: NO_ENTRIES,
+  };
 }

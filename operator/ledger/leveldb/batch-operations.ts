@@ -1,17 +1,23 @@
-import { batchMarkOperation } from './batch-marks.ts';
-import { nextChain } from './chain.ts';
-import type { Operation } from './database.ts';
+import { checksumOf, keySeed, sealValue } from './checked-value.ts';
+import type { Operation, Database } from './database.ts';
 import { encodeStoredEvents } from './event-walk.ts';
-import { parseInstant } from './instants.ts';
-import type { OfferedEvent, StoredEvents } from './find-stored.ts';
+import { type OfferedEvent, type StoreView, parseInstant } from './find-stored.ts';
+import { batchMarkOperation, nextChain } from './hash-chain.ts';
 import { encodeIdValue, isDerivedId, KEY_SPACE, numberKey } from './keys.ts';
-import type { SegmentSummary, TimeRange } from './state.ts';
+import {
+  type SegmentSummary,
+  type TimeRange,
+  addEntry,
+  type EntrySum,
+  removeEntry,
+} from './state.ts';
+import type { EntryChange } from './writer.ts';
 
 /** The operations that store events at the end of a segment, and the segment's summary after them. Their ids enter the filter. */
 export function planEvents(
   accepted: readonly OfferedEvent[],
   before: SegmentSummary,
-  { deduplicate, ids }: Pick<StoredEvents, 'deduplicate' | 'ids'>,
+  { deduplicate, ids }: Pick<StoreView, 'deduplicate' | 'ids'>,
   now: number,
 ): { readonly operations: readonly Operation[]; readonly segment: SegmentSummary } {
   const operations: Operation[] = [];
@@ -55,4 +61,28 @@ function widen(range: TimeRange | undefined, time: number): TimeRange {
   if (range === undefined) return { from: time, to: time };
   if (time < range.from) return { ...range, from: time };
   return time > range.to ? { ...range, to: time } : range;
+}
+
+/** The operations of entry changes, and the sum of all entries after them. */
+export async function planChanges(
+  changes: readonly EntryChange[],
+  before: EntrySum,
+  database: Database,
+): Promise<{ readonly operations: readonly Operation[]; readonly sum: EntrySum }> {
+  const operations: Operation[] = [];
+  if (changes.length === 0) return { operations, sum: before };
+  let sum = before;
+  const oldValues = await database.getMany(changes.map(({ key }) => key));
+  for (const [index, { key, body }] of changes.entries()) {
+    const old = oldValues[index];
+    if (old !== undefined) sum = removeEntry(sum, checksumOf(old));
+    if (body !== undefined) {
+      const value = sealValue(keySeed(key), body);
+      sum = addEntry(sum, checksumOf(value));
+      operations.push({ type: 'put', key, value });
+      continue;
+    }
+    if (old !== undefined) operations.push({ type: 'del', key });
+  }
+  return { operations, sum };
 }
