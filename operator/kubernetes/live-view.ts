@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../telemetry/logger.ts';
-import { identify, type ObjectIdentity } from './resource.ts';
+import { identify } from './resource.ts';
 import type { Arrival, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
 /**
@@ -149,56 +149,5 @@ class ProjectedView<T extends Projected> implements LiveView<T> {
     const { logger, resource, onHandlerFailure } = this.#options;
     onHandlerFailure();
     logger.error(`[controller] ${who} of ${resource} threw`, { error });
-  }
-}
-
-/**
- * Compares a view with a list of the very version that its watch had reached when the list was asked
- * for, while the watch goes on. Whatever the watch changes meanwhile is left out, so every
- * difference is an event that never came. Differences are corrected in the view, and counted.
- */
-export class Comparison<T extends Projected> {
-  readonly #view: LiveView<T>;
-  readonly #arrival: () => Arrival;
-  readonly #confirmed = new Set<T>();
-  /** Uids of objects that the watch has changed since the list was asked for. */
-  readonly #movedOn = new Set<string>();
-  #corrections = 0;
-
-  /** `arrival` is that of a difference that is found when it is called. */
-  constructor(view: LiveView<T>, arrival: () => Arrival) {
-    this.#view = view;
-    this.#arrival = arrival;
-  }
-
-  get corrections(): number {
-    return this.#corrections;
-  }
-
-  /** The watch is about to change this object. */
-  skip({ uid, namespace, name }: ObjectIdentity): void {
-    this.#movedOn.add(uid);
-    const replaced = this.#view.find(namespace, name);
-    if (replaced !== undefined) this.#movedOn.add(replaced.uid);
-  }
-
-  /** An object of the list. */
-  take(object: RawObject): void {
-    const identity = identify(object);
-    if (identity === undefined || this.#movedOn.has(identity.uid)) return;
-    const current = this.#view.find(identity.namespace, identity.name);
-    if (current !== undefined && this.#movedOn.has(current.uid)) return;
-    const { held, changed } = this.#view.upsert(object, this.#arrival());
-    if (held !== undefined) this.#confirmed.add(held);
-    if (changed) this.#corrections += 1;
-  }
-
-  /** The list was whole: what it did not have is gone. */
-  finish(): void {
-    for (const held of this.#view.values()) {
-      if (this.#confirmed.has(held) || this.#movedOn.has(held.uid)) continue;
-      this.#view.drop(held, this.#arrival());
-      this.#corrections += 1;
-    }
   }
 }

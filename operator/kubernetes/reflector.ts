@@ -1,6 +1,7 @@
 import { type Backoff, createBackoff } from '../model/backoff.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { linkAbort, pause } from './abort.ts';
+import { PeriodicComparison } from './comparison.ts';
 import {
   followWatch,
   type ListOutcome,
@@ -9,7 +10,7 @@ import {
   type WatchEnd,
   type WatchProgress,
 } from './list-and-watch.ts';
-import { Comparison, createLiveView, type LiveView } from './live-view.ts';
+import { createLiveView, type LiveView } from './live-view.ts';
 import { type ReflectorRecorder, silentRecorder } from './metrics.ts';
 import { describeFailure, type RequestFailure } from './outcome.ts';
 import {
@@ -42,15 +43,12 @@ class Reflector<T extends Projected> implements Source<T> {
   readonly #freshness: WatchFreshness;
   readonly #backoff: Backoff;
   readonly #view: LiveView<T>;
+  readonly #comparison: PeriodicComparison<T>;
   /** Where the watch goes on; undefined when a list is needed first. */
   #version: string | undefined;
-  /** Wall clock at which the last complete list or comparison was asked for. */
-  #lastWholeListAt: number;
   /** Lists in a row that the server answered with 404. */
   #absences = 0;
-  #comparison: Comparison<T> | undefined;
   #interruptWatch = (): void => undefined;
-  #cancelComparison = (): void => undefined;
 
   constructor(options: ReflectorOptions<T>) {
     const { resource, clock, random, logger, resume } = options;
@@ -80,7 +78,21 @@ class Reflector<T extends Projected> implements Source<T> {
       onHandlerFailure: this.#recorder.handlerFailure,
     });
     this.#version = resume?.resourceVersion;
-    this.#lastWholeListAt = resume?.knownAt ?? 0;
+    this.#comparison = new PeriodicComparison({
+      connection: options.connection,
+      path: this.#path,
+      selectors: this.#selectors,
+      view: this.#view,
+      clock,
+      random,
+      logger,
+      recorder: this.#recorder,
+      resource: name,
+      intervalMs: this.#timings.comparison,
+      knownAt: resume?.knownAt ?? 0,
+      version: () => (this.#state.state === 'synced' ? this.#version : undefined),
+      onExpired: () => this.#versionForgotten(),
+    });
   }
 
   get size(): number {
@@ -111,7 +123,7 @@ class Reflector<T extends Projected> implements Source<T> {
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    const comparing = this.#compareRegularly(signal);
+    const comparing = this.#comparison.run(signal);
     while (!signal.aborted) {
       const delay = await (this.#version === undefined
         ? this.#relist(signal)
@@ -124,8 +136,7 @@ class Reflector<T extends Projected> implements Source<T> {
   /** Reads the whole list and tells the differences; gives the delay before the next step. */
   async #relist(signal: AbortSignal): Promise<number> {
     const { connection, clock } = this.#options;
-    // It would compare with a version that this list overtakes.
-    this.#cancelComparison();
+    this.#comparison.cancel();
     const askedAt = clock.now();
     const confirmed = new Set<T>();
     const outcome = await readPages({
@@ -143,7 +154,7 @@ class Reflector<T extends Projected> implements Source<T> {
     if (outcome.kind !== 'complete') return this.#relistFailed(outcome, signal);
     this.#dropUnless((held) => confirmed.has(held));
     this.#freshness.confirm(askedAt);
-    this.#lastWholeListAt = askedAt;
+    this.#comparison.confirm(askedAt);
     this.#version = outcome.resourceVersion;
     this.#absences = 0;
     this.#recorder.heard(askedAt);
@@ -236,7 +247,7 @@ class Reflector<T extends Projected> implements Source<T> {
   }
 
   #change(event: ObjectEvent, at: number): void {
-    this.#comparison?.skip(event.identity);
+    this.#comparison.skip(event.identity);
     const arrival: Arrival = { at, knownUntil: this.#freshness.knownUntil(at), late: false };
     if (event.deleted) this.#view.remove(event.object, arrival);
     else this.#view.upsert(event.object, arrival);
@@ -267,52 +278,10 @@ class Reflector<T extends Projected> implements Source<T> {
     return this.#backoff.next();
   }
 
-  /** The safety net (see {@link Comparison}). Does not hold up the watch. */
-  async #compareRegularly(signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#options;
-    const interval = (): number => this.#timings.comparison * (0.8 + 0.4 * random());
-    while (await pause(clock, interval(), signal)) {
-      if (this.#state.state !== 'synced' || this.#version === undefined) continue;
-      await this.#compareOnce(signal, this.#version);
-    }
-  }
-
-  async #compareOnce(signal: AbortSignal, version: string): Promise<void> {
-    const { connection, clock } = this.#options;
-    const link = linkAbort(signal);
-    this.#cancelComparison = link.abort;
-    const askedAt = clock.now();
-    const comparison = new Comparison(this.#view, () => this.#late(this.#lastWholeListAt));
-    this.#comparison = comparison;
-    const outcome = await readPages({
-      connection,
-      path: this.#path,
-      query: { ...this.#selectors, resourceVersion: version, resourceVersionMatch: 'Exact' },
-      signal: link.signal,
-      onItem: (object) => comparison.take(object),
-    });
-    link.release();
-    if (outcome.kind === 'complete') {
-      comparison.finish();
-      this.#lastWholeListAt = askedAt;
-    }
-    this.#reportCorrections(comparison.corrections);
-    this.#comparison = undefined;
-    // Too quiet a resource for its last version to be remembered: list it the ordinary way.
-    if (outcome.kind === 'expired') {
-      this.#version = undefined;
-      this.#interruptWatch();
-    }
-  }
-
-  #reportCorrections(corrections: number): void {
-    this.#recorder.corrections(corrections);
-    this.#recorder.size(this.#view.size);
-    if (corrections === 0) return;
-    const what = describeResource(this.resource);
-    this.#options.logger.warn(
-      `[controller] ${what}: corrected ${corrections} objects whose events were lost`,
-    );
+  /** Too quiet a resource for its last version to be remembered is listed the ordinary way. */
+  #versionForgotten(): void {
+    this.#version = undefined;
+    this.#interruptWatch();
   }
 
   #late(knownUntil: number): Arrival {

@@ -1,0 +1,157 @@
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { linkAbort, pause } from './abort.ts';
+import type { Connection, QueryValue } from './connection.ts';
+import { readPages } from './list-and-watch.ts';
+import type { LiveView } from './live-view.ts';
+import type { ReflectorRecorder } from './metrics.ts';
+import { identify, type ObjectIdentity } from './resource.ts';
+import type { Arrival, Projected, RawObject } from './source.ts';
+
+export interface ComparisonOptions<T extends Projected> {
+  readonly connection: Pick<Connection, 'request'>;
+  readonly path: string;
+  readonly selectors: Readonly<Record<string, QueryValue>>;
+  readonly view: LiveView<T>;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly recorder: Pick<ReflectorRecorder, 'corrections' | 'size'>;
+  /** For log lines. */
+  readonly resource: string;
+  /** Between comparisons, give or take a fifth; milliseconds. */
+  readonly intervalMs: number;
+  /** Wall clock at which the objects of the view were last known to be whole; 0 when unknown. */
+  readonly knownAt: number;
+  /** The version that the watch has reached; undefined while the view is not whole. */
+  readonly version: () => string | undefined;
+  /** The server does not remember that version any more. */
+  readonly onExpired: () => void;
+}
+
+/** The safety net of a watch: compares its view with an exact list from time to time. */
+export class PeriodicComparison<T extends Projected> {
+  readonly #options: ComparisonOptions<T>;
+  /** Wall clock at which the last whole list or comparison was asked for. */
+  #lastWholeListAt: number;
+  #comparison: Comparison<T> | undefined;
+  #cancel = (): void => undefined;
+
+  constructor(options: ComparisonOptions<T>) {
+    this.#options = options;
+    this.#lastWholeListAt = options.knownAt;
+  }
+
+  /** Compares until the signal is aborted. Does not hold up the watch. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, random, intervalMs, version } = this.#options;
+    const interval = (): number => intervalMs * (0.8 + 0.4 * random());
+    while (await pause(clock, interval(), signal)) {
+      const reached = version();
+      if (reached !== undefined) await this.#compare(signal, reached);
+    }
+  }
+
+  /** Gives up a comparison under way: a fresh list overtakes its version. */
+  cancel(): void {
+    this.#cancel();
+  }
+
+  /** A whole list, asked for at `at`, confirmed the view. */
+  confirm(at: number): void {
+    this.#lastWholeListAt = at;
+  }
+
+  /** The watch is about to change this object. */
+  skip(identity: ObjectIdentity): void {
+    this.#comparison?.skip(identity);
+  }
+
+  async #compare(signal: AbortSignal, version: string): Promise<void> {
+    const { connection, path, selectors, view, clock } = this.#options;
+    const link = linkAbort(signal);
+    this.#cancel = link.abort;
+    const askedAt = clock.now();
+    const comparison = new Comparison(view, () => {
+      return { at: clock.now(), knownUntil: this.#lastWholeListAt, late: true };
+    });
+    this.#comparison = comparison;
+    const outcome = await readPages({
+      connection,
+      path,
+      query: { ...selectors, resourceVersion: version, resourceVersionMatch: 'Exact' },
+      signal: link.signal,
+      onItem: (object) => comparison.take(object),
+    });
+    link.release();
+    if (outcome.kind === 'complete') {
+      comparison.finish();
+      this.#lastWholeListAt = askedAt;
+    }
+    this.#report(comparison.corrections);
+    this.#comparison = undefined;
+    if (outcome.kind === 'expired') this.#options.onExpired();
+  }
+
+  #report(corrections: number): void {
+    const { recorder, view, logger, resource } = this.#options;
+    recorder.corrections(corrections);
+    recorder.size(view.size);
+    if (corrections === 0) return;
+    logger.warn(
+      `[controller] ${resource}: corrected ${corrections} objects whose events were lost`,
+    );
+  }
+}
+
+/**
+ * Compares a view with a list of the very version that its watch had reached when the list was asked
+ * for, while the watch goes on. Whatever the watch changes meanwhile is left out, so every
+ * difference is an event that never came. Differences are corrected in the view, and counted.
+ */
+class Comparison<T extends Projected> {
+  readonly #view: LiveView<T>;
+  readonly #arrival: () => Arrival;
+  readonly #confirmed = new Set<T>();
+  /** Uids of objects that the watch has changed since the list was asked for. */
+  readonly #movedOn = new Set<string>();
+  #corrections = 0;
+
+  /** `arrival` is that of a difference that is found when it is called. */
+  constructor(view: LiveView<T>, arrival: () => Arrival) {
+    this.#view = view;
+    this.#arrival = arrival;
+  }
+
+  get corrections(): number {
+    return this.#corrections;
+  }
+
+  /** The watch is about to change this object. */
+  skip({ uid, namespace, name }: ObjectIdentity): void {
+    this.#movedOn.add(uid);
+    const replaced = this.#view.find(namespace, name);
+    if (replaced !== undefined) this.#movedOn.add(replaced.uid);
+  }
+
+  /** An object of the list. */
+  take(object: RawObject): void {
+    const identity = identify(object);
+    if (identity === undefined || this.#movedOn.has(identity.uid)) return;
+    const current = this.#view.find(identity.namespace, identity.name);
+    if (current !== undefined && this.#movedOn.has(current.uid)) return;
+    const { held, changed } = this.#view.upsert(object, this.#arrival());
+    if (held !== undefined) this.#confirmed.add(held);
+    if (changed) this.#corrections += 1;
+  }
+
+  /** The list was whole: what it did not have is gone. */
+  finish(): void {
+    for (const held of this.#view.values()) {
+      if (this.#confirmed.has(held) || this.#movedOn.has(held.uid)) continue;
+      this.#view.drop(held, this.#arrival());
+      this.#corrections += 1;
+    }
+  }
+}
