@@ -3,6 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { pathProblems } from './config/file-access.ts';
 import { loadEnvironment } from './config/load-environment.ts';
 import { createSettingsStore } from './config/settings-store.ts';
+import { DESTINATIONS } from './destinations/registry.ts';
 import { createConnection } from './kubernetes/connection.ts';
 import { loadKubeConfig } from './kubernetes/kube-config.ts';
 import { openLevelLedger } from './ledger/leveldb/open-level-ledger.ts';
@@ -33,7 +34,7 @@ process.exitCode = await main(stopSignal());
 
 /** Configuration → build → run until the signal; gives the exit code. */
 async function main(stopping: AbortSignal): Promise<number> {
-  const loaded = loadEnvironment(process.env);
+  const loaded = loadEnvironment(process.env, DESTINATIONS);
   const problems = loaded.kind === 'invalid' ? loaded.problems : [];
   const denied = pathProblems(process.env, process);
   if (loaded.kind === 'invalid' || denied.length > 0) return refuse([...problems, ...denied]);

@@ -1,12 +1,13 @@
 import { writeFileSync } from 'node:fs';
 import type { Variable } from '../operator/config/variables/variable.ts';
 import { variables } from '../operator/config/variables/variables.ts';
+import { DESTINATIONS } from '../operator/destinations/registry.ts';
 
 export const CONFIGURATION_PAGE = new URL('../docs/configuration.md', import.meta.url);
 
 const INTRODUCTION = `# Configuration
 
-<!-- Generated from operator/config/variables/ by \`npm run generate:docs\`. -->
+<!-- Generated from operator/config/variables/ and operator/destinations/ by \`npm run generate:docs\`. -->
 
 *For whoever sets meterfeed up.* Every setting, where it can be given, and the test that shows its effect.
 
@@ -35,7 +36,7 @@ good value and says why in its condition \`Stalled\`.
 
 /** The text of docs/configuration.md. */
 export function configurationPage(): string {
-  const rows = variables().map(([name, variable]) => row(name, variable));
+  const rows = variables(DESTINATIONS).map(([name, variable]) => row(name, variable));
   return [
     INTRODUCTION,
     '| Variable | Meaning | Default | Accepts | Custom resource field | Proven by |',

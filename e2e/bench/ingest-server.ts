@@ -10,6 +10,7 @@ import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger
 import { createLogger } from '../../operator/telemetry/create-logger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
 import { createBareLedger } from './bare-ledger.ts';
+import { DESTINATIONS } from '../../operator/destinations/registry.ts';
 
 type Kind = 'meterfeed' | 'express' | 'bare-ledger';
 
@@ -54,12 +55,15 @@ async function serveExpress(store: (events: readonly unknown[]) => Promise<void>
 
 /** As in production, but for the rate limit, and with nothing to discover or to deliver. */
 async function serveMeterfeed(): Promise<number> {
-  const loaded = loadEnvironment({
-    ADAPTERS: 'noop',
-    LISTEN_ADDR: '127.0.0.1:0',
-    CUSTOM_METRICS: 'tokens_used:tokens:model',
-    API_TOKEN: token,
-  });
+  const loaded = loadEnvironment(
+    {
+      ADAPTERS: 'noop',
+      LISTEN_ADDR: '127.0.0.1:0',
+      CUSTOM_METRICS: 'tokens_used:tokens:model',
+      API_TOKEN: token,
+    },
+    DESTINATIONS,
+  );
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
   const { settings } = loaded;
   const logger = createLogger({ level: 'warn', format: 'text', output: process.stderr });

@@ -87,19 +87,25 @@ function webhookSettings(name: string, url: string): DestinationSettings {
     headers: new Map(),
     source: 'faults',
   };
-  return { name, suspend: false, startFrom: 'earliest', type: 'webhook', webhook };
+  return { name, suspend: false, startFrom: 'earliest', type: 'webhook', options: webhook };
 }
 
 function lagoSettings(name: string, url: string): DestinationSettings {
   const apiKey = new Secret(LAGO_API_KEY);
   const lago = { url, apiKey, planCode: 'standard', currency: 'EUR' };
-  return { name, suspend: false, startFrom: 'earliest', type: 'lago', lago };
+  return { name, suspend: false, startFrom: 'earliest', type: 'lago', options: lago };
 }
 
 function metronomeSettings(url: string): DestinationSettings {
   const apiToken = new Secret(METRONOME_TOKEN);
   const metronome = { url, apiToken, rateCard: METRONOME_RATE_CARD, currency: 'USD' };
-  return { name: 'metronome', suspend: false, startFrom: 'earliest', type: 'metronome', metronome };
+  return {
+    name: 'metronome',
+    suspend: false,
+    startFrom: 'earliest',
+    type: 'metronome',
+    options: metronome,
+  };
 }
 
 function stripeSettings(url: string): DestinationSettings {
@@ -114,7 +120,7 @@ function stripeSettings(url: string): DestinationSettings {
     planCode: 'standard',
     currency: 'EUR',
   };
-  return { name: 'stripe', suspend: false, startFrom: 'earliest', type: 'stripe', stripe };
+  return { name: 'stripe', suspend: false, startFrom: 'earliest', type: 'stripe', options: stripe };
 }
 
 /** The webhook with a vendor that forgets ids, and that says which events it has. */

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { type Environment, loadEnvironment } from './load-environment.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 function load(environment: Environment) {
-  const loaded = loadEnvironment(environment);
+  const loaded = loadEnvironment(environment, DESTINATIONS);
   if (loaded.kind === 'invalid') {
     return { destinations: [], problems: loaded.problems, warnings: [] };
   }
@@ -17,7 +18,7 @@ describe('a bare install refuses to start, or a key is silently ignored', () => 
   test.each(['BILLING_C_API_KEY', 'LAGO_API_KEY'])('with %s it is billing_c', (name) => {
     const { destinations } = load({ [name]: 'k' });
     expect(destinations).toMatchObject([
-      { name: 'billing_c', type: 'lago', lago: { url: 'http://localhost:3000' } },
+      { name: 'billing_c', type: 'lago', options: { url: 'http://localhost:3000' } },
     ]);
   });
 

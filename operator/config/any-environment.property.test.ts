@@ -2,8 +2,9 @@ import { assert, constantFrom, dictionary, oneof, property, string } from 'fast-
 import { expect, test } from 'vitest';
 import { loadEnvironment } from './load-environment.ts';
 import { variables } from './variables/variables.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
-const names = variables().flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
+const names = variables(DESTINATIONS).flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
 const FORM = /^[A-Z_]+: [^"]+(".*"[^"]*)?: ".*"; .+$/s;
 
 /** Texts that are nearly right, and texts that are anything. */
@@ -28,7 +29,7 @@ const texts = oneof(
 test('some environment makes the loader throw, or says something that nobody can act on', () => {
   assert(
     property(dictionary(constantFrom(...names), texts, { maxKeys: 12 }), (environment) => {
-      const loaded = loadEnvironment(environment);
+      const loaded = loadEnvironment(environment, DESTINATIONS);
       const problems = loaded.kind === 'invalid' ? loaded.problems : [];
       expect(loaded.kind === 'loaded' || problems.length > 0).toBe(true);
       for (const problem of problems) {

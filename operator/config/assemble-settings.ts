@@ -1,12 +1,18 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Secret } from '../model/secret.ts';
-import type { DestinationSettings, MeteringSettings, Settings } from './settings.ts';
+import type {
+  DestinationSettings,
+  EnforcementSettings,
+  MeteringSettings,
+  Settings,
+} from './settings.ts';
 import type { Values } from './variables/variables.ts';
 
 /** The settings that the values of the environment make, before any custom resource. */
 export function assembleSettings(
   values: Values,
   destinations: readonly DestinationSettings[],
+  webhookSecrets: EnforcementSettings['webhookSecrets'],
 ): Settings {
   return {
     identity: {
@@ -51,11 +57,7 @@ export function assembleSettings(
     enforcement: {
       mode: values.ENFORCEMENT_MODE,
       rules: values.ENFORCEMENT_RULES,
-      webhookSecrets: {
-        stripe: values.BILLING_A_WEBHOOK_SECRET ?? [],
-        metronome: values.BILLING_B_WEBHOOK_SECRET ?? [],
-        lago: values.BILLING_C_WEBHOOK_SECRET ?? [],
-      },
+      webhookSecrets,
     },
     billing: {
       destinations,

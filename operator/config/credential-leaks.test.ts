@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { type Environment, type LoadedEnvironment, loadEnvironment } from './load-environment.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 describe('a credential leaks', () => {
   const canaries: Environment = {
@@ -26,7 +27,7 @@ describe('a credential leaks', () => {
   }
 
   test('into the settings, warnings or the table of effective values', () => {
-    const loaded = loadEnvironment(canaries);
+    const loaded = loadEnvironment(canaries, DESTINATIONS);
     expect(loaded.kind).toBe('loaded');
     // The webhook's own address is no credential to the settings; only what is shown is masked.
     const said = everythingSaid(loaded).replaceAll(
@@ -47,13 +48,16 @@ describe('a credential leaks', () => {
       BILLING_A_API_KEY: 'canary-15',
       PROMETHEUS_URL: 'https://user:canary/8?@prom.example.com:99999',
     };
-    const loaded = loadEnvironment(damaged);
+    const loaded = loadEnvironment(damaged, DESTINATIONS);
     expect(loaded.kind === 'invalid' && loaded.problems.length).toBeGreaterThan(10);
     expect(everythingSaid(loaded)).not.toContain('canary');
   });
 
   test('into the warning about a misspelt variable', () => {
-    const loaded = loadEnvironment({ STRIPE_APIKEY: 'canary-16', LAGO_API_KEYS: 'canary-17' });
+    const loaded = loadEnvironment(
+      { STRIPE_APIKEY: 'canary-16', LAGO_API_KEYS: 'canary-17' },
+      DESTINATIONS,
+    );
     expect(loaded.kind === 'loaded' && loaded.warnings).toContain(
       'STRIPE_APIKEY: unknown variable, without effect; did you mean STRIPE_API_KEY?',
     );

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { type Environment, loadEnvironment } from './load-environment.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 function problemsOf(environment: Environment): readonly string[] {
-  const loaded = loadEnvironment(environment);
+  const loaded = loadEnvironment(environment, DESTINATIONS);
   return loaded.kind === 'invalid' ? loaded.problems : [];
 }
 

@@ -3,9 +3,10 @@ import { type Environment, loadEnvironment } from './load-environment.ts';
 import { Secret } from '../model/secret.ts';
 import type { Settings } from './settings.ts';
 import { variables } from './variables/variables.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 function settingsOf(environment: Environment): Settings {
-  const loaded = loadEnvironment(environment);
+  const loaded = loadEnvironment(environment, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
   return loaded.settings;
 }
@@ -45,8 +46,8 @@ function destination(settings: Settings) {
 
 function block(name: 'lago' | 'stripe' | 'metronome' | 'webhook', field: string) {
   return (settings: Settings): unknown => {
-    const entries: [string, unknown][] = Object.entries(destination(settings) ?? {});
-    const fields = entries.find(([key]) => key === name)?.[1];
+    const { type, options: fields } = destination(settings) ?? {};
+    if (type !== name) return undefined;
     return typeof fields === 'object' && fields !== null
       ? Object.entries(fields).find(([key]) => key === field)?.[1]
       : undefined;
@@ -85,7 +86,7 @@ const EFFECTS: readonly Effect[] = [
     LAGO,
   ],
   ['BILLING_C_API_KEY', ' key\n', block('lago', 'apiKey'), 'key', { ADAPTERS: 'lago' }],
-  ['BILLING_C_WEBHOOK_SECRET', 'x', (s) => s.enforcement.webhookSecrets.lago, ['x']],
+  ['BILLING_C_WEBHOOK_SECRET', 'x', (s) => s.enforcement.webhookSecrets['lago'], ['x']],
   [
     'BILLING_A_API_KEY',
     'sk_test_1',
@@ -93,7 +94,7 @@ const EFFECTS: readonly Effect[] = [
     'sk_test_1',
     { ADAPTERS: 'stripe' },
   ],
-  ['BILLING_A_WEBHOOK_SECRET', 'x,y', (s) => s.enforcement.webhookSecrets.stripe, ['x', 'y']],
+  ['BILLING_A_WEBHOOK_SECRET', 'x,y', (s) => s.enforcement.webhookSecrets['stripe'], ['x', 'y']],
   [
     'BILLING_A_SPLIT_METERS_BY',
     'sku,capacity_type',
@@ -119,7 +120,7 @@ const EFFECTS: readonly Effect[] = [
     STRIPE,
   ],
   ['BILLING_B_API_TOKEN', 't', block('metronome', 'apiToken'), 't', { ADAPTERS: 'metronome' }],
-  ['BILLING_B_WEBHOOK_SECRET', 'x', (s) => s.enforcement.webhookSecrets.metronome, ['x']],
+  ['BILLING_B_WEBHOOK_SECRET', 'x', (s) => s.enforcement.webhookSecrets['metronome'], ['x']],
   ['BILLING_B_RATE_CARD', 'standard', block('metronome', 'rateCard'), 'standard', METRONOME],
   [
     'BILLING_B_STRIPE_LINK',
@@ -259,7 +260,7 @@ describe('a variable that is set and has no effect', () => {
     test(`${name}=${text}`, () => {
       expect(revealed(select(settingsOf({ ...others, [name]: text })))).toStrictEqual(expected);
       if (name === 'SPOT_DISCOUNT_PERCENT') return;
-      const without = loadEnvironment({ ...others, [name]: undefined });
+      const without = loadEnvironment({ ...others, [name]: undefined }, DESTINATIONS);
       const before = without.kind === 'invalid' ? 'refused' : revealed(select(without.settings));
       expect(before).not.toStrictEqual(expected);
     });
@@ -268,7 +269,7 @@ describe('a variable that is set and has no effect', () => {
   test('the table misses no variable of the schema', () => {
     const covered = new Set(EFFECTS.map(([name]) => name));
     expect(
-      variables()
+      variables(DESTINATIONS)
         .map(([name]) => name)
         .filter((name) => !covered.has(name)),
     ).toStrictEqual([]);
@@ -276,7 +277,7 @@ describe('a variable that is set and has no effect', () => {
 
   test('the second spelling of a destination’s variables means the same', () => {
     for (const [name, text, select, expected, others = {}] of EFFECTS) {
-      const variable = variables().find(([known]) => known === name)?.[1];
+      const variable = variables(DESTINATIONS).find(([known]) => known === name)?.[1];
       for (const alias of variable?.aliases ?? []) {
         const { [name]: _dropped, ...rest } = others;
         expect(revealed(select(settingsOf({ ...rest, [alias]: text })))).toStrictEqual(expected);
@@ -286,7 +287,7 @@ describe('a variable that is set and has no effect', () => {
 });
 
 test('an empty variable of a pod template counts as not set', () => {
-  const empty = Object.fromEntries(variables().map(([name]) => [name, '']));
+  const empty = Object.fromEntries(variables(DESTINATIONS).map(([name]) => [name, '']));
   expect(revealed(settingsOf(empty))).toStrictEqual(revealed(settingsOf({})));
 });
 
@@ -320,7 +321,7 @@ describe('a misspelt variable goes unnoticed', () => {
     ['BILLING_C_APIKEY', 'BILLING_C_API_KEY'],
     ['WATCH_NAMESPACE', 'WATCH_NAMESPACES'],
   ])('%s', (name, meant) => {
-    const loaded = loadEnvironment({ [name]: 'x' });
+    const loaded = loadEnvironment({ [name]: 'x' }, DESTINATIONS);
     expect(loaded.kind === 'loaded' && loaded.warnings).toContain(
       `${name}: unknown variable, without effect; did you mean ${meant}?`,
     );
@@ -337,18 +338,18 @@ describe('a misspelt variable goes unnoticed', () => {
       AWS_REGION: 'x',
       NODE_ENV: 'production',
     };
-    const loaded = loadEnvironment(system);
+    const loaded = loadEnvironment(system, DESTINATIONS);
     expect(loaded.kind === 'loaded' && loaded.warnings.join()).not.toContain('unknown');
   });
 });
 
 test('risky defaults are not said aloud', () => {
-  const loaded = loadEnvironment({});
+  const loaded = loadEnvironment({}, DESTINATIONS);
   expect(loaded.kind === 'loaded' && loaded.warnings).toStrictEqual([
     'REGION: "default"; set one that no other control plane cluster has',
     'API_TOKEN: not set; whoever reaches the HTTP API can read all usage',
   ]);
-  const safe = loadEnvironment({ REGION: 'eu-1', API_TOKEN: 'a'.repeat(32) });
+  const safe = loadEnvironment({ REGION: 'eu-1', API_TOKEN: 'a'.repeat(32) }, DESTINATIONS);
   expect(safe.kind === 'loaded' && safe.warnings).toStrictEqual([]);
 });
 

@@ -1,13 +1,15 @@
 import { adaptersFrom } from './adapters.ts';
 import { assembleSettings } from './assemble-settings.ts';
 import { settlingProblem } from './checks.ts';
+import type { ConfigurableDestination, ValuesOf, VariableSet } from './configurable-destination.ts';
+import { Secret } from '../model/secret.ts';
 import { deepFreeze } from './immutable.ts';
 import { invalid, type ParseProblem, parseOrThrow } from './parsers/parser.ts';
 import { problemText, shownText } from './problem-text.ts';
 import type { Settings } from './settings.ts';
 import { typoWarnings } from './typos.ts';
 import type { Variable } from './variables/variable.ts';
-import { type Values, variables } from './variables/variables.ts';
+import { type Values, VARIABLES, variables } from './variables/variables.ts';
 
 /** A process environment. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -15,7 +17,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** What one variable came to, fit to be shown: credentials are masked. */
 export interface EffectiveValue {
   readonly name: string;
-  /** The spelling that was used, such as `LAGO_API_KEY`; the name itself when it was not given. */
+  /** The name or alias that was used; the name itself when it was not given. */
   readonly spelling: string;
   /** Absent when it was not given and has no fixed default. */
   readonly value?: string;
@@ -39,13 +41,17 @@ const SHORT_TOKEN = 16;
  * `NAME: what is wrong: "value"; how to mend it`. An empty variable counts as not set. No credential
  * is in anything that is returned, except inside `Secret`.
  */
-export function loadEnvironment(environment: Environment): LoadedEnvironment {
+export function loadEnvironment(
+  environment: Environment,
+  destinations: readonly ConfigurableDestination[],
+): LoadedEnvironment {
+  const schema = variables(destinations);
   const parsed: Record<string, unknown> = {};
   const faulty = new Set<string>();
   const problems: string[] = [];
   const deprecations: string[] = [];
   const effective: EffectiveValue[] = [];
-  for (const [name, variable] of variables()) {
+  for (const [name, variable] of schema) {
     const read = readVariable(name, variable, environment);
     if (read.kind === 'problem') {
       faulty.add(name);
@@ -61,19 +67,34 @@ export function loadEnvironment(environment: Environment): LoadedEnvironment {
     }
   }
   // Every variable of the schema was read by its own parser, so each has the type it declares.
-  const values = parsed as Values;
-  const adapters = adaptersFrom(values, faulty);
+  const valuesOf = <S extends VariableSet>(own: S) =>
+    Object.fromEntries(Object.keys(own).map((name) => [name, parsed[name]])) as ValuesOf<S>;
+  const values = valuesOf(VARIABLES);
+  const adapters = adaptersFrom({ values, valuesOf, faulty }, destinations);
   problems.push(...adapters.problems, ...settlingTexts(values, faulty));
   if (problems.length > 0) return { kind: 'invalid', problems };
 
-  const settings = deepFreeze(assembleSettings(values, adapters.destinations));
-  const known = variables().flatMap(([name, variable]) => [name, ...(variable.aliases ?? [])]);
+  const webhookSecrets = Object.fromEntries(
+    destinations.flatMap(({ type, alerts }) =>
+      alerts === undefined ? [] : [[type, secretsIn(parsed[alerts.secretVariable])]],
+    ),
+  );
+  const settings = deepFreeze(assembleSettings(values, adapters.destinations, webhookSecrets));
+  const known = schema.flatMap(([name, variable]) => [name, ...(variable.aliases ?? [])]);
   const warnings = [
     ...deprecations,
     ...settingsWarnings(settings),
-    ...typoWarnings(environment, known),
+    ...typoWarnings(
+      environment,
+      known,
+      destinations.flatMap(({ prefixes }) => prefixes),
+    ),
   ];
   return { kind: 'loaded', settings, warnings, effective };
+}
+
+function secretsIn(value: unknown): readonly Secret[] {
+  return Array.isArray(value) ? value.filter((item) => item instanceof Secret) : [];
 }
 
 type ReadVariable =

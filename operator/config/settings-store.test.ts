@@ -3,9 +3,10 @@ import { loadEnvironment } from './load-environment.ts';
 import { Secret } from '../model/secret.ts';
 import type { DestinationSettings, Settings } from './settings.ts';
 import { createSettingsStore } from './settings-store.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 function environment(): Settings {
-  const loaded = loadEnvironment({ ADAPTERS: 'noop', ZONE: 'from-environment' });
+  const loaded = loadEnvironment({ ADAPTERS: 'noop', ZONE: 'from-environment' }, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join());
   return loaded.settings;
 }
@@ -16,7 +17,7 @@ function webhook(name: string, secret: string): DestinationSettings {
     type: 'webhook',
     suspend: false,
     startFrom: 'now',
-    webhook: {
+    options: {
       url: 'https://x.example.com',
       secrets: [new Secret(secret)],
       headers: new Map([['X-A', new Secret(secret)]]),
@@ -46,18 +47,18 @@ describe('a custom resource is removed and its values stay', () => {
   });
 
   test('a destination’s webhook secrets are added to the environment’s, and go with it', () => {
-    const loaded = loadEnvironment({ STRIPE_WEBHOOK_SECRET: 'whsec_environment' });
+    const loaded = loadEnvironment({ STRIPE_WEBHOOK_SECRET: 'whsec_environment' }, DESTINATIONS);
     if (loaded.kind === 'invalid') throw new Error(loaded.problems.join());
     const store = createSettingsStore(loaded.settings);
     const secrets = () =>
-      store.current().enforcement.webhookSecrets.stripe.map((secret) => secret.reveal());
+      store.current().enforcement.webhookSecrets['stripe']?.map((secret) => secret.reveal());
     store.setDestination('stripe', {
       name: 'stripe',
       type: 'stripe',
       suspend: false,
       startFrom: 'now',
       webhookSecrets: [new Secret('whsec_resource')],
-      stripe: {
+      options: {
         url: 'https://api.stripe.com',
         apiKey: new Secret('sk_test_1'),
         apiVersion: '2026-09-30.endive',
@@ -70,7 +71,7 @@ describe('a custom resource is removed and its values stay', () => {
       },
     });
     expect(secrets()).toStrictEqual(['whsec_environment', 'whsec_resource']);
-    expect(store.current().enforcement.webhookSecrets.lago).toStrictEqual([]);
+    expect(store.current().enforcement.webhookSecrets['lago']).toStrictEqual([]);
     store.setDestination('stripe', undefined);
     expect(secrets()).toStrictEqual(['whsec_environment']);
   });

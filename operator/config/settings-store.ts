@@ -1,5 +1,4 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Secret } from '../model/secret.ts';
 import { deepFreeze, sameValue } from './immutable.ts';
 import type {
   DestinationSettings,
@@ -9,9 +8,6 @@ import type {
   SettingsStore,
   TenantOverrideSettings,
 } from './settings.ts';
-
-/** Billing systems that send alerts. */
-type AlertingType = keyof Settings['enforcement']['webhookSecrets'];
 
 type Listener = (next: Settings, previous: Settings) => void;
 
@@ -82,10 +78,11 @@ function layer(
 ): Settings {
   const kept = environment.billing.destinations.filter(({ name }) => !destinations.has(name));
   const { enforcement } = environment;
-  const secretsOf = (type: AlertingType): readonly Secret[] => [
-    ...enforcement.webhookSecrets[type],
-    ...byName(destinations).flatMap((one) => (one.type === type ? (one.webhookSecrets ?? []) : [])),
-  ];
+  const added = Map.groupBy(byName(destinations), ({ type }) => type);
+  const webhookSecrets = Object.entries(enforcement.webhookSecrets).map(([type, secrets]) => [
+    type,
+    [...secrets, ...(added.get(type) ?? []).flatMap((one) => one.webhookSecrets ?? [])],
+  ]);
   return {
     ...environment,
     identity: { ...environment.identity, ...policy?.identity },
@@ -98,11 +95,7 @@ function layer(
     enforcement: {
       ...enforcement,
       ...policy?.enforcement,
-      webhookSecrets: {
-        stripe: secretsOf('stripe'),
-        metronome: secretsOf('metronome'),
-        lago: secretsOf('lago'),
-      },
+      webhookSecrets: Object.fromEntries(webhookSecrets),
     },
     billing: { ...environment.billing, destinations: [...kept, ...byName(destinations)] },
     overrides: byName(overrides),

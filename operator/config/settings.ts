@@ -121,7 +121,8 @@ export interface HttpSettings {
 export interface EnforcementSettings {
   readonly mode: 'observe' | 'annotate' | 'enforce';
   readonly rules: ReadonlyMap<string, BillingState>;
-  readonly webhookSecrets: Readonly<Record<'stripe' | 'metronome' | 'lago', readonly Secret[]>>;
+  /** What verifies the alerts of each billing system that sends some; empty means that they are not accepted. */
+  readonly webhookSecrets: Readonly<Record<DestinationType, readonly Secret[]>>;
 }
 
 export type BillingState = 'active' | 'warning' | 'delinquent' | 'suspended';
@@ -138,8 +139,8 @@ export interface LogSettings {
   readonly format: 'json' | 'text';
 }
 
-/** One destination, from the environment or from a BillingDestination. */
-export type DestinationSettings = {
+/** One destination, from the environment or from a BillingDestination. `Options` are those of its type. */
+export interface DestinationSettings<Options = unknown> {
   /** The user's spelling, or the name of the custom resource; names the cursor. */
   readonly name: string;
   readonly type: DestinationType;
@@ -148,61 +149,13 @@ export type DestinationSettings = {
   readonly metrics?: MetricFilter;
   /** Verify the alerts of this billing system, beside those of the environment. */
   readonly webhookSecrets?: readonly Secret[];
-} & (
-  | { readonly type: 'lago'; readonly lago: LagoSettings }
-  | { readonly type: 'stripe'; readonly stripe: StripeSettings }
-  | { readonly type: 'metronome'; readonly metronome: MetronomeSettings }
-  | { readonly type: 'webhook'; readonly webhook: WebhookSettings }
-  | { readonly type: 'noop' }
-);
+  readonly options: Options;
+}
 
 /** Metric codes; `include` wins over the destination's own choice, `exclude` wins over both. */
 export interface MetricFilter {
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
-}
-
-export interface LagoSettings {
-  readonly url: string;
-  readonly apiKey: Secret;
-  readonly planCode: string;
-  readonly currency: string;
-}
-
-export interface StripeSettings {
-  readonly url: string;
-  readonly apiKey: Secret;
-  readonly apiVersion: string;
-  readonly splitMetersBy: readonly string[];
-  readonly autoSubscribe: boolean;
-  readonly cancelOnRemove: boolean;
-  readonly maxRequestsPerSecond: number;
-  readonly planCode: string;
-  readonly currency: string;
-}
-
-export interface MetronomeSettings {
-  readonly url: string;
-  readonly apiToken: Secret;
-  /** Id, alias or name of the rate card of new contracts; without it no contract is made. */
-  readonly rateCard?: string;
-  /** Of tenants that name none; a rate card in another one does not fit them. */
-  readonly currency: string;
-  readonly stripeLink?: {
-    readonly url: string;
-    readonly apiKey: Secret;
-    readonly apiVersion: string;
-    readonly collectionMethod: 'charge_automatically' | 'send_invoice';
-  };
-}
-
-export interface WebhookSettings {
-  readonly url: string;
-  /** Several during rotation; every one signs. Empty means unsigned. */
-  readonly secrets: readonly Secret[];
-  readonly headers: ReadonlyMap<string, Secret>;
-  /** The CloudEvents source, CLUSTER_NAME. */
-  readonly source: string;
 }
 
 /** What one TenantOverride says (design 4). */

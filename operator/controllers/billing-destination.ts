@@ -1,13 +1,10 @@
+import type { DestinationDefaults } from '../config/configurable-destination.ts';
+import type { SecretRead, SecretReads } from '../config/spec-fields.ts';
 import type { SettingsStore } from '../config/settings.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';
-import {
-  type DestinationDefaults,
-  secretNames,
-  translateDestination,
-} from './destination-settings.ts';
+import { secretNames, translateDestination } from './destination-settings.ts';
 import { destinationClaims, destinationNumbers, isSettled } from './destination-status.ts';
-import type { SecretReads } from './secret-lookup.ts';
-import type { SecretRead, SecretReader } from './secret-reader.ts';
+import type { SecretReader } from './secret-reader.ts';
 import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 import type { DeliveryView } from './views.ts';
 

@@ -7,6 +7,7 @@ import { clusterOf, progressOf, tenantsOf, windowsOf } from './testing/facts.ts'
 import { installCustomResources } from './testing/install.ts';
 import { manifest } from './testing/objects.ts';
 import { PLURALS, type Plural } from './testing/schemas.ts';
+import type { WebhookSettings } from '../destinations/webhook/settings.ts';
 
 const cluster = useOwnTestCluster();
 
@@ -119,7 +120,9 @@ function destination(name: string): DestinationSettings | undefined {
 
 function signingKeys(name: string): readonly string[] | undefined {
   const found = destination(name);
-  return found?.type === 'webhook' ? found.webhook.secrets.map((key) => key.reveal()) : undefined;
+  if (found?.type !== 'webhook') return undefined;
+  const { secrets } = found.options as WebhookSettings;
+  return secrets.map((key) => key.reveal());
 }
 
 async function eventReasons(name: string): Promise<readonly string[]> {
@@ -179,7 +182,7 @@ describe('a BillingDestination', () => {
     await expect
       .poll(() => condition('billingdestinations', 'main', 'Stalled'), PATIENCE)
       .toBe('True SecretKeyNotFound');
-    expect(destination('main')).toMatchObject({ webhook: { url: 'https://billing.example.com/' } });
+    expect(destination('main')).toMatchObject({ options: { url: 'https://billing.example.com/' } });
     const broken = await get('billingdestinations', 'main');
     expect(broken?.status?.observedGeneration).toBe(broken?.metadata.generation);
     expect(broken?.status?.conditions?.at(-1)?.message).toBe(

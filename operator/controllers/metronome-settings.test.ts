@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { Secret } from '../model/secret.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
+import type { MetronomeSettings } from '../destinations/metronome/settings.ts';
 import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 
 const DEFAULTS = { planCode: 'tenant-standard', currency: 'USD', clusterName: 'control-plane-1' };
@@ -30,7 +31,7 @@ test('a Metronome destination reaches the engine with every field, credentials i
       suspend: false,
       startFrom: 'now',
       webhookSecrets: [new Secret('a-token')],
-      metronome: {
+      options: {
         url: 'https://api.metronome.com',
         apiToken: new Secret('a-token'),
         rateCard: 'standard-usd',
@@ -47,7 +48,7 @@ test('a Metronome destination reaches the engine with every field, credentials i
   if (translation?.kind !== 'settings' || translation.settings.type !== 'metronome') {
     throw new Error('not translated');
   }
-  const { apiToken, stripeLink } = translation.settings.metronome;
+  const { apiToken, stripeLink } = translation.settings.options as MetronomeSettings;
   // Secrets compare equal whatever they hold.
   expect([apiToken.reveal(), stripeLink?.apiKey.reveal()]).toEqual(['a-token', 'sk_test_1']);
   expect(COMPLETE && secretNames(COMPLETE)).toEqual(['metronome', 'stripe']);
@@ -56,12 +57,12 @@ test('a Metronome destination reaches the engine with every field, credentials i
 test('what it does not say comes from the environment and from the vendor’s own addresses', () => {
   const metronome = { apiTokenSecretRef: { name: 'metronome', key: 'api-token' } };
   expect(translate({ type: 'metronome', metronome })).toMatchObject({
-    settings: { metronome: { url: 'https://api.metronome.com', currency: 'USD' } },
+    settings: { options: { url: 'https://api.metronome.com', currency: 'USD' } },
   });
   const stripeLink = { apiKeySecretRef: { name: 'stripe', key: 'api-key' } };
   expect(translate({ type: 'metronome', metronome: { ...metronome, stripeLink } })).toMatchObject({
     settings: {
-      metronome: {
+      options: {
         stripeLink: {
           url: 'https://api.stripe.com',
           apiVersion: '2026-09-30.endive',

@@ -1,15 +1,15 @@
-import { baseUrl, maskUrl } from '../config/parsers/urls.ts';
 import type { PolicySettings } from '../config/settings.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
 import {
-  lookUpCredential,
-  lookUpHeaderValue,
+  baseUrlField,
+  credentialField,
+  type FieldValue,
+  headersField,
+  type InvalidSpec,
   type SecretKeyRef,
-  type SecretLookup,
   type SecretReads,
-} from './secret-lookup.ts';
-import { type InvalidSpec, invalidField } from '../config/spec-fields.ts';
+} from '../config/spec-fields.ts';
 import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
 
 type PrometheusSpec = NonNullable<MeteringPolicySpec['prometheus']>;
@@ -37,36 +37,31 @@ export function translateServer(
   reads: SecretReads,
 ): TranslatedServer {
   if (spec?.url === undefined) return { kind: 'server', server: undefined };
-  const address = baseUrl().parse(spec.url);
-  if (address.kind === 'problem') {
-    return invalidField('spec.prometheus.url', address, maskUrl(spec.url));
-  }
-  const url = address.value;
+  const url = baseUrlField('spec.prometheus.url', spec.url);
+  if (url.kind === 'invalid') return url;
   const incomplete = (why: InvalidSpec): TranslatedServer => {
-    const server = { url, headers: new Map<string, Secret>(), credentialProblem: why.message };
+    const server = { url: url.value, headers: new Map(), credentialProblem: why.message };
     return { kind: 'incomplete', server, why };
   };
-  const headers = new Map<string, Secret>();
-  for (const [index, header] of (spec.headers ?? []).entries()) {
-    const { name, value = '', valueSecretRef: ref } = header;
-    const field = `spec.prometheus.headers[${index}].valueSecretRef`;
-    const found: SecretLookup =
-      ref === undefined
-        ? { kind: 'secret', secret: new Secret(value) }
-        : lookUpHeaderValue(field, ref, reads);
-    if (found.kind === 'invalid') return incomplete(found);
-    headers.set(name, found.secret);
-  }
-  const credential = (field: string, ref: SecretKeyRef | undefined): SecretLookup | undefined =>
-    ref && lookUpCredential(`spec.prometheus.${field}`, ref, reads);
+  const headers = headersField('spec.prometheus.headers', spec.headers, reads);
+  if (headers.kind === 'invalid') return incomplete(headers);
+  const credential = (
+    field: string,
+    ref: SecretKeyRef | undefined,
+  ): FieldValue<Secret> | undefined =>
+    ref && credentialField(`spec.prometheus.${field}`, ref, reads);
   const token = credential('bearerTokenSecretRef', spec.bearerTokenSecretRef);
   if (token?.kind === 'invalid') return incomplete(token);
   const { basicAuth } = spec;
   const password = credential('basicAuth.passwordSecretRef', basicAuth?.passwordSecretRef);
   if (password?.kind === 'invalid') return incomplete(password);
-  const named = password && new Secret(`${basicAuth?.username ?? ''}:${password.secret.reveal()}`);
+  const named = password && new Secret(`${basicAuth?.username ?? ''}:${password.value.reveal()}`);
   return {
     kind: 'server',
-    server: { url, headers, ...omitUndefined({ bearerToken: token?.secret, basicAuth: named }) },
+    server: {
+      url: url.value,
+      headers: headers.value,
+      ...omitUndefined({ bearerToken: token?.value, basicAuth: named }),
+    },
   };
 }

@@ -1,3 +1,4 @@
+import type { SecretRead } from '../config/spec-fields.ts';
 import { Secret } from '../model/secret.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
@@ -8,12 +9,6 @@ import { resourcePath } from '../kubernetes/resource.ts';
 export interface SecretReader {
   read(name: string, signal: AbortSignal): Promise<SecretRead>;
 }
-
-export type SecretRead =
-  | { readonly kind: 'found'; readonly values: ReadonlyMap<string, Secret> }
-  | { readonly kind: 'missing' }
-  /** Not known: `reason` is one line, safe to show. */
-  | { readonly kind: 'failed'; readonly reason: string };
 
 export interface SecretReaderOptions {
   readonly connection: Connection;

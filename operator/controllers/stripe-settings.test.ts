@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { Secret } from '../model/secret.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
+import type { StripeSettings } from '../destinations/stripe/settings.ts';
 import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 
 const DEFAULTS = { planCode: 'tenant-standard', currency: 'USD', clusterName: 'control-plane-1' };
@@ -28,7 +29,7 @@ test('a Stripe destination reaches the engine with every field, the key included
       suspend: false,
       startFrom: 'now',
       webhookSecrets: [new Secret('whsec_1')],
-      stripe: {
+      options: {
         url: 'https://api.stripe.com',
         apiKey: new Secret('rk_test_1'),
         apiVersion: '2026-09-30.endive',
@@ -45,7 +46,8 @@ test('a Stripe destination reaches the engine with every field, the key included
     throw new Error('not translated');
   }
   // Secrets compare equal whatever they hold.
-  expect(translation.settings.stripe.apiKey.reveal()).toBe('rk_test_1');
+  const { apiKey } = translation.settings.options as StripeSettings;
+  expect(apiKey.reveal()).toBe('rk_test_1');
   expect(translation.settings.webhookSecrets?.map((one) => one.reveal())).toEqual(['whsec_1']);
   expect(COMPLETE && secretNames(COMPLETE)).toEqual(['alerts', 'stripe']);
 });
@@ -53,7 +55,7 @@ test('a Stripe destination reaches the engine with every field, the key included
 test('what it does not say is as the environment variables have it', () => {
   expect(translate({ type: 'stripe', stripe: KEY })).toMatchObject({
     settings: {
-      stripe: {
+      options: {
         url: 'https://api.stripe.com',
         apiVersion: '2026-09-30.endive',
         splitMetersBy: ['sku'],

@@ -1,14 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { Secret } from '../model/secret.ts';
-import {
-  type DestinationDefaults,
-  secretNames,
-  translateDestination,
-} from './destination-settings.ts';
+import type { DestinationDefaults } from '../config/configurable-destination.ts';
+import type { SecretRead } from '../config/spec-fields.ts';
+import type { LagoSettings } from '../destinations/lago/settings.ts';
+import type { WebhookSettings } from '../destinations/webhook/settings.ts';
+import { secretNames, translateDestination } from './destination-settings.ts';
 import { translateOverride } from './override-settings.ts';
 import { policySecretNames, translateServer } from './policy-prometheus.ts';
 import { translatePolicy } from './policy-settings.ts';
-import type { SecretRead } from './secret-reader.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
 import type {
   BillingDestinationSpec,
@@ -49,12 +48,16 @@ const translate = (spec: BillingDestinationSpec) =>
 function credentials(spec: BillingDestinationSpec | undefined): readonly string[] {
   const translation = spec && translate(spec);
   if (translation?.kind !== 'settings') throw new Error('not translated');
-  const { settings } = translation;
-  const held =
-    settings.type === 'webhook'
-      ? [...settings.webhook.secrets, ...settings.webhook.headers.values()]
-      : [settings.type === 'lago' ? settings.lago.apiKey : new Secret('')];
-  return held.map((secret) => secret.reveal());
+  const { type, options } = translation.settings;
+  const held = {
+    webhook: ({ secrets, headers }: WebhookSettings) => [...secrets, ...headers.values()],
+    lago: ({ apiKey }: LagoSettings) => [apiKey],
+  };
+  const secrets =
+    type === 'webhook'
+      ? held.webhook(options as WebhookSettings)
+      : held.lago(options as LagoSettings);
+  return secrets.map((secret) => secret.reveal());
 }
 
 describe('a BillingDestination', () => {
@@ -68,7 +71,7 @@ describe('a BillingDestination', () => {
         suspend: true,
         startFrom: 'earliest',
         metrics: { include: ['tenant_gpu_hours'], exclude: ['tenant_lb_hours'] },
-        webhook: {
+        options: {
           url: 'https://billing.example.com/events?source=meterfeed',
           secrets: [new Secret('k1'), new Secret('k2')],
           headers: new Map([
@@ -83,7 +86,11 @@ describe('a BillingDestination', () => {
     expect(credentials(lago)).toEqual(['lago-key']);
     expect(lago && translate(lago)).toMatchObject({
       settings: {
-        lago: { url: 'http://lago.billing.svc:3000', planCode: 'tenant-standard', currency: 'EUR' },
+        options: {
+          url: 'http://lago.billing.svc:3000',
+          planCode: 'tenant-standard',
+          currency: 'EUR',
+        },
       },
     });
   });
@@ -97,7 +104,7 @@ describe('a BillingDestination', () => {
       settings: {
         suspend: false,
         startFrom: 'now',
-        lago: { url: 'https://lago.example.com', planCode: 'tenant-standard', currency: 'USD' },
+        options: { url: 'https://lago.example.com', planCode: 'tenant-standard', currency: 'USD' },
       },
     });
   });

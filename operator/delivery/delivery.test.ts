@@ -122,7 +122,7 @@ describe('the start position', () => {
       {
         ...testSettings({ startFrom: 'now' }),
         type: 'webhook',
-        webhook: { url: 'http://127.0.0.1:1', secrets: [], headers: new Map(), source: 's' },
+        options: { url: 'http://127.0.0.1:1', secrets: [], headers: new Map(), source: 's' },
       },
     ]);
     await harness.clock.settle();

@@ -40,7 +40,7 @@ async function createWorld(
     type: 'lago',
     suspend: false,
     startFrom: 'earliest',
-    lago: {
+    options: {
       url: lago.url,
       apiKey: new Secret('key'),
       planCode: 'tenant-standard',

@@ -2,7 +2,8 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeStripe, startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
 import { chargesOf } from '../../e2e/fakes/stripe/subscriptions.ts';
 import { Secret } from '../model/secret.ts';
-import type { DestinationSettings, StripeSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../config/settings.ts';
+import type { StripeSettings } from '../destinations/stripe/settings.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
@@ -58,7 +59,7 @@ async function live(
     type: 'stripe',
     suspend: false,
     startFrom: 'earliest',
-    stripe: {
+    options: {
       url: stripe.url,
       apiKey: new Secret('sk_test_key'),
       apiVersion: '2026-09-30.endive',

@@ -51,7 +51,7 @@ async function start(server: TestServer, directory = temporaryDirectory()): Prom
     type: 'webhook',
     suspend: false,
     startFrom: 'earliest',
-    webhook: {
+    options: {
       url: `${server.url.replace('//', `//user:${CANARY}@`)}/hook?key=${CANARY}`,
       secrets: [new Secret(`whsec_${CANARY}`)],
       headers: new Map([['X-Key', new Secret(CANARY)]]),

@@ -9,7 +9,7 @@ import type { Tenant } from '../model/tenant.ts';
  * It never retries or keeps a cursor, the feeder does; it sleeps only to stay within a rate limit.
  */
 export interface Destination {
-  /** The spelling the user chose (`billing_c` or `lago`, or the name of the custom resource). */
+  /** The spelling that the user chose in ADAPTERS, or the name of the custom resource. */
   readonly name: string;
   readonly type: DestinationType;
   readonly limits: DestinationLimits;

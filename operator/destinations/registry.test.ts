@@ -10,7 +10,7 @@ const common = { name: 'mine', suspend: false, startFrom: 'now' } as const;
 function webhook(url: string, secret = 'one'): DestinationSettings {
   const secrets = [new Secret(secret)];
   const settings = { url, secrets, headers: new Map(), source: 'control-plane' };
-  return { ...common, type: 'webhook', webhook: settings };
+  return { ...common, type: 'webhook', options: settings };
 }
 
 test('settings that cannot be used are named, not thrown', () => {
@@ -23,7 +23,7 @@ test('settings that cannot be used are named, not thrown', () => {
 
 test('noop accepts and discards', async () => {
   const context = createTestContext();
-  const outcome = createDestinationRegistry(context)({ ...common, type: 'noop' });
+  const outcome = createDestinationRegistry(context)({ ...common, type: 'noop', options: {} });
   if (outcome.kind !== 'created') throw new Error(outcome.reason);
   const { signal } = new AbortController();
   expect(await outcome.destination.send([testEvent(), testEvent()], signal)).toStrictEqual([

@@ -1,12 +1,37 @@
+import type { CustomerIdKey } from '../config/configurable-destination.ts';
 import { sameValue } from '../config/immutable.ts';
 import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationType } from '../model/destination-type.ts';
+import { errorText } from '../model/error-text.ts';
 import type { DestinationContext } from './context.ts';
+import type { DestinationDefinition } from './definition.ts';
 import type { Destination } from './destination.ts';
-import { createLago } from './lago/lago.ts';
-import { createMetronome } from './metronome/metronome.ts';
-import { createNoop } from './noop/noop.ts';
-import { createStripe } from './stripe/stripe.ts';
-import { createWebhook } from './webhook/webhook.ts';
+import { lago } from './lago/definition.ts';
+import { metronome } from './metronome/definition.ts';
+import { noop } from './noop/definition.ts';
+import { stripe } from './stripe/definition.ts';
+import { webhook } from './webhook/definition.ts';
+
+/** Every type of destination, in the order of the documentation. */
+export const DESTINATIONS: readonly DestinationDefinition[] = [
+  webhook,
+  lago,
+  stripe,
+  metronome,
+  noop,
+];
+
+/** The definition of a type; undefined when there is no such type. */
+export function definitionOf(type: DestinationType): DestinationDefinition | undefined {
+  return DESTINATIONS.find((definition) => definition.type === type);
+}
+
+/** Where the metadata of tenants pin their customer ids, by type of destination. */
+export const CUSTOMER_ID_KEYS: ReadonlyMap<DestinationType, CustomerIdKey> = new Map(
+  DESTINATIONS.flatMap(({ type, customerId }) =>
+    customerId === undefined ? [] : [[type, customerId]],
+  ),
+);
 
 export type CreateDestinationOutcome =
   | { readonly kind: 'created'; readonly destination: Destination }
@@ -15,45 +40,19 @@ export type CreateDestinationOutcome =
 
 export type CreateDestination = (settings: DestinationSettings) => CreateDestinationOutcome;
 
-/** The maker of destinations: one line for each type. */
+/** The maker of destinations. */
 export function createDestinationRegistry(context: DestinationContext): CreateDestination {
-  return (settings) => {
+  return ({ name, type, options }) => {
+    const definition = definitionOf(type);
+    if (definition === undefined) {
+      return { kind: 'invalid', reason: `destination "${name}": unknown type: "${type}"` };
+    }
     try {
-      return create(settings, context);
+      return { kind: 'created', destination: definition.create(name, options, context) };
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      return { kind: 'invalid', reason: `destination "${settings.name}": ${reason}` };
+      return { kind: 'invalid', reason: `destination "${name}": ${errorText(error)}` };
     }
   };
-}
-
-function create(
-  settings: DestinationSettings,
-  context: DestinationContext,
-): CreateDestinationOutcome {
-  switch (settings.type) {
-    case 'lago':
-      return created(createLago(settings.name, settings.lago, context));
-    case 'stripe':
-      return created(createStripe(settings.name, settings.stripe, context));
-    case 'metronome':
-      return created(createMetronome(settings.name, settings.metronome, context));
-    case 'webhook':
-      return created(createWebhook(settings.name, settings.webhook, context));
-    case 'noop':
-      return created(createNoop(settings.name, context));
-    default:
-      throw unknownType(settings);
-  }
-}
-
-/** The types of the settings leave nothing over. */
-function unknownType(settings: never): Error {
-  return new TypeError(`unknown type: "${(settings as DestinationSettings).type}"`);
-}
-
-function created(destination: Destination): CreateDestinationOutcome {
-  return { kind: 'created', destination };
 }
 
 /** Whether two settings make the same destination, credentials included. */

@@ -42,12 +42,12 @@ function settingsOf(type: 'lago' | 'stripe' | 'metronome'): DestinationSettings 
   const url = server.url;
   const key = new Secret(CANARY);
   const money = { planCode: 'standard', currency: 'EUR' };
-  if (type === 'lago') return { ...common, type, lago: { url, apiKey: key, ...money } };
+  if (type === 'lago') return { ...common, type, options: { url, apiKey: key, ...money } };
   if (type === 'metronome') {
-    const metronome = { url, apiToken: key, rateCard: 'standard', currency: 'EUR' };
-    return { ...common, type, metronome };
+    const options = { url, apiToken: key, rateCard: 'standard', currency: 'EUR' };
+    return { ...common, type, options };
   }
-  const stripe = {
+  const options = {
     url,
     apiKey: key,
     apiVersion: '2026-09-30.endive',
@@ -57,7 +57,7 @@ function settingsOf(type: 'lago' | 'stripe' | 'metronome'): DestinationSettings 
     maxRequestsPerSecond: 0,
     ...money,
   };
-  return { ...common, type, stripe };
+  return { ...common, type, options };
 }
 
 const TYPES = ['lago', 'stripe', 'metronome'] as const;

@@ -318,8 +318,10 @@ test('what is known of a tenant cluster does not reach its customer', () => {
     tenantClass: 'enterprise',
     plan: 'gold',
     currency: 'EUR',
-    stripeCustomerId: 'cus_123',
-    metronomeCustomerId: '0b5a1e3c-1c4f-4c46-9a0e-0d6f6f0a8a11',
+    customerIds: {
+      stripe: 'cus_123',
+      metronome: '0b5a1e3c-1c4f-4c46-9a0e-0d6f6f0a8a11',
+    },
     costCenter: '4711',
     excluded: false,
     enforcementExempt: false,

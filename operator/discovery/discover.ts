@@ -4,7 +4,13 @@ import { compareBytewise } from '../model/bytewise.ts';
 import { type Candidate, findCandidates } from './candidates.ts';
 import { type AssignedIds, assignIds, placeKey, projectTenant } from './cluster-ids.ts';
 import type { ListedCluster } from './external-file.ts';
-import { type MetadataSource, type MetadataValues, readMetadata } from './metadata.ts';
+import {
+  type CustomerIdKeys,
+  customerIdsOf,
+  type MetadataSource,
+  type MetadataValues,
+  readMetadata,
+} from './metadata.ts';
 import { applyOverrides, overridden, overriddenMetering } from './overrides.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 import type { ControlPlaneWorkload, HostNamespace, PlatformInstance } from './views.ts';
@@ -16,6 +22,7 @@ export interface DiscoverInput {
   /** Empty when the platform API is absent. */
   readonly instances: Iterable<PlatformInstance>;
   readonly namespace: (name: string) => HostNamespace | undefined;
+  readonly customerIdKeys: CustomerIdKeys;
   /** Out of TENANT_CLUSTERS_FILE. */
   readonly external: readonly ListedCluster[];
   readonly assignedIds: AssignedIds;
@@ -46,7 +53,7 @@ export interface OverrideUse {
 
 /** One discovery round, given what all sources hold (design 5). */
 export function discover(input: DiscoverInput): Discovered {
-  const { settings } = input;
+  const { settings, customerIdKeys } = input;
   const found = findCandidates({
     workloads: input.workloads,
     instances: input.instances,
@@ -68,11 +75,19 @@ export function discover(input: DiscoverInput): Discovered {
       if (known !== undefined) clusters.push(known);
       continue;
     }
-    const cluster = describe({ candidate, namespace, id, settings, problems, uses });
+    const cluster = describe({
+      candidate,
+      namespace,
+      id,
+      settings,
+      customerIdKeys,
+      problems,
+      uses,
+    });
     clusters.push(cluster);
   }
   for (const listed of external) {
-    clusters.push(describeExternal(listed, ids.get(placeKey(listed)) ?? '', settings));
+    clusters.push(describeExternal(listed, ids.get(placeKey(listed)) ?? '', input));
   }
   return {
     clusters: clusters.toSorted((a, b) => compareBytewise(a.id, b.id)),
@@ -102,15 +117,16 @@ interface DescribeInput {
   readonly namespace: HostNamespace;
   readonly id: string;
   readonly settings: Settings;
+  readonly customerIdKeys: CustomerIdKeys;
   readonly problems: string[];
   readonly uses: ReadonlyMap<string, MutableUse>;
 }
 
 /** All that is to be said of one tenant cluster: override → metadata keys → platform → settings. */
 function describe(input: DescribeInput): TenantCluster {
-  const { candidate, namespace, id, settings } = input;
+  const { candidate, namespace, id, settings, customerIdKeys } = input;
   const { name, instance, workloads, createdAt } = candidate;
-  const read = readMetadata(settings.identity.labelPrefix, sourcesOf(input));
+  const read = readMetadata(settings.identity.labelPrefix, sourcesOf(input), customerIdKeys);
   input.problems.push(...read.problems.map((problem) => `${id}: ${problem}`));
   const { values } = read;
 
@@ -152,7 +168,7 @@ function describe(input: DescribeInput): TenantCluster {
       instance: instance?.name,
       nodeMode: values['node-mode'] ?? instance?.nodeMode,
     }),
-    ...billingDetails(values),
+    ...billingDetails(values, customerIdKeys),
     excluded: overridden(applied, 'exclude') ?? values.exclude ?? false,
     enforcementExempt: overridden(applied, 'enforcementExempt') ?? false,
     createdAt,
@@ -162,7 +178,11 @@ function describe(input: DescribeInput): TenantCluster {
 }
 
 /** An external tenant cluster: the administrator's file says it all, and TenantOverrides match none. */
-function describeExternal(listed: ListedCluster, id: string, settings: Settings): TenantCluster {
+function describeExternal(
+  listed: ListedCluster,
+  id: string,
+  { settings, customerIdKeys }: DiscoverInput,
+): TenantCluster {
   const { name, project, metadata } = listed;
   return {
     id,
@@ -176,7 +196,7 @@ function describeExternal(listed: ListedCluster, id: string, settings: Settings)
       tenantClass: metadata['tenant-class'] ?? settings.identity.defaultTenantClass,
       plan: metadata.plan,
     }),
-    ...billingDetails(metadata),
+    ...billingDetails(metadata, customerIdKeys),
     kubeconfigFile: listed.kubeconfig,
     nodeMode: 'private',
     excluded: metadata.exclude ?? false,
@@ -206,13 +226,12 @@ function sourcesOf({ candidate, namespace, settings }: DescribeInput): MetadataS
   return sources;
 }
 
-function billingDetails(values: MetadataValues) {
+function billingDetails(values: MetadataValues, customerIdKeys: CustomerIdKeys) {
   return omitUndefined({
     currency: values.currency,
     email: values.email,
     costCenter: values['cost-center'],
-    stripeCustomerId: values['stripe-customer-id'],
-    metronomeCustomerId: values['metronome-customer-id'],
+    customerIds: customerIdsOf(values, customerIdKeys),
   });
 }
 

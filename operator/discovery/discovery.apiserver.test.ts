@@ -10,6 +10,7 @@ import { systemClock } from '../telemetry/system-clock.ts';
 import { createDiscoverySources, runSources } from './testing/create-sources.ts';
 import { createDiscovery, type Discovery } from './discovery.ts';
 import { settingsFrom } from './testing/host.ts';
+import { CUSTOMER_ID_KEYS } from '../destinations/registry.ts';
 
 const PLATFORM_CRD = fileURLToPath(
   new URL('../../e2e/simulator/manifests/platform.yaml', import.meta.url),
@@ -44,7 +45,14 @@ function startDiscovery(through: Connection = connection) {
     onChange: () => discovery.request(),
   });
   const records = createMemoryLedger();
-  const discovery = createDiscovery({ sources, settings, records, clock: systemClock, logger });
+  const discovery = createDiscovery({
+    sources,
+    settings,
+    customerIdKeys: CUSTOMER_ID_KEYS,
+    records,
+    clock: systemClock,
+    logger,
+  });
   const running = Promise.all([runSources(sources, stop.signal), discovery.run(stop.signal)]);
   return {
     discovery,

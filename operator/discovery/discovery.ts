@@ -6,6 +6,7 @@ import { placeKey } from './cluster-ids.ts';
 import { discover, type Discovered, type OverrideUse } from './discover.ts';
 import { createDiscoveryLog } from './discovery-log.ts';
 import type { ExternalFile } from './external-file.ts';
+import type { CustomerIdKeys } from './metadata.ts';
 import {
   assignedIds,
   loadMemory,
@@ -23,6 +24,7 @@ export interface DiscoveryOptions {
   readonly sources: DiscoverySources;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly records: RecordStore;
+  readonly customerIdKeys: CustomerIdKeys;
   /** TENANT_CLUSTERS_FILE, where there is one. */
   readonly external?: ExternalFile;
   readonly clock: Clock;
@@ -104,6 +106,7 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       workloads: [...sources.statefulSets.values(), ...sources.deployments.values()],
       instances: state.platform === 'present' ? sources.instances.values() : [],
       namespace: (name) => sources.namespaces.find('', name),
+      customerIdKeys: options.customerIdKeys,
       external: external.clusters,
       assignedIds: assignedIds(memory),
       known: new Map(found.clusters.map((cluster) => [cluster.id, cluster])),

@@ -1,13 +1,15 @@
 import { expect, test } from 'vitest';
 import { parseExternalClusters } from './external-clusters.ts';
+import { CUSTOMER_ID_KEYS } from '../destinations/registry.ts';
 
 function problemsOf(text: string): readonly string[] {
-  const parsed = parseExternalClusters(text);
+  const parsed = parseExternalClusters(text, CUSTOMER_ID_KEYS);
   return parsed.kind === 'invalid' ? parsed.problems : [];
 }
 
 test('every field that is specified is read', () => {
-  const parsed = parseExternalClusters(`
+  const parsed = parseExternalClusters(
+    `
 - name: edge-1
   kubeconfig: /etc/meterfeed/tenants/edge-1
   tenant: acme
@@ -20,7 +22,9 @@ test('every field that is specified is read', () => {
     tenant-class: enterprise
     exclude: false
 - {name: edge-2, kubeconfig: /etc/meterfeed/tenants/edge-2}
-`);
+`,
+    CUSTOMER_ID_KEYS,
+  );
   expect(parsed).toEqual({
     kind: 'clusters',
     clusters: [
@@ -41,7 +45,7 @@ test('every field that is specified is read', () => {
       { name: 'edge-2', kubeconfig: '/etc/meterfeed/tenants/edge-2', metadata: {} },
     ],
   });
-  expect(parseExternalClusters('[]')).toEqual({ kind: 'clusters', clusters: [] });
+  expect(parseExternalClusters('[]', CUSTOMER_ID_KEYS)).toEqual({ kind: 'clusters', clusters: [] });
 });
 
 test('an administrator mends one mistake after the other: all are told at once, with their lines', () => {

@@ -4,7 +4,7 @@ import { absolutePath } from '../config/parsers/scalars.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/quote.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../config/strict-yaml.ts';
-import { type MetadataValues, parseMetadata } from './metadata.ts';
+import { type CustomerIdKeys, type MetadataValues, parseMetadata } from './metadata.ts';
 
 /** A tenant cluster whose control plane is elsewhere, as TENANT_CLUSTERS_FILE describes it (spec 1.1). */
 export interface ExternalCluster {
@@ -45,7 +45,10 @@ type Field = keyof typeof FIELDS;
 const REQUIRED: readonly Field[] = ['name', 'kubeconfig'];
 
 /** Reads the whole list or none of it: a list with one bad entry is not what its author meant. */
-export function parseExternalClusters(content: string): ParsedExternalClusters {
+export function parseExternalClusters(
+  content: string,
+  customerIdKeys: CustomerIdKeys,
+): ParsedExternalClusters {
   const yaml = readStrictYaml(content, MOST_FILE_BYTES);
   if (yaml.kind === 'invalid') return yaml;
   const { root } = yaml;
@@ -56,7 +59,7 @@ export function parseExternalClusters(content: string): ParsedExternalClusters {
   const clusters: ExternalCluster[] = [];
   const names = new Set<string>();
   for (const item of root.items) {
-    const cluster = parseEntry(item, problems);
+    const cluster = parseEntry(item, customerIdKeys, problems);
     if (cluster === undefined) continue;
     if (names.has(cluster.name)) {
       problems.push(`line ${item.line}: name: given twice: ${quote(cluster.name)}; name it apart`);
@@ -67,7 +70,11 @@ export function parseExternalClusters(content: string): ParsedExternalClusters {
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'clusters', clusters };
 }
 
-function parseEntry(item: YamlNode, problems: string[]): ExternalCluster | undefined {
+function parseEntry(
+  item: YamlNode,
+  customerIdKeys: CustomerIdKeys,
+  problems: string[],
+): ExternalCluster | undefined {
   if (item.kind !== 'map') {
     problems.push(`line ${item.line}: not an entry; give name, kubeconfig and the rest as fields`);
     return undefined;
@@ -88,7 +95,7 @@ function parseEntry(item: YamlNode, problems: string[]): ExternalCluster | undef
     if (!item.entries.has(field))
       problems.push(`line ${item.line}: ${field}: missing; it is required`);
   }
-  const metadata = parseMetadataFields(item, problems);
+  const metadata = parseMetadataFields(item, customerIdKeys, problems);
   const { name, kubeconfig, tenant, displayName, project } = values;
   if (problems.length > before || name === undefined || kubeconfig === undefined) return undefined;
   return { name, kubeconfig, ...omitUndefined({ tenant, displayName, project }), metadata };
@@ -114,7 +121,11 @@ function parseText(
   return undefined;
 }
 
-function parseMetadataFields(item: YamlMap, problems: string[]): MetadataValues {
+function parseMetadataFields(
+  item: YamlMap,
+  customerIdKeys: CustomerIdKeys,
+  problems: string[],
+): MetadataValues {
   const node = item.entries.get('metadata');
   if (node === undefined) return {};
   if (node.kind !== 'map') {
@@ -124,7 +135,11 @@ function parseMetadataFields(item: YamlMap, problems: string[]): MetadataValues 
   const values: Record<string, unknown> = {};
   for (const [key, value] of node.entries) {
     const field = `metadata.${key}`;
-    const parsed = parseMetadata(key, value.kind === 'text' ? value.text.trim() : undefined);
+    const parsed = parseMetadata(
+      key,
+      value.kind === 'text' ? value.text.trim() : undefined,
+      customerIdKeys,
+    );
     if (parsed.kind === 'value') values[key] = parsed.value;
     else
       problems.push(
@@ -132,7 +147,7 @@ function parseMetadataFields(item: YamlMap, problems: string[]): MetadataValues 
       );
   }
   // Each value was made by the parser of its own key.
-  return values;
+  return values as MetadataValues;
 }
 
 function problemLine(

@@ -7,6 +7,7 @@ import {
   parseExternalClusters,
 } from './external-clusters.ts';
 import type { RecordStore } from './memory.ts';
+import type { CustomerIdKeys } from './metadata.ts';
 
 /** An external tenant cluster and since when it is listed (milliseconds since the epoch). */
 export interface ListedCluster extends ExternalCluster {
@@ -29,6 +30,7 @@ export interface ExternalFile {
 
 export interface ExternalFileOptions {
   readonly path: string;
+  readonly customerIdKeys: CustomerIdKeys;
   readonly records: RecordStore;
   readonly clock: Pick<Clock, 'now'>;
 }
@@ -39,7 +41,8 @@ const RECORD = 'discovery/external-clusters';
  * Kubernetes replaces a mounted file by changing a link, so it is read anew by its path each time. The
  * last good list is remembered: a file that breaks while the operator is stopped offboards nobody.
  */
-export function createExternalFile({ path, records, clock }: ExternalFileOptions): ExternalFile {
+export function createExternalFile(options: ExternalFileOptions): ExternalFile {
+  const { path, customerIdKeys, records, clock } = options;
   let good: readonly ListedCluster[] | undefined;
 
   async function recall(): Promise<readonly ListedCluster[]> {
@@ -67,7 +70,7 @@ export function createExternalFile({ path, records, clock }: ExternalFileOptions
       good ??= await recall();
       const read = await readBounded(path);
       if (read.kind === 'failed') return { clusters: good, problems: [named(path, read.reason)] };
-      const parsed = parseExternalClusters(read.content);
+      const parsed = parseExternalClusters(read.content, customerIdKeys);
       if (parsed.kind === 'invalid') {
         return { clusters: good, problems: parsed.problems.map((problem) => named(path, problem)) };
       }

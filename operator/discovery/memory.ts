@@ -1,4 +1,5 @@
 import { sameValue } from '../config/immutable.ts';
+import { storedTenant } from '../model/tenant.ts';
 import { quote } from '../model/quote.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { AssignedIds } from './cluster-ids.ts';
@@ -39,7 +40,10 @@ export async function loadMemory(store: RecordStore): Promise<LoadedMemory> {
   const problems: string[] = [];
   const ids = await readAll<RememberedId>(store, ID_PREFIX, 'id', problems);
   const tenants = await readAll<KnownTenant>(store, TENANT_PREFIX, 'tenant', problems);
-  return { memory: { ids, tenants }, problems };
+  const known = [...tenants].map(
+    ([id, { tenant, presence }]) => [id, { tenant: storedTenant(tenant), presence }] as const,
+  );
+  return { memory: { ids, tenants: new Map(known) }, problems };
 }
 
 /** The ids to be given again. */

@@ -1,6 +1,9 @@
 import { invalid, type Parsed, type Parser } from '../config/parsers/parser.ts';
+import type { CustomerIdKey } from '../config/configurable-destination.ts';
 import { boolean, choice, currency, matching, text } from '../config/parsers/scalars.ts';
+import type { DestinationType } from '../model/destination-type.ts';
 import { quote } from '../model/quote.ts';
+import type { CustomerIds } from '../model/tenant.ts';
 import type { Metadata } from './views.ts';
 
 /** The metadata keys under the label prefix (design 7), and what is accepted as their value. */
@@ -12,20 +15,19 @@ const KEYS = {
   'tenant-class': text(128),
   plan: text(128),
   currency: currency(),
-  'stripe-customer-id': form(/^cus_[A-Za-z0-9]{1,251}$/, 'a Stripe customer id'),
-  'metronome-customer-id': form(
-    /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
-    'a Metronome customer id',
-  ),
   'cost-center': text(256),
   exclude: boolean(),
   'node-mode': choice('shared', 'private'),
 } as const;
 
-export type MetadataKey = keyof typeof KEYS;
-export type MetadataValues = {
+type MetadataKey = keyof typeof KEYS;
+type CustomerIdValues = { readonly [Key in CustomerIdKey['key']]?: string };
+export type MetadataValues = CustomerIdValues & {
   readonly [Key in MetadataKey]?: (typeof KEYS)[Key] extends Parser<infer T> ? T : never;
 };
+
+/** The keys that pin a tenant's customer ids, by type of destination. */
+export type CustomerIdKeys = ReadonlyMap<DestinationType, CustomerIdKey>;
 
 /** An object that metadata is read from, and how to call it when a value is bad. */
 export interface MetadataSource {
@@ -47,10 +49,11 @@ export interface ReadMetadata {
 export function readMetadata(
   labelPrefix: string,
   sources: readonly MetadataSource[],
+  customerIdKeys: CustomerIdKeys,
 ): ReadMetadata {
-  const values: Partial<Record<MetadataKey, unknown>> = {};
+  const values: Record<string, unknown> = {};
   const problems: string[] = [];
-  for (const [key, parser] of entries()) {
+  for (const [key, parser] of entries(customerIdKeys)) {
     const label = `${labelPrefix}/${key}`;
     for (const { where, input } of inputs(label, sources)) {
       const parsed = parser.parse(input);
@@ -69,8 +72,12 @@ export function readMetadata(
 const NOT_EXTERNAL: readonly string[] = ['tenant', 'display-name', 'project', 'node-mode'];
 
 /** One value of `metadata` in TENANT_CLUSTERS_FILE; undefined input is not text. */
-export function parseMetadata(key: string, input: string | undefined): Parsed<unknown> {
-  const known = entries().filter(([name]) => !NOT_EXTERNAL.includes(name));
+export function parseMetadata(
+  key: string,
+  input: string | undefined,
+  customerIdKeys: CustomerIdKeys,
+): Parsed<unknown> {
+  const known = entries(customerIdKeys).filter(([name]) => !NOT_EXTERNAL.includes(name));
   const [, parser] = known.find(([name]) => name === key) ?? [];
   if (parser === undefined) {
     return invalid('unknown key', `use ${known.map(([name]) => name).join(', ')}`, key);
@@ -78,8 +85,25 @@ export function parseMetadata(key: string, input: string | undefined): Parsed<un
   return input === undefined ? invalid('not text', `give ${parser.accepts}`) : parser.parse(input);
 }
 
-function entries(): readonly (readonly [MetadataKey, Parser<unknown>])[] {
-  return Object.entries(KEYS) as [MetadataKey, Parser<unknown>][];
+/** The customer ids that metadata pin; undefined when they pin none. */
+export function customerIdsOf(
+  values: MetadataValues,
+  customerIdKeys: CustomerIdKeys,
+): CustomerIds | undefined {
+  const ids = [...customerIdKeys].flatMap(([type, { key }]) => {
+    const id = values[key];
+    return id === undefined ? [] : [[type, id] as const];
+  });
+  return ids.length === 0 ? undefined : Object.fromEntries(ids);
+}
+
+function entries(
+  customerIdKeys: CustomerIdKeys,
+): readonly (readonly [key: string, parser: Parser<unknown>])[] {
+  const ids = [...customerIdKeys.values()].map(({ key, parser }) => [key, parser] as const);
+  return Object.entries(KEYS).flatMap(([key, parser]) =>
+    key === 'currency' ? [[key, parser] as const, ...ids] : [[key, parser] as const],
+  );
 }
 
 function inputs(label: string, sources: readonly MetadataSource[]) {

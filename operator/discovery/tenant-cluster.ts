@@ -1,4 +1,5 @@
 import type { TenantMeteringSettings } from '../config/settings.ts';
+import type { CustomerIds } from '../model/tenant.ts';
 
 /**
  * A tenant cluster and whom its usage is billed to, as discovery found it (design 5).
@@ -20,8 +21,8 @@ export interface TenantCluster {
   readonly currency?: string;
   readonly email?: string;
   readonly costCenter?: string;
-  readonly stripeCustomerId?: string;
-  readonly metronomeCustomerId?: string;
+  /** The customers that its metadata pin; absent when they pin none. */
+  readonly customerIds?: CustomerIds;
   /** Platform instance that points here, when there is one. */
   readonly instance?: string;
   /** Whether it has nodes of its own, where that is known: annotation `node-mode`, else the platform (design 7). */

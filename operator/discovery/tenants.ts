@@ -1,6 +1,7 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings } from '../config/settings.ts';
-import type { Tenant } from '../model/tenant.ts';
+import type { DestinationType } from '../model/destination-type.ts';
+import type { CustomerIds, Tenant } from '../model/tenant.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 import { defaultDisplayName } from './discover.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
@@ -37,13 +38,21 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
       plan: first(({ plan }) => plan),
       currency: first(({ currency }) => currency),
       costCenter: first(({ costCenter }) => costCenter),
-      stripeCustomerId: first(({ stripeCustomerId }) => stripeCustomerId),
-      metronomeCustomerId: first(({ metronomeCustomerId }) => metronomeCustomerId),
+      customerIds: customerIdsOf(clusters),
     }),
     region,
     clusters: clusters.map((cluster) => cluster.id),
     createdAt: Math.min(...clusters.map(({ createdAt }) => createdAt)),
   };
+}
+
+/** For each billing system the id of the first that gives one. */
+function customerIdsOf(clusters: readonly TenantCluster[]): CustomerIds | undefined {
+  const ids: Record<DestinationType, string> = {};
+  for (const { customerIds = {} } of clusters) {
+    for (const [type, id] of Object.entries(customerIds)) ids[type] ??= id;
+  }
+  return Object.keys(ids).length === 0 ? undefined : ids;
 }
 
 /** A given name; else the cluster's own for a customer that is one cluster, else the customer's id. */

@@ -1,10 +1,10 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { BillingState } from '../config/settings.ts';
-import type { Provider } from './alerts/alert.ts';
+import type { DestinationType } from '../model/destination-type.ts';
 import { BILLING_STATES } from './states/severity.ts';
 
 export interface EnforcementMetrics {
-  readonly received: (provider: Provider, outcome: string) => void;
+  readonly received: (provider: DestinationType, outcome: string) => void;
   readonly applied: (seconds: number) => void;
   readonly failed: () => void;
 }

@@ -8,11 +8,12 @@ import type { WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import type { WriteOutcome } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type Provider, reasonText } from './alerts/alert.ts';
+import { reasonText } from '../destinations/alerts.ts';
+import type { SignedRequest } from '../destinations/signatures.ts';
+import type { DestinationType } from '../model/destination-type.ts';
 import { createEnforcementMetrics } from './enforcement-metrics.ts';
 import { createInbox, type InboxOutcome } from './inbox.ts';
 import { createMarking, type MarkingStatus } from './marks/marking.ts';
-import type { SignedRequest } from './signatures/verdict.ts';
 import { type AskCustomer, loadCustomers } from './states/customers.ts';
 import { loadSeenAlerts } from './states/seen-alerts.ts';
 import { loadStates, type RecordStore } from './states/state-store.ts';
@@ -36,8 +37,12 @@ export interface TenantBillingState extends EffectiveState {
 /** Alerts of billing systems in, billing states and suspension labels out (spec 3, design 7). */
 export interface Enforcement {
   /** Whether a billing system's messages can be verified, and so are accepted. */
-  isEnabled(provider: Provider): boolean;
-  receive(provider: Provider, request: SignedRequest, signal: AbortSignal): Promise<InboxOutcome>;
+  isEnabled(provider: DestinationType): boolean;
+  receive(
+    provider: DestinationType,
+    request: SignedRequest,
+    signal: AbortSignal,
+  ): Promise<InboxOutcome>;
   /** Every tenant of which something is known, sorted; all others are active. */
   states(): readonly TenantBillingState[];
   stateOf(tenant: string): TenantBillingState;
@@ -176,8 +181,8 @@ export async function createEnforcement(options: EnforcementOptions): Promise<En
   };
 }
 
-function isEnabled({ enforcement }: Settings, provider: Provider): boolean {
-  return enforcement.webhookSecrets[provider].length > 0;
+function isEnabled({ enforcement }: Settings, provider: DestinationType): boolean {
+  return (enforcement.webhookSecrets[provider] ?? []).length > 0;
 }
 
 function describe(record: TenantRecord): TenantBillingState {

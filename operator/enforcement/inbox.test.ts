@@ -6,7 +6,7 @@ import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import type { Provider } from './alerts/alert.ts';
+import type { DestinationType } from '../model/destination-type.ts';
 import { createInbox, type InboxOutcome } from './inbox.ts';
 import { type AskCustomer, loadCustomers } from './states/customers.ts';
 import { loadSeenAlerts, REMEMBER_MS } from './states/seen-alerts.ts';
@@ -21,6 +21,7 @@ import {
   subscriptionEvent,
   WEBHOOK_SECRETS,
 } from './testing/alerts.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 const START = Date.parse('2026-11-21T09:00:00Z');
 const MINUTE = 60_000;
@@ -31,7 +32,7 @@ let tenants: Tenant[];
 let asked: string[];
 let ask: AskCustomer;
 
-const ACME = tenant('acme', { stripeCustomerId: 'cus_1', metronomeCustomerId: 'uuid-1' });
+const ACME = tenant('acme', { customerIds: { stripe: 'cus_1', metronome: 'uuid-1' } });
 
 beforeEach(() => {
   now = START;
@@ -65,7 +66,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     clock: { ...systemClock, now: () => now },
     logger: createCapturingLogger(),
   });
-  const post = (provider: Provider, message: SignedMessage): Promise<InboxOutcome> =>
+  const post = (provider: DestinationType, message: SignedMessage): Promise<InboxOutcome> =>
     inbox.receive(provider, asRequest(message), new AbortController().signal);
   const stateOf = (id: string) => {
     const record = store.find(id);
@@ -128,7 +129,7 @@ describe('a rightly signed message', () => {
   });
 
   test('says nothing for others when many are under way at once', async () => {
-    tenants = [ACME, tenant('b', { stripeCustomerId: 'cus_2' })];
+    tenants = [ACME, tenant('b', { customerIds: { stripe: 'cus_2' } })];
     const { post, stateOf } = await startInbox();
     const messages = Array.from({ length: 50 }, (_, index) => {
       const status = index % 2 === 0 ? 'past_due' : 'active';
@@ -266,7 +267,7 @@ describe('whose a customer is', () => {
   });
 
   test('several tenants’: it concerns all of them', async () => {
-    tenants = [ACME, tenant('b', { stripeCustomerId: 'cus_1' })];
+    tenants = [ACME, tenant('b', { customerIds: { stripe: 'cus_1' } })];
     const { post, stateOf } = await startInbox();
     expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ tenants: ['acme', 'b'] });
     expect(stateOf('b')).toBe('suspended');
@@ -343,7 +344,7 @@ function tenant(id: string, more: Partial<Tenant> = {}): Tenant {
 }
 
 function settings(environment: Readonly<Record<string, string>>): EnforcementSettings {
-  const loaded = loadEnvironment({ ...WEBHOOK_SECRETS, ...environment });
+  const loaded = loadEnvironment({ ...WEBHOOK_SECRETS, ...environment }, DESTINATIONS);
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded.problems));
   return loaded.settings.enforcement;
 }

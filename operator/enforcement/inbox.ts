@@ -2,14 +2,11 @@ import type { BillingState, EnforcementSettings } from '../config/settings.ts';
 import type { RecordChange } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Alert, ParsedAlert, Provider } from './alerts/alert.ts';
-import { parseLagoAlert } from './alerts/lago-alert.ts';
-import { parseMetronomeAlert } from './alerts/metronome-alert.ts';
-import { parseStripeAlert } from './alerts/stripe-alert.ts';
-import { LAGO_KEY_HEADER, verifyLago } from './signatures/lago-signature.ts';
-import { verifyMetronome } from './signatures/metronome-signature.ts';
-import { verifyStripe } from './signatures/stripe-signature.ts';
-import type { SignatureVerdict, SignedRequest } from './signatures/verdict.ts';
+import type { Alert } from '../destinations/alerts.ts';
+import type { AlertsDefinition } from '../destinations/definition.ts';
+import { definitionOf } from '../destinations/registry.ts';
+import type { SignedRequest } from '../destinations/signatures.ts';
+import type { DestinationType } from '../model/destination-type.ts';
 import type { Customers } from './states/customers.ts';
 import { keyOfBody, keyOfId, type SeenAlerts, type SeenKey } from './states/seen-alerts.ts';
 import type { StateStore } from './states/state-store.ts';
@@ -41,7 +38,11 @@ export type IgnoredWhy = 'irrelevant' | 'unknown-customer' | 'duplicate' | 'stal
 
 /** Takes in what billing systems post. An answer other than `unavailable` is durable. */
 export interface Inbox {
-  receive(provider: Provider, request: SignedRequest, signal: AbortSignal): Promise<InboxOutcome>;
+  receive(
+    provider: DestinationType,
+    request: SignedRequest,
+    signal: AbortSignal,
+  ): Promise<InboxOutcome>;
   /** Runs what changes records after what is under way, and before what comes later. */
   inTurn<T>(action: () => Promise<T>): Promise<T>;
 }
@@ -71,14 +72,17 @@ export function createInbox(options: InboxOptions): Inbox {
   }
 
   async function receive(
-    provider: Provider,
+    provider: DestinationType,
     request: SignedRequest,
     signal: AbortSignal,
   ): Promise<InboxOutcome> {
-    const verdict = verify(provider, request);
-    if (verdict.kind === 'unsigned') return { kind: 'malformed', reason: verdict.reason };
-    if (verdict.kind === 'refused') return verdict;
-    const parsed = parse(provider, request);
+    const alerts = definitionOf(provider)?.alerts;
+    if (alerts === undefined) return { kind: 'refused' };
+    const secrets = settings().webhookSecrets[provider] ?? [];
+    const verification = alerts.verify(request, secrets, clock.now());
+    if (verification.kind === 'unsigned') return { kind: 'malformed', reason: verification.reason };
+    if (verification.kind === 'refused') return verification;
+    const parsed = alerts.parse(request);
     if (parsed.kind === 'malformed') return parsed;
     if (parsed.kind === 'irrelevant') return ignored('irrelevant', parsed.reason);
     const { alert } = parsed;
@@ -86,7 +90,7 @@ export function createInbox(options: InboxOptions): Inbox {
     if (state === undefined) {
       return ignored('irrelevant', `no state and no rule for ${alert.type}`);
     }
-    const keys = keysOf(alert, request);
+    const keys = keysOf(alerts, alert, request);
     if (keys.some((key) => seen.has(key))) return duplicate(alert);
     if (!options.known()) {
       return { kind: 'unavailable', reason: 'waiting for the first successful discovery' };
@@ -98,13 +102,6 @@ export function createInbox(options: InboxOptions): Inbox {
     }
     const { tenants, learnt } = whose;
     return inTurn(() => apply(stated(alert, state), tenants, keys, learnt));
-  }
-
-  function verify(provider: Provider, request: SignedRequest): SignatureVerdict {
-    const secrets = settings().webhookSecrets[provider];
-    if (provider === 'stripe') return verifyStripe(request, secrets, clock.now());
-    if (provider === 'metronome') return verifyMetronome(request, secrets, clock.now());
-    return verifyLago(request, secrets);
   }
 
   /** A type that only a rule knows lifts everything when the rule says `active`: it has no other meaning. */
@@ -151,19 +148,17 @@ export function createInbox(options: InboxOptions): Inbox {
   return { receive, inTurn };
 }
 
-function parse(provider: Provider, { body, header }: SignedRequest): ParsedAlert {
-  if (provider === 'stripe') return parseStripeAlert(body);
-  if (provider === 'metronome') return parseMetronomeAlert(body);
-  return parseLagoAlert(body, header(LAGO_KEY_HEADER) ?? '');
-}
-
 /**
- * A message is known again by its id. Lago's id is in a header that its signature does not cover, so the
- * same body under another id counts as the same message too.
+ * A message is known again by its id. Where the signature does not cover the id, the same body under
+ * another id counts as the same message too.
  */
-function keysOf({ provider, id }: Alert, { body }: SignedRequest): readonly SeenKey[] {
+function keysOf(
+  { signsId }: AlertsDefinition,
+  { provider, id }: Alert,
+  { body }: SignedRequest,
+): readonly SeenKey[] {
   const byId = keyOfId(provider, id);
-  return provider === 'lago' ? [byId, keyOfBody(provider, body)] : [byId];
+  return signsId ? [byId] : [byId, keyOfBody(provider, body)];
 }
 
 function ignored(why: IgnoredWhy, reason: string): InboxOutcome {

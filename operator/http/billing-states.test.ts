@@ -21,7 +21,7 @@ import {
 
 const token = API_TOKEN;
 const PATH = '/api/v1/billing-states';
-const ACME = testTenant('acme', { stripeCustomerId: 'cus_1' });
+const ACME = testTenant('acme', { customerIds: { stripe: 'cus_1' } });
 
 async function start(environment: Readonly<Record<string, string>> = {}, ledger?: Ledger) {
   const all = { ...WEBHOOK_SECRETS, ...environment };

@@ -57,13 +57,13 @@ beforeAll(async () => {
       ...common,
       name: 'billing_c',
       type: 'lago',
-      lago: { url: lago.url, apiKey: new Secret('key'), planCode: 'standard', currency: 'USD' },
+      options: { url: lago.url, apiKey: new Secret('key'), planCode: 'standard', currency: 'USD' },
     },
     {
       ...common,
       name: 'hook',
       type: 'webhook',
-      webhook: { url: receiver.url, secrets: [], headers: new Map(), source: 'cp' },
+      options: { url: receiver.url, secrets: [], headers: new Map(), source: 'cp' },
     },
   ];
   const customMetrics = [{ code: 'tokens_used', unit: 'tokens', dimensions: ['model'] }];

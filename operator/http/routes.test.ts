@@ -185,7 +185,7 @@ test('the catalogue has the ten metrics of the collector and the custom ones', a
 
 describe('tenants', () => {
   const tenants = () => [
-    testTenant('b', { plan: 'gold', stripeCustomerId: 'cus_1', costCenter: 'cc-9' }),
+    testTenant('b', { plan: 'gold', customerIds: { stripe: 'cus_1' }, costCenter: 'cc-9' }),
     testTenant('a/ü "x"', { displayName: '<img src=x onerror=alert(1)>' }),
   ];
   const clusters = () => [testCluster('b', testSettings())];

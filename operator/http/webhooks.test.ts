@@ -28,7 +28,7 @@ interface Options {
   readonly ask?: () => Promise<CustomerAnswer>;
 }
 
-const ACME = testTenant('acme', { stripeCustomerId: 'cus_1', metronomeCustomerId: 'uuid-1' });
+const ACME = testTenant('acme', { customerIds: { stripe: 'cus_1', metronome: 'uuid-1' } });
 
 async function start(options: Options = {}) {
   const environment = { ...WEBHOOK_SECRETS, ...options.environment };

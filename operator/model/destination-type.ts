@@ -1,2 +1,5 @@
-/** The kinds of billing systems that events can be delivered to. */
-export type DestinationType = 'lago' | 'stripe' | 'metronome' | 'webhook' | 'noop';
+/**
+ * A kind of billing system that events can be delivered to, such as `webhook`: the name of its folder in
+ * `operator/destinations/`, and `spec.type` of a BillingDestination.
+ */
+export type DestinationType = string;

@@ -1,3 +1,5 @@
+import type { DestinationType } from './destination-type.ts';
+
 /** A billing customer and what belongs to it, as discovery and overrides say. */
 export interface Tenant {
   readonly id: string;
@@ -8,8 +10,8 @@ export interface Tenant {
   readonly plan?: string;
   readonly currency?: string;
   readonly costCenter?: string;
-  readonly stripeCustomerId?: string;
-  readonly metronomeCustomerId?: string;
+  /** The customers that its metadata pin; absent when they pin none. */
+  readonly customerIds?: CustomerIds;
   readonly region: string;
   /** Ids of its tenant clusters, sorted. */
   readonly clusters: readonly string[];
@@ -20,4 +22,18 @@ export interface Tenant {
    * engine fills it in. A subscription that begins later would leave usage unbilled.
    */
   readonly billableFrom?: number;
+}
+
+/** Ids of customers at billing systems, by type of destination. */
+export type CustomerIds = Readonly<Record<DestinationType, string>>;
+
+const CUSTOMER_ID_FIELD = /^([a-z]+)CustomerId$/;
+
+/** A tenant as a record holds it; older records have a field for each customer id, `<type>CustomerId`. */
+export function storedTenant(stored: Tenant): Tenant {
+  const ids = Object.entries(stored).flatMap(([field, value]) => {
+    const type = CUSTOMER_ID_FIELD.exec(field)?.[1];
+    return type !== undefined && typeof value === 'string' ? [[type, value] as const] : [];
+  });
+  return ids.length === 0 ? stored : { ...stored, customerIds: Object.fromEntries(ids) };
 }

@@ -11,6 +11,7 @@ import { testEvent } from '../ledger/testing/events.ts';
 import { startTestServer } from '../outbound/testing/test-server.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 /** Every test changes variables of the environment and looks at what a vendor receives for it. */
 
@@ -30,7 +31,7 @@ function kept<T extends { close(): Promise<void> }>(closable: T): T {
 
 /** The destination that an environment makes, and how long it has waited so as not to be too fast. */
 function destinationOf(environment: Environment) {
-  const loaded = loadEnvironment(environment);
+  const loaded = loadEnvironment(environment, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
   const [settings] = loaded.settings.billing.destinations;
   if (settings === undefined) throw new Error('no destination');

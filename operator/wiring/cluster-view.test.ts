@@ -3,12 +3,13 @@ import { loadEnvironment } from '../config/load-environment.ts';
 import type { DiscoveryListener } from '../discovery/discovery.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { warnOfSmallVolume } from './cluster-view.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 const GIB = 1024 ** 3;
 
 /** What is said when `clusters` tenant clusters are found on a volume with so much room. */
 function warningsFor(clusters: number, roomBytes: number): string[] {
-  const loaded = loadEnvironment({});
+  const loaded = loadEnvironment({}, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('; '));
   const said: string[] = [];
   const listeners = new Set<DiscoveryListener>();

@@ -1,4 +1,5 @@
 import type { Settings } from '../config/settings.ts';
+import { CUSTOMER_ID_KEYS } from '../destinations/registry.ts';
 import { createDiscovery, type Discovery } from '../discovery/discovery.ts';
 import { createExternalFile, type ExternalFile } from '../discovery/external-file.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -56,6 +57,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
   const discovery = createDiscovery({
     settings,
     sources: watches.discovery,
+    customerIdKeys: CUSTOMER_ID_KEYS,
     records: ledger,
     clock,
     logger,
@@ -92,7 +94,8 @@ function billedUntil({ watchDeletions, windowMs }: Settings['metering'], present
 /** TENANT_CLUSTERS_FILE, where it is set. */
 function externalFile({ environment, ledger, clock }: BuildContext): ExternalFile | undefined {
   const path = environment.tenantApi.clustersFile;
-  return path === undefined ? undefined : createExternalFile({ path, records: ledger, clock });
+  if (path === undefined) return undefined;
+  return createExternalFile({ path, customerIdKeys: CUSTOMER_ID_KEYS, records: ledger, clock });
 }
 
 function watchParts({ customResources }: BuildContext, watches: Watches): readonly Part[] {

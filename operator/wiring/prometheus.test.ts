@@ -15,6 +15,7 @@ import { createObservation } from '../observation/observation.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { createLiveCatalog } from './metering.ts';
 import { createConfiguredMetrics, createPrometheus, loadConfiguredMetrics } from './prometheus.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 
 let directory: string;
 let path: string;
@@ -27,7 +28,7 @@ afterEach(async () => rm(directory, { recursive: true, force: true }));
 const URL = 'http://127.0.0.1:9090';
 
 function settingsOf(environment: Readonly<Record<string, string>>): Settings {
-  const loaded = loadEnvironment(environment);
+  const loaded = loadEnvironment(environment, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
   return loaded.settings;
 }

@@ -2,11 +2,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseOrThrow } from '../parsers/parser.ts';
 import { variables } from './variables.ts';
+import { DESTINATIONS } from '../../destinations/registry.ts';
 
 type Entry = ReturnType<typeof variables>[number];
 
 test('a default is refused by its own parser', () => {
-  const defaults = variables().flatMap(([, { parser, default: text }]) =>
+  const defaults = variables(DESTINATIONS).flatMap(([, { parser, default: text }]) =>
     text === undefined ? [] : [{ parser, text }],
   );
   expect(defaults.length).toBeGreaterThan(30);
@@ -14,12 +15,12 @@ test('a default is refused by its own parser', () => {
 });
 
 test('one name stands for two variables', () => {
-  const names = variables().flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
+  const names = variables(DESTINATIONS).flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
   expect(names.length).toBe(new Set(names).size);
 });
 
 test('the documentation names a test that does not exist', () => {
-  const files = new Set(variables().map(([, variable]) => variable.test));
+  const files = new Set(variables(DESTINATIONS).map(([, variable]) => variable.test));
   const root = new URL('../../../', import.meta.url);
   expect([...files].filter((file) => !existsSync(new URL(file, root)))).toStrictEqual([]);
 });
@@ -37,7 +38,7 @@ test('the documentation names a test that knows nothing of the variable, or only
     return words.test(source) && !file.endsWith('/load-environment.test.ts');
   };
   expect(
-    variables()
+    variables(DESTINATIONS)
       .filter((entry) => !knows(entry))
       .map(([name]) => name),
   ).toStrictEqual([]);
@@ -64,7 +65,7 @@ const PROCESS_SETTINGS = [
 ];
 
 test('a setting of the engine can be given in the environment only', () => {
-  const environmentOnly = variables()
+  const environmentOnly = variables(DESTINATIONS)
     .filter(([, { fields = [] }]) => fields.length === 0)
     .map(([name]) => name);
   expect(environmentOnly.toSorted()).toStrictEqual(PROCESS_SETTINGS.toSorted());

@@ -1,22 +1,15 @@
-import {
-  BILLING_VARIABLES,
-  LAGO_VARIABLES,
-  METRONOME_VARIABLES,
-  STRIPE_VARIABLES,
-} from './billing.ts';
+import type { ConfigurableDestination, ValuesOf } from '../configurable-destination.ts';
+import { BILLING_VARIABLES, describedBillingVariables } from './billing.ts';
 import { DISCOVERY_VARIABLES } from './discovery.ts';
 import { IDENTITY_VARIABLES } from './identity.ts';
 import { METERING_VARIABLES } from './metering.ts';
 import { PROMETHEUS_VARIABLES } from './prometheus.ts';
 import { SERVICE_VARIABLES } from './service.ts';
-import type { ValueOf, Variable } from './variable.ts';
+import type { Variable } from './variable.ts';
 
-/** Every environment variable of the operator: the spec's appendix and those that design 4 adds. */
+/** Every environment variable but those of the types of destinations. */
 export const VARIABLES = {
   ...BILLING_VARIABLES,
-  ...LAGO_VARIABLES,
-  ...STRIPE_VARIABLES,
-  ...METRONOME_VARIABLES,
   ...IDENTITY_VARIABLES,
   ...DISCOVERY_VARIABLES,
   ...METERING_VARIABLES,
@@ -24,14 +17,17 @@ export const VARIABLES = {
   ...SERVICE_VARIABLES,
 } as const satisfies Record<string, Variable>;
 
-export type VariableName = keyof typeof VARIABLES;
+/** The parsed value of every one of them, defaults filled in. */
+export type Values = ValuesOf<typeof VARIABLES>;
 
-/** The parsed value of every variable, defaults filled in. */
-export type Values = {
-  readonly [Name in VariableName]: ValueOf<(typeof VARIABLES)[Name]>;
-};
-
-/** The schema as plain entries. */
-export function variables(): readonly (readonly [name: string, variable: Variable])[] {
-  return Object.entries(VARIABLES);
+/** Every environment variable of the operator, in the order of the documentation. */
+export function variables(
+  destinations: readonly ConfigurableDestination[],
+): readonly (readonly [name: string, variable: Variable])[] {
+  const billing = describedBillingVariables(destinations);
+  return [
+    ...Object.entries(billing),
+    ...destinations.flatMap((destination) => Object.entries(destination.variables)),
+    ...Object.entries<Variable>(VARIABLES).filter(([name]) => !(name in billing)),
+  ];
 }

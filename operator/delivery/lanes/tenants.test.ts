@@ -94,9 +94,9 @@ test('a tenant that cannot be provisioned keeps its events in order and blocks n
 
 test('mending the tenant is noticed at once, not at the end of a backoff', async () => {
   const harness = createHarness();
-  harness.tenants.set(tenantNamed('a', { stripeCustomerId: 'bogus' }));
-  harness.destination.reactToTenant = ({ stripeCustomerId }) =>
-    stripeCustomerId === 'bogus'
+  harness.tenants.set(tenantNamed('a', { customerIds: { stripe: 'bogus' } }));
+  harness.destination.reactToTenant = ({ customerIds }) =>
+    customerIds?.['stripe'] === 'bogus'
       ? { kind: 'rejected', reason: 'no such customer' }
       : { kind: 'done' };
   await harness.append(...eventsOf(['a']));

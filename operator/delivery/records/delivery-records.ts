@@ -1,6 +1,6 @@
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { decodeEvent, encodeEvent } from '../../model/event.ts';
-import type { Tenant } from '../../model/tenant.ts';
+import { storedTenant, type Tenant } from '../../model/tenant.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { UnsentRanges } from './sequence-sets.ts';
 
@@ -106,11 +106,18 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     dropParked: (tenant: string, sequence: number): RecordChange =>
       drop(parkedKey(tenant, sequence)),
 
-    tenant: (id: string) => one<Tenant>(tenantKey('tenant', id)),
+    tenant: async (id: string): Promise<Tenant | undefined> => {
+      const stored = await one<Tenant>(tenantKey('tenant', id));
+      return stored && storedTenant(stored);
+    },
     putTenant: (tenant: Tenant): RecordChange => put(tenantKey('tenant', tenant.id), tenant),
     dropTenant: (id: string): RecordChange => drop(tenantKey('tenant', id)),
 
-    offboards: () => all<OffboardRequest>(`${root}/offboard/`),
+    offboards: async function* (): AsyncGenerator<OffboardRequest> {
+      for await (const request of all<OffboardRequest>(`${root}/offboard/`)) {
+        yield { ...request, tenant: storedTenant(request.tenant) };
+      }
+    },
     putOffboard: (request: OffboardRequest): RecordChange =>
       put(tenantKey('offboard', request.tenant.id), request),
     dropOffboard: (id: string): RecordChange => drop(tenantKey('offboard', id)),

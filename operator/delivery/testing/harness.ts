@@ -50,7 +50,14 @@ export interface HarnessOptions {
 
 /** Settings of a destination named like the fake. */
 export function testSettings(change: Partial<TestSettings> = {}): DestinationSettings {
-  return { name: 'fake', suspend: false, startFrom: 'earliest', type: 'noop', ...change };
+  return {
+    name: 'fake',
+    suspend: false,
+    startFrom: 'earliest',
+    type: 'noop',
+    options: {},
+    ...change,
+  };
 }
 
 /** The delivery engine on a ledger in memory and a clock that tests move. */

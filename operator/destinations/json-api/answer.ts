@@ -59,7 +59,7 @@ export interface ErrorAnswer {
   readonly headers: HttpHeaders;
   /** Undefined when the answer is no JSON object. */
   readonly body: JsonObject | undefined;
-  /** The beginning of every reason: `Stripe API error 429`. */
+  /** The beginning of every reason: such as `<name> API error 429`. */
   readonly title: string;
   /** Milliseconds that it asks to wait. */
   readonly waitMs: number | undefined;
@@ -67,7 +67,7 @@ export interface ErrorAnswer {
 
 /** What a vendor's answers have that others' have not. */
 export interface Vendor {
-  /** `Stripe API`, in reasons. */
+  /** The name of the API, in reasons. */
   readonly title: string;
   readonly credential: 'API key' | 'API token';
   /** Where somebody else answers: the URL is wrong. */

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FakeLagoOptions } from '../../../e2e/fakes/lago/lago.ts';
 import { Secret } from '../../model/secret.ts';
-import type { LagoSettings } from '../../config/settings.ts';
+import type { LagoSettings } from './settings.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import { createLagoWorld, LAGO_METRICS, type LagoWorld, NEVER } from './testing/lago-world.ts';
 

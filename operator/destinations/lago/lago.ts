@@ -1,4 +1,4 @@
-import type { LagoSettings } from '../../config/settings.ts';
+import type { LagoSettings } from './settings.ts';
 import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';

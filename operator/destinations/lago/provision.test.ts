@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FakeLagoOptions } from '../../../e2e/fakes/lago/lago.ts';
-import type { LagoSettings } from '../../config/settings.ts';
+import type { LagoSettings } from './settings.ts';
 import { testTenant } from '../testing/context.ts';
 import { createLagoWorld, LAGO_METRICS, type LagoWorld, NEVER } from './testing/lago-world.ts';
 

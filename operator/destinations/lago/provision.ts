@@ -1,4 +1,4 @@
-import type { LagoSettings } from '../../config/settings.ts';
+import type { LagoSettings } from './settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Logger } from '../../telemetry/logger.ts';

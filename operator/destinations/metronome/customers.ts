@@ -41,8 +41,8 @@ export async function ensureCustomer(
   tenant: Tenant,
   signal: AbortSignal,
 ): Promise<CustomerOutcome> {
-  if (tenant.metronomeCustomerId !== undefined) {
-    return pinnedCustomer(client, tenant, tenant.metronomeCustomerId, signal);
+  if (tenant.customerIds?.['metronome'] !== undefined) {
+    return pinnedCustomer(client, tenant, tenant.customerIds?.['metronome'], signal);
   }
   const found = await findCustomer(client, tenant.id, signal);
   if (found.kind === 'found') return rename(client, found.customer, tenant, signal);

@@ -1,4 +1,4 @@
-import type { MetronomeSettings } from '../../config/settings.ts';
+import type { MetronomeSettings } from './settings.ts';
 import { decimalFromNanos, nanosFromDecimal, roundToDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
@@ -90,7 +90,8 @@ export function createMetronome(
     offboard,
     verify: (events, signal) => verifyEvents(client, events, signal),
     totals: async (query, signal) => {
-      const known = tenants.get(query.tenant.id)?.customerId ?? query.tenant.metronomeCustomerId;
+      const known =
+        tenants.get(query.tenant.id)?.customerId ?? query.tenant.customerIds?.['metronome'];
       const customerId = known ?? (await lookUp(query.tenant.id, signal));
       if (typeof customerId !== 'string') return customerId;
       return metronomeTotal(client, query, customerId, metrics.get(query.metric), signal);

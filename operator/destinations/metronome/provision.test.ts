@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type FakeStripe, startFakeStripe } from '../../../e2e/fakes/stripe/stripe.ts';
 import { Secret } from '../../model/secret.ts';
-import type { MetronomeSettings } from '../../config/settings.ts';
+import type { MetronomeSettings } from './settings.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { testTenant } from '../testing/context.ts';
@@ -120,7 +120,7 @@ describe('the customer', () => {
   test('that a tenant names gets the alias and keeps its name and its other aliases', async () => {
     const world = await createWorld();
     const id = await world.asOperator(CUSTOMERS, { name: 'ACME Inc.', ingest_aliases: ['acme'] });
-    await provision(world, { metronomeCustomerId: id });
+    await provision(world, { customerIds: { metronome: id } });
     expect(world.metronome.state.customers).toMatchObject([
       { name: 'ACME Inc.', ingest_aliases: ['acme', ALIAS] },
     ]);
@@ -128,7 +128,7 @@ describe('the customer', () => {
 
   test('that a tenant names and that is not there costs this tenant only', async () => {
     const world = await createWorld();
-    expect(await refusal(world, { metronomeCustomerId: 'bogus' })).toContain(
+    expect(await refusal(world, { customerIds: { metronome: 'bogus' } })).toContain(
       'no such customer in Metronome: metronome-customer-id: "bogus"',
     );
   });

@@ -1,4 +1,4 @@
-import type { MetronomeSettings } from '../../config/settings.ts';
+import type { MetronomeSettings } from './settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -103,9 +103,9 @@ export function createProvision(options: ProvisionOptions) {
       return { kind: 'done' };
     }
     const found =
-      tenant.metronomeCustomerId === undefined
+      tenant.customerIds?.['metronome'] === undefined
         ? await findCustomer(client, tenant.id, signal)
-        : ({ kind: 'found', customer: { id: tenant.metronomeCustomerId } } as const);
+        : ({ kind: 'found', customer: { id: tenant.customerIds?.['metronome'] } } as const);
     if (found.kind === 'none') {
       tenants.delete(tenant.id);
       return { kind: 'done' };

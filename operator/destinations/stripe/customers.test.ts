@@ -90,14 +90,14 @@ test('a customer that an operator named is used, and left as it is', async () =>
   const { destination, stripe } = await world();
   await destination.provision(testTenant({ id: 'other', displayName: 'Other' }), NEVER);
   const [id = ''] = stripe.state.customers.keys();
-  const tenant = testTenant({ stripeCustomerId: id });
+  const tenant = testTenant({ customerIds: { stripe: id } });
   expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
   expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Other' }]);
 });
 
 test('a customer that does not exist costs its tenant’s delivery only', async () => {
   const { destination } = await world();
-  const tenant = testTenant({ stripeCustomerId: 'cus_bogus' });
+  const tenant = testTenant({ customerIds: { stripe: 'cus_bogus' } });
   expect(await destination.provision(tenant, NEVER)).toStrictEqual({
     kind: 'rejected',
     reason: 'no such customer in Stripe: stripe-customer-id: "cus_bogus"',

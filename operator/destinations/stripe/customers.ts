@@ -180,8 +180,8 @@ export function createStripeCustomers(
 
   return {
     ensure: async (tenant, signal) => {
-      if (tenant.stripeCustomerId !== undefined) {
-        return pinned(tenant, tenant.stripeCustomerId, signal);
+      if (tenant.customerIds?.['stripe'] !== undefined) {
+        return pinned(tenant, tenant.customerIds?.['stripe'], signal);
       }
       const found = await lookUp(tenant.id, signal);
       if (found === undefined) return create(tenant, signal);

@@ -75,7 +75,7 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     const { stripe, later } = await twoDaysLater([event]);
     const [customer = ''] = stripe.state.customers.keys();
     for (const id of [testTenant().id, 'other']) {
-      await later.provision(testTenant({ id, stripeCustomerId: customer }), NEVER);
+      await later.provision(testTenant({ id, customerIds: { stripe: customer } }), NEVER);
     }
     expect(await later.verify?.([event], NEVER, openOnes([event]))).toMatchObject({
       known: new Set(),

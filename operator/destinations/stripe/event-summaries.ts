@@ -22,7 +22,7 @@ export async function stripeTotal(
   { tenant, metric, from, to }: TotalsQuery,
   signal: AbortSignal,
 ): Promise<TotalsOutcome> {
-  const customer = await customers.find(tenant.id, tenant.stripeCustomerId, signal);
+  const customer = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
   if (customer.kind === 'none') return { kind: 'total', quantity: '0' };
   if (customer.kind === 'retry') return { kind: 'retry', reason: customer.reason };
   if (customer.kind !== 'customer') return { kind: 'unsupported', reason: customer.reason };

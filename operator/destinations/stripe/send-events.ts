@@ -1,4 +1,4 @@
-import type { StripeSettings } from '../../config/settings.ts';
+import type { StripeSettings } from './settings.ts';
 import type { Decimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Logger } from '../../telemetry/logger.ts';

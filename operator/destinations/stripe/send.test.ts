@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FakeStripeOptions } from '../../../e2e/fakes/stripe/stripe.ts';
 import { Secret } from '../../model/secret.ts';
-import type { StripeSettings } from '../../config/settings.ts';
+import type { StripeSettings } from './settings.ts';
 import { testTenant } from '../testing/context.ts';
 import { createStripeWorld, gpuEvent, NEVER, type StripeWorld } from './testing/stripe-world.ts';
 

@@ -34,7 +34,7 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   for (const meter of stripe.state.meters.values()) meter.status = 'inactive';
   expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
   const [customer = ''] = stripe.state.customers.keys();
-  const pinned = testTenant({ id: 'pinned', stripeCustomerId: customer });
+  const pinned = testTenant({ id: 'pinned', customerIds: { stripe: customer } });
   await must(destination.provision(pinned, NEVER));
   await world.close();
   return stripe.requests;

@@ -1,4 +1,4 @@
-import type { StripeSettings } from '../../config/settings.ts';
+import type { StripeSettings } from './settings.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { DestinationContext } from '../context.ts';
@@ -86,7 +86,7 @@ export function createStripe(
     meters,
     customers,
     splitBy: settings.splitMetersBy,
-    pinned: (tenant) => tenants.get(tenant)?.stripeCustomerId,
+    pinned: (tenant) => tenants.get(tenant)?.customerIds?.['stripe'],
   });
 
   return {
@@ -129,7 +129,7 @@ export function createStripe(
     offboard: async (tenant, signal) => {
       tenants.delete(tenant.id);
       if (!settings.cancelOnRemove) return DONE;
-      const customer = await customers.find(tenant.id, tenant.stripeCustomerId, signal);
+      const customer = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
       if (customer.kind === 'none') return DONE;
       if (customer.kind !== 'customer') return customer;
       return subscriptions.cancel(tenant.id, customer.id, signal);

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { chargesOf } from '../../../e2e/fakes/stripe/subscriptions.ts';
-import type { StripeSettings } from '../../config/settings.ts';
+import type { StripeSettings } from './settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { testTenant } from '../testing/context.ts';
 import { createStripeWorld, gpuEvent, NEVER, type StripeWorld } from './testing/stripe-world.ts';

@@ -1,4 +1,4 @@
-import type { StripeSettings } from '../../config/settings.ts';
+import type { StripeSettings } from './settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';

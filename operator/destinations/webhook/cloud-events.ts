@@ -70,8 +70,9 @@ export function tenantData(tenant: Tenant): Record<string, unknown> {
     plan: tenant.plan,
     currency: tenant.currency,
     cost_center: tenant.costCenter,
-    stripe_customer_id: tenant.stripeCustomerId,
-    metronome_customer_id: tenant.metronomeCustomerId,
+    ...Object.fromEntries(
+      Object.entries(tenant.customerIds ?? {}).map(([type, id]) => [`${type}_customer_id`, id]),
+    ),
     region: tenant.region,
     tenant_clusters: tenant.clusters,
   };

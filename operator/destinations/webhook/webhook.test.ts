@@ -2,7 +2,7 @@ import { type CloudEvent, HTTP } from 'cloudevents';
 import { Stripe } from 'stripe';
 import { afterEach, describe, expect, test } from 'vitest';
 import { Secret } from '../../model/secret.ts';
-import type { WebhookSettings } from '../../config/settings.ts';
+import type { WebhookSettings } from './settings.ts';
 import { TEST_WINDOW_START, testEvent, testWindow } from '../../ledger/testing/events.ts';
 import {
   type Answer,

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import type { WebhookSettings } from '../../config/settings.ts';
+import type { WebhookSettings } from './settings.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Secret } from '../../model/secret.ts';
 import { quote } from '../../model/validate-event.ts';

@@ -19,6 +19,7 @@ import {
 import { createFakeSource, type FakeSource } from './fake-source.ts';
 import { settingsFrom } from './host.ts';
 import { namespaceObject, type ObjectOptions, workload } from './objects.ts';
+import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';
 
 export interface DiscoveryRig {
   readonly discovery: Discovery;
@@ -68,8 +69,25 @@ export function createDiscoveryRig(environment: Environment = {}): DiscoveryRig 
   const create = () => {
     const path = settings.current().tenantApi.clustersFile;
     const external =
-      path === undefined ? {} : { external: createExternalFile({ path, records, clock }) };
-    return createDiscovery({ sources, settings, records, clock, logger, ...external });
+      path === undefined
+        ? {}
+        : {
+            external: createExternalFile({
+              path,
+              customerIdKeys: CUSTOMER_ID_KEYS,
+              records,
+              clock,
+            }),
+          };
+    return createDiscovery({
+      sources,
+      settings,
+      customerIdKeys: CUSTOMER_ID_KEYS,
+      records,
+      clock,
+      logger,
+      ...external,
+    });
   };
   return {
     discovery: create(),

@@ -7,6 +7,7 @@ import type { ListedCluster } from '../external-file.ts';
 import type { TenantCluster } from '../tenant-cluster.ts';
 import { controlPlaneWorkload, hostNamespace, platformInstance } from '../views.ts';
 import { namespaceObject } from './objects.ts';
+import { CUSTOMER_ID_KEYS, DESTINATIONS } from '../../destinations/registry.ts';
 
 /** A host cluster's objects, for one call of discover. */
 export interface Host {
@@ -27,7 +28,7 @@ export function settingsFrom(
   environment: Environment = {},
   overrides: readonly TenantOverrideSettings[] = [],
 ): Settings {
-  const loaded = loadEnvironment(environment);
+  const loaded = loadEnvironment(environment, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
   return { ...loaded.settings, overrides };
 }
@@ -55,6 +56,7 @@ export function discoverHost(host: Host): Discovered {
       host.missing?.includes(name) === true
         ? undefined
         : (namespaces.get(name) ?? namespacesOf([namespaceObject(name)])[0]),
+    customerIdKeys: CUSTOMER_ID_KEYS,
     external: host.external ?? [],
     assignedIds: host.assignedIds ?? new Map(),
     known: host.known ?? new Map(),

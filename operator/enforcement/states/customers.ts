@@ -1,14 +1,15 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
 import type { CustomerAnswer } from '../../destinations/destination.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import type { AlertCustomer, Provider } from '../alerts/alert.ts';
+import type { AlertCustomer } from '../../destinations/alerts.ts';
+import type { DestinationType } from '../../model/destination-type.ts';
 import type { RecordStore } from './state-store.ts';
 
 const PREFIX = 'enforcement/customer/';
 
 /** Asks a billing system which tenant one of its customers is; used once for each customer. */
 export type AskCustomer = (
-  provider: Provider,
+  provider: DestinationType,
   customer: string,
   signal: AbortSignal,
 ) => Promise<CustomerAnswer>;
@@ -26,7 +27,7 @@ export type TenantsOfCustomer =
 /** Which tenants a billing system means by a customer. */
 export interface Customers {
   tenantsOf(
-    provider: Provider,
+    provider: DestinationType,
     customer: AlertCustomer,
     signal: AbortSignal,
   ): Promise<TenantsOfCustomer>;
@@ -70,7 +71,9 @@ export async function loadCustomers(options: CustomersOptions): Promise<Customer
   return {
     tenantsOf: async (provider, customer, signal) => {
       const byMetadata = tenants()
-        .filter((tenant) => customer.id !== undefined && pinned(provider, tenant) === customer.id)
+        .filter(
+          (tenant) => customer.id !== undefined && tenant.customerIds?.[provider] === customer.id,
+        )
         .map(({ id }) => id);
       if (byMetadata.length > 0) return { kind: 'tenants', tenants: byMetadata, learnt: [] };
       const tenant = named(customer);
@@ -98,10 +101,4 @@ function parseList(text: string | undefined): readonly string[] {
   } catch {
     return [];
   }
-}
-
-/** The customer id that a tenant's metadata name. */
-function pinned(provider: Provider, tenant: Tenant): string | undefined {
-  if (provider === 'stripe') return tenant.stripeCustomerId;
-  return provider === 'metronome' ? tenant.metronomeCustomerId : undefined;
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { RecordChange } from '../../ledger/ledger.ts';
-import type { Provider } from '../alerts/alert.ts';
+import type { DestinationType } from '../../model/destination-type.ts';
 import type { RecordStore } from './state-store.ts';
 
 const PREFIX = 'enforcement/seen/';
@@ -29,12 +29,12 @@ export interface SeenAlerts {
 export type SeenKey = string & { readonly brand: 'seen' };
 
 /** By the id that the billing system gave the message. */
-export function keyOfId(provider: Provider, id: string): SeenKey {
+export function keyOfId(provider: DestinationType, id: string): SeenKey {
   return `${provider}/${hash('sha256', `id\0${id}`, 'hex').slice(0, 32)}` as SeenKey;
 }
 
 /** By what it says, where the id is no part of what is signed. */
-export function keyOfBody(provider: Provider, body: Uint8Array): SeenKey {
+export function keyOfBody(provider: DestinationType, body: Uint8Array): SeenKey {
   return `${provider}/${hash('sha256', body, 'hex').slice(0, 32)}` as SeenKey;
 }
 

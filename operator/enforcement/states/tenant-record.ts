@@ -1,11 +1,11 @@
 import type { BillingState } from '../../config/settings.ts';
-import type { Alert, Provider, Settlement } from '../alerts/alert.ts';
-import { ALERT_SUBJECT } from '../alerts/alert.ts';
+import { type Alert, ALERT_SUBJECT, type Settlement } from '../../destinations/alerts.ts';
+import type { DestinationType } from '../../model/destination-type.ts';
 import { compareSeverity } from './severity.ts';
 
 /** What one source last said of a tenant: a billing system, about one subject. */
 export interface SourceEntry {
-  readonly provider: Provider;
+  readonly provider: DestinationType;
   readonly subject: string;
   readonly state: BillingState;
   readonly eventType: string;
@@ -30,7 +30,7 @@ export interface TenantRecord {
   readonly entries: readonly SourceEntry[];
   /** Until when subjects are over that have not been heard of yet, by billing system. */
   readonly settled: Readonly<
-    Partial<Record<Provider, Readonly<Partial<Record<Settlement, number>>>>>
+    Partial<Record<DestinationType, Readonly<Partial<Record<Settlement, number>>>>>
   >;
   /** Since when the effective state is what it is, by our own clock. */
   readonly since: number;
@@ -40,7 +40,7 @@ export interface TenantRecord {
 export interface EffectiveState {
   readonly state: BillingState;
   readonly reason: string;
-  /** `manual`, or the billing system and the subject: `stripe:subscription/sub_1`. */
+  /** `manual`, or the type of destination and the subject, as in `<type>:subscription/sub_1`. */
   readonly source: string;
   readonly eventType: string;
 }
@@ -86,7 +86,7 @@ export function effectiveState({ manual, entries }: TenantRecord): EffectiveStat
 
 /**
  * Takes in an alert. Of one subject the newest by the billing system's own time holds; of two troubles
- * of the same time the more severe one, since Stripe's seconds hold several events, sent in any order.
+ * of the same time the more severe one, since a billing system whose times are whole seconds sends the events of one second in any order.
  */
 export function applyAlert(record: TenantRecord, alert: StatedAlert, now: number): Transition {
   const { provider, subject, state, at } = alert;

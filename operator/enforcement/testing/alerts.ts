@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { Stripe } from 'stripe';
-import type { SignedRequest } from '../signatures/verdict.ts';
+import type { SignedRequest } from '../../destinations/signatures.ts';
 
 /** The secrets that {@link signed} signs with, as they are configured. */
 export const WEBHOOK_SECRETS = {

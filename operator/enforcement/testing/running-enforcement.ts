@@ -9,10 +9,11 @@ import { createEventRecorder } from '../../kubernetes/events.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import type { Provider } from '../alerts/alert.ts';
+import type { DestinationType } from '../../model/destination-type.ts';
 import { createEnforcement, type Enforcement } from '../enforcement.ts';
 import type { InboxOutcome } from '../inbox.ts';
 import { asRequest, type SignedMessage, WEBHOOK_SECRETS } from './alerts.ts';
+import { CUSTOMER_ID_KEYS, DESTINATIONS } from '../../destinations/registry.ts';
 
 /** Discovery and enforcement as they run in the operator, one life of them. */
 export interface RunningEnforcement extends AsyncDisposable {
@@ -21,7 +22,7 @@ export interface RunningEnforcement extends AsyncDisposable {
   readonly settings: SettingsStore;
   readonly registry: Registry;
   readonly lines: readonly string[];
-  post(provider: Provider, message: SignedMessage): Promise<InboxOutcome>;
+  post(provider: DestinationType, message: SignedMessage): Promise<InboxOutcome>;
 }
 
 export async function runEnforcement(options: {
@@ -45,7 +46,13 @@ export async function runEnforcement(options: {
     timings: { absentProbe: 200 },
     onChange: () => discovery.request(),
   });
-  const discovery = createDiscovery({ ...common, sources, settings, records: ledger });
+  const discovery = createDiscovery({
+    ...common,
+    sources,
+    settings,
+    customerIdKeys: CUSTOMER_ID_KEYS,
+    records: ledger,
+  });
   const enforcement = await createEnforcement({
     ...common,
     ledger,
@@ -78,12 +85,15 @@ export async function runEnforcement(options: {
 }
 
 function settingsOf(environment: Readonly<Record<string, string>> = {}) {
-  const loaded = loadEnvironment({
-    ...WEBHOOK_SECRETS,
-    ENFORCEMENT_MODE: 'enforce',
-    RECONCILE_INTERVAL: '1s',
-    ...environment,
-  });
+  const loaded = loadEnvironment(
+    {
+      ...WEBHOOK_SECRETS,
+      ENFORCEMENT_MODE: 'enforce',
+      RECONCILE_INTERVAL: '1s',
+      ...environment,
+    },
+    DESTINATIONS,
+  );
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded.problems));
   return loaded.settings;
 }

@@ -1,5 +1,6 @@
 import type { BillingState } from '../../config/settings.ts';
-import type { Tenant } from '../../model/tenant.ts';
+import type { CustomerIds, Tenant } from '../../model/tenant.ts';
+import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { quote } from '../../model/validate-event.ts';
 import { Problem } from '../problem.ts';
@@ -51,7 +52,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
 
 /** The names of the earlier release; what is not set is left out. */
 function showTenant(tenant: Tenant, billingState: BillingState) {
-  const { costCenter, stripeCustomerId, metronomeCustomerId } = tenant;
+  const { costCenter, customerIds } = tenant;
   return {
     id: tenant.id,
     display_name: tenant.displayName,
@@ -63,13 +64,14 @@ function showTenant(tenant: Tenant, billingState: BillingState) {
     plan: tenant.plan,
     clusters: tenant.clusters,
     metadata: costCenter === undefined ? undefined : { cost_center: costCenter },
-    provider_ids:
-      stripeCustomerId === undefined && metronomeCustomerId === undefined
-        ? undefined
-        : { stripe: stripeCustomerId, metronome: metronomeCustomerId },
+    provider_ids: customerIds === undefined ? undefined : inOrder(customerIds),
     billing_state: billingState,
     created_at: isoTime(tenant.createdAt),
   };
+}
+
+function inOrder(customerIds: CustomerIds) {
+  return Object.fromEntries([...CUSTOMER_ID_KEYS.keys()].map((type) => [type, customerIds[type]]));
 }
 
 function showCluster(cluster: TenantCluster) {

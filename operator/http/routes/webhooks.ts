@@ -1,6 +1,8 @@
 import type { Request } from 'express';
 import { createCauseLog } from '../../telemetry/cause-log.ts';
-import type { Provider } from '../../enforcement/alerts/alert.ts';
+import type { DestinationDefinition } from '../../destinations/definition.ts';
+import { DESTINATIONS } from '../../destinations/registry.ts';
+import type { DestinationType } from '../../model/destination-type.ts';
 import type { InboxOutcome } from '../../enforcement/inbox.ts';
 import { clientKey } from '../access.ts';
 import { createFailedAttempts } from '../failed-attempts.ts';
@@ -11,28 +13,29 @@ import { readQuery } from '../query.ts';
 import { readBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
-/** Both spellings of each billing system (design 1). */
-const PROVIDERS: ReadonlyMap<string, Provider> = new Map([
-  ['billing_a', 'stripe'],
-  ['stripe', 'stripe'],
-  ['billing_b', 'metronome'],
-  ['metronome', 'metronome'],
-  ['billing_c', 'lago'],
-  ['lago', 'lago'],
-]);
+/** A billing system that sends alerts. */
+interface AlertingSystem {
+  readonly type: DestinationType;
+  /** The variable that holds its secret, with its other name: `A_SECRET (or B_SECRET)`. */
+  readonly secretVariable: string;
+}
 
-const SECRETS: Readonly<Record<Provider, string>> = {
-  stripe: 'BILLING_A_WEBHOOK_SECRET (or STRIPE_WEBHOOK_SECRET)',
-  metronome: 'BILLING_B_WEBHOOK_SECRET (or METRONOME_WEBHOOK_SECRET)',
-  lago: 'BILLING_C_WEBHOOK_SECRET (or LAGO_WEBHOOK_SECRET)',
-};
+/** By every spelling of their names; those with a neutral name first. */
+const SYSTEMS: ReadonlyMap<string, AlertingSystem> = new Map(
+  alertingDefinitions().flatMap(({ type, spellings, variables, alerts }) => {
+    const name = alerts?.secretVariable ?? '';
+    const aliases = (variables[name]?.aliases ?? []).map((alias) => ` (or ${alias})`);
+    const system: AlertingSystem = { type, secretVariable: name + aliases.join('') };
+    return spellings.map((spelling) => [spelling, system] as const);
+  }),
+);
 
 const MAX_BODY_BYTES = 1024 * 1024;
 /** Below what billing systems wait for an answer. */
 const PATIENCE_MS = 8_000;
 
 /**
- * POST /webhooks/{provider}: alerts of billing systems (spec 4). The signature is the only credential.
+ * POST /webhooks/{provider}: alerts of billing systems (docs/enforcement.md). The signature is the only credential.
  * Answers of the earlier release; 2xx only when what follows from the message is durable.
  */
 export function webhookRoute({ views, clock, logger }: RouteContext, memory: Gate): Route {
@@ -46,27 +49,27 @@ export function webhookRoute({ views, clock, logger }: RouteContext, memory: Gat
     handlers: [
       (request, _response, next) => {
         readQuery(request, []);
-        const provider = providerOf(request);
-        if (views.enforcement.isEnabled(provider)) return next();
-        throw new Problem(404, `not enabled: ${request.path}: set ${SECRETS[provider]}`);
+        const { type, secretVariable } = systemOf(request);
+        if (views.enforcement.isEnabled(type)) return next();
+        throw new Problem(404, `not enabled: ${request.path}: set ${secretVariable}`);
       },
       readBody({ maxBytes: MAX_BODY_BYTES, memory }),
       async (request, response) => {
-        const provider = providerOf(request);
+        const system = systemOf(request);
         const outcome = await views.enforcement.receive(
-          provider,
+          system.type,
           { header: (name) => request.get(name), body: bodyOf(request) },
           AbortSignal.timeout(PATIENCE_MS),
         );
-        const problem = problemOf(outcome, provider);
+        const problem = problemOf(outcome, system);
         if (problem === undefined) {
           response.json(showOutcome(outcome));
           return;
         }
         if (problem.status !== 503) {
           const from = clientKey(request, response);
-          const message = `[enforcement] refused a ${provider} message: ${problem.message}`;
-          log.warn(`${provider} ${problem.message}`, message);
+          const message = `[enforcement] refused a ${system.type} message: ${problem.message}`;
+          log.warn(`${system.type} ${problem.message}`, message);
           if (!attempts.allow(from)) throw tryLater(429, 60, 'too many failed attempts: wait');
         }
         throw problem;
@@ -75,11 +78,17 @@ export function webhookRoute({ views, clock, logger }: RouteContext, memory: Gat
   };
 }
 
-function providerOf(request: Request): Provider {
+function alertingDefinitions(): readonly DestinationDefinition[] {
+  return DESTINATIONS.filter(({ alerts }) => alerts !== undefined).toSorted((a, b) =>
+    a.spellings[0] < b.spellings[0] ? -1 : 1,
+  );
+}
+
+function systemOf(request: Request): AlertingSystem {
   const name = pathParameter(request, 'provider');
-  const provider = PROVIDERS.get(name);
-  if (provider !== undefined) return provider;
-  const names = [...PROVIDERS.keys()].join(', ');
+  const system = SYSTEMS.get(name);
+  if (system !== undefined) return system;
+  const names = [...SYSTEMS.keys()].join(', ');
   throw new Problem(404, `no such billing system: path: use one of ${names}`);
 }
 
@@ -96,14 +105,17 @@ function showOutcome(outcome: InboxOutcome) {
 }
 
 /** Undefined for what is answered with 200. */
-function problemOf(outcome: InboxOutcome, provider: Provider): Problem | undefined {
+function problemOf(
+  outcome: InboxOutcome,
+  { type, secretVariable }: AlertingSystem,
+): Problem | undefined {
   if (outcome.kind === 'applied' || outcome.kind === 'ignored') return undefined;
   if (outcome.kind === 'malformed') {
-    return badRequest(`${outcome.reason}: send it as ${provider} does`);
+    return badRequest(`${outcome.reason}: send it as ${type} does`);
   }
   if (outcome.kind === 'unavailable') {
     return tryLater(503, 5, `not recorded: ${outcome.reason}: send it again`);
   }
-  const mend = `check the secret in ${SECRETS[provider]} and both clocks`;
-  return new Problem(401, `signature not accepted: ${provider}: ${mend}`);
+  const mend = `check the secret in ${secretVariable} and both clocks`;
+  return new Problem(401, `signature not accepted: ${type}: ${mend}`);
 }

@@ -13,6 +13,7 @@ import type { HttpLimits } from '../limits.ts';
 import { createHttpServer } from '../server.ts';
 import type { DiscoveryView, Views } from '../views.ts';
 import { type ApiDocument, loadApiDocument } from './api-document.ts';
+import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** When the tests take place. */
 export const NOW = Date.parse('2026-11-21T09:05:00Z');
@@ -131,15 +132,18 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
 
 /** Settings as the real loader gives them; an empty value takes a variable away. */
 export function testSettings(environment: Readonly<Record<string, string>> = {}): Settings {
-  const loaded = loadEnvironment({
-    ADAPTERS: 'noop',
-    REGION: 'eu-central-1',
-    LISTEN_ADDR: '127.0.0.1:0',
-    CUSTOM_METRICS: 'tokens_used:tokens:model',
-    API_TOKEN,
-    INGEST_TOKEN,
-    ...environment,
-  });
+  const loaded = loadEnvironment(
+    {
+      ADAPTERS: 'noop',
+      REGION: 'eu-central-1',
+      LISTEN_ADDR: '127.0.0.1:0',
+      CUSTOM_METRICS: 'tokens_used:tokens:model',
+      API_TOKEN,
+      INGEST_TOKEN,
+      ...environment,
+    },
+    DESTINATIONS,
+  );
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
   return loaded.settings;
 }

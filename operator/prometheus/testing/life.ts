@@ -26,6 +26,7 @@ import {
 } from '../prometheus-metering.ts';
 import { createPrometheusMetrics, type PrometheusMetrics } from '../prometheus-metrics.ts';
 import { createUtilizationMeasure } from '../utilization.ts';
+import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** One life of the Prometheus half, on a clock that the test moves and a real HTTP connection. */
 export interface Life {
@@ -64,7 +65,7 @@ export function historyOf(
 }
 
 export function settingsOf(environment: Readonly<Record<string, string>>): Settings {
-  const loaded = loadEnvironment({ REGION: 'here', ...environment });
+  const loaded = loadEnvironment({ REGION: 'here', ...environment }, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
   return loaded.settings;
 }

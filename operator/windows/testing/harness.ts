@@ -34,6 +34,7 @@ import { restoreJournal, type Resume } from '../journal.ts';
 import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
 import type { TenantObjectsList } from '../tenant-scopes.ts';
+import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** A watch that a test drives by hand. */
 export interface HandSource<T extends Projected = Projected> extends WatchedSource<T> {
@@ -91,7 +92,7 @@ export interface HarnessOptions {
 
 /** Settings from an environment. */
 export function settingsOf(environment: Readonly<Record<string, string>>): Settings {
-  const loaded = loadEnvironment({ CPU_MEMORY_BASIS: 'requests', ...environment });
+  const loaded = loadEnvironment({ CPU_MEMORY_BASIS: 'requests', ...environment }, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
   return loaded.settings;
 }

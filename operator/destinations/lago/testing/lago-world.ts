@@ -4,7 +4,7 @@ import {
   startFakeLago,
 } from '../../../../e2e/fakes/lago/lago.ts';
 import { Secret } from '../../../model/secret.ts';
-import type { LagoSettings } from '../../../config/settings.ts';
+import type { LagoSettings } from '../settings.ts';
 import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
 import type { Destination } from '../../destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';

@@ -3,7 +3,7 @@ import {
   startFakeMetronome,
 } from '../../../../e2e/fakes/metronome/metronome.ts';
 import { Secret } from '../../../model/secret.ts';
-import type { MetronomeSettings } from '../../../config/settings.ts';
+import type { MetronomeSettings } from '../settings.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
 import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';

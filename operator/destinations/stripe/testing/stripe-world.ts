@@ -5,7 +5,7 @@ import {
   startFakeStripe,
 } from '../../../../e2e/fakes/stripe/stripe.ts';
 import { Secret } from '../../../model/secret.ts';
-import type { StripeSettings } from '../../../config/settings.ts';
+import type { StripeSettings } from '../settings.ts';
 import { COLLECTOR_METRICS } from '../../../model/catalog.ts';
 import { parseDecimal } from '../../../model/decimal.ts';
 import { SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';

@@ -157,8 +157,10 @@ function TenantFacts({ tenant }) {
     ['Class', tenant.class],
     ['Email', tenant.email],
     ['Billing state', tenant.billing_state],
-    ['Stripe customer', tenant.provider_ids?.stripe],
-    ['Metronome customer', tenant.provider_ids?.metronome],
+    ...Object.entries(tenant.provider_ids ?? {}).map(([system, id]) => [
+      `${system.charAt(0).toUpperCase()}${system.slice(1)} customer`,
+      id,
+    ]),
     ['Since', time(tenant.created_at)],
   ].filter(([, value]) => typeof value === 'string');
   return html`

@@ -1,11 +1,11 @@
-import type { BillingState, EnforcementSettings } from '../../config/settings.ts';
-
-/** The billing systems whose alerts come in. */
-export type Provider = keyof EnforcementSettings['webhookSecrets'];
+import type { BillingState } from '../config/settings.ts';
+import type { DestinationType } from '../model/destination-type.ts';
+import { isRecord } from '../model/is-record.ts';
+import type { JsonObject } from './json.ts';
 
 /** What a billing system says of one of its customers, in our terms. */
 export interface Alert {
-  readonly provider: Provider;
+  readonly provider: DestinationType;
   /** The billing system's id of this message; it sends the same id again when it is not sure of our answer. */
   readonly id: string;
   /** The billing system's own name of the event type, as ENFORCEMENT_RULES names it. */
@@ -18,7 +18,7 @@ export interface Alert {
    * subject replaces an earlier one, and one about another subject does not touch it.
    */
   readonly subject: string;
-  /** By the table of `facts/predecessor.md` 6; absent where only a rule gives this type a state. */
+  /** Absent where only a rule gives this type a state (docs/enforcement.md). */
   readonly state?: BillingState;
   /** Which other subjects of this customer are over with it, as far as they are older. */
   readonly settles?: Settlement;
@@ -59,4 +59,44 @@ export function reasonText(text: string): string {
     .replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')
     .trim()
     .slice(0, LONGEST_REASON);
+}
+
+const LONGEST_ID = 256;
+
+/** The JSON object in a signed body; undefined when it is none. */
+export function jsonObject(body: Uint8Array): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    return isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An id of somebody else: a text of at most 256 characters without control characters; undefined otherwise. */
+export function idAt(parent: JsonObject, key: string): string | undefined {
+  const value = parent[key];
+  if (typeof value !== 'string' || value === '' || value.length > LONGEST_ID) return undefined;
+  return /[\p{Cc}\u2028\u2029]/u.test(value) ? undefined : value;
+}
+
+/** Unix seconds in milliseconds since the epoch. */
+export function secondsAt(parent: JsonObject, key: string): number | undefined {
+  const value = parent[key];
+  return typeof value === 'number' && Number.isFinite(value) && value > 0
+    ? value * 1000
+    : undefined;
+}
+
+/** An RFC 3339 time in milliseconds since the epoch. */
+export function instantAt(parent: JsonObject, key: string): number | undefined {
+  const value = parent[key];
+  const parsed = typeof value === 'string' ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(parsed) ? undefined : parsed;
+}
+
+/** The object of a field; an empty one where there is none. */
+export function recordAt(parent: JsonObject, key: string): JsonObject {
+  const value = parent[key];
+  return isRecord(value) ? value : {};
 }

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Secret } from '../../model/secret.ts';
+import type { Secret } from '../model/secret.ts';
 
 /** A request header; undefined when it is absent. */
 export type HeaderOf = (name: string) => string | undefined;
@@ -12,14 +12,14 @@ export interface SignedRequest {
 
 /**
  * `unsigned`: the headers that a signature needs are missing or not in their form, which the sender can
- * see for himself. `refused`: anything else, without saying what (security D.9).
+ * see for himself. `refused`: anything else, without saying what, which would help a forger.
  */
-export type SignatureVerdict =
+export type Verification =
   | { readonly kind: 'signed' }
   | { readonly kind: 'unsigned'; readonly reason: string }
   | { readonly kind: 'refused' };
 
-/** Stripe's and Metronome's; in both directions. */
+/** How far a message's time may be from ours, in both directions. */
 export const TOLERANCE_SECONDS = 300;
 
 /** HMAC-SHA256 of the parts, one after the other. */

@@ -2,11 +2,11 @@ import { createHmac } from 'node:crypto';
 import Metronome from '@metronome/sdk';
 import { Stripe } from 'stripe';
 import { describe, expect, test } from 'vitest';
-import { Secret } from '../../model/secret.ts';
-import { verifyLago } from './lago-signature.ts';
-import { verifyMetronome } from './metronome-signature.ts';
-import { verifyStripe } from './stripe-signature.ts';
-import type { SignedRequest } from './verdict.ts';
+import { Secret } from '../model/secret.ts';
+import { lagoAlerts } from './lago/alerts.ts';
+import { metronomeAlerts } from './metronome/alerts.ts';
+import type { SignedRequest } from './signatures.ts';
+import { stripeAlerts } from './stripe/alerts.ts';
 
 const NOW = Date.parse('2026-11-21T09:05:00Z');
 const SECRETS = [new Secret('whsec_old'), new Secret('whsec_new')];
@@ -24,7 +24,7 @@ describe('Stripe', () => {
   const header = (secret: string, timestamp: number, payload = BODY) =>
     stripe.webhooks.generateTestHeaderString({ payload, secret, timestamp });
   const verdict = (text: string, body?: string) =>
-    verifyStripe(request({ 'Stripe-Signature': text }, body), SECRETS, NOW).kind;
+    stripeAlerts.verify(request({ 'Stripe-Signature': text }, body), SECRETS, NOW).kind;
   const seconds = NOW / 1000;
 
   test.each(['whsec_old', 'whsec_new'])('what the vendor signs with %s is accepted', (secret) => {
@@ -58,7 +58,7 @@ describe('Stripe', () => {
     const text = 't=1700000000,v1=43ce6609afd107d27241e6ae7bddaca8d476e26e4b6657135097c0d4e2909459';
     const signed = request({ 'Stripe-Signature': text }, body);
     const secret = new Secret('whsec_test_secret');
-    expect(verifyStripe(signed, [secret], 1_700_000_000_000).kind).toBe('signed');
+    expect(stripeAlerts.verify(signed, [secret], 1_700_000_000_000).kind).toBe('signed');
   });
 
   test('one right signature among several is enough, in any order', () => {
@@ -86,7 +86,7 @@ describe('Stripe', () => {
   });
 
   test('a missing header is said to be missing', () => {
-    expect(verifyStripe(request({}), SECRETS, NOW)).toStrictEqual({
+    expect(stripeAlerts.verify(request({}), SECRETS, NOW)).toStrictEqual({
       kind: 'unsigned',
       reason: 'missing: Stripe-Signature header',
     });
@@ -97,7 +97,7 @@ describe('Metronome', () => {
   const sign = (secret: string, date: string, body: string) =>
     createHmac('sha256', secret).update(`${date}\n${body}`).digest('hex');
   const verdict = (headers: Readonly<Record<string, string>>, body = BODY, now = NOW) =>
-    verifyMetronome(request(headers, body), SECRETS, now).kind;
+    metronomeAlerts.verify(request(headers, body), SECRETS, now).kind;
   const dated = (date: string, secret = 'whsec_new') => ({
     'X-Metronome-Date': date,
     'Metronome-Webhook-Signature': sign(secret, date, BODY),
@@ -121,7 +121,9 @@ describe('Metronome', () => {
     const signature = 'b82652fa2246cf1d8a27e591f155c865f68b46c19b9213fd9c052f2419b4742b';
     const headers = { 'X-Metronome-Date': date, 'Metronome-Webhook-Signature': signature };
     const secret = new Secret('correct-horse-battery-staple');
-    expect(verifyMetronome(request(headers, body), [secret], Date.parse(date)).kind).toBe('signed');
+    expect(metronomeAlerts.verify(request(headers, body), [secret], Date.parse(date)).kind).toBe(
+      'signed',
+    );
   });
 
   test('the vendor’s own code accepts what is accepted here', () => {
@@ -173,7 +175,7 @@ describe('Lago', () => {
   const headers = { 'X-Lago-Signature': signature, 'X-Lago-Unique-Key': 'k1' };
   const secrets = [new Secret('other'), new Secret('lago-hmac-key')];
   const verdict = (changed: Readonly<Record<string, string>>, text = body) =>
-    verifyLago(request({ ...headers, ...changed }, text), secrets);
+    lagoAlerts.verify(request({ ...headers, ...changed }, text), secrets, NOW);
 
   test('the published vector is accepted, with and without the algorithm', () => {
     expect(verdict({}).kind).toBe('signed');

@@ -1,14 +1,48 @@
 import type { BillingState } from '../../config/settings.ts';
-import { recordAt, textAt } from '../../discovery/object-reading.ts';
-import type { RawObject } from '../../kubernetes/source.ts';
+import type { Secret } from '../../model/secret.ts';
 import {
   type Alert,
   ALERT_SUBJECT,
   type AlertCustomer,
+  idAt,
+  instantAt,
+  jsonObject,
   type ParsedAlert,
   reasonText,
-} from './alert.ts';
-import { idAt, instantAt, jsonObject } from './body.ts';
+  recordAt,
+} from '../alerts.ts';
+import type { AlertsDefinition } from '../definition.ts';
+import { type JsonObject, textOf } from '../json.ts';
+import { anyMatches, hmac, type SignedRequest, type Verification } from '../signatures.ts';
+
+const HEADER = 'X-Lago-Signature';
+const ALGORITHM_HEADER = 'X-Lago-Signature-Algorithm';
+const KEY_HEADER = 'X-Lago-Unique-Key';
+/** 32 bytes in base64. */
+const SIGNATURE = /^[A-Za-z0-9+/]{43}=$/;
+const UNIQUE_KEY = /^[!-~]{1,256}$/;
+
+/**
+ * Base64 HMAC over the body (facts/destinations.md 1.5). It carries no time: a repeat is known by its
+ * unique key, which the request must have.
+ */
+function verify(request: SignedRequest, secrets: readonly Secret[]): Verification {
+  const algorithm = request.header(ALGORITHM_HEADER);
+  if (algorithm !== undefined && algorithm.toLowerCase() !== 'hmac') {
+    const mend = 'set signature_algo of the webhook endpoint to hmac';
+    return { kind: 'unsigned', reason: `not hmac: ${ALGORITHM_HEADER} header; ${mend}` };
+  }
+  const signature = request.header(HEADER);
+  if (signature === undefined || !SIGNATURE.test(signature)) {
+    return { kind: 'unsigned', reason: `missing or not an HMAC in base64: ${HEADER} header` };
+  }
+  if (!UNIQUE_KEY.test(request.header(KEY_HEADER) ?? '')) {
+    return { kind: 'unsigned', reason: `missing: ${KEY_HEADER} header` };
+  }
+  const expected = secrets.map((secret) => hmac(secret, request.body));
+  const matches = anyMatches([Buffer.from(signature, 'base64')], expected);
+  return matches ? { kind: 'signed' } : { kind: 'refused' };
+}
 
 /** The destination's subscriptions are named so (spec 1.3). */
 const SUBSCRIPTION_PREFIX = 'sub-';
@@ -30,10 +64,10 @@ const PAYMENT_STATUS = /^(invoice|payment_request)\.payment_status_updated$/;
  * A webhook of Lago (facts/destinations.md 1.5): `{webhook_type, object_type, <object_type>: {...}}`.
  * Its customers have the tenant's id as their external id. Most of its messages carry no time.
  */
-export function parseLagoAlert(body: Uint8Array, uniqueKey: string): ParsedAlert {
+function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
   const message = jsonObject(body);
   const type = message && idAt(message, 'webhook_type');
-  const objectType = message && textAt(message, 'object_type');
+  const objectType = message && textOf(message, 'object_type');
   if (message === undefined || type === undefined || objectType === undefined) {
     const reason = 'not a Lago webhook: body: webhook_type or object_type is missing';
     return { kind: 'malformed', reason };
@@ -57,17 +91,17 @@ export function parseLagoAlert(body: Uint8Array, uniqueKey: string): ParsedAlert
 
 function meaningOf(
   type: string,
-  object: RawObject,
+  object: JsonObject,
 ): Pick<Alert, 'subject' | 'state' | 'settles' | 'reason'> {
   if (PAYMENT_STATUS.test(type)) return paymentMeaning(type, object);
   const known = TYPES[type];
   if (known === undefined) return { subject: `event/${type}`, reason: type };
-  const reason = reasonText(textAt(object, 'alert_name') ?? textAt(object, 'alert_code') ?? type);
+  const reason = reasonText(textOf(object, 'alert_name') ?? textOf(object, 'alert_code') ?? type);
   return { subject: subjectOf(known.kind, object), state: known.state, reason };
 }
 
-function paymentMeaning(type: string, object: RawObject) {
-  const status = textAt(object, 'payment_status') ?? '';
+function paymentMeaning(type: string, object: JsonObject) {
+  const status = textOf(object, 'payment_status') ?? '';
   const isRequest = type.startsWith('payment_request.');
   const subject = isRequest ? 'dunning' : subjectOf('invoice/', object);
   const reason = reasonText(`${type}: ${status}`);
@@ -76,7 +110,7 @@ function paymentMeaning(type: string, object: RawObject) {
   return { subject, state: 'active', settles: isRequest ? 'all' : 'alerts', reason } as const;
 }
 
-function subjectOf(kind: string, object: RawObject): string {
+function subjectOf(kind: string, object: JsonObject): string {
   if (!kind.endsWith('/')) return kind;
   const id =
     idAt(object, 'lago_alert_id') ??
@@ -86,7 +120,7 @@ function subjectOf(kind: string, object: RawObject): string {
   return `${kind}${id ?? 'any'}`;
 }
 
-function customerOf(object: RawObject): AlertCustomer {
+function customerOf(object: JsonObject): AlertCustomer {
   const tenant =
     idAt(object, 'external_customer_id') ??
     idAt(recordAt(object, 'customer'), 'external_id') ??
@@ -96,3 +130,11 @@ function customerOf(object: RawObject): AlertCustomer {
   const certain = subscription === `${SUBSCRIPTION_PREFIX}${tenant}`;
   return { tenant, ...(certain && { certain }) };
 }
+
+/** What Lago posts to `/webhooks`. */
+export const lagoAlerts: AlertsDefinition = {
+  secretVariable: 'BILLING_C_WEBHOOK_SECRET',
+  signsId: false,
+  verify,
+  parse: ({ body, header }) => parse(body, header(KEY_HEADER) ?? ''),
+};

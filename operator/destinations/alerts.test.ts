@@ -1,9 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { parseLagoAlert } from './lago-alert.ts';
-import { parseMetronomeAlert } from './metronome-alert.ts';
-import { parseStripeAlert } from './stripe-alert.ts';
+import { lagoAlerts } from './lago/alerts.ts';
+import { metronomeAlerts } from './metronome/alerts.ts';
+import { stripeAlerts } from './stripe/alerts.ts';
 
 const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
+const parseStripeAlert = (body: Buffer) => stripeAlerts.parse({ body, header: () => undefined });
+const parseMetronomeAlert = (body: Buffer) =>
+  metronomeAlerts.parse({ body, header: () => undefined });
+const parseLagoAlert = (body: Buffer, uniqueKey: string) =>
+  lagoAlerts.parse({ body, header: () => uniqueKey });
 
 const stripe = (type: string, object: object) => {
   const event = { id: 'evt_1', object: 'event', created: 1_700_000_000, type, data: { object } };

@@ -1,0 +1,46 @@
+import type {
+  ConfigurableDestination,
+  DestinationDefaults,
+} from '../config/configurable-destination.ts';
+import type { SecretKeyRef, SecretReads, Translation } from '../config/spec-fields.ts';
+import type { Secret } from '../model/secret.ts';
+import type { ParsedAlert } from './alerts.ts';
+import type { DestinationContext } from './context.ts';
+import type { Destination } from './destination.ts';
+import type { SignedRequest, Verification } from './signatures.ts';
+
+/**
+ * Everything there is to know of one type of destination: `<type>/definition.ts` exports it, and
+ * `registry.ts` lists it. `Options` are its settings, `Spec` is its block of a BillingDestination,
+ * the field of the type's name.
+ *
+ * What takes options or a block is a method: methods may be stricter than the list of all types asks,
+ * and only what a type has made itself is ever handed back to it.
+ */
+export interface DestinationDefinition<Options = unknown, Spec = unknown>
+  extends ConfigurableDestination<Options> {
+  /** Absent where BillingDestinations of the type have no block. */
+  readonly spec?: SpecDefinition<Options, Spec>;
+  /** Throws a TypeError for options that cannot be used. */
+  create(name: string, options: Options, context: DestinationContext): Destination;
+  /** Absent where the billing system sends no alerts. */
+  readonly alerts?: AlertsDefinition;
+}
+
+export interface SpecDefinition<Options, Spec> {
+  /** The keys of Secrets that a block names, but for those of its `webhookSecretRefs`. */
+  secretRefs(spec: Spec): readonly SecretKeyRef[];
+  translate(spec: Spec, reads: SecretReads, defaults: DestinationDefaults): Translation<Options>;
+}
+
+/** The messages that a billing system posts to `/webhooks/{spelling}`. */
+export interface AlertsDefinition {
+  /** The variable whose credentials verify them; `webhookSecretRefs` in a BillingDestination. */
+  readonly secretVariable: string;
+  /** Whether the signature covers the message's id. Where it does not, the same body is the same message too. */
+  readonly signsId: boolean;
+  /** `now` in milliseconds since the epoch. */
+  verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification;
+  /** Reads a message whose signature is right. */
+  parse(request: SignedRequest): ParsedAlert;
+}

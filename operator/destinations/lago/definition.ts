@@ -1,0 +1,27 @@
+import type { DestinationDefinition } from '../definition.ts';
+import { lagoAlerts } from './alerts.ts';
+import { createLago } from './lago.ts';
+import {
+  LAGO_VARIABLES,
+  lagoFromEnvironment,
+  lagoFromSpec,
+  type LagoSettings,
+  type LagoSpec,
+} from './settings.ts';
+
+/** Lago, the open-source billing engine: the default destination. */
+export const lago: DestinationDefinition<LagoSettings, LagoSpec> = {
+  type: 'lago',
+  spellings: ['billing_c', 'lago'],
+  prefixes: ['BILLING_C_', 'LAGO_'],
+  variables: LAGO_VARIABLES,
+  inherits: ['planCode', 'currency'],
+  defaultWithVariable: 'BILLING_C_API_KEY',
+  fromEnvironment: lagoFromEnvironment,
+  spec: {
+    secretRefs: ({ apiKeySecretRef }) => [apiKeySecretRef],
+    translate: lagoFromSpec,
+  },
+  create: createLago,
+  alerts: lagoAlerts,
+};

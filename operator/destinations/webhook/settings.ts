@@ -1,0 +1,94 @@
+import type {
+  DestinationDefaults,
+  FromEnvironment,
+  GivenEnvironment,
+  VariableSet,
+} from '../../config/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
+import { headers } from '../../config/parsers/headers.ts';
+import { secrets } from '../../config/parsers/secrets.ts';
+import { maskUrl, url } from '../../config/parsers/urls.ts';
+import {
+  credentialsField,
+  headersField,
+  invalidField,
+  type SecretReads,
+  type Translation,
+} from '../../config/spec-fields.ts';
+import type { Secret } from '../../model/secret.ts';
+
+export interface WebhookSettings {
+  readonly url: string;
+  /** Several during rotation; every one signs. Empty means unsigned. */
+  readonly secrets: readonly Secret[];
+  readonly headers: ReadonlyMap<string, Secret>;
+  /** The CloudEvents source, CLUSTER_NAME. */
+  readonly source: string;
+}
+
+export type WebhookSpec = NonNullable<BillingDestinationSpec['webhook']>;
+
+const BILLING_TEST = 'operator/wiring/billing-variables.test.ts';
+
+export const WEBHOOK_VARIABLES = {
+  WEBHOOK_URL: {
+    meaning: 'Where CloudEvents batches are posted to. Required by `webhook`.',
+    parser: url(),
+    shown: 'url',
+    fields: ['BillingDestination spec.webhook.url'],
+    test: BILLING_TEST,
+  },
+  WEBHOOK_SECRET: {
+    meaning: 'Signs each batch in the header `X-Svc-Signature`; several during rotation.',
+    parser: secrets(),
+    shown: 'masked',
+    fields: ['BillingDestination spec.webhook.secretRefs'],
+    test: BILLING_TEST,
+  },
+  WEBHOOK_HEADERS: {
+    meaning: 'Headers added to each batch.',
+    parser: headers(),
+    shown: 'masked',
+    fields: ['BillingDestination spec.webhook.headers'],
+    test: BILLING_TEST,
+  },
+} as const satisfies VariableSet;
+
+export function webhookFromEnvironment({
+  defaults,
+  valuesOf,
+}: GivenEnvironment): FromEnvironment<WebhookSettings> {
+  const values = valuesOf(WEBHOOK_VARIABLES);
+  if (values.WEBHOOK_URL === undefined) return { kind: 'missing', variable: 'WEBHOOK_URL' };
+  const options = {
+    url: values.WEBHOOK_URL,
+    secrets: values.WEBHOOK_SECRET ?? [],
+    headers: values.WEBHOOK_HEADERS ?? new Map<string, Secret>(),
+    source: defaults.clusterName,
+  };
+  return { kind: 'options', options };
+}
+
+export function webhookFromSpec(
+  spec: WebhookSpec,
+  reads: SecretReads,
+  defaults: DestinationDefaults,
+): Translation<WebhookSettings> {
+  const address = url().parse(spec.url);
+  if (address.kind === 'problem') {
+    return invalidField('spec.webhook.url', address, maskUrl(spec.url));
+  }
+  const signing = credentialsField('spec.webhook.secretRefs', spec.secretRefs, reads);
+  if (signing.kind === 'invalid') return signing;
+  const added = headersField('spec.webhook.headers', spec.headers, reads);
+  if (added.kind === 'invalid') return added;
+  return {
+    kind: 'settings',
+    settings: {
+      url: address.value,
+      secrets: signing.value,
+      headers: added.value,
+      source: defaults.clusterName,
+    },
+  };
+}
