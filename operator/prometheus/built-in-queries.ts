@@ -1,6 +1,6 @@
 import type { PrometheusSettings } from '../config/settings.ts';
 
-/** The queries that hold where no setting replaces them (facts: metering, section 4.3), as templates. */
+/** The queries that hold where no setting replaces them, as templates (docs/metering.md#measured-by-prometheus). */
 export interface BuiltInQueries {
   /** Bytes that left the tenant cluster's pods. */
   readonly egress: string;
@@ -23,7 +23,7 @@ export interface BuiltInSubject {
 const BY_NAMESPACE = 'namespace="{{namespace}}",exported_namespace=""';
 /** Where Prometheus does not honour an exporter's labels, `namespace` is the exporter's own. */
 const BY_EXPORTED_NAMESPACE = 'exported_namespace="{{namespace}}"';
-/** What telemetry inside of a tenant cluster with nodes of its own carries (spec 1.1). */
+/** What telemetry inside of a tenant cluster with nodes of its own carries. */
 const BY_EXTERNAL_LABEL = 'vcluster="{{vcluster}}"';
 /** Instance names are unique within their project only. The platform's query proxy takes `=` alone on these. */
 const BY_PLATFORM_INSTANCE =

@@ -1,10 +1,10 @@
 import type { MetricDefinition } from '../model/catalog.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Measure, MeasuredCharge } from './measure.ts';
 import { planTemplate } from './plan-query.ts';
-import { checkRows } from './rows.ts';
-import type { Sample } from './query-answer.ts';
+import { checkRows, type Sample } from './query-answer.ts';
 
-/** One metric of PROMETHEUS_METRICS_FILE (spec 2.2). */
+/** One metric of PROMETHEUS_METRICS_FILE (docs/metering.md#metrics-of-your-own). */
 export interface ConfiguredMetric {
   readonly code: string;
   readonly name: string;
@@ -51,7 +51,7 @@ export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
       .map(({ key, label }) => [key, labels[label] ?? ''] as const)
       .filter(([, value]) => value !== '');
     return {
-      ...(sku === '' ? {} : { sku }),
+      ...omitUndefined({ sku: sku === '' ? undefined : sku }),
       dimensions: Object.fromEntries(dimensions),
     };
   };

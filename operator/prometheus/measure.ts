@@ -1,8 +1,12 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { sortedEntries } from '../model/bytewise.ts';
 import type { Decimal } from '../model/decimal.ts';
-import type { EventProperty } from '../model/event.ts';
-import type { Window } from '../model/window.ts';
-import type { QueryOutcome } from './query-answer.ts';
+import { deriveEventId } from '../model/event-id.ts';
+import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../model/event.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { eventProblem } from '../model/validate-event.ts';
+import { formatInstant, type Window } from '../model/window.ts';
+import type { Vector } from './query-answer.ts';
 
 /** One metric that is measured by asking Prometheus. */
 export interface Measure {
@@ -40,8 +44,8 @@ export type Plan =
 
 /** What came back for a plan. */
 export interface Answer {
-  readonly rows: Extract<QueryOutcome, { kind: 'vector' }>;
-  readonly beside?: Extract<QueryOutcome, { kind: 'vector' }>;
+  readonly rows: Vector;
+  readonly beside?: Vector;
 }
 
 /** What the rows of a result come to, for one tenant cluster and window. */
@@ -57,4 +61,71 @@ export interface MeasuredCharge {
   readonly sku?: string;
   readonly dimensions?: Readonly<Record<string, string>>;
   readonly properties?: Readonly<Record<string, EventProperty>>;
+}
+
+interface EventContext {
+  readonly window: Window;
+  readonly region: string;
+  readonly defaultTenantClass?: string | undefined;
+  /** RFC 3339; not part of any identity. */
+  readonly recordedAt: string;
+  /** Asked late, after downtime or a failure. */
+  readonly backfilled: boolean;
+}
+
+/**
+ * The events of one metric of one tenant cluster in one window. Zeros are left out; a charge that
+ * cannot be an event is refused with its reason.
+ */
+export function measuredEvents(
+  measure: Pick<Measure, 'metric' | 'unit'>,
+  cluster: TenantCluster,
+  reading: Reading,
+  context: EventContext,
+): { readonly events: readonly UsageEvent[]; readonly refused: readonly string[] } {
+  const events: UsageEvent[] = [];
+  const refused = [...reading.refused];
+  for (const charge of reading.charges) {
+    if (charge.quantity === '0') continue;
+    const event = eventOf(charge, measure, cluster, context);
+    const problem = eventProblem(event);
+    if (problem === undefined) events.push(event);
+    else refused.push(problem);
+  }
+  return { events, refused };
+}
+
+function eventOf(
+  charge: MeasuredCharge,
+  { metric, unit }: Pick<Measure, 'metric' | 'unit'>,
+  cluster: TenantCluster,
+  context: EventContext,
+): UsageEvent {
+  const tenantClass = cluster.tenantClass ?? context.defaultTenantClass;
+  const dimensions = {
+    ...charge.dimensions,
+    tenant_cluster: cluster.id,
+    ...omitUndefined({ tenant_class: tenantClass }),
+  };
+  const identity = {
+    tenant: cluster.tenant,
+    metric,
+    window_start: formatInstant(context.window.start),
+    window_end: formatInstant(context.window.end),
+    region: context.region,
+    ...omitUndefined({ project: cluster.project, sku: charge.sku }),
+    resource_id: cluster.id,
+    dimensions: Object.fromEntries(sortedEntries(dimensions)),
+  };
+  const properties = { ...charge.properties, ...(context.backfilled ? { backfilled: true } : {}) };
+  return {
+    schema_version: SCHEMA_VERSION,
+    id: deriveEventId(identity),
+    quantity: charge.quantity,
+    unit,
+    recorded_at: context.recordedAt,
+    source: 'collector',
+    ...identity,
+    ...(Object.keys(properties).length === 0 ? {} : { properties }),
+  };
 }

@@ -5,10 +5,8 @@ import {
   definitionOf,
   type ConfiguredMetric,
 } from './configured-metric.ts';
-import { createEgressMeasure } from './egress.ts';
-import type { Answer, Measure } from './measure.ts';
-import { measuredEvents } from './measured-events.ts';
-import { createUtilizationMeasure } from './utilization.ts';
+import { createEgressMeasure, createUtilizationMeasure } from './built-in-measures.ts';
+import { type Answer, type Measure, measuredEvents } from './measure.ts';
 
 const WINDOW = { start: 1_772_366_400_000, end: 1_772_366_460_000 };
 const HOUR = { start: WINDOW.start, end: WINDOW.start + 3_600_000 };

@@ -2,6 +2,7 @@ import { quote } from '../model/quote.ts';
 import { readQueryTemplate } from '../config/query-template.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../config/strict-yaml.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { RESERVED_KEYS } from '../model/event-schema.ts';
 import type { ConfiguredMetric } from './configured-metric.ts';
 
@@ -135,7 +136,7 @@ function readMetric(map: YamlMap, refuse: Refuse): ConfiguredMetric | undefined 
     billable,
     query,
     dimensions,
-    ...(sku === undefined ? {} : { sku }),
+    ...omitUndefined({ sku }),
   };
 }
 

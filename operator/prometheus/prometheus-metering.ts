@@ -5,20 +5,20 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Window } from '../model/window.ts';
-import { createAppender } from '../windows/appender.ts';
+import { type AppendEnd, createAppender } from '../windows/appender.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { createAsker } from './ask.ts';
-import { createBooks, type MeteringEnd } from './books.ts';
 import type { Measure } from './measure.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
-import { createRetries } from './retries.ts';
+import { Retries } from './retries.ts';
 import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
-import { createWindowOpener } from './window-opener.ts';
+import { WindowOpener } from './window-opener.ts';
+import { WindowState } from './window-state.ts';
 
 /** Asks Prometheus about every window of every tenant cluster, each metric once. */
 export interface PrometheusMetering {
-  run(signal: AbortSignal): Promise<MeteringEnd>;
+  run(signal: AbortSignal): Promise<AppendEnd>;
   /** What could not be had yet, and what was given up. Newest first. */
   gaps(): readonly Gap[];
   /** What stands behind an event of a metric that is measured here; undefined for all others. */
@@ -48,7 +48,7 @@ export interface PrometheusMeteringOptions {
 const LOOK_MS = 1_000;
 
 /**
- * The Prometheus half of metering (design 7, Utilisation). Windows are opened in order, once the collector
+ * The Prometheus half of metering (docs/metering.md#measured-by-prometheus). Windows are opened in order, once the collector
  * has closed them; opening one asks every query of it and records what came and what did not in one
  * durable batch. What did not come is asked again by itself until MAX_BACKFILL, and is a gap meanwhile.
  * While the server is silent no window is opened, so nothing is recorded but one gap of all.
@@ -58,15 +58,15 @@ export function createPrometheusMetering(options: PrometheusMeteringOptions): Pr
   const log = createCauseLog(logger, clock);
   const appender = createAppender({ ledger, clock, random: options.random, logger });
   const startedAt = clock.now();
-  const books = createBooks({ ...options, appender, log, startedAt });
+  const state = new WindowState({ ...options, appender, log, startedAt });
   const asker = createAsker({ client: options.client, metrics, clock, log });
-  const common = { ...options, log, books, asker };
-  const retries = createRetries(common);
-  const opener = createWindowOpener({ ...common, retries });
+  const common = { ...options, log, state, asker };
+  const retries = new Retries(common);
+  const opener = new WindowOpener({ ...common, retries });
 
-  const turn = async (signal: AbortSignal): Promise<MeteringEnd | undefined> => {
+  const turn = async (signal: AbortSignal): Promise<AppendEnd | undefined> => {
     if (!appender.mayAppend()) return undefined;
-    const expired = await books.giveUpExpired(signal);
+    const expired = await state.giveUpExpired(signal);
     if (expired !== undefined) return expired;
     while (!signal.aborted) {
       const opened = await opener.openNext(signal);
@@ -78,13 +78,13 @@ export function createPrometheusMetering(options: PrometheusMeteringOptions): Pr
 
   return {
     run: async (signal) => {
-      await books.restore();
+      await state.restore();
       while (!signal.aborted) {
         const end = await turn(signal);
         if (end !== undefined) return end;
-        const oldest = books.next();
+        const oldest = state.next;
         metrics.lagSeconds.set(Math.max(0, clock.now() - oldest.end) / 1000);
-        metrics.pendingWindows.set(books.pending.windows());
+        metrics.pendingWindows.set(state.unanswered.windows());
         await clock.sleep(LOOK_MS, signal).catch(() => undefined);
       }
       return { kind: 'aborted' };
@@ -102,7 +102,7 @@ export function createPrometheusMetering(options: PrometheusMeteringOptions): Pr
     gaps: () => {
       const reason = opener.silent ?? 'not asked yet';
       const { ledger: kept } = settings();
-      return books
+      return state
         .gaps(reason)
         .filter(({ to }) => to >= clock.now() - kept.retentionMs)
         .toSorted((a, b) => b.to - a.to);

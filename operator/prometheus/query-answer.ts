@@ -1,3 +1,7 @@
+import { type Decimal, scaleToDecimal } from '../model/decimal.ts';
+import { isRecord } from '../model/is-record.ts';
+import { quote } from '../model/validate-event.ts';
+
 /** One row of an instant vector. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
@@ -5,17 +9,20 @@ export interface Sample {
   readonly value: string;
 }
 
+/** The rows of a result. */
+export interface Vector {
+  readonly kind: 'vector';
+  readonly samples: readonly Sample[];
+  /** Rows that are no samples, in words. */
+  readonly malformed: readonly string[];
+}
+
 /**
  * What a query came to. `server`: nothing can be had from the server at present, whatever is asked;
  * `query`: this query cannot be answered, others may be.
  */
 export type QueryOutcome =
-  | {
-      readonly kind: 'vector';
-      readonly samples: readonly Sample[];
-      /** Rows that are no samples, in words. */
-      readonly malformed: readonly string[];
-    }
+  | Vector
   | { readonly kind: 'failed'; readonly cause: 'server' | 'query'; readonly reason: string };
 
 /** More rows than this are a query without the aggregation it needs, not a bill. */
@@ -101,10 +108,6 @@ function parse(body: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function at(status: number): string {
   return status < 400 && status >= 300
     ? `status ${status}: redirects are not followed`
@@ -120,4 +123,53 @@ function shown(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing');
   const line = text.toWellFormed().replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ');
   return line.length > LONGEST_REASON ? `${line.slice(0, LONGEST_REASON)}…` : line;
+}
+
+/** A row with a number that can be charged. */
+export interface GoodRow {
+  readonly labels: Sample['labels'];
+  /** Its value × numerator ÷ denominator, rounded once. */
+  readonly quantity: Decimal;
+  /** The number's own text. */
+  readonly value: string;
+}
+
+/**
+ * Checks the rows of a result one by one (docs/metering.md#gpu-utilisation): what is no finite number of at least
+ * zero is refused with its reason, and so are several rows that `keyOf` cannot tell apart, none of them
+ * being the right one.
+ */
+export function checkRows(
+  rows: Vector,
+  keyOf: (labels: Sample['labels']) => string,
+  [numerator, denominator]: readonly [bigint, bigint],
+): { readonly good: readonly GoodRow[]; readonly refused: readonly string[] } {
+  const refused = rows.malformed.map((row) => `not a sample: row: ${quote(row)}`);
+  const good: GoodRow[] = [];
+  for (const same of Map.groupBy(rows.samples, ({ labels }) => keyOf(labels)).values()) {
+    const [first] = same;
+    if (first === undefined) continue;
+    if (same.length > 1) {
+      refused.push(`${same.length} rows that are told apart by nothing: row: ${rowText(first)}`);
+      continue;
+    }
+    const { labels, value } = first;
+    // A difference of doubles may be the zero below zero.
+    const quantity = scaleToDecimal(value === '-0' ? '0' : value, numerator, denominator);
+    if (quantity !== undefined) good.push({ labels, quantity, value });
+    else
+      refused.push(
+        `not a finite number of at least 0: value: ${quote(value)} of ${rowText(first)}`,
+      );
+  }
+  return { good, refused };
+}
+
+/** All labels of a row as one text. */
+export function labelKey(labels: Sample['labels']): string {
+  return JSON.stringify(Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function rowText({ labels }: Sample): string {
+  return quote(labelKey(labels));
 }

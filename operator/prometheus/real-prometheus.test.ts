@@ -17,7 +17,7 @@ import type { UsageEvent } from '../model/event.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import { createConfiguredMeasure } from './configured-metric.ts';
 import { loadMetricsFile } from './metrics-file-watch.ts';
-import { renderQuery, type Subject } from './render-query.ts';
+import { renderQuery, type Subject } from './plan-query.ts';
 import { builtInMeasures, clockAt, eventsOf, historyOf, live } from './testing/life.ts';
 
 const H100 = 'NVIDIA H100 80GB HBM3';

@@ -1,4 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Window } from '../model/window.ts';
 import type { MeasuredCluster } from './measure.ts';
 
@@ -14,7 +15,7 @@ export interface TenantClusterHistory {
 }
 
 /**
- * The tenant clusters to ask about for a window, by id, each as it stood at the window's end (spec 2.2).
+ * The tenant clusters to ask about for a window, by id, each as it stood at the window's end.
  * Whom it is billed to is what held then; what to ask, and the platform's name of it, is what holds today,
  * so that a mended query fills what a broken one has missed.
  */
@@ -44,7 +45,7 @@ export function subjectsOf(
 function asAskedToday(then: TenantCluster, today: TenantCluster | undefined): TenantCluster {
   if (today === undefined) return then;
   const { metering, instance } = today;
-  return { ...then, metering, ...(instance === undefined ? {} : { instance }) };
+  return { ...then, metering, ...omitUndefined({ instance }) };
 }
 
 function idsBy(

@@ -10,7 +10,7 @@ import {
   createConfiguredMeasure,
   definitionOf,
 } from '../prometheus/configured-metric.ts';
-import { createEgressMeasure } from '../prometheus/egress.ts';
+import { createEgressMeasure, createUtilizationMeasure } from '../prometheus/built-in-measures.ts';
 import type { Measure } from '../prometheus/measure.ts';
 import { createMetricsFile, loadMetricsFile } from '../prometheus/metrics-file-watch.ts';
 import { createPrometheusClient } from '../prometheus/prometheus-client.ts';
@@ -20,7 +20,6 @@ import {
   type PrometheusMetering,
 } from '../prometheus/prometheus-metering.ts';
 import { createPrometheusMetrics } from '../prometheus/prometheus-metrics.ts';
-import { createUtilizationMeasure } from '../prometheus/utilization.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { MetricDefinition } from '../model/catalog.ts';

@@ -16,7 +16,7 @@ import { systemClock } from '../../telemetry/system-clock.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Window } from '../../model/window.ts';
 import { CONNECTIONS } from '../ask.ts';
-import { createEgressMeasure } from '../egress.ts';
+import { createEgressMeasure, createUtilizationMeasure } from '../built-in-measures.ts';
 import type { Measure } from '../measure.ts';
 import { createPrometheusClient } from '../prometheus-client.ts';
 import {
@@ -25,7 +25,6 @@ import {
   type PrometheusMeteringOptions,
 } from '../prometheus-metering.ts';
 import { createPrometheusMetrics, type PrometheusMetrics } from '../prometheus-metrics.ts';
-import { createUtilizationMeasure } from '../utilization.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** One life of the Prometheus half, on a clock that the test moves and a real HTTP connection. */

@@ -1,12 +1,42 @@
 import type { PrometheusSettings } from '../config/settings.ts';
-import { gpuModel } from '../observation/gpu-device.ts';
+import { decimalFromNanos, nanosFromDecimal, scaleToDecimal } from '../model/decimal.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/validate-event.ts';
+import type { Window } from '../model/window.ts';
+import { gpuModel } from '../observation/gpu-device.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import type { Answer, Measure, MeasuredCharge, MeasuredCluster, Plan } from './measure.ts';
 import { NO_QUERY, planQuery } from './plan-query.ts';
-import type { Sample } from './query-answer.ts';
-import { checkRows } from './rows.ts';
-import type { Window } from '../model/window.ts';
+import { checkRows, labelKey, type Sample } from './query-answer.ts';
+
+const BYTES_PER_GIB = 2n ** 30n;
+
+/** Sums are taken of bytes to the ninth digit and then divided, so that parts are rounded together. */
+const WHOLE: readonly [bigint, bigint] = [1n, 1n];
+
+/** `tenant_network_egress_gb`: GiB that left the pods of a tenant cluster, the sum of all rows. */
+export function createEgressMeasure(preset: PrometheusSettings['preset']): Measure {
+  return {
+    metric: 'tenant_network_egress_gb',
+    unit: 'gib',
+    plan: (subject, window) =>
+      planQuery({
+        subject,
+        window,
+        preset,
+        replacement: subject.cluster.metering.egressQuery,
+        replacedBy: 'EGRESS_QUERY or spec.metering.egressQuery of a TenantOverride',
+        builtIn: (about) =>
+          about.onHost || preset !== 'default' ? builtInQueries(preset, about).egress : undefined,
+      }),
+    read: ({ rows }) => {
+      const { good, refused } = checkRows(rows, labelKey, WHOLE);
+      const bytes = good.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
+      const quantity = scaleToDecimal(decimalFromNanos(bytes), 1n, BYTES_PER_GIB);
+      return { charges: quantity === undefined ? [] : [{ quantity }], refused };
+    },
+  };
+}
 
 const MS_PER_HOUR = 3_600_000n;
 /** Sums of doubles may come out a little above. */
@@ -17,7 +47,7 @@ const PERCENT_DIGITS = 1e6;
 const MODEL_LABELS = ['modelName', 'gpu_type', 'model_name', 'model'] as const;
 
 /**
- * `tenant_gpu_utilization`, by model: average percent × hours of the window (design 7, Utilisation). A
+ * `tenant_gpu_utilization`, by model: average percent × hours of the window (docs/metering.md#gpu-utilisation). A
  * GPU at a steady 50 % comes to 50 an hour. Informational.
  */
 export function createUtilizationMeasure(preset: PrometheusSettings['preset']): Measure {
@@ -83,7 +113,7 @@ function readUtilization({ rows, beside }: Answer, window: Window) {
         dimensions: { gpu_type: model },
         properties: {
           avg_utilization_pct: Math.round(percent * PERCENT_DIGITS) / PERCENT_DIGITS,
-          ...(count === undefined ? {} : { gpu_devices: count }),
+          ...omitUndefined({ gpu_devices: count }),
         },
       });
     }

@@ -7,7 +7,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
 import { type Asker, createRound, type Job, type JobOutcome } from './ask.ts';
-import { createEgressMeasure } from './egress.ts';
+import { createEgressMeasure } from './built-in-measures.ts';
 import { forgetPrometheusWork } from './prometheus-metering.ts';
 import {
   type FakeAnswer,

@@ -1,0 +1,142 @@
+import type { RecordChange } from '../ledger/ledger.ts';
+import { isRecord } from '../model/is-record.ts';
+import type { Window } from '../model/window.ts';
+
+/** The windows that one metric of one tenant cluster still has to be asked for. */
+export interface UnansweredWindows {
+  readonly metric: string;
+  /** The id of a tenant cluster. */
+  readonly tenantCluster: string;
+  /** Why it could not be had when it was last asked for. */
+  readonly reason: string;
+  readonly runs: readonly WindowRun[];
+}
+
+/** The windows that could not be answered, by metric and tenant cluster, with the changes that the ledger has not seen. */
+export interface Unanswered {
+  add(metric: string, tenantCluster: string, window: Window, reason: string): void;
+  /** Takes a window off: it was answered, or given up. */
+  remove(metric: string, tenantCluster: string, window: Window): void;
+  list(): readonly UnansweredWindows[];
+  find(metric: string, tenantCluster: string): UnansweredWindows | undefined;
+  /** How many windows there are, of all metrics and tenant clusters together. */
+  windows(): number;
+  /** Changes since the last call, as records. */
+  drain(): readonly RecordChange[];
+  restore(records: Iterable<readonly [key: string, value: string]>): void;
+}
+
+/** Key prefix of the records: `prometheus/pending/<metric>/<tenant cluster>`. */
+export const UNANSWERED_PREFIX = 'prometheus/pending/';
+
+export function createUnanswered(): Unanswered {
+  const works = new Map<string, UnansweredWindows>();
+  const changed = new Set<string>();
+
+  const put = (work: UnansweredWindows): void => {
+    const key = keyOf(work.metric, work.tenantCluster);
+    if (work.runs.length === 0) works.delete(key);
+    else works.set(key, work);
+    changed.add(key);
+  };
+
+  return {
+    add: (metric, tenantCluster, window, reason) => {
+      const known = works.get(keyOf(metric, tenantCluster));
+      put({ metric, tenantCluster, reason, runs: withWindow(known?.runs ?? [], window) });
+    },
+    remove: (metric, tenantCluster, window) => {
+      const known = works.get(keyOf(metric, tenantCluster));
+      if (known !== undefined) put({ ...known, runs: withoutWindow(known.runs, window) });
+    },
+    list: () => [...works.values()],
+    find: (metric, tenantCluster) => works.get(keyOf(metric, tenantCluster)),
+    windows: () => [...works.values()].reduce((sum, { runs }) => sum + countWindows(runs), 0),
+    drain: () => {
+      const changes = [...changed].map((key) => {
+        const work = works.get(key);
+        return { key, value: work === undefined ? undefined : JSON.stringify({ v: 1, ...work }) };
+      });
+      changed.clear();
+      return changes;
+    },
+    restore: (records) => {
+      for (const [key, value] of records) {
+        const work = parse(value);
+        if (work !== undefined) works.set(key, work);
+      }
+    },
+  };
+}
+
+function keyOf(metric: string, tenantCluster: string): string {
+  return `${UNANSWERED_PREFIX}${metric}/${tenantCluster}`;
+}
+
+function parse(text: string): UnansweredWindows | undefined {
+  const stored = JSON.parse(text) as Partial<UnansweredWindows> & { readonly v?: unknown };
+  const { v, metric, tenantCluster, reason = '', runs } = stored;
+  if (v !== 1 || metric === undefined || tenantCluster === undefined) return undefined;
+  return areRuns(runs) ? { metric, tenantCluster, reason, runs } : undefined;
+}
+
+/** Windows of one size without a hole between them. Milliseconds since the epoch. */
+interface WindowRun {
+  readonly from: number;
+  readonly to: number;
+  readonly sizeMs: number;
+}
+
+/** The runs with a window more, in order. One that is there already changes nothing. */
+function withWindow(runs: readonly WindowRun[], { start, end }: Window): WindowRun[] {
+  if (runs.some(({ from, to }) => from < end && start < to)) return [...runs];
+  const sizeMs = end - start;
+  const sorted = [...runs, { from: start, to: end, sizeMs }].toSorted((a, b) => a.from - b.from);
+  const joined: WindowRun[] = [];
+  for (const run of sorted) {
+    const last = joined.at(-1);
+    if (last !== undefined && last.to === run.from && last.sizeMs === run.sizeMs) {
+      joined[joined.length - 1] = { ...last, to: run.to };
+    } else {
+      joined.push(run);
+    }
+  }
+  return joined;
+}
+
+/** The runs with a window less. */
+function withoutWindow(runs: readonly WindowRun[], { start, end }: Window): WindowRun[] {
+  return runs.flatMap((run) => {
+    if (run.to <= start || end <= run.from) return [run];
+    return [
+      { ...run, to: start },
+      { ...run, from: end },
+    ].filter(({ from, to }) => from < to);
+  });
+}
+
+/** How many windows the runs are. */
+function countWindows(runs: readonly WindowRun[]): number {
+  return runs.reduce((sum, { from, to, sizeMs }) => sum + Math.round((to - from) / sizeMs), 0);
+}
+
+/** Every window of the runs, oldest first. */
+export function windowsOf(runs: readonly WindowRun[]): Window[] {
+  return runs.flatMap(({ from, to, sizeMs }) =>
+    Array.from({ length: Math.round((to - from) / sizeMs) }, (_, index) => ({
+      start: from + index * sizeMs,
+      end: from + (index + 1) * sizeMs,
+    })),
+  );
+}
+
+/** Whether a value out of the ledger is runs. */
+function areRuns(value: unknown): value is readonly WindowRun[] {
+  return Array.isArray(value) && value.every(isRun);
+}
+
+function isRun(value: unknown): boolean {
+  if (!isRecord(value)) return false;
+  const { from, to, sizeMs } = value;
+  return [from, to, sizeMs].every(Number.isSafeInteger) && Number(sizeMs) > 0;
+}

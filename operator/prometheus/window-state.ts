@@ -1,0 +1,231 @@
+import type { Settings } from '../config/settings.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { UsageEvent } from '../model/event.ts';
+import { formatInstant, type Window } from '../model/window.ts';
+import type { CauseLog } from '../telemetry/cause-log.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { AppendEnd, Appender } from '../windows/appender.ts';
+import { createGaps, type Gap } from '../windows/gaps.ts';
+import { expiredStretch, firstProgress, nextWindow, type Progress } from '../windows/schedule.ts';
+import type { Job, JobOutcome } from './ask.ts';
+import { measuredEvents, type Reading } from './measure.ts';
+import type { PrometheusMetrics } from './prometheus-metrics.ts';
+import { createUnanswered, type Unanswered, UNANSWERED_PREFIX, windowsOf } from './unanswered.ts';
+
+export interface WindowStateOptions {
+  readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
+  readonly settings: () => Settings;
+  readonly lastWindow: () => Window | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly log: CauseLog;
+  readonly metrics: PrometheusMetrics;
+  readonly appender: Appender;
+  /** Wall clock, milliseconds. */
+  readonly startedAt: number;
+}
+
+const STATE_KEY = 'prometheus/state';
+const GAP_PREFIX = 'prometheus/gap/';
+const SOURCE = 'prometheus';
+const EVERYBODY = '*';
+const EXPIRED = 'older than MAX_BACKFILL';
+
+/** Exporters and scrapes lag by up to half a minute; in small windows there is no time for that. */
+const LONGEST_DELAY_MS = 30_000;
+const SHORTEST_DELAY_MS = 5_000;
+
+/**
+ * How far windows are opened, what of them is unanswered and what was given up, kept in records of the
+ * ledger: `prometheus/state`, `prometheus/pending/…`, `prometheus/gap/…`. Every change is written in the
+ * same durable unit as the events that it is about.
+ */
+export class WindowState {
+  readonly #options: WindowStateOptions;
+  readonly #unanswered = createUnanswered();
+  readonly #givenUp = createGaps(GAP_PREFIX);
+  #progress: Progress;
+  #events: UsageEvent[] = [];
+  #changed = false;
+
+  constructor(options: WindowStateOptions) {
+    this.#options = options;
+    this.#progress = firstProgress(options.startedAt, this.#metering.windowMs);
+  }
+
+  /** The windows that are to be asked for again. */
+  get unanswered(): Pick<Unanswered, 'list' | 'find' | 'windows'> {
+    return this.#unanswered;
+  }
+
+  /** The window to be opened next. */
+  get next(): Window {
+    return nextWindow(this.#progress, this.#metering.windowMs);
+  }
+
+  /** Reads what an earlier process left; the first of all begins with the first full window. */
+  async restore(): Promise<void> {
+    const { ledger } = this.#options;
+    this.#unanswered.restore(await Array.fromAsync(ledger.records(UNANSWERED_PREFIX)));
+    this.#givenUp.restore(await Array.fromAsync(ledger.records(GAP_PREFIX)));
+    const stored = parseState(await ledger.record(STATE_KEY));
+    if (stored !== undefined) {
+      this.#progress = stored;
+      return;
+    }
+    await ledger.writeRecords([{ key: STATE_KEY, value: encodeState(this.#progress) }]);
+  }
+
+  /** When a window is due, wall clock: its last samples have to arrive first. */
+  dueAt({ start, end }: Window): number {
+    return end + Math.min(LONGEST_DELAY_MS, Math.max(SHORTEST_DELAY_MS, (end - start) / 2));
+  }
+
+  /** Counts a window as opened; durable with the next {@link commit}. */
+  advance({ start, end }: Window): void {
+    this.#progress = { end, sizeMs: end - start };
+    this.#changed = true;
+  }
+
+  /** Takes what a job came to: its events, or its window among the unanswered ones. */
+  record(job: Job, outcome: JobOutcome): void {
+    const { metric } = job.measure;
+    const { id } = job.subject.cluster;
+    if (outcome.kind === 'failed') {
+      this.#unanswered.add(metric, id, job.window, outcome.reason);
+      this.#options.log.warn(
+        `${metric} ${outcome.reason}`,
+        `[metrics] prometheus: ${metric} of "${id}": ${outcome.reason}`,
+      );
+    } else {
+      if (outcome.kind === 'read') this.#recordReading(job, outcome.reading);
+      this.#unanswered.remove(metric, id, job.window);
+    }
+    this.#changed = true;
+  }
+
+  /** Takes windows off that nobody is to be charged for any more. */
+  drop(metric: string, tenantCluster: string, windows: readonly Window[]): void {
+    for (const window of windows) this.#unanswered.remove(metric, tenantCluster, window);
+    this.#changed = true;
+  }
+
+  /** Writes what was recorded; the end when the ledger cannot go on, or when told to stop. */
+  async commit(signal: AbortSignal): Promise<AppendEnd | undefined> {
+    if (!this.#changed) return undefined;
+    const { clock, settings, appender, logger } = this.#options;
+    this.#givenUp.prune(clock.now() - settings().ledger.retentionMs);
+    const state = { key: STATE_KEY, value: encodeState(this.#progress) };
+    const records = [...this.#unanswered.drain(), ...this.#givenUp.drain(), state];
+    const events = this.#events;
+    this.#events = [];
+    this.#changed = false;
+    const outcome = await appender.append({ events, records }, signal);
+    if (outcome.kind !== 'appended') return outcome;
+    const conflicts = outcome.outcomes.filter((kind) => kind === 'conflict').length;
+    if (conflicts > 0) {
+      logger.error(
+        `[metrics] prometheus: ${conflicts} events differ from those stored; the stored ones stay`,
+      );
+    }
+    return undefined;
+  }
+
+  /** Gives up what is older than MAX_BACKFILL, and says so. */
+  async giveUpExpired(signal: AbortSignal): Promise<AppendEnd | undefined> {
+    const { windowMs, maxBackfillMs } = this.#metering;
+    const now = this.#options.clock.now();
+    const expired = expiredStretch(this.#progress, windowMs, now, maxBackfillMs);
+    if (expired !== undefined) {
+      this.#progress = expired.progress;
+      this.#giveUp(EVERYBODY, expired, EXPIRED);
+    }
+    this.#giveUpUnanswered(now - Math.max(maxBackfillMs, 2 * windowMs));
+    return this.commit(signal);
+  }
+
+  /** What could not be measured; `waiting` is why windows that are due are not opened. */
+  gaps(waiting: string): readonly Gap[] {
+    const open = this.#unanswered.list().flatMap(({ metric, tenantCluster, reason, runs }) =>
+      runs.map(({ from, to }) => ({
+        source: SOURCE,
+        scope: tenantCluster,
+        from,
+        to,
+        reason: `${metric}: ${reason}`,
+      })),
+    );
+    const window = this.next;
+    const to = this.#options.lastWindow()?.end ?? 0;
+    const overdue = this.#isOverdue(window) && to >= window.end;
+    const all = { source: SOURCE, scope: EVERYBODY, from: window.start, to, reason: waiting };
+    return [...this.#givenUp.list(), ...open, ...(overdue ? [all] : [])];
+  }
+
+  get #metering(): Settings['metering'] {
+    return this.#options.settings().metering;
+  }
+
+  /** It should have been opened a whole window ago. */
+  #isOverdue(window: Window): boolean {
+    return this.#options.clock.now() > this.dueAt(window) + (window.end - window.start);
+  }
+
+  #recordReading({ measure, subject, window }: Job, reading: Reading): void {
+    const { metric } = measure;
+    const { settings, clock, startedAt, metrics, log } = this.#options;
+    const { region, defaultTenantClass } = settings().identity;
+    const made = measuredEvents(measure, subject.cluster, reading, {
+      window,
+      region,
+      defaultTenantClass,
+      recordedAt: new Date(clock.now()).toISOString(),
+      backfilled: window.end <= startedAt || this.#isOverdue(window),
+    });
+    this.#events.push(...made.events);
+    for (const problem of made.refused) {
+      metrics.refusedRows.inc({ metric });
+      log.warn(
+        `${metric} row ${problem}`,
+        `[metrics] prometheus: ${metric} of "${subject.cluster.id}": not charged: ${problem}`,
+      );
+    }
+  }
+
+  #giveUpUnanswered(oldest: number): void {
+    const { metrics } = this.#options;
+    for (const { metric, tenantCluster, reason, runs } of this.#unanswered.list()) {
+      // Looked at every second: most are young.
+      if (runs.every(({ from, sizeMs }) => from + sizeMs > oldest)) continue;
+      const old = windowsOf(runs).filter(({ end }) => end <= oldest);
+      const [first] = old;
+      const last = old.at(-1);
+      if (first === undefined || last === undefined) continue;
+      for (const window of old) this.#unanswered.remove(metric, tenantCluster, window);
+      metrics.givenUpWindows.inc({ metric }, old.length);
+      const stretch = { start: first.start, end: last.end };
+      this.#giveUp(tenantCluster, stretch, `${EXPIRED}: ${metric}: ${reason}`);
+    }
+  }
+
+  #giveUp(scope: string, { start, end }: Window, reason: string): void {
+    this.#givenUp.note({ source: SOURCE, scope, from: start, to: end, reason });
+    this.#changed = true;
+    this.#options.logger.error(`[metrics] prometheus: not metered, ${reason}: "${scope}"`, {
+      from: formatInstant(start),
+      to: formatInstant(end),
+    });
+  }
+}
+
+function encodeState({ end, sizeMs }: Progress): string {
+  return JSON.stringify({ v: 1, end, sizeMs });
+}
+
+function parseState(text: string | undefined): Progress | undefined {
+  if (text === undefined) return undefined;
+  const { v, end, sizeMs } = JSON.parse(text) as Partial<Progress> & { readonly v?: unknown };
+  if (v !== 1 || end === undefined || sizeMs === undefined) return undefined;
+  return { end, sizeMs };
+}
