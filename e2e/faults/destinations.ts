@@ -126,7 +126,15 @@ function stripeSettings(url: string): DestinationSettings {
 /** The webhook with a vendor that forgets ids, and that says which events it has. */
 function askable(real: Destination, client: HttpClient): Destination {
   return {
-    ...real,
+    name: real.name,
+    type: real.type,
+    accepts: (metric) => real.accepts(metric),
+    bootstrap: (catalog, signal) => real.bootstrap(catalog, signal),
+    provision: (tenant, signal) => real.provision(tenant, signal),
+    encodedBytes: (event) => real.encodedBytes?.(event) ?? 0,
+    send: (events, signal) => real.send(events, signal),
+    offboard: (tenant, signal) => real.offboard(tenant, signal),
+    close: () => real.close(),
     get limits() {
       return { ...real.limits, idMemoryMs: DAY_MS };
     },

@@ -4,7 +4,7 @@ import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
 
 /**
- * What a billing system must be able to do for the delivery engine (design 10). A destination knows
+ * What a billing system must be able to do for the delivery engine. A destination knows
  * nothing of Kubernetes or the ledger: it is handed events and tenants, and answers with outcomes.
  * It never retries or keeps a cursor, the feeder does; it sleeps only to stay within a rate limit.
  */
@@ -15,7 +15,10 @@ export interface Destination {
   readonly limits: DestinationLimits;
   /** Bytes that an event takes up in a call's body; absent where `limits.batchBytes` is. */
   encodedBytes?(event: UsageEvent): number;
-  /** Whether this destination wants events of a metric at all (informational ones differ, design 7). */
+  /**
+   * Whether this destination wants events of a metric at all; informational ones differ
+   * (docs/events.md#metrics).
+   */
   accepts(metric: MetricDefinition): boolean;
   /** Creates or finds what the billing system needs before any event (metrics, plan, meters). Idempotent. */
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome>;
@@ -45,9 +48,15 @@ export interface Destination {
     customer: string,
     signal: AbortSignal,
   ): Promise<CustomerAnswer>;
-  /** Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition `UnpricedUsage`). */
+  /**
+   * Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition
+   * `UnpricedUsage`).
+   */
   unpriced?(): readonly UnpricedUsage[];
-  /** What the billing system found wrong with usage after it had taken it, the newest first (condition `LateRefusals`). */
+  /**
+   * What the billing system found wrong with usage after it had taken it, the newest first (condition
+   * `LateRefusals`).
+   */
   lateRefusals?(): readonly LateRefusal[];
   /** Events a second that the billing system takes at the most, as far as is known. */
   eventsPerSecond?(): number | undefined;
@@ -67,7 +76,7 @@ export interface DestinationLimits {
 }
 
 /**
- * What became of one event (facts/destinations.md section 5):
+ * What became of one event (docs/delivery.md#what-becomes-of-an-event):
  * - `delivered`: the other side has it (a duplicate answer counts).
  * - `retry`: not now; the whole batch is sent again after `afterMs` or the feeder's own backoff.
  * - `provision`: its tenant is unknown over there; provision, then retry.

@@ -1,3 +1,6 @@
+import type { UsageEvent } from '../model/event.ts';
+import type { DeliveryOutcome } from './destination.ts';
+
 /**
  * Deals items out to at most `count` lines that are served side by side, to the shortest first. All
  * items of one key stay in one line and in their order, so that a tenant's events do not overtake each
@@ -14,4 +17,40 @@ export function dealLines<T>(
     shortest.push(...group);
   }
   return lines.filter((line) => line.length > 0);
+}
+
+/** What is sent of the event at a position of its batch. */
+export interface LineItem<Payload> {
+  readonly index: number;
+  readonly payload: Payload;
+}
+
+export interface LinesOptions<Payload extends object> {
+  /** What can be said of an event without sending it, or what is to be sent of it; that has no `kind`. */
+  readonly check: (event: UsageEvent) => DeliveryOutcome | Payload;
+  readonly keyOf: (payload: Payload) => string;
+  /** How many lines so many payloads take. */
+  readonly lineCount: (payloads: number) => number;
+  /** Sends a line in its order. Items that get no outcome were not sent. */
+  readonly sendLine: (
+    line: readonly LineItem<Payload>[],
+    outcomes: Map<number, DeliveryOutcome>,
+  ) => Promise<void>;
+}
+
+/** Sends a batch over lines of calls, side by side; `outcomes[i]` belongs to `events[i]`. */
+export async function sendInLines<Payload extends object>(
+  events: readonly UsageEvent[],
+  { check, keyOf, lineCount, sendLine }: LinesOptions<Payload>,
+): Promise<readonly DeliveryOutcome[]> {
+  const outcomes = new Map<number, DeliveryOutcome>();
+  const items: LineItem<Payload>[] = [];
+  for (const [index, event] of events.entries()) {
+    const checked = check(event);
+    if ('kind' in checked) outcomes.set(index, checked);
+    else items.push({ index, payload: checked });
+  }
+  const lines = dealLines(items, ({ payload }) => keyOf(payload), lineCount(items.length));
+  await Promise.all(lines.map((line) => sendLine(line, outcomes)));
+  return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
 }

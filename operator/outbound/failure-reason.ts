@@ -1,7 +1,10 @@
 import { isNativeError } from 'node:util/types';
 import { RefusedAddressError } from './address-guard.ts';
 
-/** What a failed attempt says in the words of spec 7, and whether the request may have gone out. */
+/**
+ * What a failed attempt says in words for a log line (docs/operations.md#log-lines), and whether the
+ * request may have gone out.
+ */
 export interface FailureReason {
   readonly text: string;
   readonly sent: false | 'unknown';

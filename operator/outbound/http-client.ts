@@ -1,4 +1,4 @@
-/** The one way to the outside over HTTP (design 10). One client per destination, with its own pool. */
+/** The one way to the outside over HTTP. One client per destination, with its own pool. */
 export interface HttpClient {
   /** One attempt; never throws, never retries, never follows a redirect. */
   request(request: HttpRequest): Promise<HttpOutcome>;
@@ -33,7 +33,7 @@ export interface HttpResponse {
 /** No answer came. */
 export interface HttpFailure {
   readonly kind: 'failed';
-  /** `HTTP POST /api/v1/events/batch: connection refused` (spec 7); no credentials, no query, no header values. */
+  /** `HTTP POST /api/v1/events/batch: connection refused`; no credentials, no query, no header values. */
   readonly reason: string;
   /** False when the other side cannot have acted on it; otherwise nobody knows. */
   readonly sent: false | 'unknown';

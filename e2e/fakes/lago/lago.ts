@@ -42,8 +42,8 @@ export interface FakeLago extends FakeServer {
 }
 
 /**
- * A stateful stand-in for Lago (facts/destinations.md 1.6): whole-batch rollback, errors by index,
- * duplicates remembered for ever, usage counted only from a subscription's start.
+ * A stateful stand-in for Lago (docs/destinations/lago.md#how-lago-answers): whole-batch rollback, errors
+ * by index, duplicates remembered for ever, usage counted only from a subscription's start.
  */
 export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago> {
   const state = createLagoState();

@@ -1,4 +1,4 @@
-/** What the stand-in keeps. Shapes are Lago's own (facts 1.2), reduced to what the stand-in acts on. */
+/** What the stand-in keeps. Shapes are Lago's own, reduced to what the stand-in acts on. */
 export interface LagoState {
   readonly metrics: Map<string, Metric>;
   readonly plans: Map<string, Plan>;

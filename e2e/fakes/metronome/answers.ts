@@ -1,6 +1,6 @@
 import type { FakeResponse } from '../fake-server.ts';
 
-/** Error answers as Metronome words them: a message, and hardly ever a code (facts 3.1). */
+/** Error answers as Metronome words them: a message, and hardly ever a code. */
 export const UNAUTHORIZED: FakeResponse = { status: 401, body: { message: 'Unauthorized' } };
 
 export function ok(data: unknown): FakeResponse {

@@ -5,7 +5,10 @@ import type { MetronomeState } from './state.ts';
 const MEMORY_MS = 86_400_000;
 const TOO_MANY_REQUESTS = 429;
 
-/** What was answered to the same key before, errors included; other parameters are a conflict (facts 3.1). */
+/**
+ * What was answered to the same key before, errors included; other parameters are a conflict
+ * (docs/destinations/metronome.md#how-metronome-answers).
+ */
 export function replayed(
   state: MetronomeState,
   request: FakeRequest,

@@ -57,9 +57,9 @@ export interface FakeMetronome extends FakeServer {
 }
 
 /**
- * A stateful stand-in for Metronome (facts/destinations.md 3.8): ids remembered for 34 days, one bad
- * event refuses its call without an index, events held for aliases that nobody has yet, metrics that
- * count only what came after them, answers kept by idempotency key.
+ * A stateful stand-in for Metronome (docs/destinations/metronome.md#how-metronome-answers): ids
+ * remembered for 34 days, one bad event refuses its call without an index, events held for aliases that
+ * nobody has yet, metrics that count only what came after them, answers kept by idempotency key.
  */
 export async function startFakeMetronome(options: FakeMetronomeOptions): Promise<FakeMetronome> {
   const state = createMetronomeState();

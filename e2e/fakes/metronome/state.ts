@@ -1,6 +1,6 @@
 import type { FakeResponse } from '../fake-server.ts';
 
-/** What the stand-in keeps. Shapes are Metronome's own (facts 3), reduced to what the stand-in acts on. */
+/** What the stand-in keeps. Shapes are Metronome's own, reduced to what the stand-in acts on. */
 export interface MetronomeState {
   readonly metrics: Metric[];
   readonly products: Product[];

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 
-/** A webhook as Metronome sends it (facts 3.7). */
+/** A webhook as Metronome sends it. */
 export interface SignedWebhook {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;

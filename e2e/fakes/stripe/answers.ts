@@ -4,7 +4,7 @@ export function ok(body: unknown): FakeResponse {
   return { status: 200, body };
 }
 
-/** The error form of v1 (facts 2.1). */
+/** The error form of v1 (https://docs.stripe.com/api/errors). */
 export function failure(
   status: number,
   type: string,

@@ -13,7 +13,7 @@ export interface MeterErrors {
   readonly request: string;
 }
 
-/** Adds a report as Stripe writes it (facts 2.7). */
+/** Adds a report as Stripe writes it (docs/destinations/stripe.md#what-errors-mean). */
 export function reportErrors(state: StripeState, errors: MeterErrors, at: number): void {
   const { meter, code, count, message, request } = errors;
   const sample = { error_message: message, request: { identifier: request } };

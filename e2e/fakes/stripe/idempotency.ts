@@ -5,7 +5,10 @@ import type { StripeState } from './state.ts';
 const MEMORY_MS = 86_400_000;
 const TOO_MANY_REQUESTS = 429;
 
-/** What was answered to the same key before: stored results are replayed, a stored 500 too (facts 2.1). */
+/**
+ * What was answered to the same key before: stored results are replayed, a stored 500 too
+ * (docs/destinations/stripe.md#how-stripe-answers).
+ */
 export function replayed(
   state: StripeState,
   request: FakeRequest,

@@ -55,9 +55,9 @@ export interface FakeStripe extends FakeServer {
 }
 
 /**
- * A stateful stand-in for Stripe (facts/destinations.md 2.8): identifiers unique for 24 hours only,
- * results stored by idempotency key with 5xx among them, one call at a time for a customer and meter,
- * search that lags behind.
+ * A stateful stand-in for Stripe (docs/destinations/stripe.md#how-stripe-answers): identifiers unique for
+ * 24 hours only, results stored by idempotency key with 5xx among them, one call at a time for a customer
+ * and meter, search that lags behind.
  */
 export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeStripe> {
   const state = createStripeState();

@@ -3,9 +3,12 @@ import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectsOf, textOf } from '../json.ts';
 import { isTaken, type LagoClient } from './lago-client.ts';
+
+/** Values by key. */
+type Values = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** A billable metric as Lago has it. */
 export interface LagoMetric {
@@ -15,7 +18,7 @@ export interface LagoMetric {
   /** The property that Lago sums; undefined when it sums none. */
   readonly field: string | undefined;
   /** Values by which charges may tell prices apart; undefined when the server does not say. */
-  readonly filters: ReadonlyMap<string, ReadonlySet<string>> | undefined;
+  readonly filters: Values | undefined;
 }
 
 export type MetricsOutcome =
@@ -25,17 +28,34 @@ export type MetricsOutcome =
       /** Why events of a metric cannot be billed, by code. */
       readonly unusable: ReadonlyMap<string, string>;
     }
-  | ApiRefusal
-  | ApiFailure;
+  | ApiProblem;
 
-/** Filter values that are known before any event: the closed dimension values of spec 2.1. */
+/**
+ * Filter values that are known before any event: those of the closed dimensions
+ * (docs/events.md#dimensions).
+ */
 const CLOSED_VALUES: Readonly<Record<string, readonly string[]>> = {
   capacity_type: ['on-demand', 'spot', 'preemptible', 'reserved'],
   billing_mode: ['shared', 'dedicated_node', 'private_node'],
 };
 
+/** What prices commonly depend on. Tenant clusters are told apart by grouping instead: they have no end. */
+const KEYS = [
+  'sku',
+  'gpu_type',
+  'gpu_profile',
+  'instance_type',
+  'capacity_type',
+  'billing_mode',
+  'tenant_class',
+  'region',
+] as const;
+/** Beyond this a key does not look like one that prices depend on. */
+const MAX_VALUES = 200;
+const RETRY_AFTER_MS = 60_000;
+
 /**
- * Lists what is there and creates what is missing (spec 1.2): metrics that sum one property. What
+ * Lists what is there and creates what is missing: metrics that sum one property. What
  * exists is left as it is; events follow the property that it sums.
  */
 export async function ensureMetrics(
@@ -116,7 +136,7 @@ export function readMetric(object: JsonObject): LagoMetric {
   };
 }
 
-function readFilters(object: JsonObject): ReadonlyMap<string, ReadonlySet<string>> {
+function readFilters(object: JsonObject): Values {
   return new Map(
     objectsOf(object, 'filters').map((filter) => {
       const values: unknown = filter['values'];
@@ -126,42 +146,46 @@ function readFilters(object: JsonObject): ReadonlyMap<string, ReadonlySet<string
   );
 }
 
-/** What prices commonly depend on. Tenant clusters are told apart by grouping instead: they have no end. */
-const KEYS = [
-  'sku',
-  'gpu_type',
-  'gpu_profile',
-  'instance_type',
-  'capacity_type',
-  'billing_mode',
-  'tenant_class',
-  'region',
-] as const;
-/** Beyond this a key does not look like one that prices depend on. */
-const MAX_VALUES = 200;
-const RETRY_AFTER_MS = 60_000;
-
 /**
  * Offers every new SKU (and other value that prices depend on) to whoever sets prices in Lago, as a
  * filter value of the metric. A change replaces all filters of a metric, and a value that is left out
- * takes its prices with it: so it always sends what is there now and more (facts 1.2).
+ * takes its prices with it: so it always sends what is there now and more
+ * (docs/destinations/lago.md#prices-by-sku-gpu-type-and-capacity-type).
  */
-export interface FilterValues {
+export class FilterValues {
+  readonly #client: LagoClient;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  /** By metric; metrics of servers that have no filters are left out, and left alone. */
+  readonly #known = new Map<string, Map<string, Set<string>>>();
+  #retryAt = 0;
+
+  constructor(client: LagoClient, clock: Clock, logger: Logger) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
   /** What the metrics have. */
-  load(metrics: Iterable<LagoMetric>): void;
+  load(metrics: Iterable<LagoMetric>): void {
+    for (const { code, filters } of metrics) {
+      if (filters !== undefined) this.#known.set(code, unite(filters, new Map()));
+    }
+  }
+
   /** Adds the values that events bring. It never fails: what could not be added is tried again later. */
-  learn(events: readonly UsageEvent[], signal: AbortSignal): Promise<void>;
-}
+  async learn(events: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
+    if (this.#clock.monotonic() < this.#retryAt) return;
+    for (const [code, values] of this.#missingIn(events)) {
+      if (await this.#add(code, values, signal)) continue;
+      this.#retryAt = this.#clock.monotonic() + RETRY_AFTER_MS;
+    }
+  }
 
-export function createFilterValues(client: LagoClient, clock: Clock, logger: Logger): FilterValues {
-  /** `undefined`: the server has no filters, so they are left alone. */
-  const known = new Map<string, Map<string, Set<string>>>();
-  let retryAt = 0;
-
-  const missingIn = (events: readonly UsageEvent[]): Map<string, Map<string, Set<string>>> => {
+  #missingIn(events: readonly UsageEvent[]): ReadonlyMap<string, Values> {
     const missing = new Map<string, Map<string, Set<string>>>();
     for (const event of events) {
-      const filters = known.get(event.metric);
+      const filters = this.#known.get(event.metric);
       if (filters === undefined) continue;
       for (const key of KEYS) {
         const value = valueOf(event, key);
@@ -174,46 +198,30 @@ export function createFilterValues(client: LagoClient, clock: Clock, logger: Log
       }
     }
     return missing;
-  };
+  }
 
   /** Whether the metric has the values now. */
-  const add = async (
-    code: string,
-    values: ReadonlyMap<string, ReadonlySet<string>>,
-    signal: AbortSignal,
-  ): Promise<boolean> => {
+  async #add(code: string, values: Values, signal: AbortSignal): Promise<boolean> {
     const path = `/billable_metrics/${encodeURIComponent(code)}`;
-    const answer = await client.get(path, signal);
+    const answer = await this.#client.get(path, signal);
     const object = answer.kind === 'ok' ? answer.body['billable_metric'] : undefined;
     const current = isRecord(object) ? readMetric(object) : undefined;
     if (current?.filters === undefined) return false;
     const union = unite(current.filters, values);
     const filters = [...union].map(([key, all]) => ({ key, values: [...all] }));
     const change = { billable_metric: { name: current.name, filters } };
-    const changed = await client.call('PUT', path, change, signal);
+    const changed = await this.#client.call('PUT', path, change, signal);
     if (changed.kind !== 'ok') {
-      logger.warn(`[bootstrap] warning: filter values of metric "${code}": ${changed.reason}`);
+      this.#logger.warn(
+        `[bootstrap] warning: filter values of metric "${code}": ${changed.reason}`,
+      );
       return false;
     }
-    known.set(code, union);
+    this.#known.set(code, union);
     const added = [...values].map(([key, all]) => `${key} ${[...all].join(', ')}`).join('; ');
-    logger.info(`[bootstrap] metric "${code}" can be priced by ${added}`);
+    this.#logger.info(`[bootstrap] metric "${code}" can be priced by ${added}`);
     return true;
-  };
-
-  return {
-    load: (metrics) => {
-      for (const { code, filters } of metrics) {
-        if (filters !== undefined) known.set(code, unite(filters, new Map()));
-      }
-    },
-    learn: async (events, signal) => {
-      if (clock.monotonic() < retryAt) return;
-      for (const [code, values] of missingIn(events)) {
-        if (!(await add(code, values, signal))) retryAt = clock.monotonic() + RETRY_AFTER_MS;
-      }
-    },
-  };
+  }
 }
 
 function valueOf(event: UsageEvent, key: (typeof KEYS)[number]): string | undefined {
@@ -221,10 +229,7 @@ function valueOf(event: UsageEvent, key: (typeof KEYS)[number]): string | undefi
   return event.dimensions?.[key];
 }
 
-function unite(
-  a: ReadonlyMap<string, ReadonlySet<string>>,
-  b: ReadonlyMap<string, ReadonlySet<string>>,
-): Map<string, Set<string>> {
+function unite(a: Values, b: Values): Map<string, Set<string>> {
   const keys = new Set([...a.keys(), ...b.keys()]);
   return new Map(
     [...keys].map((key) => [key, new Set([...(a.get(key) ?? []), ...(b.get(key) ?? [])])]),

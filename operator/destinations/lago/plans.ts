@@ -1,14 +1,19 @@
 import type { UsageEvent } from '../../model/event.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { UnpricedUsage } from '../destination.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { LagoMetric } from './billable-metrics.ts';
 import { isTaken, type LagoClient } from './lago-client.ts';
 
 /** How long a plan is believed to be as it was read. */
 const FRESH_MS = 300_000;
+/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
+const MAX_SEEN = 2_000;
+const ANY_VALUE = '__ALL_FILTER_VALUES__';
+const FREE = /^0*(\.0*)?$/;
 
 export interface LagoPlan {
   readonly code: string;
@@ -32,39 +37,68 @@ export interface LagoChargeFilter {
 export type PlanOutcome =
   | { readonly kind: 'plan'; readonly plan: LagoPlan }
   | { readonly kind: 'missing' }
-  | ApiRefusal
-  | ApiFailure;
+  | ApiProblem;
 
-/** Plans are read and created, and get charges added; they are never replaced, which would drop prices (facts 1.2). */
-export interface LagoPlans {
-  find(code: string, signal: AbortSignal): Promise<PlanOutcome>;
-  /** The plan as it was read last. */
-  known(code: string): LagoPlan | undefined;
-  /** The default plan: created with one charge of 0 for each metric, or given the charges that it lacks. */
-  ensure(
-    plan: { readonly code: string; readonly currency: string },
-    metrics: readonly LagoMetric[],
-    signal: AbortSignal,
-  ): Promise<PlanOutcome>;
+interface WantedPlan {
+  readonly code: string;
+  /** ISO 4217 */
+  readonly currency: string;
 }
 
-export function createLagoPlans(client: LagoClient, clock: Clock, logger: Logger): LagoPlans {
-  const cache = new Map<string, { readonly plan: LagoPlan; readonly at: number }>();
+/**
+ * Plans are read and created, and get charges added; they are never replaced, which would drop prices
+ * (docs/destinations/lago.md#metrics-and-plan).
+ */
+export class LagoPlans {
+  readonly #client: LagoClient;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #cache = new Map<string, { readonly plan: LagoPlan; readonly at: number }>();
 
-  const read = async (code: string, signal: AbortSignal): Promise<PlanOutcome> => {
-    const answer = await client.get(`/plans/${encodeURIComponent(code)}`, signal);
+  constructor(client: LagoClient, clock: Clock, logger: Logger) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  async find(code: string, signal: AbortSignal): Promise<PlanOutcome> {
+    const known = this.#cache.get(code);
+    if (known !== undefined && this.#clock.monotonic() - known.at < FRESH_MS) {
+      return { kind: 'plan', plan: known.plan };
+    }
+    return this.#read(code, signal);
+  }
+
+  /** The plan as it was read last. */
+  known(code: string): LagoPlan | undefined {
+    return this.#cache.get(code)?.plan;
+  }
+
+  /** The default plan: created with one charge of 0 for each metric, or given the charges that it lacks. */
+  async ensure(
+    wanted: WantedPlan,
+    metrics: readonly LagoMetric[],
+    signal: AbortSignal,
+  ): Promise<PlanOutcome> {
+    const found = await this.#read(wanted.code, signal);
+    if (found.kind === 'missing') return this.#create(wanted, metrics, signal);
+    return found.kind === 'plan' ? this.#addCharges(found.plan, metrics, signal) : found;
+  }
+
+  async #read(code: string, signal: AbortSignal): Promise<PlanOutcome> {
+    const answer = await this.#client.get(`/plans/${encodeURIComponent(code)}`, signal);
     if (answer.kind === 'refused' && answer.code === 'plan_not_found') return { kind: 'missing' };
     if (answer.kind !== 'ok') return answer;
     const plan = readPlan(objectOf(answer.body, 'plan'));
-    cache.set(code, { plan, at: clock.monotonic() });
+    this.#cache.set(code, { plan, at: this.#clock.monotonic() });
     return { kind: 'plan', plan };
-  };
+  }
 
-  const create = async (
-    { code, currency }: { readonly code: string; readonly currency: string },
+  async #create(
+    { code, currency }: WantedPlan,
     metrics: readonly LagoMetric[],
     signal: AbortSignal,
-  ): Promise<PlanOutcome> => {
+  ): Promise<PlanOutcome> {
     const plan = {
       name: titleOf(code),
       code,
@@ -74,55 +108,39 @@ export function createLagoPlans(client: LagoClient, clock: Clock, logger: Logger
       pay_in_advance: false,
       charges: metrics.map(({ id }) => chargeOf(id)),
     };
-    const answer = await client.call('POST', '/plans', { plan }, signal);
-    if (answer.kind === 'ok') logger.info(`[bootstrap] created plan "${code}"`);
+    const answer = await this.#client.call('POST', '/plans', { plan }, signal);
+    if (answer.kind === 'ok') this.#logger.info(`[bootstrap] created plan "${code}"`);
     else if (answer.kind !== 'refused' || !isTaken(answer, 'code')) return answer;
-    return read(code, signal);
-  };
+    return this.#read(code, signal);
+  }
 
   /** Adds what the plan lacks. An older server cannot: then the plan is left to its owner. */
-  const addCharges = async (
+  async #addCharges(
     plan: LagoPlan,
     metrics: readonly LagoMetric[],
     signal: AbortSignal,
-  ): Promise<PlanOutcome> => {
-    const present = new Set(plan.charges.map(({ metric }) => metric));
-    const missing = metrics.filter(({ code }) => !present.has(code));
+  ): Promise<PlanOutcome> {
+    const charged = new Set(plan.charges.map(({ metric }) => metric));
+    const missing = metrics.filter(({ code }) => !charged.has(code));
     for (const { id, code } of missing) {
       const path = `/plans/${encodeURIComponent(plan.code)}/charges`;
       const charge = { ...chargeOf(id), code };
-      const answer = await client.call('POST', path, { charge }, signal);
+      const answer = await this.#client.call('POST', path, { charge }, signal);
       if (answer.kind === 'ok') {
-        logger.info(`[bootstrap] added a charge for "${code}" to plan "${plan.code}"`);
+        this.#logger.info(`[bootstrap] added a charge for "${code}" to plan "${plan.code}"`);
         continue;
       }
       if (answer.kind !== 'refused') return answer;
       if (isTaken(answer, 'code')) continue;
       if (answer.code !== 'resource_not_found') return answer;
       const lacking = missing.map((metric) => metric.code).join(', ');
-      logger.warn(
+      this.#logger.warn(
         `[bootstrap] warning: this Lago cannot add charges to a plan: add them to "${plan.code}" by hand: ${lacking}`,
       );
       break;
     }
-    return missing.length === 0 ? { kind: 'plan', plan } : read(plan.code, signal);
-  };
-
-  return {
-    find: async (code, signal) => {
-      const known = cache.get(code);
-      if (known !== undefined && clock.monotonic() - known.at < FRESH_MS) {
-        return { kind: 'plan', plan: known.plan };
-      }
-      return read(code, signal);
-    },
-    known: (code) => cache.get(code)?.plan,
-    ensure: async (wanted, metrics, signal) => {
-      const found = await read(wanted.code, signal);
-      if (found.kind === 'missing') return create(wanted, metrics, signal);
-      return found.kind === 'plan' ? addCharges(found.plan, metrics, signal) : found;
-    },
-  };
+    return missing.length === 0 ? { kind: 'plan', plan } : this.#read(plan.code, signal);
+  }
 }
 
 /** The amount is text: Lago refuses a number. */
@@ -159,37 +177,30 @@ function amountOf(object: JsonObject): string | undefined {
   return textOf(objectOf(object, 'properties'), 'amount');
 }
 
-/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
-const MAX_SEEN = 2_000;
-const ANY_VALUE = '__ALL_FILTER_VALUES__';
-const FREE = /^0*(\.0*)?$/;
+/** Which kinds of usage have come, and which of them no charge puts a price on. */
+export class UnpricedWatch {
+  readonly #seen = new Map<string, UnpricedUsage>();
 
-/** Which kinds of usage have come, and which of them no charge puts a price on (design 7). */
-export interface UnpricedWatch {
-  see(plan: string, events: readonly UsageEvent[]): void;
+  see(plan: string, events: readonly UsageEvent[]): void {
+    for (const { metric, sku } of events) {
+      const key = `${plan}\0${metric}\0${sku ?? ''}`;
+      if (this.#seen.has(key) || this.#seen.size >= MAX_SEEN) continue;
+      this.#seen.set(key, { plan, metric, ...omitUndefined({ sku }) });
+    }
+  }
+
   /** Plans that matter. */
-  plans(): readonly string[];
-  /** `planOf` gives a plan as it was read last; kinds whose plan is not known are left out. */
-  unpriced(planOf: (code: string) => LagoPlan | undefined): readonly UnpricedUsage[];
-}
+  plans(): readonly string[] {
+    return [...new Set([...this.#seen.values()].map(({ plan }) => plan))];
+  }
 
-export function createUnpricedWatch(): UnpricedWatch {
-  const seen = new Map<string, UnpricedUsage>();
-  return {
-    see: (plan, events) => {
-      for (const { metric, sku } of events) {
-        const key = `${plan}\0${metric}\0${sku ?? ''}`;
-        if (seen.has(key) || seen.size >= MAX_SEEN) continue;
-        seen.set(key, { plan, metric, ...(sku !== undefined && { sku }) });
-      }
-    },
-    plans: () => [...new Set([...seen.values()].map(({ plan }) => plan))],
-    unpriced: (planOf) =>
-      [...seen.values()].filter((usage) => {
-        const plan = planOf(usage.plan);
-        return plan !== undefined && !isPriced(plan, usage);
-      }),
-  };
+  /** `planOf` gives a plan as it was read last; kinds whose plan is not known are left out. */
+  unpriced(planOf: (code: string) => LagoPlan | undefined): readonly UnpricedUsage[] {
+    return [...this.#seen.values()].filter((usage) => {
+      const plan = planOf(usage.plan);
+      return plan !== undefined && !isPriced(plan, usage);
+    });
+  }
 }
 
 function isPriced({ charges }: LagoPlan, { metric, sku }: UnpricedUsage): boolean {

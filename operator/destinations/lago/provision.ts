@@ -1,11 +1,12 @@
-import type { LagoSettings } from './settings.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { StepOutcome } from '../destination.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
 import type { LagoPlans } from './plans.ts';
+import type { LagoSettings } from './settings.ts';
 import {
   type ActiveSubscriptions,
   readSubscription,
@@ -13,7 +14,11 @@ import {
   subscriptionOf,
 } from './subscriptions.ts';
 
-export interface ProvisionOptions {
+const MAX_NAME = 255;
+const MAX_METADATA_VALUE = 100;
+const DONE: StepOutcome = { kind: 'done' };
+
+export interface LagoProvisionerOptions {
   readonly name: string;
   readonly settings: LagoSettings;
   readonly client: LagoClient;
@@ -22,66 +27,16 @@ export interface ProvisionOptions {
   readonly logger: Logger;
 }
 
-/** Makes sure of a tenant's customer and subscription (spec 1.3, rules 1 and 2). */
-export function createProvision(options: ProvisionOptions) {
-  const { name, settings, client, plans, subscriptions, logger } = options;
+/** Makes sure of a tenant's customer and subscription (docs/destinations/lago.md#tenants). */
+export class LagoProvisioner {
+  readonly #options: LagoProvisionerOptions;
 
-  const subscribe = async (
-    tenant: Tenant,
-    planCode: string,
-    signal: AbortSignal,
-  ): Promise<StepOutcome> => {
-    const from = tenant.billableFrom ?? tenant.createdAt;
-    const subscription = {
-      external_customer_id: tenant.id,
-      plan_code: planCode,
-      external_id: subscriptionIdOf(tenant.id),
-      billing_time: 'calendar',
-      subscription_at: new Date(from).toISOString(),
-    };
-    const answer = await client.call('POST', '/subscriptions', { subscription }, signal);
-    if (answer.kind !== 'ok') return failedStep(answer);
-    const created = subscriptionOf(answer.body);
-    if (created === undefined) return { kind: 'retry', reason: 'no subscription in the answer' };
-    subscriptions.add(created);
-    logger.info(`[${name}] subscribed tenant ${tenant.id} to plan ${planCode}`);
-    if (created.startedAt > from) {
-      const start = new Date(created.startedAt).toISOString();
-      logger.warn(`[${name}] tenant ${tenant.id}: Lago bills nothing before ${start}`);
-    }
-    return { kind: 'done' };
-  };
+  constructor(options: LagoProvisionerOptions) {
+    this.#options = options;
+  }
 
-  /** Reuses the subscription; a plan that the tenant names itself is followed. */
-  const reuse = async (tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> => {
-    const externalId = subscriptionIdOf(tenant.id);
-    const query = new URLSearchParams({ external_customer_id: tenant.id });
-    const list = await client.list(`/subscriptions?${query.toString()}`, 'subscriptions', signal);
-    if (list.kind !== 'list') return failedStep(list);
-    const existing = list.items
-      .map(readSubscription)
-      .find((subscription) => subscription.externalId === externalId);
-    if (existing === undefined) {
-      return { kind: 'retry', reason: `subscription is not listed: "${externalId}"` };
-    }
-    subscriptions.add(existing);
-    logger.info(`[${name}] subscription ${externalId} already exists, reused`);
-    const { plan } = tenant;
-    if (plan === undefined || plan === existing.planCode || plan === existing.nextPlanCode) {
-      return { kind: 'done' };
-    }
-    const subscription = {
-      external_customer_id: tenant.id,
-      plan_code: plan,
-      external_id: externalId,
-    };
-    const answer = await client.call('POST', '/subscriptions', { subscription }, signal);
-    if (answer.kind !== 'ok') return failedStep(answer);
-    logger.info(`[${name}] tenant ${tenant.id} changed from plan ${existing.planCode} to ${plan}`);
-    return { kind: 'done' };
-  };
-
-  return async (tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> => {
+  async provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const { settings, client, plans } = this.#options;
     const planCode = tenant.plan ?? settings.planCode;
     const found = await plans.find(planCode, signal);
     if (found.kind === 'missing') {
@@ -101,24 +56,73 @@ export function createProvision(options: ProvisionOptions) {
     const customer = await upsertCustomer(client, tenant, creation, signal);
     if (customer.kind !== 'done') return customer;
     return probed.kind === 'subscribed'
-      ? reuse(tenant, signal)
-      : subscribe(tenant, planCode, signal);
-  };
-}
+      ? this.#reuse(tenant, signal)
+      : this.#subscribe(tenant, planCode, signal);
+  }
 
-const MAX_NAME = 255;
-const MAX_METADATA_VALUE = 100;
+  async #subscribe(tenant: Tenant, planCode: string, signal: AbortSignal): Promise<StepOutcome> {
+    const { name, client, subscriptions, logger } = this.#options;
+    const from = tenant.billableFrom ?? tenant.createdAt;
+    const subscription = {
+      external_customer_id: tenant.id,
+      plan_code: planCode,
+      external_id: subscriptionIdOf(tenant.id),
+      billing_time: 'calendar',
+      subscription_at: new Date(from).toISOString(),
+    };
+    const answer = await client.call('POST', '/subscriptions', { subscription }, signal);
+    if (answer.kind !== 'ok') return failedStep(answer);
+    const created = subscriptionOf(answer.body);
+    if (created === undefined) return { kind: 'retry', reason: 'no subscription in the answer' };
+    subscriptions.add(created);
+    logger.info(`[${name}] subscribed tenant ${tenant.id} to plan ${planCode}`);
+    if (created.startedAt > from) {
+      const start = new Date(created.startedAt).toISOString();
+      logger.warn(`[${name}] tenant ${tenant.id}: Lago bills nothing before ${start}`);
+    }
+    return DONE;
+  }
+
+  /** Reuses the subscription; a plan that the tenant names itself is followed. */
+  async #reuse(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const { name, client, subscriptions, logger } = this.#options;
+    const externalId = subscriptionIdOf(tenant.id);
+    const query = new URLSearchParams({ external_customer_id: tenant.id });
+    const list = await client.list(`/subscriptions?${query.toString()}`, 'subscriptions', signal);
+    if (list.kind !== 'list') return failedStep(list);
+    const existing = list.items
+      .map(readSubscription)
+      .find((subscription) => subscription.externalId === externalId);
+    if (existing === undefined) {
+      return { kind: 'retry', reason: `subscription is not listed: "${externalId}"` };
+    }
+    subscriptions.add(existing);
+    logger.info(`[${name}] subscription ${externalId} already exists, reused`);
+    const { plan } = tenant;
+    if (plan === undefined || plan === existing.planCode || plan === existing.nextPlanCode) {
+      return DONE;
+    }
+    const subscription = {
+      external_customer_id: tenant.id,
+      plan_code: plan,
+      external_id: externalId,
+    };
+    const answer = await client.call('POST', '/subscriptions', { subscription }, signal);
+    if (answer.kind !== 'ok') return failedStep(answer);
+    logger.info(`[${name}] tenant ${tenant.id} changed from plan ${existing.planCode} to ${plan}`);
+    return DONE;
+  }
+}
 
 /** What Lago has of a tenant. */
 export type ProbeOutcome =
   | { readonly kind: 'subscribed' }
   | { readonly kind: 'no-subscription' }
   | { readonly kind: 'no-customer' }
-  | ApiRefusal
-  | ApiFailure;
+  | ApiProblem;
 
 /**
- * Whether the customer and its subscription are there, by reading its current usage (spec 1.3, rule 2).
+ * Whether the customer and its subscription are there, by reading its current usage.
  * Only the two answers that say so mean that they are not; nothing is created after any other.
  */
 export async function probeTenant(
@@ -168,13 +172,13 @@ export async function upsertCustomer(
   const basic = {
     external_id: tenant.id,
     name: tenant.displayName.slice(0, MAX_NAME),
-    ...(tenant.email !== undefined && { email: tenant.email }),
+    ...omitUndefined({ email: tenant.email }),
   };
   const extras = creation === undefined ? [] : [metadataOf(tenant), creation];
   for (;;) {
     const customer = Object.assign({}, basic, ...extras);
     const answer = await client.call('POST', '/customers', { customer }, signal);
-    if (answer.kind === 'ok') return { kind: 'done' };
+    if (answer.kind === 'ok') return DONE;
     const refusedExtra = answer.kind === 'refused' && answer.status === 422;
     // What is only nice to have must not cost the tenant its customer: metadata goes first.
     if (!refusedExtra || extras.length === 0) return failedStep(answer);

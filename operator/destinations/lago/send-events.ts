@@ -2,7 +2,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import type { ApiRefusal } from '../json-api/answer.ts';
-import { dealLines } from '../lines.ts';
+import { type LineItem, sendInLines } from '../lines.ts';
 import type { LagoMetric } from './billable-metrics.ts';
 import type { LagoClient } from './lago-client.ts';
 import { type ActiveSubscriptions, subscriptionIdOf } from './subscriptions.ts';
@@ -12,8 +12,16 @@ export const CALL_EVENTS = 100;
 const CONCURRENT_CALLS = 4;
 /** Events in one `send`: enough to keep all calls busy. */
 export const SEND_EVENTS = CALL_EVENTS * CONCURRENT_CALLS;
+/**
+ * Lago checks the format of all events first and only then looks for duplicates: that takes two passes, a
+ * third for what changed meanwhile.
+ */
+const MAX_PASSES = 3;
+const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
+/** Refusals of the whole call that do not say of which event. */
+const BLIND_REFUSALS = new Set([400, 413, 422]);
 
-export interface SendEventsOptions {
+export interface LagoSenderOptions {
   readonly client: LagoClient;
   readonly subscriptions: ActiveSubscriptions;
   /** Undefined when Lago has no such metric. */
@@ -26,11 +34,33 @@ export interface SendEventsOptions {
  * Sends events, several calls at a time. All events of a tenant go through one line of calls, so that
  * their order stays; once a line is in trouble, nothing more goes through it.
  */
-export function createSendEvents({ client, subscriptions, metric, unusable }: SendEventsOptions) {
-  let callEvents = CALL_EVENTS;
+export class LagoSender {
+  readonly #options: LagoSenderOptions;
+  /** Becomes smaller when the server says that it takes fewer. */
+  #callEvents = CALL_EVENTS;
+
+  constructor(options: LagoSenderOptions) {
+    this.#options = options;
+  }
+
+  /** `outcomes[i]` belongs to `events[i]`. */
+  async send(
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryOutcome[]> {
+    const stale = await this.#options.subscriptions.refresh(signal);
+    if (stale?.kind === 'hold') return events.map(() => stale);
+    return sendInLines<LagoEvent>(events, {
+      check: (event) => this.#check(event),
+      keyOf: ({ external_subscription_id }) => external_subscription_id,
+      lineCount: (count) => Math.min(CONCURRENT_CALLS, Math.ceil(count / this.#callEvents)),
+      sendLine: (line, outcomes) => this.#sendLine(line, outcomes, signal),
+    });
+  }
 
   /** What can be said of an event without sending it: Lago would take it and never bill it. */
-  const precheck = (event: UsageEvent): DeliveryOutcome | LagoEvent => {
+  #check(event: UsageEvent): DeliveryOutcome | LagoEvent {
+    const { subscriptions, metric, unusable } = this.#options;
     const problem = unusable(event.metric);
     if (problem !== undefined) return { kind: 'rejected', reason: problem };
     const field = metric(event.metric)?.field;
@@ -45,67 +75,36 @@ export function createSendEvents({ client, subscriptions, metric, unusable }: Se
     const start = new Date(subscription.startedAt).toISOString();
     const reason = `before the subscription began, ${start}, so Lago would never bill it: window_start: "${event.window_start}"`;
     return { kind: 'rejected', reason };
-  };
+  }
 
-  const sendLine = async (
-    line: readonly (readonly [index: number, event: LagoEvent])[],
+  async #sendLine(
+    line: readonly LineItem<LagoEvent>[],
     outcomes: Map<number, DeliveryOutcome>,
     signal: AbortSignal,
-  ): Promise<void> => {
+  ): Promise<void> {
     for (let start = 0; start < line.length; ) {
-      const chunk = line.slice(start, start + callEvents);
-      const report = await sendChunk(
-        client,
-        chunk.map(([, event]) => event),
-        signal,
-      );
+      const chunk = line.slice(start, start + this.#callEvents);
+      const payloads = chunk.map(({ payload }) => payload);
+      const report = await sendChunk(this.#options.client, payloads, signal);
       if (report.tooMany && chunk.length > 1) {
-        callEvents = Math.max(1, Math.floor(chunk.length / 2));
+        this.#callEvents = Math.max(1, Math.floor(chunk.length / 2));
         continue;
       }
-      for (const [position, [index]] of chunk.entries()) {
+      for (const [position, { index }] of chunk.entries()) {
         const outcome = report.outcomes[position];
         if (outcome !== undefined) outcomes.set(index, outcome);
       }
       const stopped = report.outcomes.find(({ kind }) => kind === 'retry' || kind === 'hold');
       if (stopped !== undefined) {
-        for (const [index] of line.slice(start + chunk.length)) outcomes.set(index, stopped);
+        for (const { index } of line.slice(start + chunk.length)) outcomes.set(index, stopped);
         return;
       }
       start += chunk.length;
     }
-  };
-
-  return async (
-    events: readonly UsageEvent[],
-    signal: AbortSignal,
-  ): Promise<readonly DeliveryOutcome[]> => {
-    const stale = await subscriptions.refresh(signal);
-    if (stale?.kind === 'hold') return events.map(() => stale);
-    const outcomes = new Map<number, DeliveryOutcome>();
-    const payloads: (readonly [number, LagoEvent])[] = [];
-    for (const [index, event] of events.entries()) {
-      const checked = precheck(event);
-      if ('kind' in checked) outcomes.set(index, checked);
-      else payloads.push([index, checked]);
-    }
-    const lines = dealLines(
-      payloads,
-      ([, event]) => event.external_subscription_id,
-      Math.min(CONCURRENT_CALLS, Math.ceil(payloads.length / callEvents)),
-    );
-    await Promise.all(lines.map((line) => sendLine(line, outcomes, signal)));
-    return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
-  };
+  }
 }
 
-/** Lago checks the format of all events first and only then looks for duplicates: that takes two passes, a third for what changed meanwhile. */
-const MAX_PASSES = 3;
-const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
-/** Refusals of the whole call that do not say of which event. */
-const BLIND_REFUSALS = new Set([400, 413, 422]);
-
-export interface ChunkReport {
+interface ChunkReport {
   /** `outcomes[i]` belongs to `events[i]`. */
   readonly outcomes: readonly DeliveryOutcome[];
   /** The server takes fewer events in a call than were sent. */
@@ -114,10 +113,10 @@ export interface ChunkReport {
 
 /**
  * Sends up to one call's worth of events. One bad or repeated event makes Lago refuse the whole call,
- * with the faults by index (facts 1.3): duplicates are delivered, faulty events rejected, and the rest
+ * with the faults by index: duplicates are delivered, faulty events rejected, and the rest
  * is sent again.
  */
-export async function sendChunk(
+async function sendChunk(
   client: LagoClient,
   events: readonly LagoEvent[],
   signal: AbortSignal,
@@ -164,13 +163,13 @@ function faultsByIndex(refusal: ApiRefusal, count: number): Map<number, Delivery
   if (refusal.status !== 422) return faults;
   for (const [key, fault] of Object.entries(refusal.details)) {
     if (!/^\d+$/.test(key) || Number(key) >= count) continue;
-    faults.set(Number(key), judgeFault(fault));
+    faults.set(Number(key), outcomeOfFault(fault));
   }
   return faults;
 }
 
 /** A taken transaction id is all that is wrong with a duplicate. */
-function judgeFault(fault: unknown): DeliveryOutcome {
+function outcomeOfFault(fault: unknown): DeliveryOutcome {
   if (isRecord(fault)) {
     const fields = Object.keys(fault);
     const said = fault['transaction_id'];
@@ -192,7 +191,7 @@ export interface LagoEvent {
 }
 
 /**
- * A usage event with every dimension as a property (spec 1.3, rule 4), so that charges may price by
+ * A usage event with every dimension as a property, so that charges may price by
  * any of them. The quantity, under the property that Lago sums, is written last: nothing can stand in
  * its place.
  */

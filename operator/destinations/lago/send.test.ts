@@ -142,7 +142,7 @@ describe('one refused event', () => {
   });
 });
 
-test('accident 10: a batch that was taken without an answer is billed once, and not sent event by event', async () => {
+test('a batch that was taken without an answer is billed once, and not sent event by event', async () => {
   const world = await ready();
   world.lago.misbehaviours.add({ kind: 'commit-then-reset', path: BATCH, times: 1 });
   expect(kinds(await world.destination.send(events(100), NEVER))).toContain('retry');

@@ -1,6 +1,6 @@
 import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, textOf } from '../json.ts';
 import type { LagoClient } from './lago-client.ts';
 
@@ -18,21 +18,21 @@ export interface LagoSubscription {
   readonly startedAt: number;
 }
 
-/** A tenant's subscription (spec 1.3, rule 1). */
+/** A tenant's subscription (docs/destinations/lago.md#tenants). */
 export function subscriptionIdOf(tenant: string): string {
   return `sub-${tenant}`;
 }
 
 /**
  * Which subscriptions are active. Lago takes events of any subscription and bills none of those without
- * one, so each is known to be there before an event is sent (facts 5).
+ * one, so each is known to be there before an event is sent (docs/destinations/lago.md#how-lago-answers).
  */
 export interface ActiveSubscriptions {
   find(externalId: string): LagoSubscription | undefined;
   add(subscription: LagoSubscription): void;
   remove(externalId: string): void;
   /** Asks Lago again when that was long ago; what is known stays when it does not answer. */
-  refresh(signal: AbortSignal): Promise<ApiRefusal | ApiFailure | undefined>;
+  refresh(signal: AbortSignal): Promise<ApiProblem | undefined>;
 }
 
 /** Lago may serve others as well, so only subscriptions of the plans in use here are looked at. */

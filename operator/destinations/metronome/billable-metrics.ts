@@ -1,6 +1,6 @@
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import type { ApiFailure, ApiProblem } from '../json-api/answer.ts';
 import { objectOf, textOf } from '../json.ts';
 import { nextHour } from './contract-plan.ts';
 import {
@@ -34,8 +34,7 @@ export type MetricsOutcome =
       /** Why events of a metric cannot be billed, by code. */
       readonly unusable: ReadonlyMap<string, string>;
     }
-  | ApiRefusal
-  | ApiFailure;
+  | ApiProblem;
 
 export interface EnsureMetricsOptions {
   readonly client: MetronomeClient;
@@ -45,7 +44,8 @@ export interface EnsureMetricsOptions {
 }
 
 /**
- * Lists what is there and creates what is missing (spec 1.4). A metric can never be changed, so one that
+ * Lists what is there and creates what is missing
+ * (docs/destinations/metronome.md#billable-metrics). A metric can never be changed, so one that
  * no longer does what the catalogue asks for gets a successor: both count events, products are moved
  * over at the next full hour, and the predecessor is archived when nothing can come for it any more.
  */
@@ -153,7 +153,7 @@ async function handOver(
   return undefined;
 }
 
-/** The keys of a product, where it has some, must together be one compound key of its metric (facts 3.3). */
+/** The keys of a product, where it has some, must together be one compound key of its metric. */
 function presentationKeys({ pricingKeys, allKeys }: Product, compound: readonly string[]) {
   if (allKeys.length === 0) return {};
   return { presentation_group_key: compound.filter((key) => !pricingKeys.includes(key)) };

@@ -1,3 +1,5 @@
+const HOUR_MS = 3_600_000;
+
 /** A contract of a customer that is not archived. Times are milliseconds since the epoch. */
 export interface Contract {
   readonly id: string;
@@ -23,11 +25,11 @@ export type ContractPlan =
   | { readonly kind: 'foreign'; readonly contract: Contract };
 
 /**
- * Two contracts at a time would bill usage twice, a stretch without one would bill it never (facts 3.5).
- * So there is a new contract only where the last one ends: after one that has ended, whenever that was
- * (a crash between the two steps of a hand-over leaves no hole), or at the next full hour after one on
- * another rate card, which then ends there. A contract that somebody else made counts like any other and
- * is never ended.
+ * Two contracts at a time would bill usage twice, a stretch without one would bill it never
+ * (docs/destinations/metronome.md#contracts). So there is a new contract only where the last one ends:
+ * after one that has ended, whenever that was (a crash between the two steps of a hand-over leaves no
+ * hole), or at the next full hour after one on another rate card, which then ends there. A contract that
+ * somebody else made counts like any other and is never ended.
  */
 export function planContract(
   contracts: readonly Contract[],
@@ -104,9 +106,7 @@ export function coverAt({ contracts }: MetronomeTenant, at: number): Cover {
   return at < from && Number.isFinite(from) ? { kind: 'before', from } : { kind: 'uncovered' };
 }
 
-const HOUR_MS = 3_600_000;
-
-/** Contracts and products begin and end on full hours (facts 3.3, 3.5). Milliseconds since the epoch. */
+/** Contracts and products begin and end on full hours. Milliseconds since the epoch. */
 export function hourAtOrBefore(ms: number): number {
   return Math.floor(ms / HOUR_MS) * HOUR_MS;
 }

@@ -2,11 +2,11 @@ import { isRecord } from '../../model/is-record.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { CustomerAnswer, FailedStep } from '../destination.ts';
-import { type ApiFailure, type ApiRefusal, failedStep } from '../json-api/answer.ts';
+import { type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, textOf, textsOf } from '../json.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
-/** Longer names are cut by Metronome (facts 3.4), and would differ for ever. */
+/** Longer names are cut by Metronome, and would differ for ever. */
 const MAX_NAME = 160;
 
 export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
@@ -14,8 +14,7 @@ export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string }
 type Found =
   | { readonly kind: 'found'; readonly customer: MetronomeCustomer }
   | { readonly kind: 'none' }
-  | ApiRefusal
-  | ApiFailure;
+  | ApiProblem;
 
 interface MetronomeCustomer {
   readonly id: string;
@@ -33,7 +32,7 @@ export async function findCustomer(
 }
 
 /**
- * The tenant's customer: the one it names, else the one with its alias, else a new one (facts 3.4). It is
+ * The tenant's customer: the one it names, else the one with its alias, else a new one. It is
  * looked for before it is created; who has the alias after all, when it is taken meanwhile, is adopted.
  */
 export async function ensureCustomer(

@@ -1,5 +1,5 @@
 import { isRecord } from '../../model/is-record.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, textsOf } from '../json.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
@@ -17,8 +17,7 @@ export interface Product {
 
 export type ProductsOutcome =
   | { readonly kind: 'products'; readonly products: readonly Product[] }
-  | ApiRefusal
-  | ApiFailure;
+  | ApiProblem;
 
 export async function listProducts(
   client: MetronomeClient,

@@ -1,4 +1,3 @@
-import type { MetronomeSettings } from './settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -8,18 +7,23 @@ import { failedStep } from '../json-api/answer.ts';
 import { type JsonObject, objectsOf, textOf } from '../json.ts';
 import type { StripeCustomers } from '../stripe/customers.ts';
 import { hourAtOrAfter, type MetronomeTenants, nextHour } from './contract-plan.ts';
-import { createArrangeContracts, listContracts, setContractEnd } from './contracts.ts';
+import { MetronomeContracts } from './contracts.ts';
 import { ensureCustomer, findCustomer } from './customers.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import type { RateCard, RateCards } from './rate-cards.ts';
+import type { MetronomeSettings } from './settings.ts';
 
-export interface ProvisionOptions {
+const PROVIDER = 'stripe';
+const DELIVERY = 'direct_to_billing_provider';
+const DONE: StepOutcome = { kind: 'done' };
+
+export interface MetronomeProvisionerOptions {
   readonly name: string;
   readonly settings: MetronomeSettings;
   readonly client: MetronomeClient;
   readonly rateCards: RateCards;
   /** Present where customers are linked to Stripe. */
-  readonly stripeCustomers: Pick<StripeCustomers, 'ensure'> | undefined;
+  readonly stripeCustomers: StripeCustomers | undefined;
   readonly tenants: MetronomeTenants;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -30,54 +34,30 @@ type CardOutcome =
   | { readonly kind: 'no-contract' }
   | FailedStep;
 
-/** Makes sure of a tenant's customer, of its link to Stripe, and of its contract (spec 1.4). */
-export function createProvision(options: ProvisionOptions) {
-  const { name, settings, client, rateCards, tenants, clock, logger } = options;
-  const arrange = createArrangeContracts(name, client, clock, logger);
+/** Makes sure of a tenant's customer, of its link to Stripe, and of its contract. */
+export class MetronomeProvisioner {
+  readonly #options: MetronomeProvisionerOptions;
+  readonly #contracts: MetronomeContracts;
 
-  /** A tenant's plan is its rate card; there are contracts only where a rate card is configured. */
-  const cardOf = async (tenant: Tenant, signal: AbortSignal): Promise<CardOutcome> => {
-    if (settings.rateCard === undefined) return { kind: 'no-contract' };
-    const reference = tenant.plan ?? settings.rateCard;
-    const found = await rateCards.find(reference, signal);
-    if (found.kind === 'missing') {
-      return {
-        kind: 'rejected',
-        reason: `no such rate card in Metronome: plan: ${quote(reference)}`,
-      };
-    }
-    if (found.kind !== 'card') return failedStep(found);
-    const currency = tenant.currency ?? settings.currency;
-    if (found.card.currency === currency) return found;
-    const priced = `rate card ${quote(reference)} is priced in ${found.card.currency ?? 'no currency'}`;
-    return { kind: 'rejected', reason: `${priced}: currency: ${quote(currency)}` };
-  };
+  constructor(options: MetronomeProvisionerOptions) {
+    const { name, client, clock, logger } = options;
+    this.#options = options;
+    this.#contracts = new MetronomeContracts(name, client, clock, logger);
+  }
 
-  const link = async (
-    tenant: Tenant,
-    customerId: string,
-    signal: AbortSignal,
-  ): Promise<{ readonly kind: 'linked'; readonly id: string | undefined } | FailedStep> => {
-    const { stripeCustomers } = options;
-    if (settings.stripeLink === undefined || stripeCustomers === undefined) {
-      return { kind: 'linked', id: undefined };
-    }
-    const { collectionMethod } = settings.stripeLink;
-    return linkToStripe(client, stripeCustomers, collectionMethod, tenant, customerId, signal);
-  };
-
-  const provision = async (tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> => {
-    const card = await cardOf(tenant, signal);
+  async provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const { client, tenants } = this.#options;
+    const card = await this.#cardOf(tenant, signal);
     if (card.kind !== 'card' && card.kind !== 'no-contract') return card;
     const customer = await ensureCustomer(client, tenant, signal);
     if (customer.kind !== 'customer') return customer;
-    const linked = await link(tenant, customer.id, signal);
+    const linked = await this.#link(tenant, customer.id, signal);
     if (linked.kind !== 'linked') return linked;
     if (card.kind === 'no-contract') {
       tenants.set(tenant.id, { customerId: customer.id });
-      return { kind: 'done' };
+      return DONE;
     }
-    const before = await listContracts(client, customer.id, signal);
+    const before = await this.#contracts.list(customer.id, signal);
     if (before.kind !== 'contracts') return failedStep(before);
     const wanted = {
       customerId: customer.id,
@@ -86,64 +66,94 @@ export function createProvision(options: ProvisionOptions) {
       billableFrom: tenant.billableFrom ?? tenant.createdAt,
       billingProviderId: linked.id,
     };
-    const arranged = await arrange(wanted, before.contracts, signal);
+    const arranged = await this.#contracts.arrange(wanted, before.contracts, signal);
     if (arranged.kind !== 'done' && arranged.kind !== 'unchanged') return failedStep(arranged);
     // Whatever was done is seen as Metronome has it.
     const after =
-      arranged.kind === 'unchanged' ? before : await listContracts(client, customer.id, signal);
+      arranged.kind === 'unchanged' ? before : await this.#contracts.list(customer.id, signal);
     if (after.kind !== 'contracts') return failedStep(after);
     tenants.set(tenant.id, { customerId: customer.id, contracts: after.contracts });
-    return { kind: 'done' };
-  };
+    return DONE;
+  }
 
-  /** Contracts made here end at the first full hour by which all usage has come (facts 8, 4). */
-  const offboard = async (tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> => {
-    if (settings.rateCard === undefined) {
-      tenants.delete(tenant.id);
-      return { kind: 'done' };
+  /** Contracts made here end at the first full hour by which all usage has come. */
+  async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const { settings, tenants } = this.#options;
+    if (settings.rateCard !== undefined) {
+      const failed = await this.#endContracts(tenant, signal);
+      if (failed !== undefined) return failed;
     }
+    tenants.delete(tenant.id);
+    return DONE;
+  }
+
+  async #endContracts(tenant: Tenant, signal: AbortSignal): Promise<FailedStep | undefined> {
+    const { name, client, clock, logger } = this.#options;
     const found =
       tenant.customerIds?.['metronome'] === undefined
         ? await findCustomer(client, tenant.id, signal)
         : ({ kind: 'found', customer: { id: tenant.customerIds?.['metronome'] } } as const);
-    if (found.kind === 'none') {
-      tenants.delete(tenant.id);
-      return { kind: 'done' };
-    }
+    if (found.kind === 'none') return undefined;
     if (found.kind !== 'found') return failedStep(found);
     const { id } = found.customer;
-    const listed = await listContracts(client, id, signal);
+    const listed = await this.#contracts.list(id, signal);
     if (listed.kind !== 'contracts') return failedStep(listed);
     const now = clock.now();
     for (const contract of listed.contracts) {
       const end = contract.from < now ? hourAtOrAfter(now) : nextHour(contract.from);
       if (!contract.isOurs || contract.to <= end) continue;
-      const ended = await setContractEnd(client, id, contract.id, end, signal);
+      const ended = await this.#contracts.setEnd(id, contract.id, end, signal);
       if (ended.kind !== 'done') return failedStep(ended);
       const at = new Date(end).toISOString();
       logger.info(`[${name}] contract ${contract.id} of tenant ${tenant.id} ends at ${at}`);
     }
-    tenants.delete(tenant.id);
-    return { kind: 'done' };
-  };
+    return undefined;
+  }
 
-  return { provision, offboard };
+  /** A tenant's plan is its rate card; there are contracts only where a rate card is configured. */
+  async #cardOf(tenant: Tenant, signal: AbortSignal): Promise<CardOutcome> {
+    const { settings, rateCards } = this.#options;
+    if (settings.rateCard === undefined) return { kind: 'no-contract' };
+    const reference = tenant.plan ?? settings.rateCard;
+    const found = await rateCards.find(reference, signal);
+    if (found.kind === 'missing') {
+      const reason = `no such rate card in Metronome: plan: ${quote(reference)}`;
+      return { kind: 'rejected', reason };
+    }
+    if (found.kind !== 'card') return failedStep(found);
+    const currency = tenant.currency ?? settings.currency;
+    if (found.card.currency === currency) return found;
+    const priced = `rate card ${quote(reference)} is priced in ${found.card.currency ?? 'no currency'}`;
+    return { kind: 'rejected', reason: `${priced}: currency: ${quote(currency)}` };
+  }
+
+  /** `id` is that of the customer's billing provider configuration; undefined without a link to Stripe. */
+  async #link(
+    tenant: Tenant,
+    customerId: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly kind: 'linked'; readonly id: string | undefined } | FailedStep> {
+    const { settings, client, stripeCustomers } = this.#options;
+    if (settings.stripeLink === undefined || stripeCustomers === undefined) {
+      return { kind: 'linked', id: undefined };
+    }
+    const { collectionMethod } = settings.stripeLink;
+    return linkToStripe(client, stripeCustomers, collectionMethod, tenant, customerId, signal);
+  }
 }
 
 export type LinkOutcome =
   /** `id` is that of the customer's billing provider configuration, which contracts name. */
   { readonly kind: 'linked'; readonly id: string } | FailedStep;
 
-const PROVIDER = 'stripe';
-const DELIVERY = 'direct_to_billing_provider';
-
 /**
  * Links a customer to the tenant's customer at Stripe, so that invoices of its contracts can go there
- * (facts 3.4). A link to another Stripe customer that an operator made is left as it is.
+ * (docs/destinations/metronome.md#invoices-through-stripe). A link to another Stripe customer that an
+ * operator made is left as it is.
  */
 export async function linkToStripe(
   client: MetronomeClient,
-  customers: Pick<StripeCustomers, 'ensure'>,
+  customers: StripeCustomers,
   collectionMethod: NonNullable<MetronomeSettings['stripeLink']>['collectionMethod'],
   tenant: Tenant,
   customerId: string,

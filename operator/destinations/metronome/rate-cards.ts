@@ -1,9 +1,10 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { UnpricedUsage } from '../destination.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
-import { type JsonObject, objectsOf, textOf } from '../json.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { MetronomeMetric } from './billable-metrics.ts';
 import { ABSENT } from './metric-definition.ts';
 import type { MetronomeClient } from './metronome-client.ts';
@@ -11,8 +12,12 @@ import { listProducts, metricAt, type Product } from './products.ts';
 
 /** A list of rate cards is believed for so long when a card is found in it. */
 const FRESH_MS = 300_000;
-/** Rate cards without a currency of their own are priced in US cents (facts 3.3). */
+/** Rate cards without a currency of their own are priced in US cents. */
 const DEFAULT_CURRENCY = 'USD';
+/** How often rate cards are looked at for prices. */
+const LOOK_EVERY_MS = 300_000;
+/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
+const MAX_SEEN = 2_000;
 
 export interface RateCard {
   readonly id: string;
@@ -24,8 +29,7 @@ export interface RateCard {
 export type RateCardOutcome =
   | { readonly kind: 'card'; readonly card: RateCard }
   | { readonly kind: 'missing' }
-  | ApiRefusal
-  | ApiFailure;
+  | ApiProblem;
 
 /** Rate cards by what an operator calls them: id, alias or name. */
 export interface RateCards {
@@ -92,22 +96,6 @@ function currencyOf(creditType: unknown): string | undefined {
   return /^[A-Za-z]{3}\b/.exec(textOf(creditType, 'name') ?? '')?.[0].toUpperCase();
 }
 
-/** How often rate cards are looked at for prices. */
-const LOOK_EVERY_MS = 300_000;
-/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
-const MAX_SEEN = 2_000;
-
-/**
- * Which kinds of usage have come, and which of them no rate of their rate card puts a price on (design
- * 7). A rate of 0 is a price: somebody has set it.
- */
-export interface PriceWatch {
-  see(rateCardId: string, event: UsageEvent, metric: MetronomeMetric): void;
-  /** Looks at the rate cards that matter, now and then. It never fails: what cannot be read is left out. */
-  look(signal: AbortSignal): Promise<void>;
-  unpriced(): readonly UnpricedUsage[];
-}
-
 interface Kind extends UnpricedUsage {
   /** Group keys and their values, without the tenant cluster. */
   readonly values: Readonly<Record<string, string>>;
@@ -119,58 +107,71 @@ interface Rate {
   readonly values: Readonly<Record<string, string>>;
 }
 
-export function createPriceWatch(client: MetronomeClient, clock: Clock): PriceWatch {
-  const seen = new Map<string, Kind>();
-  const rates = new Map<string, readonly Rate[]>();
-  let products: readonly Product[] | undefined;
-  let nextLook = Number.NEGATIVE_INFINITY;
+/**
+ * Which kinds of usage have come, and which of them no rate of their rate card puts a price on
+ * (docs/destinations/metronome.md#prices-by-sku-and-capacity-type). A rate of 0 is a price: somebody has
+ * set it.
+ */
+export class PriceWatch {
+  readonly #client: MetronomeClient;
+  readonly #clock: Clock;
+  readonly #seen = new Map<string, Kind>();
+  readonly #rates = new Map<string, readonly Rate[]>();
+  #products: readonly Product[] | undefined;
+  #nextLook = Number.NEGATIVE_INFINITY;
 
-  const isPriced = (kind: Kind): boolean => {
-    const known = rates.get(kind.plan);
-    if (known === undefined || products === undefined) return true;
-    const now = clock.now();
-    const billing = products.filter((product) => {
+  constructor(client: MetronomeClient, clock: Clock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  see(plan: string, event: UsageEvent, { ids, required }: MetronomeMetric): void {
+    const values = groupValues(event, required);
+    const key = JSON.stringify([plan, event.metric, values]);
+    if (this.#seen.has(key) || this.#seen.size >= MAX_SEEN) return;
+    const { metric, sku } = event;
+    this.#seen.set(key, { plan, metric, ...omitUndefined({ sku }), values, metricIds: ids });
+  }
+
+  /** Looks at the rate cards that matter, now and then. It never fails: what cannot be read is left out. */
+  async look(signal: AbortSignal): Promise<void> {
+    if (this.#seen.size === 0 || this.#clock.monotonic() < this.#nextLook) return;
+    this.#nextLook = this.#clock.monotonic() + LOOK_EVERY_MS;
+    const listed = await listProducts(this.#client, signal);
+    if (listed.kind !== 'products') return;
+    this.#products = listed.products;
+    const at = new Date(this.#clock.now()).toISOString();
+    for (const card of new Set([...this.#seen.values()].map(({ plan }) => plan))) {
+      const body = { rate_card_id: card, at };
+      const path = '/v1/contract-pricing/rate-cards/getRates';
+      const list = await this.#client.list(path, body, signal);
+      if (list.kind === 'list') this.#rates.set(card, list.items.map(readRate));
+    }
+  }
+
+  unpriced(): readonly UnpricedUsage[] {
+    const found = new Map<string, UnpricedUsage>();
+    for (const kind of this.#seen.values()) {
+      if (this.#isPriced(kind)) continue;
+      const { plan, metric, sku } = kind;
+      const usage = { plan, metric, ...omitUndefined({ sku }) };
+      found.set(JSON.stringify(usage), usage);
+    }
+    return [...found.values()];
+  }
+
+  #isPriced(kind: Kind): boolean {
+    const known = this.#rates.get(kind.plan);
+    if (known === undefined || this.#products === undefined) return true;
+    const now = this.#clock.now();
+    const billing = this.#products.filter((product) => {
       const id = metricAt(product, now);
       return id !== undefined && kind.metricIds.includes(id);
     });
     return billing.some(({ id }) =>
       known.some((rate) => rate.productId === id && concerns(rate, kind)),
     );
-  };
-
-  return {
-    see: (plan, event, { ids, required }) => {
-      const values = groupValues(event, required);
-      const key = JSON.stringify([plan, event.metric, values]);
-      if (seen.has(key) || seen.size >= MAX_SEEN) return;
-      const { metric, sku } = event;
-      seen.set(key, { plan, metric, ...(sku !== undefined && { sku }), values, metricIds: ids });
-    },
-    look: async (signal) => {
-      if (seen.size === 0 || clock.monotonic() < nextLook) return;
-      nextLook = clock.monotonic() + LOOK_EVERY_MS;
-      const listed = await listProducts(client, signal);
-      if (listed.kind !== 'products') return;
-      products = listed.products;
-      const at = new Date(clock.now()).toISOString();
-      for (const card of new Set([...seen.values()].map(({ plan }) => plan))) {
-        const body = { rate_card_id: card, at };
-        const path = '/v1/contract-pricing/rate-cards/getRates';
-        const list = await client.list(path, body, signal);
-        if (list.kind === 'list') rates.set(card, list.items.map(readRate));
-      }
-    },
-    unpriced: () => {
-      const found = new Map<string, UnpricedUsage>();
-      for (const kind of seen.values()) {
-        if (isPriced(kind)) continue;
-        const { plan, metric, sku } = kind;
-        const usage = { plan, metric, ...(sku !== undefined && { sku }) };
-        found.set(JSON.stringify(usage), usage);
-      }
-      return [...found.values()];
-    },
-  };
+  }
 }
 
 /** A rate for particular values of some keys prices usage with these values; others it does not concern. */
@@ -195,8 +196,7 @@ function groupValues(event: UsageEvent, required: readonly string[]): Record<str
 }
 
 function readRate(object: JsonObject): Rate {
-  const values = object['pricing_group_values'];
-  const entries = Object.entries(isRecord(values) ? values : {});
+  const entries = Object.entries(objectOf(object, 'pricing_group_values'));
   return {
     productId: textOf(object, 'product_id') ?? '',
     values: Object.fromEntries(entries.map(([key, value]) => [key, String(value)])),

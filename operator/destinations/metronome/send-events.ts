@@ -1,13 +1,13 @@
 import type { UsageEvent } from '../../model/event.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import type { ApiAnswer } from '../json-api/answer.ts';
-import { dealLines } from '../lines.ts';
+import { type LineItem, sendInLines } from '../lines.ts';
 import type { MetronomeMetric } from './billable-metrics.ts';
 import { coverAt, type MetronomeTenants } from './contract-plan.ts';
 import { ABSENT, VALUE_PROPERTY } from './metric-definition.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
-/** Metronome's own limit of events in a call (facts 3.2). */
+/** Metronome's own limit of events in a call. */
 export const CALL_EVENTS = 100;
 const CONCURRENT_CALLS = 4;
 /** Events in one `send`: enough to keep all calls busy. */
@@ -16,7 +16,17 @@ export const SEND_EVENTS = CALL_EVENTS * CONCURRENT_CALLS;
 const FOR_CONTENT = new Set([400, 413, 422]);
 const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
 
-export interface SendEventsOptions {
+/** An event as Metronome takes it. Every property is text, so that no digit is lost on the way to a number. */
+export interface MetronomeEvent {
+  readonly transaction_id: string;
+  readonly customer_id: string;
+  readonly event_type: string;
+  /** The window's start; the same at every attempt. */
+  readonly timestamp: string;
+  readonly properties: Readonly<Record<string, string>>;
+}
+
+export interface MetronomeSenderOptions {
   readonly client: MetronomeClient;
   readonly tenants: MetronomeTenants;
   /** Undefined when Metronome has no such metric. */
@@ -30,9 +40,26 @@ export interface SendEventsOptions {
  * their order stays; once a line is in trouble, nothing more goes through it. A call may be made again
  * as it was: Metronome ignores the transaction ids that it has.
  */
-export function createSendEvents({ client, tenants, metric, unusable }: SendEventsOptions) {
+export class MetronomeSender {
+  readonly #options: MetronomeSenderOptions;
+
+  constructor(options: MetronomeSenderOptions) {
+    this.#options = options;
+  }
+
+  /** `outcomes[i]` belongs to `events[i]`. */
+  send(events: readonly UsageEvent[], signal: AbortSignal): Promise<readonly DeliveryOutcome[]> {
+    return sendInLines<MetronomeEvent>(events, {
+      check: (event) => this.#check(event),
+      keyOf: ({ customer_id }) => customer_id,
+      lineCount: (count) => Math.min(CONCURRENT_CALLS, Math.ceil(count / CALL_EVENTS)),
+      sendLine: (line, outcomes) => this.#sendLine(line, outcomes, signal),
+    });
+  }
+
   /** What can be said of an event without sending it: Metronome would take it and never bill it. */
-  const precheck = (event: UsageEvent): DeliveryOutcome | MetronomeEvent => {
+  #check(event: UsageEvent): DeliveryOutcome | MetronomeEvent {
+    const { tenants, metric, unusable } = this.#options;
     const problem = unusable(event.metric);
     if (problem !== undefined) return { kind: 'rejected', reason: problem };
     const found = metric(event.metric);
@@ -48,45 +75,23 @@ export function createSendEvents({ client, tenants, metric, unusable }: SendEven
     const start = new Date(cover.from).toISOString();
     const reason = `before the contract began, ${start}, so Metronome would never bill it: window_start: "${event.window_start}"`;
     return { kind: 'rejected', reason };
-  };
+  }
 
-  const sendLine = async (
-    line: readonly Indexed[],
+  async #sendLine(
+    line: readonly LineItem<MetronomeEvent>[],
     outcomes: Map<number, DeliveryOutcome>,
     signal: AbortSignal,
-  ): Promise<void> => {
+  ): Promise<void> {
     for (let start = 0; start < line.length; start += CALL_EVENTS) {
       const chunk = line.slice(start, start + CALL_EVENTS);
-      const body = chunk.map(({ event }) => event);
-      const outcome = outcomeOf(await client.post('/v1/ingest', body, signal));
+      const body = chunk.map(({ payload }) => payload);
+      const outcome = outcomeOf(await this.#options.client.post('/v1/ingest', body, signal));
       for (const { index } of chunk) outcomes.set(index, outcome);
       if (outcome.kind !== 'retry' && outcome.kind !== 'hold') continue;
       for (const { index } of line.slice(start + CALL_EVENTS)) outcomes.set(index, outcome);
       return;
     }
-  };
-
-  return async (
-    events: readonly UsageEvent[],
-    signal: AbortSignal,
-  ): Promise<readonly DeliveryOutcome[]> => {
-    const outcomes = new Map<number, DeliveryOutcome>();
-    const payloads: Indexed[] = [];
-    for (const [index, event] of events.entries()) {
-      const checked = precheck(event);
-      if ('kind' in checked) outcomes.set(index, checked);
-      else payloads.push({ index, event: checked });
-    }
-    const calls = Math.min(CONCURRENT_CALLS, Math.ceil(payloads.length / CALL_EVENTS));
-    const lines = dealLines(payloads, ({ event }) => event.customer_id, calls);
-    await Promise.all(lines.map((line) => sendLine(line, outcomes, signal)));
-    return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
-  };
-}
-
-interface Indexed {
-  readonly index: number;
-  readonly event: MetronomeEvent;
+  }
 }
 
 function outcomeOf(answer: ApiAnswer): DeliveryOutcome {
@@ -95,19 +100,10 @@ function outcomeOf(answer: ApiAnswer): DeliveryOutcome {
   return { kind: FOR_CONTENT.has(answer.status) ? 'split' : 'hold', reason: answer.reason };
 }
 
-/** An event as Metronome takes it. Every property is text, so that no digit is lost on the way to a number. */
-export interface MetronomeEvent {
-  readonly transaction_id: string;
-  readonly customer_id: string;
-  readonly event_type: string;
-  /** The window's start; the same at every attempt. */
-  readonly timestamp: string;
-  readonly properties: Readonly<Record<string, string>>;
-}
-
 /**
  * A usage event with every dimension as a property, and with every property that a metric needs: an
- * event without one of them would silently count for nothing (facts 3.3). The quantity is written last:
+ * event without one of them would silently count for nothing (docs/destinations/metronome.md#events).
+ * The quantity is written last:
  * nothing can stand in its place.
  */
 export function metronomeEvent(

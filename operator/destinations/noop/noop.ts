@@ -3,7 +3,7 @@ import type { Destination } from '../destination.ts';
 
 const BATCH_EVENTS = 500;
 
-/** Discards every event (spec 1.4); at log level debug it says which. */
+/** Discards every event; at log level debug it says which. */
 export function createNoop(name: string, { logger }: DestinationContext): Destination {
   const done = async () => ({ kind: 'done' }) as const;
   return {

@@ -1,16 +1,10 @@
-import { isRecord } from '../../model/is-record.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { CustomerAnswer, FailedStep } from '../destination.ts';
-import {
-  type ApiAnswer,
-  type ApiFailure,
-  type ApiRefusal,
-  failedStep,
-} from '../json-api/answer.ts';
-import { type JsonObject, objectOf, textOf } from '../json.ts';
+import { type ApiAnswer, type ApiProblem, failedStep } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const CUSTOMERS = '/v1/customers';
@@ -28,81 +22,112 @@ const MAX_REPEATS = 5;
 
 export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
 
-/** The customer of each tenant. */
-export interface StripeCustomers {
-  /** Finds the tenant's customer or creates it, and brings its name, address and metadata up to date. */
-  ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome>;
-  /** The customer as `ensure` found it last. */
-  idOf(tenant: string): string | undefined;
-  /** Finds a tenant's customer, `pinned` being the one that an operator named, and creates nobody. */
-  find(
-    tenant: string,
-    pinned: string | undefined,
-    signal: AbortSignal,
-  ): Promise<CustomerOutcome | { readonly kind: 'none' }>;
-  /** Whether it pays for several tenants, as far as they were looked up. */
-  isShared(customer: string): boolean;
-  /** Stripe says that it is not there. */
-  forget(tenant: string): void;
-}
-
 interface Found {
   readonly id: string;
   readonly object: JsonObject;
 }
 
-type Lookup = Found | undefined | ApiRefusal | ApiFailure;
+type Lookup = Found | undefined | ApiProblem;
 
 /**
- * A tenant's customer is found again by its metadata: by search, and, as far as the search index lags
- * behind, in the list of customers that are newer than that, which never does. So a customer that was
- * created without our hearing of it is not created twice.
+ * The customer of each tenant. It is found again by its metadata: by search, and, as far as the search
+ * index lags behind, in the list of customers that are newer than that, which never does. So a customer
+ * that was created and never heard of is not created twice.
  */
-export function createStripeCustomers(
-  client: StripeClient,
-  clock: Clock,
-  logger: Logger,
-): StripeCustomers {
-  const ids = new Map<string, string>();
+export class StripeCustomers {
+  readonly #client: StripeClient;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #ids = new Map<string, string>();
   /** Customers too new for the search, by tenant; undefined when they have to be listed. */
-  let recent: Map<string, Found> | undefined;
-  let searchable = true;
+  #recent: Map<string, Found> | undefined;
+  #searchable = true;
 
-  const get = (id: string, signal: AbortSignal): Promise<ApiAnswer> =>
-    client.get(`${CUSTOMERS}/${encodeURIComponent(id)}`, {}, signal);
+  constructor(client: StripeClient, clock: Clock, logger: Logger) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
 
-  const known = async (tenant: string, signal: AbortSignal): Promise<Lookup> => {
-    const id = ids.get(tenant);
+  /** Finds the tenant's customer or creates it, and brings its name, address and metadata up to date. */
+  async ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
+    const named = tenant.customerIds?.['stripe'];
+    if (named !== undefined) return this.#useNamed(tenant, named, signal);
+    const found = await this.#lookUp(tenant.id, signal);
+    if (found === undefined) return this.#create(tenant, signal);
+    return 'id' in found ? this.#update(tenant, found, signal) : failedStep(found);
+  }
+
+  /** Finds a tenant's customer, `named` being the one that an operator named, and creates nobody. */
+  async find(
+    tenant: string,
+    named: string | undefined,
+    signal: AbortSignal,
+  ): Promise<CustomerOutcome | { readonly kind: 'none' }> {
+    const id = named ?? this.#ids.get(tenant);
+    if (id !== undefined) return { kind: 'customer', id };
+    const found = await this.#lookUp(tenant, signal);
+    if (found === undefined) return { kind: 'none' };
+    if (!('id' in found)) return failedStep(found);
+    this.#ids.set(tenant, found.id);
+    return { kind: 'customer', id: found.id };
+  }
+
+  /** The customer as `ensure` found it last. */
+  idOf(tenant: string): string | undefined {
+    return this.#ids.get(tenant);
+  }
+
+  /** Whether it pays for several tenants, as far as they were looked up. */
+  isShared(customer: string): boolean {
+    return [...this.#ids.values()].filter((id) => id === customer).length > 1;
+  }
+
+  /** Stripe says that it is not there. */
+  forget(tenant: string): void {
+    this.#ids.delete(tenant);
+    this.#recent = undefined;
+  }
+
+  async #lookUp(tenant: string, signal: AbortSignal): Promise<Lookup> {
+    return (
+      (await this.#known(tenant, signal)) ??
+      (await this.#search(tenant, signal)) ??
+      (await this.#listed(tenant, signal))
+    );
+  }
+
+  async #known(tenant: string, signal: AbortSignal): Promise<Lookup> {
+    const id = this.#ids.get(tenant);
     if (id === undefined) return undefined;
-    const answer = await get(id, signal);
+    const answer = await getCustomer(this.#client, id, signal);
     if (answer.kind === 'ok' && !isDeleted(answer.body)) return { id, object: answer.body };
     if (answer.kind !== 'ok' && !isMissing(answer)) return answer;
-    ids.delete(tenant);
-    recent = undefined;
+    this.forget(tenant);
     return undefined;
-  };
+  }
 
-  const search = async (tenant: string, signal: AbortSignal): Promise<Lookup> => {
-    if (!searchable) return undefined;
+  async #search(tenant: string, signal: AbortSignal): Promise<Lookup> {
+    if (!this.#searchable) return undefined;
     const query = `metadata['${TENANT_KEY}']:'${escaped(tenant)}'`;
-    const answer = await client.get(`${CUSTOMERS}/search`, { query, limit: 100 }, signal);
+    const answer = await this.#client.get(`${CUSTOMERS}/search`, { query, limit: 100 }, signal);
     if (answer.kind === 'refused') {
       // Not offered everywhere: then all customers are listed once.
-      searchable = false;
-      recent = undefined;
-      logger.info(`[bootstrap] customers are listed, as they cannot be searched: ${answer.reason}`);
+      this.#searchable = false;
+      this.#recent = undefined;
+      this.#logger.info(
+        `[bootstrap] customers are listed, as they cannot be searched: ${answer.reason}`,
+      );
       return undefined;
     }
-    if (answer.kind !== 'ok') return answer;
-    const data: unknown = answer.body['data'];
-    return oldest(Array.isArray(data) ? (data as unknown[]).filter(isRecord) : [], tenant);
-  };
+    return answer.kind === 'ok' ? oldest(objectsOf(answer.body, 'data'), tenant) : answer;
+  }
 
-  const listed = async (tenant: string, signal: AbortSignal): Promise<Lookup> => {
-    if (recent === undefined) {
-      const since = Math.floor((clock.now() - RECENT_MS) / 1000);
-      const filter = searchable ? { created: { gte: since } } : {};
-      const list = await client.list(CUSTOMERS, filter, signal);
+  async #listed(tenant: string, signal: AbortSignal): Promise<Lookup> {
+    if (this.#recent === undefined) {
+      const since = Math.floor((this.#clock.now() - RECENT_MS) / 1000);
+      const filter = this.#searchable ? { created: { gte: since } } : {};
+      const list = await this.#client.list(CUSTOMERS, filter, signal);
       if (list.kind !== 'list') return list;
       const byTenant = new Map<string, Found>();
       // Newest first: the oldest of several stays.
@@ -111,98 +136,66 @@ export function createStripeCustomers(
         const id = textOf(object, 'id');
         if (owner !== undefined && id !== undefined) byTenant.set(owner, { id, object });
       }
-      recent = byTenant;
+      this.#recent = byTenant;
     }
-    return recent.get(tenant);
-  };
+    return this.#recent.get(tenant);
+  }
 
-  const create = async (tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> => {
+  async #create(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
     const params = detailsOf(tenant);
     for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
-      const answer = await client.create(CUSTOMERS, params, signal);
+      const answer = await this.#client.create(CUSTOMERS, params, signal);
       if (answer.kind !== 'ok') {
         // It may be there all the same, under a key that is not used again.
-        recent = undefined;
+        this.#recent = undefined;
         return failedStep(answer);
       }
       const id = textOf(answer.body, 'id') ?? '';
       if (answer.headers['idempotent-replayed'] === 'true') {
-        const now = await get(id, signal);
+        const now = await getCustomer(this.#client, id, signal);
         if (now.kind !== 'ok') return failedStep(now);
         if (isDeleted(now.body)) {
-          client.makeAnew(CUSTOMERS, params);
+          this.#client.makeAnew(CUSTOMERS, params);
           continue;
         }
       }
-      recent?.set(tenant.id, { id, object: answer.body });
-      ids.set(tenant.id, id);
+      this.#recent?.set(tenant.id, { id, object: answer.body });
+      this.#ids.set(tenant.id, id);
       return { kind: 'customer', id };
     }
     return { kind: 'retry', reason: `customers of tenant ${quote(tenant.id)} keep being deleted` };
-  };
+  }
 
-  const update = async (
+  async #update(
     tenant: Tenant,
     { id, object }: Found,
     signal: AbortSignal,
-  ): Promise<CustomerOutcome> => {
-    ids.set(tenant.id, id);
+  ): Promise<CustomerOutcome> {
+    this.#ids.set(tenant.id, id);
     const details = detailsOf(tenant);
     if (!isUpToDate(object, details)) {
-      const answer = await client.update(`${CUSTOMERS}/${encodeURIComponent(id)}`, details, signal);
+      const path = `${CUSTOMERS}/${encodeURIComponent(id)}`;
+      const answer = await this.#client.update(path, details, signal);
       if (answer.kind !== 'ok') return failedStep(answer);
     }
     return { kind: 'customer', id };
-  };
+  }
 
   /** A customer that an operator named is used as it is. */
-  const pinned = async (
-    tenant: Tenant,
-    id: string,
-    signal: AbortSignal,
-  ): Promise<CustomerOutcome> => {
-    const answer = await get(id, signal);
+  async #useNamed(tenant: Tenant, id: string, signal: AbortSignal): Promise<CustomerOutcome> {
+    const answer = await getCustomer(this.#client, id, signal);
     if (answer.kind !== 'ok' && !isMissing(answer)) return failedStep(answer);
     if (answer.kind !== 'ok' || isDeleted(answer.body)) {
-      return {
-        kind: 'rejected',
-        reason: `no such customer in Stripe: stripe-customer-id: ${quote(id)}`,
-      };
+      const reason = `no such customer in Stripe: stripe-customer-id: ${quote(id)}`;
+      return { kind: 'rejected', reason };
     }
-    ids.set(tenant.id, id);
+    this.#ids.set(tenant.id, id);
     return { kind: 'customer', id };
-  };
+  }
+}
 
-  const lookUp = async (tenant: string, signal: AbortSignal): Promise<Lookup> =>
-    (await known(tenant, signal)) ??
-    (await search(tenant, signal)) ??
-    (await listed(tenant, signal));
-
-  return {
-    ensure: async (tenant, signal) => {
-      if (tenant.customerIds?.['stripe'] !== undefined) {
-        return pinned(tenant, tenant.customerIds?.['stripe'], signal);
-      }
-      const found = await lookUp(tenant.id, signal);
-      if (found === undefined) return create(tenant, signal);
-      return 'id' in found ? update(tenant, found, signal) : failedStep(found);
-    },
-    find: async (tenant, named, signal) => {
-      const id = named ?? ids.get(tenant);
-      if (id !== undefined) return { kind: 'customer', id };
-      const found = await lookUp(tenant, signal);
-      if (found === undefined) return { kind: 'none' };
-      if (!('id' in found)) return failedStep(found);
-      ids.set(tenant, found.id);
-      return { kind: 'customer', id: found.id };
-    },
-    idOf: (tenant) => ids.get(tenant),
-    isShared: (customer) => [...ids.values()].filter((id) => id === customer).length > 1,
-    forget: (tenant) => {
-      ids.delete(tenant);
-      recent = undefined;
-    },
-  };
+function getCustomer(client: StripeClient, id: string, signal: AbortSignal): Promise<ApiAnswer> {
+  return client.get(`${CUSTOMERS}/${encodeURIComponent(id)}`, {}, signal);
 }
 
 function detailsOf(tenant: Tenant) {
@@ -262,7 +255,7 @@ export async function tenantsOfStripeCustomer(
   customer: string,
   signal: AbortSignal,
 ): Promise<CustomerAnswer> {
-  const answer = await client.get(`/v1/customers/${encodeURIComponent(customer)}`, {}, signal);
+  const answer = await getCustomer(client, customer, signal);
   if (answer.kind === 'refused') return { kind: 'unknown' };
   if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
   const tenant = tenantOf(answer.body);

@@ -17,7 +17,7 @@ async function world(options: Partial<FakeStripeOptions> = {}): Promise<StripeWo
   return open;
 }
 
-describe('accident 21: what Stripe finds wrong after it has taken it', () => {
+describe('what Stripe finds wrong after it has taken it', () => {
   test('is read and told, once in the log, for a day in the status', async () => {
     const { destination, ready, stripe, time, context, count } = await world();
     await ready();

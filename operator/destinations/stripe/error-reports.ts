@@ -15,7 +15,10 @@ const SHOWN_MS = 86_400_000;
 const MAX_REPORTS = 20;
 const MAX_REASON = 300;
 
-/** What Stripe says was wrong with meter events after it had taken them (facts 2.7, accident 21). */
+/**
+ * What Stripe says was wrong with meter events after it had taken them
+ * (docs/destinations/stripe.md#what-errors-mean).
+ */
 export interface ErrorReports {
   /** Reads them when that was long ago. Usage goes on, whatever comes of it. */
   look(signal: AbortSignal): Promise<void>;

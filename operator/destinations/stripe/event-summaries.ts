@@ -11,60 +11,6 @@ import { isMeterOf, meterName, type StripeMeters } from './meters.ts';
 import { meterValue } from './send-events.ts';
 import type { StripeClient } from './stripe-client.ts';
 
-/**
- * What Stripe counts of a tenant's metric, over all of its meters, from their event summaries. These
- * follow events with a delay, and are doubles.
- */
-export async function stripeTotal(
-  client: StripeClient,
-  meters: StripeMeters,
-  customers: StripeCustomers,
-  { tenant, metric, from, to }: TotalsQuery,
-  signal: AbortSignal,
-): Promise<TotalsOutcome> {
-  const customer = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
-  if (customer.kind === 'none') return { kind: 'total', quantity: '0' };
-  if (customer.kind === 'retry') return { kind: 'retry', reason: customer.reason };
-  if (customer.kind !== 'customer') return { kind: 'unsupported', reason: customer.reason };
-  if (customers.isShared(customer.id)) {
-    const reason = `its customer in Stripe pays for several tenants: "${customer.id}"`;
-    return { kind: 'unsupported', reason };
-  }
-  let nanos = 0n;
-  for (const meter of meters.all().filter(({ eventName }) => isMeterOf(eventName, metric))) {
-    const sum = await summedNanos(client, meter.id, customer.id, from, to, signal);
-    if (typeof sum !== 'bigint') return sum;
-    nanos += sum;
-  }
-  return { kind: 'total', quantity: decimalFromNanos(nanos < 0n ? 0n : nanos) };
-}
-
-/** The sum of a meter's events of one customer with a timestamp in `[from, to)`, whole minutes. */
-export async function summedNanos(
-  client: StripeClient,
-  meter: string,
-  customer: string,
-  from: number,
-  to: number,
-  signal: AbortSignal,
-): Promise<bigint | Exclude<TotalsOutcome, { kind: 'total' }>> {
-  const window = { customer, start_time: from / 1000, end_time: to / 1000 };
-  const path = `/v1/billing/meters/${encodeURIComponent(meter)}/event_summaries`;
-  const list = await client.list(path, window, signal);
-  if (list.kind === 'refused') return { kind: 'unsupported', reason: list.reason };
-  if (list.kind !== 'list') return { kind: 'retry', reason: list.reason };
-  let nanos = 0n;
-  for (const summary of list.items) {
-    const value = Number(summary['aggregated_value'] ?? 0);
-    const decimal = roundToDecimal(String(Math.abs(value)));
-    if (decimal === undefined) {
-      return { kind: 'unsupported', reason: `not a number: aggregated_value: "${value}"` };
-    }
-    nanos += value < 0 ? -nanosFromDecimal(decimal) : nanosFromDecimal(decimal);
-  }
-  return nanos;
-}
-
 const MINUTE_MS = 60_000;
 /** Summaries follow events with a delay: so often, and so long after each other, they are asked again. */
 const MAX_LOOKS = 3;
@@ -74,13 +20,13 @@ const MAX_COMBINED = 14;
 /** A sum is a double: about so many digits of it can be believed. */
 const SUM_DIGITS = 10n ** 13n;
 
-export interface VerifyOptions {
+export interface EventSummariesOptions {
   readonly client: StripeClient;
   readonly meters: StripeMeters;
   readonly customers: StripeCustomers;
   readonly splitBy: readonly string[];
   /** The customer that an operator named for a tenant. */
-  readonly pinned: (tenant: string) => string | undefined;
+  readonly named: (tenant: string) => string | undefined;
 }
 
 /** An event that may be part of a sum. */
@@ -89,67 +35,64 @@ interface Part {
   readonly nanos: bigint;
 }
 
-/**
- * Which events Stripe has, told from its event summaries, since it forgets identifiers after a day
- * (facts 2.4). A summary is one number for a customer, meter and minute: what is known to be delivered
- * in that minute is taken off, and the rest must be made up of events that are not known to be.
- */
-export function createVerify({ client, meters, customers, splitBy, pinned }: VerifyOptions) {
+type BucketOutcome =
+  | { readonly kind: 'present'; readonly ids: ReadonlySet<string> }
+  | { readonly kind: 'uncertain'; readonly reason: string }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
+
+const NOTHING: BucketOutcome = { kind: 'present', ids: new Set() };
+
+/** What Stripe has counted, by its event summaries. These follow events with a delay, and are doubles. */
+export class EventSummaries {
+  readonly #options: EventSummariesOptions;
   /** How often a minute was asked after whose sum lacks what is known to be there. */
-  const looks = new Map<string, number>();
+  readonly #looks = new Map<string, number>();
 
-  const askGroup = async (
-    key: string,
-    asked: readonly UsageEvent[],
-    sameBucket: readonly BucketEvent[],
+  constructor(options: EventSummariesOptions) {
+    this.#options = options;
+  }
+
+  /** The sum of a tenant's metric, over all of its meters. */
+  async total(
+    { tenant, metric, from, to }: TotalsQuery,
     signal: AbortSignal,
-  ): Promise<GroupOutcome> => {
-    const [first] = asked;
-    const meter = first && meters.find(meterName(first, splitBy));
-    if (first === undefined || meter === undefined) return NOTHING;
-    const customer = await customers.find(first.tenant, pinned(first.tenant), signal);
-    if (customer.kind === 'none') return NOTHING;
-    if (customer.kind !== 'customer') return { kind: 'retry', reason: customer.reason };
-    const minute = minuteOf(first);
-    const to = minute + MINUTE_MS;
-    const sum = await summedNanos(client, meter.id, customer.id, minute, to, signal);
-    if (typeof sum !== 'bigint') return { kind: 'retry', reason: sum.reason };
-    if (sum !== 0n && customers.isShared(customer.id)) {
-      return { kind: 'uncertain', reason: 'its customer in Stripe pays for several tenants' };
+  ): Promise<TotalsOutcome> {
+    const { meters, customers } = this.#options;
+    const customer = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
+    if (customer.kind === 'none') return { kind: 'total', quantity: '0' };
+    if (customer.kind === 'retry') return { kind: 'retry', reason: customer.reason };
+    if (customer.kind !== 'customer') return { kind: 'unsupported', reason: customer.reason };
+    if (customers.isShared(customer.id)) {
+      const reason = `its customer in Stripe pays for several tenants: "${customer.id}"`;
+      return { kind: 'unsupported', reason };
     }
-    const base = sameBucket
-      .filter(({ delivered }) => delivered)
-      .reduce((total, { event }) => total + nanosOf(event), 0n);
-    const tolerance = 1n + sum / SUM_DIGITS;
-    const open = sameBucket
-      .filter(({ delivered }) => !delivered)
-      .map(({ event }) => ({ id: event.id, nanos: nanosOf(event) }));
-    const present = whichMakeUp(sum - base, open, tolerance);
-    if (present !== undefined) {
-      looks.delete(key);
-      return { kind: 'present', ids: present };
+    let nanos = 0n;
+    for (const meter of meters.all().filter(({ eventName }) => isMeterOf(eventName, metric))) {
+      const sum = await this.#sum(meter.id, customer.id, from, to, signal);
+      if (typeof sum !== 'bigint') return sum;
+      nanos += sum;
     }
-    const look = (looks.get(key) ?? 0) + 1;
-    looks.set(key, look);
-    const reason = `Stripe’s sum of the minute does not tell whether it has it: meter: "${meter.eventName}"`;
-    if (look < MAX_LOOKS) return { kind: 'retry', reason, afterMs: LOOK_AGAIN_MS };
-    looks.delete(key);
-    return { kind: 'uncertain', reason };
-  };
+    return { kind: 'total', quantity: decimalFromNanos(nanos < 0n ? 0n : nanos) };
+  }
 
-  return async (
+  /**
+   * Which events Stripe has, since it forgets identifiers after a day. A summary is one number for a
+   * customer, meter and minute: what is known to be delivered in that bucket is taken off, and the rest
+   * must be made up of events that are not known to be (docs/destinations/stripe.md#meter-events).
+   */
+  async verify(
     events: readonly UsageEvent[],
     signal: AbortSignal,
     sameBucket: readonly BucketEvent[] = [],
-  ): Promise<VerifyOutcome> => {
+  ): Promise<VerifyOutcome> {
     const keyOf = (event: UsageEvent): string =>
-      `${event.tenant}\0${meterName(event, splitBy)}\0${minuteOf(event)}`;
+      `${event.tenant}\0${meterName(event, this.#options.splitBy)}\0${minuteOf(event)}`;
     const buckets = Map.groupBy(sameBucket, ({ event }) => keyOf(event));
     const known = new Set<string>();
     const uncertain = new Map<string, string>();
     for (const [key, asked] of Map.groupBy(events, keyOf)) {
       const all = buckets.get(key) ?? asked.map((event) => ({ event, delivered: false }));
-      const outcome = await askGroup(key, asked, all, signal);
+      const outcome = await this.#verifyBucket(key, asked, all, signal);
       if (outcome.kind === 'retry') return outcome;
       for (const { id } of asked) {
         if (outcome.kind === 'uncertain') uncertain.set(id, outcome.reason);
@@ -157,15 +100,71 @@ export function createVerify({ client, meters, customers, splitBy, pinned }: Ver
       }
     }
     return { kind: 'verified', known, uncertain };
-  };
+  }
+
+  async #verifyBucket(
+    key: string,
+    asked: readonly UsageEvent[],
+    all: readonly BucketEvent[],
+    signal: AbortSignal,
+  ): Promise<BucketOutcome> {
+    const { meters, customers, splitBy, named } = this.#options;
+    const [first] = asked;
+    const meter = first && meters.find(meterName(first, splitBy));
+    if (first === undefined || meter === undefined) return NOTHING;
+    const customer = await customers.find(first.tenant, named(first.tenant), signal);
+    if (customer.kind === 'none') return NOTHING;
+    if (customer.kind !== 'customer') return { kind: 'retry', reason: customer.reason };
+    const minute = minuteOf(first);
+    const sum = await this.#sum(meter.id, customer.id, minute, minute + MINUTE_MS, signal);
+    if (typeof sum !== 'bigint') return { kind: 'retry', reason: sum.reason };
+    if (sum !== 0n && customers.isShared(customer.id)) {
+      return { kind: 'uncertain', reason: 'its customer in Stripe pays for several tenants' };
+    }
+    const base = all
+      .filter(({ delivered }) => delivered)
+      .reduce((total, { event }) => total + nanosOf(event), 0n);
+    const open = all
+      .filter(({ delivered }) => !delivered)
+      .map(({ event }) => ({ id: event.id, nanos: nanosOf(event) }));
+    const ids = whichMakeUp(sum - base, open, 1n + sum / SUM_DIGITS);
+    if (ids !== undefined) {
+      this.#looks.delete(key);
+      return { kind: 'present', ids };
+    }
+    const look = (this.#looks.get(key) ?? 0) + 1;
+    this.#looks.set(key, look);
+    const reason = `Stripe’s sum of the minute does not tell whether it has it: meter: "${meter.eventName}"`;
+    if (look < MAX_LOOKS) return { kind: 'retry', reason, afterMs: LOOK_AGAIN_MS };
+    this.#looks.delete(key);
+    return { kind: 'uncertain', reason };
+  }
+
+  /** The sum of a meter's events of one customer with a timestamp in `[from, to)`, whole minutes. */
+  async #sum(
+    meter: string,
+    customer: string,
+    from: number,
+    to: number,
+    signal: AbortSignal,
+  ): Promise<bigint | Exclude<TotalsOutcome, { kind: 'total' }>> {
+    const window = { customer, start_time: from / 1000, end_time: to / 1000 };
+    const path = `/v1/billing/meters/${encodeURIComponent(meter)}/event_summaries`;
+    const list = await this.#options.client.list(path, window, signal);
+    if (list.kind === 'refused') return { kind: 'unsupported', reason: list.reason };
+    if (list.kind !== 'list') return { kind: 'retry', reason: list.reason };
+    let nanos = 0n;
+    for (const summary of list.items) {
+      const value = Number(summary['aggregated_value'] ?? 0);
+      const decimal = roundToDecimal(String(Math.abs(value)));
+      if (decimal === undefined) {
+        return { kind: 'unsupported', reason: `not a number: aggregated_value: "${value}"` };
+      }
+      nanos += value < 0 ? -nanosFromDecimal(decimal) : nanosFromDecimal(decimal);
+    }
+    return nanos;
+  }
 }
-
-type GroupOutcome =
-  | { readonly kind: 'present'; readonly ids: ReadonlySet<string> }
-  | { readonly kind: 'uncertain'; readonly reason: string }
-  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
-
-const NOTHING: GroupOutcome = { kind: 'present', ids: new Set() };
 
 /**
  * Which events make up a sum: as a rule the first ones, since they are sent in order; else the one

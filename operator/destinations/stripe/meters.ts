@@ -1,11 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, textOf } from '../json.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const METERS = '/v1/billing/meters';
+/** Stripe's own bound of a meter's event name. */
+const MAX_NAME = 100;
+const HASH_DIGITS = 8;
+const MAX_DISPLAY_NAME = 250;
+/** Between a metric code and what its meter is split by. */
+const SEPARATOR = '__';
 
 /** A meter as Stripe has it. */
 export interface StripeMeter {
@@ -19,30 +25,24 @@ export interface StripeMeter {
   readonly problem: string | undefined;
 }
 
-export type MeterOutcome =
-  | { readonly kind: 'meter'; readonly meter: StripeMeter }
-  | ApiRefusal
-  | ApiFailure;
+export type MeterOutcome = { readonly kind: 'meter'; readonly meter: StripeMeter } | ApiProblem;
 
 /** The meters of the account, by event name. */
-export interface StripeMeters {
+export class StripeMeters {
+  readonly #client: StripeClient;
+  readonly #logger: Logger;
+  #byName = new Map<string, StripeMeter>();
+  #isDoubted = false;
+  readonly #underWay = new Map<string, Promise<MeterOutcome>>();
+
+  constructor(client: StripeClient, logger: Logger) {
+    this.#client = client;
+    this.#logger = logger;
+  }
+
   /** Reads what is there. */
-  load(signal: AbortSignal): Promise<ApiRefusal | ApiFailure | undefined>;
-  find(eventName: string): StripeMeter | undefined;
-  all(): readonly StripeMeter[];
-  /** Finds the meter, takes it out of the archive, or creates it. */
-  ensure(eventName: string, displayName: string, signal: AbortSignal): Promise<MeterOutcome>;
-  /** Stripe says that it is not there, or archived. */
-  doubt(eventName: string): void;
-}
-
-export function createStripeMeters(client: StripeClient, logger: Logger): StripeMeters {
-  let byName = new Map<string, StripeMeter>();
-  let doubted = false;
-  const underWay = new Map<string, Promise<MeterOutcome>>();
-
-  const load: StripeMeters['load'] = async (signal) => {
-    const list = await client.list(METERS, {}, signal);
+  async load(signal: AbortSignal): Promise<ApiProblem | undefined> {
+    const list = await this.#client.list(METERS, {}, signal);
     if (list.kind !== 'list') return list;
     const found = new Map<string, StripeMeter>();
     for (const meter of list.items.map(readMeter)) {
@@ -50,23 +50,64 @@ export function createStripeMeters(client: StripeClient, logger: Logger): Stripe
       if (!meter.active && meter.problem !== undefined) continue;
       if (meter.active || !found.has(meter.eventName)) found.set(meter.eventName, meter);
     }
-    byName = found;
-    doubted = false;
+    this.#byName = found;
+    this.#isDoubted = false;
     return undefined;
-  };
+  }
 
-  const reactivate = async (meter: StripeMeter, signal: AbortSignal): Promise<MeterOutcome> => {
-    const answer = await client.update(`${METERS}/${meter.id}/reactivate`, {}, signal);
-    if (answer.kind !== 'ok') return answer;
-    logger.warn(`[bootstrap] meter "${meter.eventName}" was archived, reactivated it`);
-    return keep(readMeter(answer.body));
-  };
+  find(eventName: string): StripeMeter | undefined {
+    return this.#byName.get(eventName);
+  }
 
-  const create = async (
+  all(): readonly StripeMeter[] {
+    return [...this.#byName.values()];
+  }
+
+  /** Finds the meter, takes it out of the archive, or creates it. */
+  async ensure(eventName: string, displayName: string, signal: AbortSignal): Promise<MeterOutcome> {
+    const known = this.#byName.get(eventName);
+    if (known?.active === true && !this.#isDoubted) return { kind: 'meter', meter: known };
+    // Lines of events that need the same new meter wait for one of them.
+    const waiting = this.#underWay.get(eventName);
+    if (waiting !== undefined) return waiting;
+    const work = this.#findOrMake(eventName, displayName, signal).finally(() =>
+      this.#underWay.delete(eventName),
+    );
+    this.#underWay.set(eventName, work);
+    return work;
+  }
+
+  /** Stripe says that a meter is not there, or archived. */
+  doubt(): void {
+    this.#isDoubted = true;
+  }
+
+  async #findOrMake(
     eventName: string,
     displayName: string,
     signal: AbortSignal,
-  ): Promise<MeterOutcome> => {
+  ): Promise<MeterOutcome> {
+    if (this.#isDoubted) {
+      const failed = await this.load(signal);
+      if (failed !== undefined) return failed;
+    }
+    const known = this.#byName.get(eventName);
+    if (known === undefined) return this.#create(eventName, displayName, signal);
+    return known.active ? { kind: 'meter', meter: known } : this.#reactivate(known, signal);
+  }
+
+  async #reactivate(meter: StripeMeter, signal: AbortSignal): Promise<MeterOutcome> {
+    const answer = await this.#client.update(`${METERS}/${meter.id}/reactivate`, {}, signal);
+    if (answer.kind !== 'ok') return answer;
+    this.#logger.warn(`[bootstrap] meter "${meter.eventName}" was archived, reactivated it`);
+    return this.#keep(readMeter(answer.body));
+  }
+
+  async #create(
+    eventName: string,
+    displayName: string,
+    signal: AbortSignal,
+  ): Promise<MeterOutcome> {
     const params = {
       display_name: displayName,
       event_name: eventName,
@@ -74,53 +115,23 @@ export function createStripeMeters(client: StripeClient, logger: Logger): Stripe
       customer_mapping: { type: 'by_id', event_payload_key: 'stripe_customer_id' },
       value_settings: { event_payload_key: 'value' },
     };
-    const answer = await client.create(METERS, params, signal);
+    const answer = await this.#client.create(METERS, params, signal);
     if (answer.kind === 'ok') {
-      logger.info(`[bootstrap] created meter "${eventName}"`);
-      return keep(readMeter(answer.body));
+      this.#logger.info(`[bootstrap] created meter "${eventName}"`);
+      return this.#keep(readMeter(answer.body));
     }
     if (answer.kind !== 'refused' || answer.status !== 400) return answer;
     // Somebody else made it meanwhile.
-    const failed = await load(signal);
-    const existing = byName.get(eventName);
+    const failed = await this.load(signal);
+    const existing = this.#byName.get(eventName);
     if (failed !== undefined || existing?.active !== true) return failed ?? answer;
     return { kind: 'meter', meter: existing };
-  };
+  }
 
-  const keep = (meter: StripeMeter): MeterOutcome => {
-    byName.set(meter.eventName, meter);
+  #keep(meter: StripeMeter): MeterOutcome {
+    this.#byName.set(meter.eventName, meter);
     return { kind: 'meter', meter };
-  };
-
-  const ensure: StripeMeters['ensure'] = async (eventName, displayName, signal) => {
-    if (doubted) {
-      const failed = await load(signal);
-      if (failed !== undefined) return failed;
-    }
-    const known = byName.get(eventName);
-    if (known === undefined) return create(eventName, displayName, signal);
-    return known.active ? { kind: 'meter', meter: known } : reactivate(known, signal);
-  };
-
-  return {
-    load,
-    find: (eventName) => byName.get(eventName),
-    all: () => [...byName.values()],
-    ensure: (eventName, displayName, signal) => {
-      const known = byName.get(eventName);
-      if (known?.active === true && !doubted)
-        return Promise.resolve({ kind: 'meter', meter: known });
-      // Lines of events that need the same new meter wait for one of them.
-      const waiting = underWay.get(eventName);
-      if (waiting !== undefined) return waiting;
-      const work = ensure(eventName, displayName, signal).finally(() => underWay.delete(eventName));
-      underWay.set(eventName, work);
-      return work;
-    },
-    doubt: () => {
-      doubted = true;
-    },
-  };
+  }
 }
 
 function readMeter(object: JsonObject): StripeMeter {
@@ -147,18 +158,10 @@ function readMeter(object: JsonObject): StripeMeter {
   };
 }
 
-/** Stripe's own bound of a meter's event name. */
-const MAX_NAME = 100;
-const HASH_DIGITS = 8;
-const MAX_DISPLAY_NAME = 250;
-
-/** Between a metric code and what its meter is split by (spec 1.4). */
-const SEPARATOR = '__';
-
 /**
  * The meter that an event belongs to: the metric's own, or the one of the values by which meters are
- * split, as far as the event has them (spec 1.4, design 7). A name that would be too long ends in the
- * hash of the whole, so that it is always the same one.
+ * split, as far as the event has them (docs/destinations/stripe.md#prices-by-sku-and-capacity-type). A
+ * name that would be too long ends in the hash of the whole, so that it is always the same one.
  */
 export function meterName(event: UsageEvent, splitBy: readonly string[]): string {
   const name = [event.metric, ...splitValues(event, splitBy).map(normalized)].join(SEPARATOR);

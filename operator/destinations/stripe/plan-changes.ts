@@ -43,7 +43,8 @@ export interface PlanQuestion {
 }
 
 /**
- * The changes that leave exactly one charge for each meter that the plan prices (accident 25). A meter
+ * The changes that leave exactly one charge for each meter that the plan prices
+ * (docs/destinations/stripe.md#subscriptions). A meter
  * that another subscription of the customer charges is left to that one; items that an operator added
  * by hand stay. Charges that end come before those that begin.
  */
@@ -60,7 +61,10 @@ export function planChanges(question: PlanQuestion): readonly SubscriptionChange
   return [...changes.toSorted(endingFirst), ...creations(question, own, [...open.values()])];
 }
 
-/** One price for each meter that nobody else's charge is on: the one that is charged already, else the newest. */
+/**
+ * One price for each meter that nobody else's charge is on: the one that is charged already, else the
+ * newest.
+ */
 function wantedPrices(
   { prices }: PlanQuestion,
   live: readonly StripeSubscription[],
@@ -142,7 +146,7 @@ function addItems({ subscription, items, removed }: Edit, open: Map<string, Stri
   }
 }
 
-/** Whether one subscription may have both (facts 2.5). */
+/** Whether one subscription may have both. */
 function fitsTogether(a: StripePrice, b: StripePrice): boolean {
   return a.currency === b.currency && a.interval === b.interval;
 }

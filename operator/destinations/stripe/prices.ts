@@ -1,7 +1,7 @@
 import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { UnpricedUsage } from '../destination.ts';
-import type { ApiFailure, ApiRefusal } from '../json-api/answer.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, textOf } from '../json.ts';
 import { meterName } from './meters.ts';
 import type { StripeClient } from './stripe-client.ts';
@@ -10,7 +10,9 @@ import type { StripeClient } from './stripe-client.ts';
 const REFRESH_MS = 300_000;
 /** After a reading that failed. */
 const RETRY_MS = 60_000;
-/** The tag of prices that belong to a plan (spec 1.4). */
+/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
+const MAX_SEEN = 2_000;
+/** The tag of prices that belong to a plan. */
 export const PLAN_KEY = 'vbilling_plan';
 
 /** A recurring price that charges what a meter counts. */
@@ -29,43 +31,44 @@ export interface StripePrice {
 }
 
 /** The active metered prices of the account. */
-export interface StripePrices {
-  /** Reads them when that was long ago. */
-  refresh(signal: AbortSignal): Promise<ApiRefusal | ApiFailure | undefined>;
+export class StripePrices {
+  readonly #client: StripeClient;
+  readonly #clock: Clock;
+  #prices: readonly StripePrice[] | undefined;
+  #failure: ApiProblem | undefined;
+  #nextReading = Number.NEGATIVE_INFINITY;
+  #underWay: Promise<ApiProblem | undefined> | undefined;
+
+  constructor(client: StripeClient, clock: Clock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
   /** Those read last; undefined when they were never read. */
-  current(): readonly StripePrice[] | undefined;
-}
+  current(): readonly StripePrice[] | undefined {
+    return this.#prices;
+  }
 
-export function createStripePrices(client: StripeClient, clock: Clock): StripePrices {
-  let prices: readonly StripePrice[] | undefined;
-  let failure: ApiRefusal | ApiFailure | undefined;
-  let nextReading = Number.NEGATIVE_INFINITY;
-  let underWay: Promise<ApiRefusal | ApiFailure | undefined> | undefined;
-
-  const read = async (signal: AbortSignal): Promise<ApiRefusal | ApiFailure | undefined> => {
-    const filter = { active: true, type: 'recurring', recurring: { usage_type: 'metered' } };
-    const list = await client.list('/v1/prices', filter, signal);
-    if (list.kind !== 'list') {
-      failure = list;
-      nextReading = clock.monotonic() + RETRY_MS;
-      return list;
+  /** Reads them when that was long ago. */
+  async refresh(signal: AbortSignal): Promise<ApiProblem | undefined> {
+    if (this.#clock.monotonic() < this.#nextReading) {
+      return this.#prices === undefined ? this.#failure : undefined;
     }
-    failure = undefined;
-    nextReading = clock.monotonic() + REFRESH_MS;
-    prices = list.items.flatMap((object) => readPrice(object) ?? []);
-    return undefined;
-  };
+    this.#underWay ??= this.#read(signal).finally(() => {
+      this.#underWay = undefined;
+    });
+    return this.#underWay;
+  }
 
-  return {
-    refresh: async (signal) => {
-      if (clock.monotonic() < nextReading) return prices === undefined ? failure : undefined;
-      underWay ??= read(signal).finally(() => {
-        underWay = undefined;
-      });
-      return underWay;
-    },
-    current: () => prices,
-  };
+  async #read(signal: AbortSignal): Promise<ApiProblem | undefined> {
+    const filter = { active: true, type: 'recurring', recurring: { usage_type: 'metered' } };
+    const list = await this.#client.list('/v1/prices', filter, signal);
+    const hasFailed = list.kind !== 'list';
+    this.#nextReading = this.#clock.monotonic() + (hasFailed ? RETRY_MS : REFRESH_MS);
+    this.#failure = hasFailed ? list : undefined;
+    if (!hasFailed) this.#prices = list.items.flatMap((object) => readPrice(object) ?? []);
+    return this.#failure;
+  }
 }
 
 /** Undefined when it charges no meter. */
@@ -87,39 +90,40 @@ export function readPrice(object: JsonObject): StripePrice | undefined {
   };
 }
 
-/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
-const MAX_SEEN = 2_000;
-
-/** Which kinds of usage have come, and which of them no price charges (design 7). */
-export interface UnpricedWatch {
-  see(plan: string, events: readonly UsageEvent[]): void;
-  /** `isPriced` says whether a price charges a meter in a plan; undefined when that is not known. */
-  unpriced(
-    isPriced: (plan: string, meter: string) => boolean | undefined,
-  ): readonly UnpricedUsage[];
-}
-
-interface Seen {
+interface SeenKind {
   readonly usage: UnpricedUsage;
   readonly meter: string;
 }
 
-export function createUnpricedWatch(splitBy: readonly string[]): UnpricedWatch {
-  const seen = new Map<string, Seen>();
-  return {
-    see: (plan, events) => {
-      for (const event of events) {
-        const meter = meterName(event, splitBy);
-        const key = `${plan}\0${meter}`;
-        if (seen.has(key) || seen.size >= MAX_SEEN) continue;
-        const { metric, sku } = event;
-        const named = sku !== undefined && meter !== metric;
-        seen.set(key, { meter, usage: { plan, metric, ...(named && { sku }) } });
-      }
-    },
-    unpriced: (isPriced) =>
-      [...seen.values()]
-        .filter(({ usage, meter }) => isPriced(usage.plan, meter) === false)
-        .map(({ usage }) => usage),
-  };
+/**
+ * Which kinds of usage have come, and which of them no price charges
+ * (docs/destinations/stripe.md#prices-by-sku-and-capacity-type).
+ */
+export class UnpricedWatch {
+  readonly #splitBy: readonly string[];
+  readonly #seen = new Map<string, SeenKind>();
+
+  constructor(splitBy: readonly string[]) {
+    this.#splitBy = splitBy;
+  }
+
+  see(plan: string, events: readonly UsageEvent[]): void {
+    for (const event of events) {
+      const meter = meterName(event, this.#splitBy);
+      const key = `${plan}\0${meter}`;
+      if (this.#seen.has(key) || this.#seen.size >= MAX_SEEN) continue;
+      const { metric, sku } = event;
+      const named = sku !== undefined && meter !== metric;
+      this.#seen.set(key, { meter, usage: { plan, metric, ...(named && { sku }) } });
+    }
+  }
+
+  /** `isPriced` says whether a price charges a meter in a plan; undefined when that is not known. */
+  unpriced(
+    isPriced: (plan: string, meter: string) => boolean | undefined,
+  ): readonly UnpricedUsage[] {
+    return [...this.#seen.values()]
+      .filter(({ usage, meter }) => isPriced(usage.plan, meter) === false)
+      .map(({ usage }) => usage);
+  }
 }

@@ -3,7 +3,7 @@ import type { Decimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { DeliveryOutcome } from '../destination.ts';
-import { type ApiRefusal, failedStep } from '../json-api/answer.ts';
+import { type ApiAnswer, type ApiRefusal, failedStep } from '../json-api/answer.ts';
 import { textOf } from '../json.ts';
 import { dealLines } from '../lines.ts';
 import type { StripeCustomers } from './customers.ts';
@@ -25,7 +25,7 @@ const NEW_METER_WAIT_MS = 5_000;
 /** A clock that is wrong by so much at most is waited for. */
 const FUTURE_WAIT_MS = 60_000;
 
-export interface SendEventsOptions {
+export interface StripeSenderOptions {
   readonly name: string;
   readonly settings: StripeSettings;
   readonly client: StripeClient;
@@ -49,21 +49,93 @@ interface Addressed {
 
 /**
  * Sends events one by one, as Stripe takes them: one call at a time for a customer and meter, whose
- * events stay in order, and several such lines side by side (facts 2.2, 8.6). What is wrong with one
- * event or customer holds up nobody else; what is wrong with Stripe stops all lines.
+ * events stay in order, and several such lines side by side. What is wrong with one event or customer
+ * holds up nobody else; what is wrong with Stripe stops all lines.
  */
-export function createSendEvents(options: SendEventsOptions) {
-  const { name, settings, client, meters, customers, logger } = options;
-  const concurrency = Math.ceil(
-    Math.min(MAX_CONCURRENT, Math.max(1, client.eventsPerSecond * CALL_SECONDS)),
-  );
+export class StripeSender {
+  readonly #options: StripeSenderOptions;
+  readonly #concurrency: number;
 
-  const post = async (
+  constructor(options: StripeSenderOptions) {
+    this.#options = options;
+    const wanted = Math.max(1, options.client.eventsPerSecond * CALL_SECONDS);
+    this.#concurrency = Math.ceil(Math.min(MAX_CONCURRENT, wanted));
+  }
+
+  /** `outcomes[i]` belongs to `events[i]`. */
+  async send(
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryOutcome[]> {
+    const outcomes = new Map<number, DeliveryOutcome>();
+    let stopped: DeliveryOutcome | undefined;
+    const { splitMetersBy } = this.#options.settings;
+    const addressed = events.map((event, index): Addressed => {
+      return { index, event, meter: meterName(event, splitMetersBy) };
+    });
+    const keyOf = ({ event, meter }: Addressed): string => `${event.tenant}\0${meter}`;
+    const sendLine = async (line: readonly Addressed[]): Promise<void> => {
+      const blocked = new Map<string, DeliveryOutcome>();
+      for (const item of line) {
+        const key = keyOf(item);
+        const waiting = stopped ?? blocked.get(key);
+        if (waiting !== undefined) {
+          outcomes.set(item.index, waiting);
+          continue;
+        }
+        const { outcome, stopsAll } = await this.#sendOne(item, signal);
+        outcomes.set(item.index, outcome);
+        if (stopsAll) stopped ??= outcome;
+        else if (outcome.kind !== 'delivered' && outcome.kind !== 'rejected') {
+          blocked.set(key, outcome);
+        }
+      }
+    };
+    await Promise.all(dealLines(addressed, keyOf, this.#concurrency).map(sendLine));
+    return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
+  }
+
+  async #sendOne({ event, meter: meterNamed }: Addressed, signal: AbortSignal): Promise<Step> {
+    const { settings, meters, customers, metricName } = this.#options;
+    const customer = customers.idOf(event.tenant);
+    if (customer === undefined) {
+      return stopLine({ kind: 'provision', reason: 'no customer in Stripe yet' });
+    }
+    const shown = meterDisplayName(metricName(event.metric), event, settings.splitMetersBy);
+    for (let pass = 1; ; pass += 1) {
+      const ensured = await meters.ensure(meterNamed, shown, signal);
+      if (ensured.kind === 'refused') {
+        const reason = `meter "${meterNamed}" was not created: ${ensured.reason}`;
+        return stopLine({ kind: 'rejected', reason });
+      }
+      if (ensured.kind !== 'meter') return stopAll(failedStep(ensured));
+      const { meter } = ensured;
+      if (meter.problem !== undefined) return stopLine({ kind: 'rejected', reason: meter.problem });
+      const answer = await this.#post(event, meter, customer, signal);
+      if (answer.kind === 'ok') return stopLine(DELIVERED);
+      if (answer.kind !== 'refused') {
+        const outcome = failedStep(answer);
+        const isOwn = answer.kind === 'retry' && answer.cause === 'conflict';
+        return isOwn ? stopLine(outcome) : stopAll(outcome);
+      }
+      if (isKeyConflict(answer) && pass === 1) continue;
+      if (NO_METER.has(answer.code) || isNoMeter(answer)) {
+        meters.doubt();
+        if (pass === 1) continue;
+        return stopLine({ kind: 'retry', reason: answer.reason, afterMs: NEW_METER_WAIT_MS });
+      }
+      if (NO_CUSTOMER.has(answer.code)) customers.forget(event.tenant);
+      return stopLine(outcomeOf(answer, event));
+    }
+  }
+
+  #post(
     event: UsageEvent,
     meter: StripeMeter,
     customer: string,
     signal: AbortSignal,
-  ) => {
+  ): Promise<ApiAnswer> {
+    const { name, client, logger } = this.#options;
     const value = meterValue(event.quantity);
     if (value !== event.quantity) {
       logger.warn(
@@ -77,72 +149,7 @@ export function createSendEvents(options: SendEventsOptions) {
       payload: { [meter.customerKey]: customer, [meter.valueKey]: value },
     };
     return client.create(METER_EVENTS, params, signal, event.id);
-  };
-
-  const sendOne = async (
-    { event, meter: meterNamed }: Addressed,
-    signal: AbortSignal,
-  ): Promise<Step> => {
-    const customer = customers.idOf(event.tenant);
-    if (customer === undefined)
-      return lane({ kind: 'provision', reason: 'no customer in Stripe yet' });
-    const shown = meterDisplayName(options.metricName(event.metric), event, settings.splitMetersBy);
-    for (let pass = 1; ; pass += 1) {
-      const ensured = await meters.ensure(meterNamed, shown, signal);
-      if (ensured.kind === 'refused') {
-        const reason = `meter "${meterNamed}" was not created: ${ensured.reason}`;
-        return lane({ kind: 'rejected', reason });
-      }
-      if (ensured.kind !== 'meter') return everything(failedStep(ensured));
-      const { meter } = ensured;
-      if (meter.problem !== undefined) return lane({ kind: 'rejected', reason: meter.problem });
-      const answer = await post(event, meter, customer, signal);
-      if (answer.kind === 'ok') return lane(DELIVERED);
-      if (answer.kind !== 'refused') {
-        const outcome = failedStep(answer);
-        const own = answer.kind === 'retry' && answer.cause === 'conflict';
-        return own ? lane(outcome) : everything(outcome);
-      }
-      if (isKeyConflict(answer) && pass === 1) continue;
-      if (NO_METER.has(answer.code) || isNoMeter(answer)) {
-        meters.doubt(meterNamed);
-        if (pass === 1) continue;
-        return lane({ kind: 'retry', reason: answer.reason, afterMs: NEW_METER_WAIT_MS });
-      }
-      if (NO_CUSTOMER.has(answer.code)) customers.forget(event.tenant);
-      return lane(judge(answer, event));
-    }
-  };
-
-  return async (
-    events: readonly UsageEvent[],
-    signal: AbortSignal,
-  ): Promise<readonly DeliveryOutcome[]> => {
-    const outcomes = new Map<number, DeliveryOutcome>();
-    let stopped: DeliveryOutcome | undefined;
-    const addressed = events.map((event, index): Addressed => {
-      return { index, event, meter: meterName(event, settings.splitMetersBy) };
-    });
-    const laneOf = ({ event, meter }: Addressed): string => `${event.tenant}\0${meter}`;
-    const sendLine = async (line: readonly Addressed[]): Promise<void> => {
-      const blocked = new Map<string, DeliveryOutcome>();
-      for (const item of line) {
-        const key = laneOf(item);
-        const waiting = stopped ?? blocked.get(key);
-        if (waiting !== undefined) {
-          outcomes.set(item.index, waiting);
-          continue;
-        }
-        const { outcome, stopsAll } = await sendOne(item, signal);
-        outcomes.set(item.index, outcome);
-        if (stopsAll) stopped ??= outcome;
-        else if (outcome.kind !== 'delivered' && outcome.kind !== 'rejected')
-          blocked.set(key, outcome);
-      }
-    };
-    await Promise.all(dealLines(addressed, laneOf, concurrency).map(sendLine));
-    return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
-  };
+  }
 }
 
 interface Step {
@@ -151,16 +158,16 @@ interface Step {
   readonly stopsAll: boolean;
 }
 
-function lane(outcome: DeliveryOutcome): Step {
+function stopLine(outcome: DeliveryOutcome): Step {
   return { outcome, stopsAll: false };
 }
 
-function everything(outcome: DeliveryOutcome): Step {
+function stopAll(outcome: DeliveryOutcome): Step {
   return { outcome, stopsAll: true };
 }
 
-/** What a refusal means for an event (facts 2.4). */
-function judge(refusal: ApiRefusal, event: UsageEvent): DeliveryOutcome {
+/** What a refusal means for an event (docs/destinations/stripe.md#what-errors-mean). */
+function outcomeOf(refusal: ApiRefusal, event: UsageEvent): DeliveryOutcome {
   const { status, code, details, reason } = refusal;
   const said = textOf(details, 'message') ?? '';
   // Version 1 has no code for it, so that only its words tell.
@@ -185,7 +192,7 @@ function isNoMeter({ status, details }: ApiRefusal): boolean {
   return status === 400 && /no active meter/i.test(textOf(details, 'message') ?? '');
 }
 
-/** Stripe refuses values with more significant digits (facts 2.4). */
+/** Stripe refuses values with more significant digits. */
 const MAX_DIGITS = 15;
 
 /** A quantity as Stripe takes it: plain decimal text of at most 15 significant digits, half to even. */

@@ -21,7 +21,7 @@ const METER_EVENTS = '/v1/billing/meter_events';
 /** While another call about the same thing is under way. */
 const CONFLICT_WAIT_MS = 1_000;
 
-/** What BILLING_A_MAX_RPS = 0 picks (docs/destinations/stripe.md#rate-limits). */
+/** What BILLING_A_MAX_RPS = 0 picks (docs/destinations/stripe.md#how-stripe-answers). */
 const TEST_MODE_RPS = 20;
 const LIVE_RPS = 200;
 /** Stripe allows 25 requests a second for each other operation. */

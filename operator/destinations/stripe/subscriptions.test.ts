@@ -128,7 +128,7 @@ describe('a subscription', () => {
   });
 });
 
-describe('accident 25: a meter is charged once', () => {
+describe('a meter is charged once', () => {
   test('after a change of plan: its price is replaced, and what the plan lacks is removed', async () => {
     const one = await world();
     const silver = await one.price(METER);

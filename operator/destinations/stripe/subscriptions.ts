@@ -4,7 +4,7 @@ import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { FailedStep, StepOutcome } from '../destination.ts';
-import { type ApiAnswer, failedStep } from '../json-api/answer.ts';
+import { type ApiList, failedStep } from '../json-api/answer.ts';
 import { textOf } from '../json.ts';
 import { TENANT_KEY } from './customers.ts';
 import {
@@ -12,7 +12,6 @@ import {
   OFFBOARDED_KEY,
   planChanges,
   readSubscription,
-  type StripeSubscription,
   type SubscriptionChange,
 } from './plan-changes.ts';
 import { PLAN_KEY, type StripePrice, type StripePrices } from './prices.ts';
@@ -27,22 +26,6 @@ const MAX_AT_ONCE = 30;
 const MAX_REPEATS = 5;
 
 const DONE: StepOutcome = { kind: 'done' };
-
-/** Keeps each tenant subscribed to the prices of its plan (spec 1.4, BILLING_A_AUTO_SUBSCRIBE). */
-export interface StripeSubscriptions {
-  subscribe(tenant: Tenant, customer: string, signal: AbortSignal): Promise<StepOutcome>;
-  /**
-   * Does it again for those of the tenants whose prices have changed since, or that were not looked at
-   * for long; for some of them at a time, so that usage goes on meanwhile. Gives what went wrong.
-   */
-  keepUp(tenants: Iterable<string>, signal: AbortSignal): Promise<ReadonlyMap<string, FailedStep>>;
-  /** Cancels what was subscribed, at the end of its period (BILLING_A_CANCEL_ON_REMOVE). */
-  cancel(tenant: string, customer: string, signal: AbortSignal): Promise<StepOutcome>;
-  /** The prices that a tenant is charged by; undefined while they are not known. */
-  pricesOf(
-    tenant: string,
-  ): { readonly plan: string; readonly meters: ReadonlySet<string> } | undefined;
-}
 
 export interface SubscriptionsOptions {
   readonly name: string;
@@ -61,35 +44,131 @@ interface Subscribed {
   readonly lookAgainAt: number;
 }
 
-export function createStripeSubscriptions(options: SubscriptionsOptions): StripeSubscriptions {
-  const { name, settings, client, prices, clock, logger } = options;
-  const subscribed = new Map<string, Subscribed>();
+/** Keeps each tenant subscribed to the prices of its plan, where BILLING_A_AUTO_SUBSCRIBE says so. */
+export class StripeSubscriptions {
+  readonly #options: SubscriptionsOptions;
+  readonly #subscribed = new Map<string, Subscribed>();
 
-  const planOf = (tenant: Tenant): string => tenant.plan ?? settings.planCode;
-  const pricesFor = (tenant: Tenant): readonly StripePrice[] => {
-    const currency = tenant.currency ?? settings.currency;
-    return (prices.current() ?? []).filter(
-      (price) => price.plan === planOf(tenant) && price.currency === currency,
+  constructor(options: SubscriptionsOptions) {
+    this.#options = options;
+  }
+
+  async subscribe(tenant: Tenant, customer: string, signal: AbortSignal): Promise<StepOutcome> {
+    const { settings, prices, clock } = this.#options;
+    const failed = await prices.refresh(signal);
+    if (failed !== undefined) return failedStep(failed);
+    const problem = priceProblem(tenant, settings, prices.current() ?? []);
+    if (problem !== undefined) return { kind: 'rejected', reason: problem };
+    const wanted = this.#pricesFor(tenant);
+    const listed = await this.#list(customer, signal);
+    if (listed.kind !== 'list') return failedStep(listed);
+    const subscriptions = listed.items.map(readSubscription);
+    const changes = planChanges({
+      tenant: tenant.id,
+      plan: this.#planOf(tenant),
+      prices: wanted,
+      subscriptions,
+      billableFrom: Math.floor((tenant.billableFrom ?? tenant.createdAt) / 1000),
+      present: tenant.clusters.length > 0,
+    });
+    const known = new Set(subscriptions.map(({ id }) => id));
+    for (const change of changes) {
+      const outcome =
+        change.kind === 'create'
+          ? await this.#create(tenant, customer, change, known, signal)
+          : await this.#change(tenant, change, signal);
+      if (outcome.kind !== 'done') return outcome;
+    }
+    const lookAgainAt = clock.monotonic() + LOOK_AGAIN_MS;
+    this.#subscribed.set(tenant.id, {
+      tenant,
+      customer,
+      prices: textOfPrices(wanted),
+      lookAgainAt,
+    });
+    return DONE;
+  }
+
+  /**
+   * Does it again for those of the tenants whose prices have changed since, or that were not looked at
+   * for long; for some of them at a time, so that usage goes on meanwhile. Gives what went wrong.
+   */
+  async keepUp(
+    tenants: Iterable<string>,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, FailedStep>> {
+    const { prices, clock } = this.#options;
+    const failures = new Map<string, FailedStep>();
+    const known = [...tenants].flatMap((tenant) => this.#subscribed.get(tenant) ?? []);
+    // Usage goes on while prices cannot be read.
+    if (known.length === 0 || (await prices.refresh(signal)) !== undefined) return failures;
+    const due = known.filter(
+      ({ tenant, prices: before, lookAgainAt }) =>
+        clock.monotonic() >= lookAgainAt || before !== textOfPrices(this.#pricesFor(tenant)),
     );
-  };
+    for (const { tenant, customer } of due.slice(0, MAX_AT_ONCE)) {
+      const outcome = await this.subscribe(tenant, customer, signal);
+      if (outcome.kind !== 'done') failures.set(tenant.id, outcome);
+    }
+    return failures;
+  }
 
-  const list = async (customer: string, signal: AbortSignal) =>
-    client.list(SUBSCRIPTIONS, { customer, status: 'all' }, signal);
+  /** Cancels what was subscribed, at the end of its period (BILLING_A_CANCEL_ON_REMOVE). */
+  async cancel(tenant: string, customer: string, signal: AbortSignal): Promise<StepOutcome> {
+    this.#subscribed.delete(tenant);
+    const listed = await this.#list(customer, signal);
+    if (listed.kind === 'refused' && listed.code === 'resource_missing') return DONE;
+    if (listed.kind !== 'list') return failedStep(listed);
+    const own = listed.items
+      .map(readSubscription)
+      .filter((subscription) => subscription.live && subscription.tenant === tenant);
+    for (const { id, cancelAtPeriodEnd } of own) {
+      if (cancelAtPeriodEnd) continue;
+      const params = { cancel_at_period_end: true, metadata: { [OFFBOARDED_KEY]: 'true' } };
+      const answer = await this.#options.client.update(pathOf(id), params, signal);
+      if (answer.kind !== 'ok') return failedStep(answer);
+    }
+    return DONE;
+  }
 
-  const create = async (
+  /** The plan that a tenant was subscribed to; undefined where it was not, or not yet. */
+  planOf(tenant: string): string | undefined {
+    const known = this.#subscribed.get(tenant);
+    return known && this.#planOf(known.tenant);
+  }
+
+  #planOf({ plan }: Tenant): string {
+    return plan ?? this.#options.settings.planCode;
+  }
+
+  #pricesFor(tenant: Tenant): readonly StripePrice[] {
+    const { settings, prices } = this.#options;
+    const plan = this.#planOf(tenant);
+    const wanted = tenant.currency ?? settings.currency;
+    return (prices.current() ?? []).filter(
+      (price) => price.plan === plan && price.currency === wanted,
+    );
+  }
+
+  #list(customer: string, signal: AbortSignal): Promise<ApiList> {
+    return this.#options.client.list(SUBSCRIPTIONS, { customer, status: 'all' }, signal);
+  }
+
+  async #create(
     tenant: Tenant,
     customer: string,
     change: Extract<SubscriptionChange, { kind: 'create' }>,
     known: ReadonlySet<string>,
     signal: AbortSignal,
-  ): Promise<StepOutcome> => {
+  ): Promise<StepOutcome> {
+    const { name, client, clock, logger } = this.#options;
     const now = Math.floor(clock.now() / 1000);
-    const from = change.from !== undefined && change.from < now ? change.from : undefined;
+    const plan = this.#planOf(tenant);
     const params = {
       customer,
       items: change.prices.map((price) => ({ price })),
-      metadata: { [TENANT_KEY]: tenant.id, [PLAN_KEY]: planOf(tenant) },
-      backdate_start_date: from,
+      metadata: { [TENANT_KEY]: tenant.id, [PLAN_KEY]: plan },
+      backdate_start_date: change.from !== undefined && change.from < now ? change.from : undefined,
     };
     for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
       const answer = await client.create(SUBSCRIPTIONS, params, signal);
@@ -100,118 +179,32 @@ export function createStripeSubscriptions(options: SubscriptionsOptions): Stripe
         continue;
       }
       const count = change.prices.length;
-      logger.info(
-        `[${name}] subscribed tenant ${tenant.id} to ${count} prices of plan ${planOf(tenant)}`,
-      );
+      logger.info(`[${name}] subscribed tenant ${tenant.id} to ${count} prices of plan ${plan}`);
       return DONE;
     }
     return { kind: 'retry', reason: `subscriptions of tenant ${quote(tenant.id)} keep ending` };
-  };
+  }
 
-  const apply = async (
+  async #change(
     tenant: Tenant,
-    customer: string,
-    change: SubscriptionChange,
-    known: ReadonlySet<string>,
+    change: Exclude<SubscriptionChange, { kind: 'create' }>,
     signal: AbortSignal,
-  ): Promise<StepOutcome> => {
-    if (change.kind === 'create') return create(tenant, customer, change, known, signal);
-    const path = `${SUBSCRIPTIONS}/${encodeURIComponent(change.subscription)}`;
-    const answer: ApiAnswer =
+  ): Promise<StepOutcome> {
+    const { name, client, logger } = this.#options;
+    const path = pathOf(change.subscription);
+    const answer =
       change.kind === 'cancel'
         ? await client.delete(path, { invoice_now: true, prorate: false }, signal)
-        : await client.update(path, updateParams(change, planOf(tenant)), signal);
+        : await client.update(path, updateParams(change, this.#planOf(tenant)), signal);
     if (answer.kind !== 'ok') return failedStep(answer);
     const verb = change.kind === 'cancel' ? 'ended' : 'changed';
     logger.info(`[${name}] ${verb} subscription ${change.subscription} of tenant ${tenant.id}`);
     return DONE;
-  };
+  }
+}
 
-  const subscribe: StripeSubscriptions['subscribe'] = async (tenant, customer, signal) => {
-    const failed = await prices.refresh(signal);
-    if (failed !== undefined) return failedStep(failed);
-    const problem = priceProblem(tenant, settings, prices.current() ?? []);
-    if (problem !== undefined) return { kind: 'rejected', reason: problem };
-    const wanted = pricesFor(tenant);
-    const listed = await list(customer, signal);
-    if (listed.kind !== 'list') return failedStep(listed);
-    const subscriptions = listed.items.map(readSubscription);
-    const changes = planChanges({
-      tenant: tenant.id,
-      plan: planOf(tenant),
-      prices: wanted,
-      subscriptions,
-      billableFrom: Math.floor((tenant.billableFrom ?? tenant.createdAt) / 1000),
-      present: tenant.clusters.length > 0,
-    });
-    const known = new Set(subscriptions.map(({ id }) => id));
-    for (const change of changes) {
-      const outcome = await apply(tenant, customer, change, known, signal);
-      if (outcome.kind !== 'done') return outcome;
-    }
-    subscribed.set(tenant.id, {
-      tenant,
-      customer,
-      prices: textOfPrices(wanted),
-      lookAgainAt: clock.monotonic() + LOOK_AGAIN_MS,
-    });
-    return DONE;
-  };
-
-  const cancelOne = async (
-    { id, cancelAtPeriodEnd }: StripeSubscription,
-    signal: AbortSignal,
-  ): Promise<StepOutcome> => {
-    if (cancelAtPeriodEnd) return DONE;
-    const params = { cancel_at_period_end: true, metadata: { [OFFBOARDED_KEY]: 'true' } };
-    const answer = await client.update(
-      `${SUBSCRIPTIONS}/${encodeURIComponent(id)}`,
-      params,
-      signal,
-    );
-    return answer.kind === 'ok' ? DONE : failedStep(answer);
-  };
-
-  return {
-    subscribe,
-    keepUp: async (tenants, signal) => {
-      const troubles = new Map<string, FailedStep>();
-      const known = [...tenants].flatMap((tenant) => subscribed.get(tenant) ?? []);
-      // Usage goes on while prices cannot be read.
-      if (known.length === 0 || (await prices.refresh(signal)) !== undefined) return troubles;
-      const due = known.filter(
-        ({ tenant, prices: before, lookAgainAt }) =>
-          clock.monotonic() >= lookAgainAt || before !== textOfPrices(pricesFor(tenant)),
-      );
-      for (const { tenant, customer } of due.slice(0, MAX_AT_ONCE)) {
-        const outcome = await subscribe(tenant, customer, signal);
-        if (outcome.kind !== 'done') troubles.set(tenant.id, outcome);
-      }
-      return troubles;
-    },
-    cancel: async (tenant, customer, signal) => {
-      subscribed.delete(tenant);
-      const listed = await list(customer, signal);
-      if (listed.kind === 'refused') {
-        return listed.code === 'resource_missing' ? DONE : failedStep(listed);
-      }
-      if (listed.kind !== 'list') return failedStep(listed);
-      const own = listed.items
-        .map(readSubscription)
-        .filter((subscription) => subscription.live && subscription.tenant === tenant);
-      for (const subscription of own) {
-        const outcome = await cancelOne(subscription, signal);
-        if (outcome.kind !== 'done') return outcome;
-      }
-      return DONE;
-    },
-    pricesOf: (tenant) => {
-      const known = subscribed.get(tenant);
-      if (known === undefined) return undefined;
-      const meters = new Set(pricesFor(known.tenant).map(({ meter }) => meter));
-      return { plan: planOf(known.tenant), meters };
-    },
-  };
+function pathOf(subscription: string): string {
+  return `${SUBSCRIPTIONS}/${encodeURIComponent(subscription)}`;
 }
 
 function updateParams(

@@ -5,7 +5,7 @@ import type { Tenant } from '../../model/tenant.ts';
 /** The media type of a CloudEvents batch; receivers compare it as text, so it carries no parameters. */
 export const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
 
-/** Event types (design 7): one per metric, so that a meter at the receiver maps to one metric. */
+/** Event types: one for each metric, so that a meter at the receiver maps to one metric. */
 const TYPE_PREFIX = 'io.meterfeed.';
 
 /** The attributes of a lifecycle event; `data` is any JSON value. */
@@ -21,7 +21,7 @@ export interface LifecycleEvent {
 
 /**
  * A usage event as one element of a batch: CloudEvents 1.0 without extension attributes, `data` being
- * the event itself with its quantity as a bare number (facts 4.4).
+ * the event itself with its quantity as a bare number (docs/destinations/webhook.md#what-is-sent).
  */
 export function usageCloudEvent(event: UsageEvent, source: string): string {
   const attributes = {

@@ -1,16 +1,26 @@
 import { createHmac } from 'node:crypto';
-import type { WebhookSettings } from './settings.ts';
+import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import {
+  type HttpClient,
   type HttpOutcome,
   isSuccess,
   redactPath,
   retryAfterMs,
 } from '../../outbound/http-client.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { DestinationContext } from '../context.ts';
-import type { DeliveryOutcome, Destination, StepOutcome } from '../destination.ts';
+import type {
+  DeliveryOutcome,
+  Destination,
+  DestinationLimits,
+  StepOutcome,
+} from '../destination.ts';
 import {
   batchBody,
   catalogData,
@@ -20,6 +30,7 @@ import {
   tenantData,
   usageCloudEvent,
 } from './cloud-events.ts';
+import type { WebhookSettings } from './settings.ts';
 
 const BATCH_EVENTS = 500;
 /** Fits the body limits that receivers commonly have; a 413 makes it smaller. */
@@ -27,118 +38,6 @@ const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
 /** Characters that RFC 3986 allows; CloudEvents readers refuse a whole batch over one bad source. */
 const URI_REFERENCE = /^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+$/;
-
-/**
- * Posts CloudEvents 1.0 batches to a URL (spec 1.4, design 7), signed when there is a secret. It gets
- * every metric, informational ones included, and hears of tenants and of the catalogue.
- */
-export function createWebhook(
-  name: string,
-  settings: WebhookSettings,
-  { outbound, clock, logger }: DestinationContext,
-): Destination {
-  if (!URI_REFERENCE.test(settings.source)) {
-    throw new TypeError(`not a URI reference: CLUSTER_NAME: ${quote(settings.source)}`);
-  }
-  const client = outbound.client({ name, baseUrl: settings.url });
-  const where = `POST ${redactPath(new URL(settings.url).pathname)}`;
-  const extraHeaders = Object.fromEntries(
-    [...settings.headers].map(([header, secret]) => [header, secret.reveal()]),
-  );
-  let batchBytes = BATCH_BYTES;
-  const announced = new Map<string, { readonly data: string; readonly at: number }>();
-
-  const post = (body: string, signal: AbortSignal): Promise<HttpOutcome> => {
-    const signature = signatureHeader(settings.secrets, body, clock.now());
-    return client.request({
-      method: 'POST',
-      path: '',
-      headers: {
-        ...extraHeaders,
-        'content-type': CLOUD_EVENTS_BATCH,
-        ...(signature !== undefined && { [SIGNATURE_HEADER]: signature }),
-      },
-      body,
-      signal,
-    });
-  };
-
-  /** The moment that names an announcement: the same for every attempt, new when there is something new to say. */
-  const announcedAt = (key: string, data: unknown): number => {
-    const text = JSON.stringify(data);
-    const known = announced.get(key);
-    if (known?.data === text) return known.at;
-    const at = clock.now();
-    announced.set(key, { data: text, at });
-    return at;
-  };
-
-  const announce = async (
-    type: LifecycleEvent['type'],
-    key: string,
-    subject: string,
-    data: unknown,
-    signal: AbortSignal,
-  ): Promise<StepOutcome> => {
-    const time = announcedAt(key, data);
-    const id = `${key}-${Math.floor(time / 1000)}`;
-    const event = { id, source: settings.source, type, subject, time, data };
-    const outcome = await post(batchBody([lifecycleCloudEvent(event)]), signal);
-    const result = classifyAnswer(outcome, where, clock.now());
-    if (result.kind === 'retry' || result.kind === 'hold') return result;
-    // A receiver that takes usage only must not lose it over an announcement that it refuses.
-    if (result.kind === 'split') logger.warn(`[${name}] ${type} refused: ${result.reason}`);
-    return { kind: 'done' };
-  };
-
-  const send = async (
-    events: readonly UsageEvent[],
-    signal: AbortSignal,
-  ): Promise<readonly DeliveryOutcome[]> => {
-    const body = batchBody(events.map((event) => usageCloudEvent(event, settings.source)));
-    const outcome = await post(body, signal);
-    if (isTooLarge(outcome)) {
-      const half = Math.floor(Math.min(batchBytes, Buffer.byteLength(body)) / 2);
-      batchBytes = Math.max(SMALLEST_BATCH_BYTES, half);
-    }
-    const result = classifyAnswer(outcome, where, clock.now());
-    return events.map(() => result);
-  };
-
-  return {
-    name,
-    type: 'webhook',
-    get limits() {
-      return { batchEvents: BATCH_EVENTS, batchBytes };
-    },
-    encodedBytes: (event) => Buffer.byteLength(usageCloudEvent(event, settings.source)) + 1,
-    accepts: () => true,
-    bootstrap: (catalog, signal) =>
-      announce('catalog.v1', 'catalog', settings.source, catalogData(catalog), signal),
-    provision: (tenant, signal) =>
-      announce('tenant.v1', `tenant-${tenant.id}`, tenant.id, tenantData(tenant), signal),
-    send,
-    offboard: async (tenant, signal) => {
-      const key = `offboard-${tenant.id}`;
-      const data = tenantData(tenant);
-      const outcome = await announce('tenant.offboarded.v1', key, tenant.id, data, signal);
-      if (outcome.kind === 'done') {
-        announced.delete(key);
-        announced.delete(`tenant-${tenant.id}`);
-      }
-      return outcome;
-    },
-    close: () => client.close(),
-  };
-}
-
-/** What an answer means for the whole call; `split` is a refusal that does not say of which event. */
-export type CallOutcome =
-  | { readonly kind: 'delivered' }
-  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
-  | { readonly kind: 'hold'; readonly reason: string }
-  | { readonly kind: 'split'; readonly reason: string };
-
 const TRY_LATER = new Set([408, 425, 429]);
 const TOO_LARGE = 413;
 const REFUSED = new Set([400, TOO_LARGE, 422]);
@@ -149,13 +48,169 @@ const HINTS: Readonly<Record<number, string>> = {
   410: 'the endpoint is retired, set another spec.webhook.url (WEBHOOK_URL)',
   415: 'the endpoint does not take CloudEvents batches',
 };
+/** The header that carries the signature. */
+const SIGNATURE_HEADER = 'x-svc-signature';
 
 /**
- * Reads the answer of a webhook receiver (facts 4.3, 5). Any 2xx is delivered. What no batch can mend
- * (credentials, a retired endpoint, a redirect, an unknown format) holds the destination, so that a
- * wrong URL never turns events into dead letters. `where` is the request's method and path.
+ * Posts CloudEvents 1.0 batches to a URL, signed when there is a secret. It gets every metric,
+ * informational ones included, and is told of tenants and of the catalogue (docs/destinations/webhook.md).
+ * Throws a TypeError when the settings cannot be used.
  */
-export function classifyAnswer(outcome: HttpOutcome, where: string, now: number): CallOutcome {
+export function createWebhook(
+  name: string,
+  settings: WebhookSettings,
+  context: DestinationContext,
+): Destination {
+  return new Webhook(name, settings, context);
+}
+
+class Webhook implements Destination {
+  readonly name: string;
+  readonly type = 'webhook';
+  readonly #settings: WebhookSettings;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #client: HttpClient;
+  /** Method and path, for reasons. */
+  readonly #where: string;
+  readonly #extraHeaders: Readonly<Record<string, string>>;
+  readonly #announced = new Map<string, { readonly data: string; readonly at: number }>();
+  #batchBytes = BATCH_BYTES;
+
+  constructor(
+    name: string,
+    settings: WebhookSettings,
+    { outbound, clock, logger }: DestinationContext,
+  ) {
+    if (!URI_REFERENCE.test(settings.source)) {
+      throw new TypeError(`not a URI reference: CLUSTER_NAME: ${quote(settings.source)}`);
+    }
+    this.name = name;
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#client = outbound.client({ name, baseUrl: settings.url });
+    this.#where = `POST ${redactPath(new URL(settings.url).pathname)}`;
+    this.#extraHeaders = Object.fromEntries(
+      [...settings.headers].map(([header, secret]) => [header, secret.reveal()]),
+    );
+  }
+
+  get limits(): DestinationLimits {
+    return { batchEvents: BATCH_EVENTS, batchBytes: this.#batchBytes };
+  }
+
+  encodedBytes(event: UsageEvent): number {
+    return Buffer.byteLength(usageCloudEvent(event, this.#settings.source)) + 1;
+  }
+
+  accepts(): boolean {
+    return true;
+  }
+
+  bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome> {
+    const { source } = this.#settings;
+    return this.#announce('catalog.v1', 'catalog', source, catalogData(catalog), signal);
+  }
+
+  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const key = `tenant-${tenant.id}`;
+    return this.#announce('tenant.v1', key, tenant.id, tenantData(tenant), signal);
+  }
+
+  async send(
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryOutcome[]> {
+    const { source } = this.#settings;
+    const body = batchBody(events.map((event) => usageCloudEvent(event, source)));
+    const outcome = await this.#post(body, signal);
+    if (isTooLarge(outcome)) {
+      const half = Math.floor(Math.min(this.#batchBytes, Buffer.byteLength(body)) / 2);
+      this.#batchBytes = Math.max(SMALLEST_BATCH_BYTES, half);
+    }
+    const result = classifyAnswer(outcome, this.#where, this.#clock.now());
+    return events.map(() => result);
+  }
+
+  async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const key = `offboard-${tenant.id}`;
+    const data = tenantData(tenant);
+    const outcome = await this.#announce('tenant.offboarded.v1', key, tenant.id, data, signal);
+    if (outcome.kind === 'done') {
+      this.#announced.delete(key);
+      this.#announced.delete(`tenant-${tenant.id}`);
+    }
+    return outcome;
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  async #announce(
+    type: LifecycleEvent['type'],
+    key: string,
+    subject: string,
+    data: unknown,
+    signal: AbortSignal,
+  ): Promise<StepOutcome> {
+    const time = this.#announcedAt(key, data);
+    const id = `${key}-${Math.floor(time / 1000)}`;
+    const event = { id, source: this.#settings.source, type, subject, time, data };
+    const outcome = await this.#post(batchBody([lifecycleCloudEvent(event)]), signal);
+    const result = classifyAnswer(outcome, this.#where, this.#clock.now());
+    if (result.kind === 'retry' || result.kind === 'hold') return result;
+    // A receiver that takes usage only must not lose it over an announcement that it refuses.
+    if (result.kind === 'split') {
+      this.#logger.warn(`[${this.name}] ${type} refused: ${result.reason}`);
+    }
+    return { kind: 'done' };
+  }
+
+  /**
+   * The moment that names an announcement: the same for every attempt, new when there is something new to
+   * say.
+   */
+  #announcedAt(key: string, data: unknown): number {
+    const text = JSON.stringify(data);
+    const known = this.#announced.get(key);
+    if (known?.data === text) return known.at;
+    const at = this.#clock.now();
+    this.#announced.set(key, { data: text, at });
+    return at;
+  }
+
+  #post(body: string, signal: AbortSignal): Promise<HttpOutcome> {
+    const signature = signatureHeader(this.#settings.secrets, body, this.#clock.now());
+    return this.#client.request({
+      method: 'POST',
+      path: '',
+      headers: {
+        ...this.#extraHeaders,
+        'content-type': CLOUD_EVENTS_BATCH,
+        ...(signature !== undefined && { [SIGNATURE_HEADER]: signature }),
+      },
+      body,
+      signal,
+    });
+  }
+}
+
+/** What an answer means for the whole call; `split` is a refusal that does not say of which event. */
+type CallOutcome =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
+  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'split'; readonly reason: string };
+
+/**
+ * Reads the answer of a receiver (docs/destinations/webhook.md#what-errors-mean). Any 2xx is delivered.
+ * What no batch can mend (credentials, a retired endpoint, a redirect, an unknown format) holds the
+ * destination, so that a wrong URL never turns events into dead letters. `where` is the request's method
+ * and path.
+ */
+function classifyAnswer(outcome: HttpOutcome, where: string, now: number): CallOutcome {
   if (outcome.kind === 'failed') {
     return { kind: outcome.permanent ? 'hold' : 'retry', reason: outcome.reason };
   }
@@ -164,7 +219,7 @@ export function classifyAnswer(outcome: HttpOutcome, where: string, now: number)
   const reason = `HTTP ${where}: status ${status}`;
   if (TRY_LATER.has(status) || status >= 500) {
     const afterMs = retryAfterMs(outcome.headers['retry-after'], now);
-    return { kind: 'retry', reason, ...(afterMs !== undefined && { afterMs }) };
+    return { kind: 'retry', reason, ...omitUndefined({ afterMs }) };
   }
   if (REFUSED.has(status)) return { kind: 'split', reason };
   if (status < 400) return { kind: 'hold', reason: `${reason}: redirects are not followed` };
@@ -173,20 +228,17 @@ export function classifyAnswer(outcome: HttpOutcome, where: string, now: number)
 }
 
 /** Whether the receiver said that the body was too large. */
-export function isTooLarge(outcome: HttpOutcome): boolean {
+function isTooLarge(outcome: HttpOutcome): boolean {
   return outcome.kind === 'response' && outcome.status === TOO_LARGE;
 }
-
-/** The header that carries the signature (spec 5). */
-export const SIGNATURE_HEADER = 'x-svc-signature';
 
 /**
  * `t=<unix seconds>,v1=<hex>[,v1=<hex>…]`, one v1 for each secret, so that a receiver may hold the old
  * or the new one while they are rotated. Signed is `<t>.<raw body>` with HMAC-SHA256, the key being the
- * secret's text as it is; no spaces, as verifiers of this scheme refuse them (facts 2.7, 4.3).
+ * secret's text as it is; no spaces, as verifiers of this scheme refuse them.
  * Undefined when there is nothing to sign with. `now` is milliseconds since the epoch.
  */
-export function signatureHeader(
+function signatureHeader(
   secrets: readonly Secret[],
   body: string,
   now: number,

@@ -14,7 +14,7 @@ import { createLago } from '../lago.ts';
 /** Wall clock of the stand-in: shortly after the window of test events. */
 export const LAGO_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
 
-/** The nine metrics of spec 1.2. */
+/** What Lago is given (docs/events.md#metrics). */
 export const LAGO_METRICS = COLLECTOR_METRICS.filter(
   ({ code }) => code !== 'tenant_gpu_downtime_hours',
 );
