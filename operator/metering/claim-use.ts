@@ -1,8 +1,12 @@
-import { type ClaimState, sameAllocation } from '../observation/claim-timeline.ts';
+import {
+  type AllocatedDevice,
+  type ClaimAllocation,
+  type ClaimState,
+  sameAllocation,
+} from '../observation/resource-claim.ts';
 import { type ObjectLabels, sameLabels } from '../observation/object-labels.ts';
 import type { Observation } from '../observation/observation.ts';
-import type { PodState } from '../observation/pod-timeline.ts';
-import type { AllocatedDevice, ClaimAllocation } from '../observation/resource-claim.ts';
+import type { PodState } from '../observation/pod.ts';
 import { type Span, splitAtEdges, type Timeline } from '../observation/timeline.ts';
 
 /** How the devices of a resource claim were used during a span. */

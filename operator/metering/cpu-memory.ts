@@ -1,7 +1,7 @@
 import { larger } from '../model/decimal.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import type { PodState } from '../observation/pod-timeline.ts';
+import type { PodState } from '../observation/pod.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
 import { billedNamespace, chargeIdentity } from './charge-identity.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';

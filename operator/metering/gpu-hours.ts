@@ -2,7 +2,7 @@ import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { FULL, type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../observation/gpu-device.ts';
 import { migDevice } from '../observation/node-devices.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import type { PodState } from '../observation/pod-timeline.ts';
+import type { PodState } from '../observation/pod.ts';
 import type { AllocatedDevice } from '../observation/resource-claim.ts';
 import { type ClaimUse, claimUses } from './claim-use.ts';
 import { claimedGpus, createDeviceCatalogue } from './dra-devices.ts';

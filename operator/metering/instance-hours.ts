@@ -1,5 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { WorkloadState } from '../observation/observation.ts';
+import type { WorkloadState } from '../observation/held-objects.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
 import { overlapMs } from '../model/window.ts';
 import { chargeIdentity } from './charge-identity.ts';

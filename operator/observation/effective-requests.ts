@@ -1,8 +1,7 @@
 import { larger } from '../model/decimal.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 import { createIntern } from './intern.ts';
-import { amountAt } from './amount.ts';
-import { conditionOf, listAt, recordAt, textAt } from './raw-fields.ts';
+import { amountAt, conditionOf, listAt, recordAt, textAt } from './raw-fields.ts';
 
 /** What a pod holds by its requests. */
 export interface Requests {

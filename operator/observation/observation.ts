@@ -1,41 +1,32 @@
-import { type ClaimState, finishClaim, followClaim } from './claim-timeline.ts';
-import { followHolding } from './held-timeline.ts';
-import type { LoadBalancerView } from './load-balancer.ts';
-import type { NodeView } from './node.ts';
+import {
+  followLoadBalancer,
+  followVolume,
+  followWorkload,
+  type LoadBalancerState,
+  type LoadBalancerView,
+  type VolumeClaimView,
+  type VolumeState,
+  type WorkloadState,
+  type WorkloadView,
+} from './held-objects.ts';
 import type { NodeSettings, NodeState } from './node-state.ts';
 import { followNode } from './node-timeline.ts';
-import { type ObjectLabels, sameLabels } from './object-labels.ts';
-import { finishPod, followPod, type PodState } from './pod-timeline.ts';
-import type { PodView } from './pod.ts';
-import type { ResourceClaimView } from './resource-claim.ts';
+import type { NodeView } from './node.ts';
+import { finishPod, followPod, type PodState, type PodView } from './pod.ts';
+import {
+  type ClaimState,
+  finishClaim,
+  followClaim,
+  type ResourceClaimView,
+} from './resource-claim.ts';
 import { type DeviceSlice, type ResourceSliceView, sameSlice, sliceOf } from './resource-slice.ts';
 import {
   createTenantClusterTimelines,
   type TenantClusterTimelines,
 } from './tenant-cluster-timeline.ts';
-import { enter, type Timeline } from './timeline.ts';
-import { createTimelines, type Timelines } from './timelines.ts';
+import { enter, followHolding } from './timeline.ts';
+import { createTimelines, type Observed, type TimelineRules, type Timelines } from './timelines.ts';
 import { createUsageSamples, type UsageSamples } from './usage-samples.ts';
-import type { VolumeClaimView } from './volume-claim.ts';
-import type { WorkloadView } from './workload.ts';
-
-/** A bound claim's billing state. */
-export interface VolumeState {
-  readonly labels: ObjectLabels;
-  /** Nano-bytes. */
-  readonly size: bigint;
-  readonly storageClass: string;
-}
-
-/** A load balancer's billing state: that it exists, and whose it is. */
-export interface LoadBalancerState {
-  readonly labels: ObjectLabels;
-}
-
-/** A control plane workload's billing state: that a replica of it is ready. */
-export interface WorkloadState {
-  readonly labels: ObjectLabels;
-}
 
 /** Everything observed: one timeline store per kind, each of them the handler of its watch. */
 export interface Observation {
@@ -72,113 +63,57 @@ export interface ObservationOptions {
 /** Empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
   const { billedUntil, nodeSettings, countClamped, foreignSince, isSynced } = options;
+  const timelines = <T extends Observed, S>(rules: TimelineRules<T, S>): Timelines<T, S> =>
+    createTimelines(rules, countClamped);
   const pods = (kind: string): Timelines<PodView, PodState> =>
-    createTimelines<PodView, PodState>(
-      {
-        kind,
-        createdAt: (pod) => pod.createdAt,
-        follow: followPod,
-        finish: finishPod,
-        billedUntil,
-      },
-      countClamped,
-    );
+    timelines({ kind, follow: followPod, finish: finishPod, billedUntil });
   const nodes = (kind: string): Timelines<NodeView, NodeState> =>
-    createTimelines<NodeView, NodeState>(
-      {
-        kind,
-        createdAt: (node) => node.createdAt,
-        follow: (timeline, node, seen) =>
-          followNode(timeline, node, nodeSettings(), seen, foreignSince?.(node)),
-        finish: endAtLatest,
-        billedUntil,
-      },
-      countClamped,
-    );
+    timelines({
+      kind,
+      follow: (timeline, node, seen) =>
+        followNode(timeline, node, nodeSettings(), seen, foreignSince?.(node)),
+      billedUntil,
+    });
   const gpuPods = pods('gpu-pod');
-  const resourceClaims = createTimelines<ResourceClaimView, ClaimState>(
-    {
-      kind: 'resource-claim',
-      createdAt: (claim) => claim.createdAt,
-      follow: followClaim,
-      finish: finishClaim,
-      isNeeded: (claim, horizon) => hasLivingPod(gpuPods, claim, horizon),
-    },
-    countClamped,
-  );
+  const resourceClaims = timelines<ResourceClaimView, ClaimState>({
+    kind: 'resource-claim',
+    follow: followClaim,
+    finish: finishClaim,
+    isNeeded: (claim, horizon) => hasLivingPod(gpuPods, claim, horizon),
+  });
   return {
     resourceClaims,
-    resourceSlices: createTimelines<ResourceSliceView, DeviceSlice>(
-      {
-        kind: 'resource-slice',
-        createdAt: (slice) => slice.createdAt,
-        follow: (timeline, slice, seen) => {
-          const { createdAt } = slice;
-          followHolding(timeline, { state: sliceOf(slice), createdAt }, seen, sameSlice);
-        },
-        finish: endAtLatest,
-        // A driver that restarts withdraws its slices; what runs meanwhile goes on using the devices.
-        isNeeded: (slice) => isPoolInUse(resourceClaims, slice),
+    resourceSlices: timelines<ResourceSliceView, DeviceSlice>({
+      kind: 'resource-slice',
+      follow: (timeline, slice, seen) => {
+        const { createdAt } = slice;
+        followHolding(timeline, { state: sliceOf(slice), createdAt }, seen, sameSlice);
       },
-      countClamped,
-    ),
+      // A driver that restarts withdraws its slices; what runs meanwhile goes on using the devices.
+      isNeeded: (slice) => isPoolInUse(resourceClaims, slice),
+    }),
     pods: pods('pod'),
     gpuPods,
     nodes: nodes('node'),
     gpuNodes: nodes('gpu-node'),
-    volumes: createTimelines<VolumeClaimView, VolumeState>(
-      {
-        kind: 'volume',
-        createdAt: (claim) => claim.createdAt,
-        follow: (timeline, claim, seen) => {
-          const { labels, size, storageClass, createdAt } = claim;
-          const state = claim.bound ? { labels, size, storageClass } : undefined;
-          if (isSynced?.(claim) === true) enter(timeline, undefined, -Infinity);
-          else followHolding(timeline, { state, createdAt }, seen, sameVolume);
-        },
-        finish: endAtLatest,
+    volumes: timelines<VolumeClaimView, VolumeState>({
+      kind: 'volume',
+      follow: (timeline, claim, seen) => {
+        if (isSynced?.(claim) === true) enter(timeline, undefined, -Infinity);
+        else followVolume(timeline, claim, seen);
       },
-      countClamped,
-    ),
-    loadBalancers: createTimelines<LoadBalancerView, LoadBalancerState>(
-      {
-        kind: 'load-balancer',
-        createdAt: (service) => service.createdAt,
-        follow: (timeline, service, seen) => {
-          const { labels, provisioned, createdAt } = service;
-          const state = provisioned ? { labels } : undefined;
-          if (isSynced?.(service) === true) enter(timeline, undefined, -Infinity);
-          else followHolding(timeline, { state, createdAt }, seen, sameOwner);
-        },
-        finish: endAtLatest,
+    }),
+    loadBalancers: timelines<LoadBalancerView, LoadBalancerState>({
+      kind: 'load-balancer',
+      follow: (timeline, service, seen) => {
+        if (isSynced?.(service) === true) enter(timeline, undefined, -Infinity);
+        else followLoadBalancer(timeline, service, seen);
       },
-      countClamped,
-    ),
-    workloads: createTimelines<WorkloadView, WorkloadState>(
-      {
-        kind: 'workload',
-        createdAt: (workload) => workload.createdAt,
-        follow: (timeline, { labels, ready, readyAt, createdAt }, seen) => {
-          const state = ready ? { labels } : undefined;
-          const since = readyAt === undefined ? {} : { since: readyAt };
-          followHolding(timeline, { state, createdAt, ...since }, seen, sameOwner);
-        },
-        finish: endAtLatest,
-      },
-      countClamped,
-    ),
+    }),
+    workloads: timelines({ kind: 'workload', follow: followWorkload }),
     tenantClusters: createTenantClusterTimelines(),
     usage: createUsageSamples(),
   };
-}
-
-function endAtLatest<S>(
-  timeline: Timeline<S>,
-  _last: unknown,
-  _seen: unknown,
-  latest: number,
-): void {
-  enter(timeline, undefined, latest);
 }
 
 /** A claim is in use for as long as its pods run, whatever has become of the claim itself. */
@@ -203,12 +138,4 @@ function isPoolInUse(claims: Observation['resourceClaims'], slice: DeviceSlice):
     }
   }
   return false;
-}
-
-function sameVolume(a: VolumeState, b: VolumeState): boolean {
-  return a.size === b.size && a.storageClass === b.storageClass && sameLabels(a.labels, b.labels);
-}
-
-function sameOwner(a: { labels: ObjectLabels }, b: { labels: ObjectLabels }): boolean {
-  return sameLabels(a.labels, b.labels);
 }

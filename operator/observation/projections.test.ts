@@ -1,13 +1,11 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
-import { projectLoadBalancer } from './load-balancer.ts';
+import { projectLoadBalancer, projectVolumeClaim, projectWorkload } from './held-objects.ts';
 import { projectNode } from './node.ts';
 import { projectPod } from './pod.ts';
 import { projectResourceClaim } from './resource-claim.ts';
 import { projectResourceSlice } from './resource-slice.ts';
-import { projectVolumeClaim } from './volume-claim.ts';
-import { projectWorkload } from './workload.ts';
 
 const PROJECTIONS = [
   projectPod,

@@ -1,3 +1,4 @@
+import { parseQuantity } from '../kubernetes/quantity.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 
 /**
@@ -50,4 +51,11 @@ export function conditionOf(status: RawObject, type: string): RawObject | undefi
 
 function isRecord(value: unknown): value is RawObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Nano-units of the quantity at a key; undefined when it is absent, malformed or negative. */
+export function amountAt(parent: RawObject, key: string): bigint | undefined {
+  const outcome = parseQuantity(parent[key]);
+  if (outcome.kind === 'invalid' || outcome.nano < 0n) return undefined;
+  return outcome.nano;
 }

@@ -1,8 +1,7 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
-import { amountAt } from './amount.ts';
+import { amountAt, countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { FULL, migProfile } from './gpu-device.ts';
 import { createIntern } from './intern.ts';
-import { countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 
 /** What a driver publishes of one device, as far as it bears on billing. */
 export interface PublishedDevice {

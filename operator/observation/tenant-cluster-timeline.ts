@@ -1,5 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { type Span, spansAfter, spansBefore } from './timeline.ts';
+import { type Span, spansAfter, spansBefore, splitAtEdges } from './timeline.ts';
 
 /** The tenant clusters of one namespace during one stretch in which none of them changed. */
 export interface Tenancy {
@@ -60,120 +60,143 @@ interface Entry {
 }
 
 export function createTenantClusterTimelines(): TenantClusterTimelines {
-  const entries = new Map<string, Entry>();
-  let current: readonly TenantCluster[] = [];
-  let observedAt = 0;
-  let sequence = 0;
-  let version = 0;
+  return new TenantClusterHistory();
+}
 
-  const meet = (cluster: TenantCluster, at: number): void => {
-    const known = entries.get(cluster.id);
+class TenantClusterHistory implements TenantClusterTimelines {
+  readonly #entries = new Map<string, Entry>();
+  /** By namespace; undefined after a change, until somebody asks. */
+  #index: ReadonlyMap<string, readonly Entry[]> | undefined;
+  #current: readonly TenantCluster[] = [];
+  #observedAt = 0;
+  #sequence = 0;
+  #version = 0;
+
+  get current(): readonly TenantCluster[] {
+    return this.#current;
+  }
+
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  get observedAt(): number {
+    return this.#observedAt;
+  }
+
+  observe(clusters: readonly TenantCluster[], at: number): void {
+    this.#index = undefined;
+    for (const cluster of clusters) this.#meet(cluster, at);
+    const ids = new Set(clusters.map((cluster) => cluster.id));
+    for (const [id, entry] of this.#entries) {
+      if (!ids.has(id) && entry.spans.at(-1)?.to === Infinity) {
+        entry.spans = spansBefore(entry.spans, at);
+        this.#version += 1;
+      }
+    }
+    this.#current = clusters;
+    this.#observedAt = at;
+  }
+
+  tenancies(namespace: string, from: number, to: number): readonly Tenancy[] {
+    return split(this.#inNamespace(namespace, from, to), from, to);
+  }
+
+  during(from: number, to: number): readonly Span<TenantCluster>[] {
+    return [...this.#entries.values()].flatMap(({ spans }) => spansWithin(spans, from, to));
+  }
+
+  statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[] {
+    return spansWithin(this.#entries.get(id)?.spans ?? [], from, to);
+  }
+
+  learntAfter(sequence: number): readonly LateTenantCluster[] {
+    return [...this.#entries.values()].flatMap(({ learntAs, spans, existedFrom }) => {
+      const last = spans.at(-1);
+      if (learntAs <= sequence || last === undefined) return [];
+      return [{ cluster: last.state, from: existedFrom }];
+    });
+  }
+
+  prune(horizon: number): void {
+    this.#index = undefined;
+    for (const [id, entry] of this.#entries) {
+      entry.spans = spansAfter(entry.spans, horizon);
+      if (entry.spans.length === 0) this.#entries.delete(id);
+    }
+  }
+
+  snapshot(): TenantClusterSnapshot {
+    return [...this.#entries.values()].flatMap(({ spans }) =>
+      spans.map(({ from, to, state }) => ({
+        from,
+        to: to === Infinity ? null : to,
+        cluster: state,
+      })),
+    );
+  }
+
+  restore(snapshot: TenantClusterSnapshot, observedAt: number): void {
+    this.#index = undefined;
+    this.#observedAt = observedAt;
+    for (const [id, stored] of Map.groupBy(snapshot, ({ cluster }) => cluster.id)) {
+      const spans = stored.map(({ from, to, cluster }) => ({
+        from,
+        to: to ?? Infinity,
+        state: cluster,
+      }));
+      const last = spans.at(-1);
+      if (last === undefined) continue;
+      const key = billingKey(last.state);
+      this.#entries.set(id, { spans, billingKey: key, learntAs: 0, existedFrom: last.from });
+    }
+    this.#current = snapshot.filter(({ to }) => to === null).map(({ cluster }) => cluster);
+  }
+
+  #meet(cluster: TenantCluster, at: number): void {
+    const known = this.#entries.get(cluster.id);
     const open = known?.spans.at(-1)?.to === Infinity;
     const key = billingKey(cluster);
     if (known !== undefined && open && known.billingKey === key) return;
-    version += 1;
+    this.#version += 1;
     if (known !== undefined && open) {
       known.billingKey = key;
       known.spans = [...spansBefore(known.spans, at), openSpan(cluster, at)];
       return;
     }
     // It was not there in the round before, so it is no older than that.
-    const from = Math.min(Math.max(cluster.createdAt, observedAt), at);
-    sequence += 1;
-    const spans = [...spansBefore(known?.spans ?? [], from), openSpan(cluster, from)];
-    entries.set(cluster.id, { spans, billingKey: key, learntAs: sequence, existedFrom: from });
-  };
+    const from = Math.min(Math.max(cluster.createdAt, this.#observedAt), at);
+    this.#sequence += 1;
+    this.#entries.set(cluster.id, {
+      spans: [...spansBefore(known?.spans ?? [], from), openSpan(cluster, from)],
+      billingKey: key,
+      learntAs: this.#sequence,
+      existedFrom: from,
+    });
+  }
 
-  const inNamespace = (namespace: string, from: number, to: number): Span<TenantCluster>[] => {
-    const spans: Span<TenantCluster>[] = [];
-    for (const entry of namespaceIndex().get(namespace) ?? []) {
-      for (const span of entry.spans) {
-        if (span.from < to && span.to > from && span.state.namespace === namespace)
-          spans.push(span);
-      }
-    }
-    return spans;
-  };
+  #inNamespace(namespace: string, from: number, to: number): readonly Span<TenantCluster>[] {
+    this.#index ??= Map.groupBy(
+      this.#entries.values(),
+      ({ spans }) => spans[0]?.state.namespace ?? '',
+    );
+    const entries = this.#index.get(namespace) ?? [];
+    return entries.flatMap(({ spans }) =>
+      spansWithin(spans, from, to).filter(({ state }) => state.namespace === namespace),
+    );
+  }
+}
 
-  let index: ReadonlyMap<string, readonly Entry[]> | undefined;
-  const namespaceIndex = (): ReadonlyMap<string, readonly Entry[]> => {
-    index ??= Map.groupBy(entries.values(), (entry) => entry.spans[0]?.state.namespace ?? '');
-    return index;
-  };
-
-  return {
-    get current() {
-      return current;
-    },
-    get sequence() {
-      return sequence;
-    },
-    get version() {
-      return version;
-    },
-    get observedAt() {
-      return observedAt;
-    },
-    observe: (clusters, at) => {
-      index = undefined;
-      for (const cluster of clusters) meet(cluster, at);
-      const ids = new Set(clusters.map((cluster) => cluster.id));
-      for (const [id, entry] of entries) {
-        if (!ids.has(id) && entry.spans.at(-1)?.to === Infinity) {
-          entry.spans = spansBefore(entry.spans, at);
-          version += 1;
-        }
-      }
-      current = clusters;
-      observedAt = at;
-    },
-    tenancies: (namespace, from, to) => split(inNamespace(namespace, from, to), from, to),
-    during: (from, to) =>
-      [...entries.values()].flatMap((entry) =>
-        entry.spans.filter((span) => span.from < to && span.to > from),
-      ),
-    statesOf: (id, from, to) =>
-      (entries.get(id)?.spans ?? []).filter((span) => span.from < to && span.to > from),
-    learntAfter: (after) =>
-      [...entries.values()]
-        .filter((entry) => entry.learntAs > after)
-        .flatMap((entry) => {
-          const last = entry.spans.at(-1);
-          return last === undefined ? [] : [{ cluster: last.state, from: entry.existedFrom }];
-        }),
-    prune: (horizon) => {
-      index = undefined;
-      for (const [id, entry] of entries) {
-        entry.spans = spansAfter(entry.spans, horizon);
-        if (entry.spans.length === 0) entries.delete(id);
-      }
-    },
-    snapshot: () =>
-      [...entries.values()].flatMap((entry) =>
-        entry.spans.map((span) => ({
-          from: span.from,
-          to: span.to === Infinity ? null : span.to,
-          cluster: span.state,
-        })),
-      ),
-    restore: (snapshot, at) => {
-      index = undefined;
-      observedAt = at;
-      const byId = Map.groupBy(snapshot, (stored) => stored.cluster.id);
-      for (const [id, stored] of byId) {
-        const spans = stored.map(({ from, to, cluster }) => ({
-          from,
-          to: to ?? Infinity,
-          state: cluster,
-        }));
-        const last = spans.at(-1);
-        if (last === undefined) continue;
-        const key = billingKey(last.state);
-        entries.set(id, { spans, billingKey: key, learntAs: 0, existedFrom: last.from });
-      }
-      current = snapshot.filter(({ to }) => to === null).map(({ cluster }) => cluster);
-    },
-  };
+function spansWithin(
+  spans: readonly Span<TenantCluster>[],
+  from: number,
+  to: number,
+): readonly Span<TenantCluster>[] {
+  return spans.filter((span) => span.from < to && span.to > from);
 }
 
 function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {
@@ -188,16 +211,9 @@ function billingKey(cluster: TenantCluster): string {
 
 function split(spans: readonly Span<TenantCluster>[], from: number, to: number): Tenancy[] {
   if (spans.length === 0) return [];
-  const cuts = new Set([from, to]);
-  for (const span of spans) {
-    if (span.from > from) cuts.add(span.from);
-    if (span.to < to) cuts.add(span.to);
-  }
-  const bounds = [...cuts].toSorted((a, b) => a - b);
-  return bounds.slice(0, -1).flatMap((start, position) => {
-    const end = bounds[position + 1] ?? to;
-    const clusters = spans.filter((span) => span.from <= start && span.to >= end);
-    if (clusters.length === 0) return [];
-    return [{ from: start, to: end, clusters: clusters.map((span) => span.state) }];
+  return splitAtEdges(from, to, spans).flatMap(([start, end]) => {
+    const present = spans.filter((span) => span.from <= start && span.to >= end);
+    if (present.length === 0) return [];
+    return [{ from: start, to: end, clusters: present.map(({ state }) => state) }];
   });
 }

@@ -5,8 +5,7 @@ import { NODE_SETTINGS, pod } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/world.ts';
 import { decodeTimeline, encodeTimeline } from './journal-text.ts';
 import { createObservation, type Observation } from './observation.ts';
-import type { PodState } from './pod-timeline.ts';
-import { type PodView, projectPod } from './pod.ts';
+import { type PodState, type PodView, projectPod } from './pod.ts';
 import { type Span, spansBefore } from './timeline.ts';
 
 const at = (second: number): number => START + second * 1000;

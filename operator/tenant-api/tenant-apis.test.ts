@@ -4,11 +4,15 @@ import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { claim, NODE_SETTINGS, node, service } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
-import { type LoadBalancerView, projectLoadBalancer } from '../observation/load-balancer.ts';
+import {
+  type LoadBalancerView,
+  projectLoadBalancer,
+  projectVolumeClaim,
+  type VolumeClaimView,
+} from '../observation/held-objects.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
 import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import { currentState } from '../observation/timeline.ts';
-import { projectVolumeClaim, type VolumeClaimView } from '../observation/volume-claim.ts';
 import { createTenantApis } from './tenant-apis.ts';
 import { fakeDiscovery, tenantCluster } from './testing/tenant-clusters.ts';
 

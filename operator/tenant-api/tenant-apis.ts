@@ -3,7 +3,7 @@ import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
 import type { Projected, SourceHandler, SourceHealth } from '../kubernetes/source.ts';
-import type { LoadBalancerView } from '../observation/load-balancer.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
 import {
   createObservation,
@@ -13,7 +13,6 @@ import {
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import { tenancyOf } from '../observation/own-cluster.ts';
 import type { TenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
-import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';

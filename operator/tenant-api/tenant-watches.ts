@@ -3,14 +3,18 @@ import type { Connection } from '../kubernetes/connection.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { Arrival, SourceHandler } from '../kubernetes/source.ts';
-import { projectLoadBalancer, type LoadBalancerView } from '../observation/load-balancer.ts';
+import {
+  type LoadBalancerView,
+  projectLoadBalancer,
+  projectVolumeClaim,
+  type VolumeClaimView,
+} from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import { insideTenant } from '../observation/own-cluster.ts';
 import { type PodView, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim, type ResourceClaimView } from '../observation/resource-claim.ts';
 import { projectResourceSlice, type ResourceSliceView } from '../observation/resource-slice.ts';
-import { projectVolumeClaim, type VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createKindWatch, type KindWatch, type KindWatchOf } from './kind-watch.ts';

@@ -14,15 +14,17 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster as tenantCluster, iso } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';
-import { projectLoadBalancer } from '../observation/load-balancer.ts';
+import {
+  projectLoadBalancer,
+  projectVolumeClaim,
+  projectWorkload,
+} from '../observation/held-objects.ts';
 import { projectNode } from '../observation/node.ts';
 import { createObservation } from '../observation/observation.ts';
 import { only } from '../observation/only.ts';
 import { mayHoldGpus, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
-import { projectVolumeClaim } from '../observation/volume-claim.ts';
-import { projectWorkload } from '../observation/workload.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createCollectorMetrics } from './collector-metrics.ts';
 import { createCollector } from './collector.ts';

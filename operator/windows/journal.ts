@@ -9,7 +9,7 @@ import {
   encodeJson,
   encodeTimeline,
 } from '../observation/journal-text.ts';
-import type { LoadBalancerView } from '../observation/load-balancer.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
@@ -17,7 +17,6 @@ import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
 import type { TenantClusterSnapshot } from '../observation/tenant-cluster-timeline.ts';
 import type { Timelines, Tracked } from '../observation/timelines.ts';
-import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
 

@@ -4,8 +4,7 @@ import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
 import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { amountAt } from '../observation/amount.ts';
-import { listAt, recordAt, textAt } from '../observation/raw-fields.ts';
+import { amountAt, listAt, recordAt, textAt } from '../observation/raw-fields.ts';
 import { ItemScanner } from './json-items.ts';
 
 /** What the metrics API says of one pod: usage summed over its containers. */

@@ -1,10 +1,9 @@
 import type { Projected, SourceHealth, SourceState } from '../kubernetes/source.ts';
 import type { Meter } from '../metering/meter.ts';
-import type { LoadBalancerView } from '../observation/load-balancer.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
-import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Progress } from './schedule.ts';
 
 /** The names of the scopes, as gaps and reports spell them. */

@@ -2,14 +2,13 @@ import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { isRecord } from '../model/is-record.ts';
 import { decodeJson, encodeJson } from '../observation/journal-text.ts';
-import type { LoadBalancerView } from '../observation/load-balancer.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
 import type { Timelines } from '../observation/timelines.ts';
-import type { VolumeClaimView } from '../observation/volume-claim.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import {
   createTimelineRestorer,

@@ -20,7 +20,14 @@ import type {
   Source,
   SourceHandler,
 } from '../kubernetes/source.ts';
-import { type LoadBalancerView, projectLoadBalancer } from '../observation/load-balancer.ts';
+import {
+  type LoadBalancerView,
+  projectLoadBalancer,
+  projectVolumeClaim,
+  projectWorkload,
+  type VolumeClaimView,
+  type WorkloadView,
+} from '../observation/held-objects.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -28,8 +35,6 @@ import { only } from '../observation/only.ts';
 import { mayHoldGpus, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
-import { projectVolumeClaim, type VolumeClaimView } from '../observation/volume-claim.ts';
-import { projectWorkload, type WorkloadView } from '../observation/workload.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CollectorSources } from '../windows/scope.ts';

@@ -1,17 +1,19 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { seeFixture, workloadKind } from '../../kubernetes/testing/fixtures.ts';
-import { projectLoadBalancer } from '../../observation/load-balancer.ts';
+import {
+  projectLoadBalancer,
+  projectVolumeClaim,
+  projectWorkload,
+} from '../../observation/held-objects.ts';
 import { type NodeView, projectNode } from '../../observation/node.ts';
 import type { NodeSettings } from '../../observation/node-state.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
 import { projectPod } from '../../observation/pod.ts';
-import { amountAt } from '../../observation/amount.ts';
+import { amountAt } from '../../observation/raw-fields.ts';
 import { insideTenant, tenancyOf } from '../../observation/own-cluster.ts';
 import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
-import { projectVolumeClaim } from '../../observation/volume-claim.ts';
-import { projectWorkload } from '../../observation/workload.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { assembleEvents } from '../assemble.ts';
 import { meterClaimedGpus, meterGpuHours } from '../gpu-hours.ts';

@@ -16,15 +16,17 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { pod } from '../../metering/testing/objects.ts';
 import { cpu, START } from '../../metering/testing/world.ts';
-import { projectLoadBalancer } from '../../observation/load-balancer.ts';
+import {
+  projectLoadBalancer,
+  projectVolumeClaim,
+  projectWorkload,
+} from '../../observation/held-objects.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
 import { only } from '../../observation/only.ts';
 import { mayHoldGpus, projectPod } from '../../observation/pod.ts';
 import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
-import { projectVolumeClaim } from '../../observation/volume-claim.ts';
-import { projectWorkload } from '../../observation/workload.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
