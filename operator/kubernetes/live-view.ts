@@ -73,7 +73,7 @@ class ProjectedView<T extends Projected> implements LiveView<T> {
     if (identity === undefined) return { held: undefined, changed: false };
     const before = this.find(identity.namespace, identity.name);
     const projecting = this.#project(object);
-    // Better the version before than none: a defect of ours is not a deletion.
+    // The version before stays: a defect of ours is not a deletion.
     if (projecting.kind === 'failed') return { held: before, changed: false };
     const sameObject = before?.uid === identity.uid;
     if (sameObject && projecting.kind === 'projected') {

@@ -99,7 +99,7 @@ export class PooledKubeConfig extends KubeConfig {
     if (this.#closed) throw new Error('connection: closed');
     const fingerprint = fingerprintOf(this.#wanted);
     if (this.#pools !== undefined && fingerprint === this.#fingerprint) return this.#pools;
-    // What is under way on the old certificates may end in peace.
+    // Requests under way on the old certificates may finish.
     if (this.#pools !== undefined) this.#retire(this.#pools, (pool) => pool.close());
     this.#fingerprint = fingerprint;
     this.#pools = createPools(this.#wanted, this.#limits);
@@ -125,7 +125,7 @@ function createPools(options: DispatcherOptions, limits?: ConnectionLimits): Con
   const connect: buildConnector.BuildOptions =
     limits === undefined
       ? {}
-      : // Said outright: the environment of the process may have switched the check off.
+      : // The environment of the process may have switched the check off.
         { lookup: limits.lookup, timeout: limits.connectTimeoutMs, rejectUnauthorized: true };
   return {
     requests: createPool(options, connect, {

@@ -15,8 +15,8 @@ type Discovered =
   | { readonly kind: 'failed'; readonly failure: RequestFailure };
 
 /**
- * A connection on which one API group may be spoken of in its preferred version: each request goes
- * out in the first of the accepted versions that the API server serves. It is found out with the
+ * A connection that sends requests for one API group, written for its preferred version, to the
+ * first of the accepted versions that the API server serves. That version is found out with the
  * first request, and again when the server does not know the version any more, as after an upgrade.
  * Objects and their resourceVersions are the same in every version, so a watch notices nothing.
  */
@@ -25,7 +25,7 @@ export function preferServedVersion(
 ): Pick<Connection, 'request' | 'stream'> {
   const { connection, group, versions } = options;
   const root = `/apis/${group}`;
-  const spoken = `${root}/${versions[0] ?? ''}/`;
+  const preferred = `${root}/${versions[0] ?? ''}/`;
   let served: string | undefined;
 
   const discover = async (signal: AbortSignal | undefined): Promise<Discovered> => {
@@ -44,8 +44,8 @@ export function preferServedVersion(
     signal: AbortSignal | undefined,
     send: (path: string) => Promise<T | RequestFailure>,
   ): Promise<T | RequestFailure> => {
-    if (!path.startsWith(spoken)) return send(path);
-    const rest = path.slice(spoken.length);
+    if (!path.startsWith(preferred)) return send(path);
+    const rest = path.slice(preferred.length);
     const before = served;
     if (before !== undefined) {
       const outcome = await send(`${root}/${before}/${rest}`);
