@@ -1,11 +1,15 @@
 import type { DestinationDefaults } from '../config/configurable-destination.ts';
-import type { SecretRead, SecretReads } from '../config/spec-fields.ts';
+import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 import type { SettingsStore } from '../config/settings.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
 import { destinationClaims, destinationNumbers, isSettled } from './destination-status.ts';
-import type { SecretReader } from './secret-reader.ts';
-import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
+import {
+  SECRET_INTERVAL_MS,
+  SECRET_RETRY_MS,
+  type SecretReader,
+  unreadSecret,
+} from './secret-reader.ts';
 import type { DeliveryView } from './views.ts';
 
 export interface BillingDestinationOptions {
@@ -20,8 +24,9 @@ export interface BillingDestinationOptions {
 /** Ends what a destination left in the ledger. */
 export interface CursorRetirement {
   /**
-   * Retires the cursor once nothing feeds the destination any more (docs/operations.md#deleting-a-destination). Idempotent; a
-   * destination without a cursor counts as retired.
+   * Retires the cursor once nothing feeds the destination any more
+   * (docs/operations.md#deleting-a-destination). Idempotent; a destination without a cursor counts as
+   * retired.
    */
   retire(destination: string, signal: AbortSignal): Promise<Retired>;
 }
@@ -32,10 +37,6 @@ export type Retired =
 
 const CURSOR_FINALIZER = 'meterfeed.io/cursor';
 
-/** Secrets are read again instead of watched: a watch would need the right to list them all. */
-const SECRET_INTERVAL_MS = 15_000;
-const SECRET_RETRY_MS = 5_000;
-
 /** BillingDestination: where usage is delivered to. */
 export function billingDestinations(
   options: BillingDestinationOptions,
@@ -44,13 +45,6 @@ export function billingDestinations(
   const intervalMs = options.secretIntervalMs ?? SECRET_INTERVAL_MS;
   /** Destinations whose last good settings are in force, with the generation they came from. */
   const inForce = new Map<string, number>();
-
-  async function readSecrets(names: readonly string[], signal: AbortSignal): Promise<SecretReads> {
-    const reads = names.map(
-      async (name): Promise<[string, SecretRead]> => [name, await secrets.read(name, signal)],
-    );
-    return new Map(await Promise.all(reads));
-  }
 
   function defaults(): DestinationDefaults {
     const { billing, identity } = settings.current();
@@ -65,16 +59,14 @@ export function billingDestinations(
 
     async act({ name, generation, spec }, signal): Promise<Acted> {
       const names = secretNames(spec);
-      const reads = await readSecrets(names, signal);
+      const reads = await secrets.read(names, signal);
       const again = names.length === 0 ? {} : { againMs: intervalMs };
-      const unread = [...reads].find(([, read]) => read.kind === 'failed');
-      if (unread?.[1].kind === 'failed') {
-        // What was read before goes on.
-        if (inForce.get(name) === generation) {
-          return { specStatus: { kind: 'accepted' }, againMs: SECRET_RETRY_MS };
-        }
-        const message = `Secret "${unread[0]}" cannot be read: ${unread[1].reason}`;
-        return { specStatus: { kind: 'waiting', message } };
+      const unread = unreadSecret(reads);
+      if (unread !== undefined) {
+        // What was read before stays in force.
+        return inForce.get(name) === generation
+          ? { specStatus: { kind: 'accepted' }, againMs: SECRET_RETRY_MS }
+          : { specStatus: { kind: 'waiting', message: unread } };
       }
       const translation = translateDestination(name, spec, reads, defaults());
       if (translation.kind === 'invalid') {

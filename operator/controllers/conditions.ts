@@ -1,5 +1,5 @@
-import { type Condition, type ConditionUpdate, setCondition } from '../kubernetes/conditions.ts';
 import type { InvalidSpec } from '../config/spec-fields.ts';
+import { type Condition, type ConditionUpdate, setCondition } from '../kubernetes/conditions.ts';
 import type { KubernetesEvent } from '../kubernetes/events.ts';
 
 /** What a controller says of one aspect of an object. */

@@ -1,13 +1,13 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import type { DestinationSettings } from '../config/settings.ts';
+import type { WebhookSettings } from '../destinations/webhook/settings.ts';
 import type { Condition } from '../kubernetes/conditions.ts';
 import { type ControllersRig, startControllers } from './testing/controllers-rig.ts';
 import { clusterOf, progressOf, tenantsOf, windowsOf } from './testing/facts.ts';
 import { installCustomResources } from './testing/install.ts';
 import { manifest } from './testing/objects.ts';
 import { PLURALS, type Plural } from './testing/schemas.ts';
-import type { WebhookSettings } from '../destinations/webhook/settings.ts';
 
 const cluster = useOwnTestCluster();
 

@@ -1,11 +1,11 @@
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import { untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
-import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
+import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
 import { createStatusPublisher } from '../kubernetes/status-publisher.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { billingDestinations, type CursorRetirement } from './billing-destination.ts';

@@ -11,6 +11,7 @@ import {
 } from '../config/spec-fields.ts';
 import type { DestinationDefinition, SpecDefinition } from '../destinations/definition.ts';
 import { definitionOf } from '../destinations/registry.ts';
+import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 
 /** The names of the Secrets that a spec refers to, each once. */
@@ -75,10 +76,10 @@ function webhookSecretRefs(
   { alerts }: DestinationDefinition,
   block: unknown,
 ): readonly SecretKeyRef[] {
-  const has = typeof block === 'object' && block !== null && 'webhookSecretRefs' in block;
-  if (alerts === undefined || !has) return [];
+  if (alerts === undefined || !isRecord(block) || block['webhookSecretRefs'] === undefined)
+    return [];
   // As the CustomResourceDefinition has it, whose schema the API server holds against every object.
-  return block.webhookSecretRefs as readonly SecretKeyRef[];
+  return block['webhookSecretRefs'] as readonly SecretKeyRef[];
 }
 
 /** Only with CustomResourceDefinitions of another release than the operator's. */

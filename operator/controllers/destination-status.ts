@@ -1,9 +1,9 @@
+import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
+import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
-import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
 import type { DestinationProgress } from './views.ts';
-import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 
 /** Fewer failures in a row are ordinary retries, and would only make conditions flap. */
 const FAILURES_TO_REPORT = 3;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { variables } from '../config/variables/variables.ts';
-import { PLURALS, places, schemaOf } from './testing/schemas.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
+import { PLURALS, places, schemaOf } from './testing/schemas.ts';
 
 const KINDS = { BillingDestination: 0, TenantOverride: 1, MeteringPolicy: 2 } as const;
 

@@ -1,17 +1,26 @@
-import type { Settings, SettingsStore } from '../config/settings.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Clock } from '../telemetry/clock.ts';
-import type { Acted, ControlledKind } from './controlled-kind.ts';
-import { policySecretNames, type PrometheusServer, translateServer } from './policy-prometheus.ts';
-import { translatePolicy } from './policy-settings.ts';
-import { policyClaims, policyNumbers, type PolicyViews } from './policy-status.ts';
-import type { SecretReader } from './secret-reader.ts';
-import { invalidSpec, type SecretRead } from '../config/spec-fields.ts';
 import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
+import type { Settings, SettingsStore } from '../config/settings.ts';
+import { invalidSpec } from '../config/spec-fields.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Acted, ControlledKind } from './controlled-kind.ts';
+import {
+  policySecretNames,
+  type PrometheusServer,
+  translatePolicy,
+  translateServer,
+} from './policy-settings.ts';
+import { policyClaims, policyNumbers, type PolicyViews } from './policy-status.ts';
+import {
+  SECRET_INTERVAL_MS,
+  SECRET_RETRY_MS,
+  type SecretReader,
+  unreadSecret,
+} from './secret-reader.ts';
 
 export interface MeteringPolicyOptions extends PolicyViews {
   readonly settings: SettingsStore;
@@ -23,11 +32,8 @@ export interface MeteringPolicyOptions extends PolicyViews {
   readonly clock: Clock;
 }
 
-const SECRET_INTERVAL_MS = 15_000;
-const SECRET_RETRY_MS = 5_000;
-
 /** The only name that there may be. */
-export const POLICY_NAME = 'default';
+const POLICY_NAME = 'default';
 const RETRY_MS = 10_000;
 
 /** MeteringPolicy: how usage is metered; its status is the operator's front page (docs/operations.md#the-front-page). */
@@ -53,13 +59,7 @@ export function meteringPolicies(
       const translation = translatePolicy(spec, environment.metering);
       if (translation.kind === 'invalid') return { specStatus: { ...translation, inForce } };
       const names = policySecretNames(spec);
-      const reads = new Map(
-        await Promise.all(
-          names.map(
-            async (each): Promise<[string, SecretRead]> => [each, await secrets.read(each, signal)],
-          ),
-        ),
-      );
+      const reads = await secrets.read(names, signal);
       const again = names.length === 0 ? {} : { againMs: intervalMs };
       const translated = translateServer(spec.prometheus, reads);
       if (translated.kind === 'invalid') return { specStatus: { ...translated, inForce } };
@@ -76,12 +76,11 @@ export function meteringPolicies(
         put(server);
         return { specStatus: { kind: 'accepted' }, ...again };
       }
-      const unread = [...reads].find(([, read]) => read.kind === 'failed');
-      if (unread?.[1].kind !== 'failed') {
+      const message = unreadSecret(reads);
+      if (message === undefined) {
         put(complete?.server ?? translated.server);
         return { specStatus: { ...translated.why, inForce }, ...again };
       }
-      const message = `Secret "${unread[0]}" cannot be read: ${unread[1].reason}`;
       put(complete?.server ?? { ...translated.server, credentialProblem: message });
       return complete?.generation === generation
         ? { specStatus: { kind: 'accepted' }, againMs: SECRET_RETRY_MS }

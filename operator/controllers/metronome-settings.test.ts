@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
+import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
+import type { MetronomeSettings } from '../destinations/metronome/settings.ts';
 import { Secret } from '../model/secret.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
-import type { MetronomeSettings } from '../destinations/metronome/settings.ts';
-import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 
 const DEFAULTS = { planCode: 'tenant-standard', currency: 'USD', clusterName: 'control-plane-1' };
 const READS = new Map([

@@ -1,13 +1,24 @@
 import { settlingProblem } from '../config/checks.ts';
+import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
 import { allowedHost } from '../config/parsers/allowed-hosts.ts';
 import { gpuResource, qualifiedName, subdomain } from '../config/parsers/kubernetes-names.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { MeteringSettings, PolicySettings } from '../config/settings.ts';
+import {
+  baseUrlField,
+  credentialField,
+  type FieldValue,
+  headersField,
+  invalidField,
+  invalidSpec,
+  type InvalidSpec,
+  type SecretKeyRef,
+  type SecretReads,
+  type Translation,
+} from '../config/spec-fields.ts';
 import { VARIABLES } from '../config/variables/variables.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
-import { queryProblem } from './query-fields.ts';
-import { invalidField, invalidSpec, type Translation } from '../config/spec-fields.ts';
-import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { Secret } from '../model/secret.ts';
 
 /** Each duration of a MeteringPolicy has the bounds of the environment variable of the same meaning. */
 const DURATIONS = {
@@ -29,9 +40,17 @@ const NAMES = {
   dedicatedNodeLabel: VARIABLES.VCLUSTER_NODE_LABEL.parser,
 } as const;
 
+/** Each query is a template as the environment variable of the same meaning takes it. */
+const QUERIES = {
+  egressQuery: VARIABLES.EGRESS_QUERY.parser,
+  gpuUtilQuery: VARIABLES.GPU_UTIL_QUERY.parser,
+  gpuCountQuery: VARIABLES.GPU_COUNT_QUERY.parser,
+} as const;
+
 const NAME_FIELDS = Object.keys(NAMES) as readonly (keyof typeof NAMES)[];
 
 type DurationField = keyof typeof DURATIONS;
+type QueryField = keyof typeof QUERIES;
 
 const DURATION_FIELDS = Object.keys(DURATIONS) as readonly DurationField[];
 const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
@@ -143,5 +162,73 @@ function layersOf(
         dimensions: dimensions ?? [],
       })),
     }),
+  };
+}
+
+/** What is wrong with the query templates of a spec; undefined when nothing is. `below` is where they stand. */
+export function queryProblem(
+  fields: Readonly<Partial<Record<QueryField, string>>>,
+  below: string,
+): InvalidSpec | undefined {
+  for (const field of Object.keys(QUERIES) as QueryField[]) {
+    const text = fields[field];
+    if (text === undefined) continue;
+    const parsed = QUERIES[field].parse(text);
+    if (parsed.kind === 'problem') return invalidField(`${below}.${field}`, parsed, text);
+  }
+  return undefined;
+}
+
+type PrometheusSpec = NonNullable<MeteringPolicySpec['prometheus']>;
+export type PrometheusServer = NonNullable<NonNullable<PolicySettings['prometheus']>['server']>;
+
+/** The names of the Secrets that a MeteringPolicy refers to, each once. */
+export function policySecretNames({ prometheus }: MeteringPolicySpec): readonly string[] {
+  const refs: (SecretKeyRef | undefined)[] = [
+    prometheus?.basicAuth?.passwordSecretRef,
+    prometheus?.bearerTokenSecretRef,
+    ...(prometheus?.headers ?? []).map(({ valueSecretRef }) => valueSecretRef),
+  ];
+  return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.name])))].toSorted();
+}
+
+export type TranslatedServer =
+  | { readonly kind: 'server'; readonly server: PrometheusServer | undefined }
+  /** A credential cannot be had; `server` is what can be said without any. */
+  | { readonly kind: 'incomplete'; readonly server: PrometheusServer; readonly why: InvalidSpec }
+  | InvalidSpec;
+
+/** The Prometheus server of a MeteringPolicy with its credentials; undefined where it names none. */
+export function translateServer(
+  spec: PrometheusSpec | undefined,
+  reads: SecretReads,
+): TranslatedServer {
+  if (spec?.url === undefined) return { kind: 'server', server: undefined };
+  const url = baseUrlField('spec.prometheus.url', spec.url);
+  if (url.kind === 'invalid') return url;
+  const incomplete = (why: InvalidSpec): TranslatedServer => {
+    const server = { url: url.value, headers: new Map(), credentialProblem: why.message };
+    return { kind: 'incomplete', server, why };
+  };
+  const headers = headersField('spec.prometheus.headers', spec.headers, reads);
+  if (headers.kind === 'invalid') return incomplete(headers);
+  const credential = (
+    field: string,
+    ref: SecretKeyRef | undefined,
+  ): FieldValue<Secret> | undefined =>
+    ref && credentialField(`spec.prometheus.${field}`, ref, reads);
+  const token = credential('bearerTokenSecretRef', spec.bearerTokenSecretRef);
+  if (token?.kind === 'invalid') return incomplete(token);
+  const { basicAuth } = spec;
+  const password = credential('basicAuth.passwordSecretRef', basicAuth?.passwordSecretRef);
+  if (password?.kind === 'invalid') return incomplete(password);
+  const named = password && new Secret(`${basicAuth?.username ?? ''}:${password.value.reveal()}`);
+  return {
+    kind: 'server',
+    server: {
+      url: url.value,
+      headers: headers.value,
+      ...omitUndefined({ bearerToken: token?.value, basicAuth: named }),
+    },
   };
 }

@@ -1,6 +1,7 @@
+import type { MeteringPolicyStatus } from '../config/custom-resources.generated.ts';
+import type { DiskLevel } from '../ledger/ledger.ts';
 import { formatInstant } from '../model/window.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
-import type { MeteringPolicyStatus } from '../config/custom-resources.generated.ts';
 import type {
   DeliveryView,
   EnforcementView,
@@ -8,7 +9,6 @@ import type {
   TenantsView,
   WindowsView,
 } from './views.ts';
-import type { DiskLevel } from '../ledger/ledger.ts';
 
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;

@@ -1,13 +1,18 @@
-import type { SecretRead } from '../config/spec-fields.ts';
-import { Secret } from '../model/secret.ts';
+import type { SecretRead, SecretReads } from '../config/spec-fields.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
-import { isRecord } from '../model/is-record.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
+import { isRecord } from '../model/is-record.ts';
+import { Secret } from '../model/secret.ts';
+
+/** Secrets are read again instead of watched: a watch would need the right to list them all. */
+export const SECRET_INTERVAL_MS = 15_000;
+export const SECRET_RETRY_MS = 5_000;
 
 /** Reads Secrets of the operator's own namespace, and no other. */
 export interface SecretReader {
-  read(name: string, signal: AbortSignal): Promise<SecretRead>;
+  /** All of the named Secrets, at once. */
+  read(names: readonly string[], signal: AbortSignal): Promise<SecretReads>;
 }
 
 export interface SecretReaderOptions {
@@ -17,15 +22,29 @@ export interface SecretReaderOptions {
 
 export function createSecretReader(options: SecretReaderOptions): SecretReader {
   const { connection, namespace } = options;
+  const resource = { group: '', version: 'v1', plural: 'secrets', namespace };
+  const readOne = async (name: string, signal: AbortSignal): Promise<SecretRead> => {
+    const outcome = await connection.request(resourcePath(resource, name), { signal });
+    if (outcome.kind === 'ok') return { kind: 'found', values: valuesOf(outcome.body) };
+    if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'missing' };
+    return { kind: 'failed', reason: describeFailure(outcome) };
+  };
   return {
-    async read(name, signal) {
-      const resource = { group: '', version: 'v1', plural: 'secrets', namespace };
-      const outcome = await connection.request(resourcePath(resource, name), { signal });
-      if (outcome.kind === 'ok') return { kind: 'found', values: valuesOf(outcome.body) };
-      if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'missing' };
-      return { kind: 'failed', reason: describeFailure(outcome) };
+    read: async (names, signal) => {
+      const reads = names.map(
+        async (name): Promise<[string, SecretRead]> => [name, await readOne(name, signal)],
+      );
+      return new Map(await Promise.all(reads));
     },
   };
+}
+
+/** Says which Secret could not be read, and why; undefined when all could be. */
+export function unreadSecret(reads: SecretReads): string | undefined {
+  for (const [name, read] of reads) {
+    if (read.kind === 'failed') return `Secret "${name}" cannot be read: ${read.reason}`;
+  }
+  return undefined;
 }
 
 function valuesOf(body: unknown): ReadonlyMap<string, Secret> {

@@ -7,8 +7,8 @@ import {
   type DestinationFacts,
   destinationNumbers,
 } from './destination-status.ts';
-import { overrideClaims, overrideNumbers } from './tenant-override.ts';
 import { policyClaims, policyNumbers } from './policy-status.ts';
+import { overrideClaims, overrideNumbers } from './tenant-override.ts';
 import { clusterOf, progressOf, tenantsOf, usesOf, viewsOf, windowsOf } from './testing/facts.ts';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');

@@ -1,19 +1,18 @@
 import { describe, expect, test } from 'vitest';
-import { Secret } from '../model/secret.ts';
 import type { DestinationDefaults } from '../config/configurable-destination.ts';
-import type { SecretRead } from '../config/spec-fields.ts';
-import type { LagoSettings } from '../destinations/lago/settings.ts';
-import type { WebhookSettings } from '../destinations/webhook/settings.ts';
-import { secretNames, translateDestination } from './destination-settings.ts';
-import { translateOverride } from './override-settings.ts';
-import { policySecretNames, translateServer } from './policy-prometheus.ts';
-import { translatePolicy } from './policy-settings.ts';
-import { COMPLETE_SPECS } from './testing/objects.ts';
 import type {
   BillingDestinationSpec,
   MeteringPolicySpec,
   TenantOverrideSpec,
 } from '../config/custom-resources.generated.ts';
+import type { SecretRead } from '../config/spec-fields.ts';
+import type { LagoSettings } from '../destinations/lago/settings.ts';
+import type { WebhookSettings } from '../destinations/webhook/settings.ts';
+import { Secret } from '../model/secret.ts';
+import { secretNames, translateDestination } from './destination-settings.ts';
+import { policySecretNames, translatePolicy, translateServer } from './policy-settings.ts';
+import { translateOverride } from './tenant-override.ts';
+import { COMPLETE_SPECS } from './testing/objects.ts';
 
 const DEFAULTS: DestinationDefaults = {
   planCode: 'tenant-standard',

@@ -1,5 +1,5 @@
-import type { SettingsStore } from '../../config/settings.ts';
 import { createSettingsStore } from '../../config/settings-store.ts';
+import type { SettingsStore } from '../../config/settings.ts';
 import {
   type CapturingLogger,
   createCapturingLogger,

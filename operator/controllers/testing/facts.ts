@@ -1,7 +1,7 @@
 import type { OverrideUse } from '../../discovery/discover.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { DestinationProgress, TenantsView, WindowsView } from '../views.ts';
 import type { PolicyViews } from '../policy-status.ts';
+import type { DestinationProgress, TenantsView, WindowsView } from '../views.ts';
 
 /** A healthy destination; tests change what they are about. */
 export function progressOf(

@@ -1,6 +1,6 @@
 import { loadEnvironment } from '../../config/load-environment.ts';
-import type { Settings, SettingsStore } from '../../config/settings.ts';
 import { createSettingsStore } from '../../config/settings-store.ts';
+import type { Settings, SettingsStore } from '../../config/settings.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** The settings of an environment, which must be a good one. */
