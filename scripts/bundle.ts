@@ -2,7 +2,7 @@ import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { build } from 'esbuild';
-import { vendorFiles } from '../operator/http/dashboard/assets.ts';
+import { vendorFiles } from '../operator/http/dashboard/dashboard.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const CLIENT = join(ROOT, 'operator/http/dashboard/client');

@@ -1,4 +1,5 @@
 import { mkdir, rm, symlink } from 'node:fs/promises';
+import { omitUndefined } from '../../operator/model/omit-undefined.ts';
 import { openRequestJournal } from '../fakes/journal.ts';
 import { startFakeLago } from '../fakes/lago/lago.ts';
 import { findBinaries } from '../control-plane/binaries.ts';
@@ -104,7 +105,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       kubeconfig: files.kubeconfig,
       env: { ...LOCAL_SETTINGS, ...telemetry.env },
       signal,
-      ...(options.operatorProgram === undefined ? {} : { program: options.operatorProgram }),
+      ...omitUndefined({ program: options.operatorProgram }),
     });
     parts.push(() => operator.stop());
     signal.throwIfAborted();

@@ -41,7 +41,7 @@ export function createApiClient(credentials: RestConfig, signal: AbortSignal): A
         accept: 'application/json',
         'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json',
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body !== undefined && { body: JSON.stringify(body) }),
     });
     return { status: answer.statusCode, body: (await answer.body.json()) as Body };
   };

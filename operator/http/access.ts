@@ -1,11 +1,11 @@
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
-import type { Secret } from '../model/secret.ts';
 import type { HttpSettings } from '../config/settings.ts';
+import type { Secret } from '../model/secret.ts';
 import { Problem } from './problem.ts';
-import { bearerToken, createTokenCheck, fingerprint, type TokenCheck } from './tokens.ts';
 
 /**
- * Who may use a route (spec 5, design 11): `open` everyone; `read` API_TOKEN, or everyone when none
+ * Who may use a route (docs/operations.md#access-to-the-api): `open` everyone; `read` API_TOKEN, or everyone when none
  * is set; `change` API_TOKEN, nobody when none is set; `ingest` INGEST_TOKEN, nobody when none is set.
  */
 export type Access = 'open' | 'read' | 'change' | 'ingest';
@@ -86,4 +86,28 @@ function cacheByIdentity<K, V>(make: (key: K) => V): (key: K) => V {
     if (cached?.key !== key) cached = { key, value: make(key) };
     return cached.value;
   };
+}
+
+/** The hex digest of a token: names a client in memory without keeping its credential. */
+function fingerprint(token: string): string {
+  return hash('sha256', token, 'hex');
+}
+
+/** Tells whether a digest is that of one of the tokens. All are compared, each in constant time, see docs/security.md#d-8. */
+type TokenCheck = (digest: string) => boolean;
+
+function createTokenCheck(tokens: readonly Secret[]): TokenCheck {
+  const digests = tokens.map((token) => Buffer.from(fingerprint(token.reveal())));
+  return (digest) => {
+    const candidate = Buffer.from(digest);
+    let found = false;
+    for (const known of digests) found = timingSafeEqual(known, candidate) || found;
+    return found;
+  };
+}
+
+/** The token of an Authorization header; the word Bearer may be missing, as in the earlier release. */
+function bearerToken(header: string | undefined): string | undefined {
+  const token = header?.replace(/^Bearer +/i, '').trim();
+  return token === '' ? undefined : token;
 }

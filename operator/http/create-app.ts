@@ -1,12 +1,11 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
+import { Histogram, type Registry } from 'prom-client';
 import { type Access, createAccess } from './access.ts';
-import { createErrorHandler } from './error-handling.ts';
-import { Problem } from './problem.ts';
-import { createRequestMetrics, labelRoute } from './request-metrics.ts';
+import { createErrorHandler, Problem } from './problem.ts';
 import type { Route, RouteContext } from './route.ts';
 
-/** The dashboard is served from here and talks to here; nothing else is ever loaded (security D.19). */
+/** The dashboard is served from here and talks to here; nothing else is ever loaded, see docs/security.md#d-19. */
 const CONTENT_SECURITY_POLICY = {
   useDefaults: false,
   directives: {
@@ -47,7 +46,7 @@ export function createApp(
       ...route.handlers,
     );
   }
-  // Below /api nothing, not even that a path does not exist, is told without a token (spec 4).
+  // Below /api nothing, not even that a path does not exist, is told without a token (docs/operations.md#access-to-the-api).
   app.use('/api', ...limited('read'));
   for (const [path, methods] of methodsByPath(routes)) {
     app.all(expressPath(path), labelRoute(path), refuseMethod(methods));
@@ -86,3 +85,39 @@ function refuseMethod(methods: readonly string[]): RequestHandler {
 const refusePath: RequestHandler = () => {
   throw new Problem(404, 'no such path: see / for the list of paths');
 };
+
+/** From a cached answer to a long export. */
+const BUCKETS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60];
+
+/** Names the path template of a request for the metrics; a raw path would open a series per client whim. */
+function labelRoute(template: string): RequestHandler {
+  return (_request, response, next) => {
+    response.locals['route'] = template;
+    next();
+  };
+}
+
+/** `meterfeed_http_request_duration_seconds` by method, path template and status. */
+function createRequestMetrics(metrics: Registry): RequestHandler {
+  const duration = new Histogram({
+    name: 'meterfeed_http_request_duration_seconds',
+    help: 'Time from the headers of a request to the end of its answer',
+    labelNames: ['method', 'route', 'status'],
+    buckets: BUCKETS_SECONDS,
+    registers: [metrics],
+  });
+  return (request, response, next) => {
+    const started = performance.now();
+    response.once('close', () => {
+      const template: unknown = response.locals['route'];
+      const route = typeof template === 'string' ? template : 'unmatched';
+      const method = KNOWN_METHODS.has(request.method) ? request.method : 'other';
+      // A client that went away before the answer is 499, as reverse proxies count it.
+      const status = response.writableFinished ? String(response.statusCode) : '499';
+      duration.observe({ method, route, status }, (performance.now() - started) / 1000);
+    });
+    next();
+  };
+}
+
+const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']);

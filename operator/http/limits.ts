@@ -1,4 +1,10 @@
-/** What one client, and all clients together, may ask of the server (security D.11 and D.12). */
+import type { RequestHandler, Response } from 'express';
+import { MemoryStore, rateLimit } from 'express-rate-limit';
+import type { Clock } from '../telemetry/clock.ts';
+import { clientKey } from './access.ts';
+import { tryLater } from './problem.ts';
+
+/** What one client, and all clients together, may ask of the server, see docs/security.md#d-11. */
 export interface HttpLimits {
   /** Requests a second of one client, by token or else by address; undefined switches the limit off. */
   readonly requestsPerSecond: number | undefined;
@@ -28,3 +34,83 @@ export const DEFAULT_LIMITS: HttpLimits = {
   maxHeaderBytes: 8 * 1024,
   stopGraceMs: 10_000,
 };
+
+export interface RateLimit {
+  readonly middleware: RequestHandler;
+  close(): void;
+}
+
+/** At most so many requests a second of one client: 429 with Retry-After beyond. */
+export function createRateLimit(requestsPerSecond: number): RateLimit {
+  const store = new MemoryStore();
+  const middleware = rateLimit({
+    windowMs: 1000,
+    limit: requestsPerSecond,
+    store,
+    standardHeaders: false,
+    legacyHeaders: false,
+    validate: false,
+    keyGenerator: clientKey,
+    handler: (_request, _response, next) => {
+      const what = `more than ${requestsPerSecond} requests a second`;
+      next(tryLater(429, 1, `too many requests: ${what}: slow down or send larger batches`));
+    },
+  });
+  return { middleware, close: () => store.shutdown() };
+}
+
+/** Lets a bounded amount of work in at a time and refuses the rest with 503. */
+export class ConcurrencyLimit {
+  readonly #capacity: number;
+  readonly #reason: string;
+  #used = 0;
+
+  /** `reason` is what a client reads that is refused. */
+  constructor(capacity: number, reason: string) {
+    this.#capacity = capacity;
+    this.#reason = reason;
+  }
+
+  /** Takes a share for as long as the client waits for its answer; throws 503 when there is no room. */
+  hold(share: number, response: Response): void {
+    if (response.closed) return;
+    if (this.#used > 0 && this.#used + share > this.#capacity) {
+      throw tryLater(503, 1, `busy: ${this.#reason}: try again in a second`);
+    }
+    this.#used += share;
+    response.once('close', () => {
+      this.#used -= share;
+    });
+  }
+}
+
+const FAILURES_WINDOW_MS = 60_000;
+/** More than a wrong secret makes of a billing system's retries. */
+const MOST_FAILURES = 30;
+const MOST_CLIENTS = 10_000;
+
+/**
+ * Counts failed attempts by client. It never keeps anybody out who can prove himself: behind a proxy all
+ * clients have one address, and nobody may lock out the billing system by failing in its name.
+ */
+export interface FailedAttempts {
+  /** One more; false when the client has failed too often within the last minute. */
+  allow(client: string): boolean;
+}
+
+export function createFailedAttempts(clock: Clock): FailedAttempts {
+  const clients = new Map<string, { readonly since: number; failures: number }>();
+  return {
+    allow: (client) => {
+      const now = clock.monotonic();
+      const last = clients.get(client);
+      if (last !== undefined && now - last.since < FAILURES_WINDOW_MS) {
+        last.failures += 1;
+        return last.failures <= MOST_FAILURES;
+      }
+      if (clients.size >= MOST_CLIENTS) clients.clear();
+      clients.set(client, { since: now, failures: 1 });
+      return true;
+    },
+  };
+}

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import type { UsageEvent } from '../model/event.ts';
-import { dashboardPage, readAssets } from './dashboard/assets.ts';
+import { dashboardPage, readAssets } from './dashboard/dashboard.ts';
 import { createRoutes } from './routes/routes.ts';
 import { loadApiDocument } from './testing/api-document.ts';
 import { quietViews, testClock, testSettings } from './testing/test-server.ts';

@@ -1,4 +1,3 @@
-import type { Request } from 'express';
 import type { GapView } from './views.ts';
 
 /** Milliseconds since the epoch as RFC 3339; undefined, which JSON leaves out, when not set. */
@@ -38,10 +37,4 @@ function toSnakeCase(key: string): string {
 
 export function showGap({ source, scope, from, to, reason }: GapView) {
   return { source, scope, from: isoTime(from), to: isoTime(to), reason };
-}
-
-/** A parameter out of the path, decoded. */
-export function pathParameter(request: Request, name: string): string {
-  const value = request.params[name];
-  return typeof value === 'string' ? value : '';
 }

@@ -1,3 +1,7 @@
+import type { ErrorRequestHandler } from 'express';
+import { LedgerReadError } from '../ledger/ledger.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
 /**
  * A refusal with its status. `message` is what the client reads under `error`:
  * `what: where: how to mend it`, never with a secret.
@@ -22,4 +26,32 @@ export function badRequest(message: string): Problem {
 /** Try again after a number of seconds: 503, or 429 when the client itself is the cause. */
 export function tryLater(status: 429 | 503, seconds: number, message: string): Problem {
   return new Problem(status, message, { 'Retry-After': String(seconds) });
+}
+
+/** Turns whatever was thrown into `{"error": "what: where: how to mend it"}`; only our own faults are logged. */
+export function createErrorHandler(logger: Logger): ErrorRequestHandler {
+  // Express tells error handlers from others by their four parameters.
+  return (error: unknown, request, response, _next) => {
+    const problem = toProblem(error);
+    if (response.destroyed || response.headersSent) {
+      if (!response.writableFinished) response.destroy();
+      return;
+    }
+    if (problem.status === 500 || error instanceof LedgerReadError) {
+      logger.error('[http] request failed', { method: request.method, path: request.path, error });
+    }
+    response.removeHeader('Content-Disposition');
+    response.status(problem.status).set(problem.headers).type('json');
+    response.send(JSON.stringify({ error: problem.message }));
+  };
+}
+
+function toProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  if (error instanceof LedgerReadError) {
+    return tryLater(503, 5, `ledger read failed: ${error.message}: see the log of the operator`);
+  }
+  const status: unknown = error instanceof Error && 'status' in error ? error.status : undefined;
+  if (status === 400) return new Problem(400, 'bad request: path: check its percent-encoding');
+  return new Problem(500, 'internal error: see the log of the operator: try again later');
 }

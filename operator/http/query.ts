@@ -83,6 +83,12 @@ function isRealDay(text: string): boolean {
   return Number.isFinite(at) && new Date(at).toISOString().startsWith(day);
 }
 
+/** A parameter out of the path, decoded. */
+export function pathParameter(request: Request, name: string): string {
+  const value = request.params[name];
+  return typeof value === 'string' ? value : '';
+}
+
 /** A whole number of at least `min`, at most `max`; the fallback when it is not given. */
 export function readCount(
   query: Query,

@@ -9,7 +9,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import { decimalFromNanos } from '../model/decimal.ts';
 import { decodeEvent, type UsageEvent } from '../model/event.ts';
-import { csvLine } from './csv.ts';
+import { csvLine } from './stream-lines.ts';
 import { API_TOKEN, NOW, startTestServer, type TestServer } from './testing/test-server.ts';
 import { createUsageSums } from '../usage/usage-sums.ts';
 

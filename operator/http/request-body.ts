@@ -2,10 +2,10 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { NumberText } from '../model/complete-event.ts';
-import type { Gate } from './gate.ts';
+import type { ConcurrencyLimit } from './limits.ts';
 import { badRequest, Problem } from './problem.ts';
 
-/** Deeper values have no place in any body here, and make serialisers recurse (security D.11). */
+/** Deeper values have no place in any body here, and make serialisers recurse, see docs/security.md#d-11. */
 const MAX_DEPTH = 8;
 
 /** A quantity with more digits than a double may keep. */
@@ -15,7 +15,7 @@ const LONG_QUANTITY = /"quantity"\s*:\s*[\d.]{16}/;
 export interface BodyOptions {
   readonly maxBytes: number;
   /** Shared by all bodies of the server, in bytes. */
-  readonly memory: Gate;
+  readonly memory: ConcurrencyLimit;
   /** A request without any body is let through, its `request.body` undefined. */
   readonly optional?: boolean;
 }

@@ -5,10 +5,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createApp } from './create-app.ts';
-import { dashboardPage, readAssets } from './dashboard/assets.ts';
-import { dashboardRoutes } from './dashboard/dashboard-routes.ts';
-import { DEFAULT_LIMITS, type HttpLimits } from './limits.ts';
-import { createRateLimit } from './rate-limit.ts';
+import { dashboardPage, dashboardRoutes, readAssets } from './dashboard/dashboard.ts';
+import { createRateLimit, DEFAULT_LIMITS, type HttpLimits } from './limits.ts';
 import { createRoutes } from './routes/routes.ts';
 import { createSumming } from '../usage/summing.ts';
 import type { Views } from './views.ts';
@@ -30,7 +28,7 @@ export interface HttpServerOptions {
   readonly limits?: Partial<HttpLimits>;
 }
 
-/** The HTTP API of the operator (design 11). */
+/** The HTTP API of the operator, docs/openapi.yaml. */
 export interface HttpServer {
   /** Binds LISTEN_ADDR; rejects when it cannot. Aborting the signal stops the server as {@link close} does. */
   listen(signal: AbortSignal): Promise<AddressInfo>;
@@ -121,7 +119,7 @@ async function stop(server: Server, graceMs: number): Promise<void> {
   clearTimeout(cut);
 }
 
-/** Said at every start, because it is easily overlooked (design 11). */
+/** Logged at every start, because it is easily overlooked (docs/operations.md#access-to-the-api). */
 function warnOfOpenApi(logger: Logger, apiTokens: number, ingestTokens: number): void {
   if (apiTokens === 0) {
     logger.warn(

@@ -42,7 +42,7 @@ export interface DiscoveryView {
 }
 
 export interface MeteringView {
-  /** Tenant clusters whose own API could not be read (spec 1.1). */
+  /** Tenant clusters whose own API could not be read, see docs/tenant-apis.md. */
   failedTenantApis(): readonly FailedTenantApi[];
   /** Why the metrics API cannot be read, if that is so: CPU and memory usage are gaps meanwhile. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;

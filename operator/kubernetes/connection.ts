@@ -1,6 +1,6 @@
 import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import type { Dispatcher } from 'undici';
-import { withoutSecret } from '../telemetry/repeated-credential.ts';
+import { withoutSecret } from '../telemetry/scrubber.ts';
 import { linkAbort } from './abort.ts';
 import {
   type NetworkFailure,

@@ -1,7 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import type { Clock } from '../telemetry/clock.ts';
-import { withoutCredential } from '../telemetry/repeated-credential.ts';
+import { withoutCredential } from '../telemetry/scrubber.ts';
 import {
   type AddressLookup,
   addressProblem,

@@ -4,7 +4,7 @@ import type { Logger } from './logger.ts';
 const QUIET_MS = 60_000;
 const MAX_CAUSES = 1_000;
 
-/** Logs trouble that repeats: at most one line a minute for each cause (design 10). */
+/** Logs trouble that repeats: at most one line a minute for each cause (docs/operations.md#log-lines). */
 export interface CauseLog {
   warn(cause: string, message: string): void;
 }

@@ -2,9 +2,8 @@
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /**
- * The logger every component is given. Messages begin with the component's prefix of spec 7
- * (`[discovery]`, `[controller]`, `[metrics]`, `[bootstrap]`, `[<destination>]`), are one line and
- * never carry a secret.
+ * The logger every component is given. Messages begin with the component's prefix, such as
+ * `[discovery]` (docs/operations.md#log-lines), are one line and never carry a secret.
  */
 export interface Logger {
   debug(message: string, fields?: LogFields): void;

@@ -8,8 +8,8 @@ import { cluster, iso } from '../metering/testing/objects.ts';
 import { projectNode } from '../observation/node.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { eventsOf } from '../windows/testing/harness.ts';
-import { severableWay } from './testing/severable-way.ts';
-import { addNode, startRig, until, WINDOW_MS } from './testing/tenant-api-rig.ts';
+import { severableProxy } from './testing/severable-proxy.ts';
+import { addNode, startRig, waitUntil, WINDOW_MS } from './testing/tenant-api-rig.ts';
 
 const api = useOwnTestCluster();
 const a = cluster('a');
@@ -51,10 +51,10 @@ function expectWithoutHoles(events: readonly UsageEvent[]): void {
 }
 
 const windowAfter = (rig: Rig, moment: number): Promise<void> =>
-  until(() => (rig.collector.lastWindow?.end ?? 0) > moment, 'a later window');
+  waitUntil(() => (rig.collector.lastWindow?.end ?? 0) > moment, 'a later window');
 
 const hasSeenNodes = (rig: Rig, count: number): Promise<void> =>
-  until(() => (rig.apis.list()[0]?.ownNodeCount() ?? 0) === count, `${count} own nodes`);
+  waitUntil(() => (rig.apis.list()[0]?.ownNodeCount() ?? 0) === count, `${count} own nodes`);
 
 async function rigOf(clusters = [a], more: Partial<Parameters<typeof startRig>[0]> = {}) {
   const ledger = more.ledger ?? createMemoryLedger();
@@ -92,7 +92,7 @@ describe('a tenant cluster with nodes of its own', () => {
 
   test('P16: a node is billed to the moment of its deletion', async () => {
     const { rig, ledger } = await rigOf();
-    await until(() => rig.apis.list()[0]?.listed === true, 'first list');
+    await waitUntil(() => rig.apis.list()[0]?.listed === true, 'first list');
     const begun = Date.now();
     await addNode(api, 'g1', N7);
     await hasSeenNodes(rig, 1);
@@ -149,7 +149,7 @@ describe('a tenant cluster with nodes of its own', () => {
     const byUsage = cluster('a', { privateNodeBilling: 'usage', meterByNamespace: true });
     const { rig, ledger } = await rigOf([byUsage]);
     await hasSeenNodes(rig, 1);
-    await until(() => rig.apis.list()[0]?.listed === true, 'all lists');
+    await waitUntil(() => rig.apis.list()[0]?.listed === true, 'all lists');
     const from = Date.now();
     await windowAfter(rig, from + 2 * WINDOW_MS);
     await rig.stop();
@@ -225,13 +225,13 @@ describe('accident 33: a tenant cuts no bill by what it writes on its nodes', ()
 describe('a tenant API that fails', () => {
   test('P05, accident 16: is a gap and not a zero, and is filled exactly once when it is back', async () => {
     await addNode(api, 'g1', N7);
-    const way = await severableWay(api.kubeconfig);
+    const way = await severableProxy(api.kubeconfig);
     const { rig, ledger } = await rigOf([a], { kubeconfigs: { [a.id]: way.kubeconfig } });
     await hasSeenNodes(rig, 1);
     await windowAfter(rig, Date.now());
     await way.cut();
     const failed = Date.now();
-    await until(() => rig.collector.gaps().length > 0, 'a gap');
+    await waitUntil(() => rig.collector.gaps().length > 0, 'a gap');
     await windowAfter(rig, failed + 3 * WINDOW_MS);
     const [gap] = rig.collector.gaps();
     expect(gap).toMatchObject({ source: 'tenant-api', scope: a.id });
@@ -239,7 +239,7 @@ describe('a tenant API that fails', () => {
     expect(rig.apis.failures()).toMatchObject([{ tenantCluster: a.id }]);
     expect(seconds(await eventsOf(ledger), NODE)).toBeLessThan((failed - begunAt(rig)) / 1000 + 2);
     await way.mend();
-    await until(() => rig.collector.gaps().length === 0, 'the gap to be filled');
+    await waitUntil(() => rig.collector.gaps().length === 0, 'the gap to be filled');
     expect(rig.apis.failures()).toEqual([]);
     await windowAfter(rig, Date.now() + WINDOW_MS);
     await rig.stop();
@@ -257,7 +257,7 @@ describe('a tenant API that fails', () => {
   test('P04: without a kubeconfig it is listed, and a gap only where own nodes are known', async () => {
     const known = cluster('b', {}, { nodeMode: 'private' });
     const { rig, ledger } = await rigOf([a, known], { kubeconfigs: {} });
-    await until(() => rig.collector.gaps().length > 0, 'a gap');
+    await waitUntil(() => rig.collector.gaps().length > 0, 'a gap');
     expect(rig.apis.failures().map(({ tenantCluster }) => tenantCluster)).toEqual([a.id, b.id]);
     expect(rig.collector.gaps().map(({ scope }) => scope)).toEqual([b.id]);
     await rig.stop();
@@ -270,10 +270,10 @@ describe('a tenant API that fails', () => {
     await hasSeenNodes(rig, 1);
     await windowAfter(rig, Date.now());
     rig.access.withdraw(a.id);
-    await until(() => rig.collector.gaps().length > 0, 'a gap');
+    await waitUntil(() => rig.collector.gaps().length > 0, 'a gap');
     expect(rig.collector.gaps()[0]?.reason).toContain('no such Secret');
     rig.access.give(a.id, api.kubeconfig);
-    await until(() => rig.collector.gaps().length === 0, 'the gap to be filled');
+    await waitUntil(() => rig.collector.gaps().length === 0, 'the gap to be filled');
     await windowAfter(rig, Date.now() + WINDOW_MS);
     await rig.stop();
     const events = ofMetric(await eventsOf(ledger), NODE);
@@ -285,9 +285,9 @@ describe('a tenant API that fails', () => {
     for (const name of ['n1', 'n2', 'n3']) await addNode(api, name, N7);
     const limits = { objects: 2, bytes: 1e6, changes: 1e3 };
     const { rig, ledger } = await rigOf([a], { limits });
-    await until(() => rig.apis.failures().length > 0, 'a failure');
+    await waitUntil(() => rig.apis.failures().length > 0, 'a failure');
     expect(rig.apis.failures()[0]?.reason).toBe('more than 2 objects');
-    await until(() => rig.collector.gaps().length > 0, 'a gap');
+    await waitUntil(() => rig.collector.gaps().length > 0, 'a gap');
     await rig.stop();
     expect(await eventsOf(ledger)).toEqual([]);
   });
@@ -338,7 +338,7 @@ describe('accident 8: a tenant API that hangs, answers garbage or knows nothing'
         ),
       },
     });
-    await until(() => rig.apis.list().some((unit) => unit.ownNodeCount() === 1), 'the node');
+    await waitUntil(() => rig.apis.list().some((unit) => unit.ownNodeCount() === 1), 'the node');
     const from = Date.now();
     await windowAfter(rig, from + 3 * WINDOW_MS);
     expect(Date.now() - (rig.collector.lastWindow?.end ?? 0)).toBeLessThan(1500);
@@ -387,7 +387,7 @@ test('a tenant cluster that is gone is closed, and leaves neither a gap nor a re
   await windowAfter(rig, Date.now());
   rig.discover();
   const gone = Date.now();
-  await until(() => rig.apis.list().length === 0, 'it to be let go');
+  await waitUntil(() => rig.apis.list().length === 0, 'it to be let go');
   await windowAfter(rig, Date.now() + WINDOW_MS);
   await rig.stop();
   const events = ofMetric(await eventsOf(ledger), NODE);

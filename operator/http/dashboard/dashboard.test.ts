@@ -71,7 +71,7 @@ const LOOKS = [
 test.each(PAGES)(
   '%s: no stored script, no error, nothing beyond the edge, readable by everybody, wide or narrow, light or dark',
   async (hash, text) => {
-    const { page, trouble } = await visit(hash, text, { width: LOOKS[0][1] });
+    const { page, problems } = await visit(hash, text, { width: LOOKS[0][1] });
     await page.evaluate(axe.source);
     for (const [colorScheme, width] of LOOKS) {
       await page.setViewportSize({ width, height: 900 });
@@ -90,7 +90,7 @@ test.each(PAGES)(
     }
     const foreign = 'main script, main img, main iframe, main [onerror], main [style*=url]';
     expect(await page.locator(foreign).count()).toBe(0);
-    expect(trouble).toStrictEqual([]);
+    expect(problems).toStrictEqual([]);
     await page.context().close();
   },
 );
@@ -130,13 +130,13 @@ test('what a client pushed under a hostile name is text on every page that shows
     [`#/tenants/${encodeURIComponent(HOSTILE[0])}?metric=tokens_used`, 'Over time'],
     ['#/events/hostile-0', 'What it is made of'],
   ] as const) {
-    const { page, trouble } = await visit(hash, text);
+    const { page, problems } = await visit(hash, text);
     const cells = page.locator('main :is(th, td, dd, h1)');
     await cells.filter({ hasText: HOSTILE[0] }).first().waitFor();
     expect(await page.locator('main script, main img, main iframe, main [onerror]').count()).toBe(
       0,
     );
-    expect(trouble, hash).toStrictEqual([]);
+    expect(problems, hash).toStrictEqual([]);
     await page.context().close();
   }
 });
@@ -161,7 +161,7 @@ test('the ledger is checked when somebody asks for it', async () => {
 });
 
 test('without a token the page asks for one, and a wrong one is refused in words', async () => {
-  const { page, trouble } = await openPage(browser, { expectedStatuses: [401] });
+  const { page, problems } = await openPage(browser, { expectedStatuses: [401] });
   await page.goto(`http://127.0.0.1:${server.port}/#/destinations`);
   await page.getByLabel('API token').fill('wrong');
   await page.getByRole('button', { name: 'Open' }).click();
@@ -174,7 +174,7 @@ test('without a token the page asks for one, and a wrong one is refused in words
   const second = await page.context().newPage();
   await second.goto(`http://127.0.0.1:${server.port}/`);
   await second.getByLabel('API token').waitFor();
-  expect(trouble).toStrictEqual([]);
+  expect(problems).toStrictEqual([]);
   await page.context().close();
 });
 

@@ -3,10 +3,16 @@ import type { Catalog } from '../../model/catalog.ts';
 import { completeEvent } from '../../model/complete-event.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
-import { type AcceptanceContext, acceptWindows } from './acceptance.ts';
+import { formatInstant } from '../../model/window.ts';
 import type { MeteredHere } from './metered-here.ts';
 
-/** The body of the answer (design 7, Ingest). `ids` are those of all valid events, in the order sent. */
+/** A window may end this far ahead of our clock: clients' clocks differ. */
+const MAX_AHEAD_MS = 5 * 60_000;
+
+/** The longest that destinations accept usage after the fact; older ids are not remembered either. */
+const MAX_AGE_MS = 34 * 24 * 3_600_000;
+
+/** The body of the answer, docs/openapi.yaml. `ids` are those of all valid events, in the order sent. */
 export interface IngestAnswer {
   readonly accepted: number;
   readonly duplicates: number;
@@ -20,6 +26,14 @@ export interface Rejection {
   readonly id?: string;
   /** `what: where: "input"` */
   readonly error: string;
+}
+
+interface AcceptanceContext {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly retentionMs: number;
+  /** The ledger may have forgotten ids of windows that ended at or before this time. */
+  readonly horizon: number;
 }
 
 export interface IngestContext extends AcceptanceContext {
@@ -94,8 +108,39 @@ function conflict({ id }: UsageEvent): string {
   return `recorded with another quantity or identity: id: ${quote(id)}`;
 }
 
-/** First write wins in the ledger, so nobody may write what the collector is going to measure (design 7). */
+/** First write wins in the ledger, so nobody may write what the collector is going to measure (docs/events.md#pushed-events). */
 function measuredHere(event: UsageEvent): string {
   const where = `metric: ${quote(event.metric)}`;
   return `measured here by the collector: ${where}: tenant ${quote(event.tenant)} is metered by this operator`;
+}
+
+/** Why the window of an event may not be pushed in, or undefined when it may. */
+type WindowRefusal = (event: UsageEvent) => string | undefined;
+
+/**
+ * The windows that may be pushed in now (docs/events.md#pushed-events). Deduplication has to cover all
+ * that is accepted, so nothing is older than what the ledger keeps. Instants of one spelling compare
+ * as texts.
+ */
+function acceptWindows({ now, retentionMs, horizon }: AcceptanceContext): WindowRefusal {
+  const oldest = Math.max(now - Math.min(retentionMs, MAX_AGE_MS), horizon + 1);
+  const newestEnd = formatInstant(now + MAX_AHEAD_MS);
+  const oldestEnd = formatInstant(toNextSecond(oldest));
+  const oldestStart = formatInstant(toNextSecond(now - MAX_AGE_MS));
+  return ({ window_start: start, window_end: end }) => {
+    if (end > newestEnd) {
+      return `more than 5 minutes ahead: window_end: ${quote(end)}: send it once it has ended`;
+    }
+    if (end < oldestEnd) {
+      return `too old: window_end: ${quote(end)}: the oldest accepted is ${oldestEnd}`;
+    }
+    if (start < oldestStart) {
+      return `too old: window_start: ${quote(start)}: the oldest accepted is ${oldestStart}`;
+    }
+    return undefined;
+  };
+}
+
+function toNextSecond(ms: number): number {
+  return Math.ceil(ms / 1000) * 1000;
 }

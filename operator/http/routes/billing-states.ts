@@ -4,10 +4,10 @@ import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import { BILLING_STATES } from '../../enforcement/states/severity.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { Gate } from '../gate.ts';
-import { isoTime, pathParameter } from '../presentation.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { isoTime } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
-import { readQuery } from '../query.ts';
+import { pathParameter, readQuery } from '../query.ts';
 import { parseBody, readBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
@@ -16,8 +16,11 @@ const MAX_BODY_BYTES = 4 * 1024;
 const DEFAULT_REASON = 'set by operator';
 const LONGEST_REASON = 256;
 
-/** GET /api/v1/billing-states; PUT and DELETE of one tenant's manual state (design 7 and 11). */
-export function billingStateRoutes(context: RouteContext, memory: Gate): readonly Route[] {
+/** GET /api/v1/billing-states; PUT and DELETE of one tenant's manual state, see docs/enforcement.md#states. */
+export function billingStateRoutes(
+  context: RouteContext,
+  memory: ConcurrencyLimit,
+): readonly Route[] {
   const { views, logger } = context;
   const { enforcement } = views;
   return [

@@ -1,12 +1,13 @@
-import type { Request, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { DriftReport } from '../../delivery/operations/drift-watch.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { encodeEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { Gate } from '../gate.ts';
-import { isoTime, pathParameter } from '../presentation.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { isoTime } from '../presentation.ts';
 import { badRequest, Problem } from '../problem.ts';
-import { readCount, readQuery } from '../query.ts';
+import { pathParameter, readCount, readQuery } from '../query.ts';
 import { parseBody, readBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { DeadLetter, DestinationStatusView, OperationFailure } from '../views.ts';
@@ -15,104 +16,123 @@ const MAX_BODY_BYTES = 256 * 1024;
 const MAX_IDS = 5000;
 const PAGE = { min: 1, max: 1000, fallback: 100 };
 
-/** The delivery operations: what is stuck, and what an operator may do about it (design 11). */
-export function destinationRoutes(context: RouteContext, memory: Gate): readonly Route[] {
-  const { views, ledger, logger } = context;
-  const body = readBody({ maxBytes: MAX_BODY_BYTES, memory });
+/** The delivery operations: what is stuck, and what an operator may do about it. */
+export function destinationRoutes(
+  context: RouteContext,
+  memory: ConcurrencyLimit,
+): readonly Route[] {
+  const body = { maxBytes: MAX_BODY_BYTES, memory };
   return [
-    {
-      method: 'get',
-      path: '/api/v1/destinations',
-      access: 'read',
-      summary: 'where delivery stands',
-      handlers: [
-        (request, response) => {
-          readQuery(request, []);
-          const head = ledger.head();
-          const destinations = views.destinations.list().map((s) => showDestination(s, head));
-          response.json({ destinations });
-        },
-      ],
-    },
-    {
-      method: 'get',
-      path: '/api/v1/destinations/{name}/dead-letters',
-      access: 'read',
-      summary: 'events that a destination will never accept, with reasons',
-      handlers: [
-        async (request, response) => {
-          const query = readQuery(request, ['after', 'limit']);
-          const after = readCount(query, 'after', {
-            min: 0,
-            max: Number.MAX_SAFE_INTEGER,
-            fallback: 0,
-          });
-          const name = pathParameter(request, 'name');
-          const limit = readCount(query, 'limit', PAGE);
-          const page = await views.destinations.deadLetters(name, after, limit);
-          if (page === undefined) throw noDestination(name);
-          sendDeadLetters(response, name, page.deadLetters, page.next);
-        },
-      ],
-    },
-    {
-      method: 'post',
-      path: '/api/v1/destinations/{name}/dead-letters/replay',
-      access: 'change',
-      summary: 'send dead letters once more',
-      handlers: [
-        readBody({ maxBytes: MAX_BODY_BYTES, memory, optional: true }),
-        async (request, response) => {
-          readQuery(request, []);
-          const name = pathParameter(request, 'name');
-          const ids = Buffer.isBuffer(request.body) ? readIds(request) : undefined;
-          const outcome = await views.destinations.replay(name, ids);
-          if (outcome.kind !== 'replayed') throw failure(name, outcome, 502);
-          const { replayed, stillRejected, pending } = outcome;
-          const fields = { destination: name, replayed, stillRejected, pending };
-          audit(logger, 'replayed dead letters', fields);
-          response.json({ replayed, still_rejected: stillRejected, pending });
-        },
-      ],
-    },
-    {
-      method: 'post',
-      path: '/api/v1/destinations/{name}/dead-letters/discard',
-      access: 'change',
-      summary: 'give dead letters up for good',
-      handlers: [
-        body,
-        async (request, response) => {
-          readQuery(request, []);
-          const name = pathParameter(request, 'name');
-          const outcome = await views.destinations.discard(name, readIds(request));
-          if (outcome.kind !== 'discarded') throw failure(name, outcome, 409);
-          const { discarded } = outcome;
-          audit(logger, 'discarded dead letters', { destination: name, discarded });
-          response.json({ discarded });
-        },
-      ],
-    },
-    {
-      method: 'post',
-      path: '/api/v1/destinations/{name}/cursor',
-      access: 'change',
-      summary: 'put a cursor at a position of the ledger',
-      handlers: [
-        body,
-        async (request, response) => {
-          readQuery(request, []);
-          const name = pathParameter(request, 'name');
-          const sequence = Math.min(readSequence(request), ledger.head());
-          const outcome = await views.destinations.moveCursor(name, sequence);
-          if (outcome.kind !== 'moved') throw failure(name, outcome, 409);
-          audit(logger, 'moved a cursor', { destination: name, sequence: outcome.sequence });
-          const { warnings } = outcome;
-          response.json({ destination: name, cursor: outcome.sequence, warnings });
-        },
-      ],
-    },
+    listRoute(context),
+    deadLettersRoute(context),
+    replayRoute(context, readBody({ ...body, optional: true })),
+    discardRoute(context, readBody(body)),
+    cursorRoute(context, readBody(body)),
   ];
+}
+
+function listRoute({ views, ledger }: RouteContext): Route {
+  return {
+    method: 'get',
+    path: '/api/v1/destinations',
+    access: 'read',
+    summary: 'where delivery stands',
+    handlers: [
+      (request, response) => {
+        readQuery(request, []);
+        const head = ledger.head();
+        const destinations = views.destinations.list().map((s) => showDestination(s, head));
+        response.json({ destinations });
+      },
+    ],
+  };
+}
+
+function deadLettersRoute({ views }: RouteContext): Route {
+  return {
+    method: 'get',
+    path: '/api/v1/destinations/{name}/dead-letters',
+    access: 'read',
+    summary: 'events that a destination will never accept, with reasons',
+    handlers: [
+      async (request, response) => {
+        const query = readQuery(request, ['after', 'limit']);
+        const anywhere = { min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 };
+        const after = readCount(query, 'after', anywhere);
+        const name = pathParameter(request, 'name');
+        const limit = readCount(query, 'limit', PAGE);
+        const page = await views.destinations.deadLetters(name, after, limit);
+        if (page === undefined) throw noDestination(name);
+        sendDeadLetters(response, name, page.deadLetters, page.next);
+      },
+    ],
+  };
+}
+
+function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Route {
+  return {
+    method: 'post',
+    path: '/api/v1/destinations/{name}/dead-letters/replay',
+    access: 'change',
+    summary: 'send dead letters once more',
+    handlers: [
+      body,
+      async (request, response) => {
+        readQuery(request, []);
+        const name = pathParameter(request, 'name');
+        const ids = Buffer.isBuffer(request.body) ? readIds(request) : undefined;
+        const outcome = await views.destinations.replay(name, ids);
+        if (outcome.kind !== 'replayed') throw failure(name, outcome, 502);
+        const { replayed, stillRejected, pending } = outcome;
+        const fields = { destination: name, replayed, stillRejected, pending };
+        audit(logger, 'replayed dead letters', fields);
+        response.json({ replayed, still_rejected: stillRejected, pending });
+      },
+    ],
+  };
+}
+
+function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Route {
+  return {
+    method: 'post',
+    path: '/api/v1/destinations/{name}/dead-letters/discard',
+    access: 'change',
+    summary: 'give dead letters up for good',
+    handlers: [
+      body,
+      async (request, response) => {
+        readQuery(request, []);
+        const name = pathParameter(request, 'name');
+        const outcome = await views.destinations.discard(name, readIds(request));
+        if (outcome.kind !== 'discarded') throw failure(name, outcome, 409);
+        const { discarded } = outcome;
+        audit(logger, 'discarded dead letters', { destination: name, discarded });
+        response.json({ discarded });
+      },
+    ],
+  };
+}
+
+function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandler): Route {
+  return {
+    method: 'post',
+    path: '/api/v1/destinations/{name}/cursor',
+    access: 'change',
+    summary: 'put a cursor at a position of the ledger',
+    handlers: [
+      body,
+      async (request, response) => {
+        readQuery(request, []);
+        const name = pathParameter(request, 'name');
+        const sequence = Math.min(readSequence(request), ledger.head());
+        const outcome = await views.destinations.moveCursor(name, sequence);
+        if (outcome.kind !== 'moved') throw failure(name, outcome, 409);
+        audit(logger, 'moved a cursor', { destination: name, sequence: outcome.sequence });
+        const { warnings } = outcome;
+        response.json({ destination: name, cursor: outcome.sequence, warnings });
+      },
+    ],
+  };
 }
 
 /** The names of the earlier release; what is not set is left out. */
@@ -176,7 +196,7 @@ function sendDeadLetters(
     const rest = JSON.stringify({ sequence, at: isoTime(at), reason });
     return `${rest.slice(0, -1)},"event":${encodeEvent(event)}}`;
   });
-  const head = JSON.stringify({ destination, ...(next !== undefined && { next }) });
+  const head = JSON.stringify({ destination, ...omitUndefined({ next }) });
   response
     .type('application/json')
     .send(`${head.slice(0, -1)},"dead_letters":[${items.join(',')}]}\n`);

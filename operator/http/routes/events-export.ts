@@ -1,7 +1,6 @@
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { sortedEntries } from '../../model/bytewise.ts';
-import { csvLine } from '../csv.ts';
-import type { Gate } from '../gate.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
 import {
   FILTER_PARAMETERS,
   RANGE_PARAMETERS,
@@ -12,7 +11,7 @@ import {
   readTimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
-import { goneSignal, streamLines } from '../stream-lines.ts';
+import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
 
 const COLUMNS = [
   'id',
@@ -31,7 +30,7 @@ const COLUMNS = [
 ] as const;
 
 /** GET /api/v1/events: the ledger's events whose window starts in a range, as NDJSON or CSV. */
-export function eventsExportRoute({ ledger, clock }: RouteContext, scans: Gate): Route {
+export function eventsExportRoute({ ledger, clock }: RouteContext, scans: ConcurrencyLimit): Route {
   return {
     method: 'get',
     path: '/api/v1/events',

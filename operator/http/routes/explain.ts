@@ -2,17 +2,17 @@ import type { Explanation, Share } from '../../metering/explanation.ts';
 import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { Gate } from '../gate.ts';
-import { isoTime, pathParameter, showGap, snakeCaseKeys } from '../presentation.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { isoTime, showGap, snakeCaseKeys } from '../presentation.ts';
 import { Problem } from '../problem.ts';
-import { readQuery } from '../query.ts';
+import { pathParameter, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { GapView } from '../views.ts';
 
 const COLLECTOR = 'collector';
 
 /** GET /api/v1/events/{id}/explain: the objects, spans, label decisions and rule behind a number. */
-export function explainRoute({ ledger, views }: RouteContext, scans: Gate): Route {
+export function explainRoute({ ledger, views }: RouteContext, scans: ConcurrencyLimit): Route {
   return {
     method: 'get',
     path: '/api/v1/events/{id}/explain',

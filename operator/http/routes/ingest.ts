@@ -3,7 +3,7 @@ import { Counter } from 'prom-client';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { createLabelLimit } from '../../telemetry/registry.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { Gate } from '../gate.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
 import { type IngestAnswer, ingestEvents } from '../ingest/ingest-events.ts';
 import { createMeteredHere } from '../ingest/metered-here.ts';
 import { badRequest, type Problem, tryLater } from '../problem.ts';
@@ -11,7 +11,7 @@ import { readQuery } from '../query.ts';
 import { parseBody, readBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
-/** Bounds of one request (design 7, Ingest). */
+/** Bounds of one request (docs/events.md#pushed-events). */
 const MAX_BODY_BYTES = 10 * 1024 * 1024;
 const MAX_EVENTS = 5000;
 
@@ -21,7 +21,7 @@ const DEFAULT_CLIENT = 'api';
 const MAX_CLIENT_SERIES = 200;
 
 /** POST /api/v1/events: usage that others have measured. */
-export function ingestRoute(context: RouteContext, memory: Gate): Route {
+export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Route {
   const { views, ledger, clock } = context;
   const meteredHere = createMeteredHere(
     views.discovery,

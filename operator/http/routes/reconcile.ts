@@ -1,7 +1,8 @@
 import type { Response } from 'express';
 import type { ReconcileRow } from '../../delivery/operations/reconcile.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { Gate } from '../gate.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { Problem } from '../problem.ts';
 import {
@@ -25,8 +26,8 @@ interface Result {
   readonly rows: readonly ReconcileRow[];
 }
 
-/** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded or acknowledged (design 11). */
-export function reconcileRoute(context: RouteContext, scans: Gate): Route {
+/** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded or acknowledged (docs/delivery.md#reconciliation). */
+export function reconcileRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
   const { views, ledger, clock } = context;
   return {
     method: 'get',
@@ -45,7 +46,7 @@ export function reconcileRoute(context: RouteContext, scans: Gate): Route {
         const tenant = query.get('tenant');
         const asked = {
           ...range,
-          ...(tenant !== undefined && { tenant }),
+          ...omitUndefined({ tenant }),
           selects: readFilter(query),
         };
         scans.hold(1, response);

@@ -1,6 +1,5 @@
-import type { Asset } from '../dashboard/assets.ts';
-import { sendAsset } from '../dashboard/dashboard-routes.ts';
-import { createGate } from '../gate.ts';
+import { type Asset, sendAsset } from '../dashboard/dashboard.ts';
+import { ConcurrencyLimit } from '../limits.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { billingStateRoutes } from './billing-states.ts';
@@ -29,9 +28,9 @@ const CONCURRENT_SCANS = 4;
  * compares them.
  */
 export function createRoutes(context: RouteContext, page: Asset): readonly Route[] {
-  const memory = createGate(BODY_MEMORY_BYTES, 'too much is being sent at once');
-  const scans = createGate(CONCURRENT_SCANS, 'too many exports and sums at once');
-  const verifications = createGate(1, 'the ledger is being verified');
+  const memory = new ConcurrencyLimit(BODY_MEMORY_BYTES, 'too much is being sent at once');
+  const scans = new ConcurrencyLimit(CONCURRENT_SCANS, 'too many exports and sums at once');
+  const verifications = new ConcurrencyLimit(1, 'the ledger is being verified');
   const routes = [
     // First, because Express tries routes in order and this one is asked most.
     ingestRoute(context, memory),

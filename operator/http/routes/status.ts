@@ -84,7 +84,7 @@ function cursors(all: readonly { readonly destination: string; readonly sequence
   return Object.fromEntries(all.map(({ destination, sequence }) => [destination, sequence]));
 }
 
-/** What an administrator should know about the configuration itself (design 7 and 11). */
+/** What an administrator should know about the configuration itself. */
 function* warnings(settings: Settings, http: HttpSettings): Generator<string> {
   if (http.apiTokens.length === 0) {
     yield 'API_TOKEN is not set: everyone who reaches this address can read; changes are disabled';

@@ -4,8 +4,8 @@ import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { quote } from '../../model/validate-event.ts';
 import { Problem } from '../problem.ts';
-import { readQuery } from '../query.ts';
-import { isoTime, pathParameter } from '../presentation.ts';
+import { pathParameter, readQuery } from '../query.ts';
+import { isoTime } from '../presentation.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 /** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters. */

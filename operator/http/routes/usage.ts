@@ -1,8 +1,8 @@
 import type { Request, Response } from 'express';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
-import { csvLine } from '../csv.ts';
-import type { Gate } from '../gate.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
 import { badRequest, tryLater } from '../problem.ts';
 import {
   FILTER_PARAMETERS,
@@ -13,7 +13,7 @@ import {
   readTimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
-import { goneSignal, streamLines } from '../stream-lines.ts';
+import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
 import { createSharedAnswers } from '../shared-answers.ts';
 import {
   createUsageSums,
@@ -51,7 +51,7 @@ interface UsageAnswer {
 }
 
 /** GET /api/v1/usage: exact sums of the events whose window starts in a range. */
-export function usageRoute(context: RouteContext, scans: Gate): Route {
+export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
   const { clock, ledger } = context;
   const shared = createSharedAnswers<UsageAnswer>({
     now: () => clock.monotonic(),
@@ -175,7 +175,7 @@ async function sendJson(response: Response, answer: UsageAnswer): Promise<void> 
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
     events,
-    ...(note !== undefined && { note }),
+    ...omitUndefined({ note }),
   });
   response.type('application/json');
   await streamLines(

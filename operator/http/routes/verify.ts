@@ -1,10 +1,13 @@
-import type { Gate } from '../gate.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal } from '../stream-lines.ts';
 
 /** GET /api/v1/ledger/verify: reads every stored byte; 200 when all is well, 409 with the first problems when not. */
-export function verifyRoute({ ledger, logger }: RouteContext, verifications: Gate): Route {
+export function verifyRoute(
+  { ledger, logger }: RouteContext,
+  verifications: ConcurrencyLimit,
+): Route {
   return {
     method: 'get',
     path: '/api/v1/ledger/verify',

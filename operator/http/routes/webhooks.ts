@@ -5,11 +5,9 @@ import { DESTINATIONS } from '../../destinations/registry.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import type { InboxOutcome } from '../../enforcement/inbox.ts';
 import { clientKey } from '../access.ts';
-import { createFailedAttempts } from '../failed-attempts.ts';
-import type { Gate } from '../gate.ts';
-import { pathParameter } from '../presentation.ts';
+import { type ConcurrencyLimit, createFailedAttempts } from '../limits.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
-import { readQuery } from '../query.ts';
+import { pathParameter, readQuery } from '../query.ts';
 import { readBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
@@ -38,7 +36,10 @@ const PATIENCE_MS = 8_000;
  * POST /webhooks/{provider}: alerts of billing systems (docs/enforcement.md). The signature is the only credential.
  * Answers of the earlier release; 2xx only when what follows from the message is durable.
  */
-export function webhookRoute({ views, clock, logger }: RouteContext, memory: Gate): Route {
+export function webhookRoute(
+  { views, clock, logger }: RouteContext,
+  memory: ConcurrencyLimit,
+): Route {
   const attempts = createFailedAttempts(clock);
   const log = createCauseLog(logger, clock);
   return {

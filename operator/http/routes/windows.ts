@@ -1,7 +1,7 @@
 import { quote } from '../../model/validate-event.ts';
-import { isoTime, pathParameter, showGap, snakeCaseKeys } from '../presentation.ts';
+import { isoTime, showGap, snakeCaseKeys } from '../presentation.ts';
 import { Problem } from '../problem.ts';
-import { readCount, readQuery } from '../query.ts';
+import { pathParameter, readCount, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { WindowReportView } from '../views.ts';
 

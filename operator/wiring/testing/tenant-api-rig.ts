@@ -29,7 +29,7 @@ const SETTLING_MS = 300;
 export interface RigOptions {
   readonly ledger: Ledger;
   readonly clusters: readonly TenantCluster[];
-  /** Ways to the APIs of those tenant clusters, by id; without one it is a failure. */
+  /** Kubeconfigs of those tenant clusters, by id; without one it is a failure. */
   readonly kubeconfigs: Readonly<Record<string, string>>;
   readonly limits?: TenantLimits;
   /** Nodes of the host. */
@@ -48,7 +48,7 @@ function quietSource<T extends Projected>(plural: string, objects: readonly T[] 
   return source;
 }
 
-/** Which tenant APIs there are, as the test says. */
+/** The tenant APIs that the test gives. */
 export function handAccess(clusters: () => readonly TenantCluster[]) {
   const connections = new Map<string, Connection>();
   const listeners = new Set<() => void>();
@@ -183,7 +183,11 @@ export async function startRig(options: RigOptions) {
 }
 
 /** Waits until something is so. */
-export async function until(isSo: () => boolean, what: string, withinMs = 20_000): Promise<void> {
+export async function waitUntil(
+  isSo: () => boolean,
+  what: string,
+  withinMs = 20_000,
+): Promise<void> {
   const begun = Date.now();
   while (!isSo()) {
     if (Date.now() - begun > withinMs) throw new Error(`waited in vain: ${what}`);

@@ -68,7 +68,7 @@ export function Table({ caption, columns, rows, empty }) {
  * Old data stays in sight under the message.
  * @param {{ state: { loading: boolean, error: import('./api.js').ApiError | undefined, reload: () => void } }} properties
  */
-export function Trouble({ state }) {
+export function ErrorNotice({ state }) {
   if (state.loading) return html`<p class="empty" role="status">Loading…</p>`;
   if (state.error === undefined) return null;
   return html`

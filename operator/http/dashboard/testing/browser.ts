@@ -39,7 +39,7 @@ const NOTE_VIOLATIONS = `addEventListener('securitypolicyviolation', (event) => 
 export interface WatchedPage {
   readonly page: Page;
   /** Console errors, uncaught exceptions, violations of the content security policy, dialogs. */
-  readonly trouble: string[];
+  readonly problems: string[];
   /** Resolves when nothing that was asked for is under way and what came of it is drawn. */
   readonly settled: () => Promise<void>;
 }
@@ -47,7 +47,7 @@ export interface WatchedPage {
 export interface PageOptions {
   readonly scheme?: 'light' | 'dark';
   readonly width?: number;
-  /** Answers that are expected to fail, so that the browser's own note of them is no trouble. */
+  /** Answers that are expected to fail, so that the browser's own note of them is no problem. */
   readonly expectedStatuses?: readonly number[];
   /** Set where the page has been given a token already. */
   readonly token?: string;
@@ -63,15 +63,15 @@ export async function openPage(browser: Browser, options: PageOptions = {}): Pro
     acceptDownloads: true,
   });
   const page = await context.newPage();
-  const trouble: string[] = [];
+  const problems: string[] = [];
   page.on('console', (message) => {
     const failedRequest = /the server responded with a status of (\d+)/.exec(message.text());
     if (expectedStatuses.includes(Number(failedRequest?.[1]))) return;
-    if (message.type() === 'error' || message.type() === 'warning') trouble.push(message.text());
+    if (message.type() === 'error' || message.type() === 'warning') problems.push(message.text());
   });
-  page.on('pageerror', (error) => trouble.push(`uncaught: ${error.message}`));
+  page.on('pageerror', (error) => problems.push(`uncaught: ${error.message}`));
   page.on('dialog', (dialog) => {
-    trouble.push(`dialog: ${dialog.message()}`);
+    problems.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
   const underWay = new Set<Request>();
@@ -91,7 +91,7 @@ export async function openPage(browser: Browser, options: PageOptions = {}): Pro
     const held = JSON.stringify(token);
     await page.addInitScript(`sessionStorage.setItem('meterfeed-token', ${held})`);
   }
-  return { page, trouble, settled };
+  return { page, problems, settled };
 }
 
 /** What is drawn may ask for more. */

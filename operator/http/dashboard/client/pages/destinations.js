@@ -1,6 +1,6 @@
 import { html, useState } from '../preact.js';
 import { change, useApi, url } from '../api.js';
-import { Badge, Card, ConfirmButton, Notice, PageHead, Table, Trouble } from '../components.js';
+import { Badge, Card, ConfirmButton, Notice, PageHead, Table, ErrorNotice } from '../components.js';
 import { ago, count, duration, quantity, time } from '../format.js';
 import { link } from '../location.js';
 
@@ -54,7 +54,7 @@ export function destinationColumns(now) {
 export function DestinationsPage({ status }) {
   return html`
     <${PageHead} title="Destinations" />
-    <${Trouble} state=${status} />
+    <${ErrorNotice} state=${status} />
     ${
       status.data &&
       html`
@@ -74,7 +74,7 @@ export function DestinationPage({ name, status }) {
   );
   return html`
     <${PageHead} title=${name}><a href="#/destinations">All destinations</a></${PageHead}>
-    <${Trouble} state=${status} />
+    <${ErrorNotice} state=${status} />
     ${status.data && one === undefined && html`<p class="notice">No destination of this name is configured now.</p>`}
     ${one && html`<${Facts} one=${one} />`}
     ${one && html`<${Agreement} one=${one} />`}
@@ -197,7 +197,7 @@ function DeadLetters({ name, known, onChange }) {
         Events that ${name} will never accept as they are. They are kept until they are sent once more, after
         the cause is mended, or discarded.
       </p>
-      <${Trouble} state=${page} />
+      <${ErrorNotice} state=${page} />
       ${
         letters.length > 0 &&
         html`

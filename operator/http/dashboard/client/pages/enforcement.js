@@ -1,6 +1,6 @@
 import { html, useState } from '../preact.js';
 import { change, useApi } from '../api.js';
-import { Badge, Card, ConfirmButton, PageHead, Table, Trouble } from '../components.js';
+import { Badge, Card, ConfirmButton, PageHead, Table, ErrorNotice } from '../components.js';
 import { time } from '../format.js';
 import { link } from '../location.js';
 
@@ -23,7 +23,7 @@ export function EnforcementPage() {
   const { data } = states;
   return html`
     <${PageHead} title="Enforcement" />
-    <${Trouble} state=${states} />
+    <${ErrorNotice} state=${states} />
     ${
       data &&
       html`

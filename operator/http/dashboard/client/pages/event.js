@@ -1,6 +1,6 @@
 import { html } from '../preact.js';
 import { useApi } from '../api.js';
-import { Card, Notice, PageHead, Table, Trouble } from '../components.js';
+import { Card, Notice, PageHead, Table, ErrorNotice } from '../components.js';
 import { count, quantity, time } from '../format.js';
 import { link } from '../location.js';
 
@@ -9,7 +9,7 @@ export function EventPage({ id }) {
   const explained = useApi(`/api/v1/events/${encodeURIComponent(id)}/explain`);
   return html`
     <${PageHead} title="Why this number" />
-    <${Trouble} state=${explained} />
+    <${ErrorNotice} state=${explained} />
     ${explained.data && html`<${Explanation} explanation=${explained.data} />`}
   `;
 }

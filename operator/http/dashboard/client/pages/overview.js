@@ -1,7 +1,7 @@
 import { html, useMemo, useState } from '../preact.js';
 import { read, useApi, url } from '../api.js';
 import { StackedChart } from '../chart.js';
-import { Bars, Card, Notice, PageHead, Table, Tile, Trouble } from '../components.js';
+import { Bars, Card, Notice, PageHead, Table, Tile, ErrorNotice } from '../components.js';
 import { ago, bytes, count, quantity, time } from '../format.js';
 import { link } from '../location.js';
 import { toSeries, totalsBy } from '../series.js';
@@ -28,13 +28,13 @@ export function OverviewPage({ status, query }) {
   const { data } = status;
   return html`
     <${PageHead} title="Overview"><${RangePicker} range=${range} /></${PageHead}>
-    <${Trouble} state=${status} />
+    <${ErrorNotice} state=${status} />
     ${data && html`<${Warnings} status=${data} />`}
     ${data && html`<${Tiles} status=${data} gpus=${gpus.data} now=${now} />`}
     <div class="grid">
       <${Card} title="GPU-hours over time"><${GpuChart} gpus=${gpus} range=${range} /></${Card}>
       <${Card} title="GPU-hours by SKU">
-        <${Trouble} state=${gpus} />
+        <${ErrorNotice} state=${gpus} />
         ${
           gpus.data &&
           html`<${Bars} empty="No GPU was used in this time."
@@ -103,7 +103,7 @@ function GpuChart({ gpus, range }) {
     [rows, range.from, range.to],
   );
   return html`
-    <${Trouble} state=${gpus} />
+    <${ErrorNotice} state=${gpus} />
     ${drawn && html`<${StackedChart} title="GPU-hours by SKU" unit=${`GPU-hours per ${range.bucket}`} ...${drawn} />`}
   `;
 }

@@ -1,7 +1,7 @@
 import { html, useMemo } from '../preact.js';
 import { useApi, url } from '../api.js';
 import { StackedChart } from '../chart.js';
-import { Badge, Card, DownloadButton, PageHead, Table, Trouble } from '../components.js';
+import { Badge, Card, DownloadButton, PageHead, Table, ErrorNotice } from '../components.js';
 import { quantity, time } from '../format.js';
 import { link } from '../location.js';
 import { toSeries } from '../series.js';
@@ -26,7 +26,7 @@ export function TenantUsage({ range }) {
     }),
   );
   return html`
-    <${Trouble} state=${usage} />
+    <${ErrorNotice} state=${usage} />
     ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
     ${
       usage.data &&
@@ -72,7 +72,7 @@ export function TenantsPage({ query }) {
   return html`
     <${PageHead} title="Tenants"><${RangePicker} range=${range} /></${PageHead}>
     <${Card} title="Who is billed">
-      <${Trouble} state=${tenants} />
+      <${ErrorNotice} state=${tenants} />
       ${
         tenants.data &&
         html`
@@ -116,12 +116,12 @@ export function TenantPage({ id, query }) {
     ${
       tenant.error?.status === 404
         ? html`<p class="notice">No tenant cluster of <code>${id}</code> exists now. What it used before is below.</p>`
-        : html`<${Trouble} state=${tenant} />`
+        : html`<${ErrorNotice} state=${tenant} />`
     }
     ${tenant.data && html`<${TenantFacts} tenant=${tenant.data} />`}
     <${TenantChart} id=${id} range=${range} metric=${query.get('metric') ?? 'tenant_gpu_hours'} />
     <${Card} title="Usage">
-      <${Trouble} state=${usage} />
+      <${ErrorNotice} state=${usage} />
       ${
         usage.data &&
         html`
@@ -199,7 +199,7 @@ function TenantChart({ id, range, metric }) {
   );
   return html`
     <${Card} title="Over time">
-      <${Trouble} state=${usage} />
+      <${ErrorNotice} state=${usage} />
       ${drawn && html`<${StackedChart} title=${metric} unit=${`${rows[0]?.unit ?? ''} per ${range.bucket}`} ...${drawn} />`}
       <p><a href=${link(['usage'], { tenant: id, range: range.name })}>Other metrics of this tenant</a></p>
     </${Card}>

@@ -1,7 +1,7 @@
 import { html, useMemo } from '../preact.js';
 import { useApi, url } from '../api.js';
 import { StackedChart } from '../chart.js';
-import { Card, DownloadButton, PageHead, Table, Trouble } from '../components.js';
+import { Card, DownloadButton, PageHead, Table, ErrorNotice } from '../components.js';
 import { count, quantity } from '../format.js';
 import { link, setQuery } from '../location.js';
 import { toSeries, totalsBy } from '../series.js';
@@ -60,7 +60,7 @@ export function UsagePage({ query }) {
       <${Choice} label="Split by" value=${key} name="by" options=${withChosen(KEYS, key)} />
       <${Choice} label="Tenant" value=${tenant} name="tenant" options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]} />
     </div>
-    <${Trouble} state=${usage} />
+    <${ErrorNotice} state=${usage} />
     ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
     ${drawn && html`<${Card}><${StackedChart} title=${`${metric} by ${keyName.toLowerCase()}`} unit=${`${unit} per ${range.bucket}`} ...${drawn} /></${Card}>`}
     ${

@@ -1,6 +1,6 @@
 import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
-import { Badge, Card, Notice, PageHead, Table, Trouble } from '../components.js';
+import { Badge, Card, Notice, PageHead, Table, ErrorNotice } from '../components.js';
 import { count, quantity, time } from '../format.js';
 import { link } from '../location.js';
 
@@ -14,7 +14,7 @@ export function WindowsPage() {
   return html`
     <${PageHead} title="Windows" />
     <p class="muted">Usage is measured in windows. Each is closed once, and its events are written together.</p>
-    <${Trouble} state=${windows} />
+    <${ErrorNotice} state=${windows} />
     ${
       windows.data &&
       html`
@@ -78,7 +78,7 @@ export function WindowPage({ end }) {
   const { data } = window;
   return html`
     <${PageHead} title=${`Window until ${readableEnd(end)}`}><a href="#/windows">All windows</a></${PageHead}>
-    <${Trouble} state=${window} />
+    <${ErrorNotice} state=${window} />
     ${data && html`<${Report} report=${data} />`}
   `;
 }

@@ -1,8 +1,8 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** A way to an API server that a test can cut and mend again. */
-export interface SeverableWay {
-  /** The kubeconfig, leading over this way. */
+/** A connection to an API server that a test can cut and mend again. */
+export interface SeverableProxy {
+  /** The kubeconfig, through this proxy. */
   readonly kubeconfig: string;
   /** Ends every connection, and refuses new ones. */
   cut(): Promise<void>;
@@ -10,7 +10,7 @@ export interface SeverableWay {
 }
 
 /** Passes bytes on, so that certificates stay those of the API server. */
-export async function severableWay(kubeconfig: string): Promise<SeverableWay> {
+export async function severableProxy(kubeconfig: string): Promise<SeverableProxy> {
   const [, host = '', port = ''] =
     /server: ['"]?https:\/\/([^:'"\s]+):(\d+)/.exec(kubeconfig) ?? [];
   const sockets = new Set<Socket>();
