@@ -4,8 +4,7 @@ import type {
   ValuesOf,
   VariableSet,
 } from './configurable-destination.ts';
-import { invalid } from './parsers/parser.ts';
-import { problemText } from './problem-text.ts';
+import { invalid, problemText } from './parsers/parser.ts';
 import type { DestinationSettings } from './settings.ts';
 import { spellings } from './variables/billing.ts';
 import { type Values, variables } from './variables/variables.ts';

@@ -1,6 +1,5 @@
 import type { Environment } from './load-environment.ts';
-import { invalid } from './parsers/parser.ts';
-import { problemText } from './problem-text.ts';
+import { invalid, problemText } from './parsers/parser.ts';
 import { VARIABLES } from './variables/variables.ts';
 
 /** What a process may do to files, as far as Node's permission model tells: `process` fits. */

@@ -1,13 +1,13 @@
+import { closestMatch } from 'leven';
 import { adaptersFrom } from './adapters.ts';
 import { assembleSettings } from './assemble-settings.ts';
-import { settlingProblem } from './checks.ts';
 import type { ConfigurableDestination, ValuesOf, VariableSet } from './configurable-destination.ts';
 import { Secret } from '../model/secret.ts';
 import { deepFreeze } from './immutable.ts';
-import { invalid, type ParseProblem, parseOrThrow } from './parsers/parser.ts';
-import { problemText, shownText } from './problem-text.ts';
+import { settlingProblem } from './parsers/durations.ts';
+import { invalid, type ParseProblem, parseOrThrow, problemText } from './parsers/parser.ts';
+import { maskUrl } from './parsers/urls.ts';
 import type { Settings } from './settings.ts';
-import { typoWarnings } from './typos.ts';
 import type { Variable } from './variables/variable.ts';
 import { type Values, VARIABLES, variables } from './variables/variables.ts';
 
@@ -32,6 +32,11 @@ export type LoadedEnvironment =
       readonly effective: readonly EffectiveValue[];
     }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
+
+/** Kubernetes puts these into every container for each Service of its namespace. */
+const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_.+)?)?)$/;
+
+const SHORT_NAME = 8;
 
 /** Shorter tokens are warned of. */
 const SHORT_TOKEN = 16;
@@ -169,4 +174,35 @@ function settingsWarnings(settings: Settings): readonly string[] {
     warnings.push(`API_TOKEN or INGEST_TOKEN: easily guessed; ${advice}`);
   }
   return warnings;
+}
+
+/**
+ * Warnings about variables that are not ours but look as if they should be; values are never shown.
+ * `prefixes` are those that nobody else uses in this process's environment.
+ */
+function typoWarnings(
+  environment: Environment,
+  known: readonly string[],
+  prefixes: readonly string[],
+): string[] {
+  const names = new Set(known);
+  const warnings: string[] = [];
+  for (const [name, text] of Object.entries(environment)) {
+    if (text === undefined || names.has(name) || SERVICE_LINK.test(name)) continue;
+    const maxDistance = name.length < SHORT_NAME ? 1 : 2;
+    const nearest = closestMatch(name, known, { maxDistance });
+    if (nearest !== undefined) {
+      warnings.push(`${name}: unknown variable, without effect; did you mean ${nearest}?`);
+      continue;
+    }
+    if (prefixes.some((prefix) => name.startsWith(prefix)))
+      warnings.push(`${name}: unknown variable, without effect`);
+  }
+  return warnings;
+}
+
+/** A variable's text as it may be shown: never a credential. */
+function shownText(variable: Variable, text: string): string {
+  if (variable.shown === 'masked') return '***';
+  return variable.shown === 'url' ? maskUrl(text) : text;
 }

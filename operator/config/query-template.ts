@@ -1,3 +1,4 @@
+import { invalid, type Parser, valid } from './parsers/parser.ts';
 /**
  * Where a placeholder stands in a query, which decides how its value is escaped: in a string, in a string
  * that is a regular expression, in the replacement of `label_replace`, or outside of strings.
@@ -56,8 +57,8 @@ const LABEL_REPLACE_PLACES: Readonly<Record<number, PlaceholderPlace>> = {
 };
 
 /**
- * Reads a query template (spec appendix, EGRESS_QUERY). Placeholders for names are accepted only inside
- * of strings, where no value can reach beyond its quotes (security D.7); those for figures anywhere.
+ * Reads a query template (docs/metering.md#queries-of-your-own). Placeholders for names are accepted only inside
+ * of strings, where no value can reach beyond its quotes (docs/security.md#d-7); those for figures anywhere.
  */
 export function readQueryTemplate(template: string): ReadTemplate {
   const pieces: TemplatePiece[] = [];
@@ -169,4 +170,20 @@ export function escapePromqlText(text: string, quote: Placeholder['quote']): str
     if (character === '"' || character === "'") return character;
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
+}
+
+const LONGEST = 8_192;
+
+/** A PromQL template; `none` switches the query off. */
+export function queryTemplate(): Parser<string> {
+  return {
+    accepts: 'a PromQL template; `none` switches it off',
+    parse(text) {
+      if (text === '') return invalid('blank', 'give a query, or none to switch it off');
+      if (text.length > LONGEST) return invalid('too long', `at most ${LONGEST} characters`);
+      const template = readQueryTemplate(text);
+      if (template.kind === 'template') return valid(text);
+      return invalid(template.what, template.mend, template.input);
+    },
+  };
 }

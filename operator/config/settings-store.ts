@@ -12,7 +12,7 @@ import type {
 type Listener = (next: Settings, previous: Settings) => void;
 
 /**
- * Lays what custom resources say over the environment (design 4). Callers set only what they have
+ * Lays what custom resources say over the environment. Callers set only what they have
  * validated, so the value in force is always a good one; what they set stays until they set it
  * again or take it back. Listeners are told of every swap in order, and must not throw.
  */

@@ -2,8 +2,9 @@ import type { DestinationType } from '../model/destination-type.ts';
 import type { Secret } from '../model/secret.ts';
 
 /**
- * Everything the engine is configured with, as one immutable value that is swapped whole (design 2).
- * Where a value comes from: TenantOverride → MeteringPolicy → environment → default (design 4).
+ * Everything the engine is configured with, as one immutable value that is swapped whole.
+ * Where a value comes from: TenantOverride → MeteringPolicy → environment → default
+ * (docs/configuration.md#where-a-value-comes-from).
  * All durations are milliseconds.
  */
 export interface Settings {
@@ -46,7 +47,7 @@ export interface MeteringSettings extends TenantMeteringSettings {
   /** COLLECTION_INTERVAL: the window size. */
   readonly windowMs: number;
   readonly maxBackfillMs: number;
-  /** A window closes at its end plus this delay (design 6). */
+  /** A window closes at its end plus this delay (docs/metering.md#windows). */
   readonly settlingDelayMs: number;
   readonly gpuResources: readonly string[];
   readonly skuLabel?: string;
@@ -59,7 +60,7 @@ export interface MeteringSettings extends TenantMeteringSettings {
   readonly customMetrics: readonly CustomMetricSetting[];
 }
 
-/** The metering settings that a TenantOverride may change for one tenant cluster (design 4). */
+/** The metering settings that a TenantOverride may change for one tenant cluster. */
 export interface TenantMeteringSettings {
   readonly cpuMemoryBasis: 'usage' | 'requests' | 'max';
   readonly meterControlPlane: boolean;
@@ -68,7 +69,7 @@ export interface TenantMeteringSettings {
   readonly gpuQuantity: 'equivalents' | 'devices';
   readonly privateNodeBilling: 'node' | 'usage';
   readonly excludeNamespaces: readonly string[];
-  /** `running`: from the first container start; `scheduled`: from binding (design 7). */
+  /** `running`: from the first container start; `scheduled`: from binding (docs/metering.md#pods). */
   readonly podLifetime: 'running' | 'scheduled';
   /** PromQL templates; absent means the built-in one, the text `none` switches the query off. */
   readonly egressQuery?: string;
@@ -125,7 +126,9 @@ export interface EnforcementSettings {
   readonly webhookSecrets: Readonly<Record<DestinationType, readonly Secret[]>>;
 }
 
-export type BillingState = 'active' | 'warning' | 'delinquent' | 'suspended';
+/** What is known of how a tenant pays, from the least to the most severe (docs/enforcement.md#states). */
+export const BILLING_STATES = ['active', 'warning', 'delinquent', 'suspended'] as const;
+export type BillingState = (typeof BILLING_STATES)[number];
 
 export interface BillingSettings {
   /** The destinations named in ADAPTERS, complete with what they need. */
@@ -158,7 +161,7 @@ export interface MetricFilter {
   readonly exclude?: readonly string[];
 }
 
-/** What one TenantOverride says (design 4). */
+/** What one TenantOverride says. */
 export interface TenantOverrideSettings {
   readonly name: string;
   /** Creation, milliseconds since the epoch: of two overrides of equal specificity the older one holds. */
@@ -209,7 +212,7 @@ export interface PolicySettings {
 
 /**
  * Holds the one {@link Settings} value in force and lays the layers over each other:
- * custom resources over environment over defaults (design 4). Every change swaps the value whole.
+ * custom resources over environment over defaults. Every change swaps the value whole.
  */
 export interface SettingsStore {
   current(): Settings;

@@ -1,6 +1,6 @@
-import { settlingProblem } from '../config/checks.ts';
 import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
-import { allowedHost } from '../config/parsers/allowed-hosts.ts';
+import { settlingProblem } from '../config/parsers/durations.ts';
+import { allowedHost } from '../config/parsers/hosts.ts';
 import { gpuResource, qualifiedName, subdomain } from '../config/parsers/kubernetes-names.ts';
 import type { MeteringSettings, PolicySettings } from '../config/settings.ts';
 import {

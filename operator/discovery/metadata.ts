@@ -6,7 +6,7 @@ import { quote } from '../model/quote.ts';
 import type { CustomerIds } from '../model/tenant.ts';
 import type { Metadata } from './views.ts';
 
-/** The metadata keys under the label prefix (design 7), and what is accepted as their value. */
+/** The metadata keys under the label prefix (docs/discovery.md#metadata-keys), and what is accepted as their value. */
 const KEYS = {
   tenant: text(128),
   'display-name': text(256),
@@ -44,7 +44,7 @@ export interface ReadMetadata {
 
 /**
  * The metadata of a tenant cluster out of several objects, the first that has a good value for a
- * key wins; within an object the annotation beats the label (design 7).
+ * key wins; within an object the annotation beats the label.
  */
 export function readMetadata(
   labelPrefix: string,

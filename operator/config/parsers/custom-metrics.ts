@@ -13,7 +13,7 @@ const UNIT = text(64);
 const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
 const RESERVED = new Set<string>(RESERVED_KEYS);
 
-/** `code:unit[:key|key],...` (spec 2.2). A code that the collector measures itself is refused. */
+/** `code:unit[:key|key],...`. A code that the collector measures itself is refused. */
 export function customMetrics(): Parser<readonly CustomMetricSetting[]> {
   return {
     accepts: '`code:unit[:key\\|key],...`; `none` for no metric',

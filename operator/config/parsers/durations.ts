@@ -1,8 +1,15 @@
-import { invalid, type Parsed, type Parser, parseOrThrow, valid } from './parser.ts';
+import {
+  invalid,
+  type Parsed,
+  type ParseProblem,
+  type Parser,
+  parseOrThrow,
+  valid,
+} from './parser.ts';
 
 const NANOS_PER_MILLISECOND = 1_000_000n;
 
-/** Nanoseconds of each unit: those of Go, and days (design 7). */
+/** Nanoseconds of each unit: those of Go, and days. */
 const UNIT_NANOS: Readonly<Record<string, bigint>> = {
   ns: 1n,
   us: 1_000n,
@@ -18,7 +25,7 @@ const UNIT_NANOS: Readonly<Record<string, bigint>> = {
 const TERM = /(\d+)(?:\.(\d{1,18}))?(ns|us|µs|μs|ms|s|m|h|d)/y;
 const MEND = 'write it as in 90s, 1h30m or 7d';
 
-/** Milliseconds of a duration in Go's syntax plus `d`, which must come to whole milliseconds (design 7). */
+/** Milliseconds of a duration in Go's syntax plus `d`, which must come to whole milliseconds. */
 export function parseDuration(text: string): Parsed<number> {
   if (text === '0') return valid(0);
   if (text.startsWith('-')) return invalid('a negative duration', MEND);
@@ -60,8 +67,8 @@ const HOUR_MS = 3_600_000;
 const SECOND_MS = 1_000;
 
 /**
- * The window size: 10s to 1h, dividing an hour, so that windows align with billing hours (spec 8),
- * and of whole seconds, because event identities carry times to the second (spec 2.1).
+ * The window size: 10s to 1h, dividing an hour, so that windows align with billing hours,
+ * and of whole seconds, because event ids carry times to the second (docs/events.md#ids).
  */
 export function windowSize(): Parser<number> {
   const range = duration('10s', '1h');
@@ -77,4 +84,17 @@ export function windowSize(): Parser<number> {
       );
     },
   };
+}
+
+/**
+ * What is wrong with a settling delay beside a window size (both in milliseconds): a window must be
+ * closed before the next one ends. Each may come from the environment or from a MeteringPolicy, so
+ * both layers are checked with this.
+ */
+export function settlingProblem(
+  settlingDelayMs: number,
+  windowMs: number,
+): ParseProblem | undefined {
+  if (settlingDelayMs < windowMs) return undefined;
+  return invalid('not shorter than the window', 'shorten the delay or lengthen the window');
 }

@@ -51,7 +51,7 @@ export function qualifiedName(kind: string, example: string): Parser<string> {
 
 const ALWAYS_DETECTED = /^nvidia\.com\/(mig-.+|gpu\.shared|.+\.shared)$/;
 
-/** An extended resource that stands for one full GPU; MIG and shared resources are detected anyway (spec 1.1). */
+/** An extended resource that stands for one full GPU; MIG and shared resources are detected anyway (docs/metering.md#gpu-names). */
 export function gpuResource(): Parser<string> {
   return {
     accepts: 'an extended resource such as `nvidia.com/gpu`',
@@ -73,7 +73,7 @@ export function gpuResource(): Parser<string> {
   };
 }
 
-/** `key=%s`, `%s` standing for the tenant cluster's name (spec, VCLUSTER_NODE_LABEL). */
+/** `key=%s`, `%s` standing for the tenant cluster's name (docs/metering.md#whole-nodes). */
 export function nodeLabelTemplate(): Parser<string> {
   const mend = 'write key=%s, where %s stands for the name of the tenant cluster';
   return {

@@ -1,3 +1,6 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/quote.ts';
+
 /** What a parser made of a text. `input` is the part that is wrong, where that is not all of it. */
 export type Parsed<T> = { readonly kind: 'value'; readonly value: T } | ParseProblem;
 
@@ -23,7 +26,7 @@ export function valid<T>(value: T): Parsed<T> {
 }
 
 export function invalid(what: string, mend: string, input?: string): ParseProblem {
-  return { kind: 'problem', what, mend, ...(input === undefined ? {} : { input }) };
+  return { kind: 'problem', what, mend, ...omitUndefined({ input }) };
 }
 
 /** The value of a text that is known to be right, such as a default. Throws a TypeError when it is not. */
@@ -31,4 +34,9 @@ export function parseOrThrow<T>(parser: Parser<T>, text: string): T {
   const parsed = parser.parse(text);
   if (parsed.kind === 'value') return parsed.value;
   throw new TypeError(`${parsed.what}: "${parsed.input ?? text}"; ${parsed.mend}`);
+}
+
+/** `NAME: what is wrong: "value"; how to mend it`. The input must already be fit to be shown. */
+export function problemText(name: string, problem: ParseProblem, input: string): string {
+  return `${name}: ${problem.what}: ${quote(problem.input ?? input)}; ${problem.mend}`;
 }

@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { invalid, type Parser, valid } from './parser.ts';
 
-/** Control characters and line separators: they break log lines and the hashing of identities (design 7). */
+/** Control characters and line separators: they break log lines and the hashing of event ids (docs/events.md#ids). */
 const UNCLEAN = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 
 /** Printable text of 1 to `most` characters. */
@@ -48,7 +48,7 @@ export function choice<const T extends string>(...options: readonly T[]): Parser
 const TRUE = new Set(['true', '1', 'yes']);
 const FALSE = new Set(['false', '0', 'no']);
 
-/** `true/false/1/0/yes/no`, in any case (design 7). */
+/** `true/false/1/0/yes/no`, in any case. */
 export function boolean(): Parser<boolean> {
   return {
     accepts: '`true`, `false`',

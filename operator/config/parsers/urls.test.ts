@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listenAddress } from './listen-address.ts';
+import { listenAddress } from './hosts.ts';
 import { baseUrl, maskUrl, prometheusUrl, url } from './urls.ts';
 
 test.each([

@@ -1,5 +1,5 @@
 import { Secret } from '../../model/secret.ts';
-import { isForbiddenHost } from './addresses.ts';
+import { isForbiddenHost } from './hosts.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 
 const MEND = 'write an absolute http or https URL, such as https://billing.example.com';
@@ -36,7 +36,7 @@ export interface UrlWithCredentials {
   readonly basicAuth?: Secret;
 }
 
-/** The URL of a Prometheus API; credentials in it are accepted and taken out (spec 5, PROMETHEUS_HEADERS). */
+/** The URL of a Prometheus API; credentials in it are accepted and taken out. */
 export function prometheusUrl(): Parser<UrlWithCredentials> {
   return {
     accepts: 'an http or https URL; may carry `user:password@`',

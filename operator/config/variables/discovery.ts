@@ -1,11 +1,11 @@
-import { allowedHost } from '../parsers/allowed-hosts.ts';
+import { allowedHost } from '../parsers/hosts.ts';
 import { duration } from '../parsers/durations.ts';
 import { namespaceName, subdomain } from '../parsers/kubernetes-names.ts';
 import { list } from '../parsers/lists.ts';
 import { absolutePath, boolean, text } from '../parsers/scalars.ts';
 import type { Variable } from './variable.ts';
 
-/** Which tenant clusters there are, and how their own APIs are reached (spec 1, 1.1). */
+/** Which tenant clusters there are, and how their own APIs are reached. */
 export const DISCOVERY_VARIABLES = {
   RECONCILE_INTERVAL: {
     meaning: 'How often tenant clusters are discovered.',

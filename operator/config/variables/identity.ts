@@ -2,7 +2,7 @@ import { qualifiedName, subdomain } from '../parsers/kubernetes-names.ts';
 import { boolean, choice, text } from '../parsers/scalars.ts';
 import type { Variable } from './variable.ts';
 
-/** Names that are stamped on events, and whom usage belongs to (spec 2.1). */
+/** Names that are stamped on events, and whom usage belongs to. */
 export const IDENTITY_VARIABLES = {
   REGION: {
     meaning:

@@ -11,7 +11,7 @@ import { list } from '../parsers/lists.ts';
 import { boolean, choice } from '../parsers/scalars.ts';
 import type { Variable } from './variable.ts';
 
-/** Windows, and what is measured in them (spec 1.1). */
+/** Windows, and what is measured in them. */
 export const METERING_VARIABLES = {
   COLLECTION_INTERVAL: {
     meaning: 'The window size. Windows are aligned to multiples of it since the Unix epoch.',

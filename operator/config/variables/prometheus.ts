@@ -1,10 +1,10 @@
-import { headers } from '../parsers/headers.ts';
-import { queryTemplate } from '../parsers/queries.ts';
+import { headers } from '../parsers/credentials.ts';
+import { queryTemplate } from '../query-template.ts';
 import { absolutePath, choice } from '../parsers/scalars.ts';
 import { prometheusUrl } from '../parsers/urls.ts';
 import type { Variable } from './variable.ts';
 
-/** Egress, GPU utilization and metrics of one's own out of Prometheus (spec 1.1, 2.2). */
+/** Egress, GPU utilization and metrics of one's own out of Prometheus. */
 export const PROMETHEUS_VARIABLES = {
   PROMETHEUS_URL: {
     meaning:

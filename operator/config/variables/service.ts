@@ -1,11 +1,36 @@
+import { invalid, type Parser, valid } from '../parsers/parser.ts';
+import { BILLING_STATES, type BillingState } from '../settings.ts';
 import { duration } from '../parsers/durations.ts';
-import { enforcementRules } from '../parsers/enforcement-rules.ts';
-import { listenAddress } from '../parsers/listen-address.ts';
+import { listenAddress } from '../parsers/hosts.ts';
 import { absolutePath, choice } from '../parsers/scalars.ts';
-import { secrets } from '../parsers/secrets.ts';
+import { secrets } from '../parsers/credentials.ts';
 import type { Variable } from './variable.ts';
 
-/** The ledger, the HTTP API, enforcement and the log (spec 2.2, 3, 5). */
+const EVENT_TYPE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const MEND_RULE = 'write event.type=active, warning, delinquent or suspended';
+
+/** `event.type=state,...` (docs/enforcement.md#rules). */
+function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
+  return {
+    accepts: '`event.type=state,...`; `none` for no rule',
+    parse(text) {
+      const rules = new Map<string, BillingState>();
+      if (text === 'none') return valid(rules);
+      for (const item of text.split(',').map((part) => part.trim())) {
+        const [type = '', word = '', ...rest] = item.split('=').map((part) => part.trim());
+        const state = BILLING_STATES.find((known) => known === word);
+        if (rest.length > 0 || !EVENT_TYPE.test(type) || state === undefined) {
+          return invalid('not a rule', MEND_RULE, item);
+        }
+        if (rules.has(type)) return invalid('two rules for one event type', 'keep one', type);
+        rules.set(type, state);
+      }
+      return valid(rules);
+    },
+  };
+}
+
+/** The ledger, the HTTP API, enforcement and the log. */
 export const SERVICE_VARIABLES = {
   DATA_DIR: {
     meaning: 'Directory of the ledger.',

@@ -8,7 +8,7 @@ export interface Variable {
   /** One sentence for the documentation. */
   readonly meaning: string;
   readonly parser: Parser<unknown>;
-  /** Other names that mean the same; given both with different values is an error (design 1). */
+  /** Other names that mean the same; given both with different values is an error. */
   readonly aliases?: readonly string[];
   /** Text that is read as if it had been given. */
   readonly default?: string;

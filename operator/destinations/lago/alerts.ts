@@ -23,7 +23,7 @@ const SIGNATURE = /^[A-Za-z0-9+/]{43}=$/;
 const UNIQUE_KEY = /^[!-~]{1,256}$/;
 
 /**
- * Base64 HMAC over the body (facts/destinations.md 1.5). It carries no time: a repeat is known by its
+ * Base64 HMAC over the body. It carries no time: a repeat is known by its
  * unique key, which the request must have.
  */
 function verify(request: SignedRequest, secrets: readonly Secret[]): Verification {
@@ -44,7 +44,7 @@ function verify(request: SignedRequest, secrets: readonly Secret[]): Verificatio
   return matches ? { kind: 'signed' } : { kind: 'refused' };
 }
 
-/** The destination's subscriptions are named so (spec 1.3). */
+/** The destination's subscriptions are named so (docs/destinations/lago.md#what-meterfeed-creates-there). */
 const SUBSCRIPTION_PREFIX = 'sub-';
 
 /** The types that have a state without any rule, and what their subject begins with. */
@@ -61,7 +61,7 @@ const TYPES: Readonly<Record<string, { readonly state: BillingState; readonly ki
 const PAYMENT_STATUS = /^(invoice|payment_request)\.payment_status_updated$/;
 
 /**
- * A webhook of Lago (facts/destinations.md 1.5): `{webhook_type, object_type, <object_type>: {...}}`.
+ * A webhook of Lago (docs/enforcement.md#states): `{webhook_type, object_type, <object_type>: {...}}`.
  * Its customers have the tenant's id as their external id. Most of its messages carry no time.
  */
 function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {

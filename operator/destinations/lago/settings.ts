@@ -5,7 +5,7 @@ import type {
   VariableSet,
 } from '../../config/configurable-destination.ts';
 import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
-import { secret, secrets } from '../../config/parsers/secrets.ts';
+import { secret, secrets } from '../../config/parsers/credentials.ts';
 import { baseUrl } from '../../config/parsers/urls.ts';
 import {
   baseUrlField,

@@ -25,7 +25,7 @@ const SIGNATURE = /^[0-9a-f]{64}$/;
 /** `Mon, 02 Jan 2006 22:04:05 GMT` and nothing that only `Date.parse` would understand. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
-/** Hex HMAC over `<date header's text>`, a newline and the body (facts/destinations.md 3.7). */
+/** Hex HMAC over `<date header's text>`, a newline and the body. */
 function verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification {
   const signature = request.header(HEADER);
   if (signature === undefined) return { kind: 'unsigned', reason: `missing: ${HEADER} header` };
@@ -49,7 +49,7 @@ const PAYMENT_STATUS = 'payment_gate.payment_status';
 const RESOLVED = '_resolved';
 
 /**
- * A message of Metronome (facts/destinations.md 3.7): what it says is under `properties`, or, for
+ * A message of Metronome (docs/enforcement.md#states): what it says is under `properties`, or, for
  * notifications of the contract's life, at the top.
  */
 function parse(body: Uint8Array): ParsedAlert {

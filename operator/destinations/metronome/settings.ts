@@ -6,7 +6,7 @@ import type {
 } from '../../config/configurable-destination.ts';
 import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
 import { boolean, choice, text } from '../../config/parsers/scalars.ts';
-import { secret, secrets } from '../../config/parsers/secrets.ts';
+import { secret, secrets } from '../../config/parsers/credentials.ts';
 import { baseUrl } from '../../config/parsers/urls.ts';
 import {
   baseUrlField,

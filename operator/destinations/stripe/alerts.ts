@@ -29,8 +29,8 @@ const SIGNATURE = /^v1=([0-9a-f]{64})$/;
 const MOST_PARTS = 20;
 
 /**
- * `Stripe-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>...]` over `<t>.<body>` (facts/destinations.md
- * 2.7). Unlike the vendor's own code it also refuses times ahead of ours and two times (security D.9).
+ * `Stripe-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>...]` over `<t>.<body>`. Unlike
+ * the vendor's own code it also refuses times ahead of ours and two times (docs/security.md#d-9).
  */
 function verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification {
   const header = request.header(HEADER);
@@ -51,7 +51,7 @@ function verify(request: SignedRequest, secrets: readonly Secret[], now: number)
   return matches && inTime ? { kind: 'signed' } : { kind: 'refused' };
 }
 
-/** Written on customers and subscriptions by the destination (design 1). */
+/** Written on customers and subscriptions by the destination (docs/destinations/stripe.md#what-meterfeed-creates-there). */
 const TENANT_METADATA = 'vbilling_tenant_id';
 
 const INVOICE_STATES: Readonly<Record<string, BillingState>> = {
@@ -79,7 +79,7 @@ const SUBSCRIPTION_STATES: Readonly<Record<string, BillingState>> = {
 const ENDED: readonly string[] = ['canceled', 'incomplete_expired'];
 
 /**
- * A snapshot event of Stripe (facts/destinations.md 2.7). Invoices of a subscription speak of that
+ * A snapshot event of Stripe (docs/enforcement.md#states). Invoices of a subscription speak of that
  * subscription, so that a payment ends what its failure began; an invoice of its own speaks of itself.
  */
 function parse(body: Uint8Array): ParsedAlert {

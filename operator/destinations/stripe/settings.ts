@@ -7,7 +7,7 @@ import type {
 import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
 import { list } from '../../config/parsers/lists.ts';
 import { boolean, integer, matching } from '../../config/parsers/scalars.ts';
-import { secret, secrets } from '../../config/parsers/secrets.ts';
+import { secret, secrets } from '../../config/parsers/credentials.ts';
 import { baseUrl } from '../../config/parsers/urls.ts';
 import {
   baseUrlField,

@@ -5,8 +5,7 @@ import type {
   VariableSet,
 } from '../../config/configurable-destination.ts';
 import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
-import { headers } from '../../config/parsers/headers.ts';
-import { secrets } from '../../config/parsers/secrets.ts';
+import { headers, secrets } from '../../config/parsers/credentials.ts';
 import { maskUrl, url } from '../../config/parsers/urls.ts';
 import {
   credentialsField,
