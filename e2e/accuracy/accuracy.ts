@@ -15,12 +15,11 @@ import { type ClosedWindow, compareLasting } from './compare-lasting.ts';
 import { compareNodes, type NodeComparison } from './compare-nodes.ts';
 import { comparePods, type PodComparison } from './compare-pods.ts';
 import { type Explained, explainSome } from './explained.ts';
+import { injectFaults } from './faults.ts';
 import type { MetricFigures } from './figures.ts';
 import { GPU_RESOURCES } from './modes.ts';
 import { changeLabels, createFlakyNodes, replaceNodes } from './node-changes.ts';
 import { ensureGpuNodes } from './nodes.ts';
-import { seeded } from './random.ts';
-import { makeTrouble } from './trouble.ts';
 import { startWorkload } from './workload.ts';
 
 /** Flags that the API server needs: nodes come without a taint, and old versions are forgotten soon. */
@@ -37,7 +36,7 @@ export interface AccuracyOptions {
     'credentials' | 'kubeconfigPath' | 'stopApiServer' | 'startApiServer'
   >;
   readonly seed: number;
-  /** How long pods are started and trouble is made; waiting for the end comes on top. */
+  /** How long pods are started and faults are injected; waiting for the end comes on top. */
   readonly durationMs: number;
   readonly log: (line: string) => void;
 }
@@ -131,10 +130,10 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
   const labelling = changeLabels(changes(3), stopping.signal);
   const goingDown = flaky.run(workload, stopping.signal);
   const replacing = replaceNodes(changes(4), owner, stopping.signal);
-  // Where trouble itself fails, these are given up, and that is what is to be told.
+  // Where injecting faults fails, these are given up, and the failure is what is reported.
   for (const task of [workload.ended, labelling, goingDown, replacing]) task.catch(() => undefined);
   const until = Date.now() + durationMs;
-  const { blinds, kills } = await makeTrouble(
+  const { blinds, kills } = await injectFaults(
     {
       plane,
       operatorLog: files.operatorLog,
@@ -252,4 +251,16 @@ function closedWindow({ window_start, window_end, scopes }: Report): ClosedWindo
 function unaccountedIn(closed: readonly Report[]): number {
   const models = closed.flatMap(({ gpus }) => gpus?.models ?? []);
   return models.reduce((sum, { unaccounted }) => sum + Math.abs(unaccounted), 0);
+}
+
+/** Uniform numbers in [0, 1) that a seed decides: the same seed gives the same run. */
+function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x9e3779b9) >>> 0;
+    let mixed = state;
+    mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0aaad);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
+    return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
+  };
 }

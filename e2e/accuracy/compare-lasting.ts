@@ -1,4 +1,3 @@
-import { parseQuantity } from './quantity.ts';
 import type { ReceivedEvent } from '../long/received.ts';
 import {
   TENANT_CLUSTERS,
@@ -54,4 +53,11 @@ export function compareLasting(
       bills.filter(({ due }) => due > 0n),
     );
   });
+}
+
+/** GiB of a size such as `200Gi` or `2Ti`. */
+function parseQuantity(size: string): number {
+  const match = /^(\d+)([GT])i$/.exec(size);
+  if (match === null) throw new RangeError(`accuracy: no size in Gi or Ti: "${size}"`);
+  return Number(match[1]) * (match[2] === 'T' ? 1024 : 1);
 }

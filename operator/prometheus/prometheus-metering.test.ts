@@ -162,7 +162,7 @@ describe('a window', () => {
   });
 });
 
-describe('accident 24: tenant clusters that share a namespace', () => {
+describe('tenant clusters that share a namespace', () => {
   test('are not each charged for all of it: who sent what is unknown', async () => {
     const clock = clockAt(0);
     const sharing = [cluster('a'), cluster('z')];
@@ -192,7 +192,7 @@ describe('accident 24: tenant clusters that share a namespace', () => {
   });
 });
 
-describe('accident 14: what Prometheus can still answer', () => {
+describe('what Prometheus can still answer', () => {
   test('after a downtime is asked for every missed window, and marked as backfilled', async () => {
     const clock = clockAt(0);
     const history = historyOf(clock, cluster('a', { egressQuery: 'egress', gpuUtilQuery: 'none' }));

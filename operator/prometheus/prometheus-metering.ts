@@ -32,7 +32,7 @@ export interface Question {
 
 export interface PrometheusMeteringOptions {
   readonly client: PrometheusClient;
-  /** What is measured, in force at the moment. */
+  /** What is measured; asked again for every window. */
   readonly measures: () => readonly Measure[];
   readonly tenantClusters: TenantClusterHistory;
   /** The newest window that the collector has closed: who the tenant clusters were is known up to there. */

@@ -23,7 +23,7 @@ function rigOf(environment: Environment, ...clusters: readonly TenantCluster[]) 
 const PLACE = 'tenant-a/svc-kubeconfig';
 const MISSING = 'tenant-tenant-a-a: Secret "tenant-a/svc-kubeconfig": missing';
 
-describe('accident 16: a tenant cluster’s nodes are unbilled, and nobody is told', () => {
+describe('a tenant cluster’s nodes are never unbilled without a failure that names it', () => {
   test('P04: its kubeconfig is missing', async () => {
     const rig = rigOf({}, tenantCluster());
     await rig.settle();

@@ -59,7 +59,7 @@ export interface KindWatchOptions<T extends Projected, S> {
   readonly logger: Logger;
 }
 
-/** A watch with a way to look at what it holds. */
+/** A watch whose objects can be found by name. */
 export interface KindWatchOf<T extends Projected> extends KindWatch {
   find(namespace: string, name: string): T | undefined;
 }

@@ -198,7 +198,7 @@ export class KubeconfigFollower {
     this.#wake();
   }
 
-  /** At once; what is being read at the moment does not count. */
+  /** Looks at once; what is being read meanwhile does not count. */
   #lookAgain(): void {
     this.#moves += 1;
     this.#dueAt = 0;

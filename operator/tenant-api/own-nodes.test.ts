@@ -64,7 +64,7 @@ describe('a node that a tenant cluster’s API shows', () => {
   });
 });
 
-describe('accident 33: labels of the syncer’s that a tenant sets itself', () => {
+describe('labels of the syncer’s that a tenant sets itself', () => {
   test('change nothing on a node that was its own before, and are logged once', () => {
     const { isOwn, known, logger } = setUp();
     known.add('uid-g1');

@@ -31,7 +31,7 @@ export interface TenantApiAccess {
   list(): readonly TenantApi[];
   /** Those without: no secret, forbidden, refused; by tenant cluster. */
   failures(): readonly FailedTenantApi[];
-  /** Told after every change of {@link list} or {@link failures}; returns the end of the subscription. */
+  /** Calls the listener after every change of {@link list} or {@link failures}; returns the end of the subscription. */
   subscribe(listener: () => void): () => void;
   /** Follows discovery, the secrets and the files until the signal aborts; closes its connections then. */
   run(signal: AbortSignal): Promise<void>;

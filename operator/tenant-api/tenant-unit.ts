@@ -8,7 +8,7 @@ import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import { currentState } from '../observation/timeline.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { LogFields, Logger } from '../telemetry/logger.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { KindWatch, WatchPoint } from './kind-watch.ts';
 import { createBudget, type FirstLists, type TenantLimits } from './limits.ts';
 import type { OwnNodes } from './own-nodes.ts';
@@ -88,12 +88,11 @@ export class TenantUnit {
   #starting: Promise<void> | undefined;
 
   constructor(options: TenantUnitOptions) {
-    const { id, clock } = options;
+    const { clock } = options;
     this.#options = options;
     this.#hasOwnNodes = options.hasOwnNodes;
     this.#watches = createTenantWatches({
       ...options,
-      logger: atDebug(options.logger, { tenantCluster: id }),
       onNode: { upserted: (node) => this.#seeNode(node), deleted: () => undefined },
       budget: createBudget({
         ...options,
@@ -298,19 +297,4 @@ export class TenantUnit {
     this.#stopAll('gone');
     this.#ended = { at, knownUntil: until.length === 0 ? at : Math.min(...until) };
   }
-}
-
-/**
- * What watches of hundreds of tenant clusters have to say is logged at level debug and with the tenant
- * cluster's name; what matters of it is logged once elsewhere.
- */
-function atDebug(logger: Logger, fields: LogFields): Logger {
-  const debug = (message: string, more?: LogFields): void =>
-    logger.debug(message, { ...fields, ...more });
-  return {
-    debug,
-    info: debug,
-    warn: debug,
-    error: (message, more) => logger.error(message, { ...fields, ...more }),
-  };
 }

@@ -16,7 +16,7 @@ import { type PodView, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim, type ResourceClaimView } from '../observation/resource-claim.ts';
 import { projectResourceSlice, type ResourceSliceView } from '../observation/resource-slice.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { LogFields, Logger } from '../telemetry/logger.ts';
 import { createKindWatch, type KindWatch, type KindWatchOf } from './kind-watch.ts';
 import type { Budget } from './limits.ts';
 import type { OwnNodes } from './own-nodes.ts';
@@ -44,6 +44,8 @@ export interface TenantWatches {
 }
 
 export interface TenantWatchesOptions {
+  /** Of the tenant cluster. */
+  readonly id: string;
   readonly observation: Observation;
   readonly ownNodes: OwnNodes;
   readonly onNode: SourceHandler<NodeView>;
@@ -59,7 +61,8 @@ const RESOURCE = { group: 'resource.k8s.io', version: 'v1' } as const;
 const RESOURCE_VERSIONS = [RESOURCE.version, 'v1beta2', 'v1beta1'];
 
 export function createTenantWatches(options: TenantWatchesOptions): TenantWatches {
-  const { observation, ownNodes, onNode, resume, budget, clock, random, logger } = options;
+  const { observation, ownNodes, onNode, resume, budget, clock, random } = options;
+  const logger = atDebug(options.logger, { tenantCluster: options.id });
   const common = { budget, clock, random, logger };
   const nodes = createKindWatch({
     ...common,
@@ -118,7 +121,7 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
   };
 }
 
-/** A node that is a minute older than the moment at which it was not there had other labels before. */
+/** A node that is older than this when it is first seen carried other labels before. */
 const CREATION_DELAY_MS = 60_000;
 
 /** A node that was there before but carried a label of the syncer's counts from when it lost it. */
@@ -132,9 +135,24 @@ function fromWhenItWasSeen(
   return appeared ? { ...next, createdAt: knownUntil } : next;
 }
 
+/**
+ * What watches of hundreds of tenant clusters have to say is logged at level debug and with the tenant
+ * cluster's name; what matters of it is logged once elsewhere.
+ */
+function atDebug(logger: Logger, fields: LogFields): Logger {
+  const debug = (message: string, more?: LogFields): void =>
+    logger.debug(message, { ...fields, ...more });
+  return {
+    debug,
+    info: debug,
+    warn: debug,
+    error: (message, more) => logger.error(message, { ...fields, ...more }),
+  };
+}
+
 /** How the watches of one tenant cluster talk to its API server. */
 export interface WatchConnection {
-  /** Told apart by it: the same connection gives the same one. */
+  /** The connection that it was made from. */
   readonly of: Connection;
   for(watch: KindWatch): Pick<Connection, 'request' | 'stream'>;
 }

@@ -23,7 +23,7 @@ import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
 /**
  * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
  * clusters, and how far every scope was closed. It is written in the same durable unit as the
- * window's events, so that both tell of the same moment (docs/metering.md#restarts). Records, all versioned JSON:
+ * window's events, so that both are of the same moment (docs/metering.md#restarts). Records, all versioned JSON:
  * `journal/timeline/<kind>/<uid>`, `journal/tenant-clusters`, `journal/state`.
  */
 export const TIMELINE_PREFIX = 'journal/timeline/';
@@ -106,7 +106,7 @@ export interface TimelineRestorerOptions {
   readonly logger: Logger;
 }
 
-/** Puts the timelines of one kind back; tells where its watch can resume. */
+/** Puts the timelines of one kind back, and gives where its watch can resume. */
 export function createTimelineRestorer(options: TimelineRestorerOptions) {
   const { ledger, prefix, watches, logger } = options;
   return async <T extends Projected, S>(

@@ -58,7 +58,7 @@ export interface Scope {
   readonly timelines: readonly Settleable[];
   /** Its observation is that of a tenant cluster with nodes of its own. */
   readonly ownNodes?: true;
-  /** How its gaps are told: what they cost, and what is named as failed instead of the watch. */
+  /** How its gaps are named: what they cost, and what has failed where that is not the watch. */
   readonly gapsOf: { readonly scope: string; readonly source?: string };
   /** False while nobody misses anything if it cannot be closed. */
   readonly expected: boolean;
@@ -66,7 +66,7 @@ export interface Scope {
   obstacle(settling: Settling): Obstacle | undefined;
 }
 
-/** How long a window waits for what is told late. All times are wall clock, milliseconds. */
+/** How long a window waits for what arrives late. All times are wall clock, milliseconds. */
 export interface Settling {
   /** The window's end. */
   readonly end: number;

@@ -191,8 +191,8 @@ function pointOf(
   before: WatchPoint | undefined,
   now: number,
 ): WatchPoint {
-  const contact = Math.min(now, ...watched.map((source) => source.health().freshAt));
-  const knownAt = Math.max(contact, before?.knownAt ?? 0);
+  const freshAt = Math.min(now, ...watched.map((source) => source.health().freshAt));
+  const knownAt = Math.max(freshAt, before?.knownAt ?? 0);
   const resourceVersion = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
   return { knownAt, ...omitUndefined({ resourceVersion }) };
 }

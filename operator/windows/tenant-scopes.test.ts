@@ -123,7 +123,7 @@ describe('the scope of a tenant cluster’s own API', () => {
     );
   });
 
-  test('accident 16: an outage beyond MAX_BACKFILL is given up, and stays a gap', async () => {
+  test('an outage beyond MAX_BACKFILL is given up, and stays a gap', async () => {
     const { clock, ledger, process, tenant } = await setUp({}, { MAX_BACKFILL: '10m' });
     await pass(clock, 20 + 64);
     tenant.fail('HTTP 503');

@@ -81,7 +81,7 @@ export class WindowCloser {
     return undefined;
   }
 
-  /** From measuring up to the append nothing here waits, so that events and journal tell of one moment. */
+  /** From measuring up to the append nothing here waits, so that events and journal are of one moment. */
   async #close(next: DueWindow, signal: AbortSignal): Promise<AppendEnd | undefined> {
     const { clock, ledger, appender, reports, explanations } = this.#options;
     const { window } = next;
@@ -130,8 +130,8 @@ export class WindowCloser {
   }
 
   /**
-   * From here on the window counts as closed in memory, so that what arrives while the ledger is
-   * being told is a late fact of it; the ledger is told until it has it.
+   * From here on the window counts as closed in memory, so that what arrives during the append is a
+   * late fact of it; the append is tried until the ledger has it.
    */
   #settle({ window, members }: DueWindow): void {
     const { observation, scopes, gaps, settings } = this.#options;

@@ -24,7 +24,7 @@ export type KubeconfigSource = (
 export interface KubeconfigSourceOptions {
   /** To the host's API server. */
   readonly connection: Pick<Connection, 'request'>;
-  /** In force at the moment. */
+  /** The settings in force. */
   readonly settings: () => Pick<TenantApiSettings, 'kubeconfigSecret' | 'adminFallback'>;
 }
 
@@ -36,9 +36,8 @@ const FORBIDDEN = 403;
 /**
  * The kubeconfig of a tenant cluster: Secret TENANT_KUBECONFIG_SECRET in its namespace, the admin one
  * with TENANT_ADMIN_FALLBACK where that is missing, or the mounted file of an external one
- * (docs/tenant-apis.md#leave-a-read-only-kubeconfig).
- * A Secret is asked for by its name and never listed
- * (docs/security.md#d-16).
+ * (docs/tenant-apis.md#leave-a-read-only-kubeconfig). A Secret is asked for by its name and never
+ * listed (docs/security.md#d-16).
  */
 export function createKubeconfigSource(options: KubeconfigSourceOptions): KubeconfigSource {
   const { connection, settings } = options;

@@ -21,7 +21,7 @@ export type OpenedKubeconfig =
 export type OpenKubeconfig = (text: Secret, cluster: TenantCluster) => OpenedKubeconfig;
 
 export interface OpenKubeconfigOptions {
-  /** In force at the moment. */
+  /** TENANT_API_ALLOWED_HOSTS in force. */
   readonly allowedHosts: () => readonly string[];
   /** `host:port` of the host cluster's API server. */
   readonly hostApi: string;

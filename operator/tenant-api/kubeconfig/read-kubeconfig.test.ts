@@ -34,7 +34,7 @@ function reasonOf(text: string): string {
 }
 
 test.each(HOSTILE)(
-  'accident 35: a tenant’s kubeconfig makes the operator do something: $name',
+  'a hostile kubeconfig is refused, and its field named: $name',
   ({ field, parts }) => {
     const reason = reasonOf(kubeconfigText(parts(MEANS)));
     expect(reason).toContain(field);

@@ -36,13 +36,13 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
   const observation: Observation = { ...whole, tenantClusters: tenancyOf(tenantClusters, id) };
   const pods = new Map<string, PodView>();
   let failure: string | undefined;
-  let contact = 0;
+  let seenAt = 0;
   let failsUntil = Infinity;
   const now = () => ({ at: clock.now(), knownUntil: clock.now(), late: false });
   const health = (): SourceHealth =>
     failure === undefined || clock.now() >= failsUntil
       ? { state: 'synced', since: 0, freshAt: clock.now() }
-      : { state: 'failing', since: contact, freshAt: contact, reason: failure };
+      : { state: 'failing', since: seenAt, freshAt: seenAt, reason: failure };
   for (const timelines of [observation.nodes, observation.pods]) timelines.listed(() => true, 0);
   return {
     id,
@@ -66,7 +66,7 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
     },
     fail: (reason, until = Infinity) => {
       failsUntil = until;
-      contact = clock.now();
+      seenAt = clock.now();
       failure = reason;
     },
     recover: () => {

@@ -292,8 +292,8 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
   const { handlers, project, clock, from, forbidden } = options;
   const view = new Map<string, T>();
   let failure: string | undefined;
-  let contact = clock.now();
-  let returnedAt = contact;
+  let seenAt = clock.now();
+  let returnedAt = seenAt;
   const key = ({ namespace, name }: Projected): string => `${namespace}/${name}`;
   const projected = (object: RawObject): T => {
     const value = project(seeFixture(options.plural, object));
@@ -318,7 +318,7 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       drop(held, { at: clock.now(), knownUntil, late: true });
     }
     for (const object of listed) take(object, true, knownUntil);
-    contact = clock.now();
+    seenAt = clock.now();
   };
   for (const object of from?.objects ?? []) view.set(key(object), object);
   if (forbidden) failure = 'HTTP 403 Forbidden';
@@ -331,9 +331,9 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     health: () => {
       if (failure === undefined) {
         const freshAt = clock.now();
-        return { state: 'synced', since: contact, freshAt, returnedAt };
+        return { state: 'synced', since: seenAt, freshAt, returnedAt };
       }
-      return { state: 'failing', since: contact, freshAt: contact, reason: failure };
+      return { state: 'failing', since: seenAt, freshAt: seenAt, reason: failure };
     },
     apply: (object) => take(projected(object), false, clock.now()),
     remove: (object) => {
@@ -343,13 +343,13 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       drop(last, { at, knownUntil: at, late: false });
     },
     fail: (reason) => {
-      contact = clock.now();
+      seenAt = clock.now();
       failure = reason;
     },
     recover: (objects) => {
       failure = undefined;
       returnedAt = clock.now();
-      relist(objects, contact);
+      relist(objects, seenAt);
     },
   };
 }

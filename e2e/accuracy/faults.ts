@@ -5,7 +5,7 @@ import type { RunningOperator } from '../local/operator-process.ts';
 import { signalProcess } from '../processes/pid-file.ts';
 import { type Blind, WATCHED } from './figures.ts';
 
-export interface TroubleOptions {
+export interface FaultOptions {
   readonly plane: Pick<ControlPlane, 'stopApiServer' | 'startApiServer'>;
   readonly operatorLog: string;
   readonly operator: () => RunningOperator;
@@ -14,8 +14,8 @@ export interface TroubleOptions {
   readonly log: (line: string) => void;
 }
 
-/** What was done, milliseconds since the epoch. */
-export interface Trouble {
+/** What was done, wall clock, milliseconds since the epoch. */
+export interface InjectedFaults {
   readonly blinds: readonly Blind[];
   /** When the operator was killed. */
   readonly kills: readonly number[];
@@ -24,7 +24,7 @@ export interface Trouble {
 const KINDS = ['operator', 'API server', 'both'] as const;
 /** The journal is written with every window of ten seconds, which is closed nine seconds after its end. */
 const JOURNAL_AGE_MS = 30_000;
-const CONTACT_TIMEOUT_MS = 180_000;
+const LIST_TIMEOUT_MS = 180_000;
 /** A watch that has lost the API server says so within this. */
 const SILENCE_MS = 20_000;
 /** What the API says of a pod reaches the watch within this, on a busy machine too. */
@@ -37,7 +37,7 @@ const STOP_GRACE_MS = 2_000;
  * list), or both at once, in turns, until `until`. Gives the stretches that nobody may have seen: those
  * after which the operator's own log says that a watch could not go on.
  */
-export async function makeTrouble(options: TroubleOptions, until: number): Promise<Trouble> {
+export async function injectFaults(options: FaultOptions, until: number): Promise<InjectedFaults> {
   const { random, log } = options;
   const blinds: Blind[] = [];
   const kills: number[] = [];
@@ -46,7 +46,7 @@ export async function makeTrouble(options: TroubleOptions, until: number): Promi
     if (Date.now() + pause > until) return { blinds, kills };
     await delay(pause);
     const kind = KINDS[turn % KINDS.length] ?? 'operator';
-    log(`${new Date().toISOString()} trouble: ${kind}`);
+    log(`${new Date().toISOString()} fault: ${kind}`);
     const begun = Date.now();
     if (kind !== 'API server') {
       kills.push(begun);
@@ -55,42 +55,42 @@ export async function makeTrouble(options: TroubleOptions, until: number): Promi
     if (kind === 'operator') {
       await delay(6_000 * random());
       await options.restartOperator();
-      await contactAfter(options, 0);
+      await watchesAgain(options, 0);
       // One that resumes is told soon whether its version is still known.
       await delay(ARRIVAL_MS);
-      await contactAfter(options, 0);
+      await watchesAgain(options, 0);
       const from = begun - JOURNAL_AGE_MS;
       blinds.push({ from, to: Date.now() + ARRIVAL_MS, kinds: expired(options) });
       continue;
     }
-    const seen = contacts(options);
+    const seen = timesListed(options);
     await options.plane.stopApiServer(STOP_GRACE_MS);
     await options.plane.startApiServer();
-    const restarted = await contactAfter(options, seen);
+    const restarted = await watchesAgain(options, seen);
     const from = restarted ? begun - JOURNAL_AGE_MS : begun - ARRIVAL_MS;
     blinds.push({ from, to: Date.now() + ARRIVAL_MS, kinds: WATCHED });
   }
 }
 
-async function kill({ operator }: TroubleOptions): Promise<void> {
+async function kill({ operator }: FaultOptions): Promise<void> {
   const { pid, exited } = operator();
   signalProcess(pid, 'SIGKILL');
   await exited;
 }
 
 /** How often the operator has said that it sees pods; a start begins its log anew. */
-function contacts({ operatorLog }: TroubleOptions): number {
+function timesListed({ operatorLog }: FaultOptions): number {
   return readFileSync(operatorLog, 'utf8').split('[controller] watching pods').length - 1;
 }
 
 /** The last that was said of the watch of pods is that it failed. */
-function failed({ operatorLog }: TroubleOptions): boolean {
+function failed({ operatorLog }: FaultOptions): boolean {
   const log = readFileSync(operatorLog, 'utf8');
   return log.lastIndexOf('cannot watch pods') > log.lastIndexOf('[controller] watching pods');
 }
 
 /** The kinds whose watches have found their version too old since the operator started. */
-function expired({ operatorLog }: TroubleOptions): Blind['kinds'] {
+function expired({ operatorLog }: FaultOptions): Blind['kinds'] {
   const log = readFileSync(operatorLog, 'utf8');
   return WATCHED.filter((kind) => log.includes(`cannot watch ${kind}`));
 }
@@ -99,11 +99,11 @@ function expired({ operatorLog }: TroubleOptions): Blind['kinds'] {
  * Waits until the operator sees pods again. One that was killed, or that lost its lease because the
  * API server was away too long, is started as Kubernetes would; true when it was.
  */
-async function contactAfter(options: TroubleOptions, seen: number): Promise<boolean> {
+async function watchesAgain(options: FaultOptions, seen: number): Promise<boolean> {
   const begun = Date.now();
-  const deadline = begun + CONTACT_TIMEOUT_MS;
+  const deadline = begun + LIST_TIMEOUT_MS;
   let restarted = false;
-  while (restarted ? contacts(options) === 0 : contacts(options) <= seen) {
+  while (restarted ? timesListed(options) === 0 : timesListed(options) <= seen) {
     // A short absence costs the busiest watch nothing: it goes on, and there is nothing to say.
     if (!restarted && seen > 0 && Date.now() - begun > SILENCE_MS && !failed(options)) return false;
     if (Date.now() > deadline) throw new Error('accuracy: the operator does not watch pods again');
