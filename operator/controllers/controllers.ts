@@ -70,22 +70,20 @@ export interface Controllers {
 
 /** The controllers of the three custom resources: specs go into the settings, the engine's state into status. */
 export function createControllers(options: ControllersOptions): Controllers {
-  const { connection, settings, environment, clock, random, logger, timings = {} } = options;
-  const { delivery, tenants, windows, ledger, enforcement, cursors } = options;
-  const { queueMetrics, reflectorMetrics } = options;
+  const { connection, clock, logger, queueMetrics, timings = {} } = options;
   const status = createStatusPublisher({
     connection,
     clock,
     logger,
     ...omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
   });
-  const events = createEventRecorder({ connection, clock, logger, instance: options.instance });
+  const events = createEventRecorder(options);
   const host = createOperatorHost({
     connection,
     clock,
-    random,
+    random: options.random,
     logger,
-    ...omitUndefined({ metrics: reflectorMetrics }),
+    ...omitUndefined({ metrics: options.reflectorMetrics }),
   });
   const shared = {
     host,
@@ -95,33 +93,15 @@ export function createControllers(options: ControllersOptions): Controllers {
     logger,
     ...omitUndefined({ queueMetrics, reportIntervalMs: timings.report }),
   };
-  const secrets = createSecretReader({ connection, namespace: options.namespace });
-  const destinations = createController(
-    billingDestinations({
-      settings,
-      secrets,
-      delivery,
-      cursors,
-      ...omitUndefined({ secretIntervalMs: timings.secrets }),
-    }),
-    shared,
-  );
-  const overrides = createController(tenantOverrides({ settings, tenants }), shared);
-  const policies = createController(
-    meteringPolicies({
-      settings,
-      environment,
-      secrets,
-      ...omitUndefined({ secretIntervalMs: timings.secrets }),
-      clock,
-      delivery,
-      tenants,
-      windows,
-      ledger,
-      enforcement,
-    }),
-    shared,
-  );
+  const secrets = createSecretReader(options);
+  const withSecrets = {
+    ...options,
+    secrets,
+    ...omitUndefined({ secretIntervalMs: timings.secrets }),
+  };
+  const destinations = createController(billingDestinations(withSecrets), shared);
+  const overrides = createController(tenantOverrides(options), shared);
+  const policies = createController(meteringPolicies(withSecrets), shared);
   const controllers = [destinations, overrides, policies];
 
   return {
