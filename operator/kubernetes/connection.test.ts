@@ -13,12 +13,6 @@ import {
   startScriptedApiServer,
 } from './testing/scripted-api-server.ts';
 
-async function collect(lines: AsyncIterable<string>): Promise<string[]> {
-  const all: string[] = [];
-  for await (const line of lines) all.push(line);
-  return all;
-}
-
 const PODS = '/api/v1/pods';
 let server: ScriptedApiServer;
 let connection: Connection;
@@ -70,7 +64,7 @@ describe('connection', () => {
     const stop = new AbortController();
     const stream = await connection.stream(PODS, { query: { watch: true }, signal: stop.signal });
     if (stream.kind !== 'ok') throw new Error(describeFailure(stream));
-    const reading = collect(stream.lines);
+    const reading = Array.fromAsync(stream.lines);
     stop.abort();
     await expect(reading).rejects.toThrow('abort');
     await server.until(() => server.openSockets === 0);
@@ -276,14 +270,14 @@ describe('lines', () => {
   }
 
   test('half a line at the end is not taken for a whole event', async () => {
-    expect(await collect(readLines(chunks('{"a":1}\n{"b"')))).toEqual(['{"a":1}']);
+    expect(await Array.fromAsync(readLines(chunks('{"a":1}\n{"b"')))).toEqual(['{"a":1}']);
   });
 
   test('a character cut in two by the network stays whole', async () => {
     const bytes = Buffer.from('{"name":"Zürich"}\n');
     for (let cut = 1; cut < bytes.length; cut += 1) {
       const parts = chunks(bytes.subarray(0, cut), bytes.subarray(cut));
-      expect(await collect(readLines(parts))).toEqual(['{"name":"Zürich"}']);
+      expect(await Array.fromAsync(readLines(parts))).toEqual(['{"name":"Zürich"}']);
     }
   });
 });
