@@ -23,7 +23,7 @@ import {
  *
  * The API server gives an object its uid, name and times of creation and deletion: those are the
  * fixture's again when it comes back. What has no object of its own, the readings of the metrics API
- * and the outages of section 9, the rows tell by hand.
+ * and outages, the rows tell by hand.
  */
 const CLAIM_TABLES = ['metering/claims', 'metering/claim-use'];
 const TABLES = [
@@ -42,7 +42,7 @@ const TABLES = [
   'discovery/discovery',
   'windows/collector',
   'windows/restart',
-  'windows/trouble',
+  'windows/failures',
 ];
 
 const manifest = (file: string): string =>

@@ -3,14 +3,15 @@ import { join } from 'node:path';
 import { type Explanation, explain } from '../metering/explanation.ts';
 import type { Settled } from '../metering/credits.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { errorText } from '../model/error-text.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Window } from '../model/window.ts';
 import { readExplanationFile, writeExplanationFile } from './explanation-file.ts';
 
 /**
- * What stands behind each number of the last 24 hours, in files of their own: one for each closing
- * of a window, the oldest going first where all of them would take too much room. They bear on no
- * bill: losing them loses explanations, and nothing else (design 11).
+ * What stands behind each number of the last 24 hours, in files of their own: one for each closing of
+ * a window, the oldest going first where all of them would take too much room. They bear on no bill:
+ * losing them loses explanations, and nothing else (docs/metering.md#what-stands-behind-a-number).
  */
 export interface Explanations {
   /** Finds the files that an earlier process left. */
@@ -61,88 +62,106 @@ function groupOf({ end }: Pick<KeptFile, 'end'>): number {
 }
 
 export function createExplanations(options: ExplanationsOptions): Explanations {
-  const { directory, room, now, logger } = options;
-  /** Oldest first. */
-  let files: readonly KeptFile[] = [];
-  let failing = false;
+  return new ExplanationStore(options);
+}
 
-  const prune = async (): Promise<void> => {
-    const oldest = now() - KEPT_MS;
-    const most = room();
-    let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+class ExplanationStore implements Explanations {
+  readonly #options: ExplanationsOptions;
+  /** Oldest first. */
+  #files: readonly KeptFile[] = [];
+  #failing = false;
+
+  constructor(options: ExplanationsOptions) {
+    this.#options = options;
+  }
+
+  async open(): Promise<void> {
+    const { directory } = this.#options;
+    try {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      const found: KeptFile[] = [];
+      for (const name of await readdir(directory)) {
+        const end = Number(NAME.exec(name)?.[1] ?? Number.NaN);
+        if (Number.isNaN(end)) await rm(this.#path(name), { force: true, recursive: true });
+        else found.push({ name, end, bytes: (await stat(this.#path(name))).size });
+      }
+      this.#files = found.toSorted((a, b) => a.end - b.end);
+      await this.#prune();
+    } catch (error) {
+      this.#warn('cannot be read', error);
+    }
+  }
+
+  async keep(closed: ClosedWindow): Promise<void> {
+    const { now, room } = this.#options;
+    try {
+      const isOld = closed.window.end < now() - KEPT_MS;
+      if (closed.events.length > 0 && !isOld && room() > 0) await this.#write(closed);
+      await this.#prune();
+      this.#failing = false;
+    } catch (error) {
+      this.#warn('cannot be written', error);
+    }
+  }
+
+  async find(event: Pick<UsageEvent, 'id' | 'tenant' | 'window_end'>): Promise<Found> {
+    const end = Date.parse(event.window_end);
+    if (end < this.#options.now() - KEPT_MS) {
+      return { kind: 'gone', reason: 'explanations are kept for 24 hours after the window' };
+    }
+    for (const { name } of this.#files.filter((kept) => kept.end === end)) {
+      const explanation = await explanationIn(this.#path(name), event.tenant, event.id);
+      if (explanation !== undefined) return { kind: 'found', explanation };
+    }
+    return {
+      kind: 'gone',
+      reason:
+        'it was not kept: there was no room for it, or the process ended before it was written',
+    };
+  }
+
+  /** Whole groups go, the oldest first, where they are too old or all files together too large. */
+  async #prune(): Promise<void> {
+    const oldest = this.#options.now() - KEPT_MS;
+    const most = this.#options.room();
+    let bytes = this.#files.reduce((sum, file) => sum + file.bytes, 0);
     const kept: KeptFile[] = [];
-    for (const group of Map.groupBy(files, groupOf).values()) {
+    for (const group of Map.groupBy(this.#files, groupOf).values()) {
       if (bytes <= most && group.some(({ end }) => end >= oldest)) {
         kept.push(...group);
         continue;
       }
       for (const { name, bytes: freed } of group) {
         bytes -= freed;
-        await rm(join(directory, name), { force: true });
+        await rm(this.#path(name), { force: true });
       }
     }
-    files = kept;
-  };
+    this.#files = kept;
+  }
 
-  const write = async (closed: ClosedWindow): Promise<void> => {
+  async #write(closed: ClosedWindow): Promise<void> {
     const { end } = closed.window;
     const name = `${end}-${closed.closedAt}.explanations`;
+    const group = this.#files.filter((file) => groupOf(file) === groupOf({ end }));
     // The first that was written, which leans on none.
-    const [base] = files.filter((file) => groupOf(file) === groupOf({ end })).toSorted(byClosing);
-    const bytes = await writeExplanationFile(join(directory, name), blocksOf(closed), base?.name);
-    const others = files.filter((file) => file.name !== name);
-    files = [...others, { name, end, bytes }].toSorted((a, b) => a.end - b.end);
-  };
+    const [base] = group.toSorted(byClosing);
+    const bytes = await writeExplanationFile(this.#path(name), blocksOf(closed), base?.name);
+    const others = this.#files.filter((file) => file.name !== name);
+    this.#files = [...others, { name, end, bytes }].toSorted((a, b) => a.end - b.end);
+  }
 
-  const fail = (what: string, error: unknown): void => {
-    const reason = error instanceof Error ? error.message : String(error);
+  /** One line for each time that it begins to fail. */
+  #warn(what: string, error: unknown): void {
+    const { directory, logger } = this.#options;
+    const reason = errorText(error);
     const line = `[controller] explanations: ${what}: "${directory}": ${reason}; billing goes on without`;
-    if (!failing) logger.warn(line);
-    failing = true;
-  };
+    if (!this.#failing) logger.warn(line);
+    this.#failing = true;
+  }
 
-  return {
-    open: async () => {
-      try {
-        await mkdir(directory, { recursive: true, mode: 0o700 });
-        const found: KeptFile[] = [];
-        for (const name of await readdir(directory)) {
-          const end = Number(NAME.exec(name)?.[1] ?? Number.NaN);
-          if (Number.isNaN(end)) await rm(join(directory, name), { force: true, recursive: true });
-          else found.push({ name, end, bytes: (await stat(join(directory, name))).size });
-        }
-        files = found.toSorted((a, b) => a.end - b.end);
-        await prune();
-      } catch (error) {
-        fail('cannot be read', error);
-      }
-    },
-    keep: async (closed) => {
-      try {
-        const isOld = closed.window.end < now() - KEPT_MS;
-        if (closed.events.length > 0 && !isOld && room() > 0) await write(closed);
-        await prune();
-        failing = false;
-      } catch (error) {
-        fail('cannot be written', error);
-      }
-    },
-    find: async ({ id, tenant, window_end: windowEnd }) => {
-      const end = Date.parse(windowEnd);
-      if (end < now() - KEPT_MS) {
-        return { kind: 'gone', reason: 'explanations are kept for 24 hours after the window' };
-      }
-      for (const file of files.filter((kept) => kept.end === end)) {
-        const explanation = await explanationIn(join(directory, file.name), tenant, id);
-        if (explanation !== undefined) return { kind: 'found', explanation };
-      }
-      return {
-        kind: 'gone',
-        reason:
-          'it was not kept: there was no room for it, or the process ended before it was written',
-      };
-    },
-  };
+  #path(name: string): string {
+    return join(this.#options.directory, name);
+  }
 }
 
 /** By the time at which the window was closed, which is the latter part of the name. */

@@ -10,7 +10,7 @@ export interface AssembleOptions {
   readonly window: Window;
   /** RFC 3339; not part of any identity. */
   readonly recordedAt: string;
-  /** The window was closed late, after downtime or a failed source (spec 1, rule 6). */
+  /** The window was closed late, after downtime or a failed source (docs/metering.md#restarts). */
   readonly backfilled: boolean;
 }
 
@@ -22,7 +22,10 @@ export interface Assembled {
   readonly refused: readonly string[];
 }
 
-/** The events of a window: quantities rounded once to nine decimals, zeros left out (design 8). */
+/**
+ * The events of a window: quantities rounded once to nine decimals, zeros left out
+ * (docs/events.md#numbers).
+ */
 export function assembleEvents(settled: Iterable<Settled>, options: AssembleOptions): Assembled {
   const events: UsageEvent[] = [];
   const sources: Settled[] = [];

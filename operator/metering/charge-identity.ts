@@ -20,14 +20,18 @@ export interface IdentityParts {
   readonly dimensions?: Readonly<Record<string, string>>;
 }
 
-/** The namespace that an object's charges are told apart by (METER_BY_NAMESPACE); `''` where there is none. */
+/**
+ * The namespace that an object's charges are told apart by (METER_BY_NAMESPACE); `''` where there is
+ * none.
+ */
 export function billedNamespace({ metering }: TenantCluster, labels: ObjectLabels): string {
   return metering.meterByNamespace ? (labels.virtualNamespace ?? '') : '';
 }
 
 /**
  * The identity of a charge to a tenant cluster as a whole: `tenant_cluster` and, where known,
- * `tenant_class` are on every event, `zone` on node-related ones (facts: predecessor, section 4).
+ * `tenant_class` are on every event, `zone` on node-related ones
+ * (docs/metering.md#dimensions-and-properties).
  */
 export function chargeIdentity(
   cluster: TenantCluster,

@@ -24,11 +24,11 @@ interface PodCharges {
 const NANOS = 1_000_000_000n;
 
 /**
- * CPU and memory of pods on shared nodes, or on a tenant cluster's own, on its basis: `usage` (samples),
- * `requests`, or `max` of both per pod and resource (design 7). Split by capacity type, zone and,
- * when asked, by namespace. Nothing is billed on a node that is down, nor on one that the tenant
- * cluster is billed whole. A stretch without a sample is unknown: it is reported, not billed; basis
- * `max` then goes on with the requests.
+ * CPU and memory of pods on shared nodes, or on a tenant cluster's own, on its basis: `usage`
+ * (samples), `requests`, or `max` of both per pod and resource (docs/metering.md#cpu-and-memory).
+ * Split by capacity type, zone and, when asked, by namespace. Nothing is billed on a node that is
+ * down, nor on one that the tenant cluster is billed whole. A stretch without a sample is unknown: it
+ * is reported, not billed; basis `max` then goes on with the requests.
  */
 export const meterCpuAndMemory: Meter = (input) => {
   const nodeAt = nodesByName(input);
@@ -106,10 +106,13 @@ function usedBy(sample: UsageSample | undefined): {
   return { cpu: BigInt(sample.cpu), memory: BigInt(sample.memory) * NANOS };
 }
 
-/** Metrics servers need two scrapes of a pod before they say anything of it; until then its silence is no gap. */
+/**
+ * Metrics servers need two scrapes of a pod before they say anything of it; until then its silence is
+ * no gap.
+ */
 const YOUNG_MS = 60_000;
 
-/** A pod that is not young any more is unknown where two intervals passed without a sample (design 6). */
+/** A pod that is not young any more is unknown where two intervals passed without a sample. */
 function noteUnsampled(input: MeterInput, piece: Piece<PodState>, from: number, to: number): void {
   if (piece.carried || piece.state.phase === 'bound') return;
   const begin = Math.max(from, piece.since + Math.max(input.settings.sampleHoldMs, YOUNG_MS));

@@ -2,8 +2,8 @@ import type { Charge, ChargeIdentity } from './tally.ts';
 import { identityKey } from './tally.ts';
 
 /**
- * What was billed too much in closed windows and could not be given back yet (design 6). Never
- * positive: usage that was billed too little is charged at once.
+ * What was billed too much in closed windows and could not be given back yet
+ * (docs/metering.md#late-facts). Never positive: usage that was billed too little is charged at once.
  */
 export interface Credit {
   readonly identity: ChargeIdentity;
@@ -20,7 +20,7 @@ export interface Settled {
   readonly charge: Charge;
   /** Nano-units × milliseconds, not below zero. */
   readonly total: bigint;
-  /** Seconds of closed windows in it, signed; 0 when there are none. */
+  /** Object time of closed windows in it, milliseconds, signed; 0 when there is none. */
   readonly carriedMs: number;
 }
 
@@ -28,13 +28,16 @@ export interface Settlement {
   readonly settled: readonly Settled[];
   /** Still to be given back. */
   readonly credits: readonly Credit[];
-  /** Credits that found no charge within MAX_BACKFILL: object time billed too much, milliseconds, positive. */
+  /**
+   * Credits that found no charge within MAX_BACKFILL: object time billed too much, milliseconds,
+   * positive.
+   */
   readonly unsettledMs: number;
 }
 
 /**
  * Gives credits back. Each goes to the charge of its own identity; what is left, or has no such
- * charge, to another charge of the same tenant, metric and sku; the rest waits (design 6). No total
+ * charge, to another charge of the same tenant, metric and sku; the rest waits. No total
  * falls below zero.
  */
 export function settleCredits(

@@ -118,7 +118,10 @@ function gpusAt(pool: Slices, node: string, at: number): readonly PublishedGpu[]
   return [...gpus.values()];
 }
 
-/** What the claim's devices of the listed drivers come to, devices of a kind together (design 7, DRA). */
+/**
+ * What the claim's devices of the listed drivers come to, devices of a kind together
+ * (docs/metering.md#resource-claims).
+ */
 export function claimedGpus(
   { allocation, holders }: ClaimUse,
   node: NodeState | undefined,

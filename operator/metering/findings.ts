@@ -20,8 +20,8 @@ export interface Unsampled {
 }
 
 /**
- * Where the GPU time of one node and model went in a window, in parts × milliseconds (design 6,
- * Window report): installed = billed + idle + downtime + system + unaccounted.
+ * Where the GPU time of one node and model went in a window, in parts × milliseconds
+ * (docs/metering.md#the-balance-of-gpus): installed = billed + idle + downtime + system + unaccounted.
  */
 export interface GpuBalance {
   readonly node: string;

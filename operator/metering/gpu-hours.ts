@@ -13,7 +13,8 @@ import { onLateNodes, visitPieces } from './pieces.ts';
 
 /**
  * GPU hours of pods on shared nodes, in GPU-equivalents, and downtime while their node is down
- * (design 7): the GPUs that device plugins give out. What claims hold is metered by the claims.
+ * (docs/metering.md#gpus): the GPUs that device plugins give out. What claims hold is metered by the
+ * claims.
  */
 export const meterGpuHours: Meter = (input) => {
   const { observation, settings } = input;
@@ -82,9 +83,9 @@ function deviceOf(
 }
 
 /**
- * GPU hours of resource claims (design 7, DRA): while a pod runs that a claim is reserved for, its
- * devices are charged once, however many such pods there are; with `podLifetime: scheduled` from
- * allocation on. Downtime and whole nodes as for GPUs of device plugins.
+ * GPU hours of resource claims (docs/metering.md#resource-claims): while a pod runs that a claim is
+ * reserved for, its devices are charged once, however many such pods there are; with `podLifetime:
+ * scheduled` from allocation on. Downtime and whole nodes as for GPUs of device plugins.
  */
 export const meterClaimedGpus: Meter = (input) => {
   const { observation, settings } = input;

@@ -13,9 +13,9 @@ export interface OfferedStretch {
 }
 
 /**
- * What drivers offer through Dynamic Resource Allocation (design 7, DRA). What claims hold of it is
- * charged by {@link meterClaimedGpus}: claims have times of their own and may be shared by pods, so
- * they are no part of what a pod holds by its requests.
+ * What drivers offer through Dynamic Resource Allocation (docs/metering.md#resource-claims). What
+ * claims hold of it is charged by {@link meterClaimedGpus}: claims have times of their own and may be
+ * shared by pods, so they are no part of what a pod holds by its requests.
  */
 export interface DraGpus {
   /** Stretches without holes; the node's state names the models. */
@@ -57,7 +57,7 @@ function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): re
 /**
  * The GPUs of a node by model: what its plugins and labels say, with what resource slices offer. A
  * node whose GPUs are served by claims has a count label and nothing allocatable, so that what
- * slices offer is not missing (design 7, Downtime).
+ * slices offer is not missing (docs/metering.md#downtime).
  */
 export function nodeGpus(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
   if (offered.length === 0) return state.gpus;

@@ -18,7 +18,7 @@ interface ReadyTime {
 
 /**
  * One instance per tenant cluster while at least one control plane replica of it is ready, however
- * many workloads and replicas it has (design 7). External clusters have none.
+ * many workloads and replicas it has (docs/metering.md#instance-hours). External clusters have none.
  */
 export const meterInstanceHours: Meter = (input) => {
   const { window, meteredFrom, observation } = input;

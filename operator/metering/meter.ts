@@ -11,7 +11,8 @@ export interface MeterInput {
   readonly observation: Observation;
   /**
    * The observation is what one tenant cluster's own API shows: what is on its nodes is billed as
-   * `private_node`, and what is not on them is billed on this cluster or not at all (spec 1.1).
+   * `private_node`, and what is not on them is billed on this cluster or not at all
+   * (docs/metering.md#tenant-clusters-with-nodes-of-their-own).
    */
   readonly ownNodes?: true;
   /** Late facts are settled back to here: the start of the first window that was ever metered. */
@@ -55,7 +56,7 @@ export function isBilledHere({ ownNodes }: Place, node: NodeState | undefined): 
   return ownNodes !== true || (node !== undefined && node.foreign !== true);
 }
 
-/** TENANT_EXCLUDE_NAMESPACES: pods on own nodes that cost nothing in mode `usage` (spec 1.1). */
+/** TENANT_EXCLUDE_NAMESPACES: pods on own nodes that cost nothing in mode `usage`. */
 export function isExcludedNamespace(
   { ownNodes }: Place,
   cluster: TenantCluster,

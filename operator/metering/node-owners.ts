@@ -14,13 +14,14 @@ export interface OwnedStretch {
 
 export type Owners = (state: NodeState, from: number, to: number) => readonly OwnedStretch[];
 
-/** Prefixes of host namespaces that a node label may leave out (design 1). */
+/** Prefixes of host namespaces that a node label may leave out. */
 const NAMESPACE_PREFIXES = ['tenant-', 'vcluster-', 'vc-'];
 
 /**
  * How strongly a node's labels name a tenant cluster: VCLUSTER_NODE_LABEL beats the cluster's name,
- * which beats the exact namespace, which beats the namespace without its prefix (design 7, Whole
- * nodes); 0 when they do not. External tenant clusters have no nodes on this cluster.
+ * which beats the exact namespace, which beats the namespace without its prefix
+ * (docs/metering.md#whole-nodes); 0 when they do not. External tenant clusters have no nodes on this
+ * cluster.
  */
 function dedicationRank(
   labels: DedicatedLabels,
@@ -90,8 +91,9 @@ function strongest(claims: readonly Claim[]): Pick<OwnedStretch, 'owner' | 'riva
 
 /**
  * Nodes of a tenant cluster's own are billed whole to it while PRIVATE_NODE_BILLING is `node`; under
- * `usage` what runs on them is billed instead (spec 1.1). A node that belongs to the host cluster is
- * nobody's here, whatever the tenant's API says.
+ * `usage` what runs on them is billed instead
+ * (docs/metering.md#tenant-clusters-with-nodes-of-their-own). A node that belongs to the host cluster
+ * is nobody's here, whatever the tenant's API says.
  */
 function ownNodeOwners({ observation }: Pick<MeterInput, 'observation'>): Owners {
   return (state, from, to) => {

@@ -14,7 +14,7 @@ export interface Piece<S> {
   readonly to: number;
   /** Since when the object is in this state and its tenant cluster exists, perhaps before `from`. */
   readonly since: number;
-  /** Of a closed window, charged or credited late (design 6). */
+  /** Of a closed window, charged or credited late (docs/metering.md#late-facts). */
   readonly carried: boolean;
   /** -1 takes back what was billed. */
   readonly weight: 1 | -1;
@@ -33,16 +33,16 @@ interface Pass {
   readonly carried: boolean;
   readonly weight: 1 | -1;
   readonly asBilled: boolean;
-  /** Only usage of this tenant cluster. */
-  readonly only?: string;
+  /** The one tenant cluster whose usage counts; all of them where there is none. */
+  readonly clusterId?: string;
 }
 
 /**
  * Visits everything of a kind that is charged in a window: the spans inside it, then what late facts
- * changed about closed windows (`after − before`), then the past of tenant clusters that became
- * known after windows of theirs had been closed. `alsoLate` names objects whose charge depends on
- * something else that changed late, such as their node. Objects of excluded tenant clusters, and control
- * plane objects unless METER_CONTROL_PLANE, are left out.
+ * changed about closed windows (`after − before`), then the past of tenant clusters that became known
+ * after windows of theirs had been closed. `alsoLate` names objects whose charge depends on something
+ * else that changed late, such as their node. Objects of excluded tenant clusters, and control plane
+ * objects unless METER_CONTROL_PLANE, are left out.
  */
 export function visitPieces<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
@@ -69,7 +69,7 @@ export function visitPieces<S extends { readonly labels: ObjectLabels }>(
   for (const { cluster, from } of input.observation.tenantClusters.learntAfter(input.learntUntil)) {
     if (from >= window.start) continue;
     const ownPast = createAttributor(input, Math.max(from, meteredFrom), window.start);
-    const pass: Pass = { carried: true, weight: 1, asBilled: true, only: cluster.id };
+    const pass: Pass = { carried: true, weight: 1, asBilled: true, clusterId: cluster.id };
     for (const timeline of view.inNamespace(cluster.namespace)) {
       ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
     }
@@ -148,7 +148,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const { cluster } = owner;
           if (cluster.excluded) continue;
           if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;
-          if (pass.only !== undefined && cluster.id !== pass.only) continue;
+          if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
           const { carried, weight, asBilled } = pass;
           const since = Math.max(span.from, cluster.createdAt);
           const bounds = { from: start, to: end, since };

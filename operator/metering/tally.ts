@@ -15,7 +15,10 @@ export interface Charge {
   readonly identity: ChargeIdentity;
   /** Measured inside the window. */
   amount: bigint;
-  /** Carried from closed windows: usage that became known late, or was billed too much (design 6). */
+  /**
+   * Carried from closed windows: usage that became known late, or was billed too much
+   * (docs/metering.md#late-facts).
+   */
   carried: bigint;
   /** Object time behind `carried`, milliseconds. */
   carriedMs: number;
@@ -97,7 +100,7 @@ export interface Evidence {
   /** Milliseconds after the start of the window, below zero for what is carried. */
   readonly from: number;
   readonly to: number;
-  /** Of a closed window (design 6). */
+  /** Of a closed window (docs/metering.md#late-facts). */
   readonly carried: boolean;
 }
 

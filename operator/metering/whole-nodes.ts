@@ -28,8 +28,9 @@ export interface WholeNode {
 }
 
 /**
- * Nodes that are billed whole (spec 1.1): those of this cluster that are dedicated to one tenant
- * cluster, and those of a tenant cluster's own with PRIVATE_NODE_BILLING `node`.
+ * Nodes that are billed whole (docs/metering.md#whole-nodes): those of this cluster that are
+ * dedicated to one tenant cluster, and those of a tenant cluster's own with PRIVATE_NODE_BILLING
+ * `node`.
  */
 export const meterWholeNodes: Meter = (input) => {
   const { window, meteredFrom, observation, findings } = input;
@@ -42,7 +43,7 @@ export const meterWholeNodes: Meter = (input) => {
     spans: readonly Span<NodeState>[],
     from: number,
     to: number,
-    pass: { readonly carried: boolean; readonly weight: 1 | -1; readonly only?: string },
+    pass: { readonly carried: boolean; readonly weight: 1 | -1; readonly clusterId?: string },
   ): void => {
     for (const span of spans) {
       const start = Math.max(from, span.from);
@@ -57,7 +58,7 @@ export const meterWholeNodes: Meter = (input) => {
             rivals.map(({ id }) => id),
           );
         if (cluster === undefined || cluster.excluded) continue;
-        if (pass.only !== undefined && pass.only !== cluster.id) continue;
+        if (pass.clusterId !== undefined && pass.clusterId !== cluster.id) continue;
         for (const offered of dra.offeredOn(name, state, owned.from, owned.to)) {
           const gpus = nodeGpus(state, offered.gpus);
           const bounds = { from: offered.from, to: offered.to };
@@ -89,7 +90,7 @@ export const meterWholeNodes: Meter = (input) => {
   for (const { cluster, from } of tenantClusters.learntAfter(input.learntUntil)) {
     if (from >= window.start) continue;
     for (const node of nodes.inNamespace('')) {
-      const pass = { carried: true, weight: 1, only: cluster.id } as const;
+      const pass = { carried: true, weight: 1, clusterId: cluster.id } as const;
       visit(node, node.billed ?? node.spans, Math.max(from, meteredFrom), window.start, pass);
     }
   }
@@ -98,7 +99,7 @@ export const meterWholeNodes: Meter = (input) => {
 /**
  * Node hours, CPU and memory capacity, and the physical GPUs. While a node is down nothing of it is
  * billed and its GPUs are downtime; GPUs that cannot be allocated are downtime on a node that is
- * billed otherwise (design 7, Downtime).
+ * billed otherwise (docs/metering.md#downtime).
  */
 function chargeWholeNode(input: MeterInput, node: WholeNode): void {
   const { state, gpus, weight, carried } = node;

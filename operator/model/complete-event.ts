@@ -2,6 +2,7 @@ import { sortedEntries } from './bytewise.ts';
 import { type Decimal, roundToDecimal } from './decimal.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from './event-id.ts';
 import { SCHEMA_VERSION, type UsageEvent } from './event.ts';
+import { isRecord } from './is-record.ts';
 import { rememberLast } from './remember-last.ts';
 import { eventProblem, quote } from './validate-event.ts';
 
@@ -43,10 +44,10 @@ const LONGEST_TIME = 35;
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.0{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 
 /**
- * An event that was pushed in, made whole (design 7, Ingest): known fields are copied one by one and
- * others ignored, empty optional values dropped, times brought to UTC, the quantity rounded to nine
- * digits, `schema_version`, `unit` and `region` filled when absent, `recorded_at` and `source` set,
- * the id derived when absent. An id that looks derived must be the derived one.
+ * An event that was pushed in, made whole (docs/events.md#pushed-events): known fields are copied one
+ * by one and others ignored, empty optional values dropped, times brought to UTC, the quantity
+ * rounded to nine digits, `schema_version`, `unit` and `region` filled when absent, `recorded_at` and
+ * `source` set, the id derived when absent. An id that looks derived must be the derived one.
  */
 export function completeEvent(input: unknown, completion: Completion): CompletedEvent {
   if (!isRecord(input)) return invalid(undefined, `not an object: event: ${quote(input)}`);
@@ -158,8 +159,4 @@ function orDefault(value: unknown, fallback: string): unknown {
 /** Empty values and nulls count as absent, as they did in the earlier release. */
 function isAbsent(value: unknown): boolean {
   return value === undefined || value === null || value === '';
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 /**
- * Exact decimal quantities with at most nine fraction digits (spec 2.1).
+ * Exact decimal quantities with at most nine fraction digits (docs/events.md#numbers).
  *
  * A quantity is computed as an integer number of nano-units, rounded once, and carried as
  * plain decimal text from there on, so that no double ever touches an invoiced number.
@@ -10,7 +10,7 @@ declare const decimalBrand: unique symbol;
 /** Plain decimal text, never negative, never in exponent form, no trailing zeros: `"0.133333333"`. */
 export type Decimal = string & { readonly [decimalBrand]: true };
 
-/** Fraction digits of a quantity (spec 2.1). */
+/** Fraction digits of a quantity. */
 export const DECIMAL_PLACES = 9;
 
 const NANOS_PER_UNIT = 1_000_000_000n;

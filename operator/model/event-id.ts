@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { sortedEntries } from './bytewise.ts';
 import { type EventIdentity, SCHEMA_VERSION } from './event.ts';
 
-/** The prefix of every derived id (spec 2.1). */
+/** The prefix of every derived id. */
 export const EVENT_ID_PREFIX = 'svc1_';
 
 /** 128 bits. */
@@ -10,8 +10,8 @@ const ID_HEX_DIGITS = 32;
 
 /**
  * The id of an event: `svc1_` and the first 128 bits, as hex, of SHA-256 over the identity values
- * separated by NUL bytes (spec 2.1). Absent values are empty strings, each dimension is one
- * `key=value` in bytewise key order (design 7). Quantity and properties do not take part, so
+ * separated by NUL bytes (docs/events.md#ids). Absent values are empty strings, each dimension is one
+ * `key=value` in bytewise key order. Quantity and properties do not take part, so
  * measuring a window again gives the same id.
  */
 export function deriveEventId(identity: EventIdentity): string {

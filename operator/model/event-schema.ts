@@ -1,6 +1,6 @@
 import { SCHEMA_VERSION } from './event.ts';
 
-/** The most an event may carry beyond the fields of spec 2.1 (security D.11). */
+/** The most an event may carry (docs/events.md#fields). */
 export const EVENT_LIMITS = {
   tenantCharacters: 128,
   /** `unit`, `region`, `project`, `sku`, `resource_id`, `source` and dimension values. */
@@ -14,7 +14,7 @@ export const EVENT_LIMITS = {
   quantity: 1e15,
 } as const;
 
-/** Dimensions with a fixed set of values (spec 2.1). */
+/** Dimensions with a fixed set of values (docs/events.md#dimensions). */
 const CLOSED_DIMENSIONS = {
   capacity_type: ['on-demand', 'spot', 'preemptible', 'reserved'],
   billing_mode: ['shared', 'dedicated_node', 'private_node'],
@@ -46,7 +46,10 @@ export const RESERVED_KEYS = [
   '__proto__',
 ] as const;
 
-/** No control characters, line separators or halves of surrogate pairs: ids are hashed with NUL as separator (design 7). */
+/**
+ * No control characters, line separators or halves of surrogate pairs: ids are hashed with NUL as
+ * separator (docs/events.md#ids).
+ */
 const CLEAN_TEXT = '^[^\\p{Cc}\\p{Cs}\\u2028\\u2029]*$';
 const INSTANT = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$';
 const INSTANT_WITH_FRACTION = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?Z$';
@@ -59,7 +62,7 @@ const text = {
 } as const;
 
 /**
- * The JSON Schema of a stored usage event (spec 2.1 with the closed values and limits of design 7).
+ * The JSON Schema of a stored usage event (docs/events.md#fields).
  * `quantity` is exact decimal text inside the service; its form is checked apart.
  */
 export const EVENT_SCHEMA = {

@@ -1,13 +1,13 @@
 import type { Decimal } from './decimal.ts';
 
-/** The schema of every usage event (spec 2.1); it changes only with a breaking change (spec 9). */
+/** The schema of every usage event (docs/events.md#fields); it changes only with a breaking change. */
 export const SCHEMA_VERSION = 'svc.usage/v1';
 
 /** Informational context of an event; never part of its identity. */
 export type EventProperty = string | number | boolean;
 
 /**
- * One metered quantity for one tenant over one closed window (spec 2.1), exactly as it is stored.
+ * One metered quantity for one tenant over one closed window, exactly as it is stored.
  * Times are `YYYY-MM-DDTHH:MM:SSZ` in UTC (`recorded_at` may carry milliseconds).
  * Outward, `quantity` is a bare JSON number: use `encodeEvent`.
  */
@@ -30,7 +30,10 @@ export interface UsageEvent {
   readonly source?: string;
 }
 
-/** The values that an event's id is derived from (spec 2.1): everything that tells two charges apart. */
+/**
+ * The values that an event's id is derived from (docs/events.md#ids): everything that tells two
+ * charges apart.
+ */
 export type EventIdentity = Pick<
   UsageEvent,
   | 'tenant'

@@ -1,6 +1,7 @@
 /**
- * GPU quantities in whole numbers (design 7, GPU quantity): every share of a GPU that the sharing
- * modes can make is a whole number of parts, so that shares add up exactly and are rounded once.
+ * GPU quantities in whole numbers (docs/metering.md#gpu-quantity): every share of a GPU that the
+ * sharing modes can make is a whole number of parts, so that shares add up exactly and are rounded
+ * once.
  */
 
 /** Devices are shared among up to this many without any rounding. */

@@ -27,9 +27,8 @@ const validateShape = new Ajv({ verbose: true, allowUnionTypes: true }).compile(
 
 /**
  * What is wrong with an event, as `what: where: "input"`; undefined when it may enter the ledger.
- * The rules are those of spec 2.1, with the closed dimension values, limits and refused characters
- * of design 7. Whether the metric is known, and whether the window is acceptable today, is not
- * asked here.
+ * The rules are those of docs/events.md#fields. Whether the metric is known, and whether the window
+ * is acceptable today, is not asked here.
  */
 export function eventProblem(event: UsageEvent): string | undefined {
   if (!validateShape(event)) return describe(validateShape.errors?.[0]);
@@ -61,7 +60,10 @@ function windowProblem(event: UsageEvent): string | undefined {
   return `not after window_start ${quote(event.window_start)}: window_end: ${quote(event.window_end)}`;
 }
 
-/** Whether a text of the right form names a day and time that exist; the days of `28 <= day` differ by month. */
+/**
+ * Whether a text of the right form names a day and time that exist; the days of `28 <= day` differ by
+ * month.
+ */
 function isRealInstant(instant: string): boolean {
   if (ALWAYS_REAL.test(instant)) return true;
   const at = Date.parse(instant);

@@ -21,8 +21,8 @@ const NANOS_PER_UNIT = 1_000_000_000n;
 const intern = createIntern<Requests>();
 
 /**
- * The effective requests of a pod, computed as the scheduler does (facts: KEP-753 sidecars,
- * KEP-2837 pod-level resources, KEP-1287 in-place resize):
+ * The effective requests of a pod, computed as the scheduler does (docs/metering.md#effective-requests;
+ * KEP-753 sidecars, KEP-2837 pod-level resources, KEP-1287 in-place resize):
  * the larger of *containers plus sidecars* and *any init container plus the sidecars before it*;
  * pod-level values replace the sum for CPU, memory and huge pages; overhead comes on top. Extended
  * resources that a resource claim serves are the claim's, and left out here (KEP-5004).
@@ -118,7 +118,10 @@ function isInfeasible(status: RawObject): boolean {
   return conditionOf(status, 'PodResizePending')?.['reason'] === 'Infeasible';
 }
 
-/** A container that is being resized holds the largest of asked, granted and actuated; an infeasible wish holds nothing. */
+/**
+ * A container that is being resized holds the largest of asked, granted and actuated; an infeasible
+ * wish holds nothing.
+ */
 function heldBy(container: RawObject, resize: Resize): Amounts {
   const asked = requestsOf(container);
   const status = resize.statuses.get(container['name']);

@@ -1,10 +1,13 @@
 import { gpuParts, PARTS_PER_GPU } from '../model/gpu-parts.ts';
 
-/** What one device of a node is: a whole GPU, or a share of one (design 7, GPU quantity and GPU names). */
+/** What one device of a node is: a whole GPU, or a share of one (docs/metering.md#gpu-quantity). */
 export interface GpuDevice {
   /** Base model, the dimension `gpu_type`: `NVIDIA-H100-80GB-HBM3`, or `unknown`. */
   readonly type: string;
-  /** The dimension `gpu_profile`: `full`, `mig-1g.10gb`, `timeslice-4`, `mps-4`, `mig-1g.10gb-timeslice-2`. */
+  /**
+   * The dimension `gpu_profile`: `full`, `mig-1g.10gb`, `timeslice-4`, `mps-4`,
+   * `mig-1g.10gb-timeslice-2`.
+   */
   readonly profile: string;
   /** How much of a GPU it is, in parts ({@link PARTS_PER_GPU}). */
   readonly parts: bigint;
@@ -15,7 +18,10 @@ export interface HeldGpus {
   readonly device: GpuDevice;
   /** How many; informational, as in the property `gpu_devices`. */
   readonly devices: number;
-  /** What they come to, in parts. Not always `devices × device.parts`: a device may be shared among claims. */
+  /**
+   * What they come to, in parts. Not always `devices × device.parts`: a device may be shared among
+   * claims.
+   */
   readonly parts: bigint;
   /**
    * What is billed of them where each device counts as one (`gpuQuantity: devices`), in parts of a
@@ -53,7 +59,10 @@ export function gpuModel(text: string): string {
     .replace(/-MIG-[^-].*$/, '');
 }
 
-/** The profile that the MIG single strategy hides in the product label, `1g.10gb`; undefined where there is none. */
+/**
+ * The profile that the MIG single strategy hides in the product label, `1g.10gb`; undefined where
+ * there is none.
+ */
 export function migProfileInProduct(product: string): string | undefined {
   const profile = /-MIG-(\d.*?)(?:-SHARED)?$/.exec(sanitised(product))?.[1];
   return profile;
@@ -78,7 +87,10 @@ export function migSlicesIn(profile: string): number | undefined {
   return slices > 0 ? slices : undefined;
 }
 
-/** How much of its GPU a MIG device is: compute slices ÷ slices of the model; one that does not say counts whole. */
+/**
+ * How much of its GPU a MIG device is: compute slices ÷ slices of the model; one that does not say
+ * counts whole.
+ */
 export function migParts(type: string, profile: string): bigint {
   const all = migSlicesOf(type);
   const slices = migSlicesIn(profile);

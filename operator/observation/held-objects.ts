@@ -10,7 +10,7 @@ export interface VolumeClaimView extends Projected {
   readonly createdAt: number;
   /** Phase Bound: a volume exists for it, mounted or not. */
   readonly bound: boolean;
-  /** Nano-bytes: what was provisioned, else what was asked for (design 7, Storage). */
+  /** Nano-bytes: what was provisioned, else what was asked for. */
   readonly size: bigint;
   /** Storage class, `default` when the claim names none. */
   readonly storageClass: string;
@@ -26,7 +26,10 @@ export interface VolumeState {
 
 const BETA_STORAGE_CLASS = 'volume.beta.kubernetes.io/storage-class';
 
-/** Takes out of a PersistentVolumeClaim what bears on billing (design 7, Storage). */
+/**
+ * Takes out of a PersistentVolumeClaim what bears on billing
+ * (docs/metering.md#volumes-and-load-balancers).
+ */
 export function projectVolumeClaim(object: RawObject): VolumeClaimView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
@@ -79,7 +82,7 @@ export interface LoadBalancerState {
 
 /**
  * Takes out of a Service of type LoadBalancer what bears on billing; it is one load balancer,
- * however many ports and addresses it has (design 7). Services of other types, of which there are
+ * however many ports and addresses it has. Services of other types, of which there are
  * many more, are not kept; one that changes its type comes or goes.
  */
 export function projectLoadBalancer(object: RawObject): LoadBalancerView | undefined {
@@ -131,7 +134,7 @@ export interface WorkloadState {
   readonly labels: ObjectLabels;
 }
 
-/** Takes out of a control plane workload what bears on instance hours (design 7). */
+/** Takes out of a control plane workload what bears on instance hours (docs/metering.md#instance-hours). */
 export function projectWorkload(object: RawObject): WorkloadView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');

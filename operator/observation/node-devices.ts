@@ -20,7 +20,7 @@ export interface NamedDevices {
   readonly devices: ReadonlyMap<string, GpuDevice>;
 }
 
-/** First present wins (spec 1.1, GPU type). */
+/** First present wins (docs/metering.md#gpu-names). */
 const TYPE_LABELS = [
   'nvidia.com/gpu.product',
   'nvidia.com/gpu.machine',
@@ -29,7 +29,7 @@ const TYPE_LABELS = [
   'k8s.amazonaws.com/accelerator',
   'node.kubernetes.io/instance-type',
 ];
-/** For AMD resources these come first (design 7, GPU names). */
+/** For AMD resources these come first. */
 const AMD_TYPE_LABELS = ['amd.com/gpu.product-name', 'beta.amd.com/gpu.product-name'];
 
 export const SHARED_GPU = 'nvidia.com/gpu.shared';
@@ -46,8 +46,8 @@ const PARTITIONS: ReadonlyMap<string, bigint> = new Map([
 
 /**
  * What one device of every GPU resource is that the node has or may serve: the configured full GPUs,
- * MIG and shared ones always (spec 1.1, GPU detection). MIG resources that it never advertised are
- * read off their names by {@link migDevice}.
+ * MIG and shared ones always (docs/metering.md#gpu-quantity). MIG resources that it never advertised
+ * are read off their names by {@link migDevice}.
  */
 export function gpuDevicesOf(node: NodeView, gpuResources: readonly string[]): NamedDevices {
   const type = typeOf(node.labels, TYPE_LABELS);
@@ -158,7 +158,10 @@ function migSharing(node: NodeView, resource: string): Sharing | undefined {
   });
 }
 
-/** Replicas 0 and 1 mean not shared; an unknown number is devices ÷ what they were made of (design 7, GPU names). */
+/**
+ * Replicas 0 and 1 mean not shared; an unknown number is devices ÷ what they were made of
+ * (docs/metering.md#gpu-names).
+ */
 function sharingOf(said: {
   readonly strategy: string | undefined;
   readonly replicas: string | undefined;

@@ -15,7 +15,7 @@ interface Advertised {
 
 /**
  * The GPUs of a node that its device plugins offer or its labels count. A node is not without GPUs
- * because one resource of it reads zero: all kinds are looked at (design 7, Downtime).
+ * because one resource of it reads zero: all kinds are looked at (docs/metering.md#downtime).
  */
 export function installedGpus(node: NodeView, named: NamedDevices): readonly NodeGpus[] {
   const amd = advertised(node, named, (resource) => resource.startsWith('amd.com/'));

@@ -1,3 +1,4 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { MeteringSettings } from '../config/settings.ts';
 import {
   type CapacityType,
@@ -46,11 +47,14 @@ export interface NodeState {
   readonly devices: ReadonlyMap<string, GpuDevice>;
   /** Its GPUs by model. */
   readonly gpus: readonly NodeGpus[];
-  /** It carries a taint of UNHEALTHY_NODE_TAINTS (design 7, Downtime). */
+  /** It carries a taint of UNHEALTHY_NODE_TAINTS (docs/metering.md#downtime). */
   readonly down: boolean;
-  /** Values of the labels that dedicate a node to a tenant cluster (spec 1.1). */
+  /** Values of the labels that dedicate a node to a tenant cluster (docs/metering.md#whole-nodes). */
   readonly dedicatedTo: DedicatedLabels;
-  /** A tenant cluster's API shows it, but it is a node of the host cluster and billed there (design 7, Own-node tenants). */
+  /**
+   * A tenant cluster's API shows it, but it is a node of the host cluster and billed there
+   * (docs/metering.md#what-counts-as-an-own-node).
+   */
   readonly foreign?: true;
   /** Which labels said all this. */
   readonly decidedBy?: NodeDecisions;
@@ -83,10 +87,12 @@ export function nodeState(node: NodeView, settings: NodeSettings): NodeState {
   const values = DEDICATED_LABELS.flatMap((label) => textAt(labels, label) ?? []);
   return shareNodeState({
     capacityType: capacityType.type,
-    ...optional('zone', firstOf(labels, ZONE_LABELS)),
-    ...optional('region', firstOf(labels, REGION_LABELS)),
-    ...optional('instanceType', firstOf(labels, INSTANCE_TYPE_LABELS)),
-    ...optional('sku', skuLabel === undefined ? undefined : textAt(labels, skuLabel)),
+    ...omitUndefined({
+      zone: firstOf(labels, ZONE_LABELS),
+      region: firstOf(labels, REGION_LABELS),
+      instanceType: firstOf(labels, INSTANCE_TYPE_LABELS),
+      sku: skuLabel === undefined ? undefined : textAt(labels, skuLabel),
+    }),
     cpu: node.cpu,
     memory: node.memory,
     gpuType: named.type,
@@ -95,10 +101,9 @@ export function nodeState(node: NodeView, settings: NodeSettings): NodeState {
     down: node.taints.some(({ key }) => settings.unhealthyNodeTaints.includes(key)),
     dedicatedTo: {
       namespaceOrName: [...new Set(values)].toSorted(),
-      ...optional(
-        'configured',
-        configuredLabel === undefined ? undefined : textAt(labels, configuredLabel),
-      ),
+      ...omitUndefined({
+        configured: configuredLabel === undefined ? undefined : textAt(labels, configuredLabel),
+      }),
     },
     decidedBy: nodeDecisions(node, {
       capacityType,
@@ -134,10 +139,6 @@ export function firstOf(labels: NodeView['labels'], names: readonly string[]): s
     if (value !== undefined) return value;
   }
   return undefined;
-}
-
-function optional<K extends string>(key: K, value: string | undefined): { [P in K]?: string } {
-  return value === undefined ? {} : ({ [key]: value } as { [P in K]?: string });
 }
 
 /**
@@ -180,7 +181,7 @@ export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDec
     .flatMap(said);
   const dedicated = by.dedicated.flatMap(said);
   const { label } = by.capacityType;
-  const decided = {
+  return omitUndefined({
     capacityType: label === undefined ? undefined : first([label]),
     zone: first(by.zone),
     region: first(by.region),
@@ -188,6 +189,5 @@ export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDec
     sku: first(by.sku),
     gpu: gpu.length === 0 ? undefined : gpu,
     dedicated: dedicated.length === 0 ? undefined : dedicated,
-  };
-  return Object.fromEntries(Object.entries(decided).filter(([, value]) => value !== undefined));
+  });
 }

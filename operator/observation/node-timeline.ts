@@ -12,8 +12,8 @@ import { currentState, enter, type Timeline } from './timeline.ts';
 /**
  * Follows a node from its creation. Its state changes when the change arrives, but for going down:
  * that began when the taint was added or, where no taint says, when the node ceased to be Ready
- * (design 7, Downtime). It is up again when the taint is gone. `foreignSince` says since when it is
- * a node of another cluster, whatever was believed of it before.
+ * (docs/metering.md#downtime). It is up again when the taint is gone. `foreignSince` says since when
+ * it is a node of another cluster, whatever was believed of it before.
  */
 export function followNode(
   timeline: Timeline<NodeState>,

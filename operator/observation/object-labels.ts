@@ -3,9 +3,9 @@ import { createIntern } from './intern.ts';
 import { recordAt, textAt } from './raw-fields.ts';
 
 /**
- * The labels that say whose an object is (design 5). The syncer of a tenant cluster writes
- * `managed-by` and `namespace` itself and renames a tenant's own spelling of them, and of `release`;
- * `app` is kept verbatim, so a tenant can set it to anything.
+ * The labels that say whose an object is (docs/discovery.md#whose-an-object-is). The syncer of a
+ * tenant cluster writes `managed-by` and `namespace` itself and renames a tenant's own spelling of
+ * them, and of `release`; `app` is kept verbatim, so a tenant can set it to anything.
  */
 export interface ObjectLabels {
   /** `vcluster.loft.sh/managed-by`: name of the tenant cluster that synced the object. */

@@ -1,4 +1,4 @@
-import type { Projected, RawObject } from '../kubernetes/source.ts';
+import type { Projected, RawObject, SourceHandler } from '../kubernetes/source.ts';
 import { effectiveRequests, type Requests, sameRequests } from './effective-requests.ts';
 import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
@@ -26,7 +26,7 @@ export interface PodView extends Projected {
   readonly hasClaims: boolean;
 }
 
-/** Takes out of a pod what bears on billing (design 7, Pods). */
+/** Takes out of a pod what bears on billing (docs/metering.md#pods). */
 export function projectPod(object: RawObject): PodView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
@@ -103,13 +103,28 @@ function optional<K extends string, V>(key: K, value: V | undefined): { [P in K]
 }
 
 /** It may hold a GPU: by an extended resource, whichever settings make GPUs of, or by a claim. */
-export function mayHoldGpus(pod: PodView): boolean {
+function mayHoldGpus(pod: PodView): boolean {
   return pod.hasClaims || pod.requests.extended.size > 0;
+}
+
+/** A handler that is told of pods that may hold GPUs only; which ones do does not change in their lives. */
+export function forGpuPods(handler: SourceHandler<PodView>): SourceHandler<PodView> {
+  return {
+    upserted: (next, previous, arrival) => {
+      if (mayHoldGpus(next)) handler.upserted(next, previous, arrival);
+    },
+    deleted: (last, arrival) => {
+      if (mayHoldGpus(last)) handler.deleted(last, arrival);
+    },
+  };
 }
 
 /** A pod's billing state during a span. */
 export interface PodState {
-  /** `bound`: on a node, nothing started; billed only where podLifetime is `scheduled` (design 7). */
+  /**
+   * `bound`: on a node, nothing started; billed only where podLifetime is `scheduled`
+   * (docs/metering.md#pods).
+   */
   readonly phase: 'bound' | 'running';
   readonly node: string;
   readonly labels: ObjectLabels;
@@ -118,7 +133,7 @@ export interface PodState {
 
 /**
  * Follows a pod from binding over the first container start to the last container finish. A
- * `deletionTimestamp` plays no part: it lies in the future (design 7). Once finished, a pod holds
+ * `deletionTimestamp` plays no part: it lies in the future. Once finished, a pod holds
  * nothing, whatever its object says later.
  */
 export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sighting): void {
@@ -142,7 +157,10 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
   enter(timeline, stateOf(pod, pod.node, current.phase), seen.at);
 }
 
-/** The pod holds nothing any more: its time ends with its last container, and at `latest` if none says when. */
+/**
+ * The pod holds nothing any more: its time ends with its last container, and at `latest` if none says
+ * when.
+ */
 export function finishPod(
   timeline: Timeline<PodState>,
   pod: PodView,

@@ -1,3 +1,4 @@
+import { isRecord } from '../model/is-record.ts';
 import { parseQuantity } from '../kubernetes/quantity.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 
@@ -47,10 +48,6 @@ export function timeAt(parent: RawObject, key: string): number | undefined {
 /** The condition of a type out of `status.conditions`. */
 export function conditionOf(status: RawObject, type: string): RawObject | undefined {
   return listAt(status, 'conditions').find((condition) => condition['type'] === type);
-}
-
-function isRecord(value: unknown): value is RawObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Nano-units of the quantity at a key; undefined when it is absent, malformed or negative. */

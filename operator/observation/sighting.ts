@@ -22,7 +22,7 @@ const REPORTING_DELAY_MS = 60_000;
 /**
  * The sighting of a version. `notBefore` is the arrival of the version before it, or the creation
  * of an object that was not seen before. Times outside of what is possible are moved to the nearest
- * possible one and counted (design 6).
+ * possible one and counted (docs/metering.md#times).
  */
 export function sightingOf(
   arrival: Arrival,

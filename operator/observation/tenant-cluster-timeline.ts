@@ -16,7 +16,7 @@ export interface LateTenantCluster {
 
 /**
  * Which tenant clusters there were, and whom each was billed to, from when to when. Dimensions are
- * those valid during a span, never looked up afterwards (design 6).
+ * those valid during a span, never looked up afterwards (docs/metering.md#lifetimes-not-samples).
  */
 export interface TenantClusterTimelines {
   /** What a successful discovery round found. */

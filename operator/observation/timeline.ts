@@ -11,8 +11,9 @@ export interface Span<S> {
 }
 
 /**
- * What one watched object was, from when to when (design 6). Spans are in order and never overlap;
- * where there is none the object cost nothing. The span list is replaced, never changed in place.
+ * What one watched object was, from when to when (docs/metering.md#lifetimes-not-samples). Spans are
+ * in order and never overlap; where there is none the object cost nothing. The span list is replaced,
+ * never changed in place.
  */
 export interface Timeline<S> {
   readonly uid: string;
@@ -27,7 +28,7 @@ export interface Timeline<S> {
   gone: boolean;
   /**
    * The spans as closed windows billed them, kept from the first change to reach back before the
-   * last closed window until the difference is carried into the next one (design 6, late facts).
+   * last closed window until the difference is carried into the next one (docs/metering.md#late-facts).
    */
   billed: readonly Span<S>[] | undefined;
   /** Changed since the journal was last written. */

@@ -11,14 +11,17 @@ export interface UsageSample {
 export interface UsageStretch {
   readonly from: number;
   readonly to: number;
-  /** Undefined where nothing was measured: unknown, not zero (design 6). */
+  /** Undefined where nothing was measured: unknown, not zero (docs/metering.md#unknown-is-not-zero). */
   readonly sample: UsageSample | undefined;
 }
 
 /** Samples of pod usage by pod uid. */
 export interface UsageSamples {
   add(uid: string, sample: UsageSample): void;
-  /** The stretches of `[from, to)`, in order and without holes; a sample holds until the next, for `holdMs` at most. */
+  /**
+   * The stretches of `[from, to)`, in order and without holes; a sample holds until the next, for
+   * `holdMs` at most.
+   */
   stretches(uid: string, from: number, to: number, holdMs: number): readonly UsageStretch[];
   /** Forgets samples that cannot reach beyond `horizon`. */
   prune(horizon: number, holdMs: number): void;
@@ -29,15 +32,14 @@ export interface UsageSamples {
 const MAX_SAMPLES_PER_POD = 256;
 
 /**
- * Samples are taken twice a window, at most a minute apart (design 6). The design's lower bound of
- * 15 s holds for windows from 30 s on; shorter windows are sampled twice all the same, or a pod
- * could go a whole window without a sample.
+ * Samples are taken twice a window, at most a minute apart (docs/metering.md#cpu-and-memory), however
+ * short the window is, or a pod could go a whole window without a sample.
  */
 export function sampleIntervalMs(windowMs: number): number {
   return Math.min(windowMs / 2, 60_000);
 }
 
-/** A sample that found no successor stops holding after this long: two intervals (design 6). */
+/** A sample that found no successor stops holding after this long: two intervals. */
 export function sampleHoldMs(windowMs: number): number {
   return 2 * sampleIntervalMs(windowMs);
 }

@@ -21,8 +21,7 @@ import {
 } from '../observation/held-objects.ts';
 import { projectNode } from '../observation/node.ts';
 import { createObservation } from '../observation/observation.ts';
-import { only } from '../observation/only.ts';
-import { mayHoldGpus, projectPod } from '../observation/pod.ts';
+import { forGpuPods, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
@@ -96,7 +95,7 @@ async function startMetering(
       pods: watch(
         'pods',
         projectPod,
-        [observation.pods, only(mayHoldGpus, observation.gpuPods)],
+        [observation.pods, forGpuPods(observation.gpuPods)],
         resume.pods,
       ),
       nodes: watch('nodes', projectNode, [observation.nodes, observation.gpuNodes], resume.nodes),

@@ -31,8 +31,7 @@ import {
 import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { only } from '../observation/only.ts';
-import { mayHoldGpus, projectPod } from '../observation/pod.ts';
+import { forGpuPods, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -97,7 +96,7 @@ export function createWatches(options: WatchesOptions): Watches {
   const pods = watch(
     { ...CORE, plural: 'pods' },
     projectPod,
-    [observation.pods, only(mayHoldGpus, observation.gpuPods)],
+    [observation.pods, forGpuPods(observation.gpuPods)],
     { resume: resume.pods },
   );
   const nodes = watch(

@@ -23,8 +23,7 @@ import {
 } from '../../observation/held-objects.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
-import { only } from '../../observation/only.ts';
-import { mayHoldGpus, projectPod } from '../../observation/pod.ts';
+import { forGpuPods, projectPod } from '../../observation/pod.ts';
 import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -137,7 +136,7 @@ export async function startProcess(
   const pods = make(
     'pods',
     projectPod,
-    [observation.pods, only(mayHoldGpus, observation.gpuPods)],
+    [observation.pods, forGpuPods(observation.gpuPods)],
     resume.pods,
     objects.pods,
   );
