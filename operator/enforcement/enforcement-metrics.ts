@@ -1,7 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { BillingState } from '../config/settings.ts';
+import { BILLING_STATES, type BillingState } from '../config/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
-import { BILLING_STATES } from './states/severity.ts';
 
 export interface EnforcementMetrics {
   readonly received: (provider: DestinationType, outcome: string) => void;

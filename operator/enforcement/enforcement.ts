@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import type { BillingState, Settings, SettingsStore } from '../config/settings.ts';
+import type { BillingState, SettingsStore } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import type { Connection } from '../kubernetes/connection.ts';
@@ -11,12 +11,12 @@ import type { Logger } from '../telemetry/logger.ts';
 import { reasonText } from '../destinations/alerts.ts';
 import type { SignedRequest } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
-import { createEnforcementMetrics } from './enforcement-metrics.ts';
-import { createInbox, type InboxOutcome } from './inbox.ts';
-import { createMarking, type MarkingStatus } from './marks/marking.ts';
-import { type AskCustomer, loadCustomers } from './states/customers.ts';
-import { loadSeenAlerts } from './states/seen-alerts.ts';
-import { loadStates, type RecordStore } from './states/state-store.ts';
+import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
+import { createInbox, type Inbox, type InboxOutcome } from './inbox.ts';
+import { createMarking, type Marking, type MarkingStatus } from './marks/marking.ts';
+import { type AskCustomer, type Customers, loadCustomers } from './states/customers.ts';
+import { loadSeenAlerts, type SeenAlerts } from './states/seen-alerts.ts';
+import { loadStates, type RecordStore, type StateStore } from './states/state-store.ts';
 import {
   applyManual,
   effectiveState,
@@ -34,7 +34,7 @@ export interface TenantBillingState extends EffectiveState {
   readonly sources: readonly SourceEntry[];
 }
 
-/** Alerts of billing systems in, billing states and suspension labels out (spec 3, design 7). */
+/** Alerts of billing systems in, billing states and suspension labels out (docs/enforcement.md). */
 export interface Enforcement {
   /** Whether a billing system's messages can be verified, and so are accepted. */
   isEnabled(provider: DestinationType): boolean;
@@ -76,7 +76,7 @@ const ROUND_RETRY_MS = 1_000;
 
 /** Reads what earlier processes have recorded; throws when the ledger cannot be read. */
 export async function createEnforcement(options: EnforcementOptions): Promise<Enforcement> {
-  const { ledger, settings, discovery, clock, logger } = options;
+  const { ledger, discovery, logger, ask } = options;
   const { store, problems } = await loadStates(ledger);
   for (const problem of problems) logger.error(`[enforcement] ${problem}`);
   const seen = await loadSeenAlerts(ledger);
@@ -84,71 +84,135 @@ export async function createEnforcement(options: EnforcementOptions): Promise<En
     ledger,
     tenants: () => discovery.tenants(),
     hasState: (tenant) => store.find(tenant) !== undefined,
-    ask: options.ask,
+    ask,
   });
-  /** Whether tenant clusters are known with the overrides laid over them; nothing is marked before. */
-  let marking = false;
+  return new TenantEnforcement(options, { store, seen, customers });
+}
 
-  const stateOf = (tenant: string): TenantBillingState =>
-    describe(store.find(tenant) ?? newRecord(tenant, 0));
-  const states = (): readonly TenantBillingState[] =>
-    store
+/** What is kept in the ledger. */
+interface KeptRecords {
+  readonly store: StateStore;
+  readonly seen: SeenAlerts;
+  readonly customers: Customers;
+}
+
+class TenantEnforcement implements Enforcement {
+  readonly #options: EnforcementOptions;
+  readonly #store: StateStore;
+  readonly #seen: SeenAlerts;
+  readonly #metrics: EnforcementMetrics;
+  readonly #marking: Marking;
+  readonly #inbox: Inbox;
+  /** Whether tenant clusters are known with the overrides laid over them; nothing is marked before. */
+  #mayMark = false;
+
+  constructor(options: EnforcementOptions, { store, seen, customers }: KeptRecords) {
+    const { settings, discovery, registry, clock, logger } = options;
+    this.#options = options;
+    this.#store = store;
+    this.#seen = seen;
+    this.#metrics = createEnforcementMetrics(registry, {
+      tenantsIn: (state) => this.states().filter((each) => each.state === state).length,
+      suspendedClusters: () => this.status().suspendedClusters.length,
+      pending: () => this.status().pending,
+    });
+    this.#marking = createMarking({
+      ...options,
+      settings: () => settings.current(),
+      clusters: () => discovery.clusters(),
+      stateOf: (tenant) => this.stateOf(tenant),
+      onApplied: this.#metrics.applied,
+      onFailure: this.#metrics.failed,
+    });
+    this.#inbox = createInbox({
+      settings: () => settings.current().enforcement,
+      states: store,
+      seen,
+      customers,
+      known: discovery.known,
+      onChange: () => this.#reconcile(),
+      clock,
+      logger,
+    });
+  }
+
+  isEnabled(provider: DestinationType): boolean {
+    const { webhookSecrets } = this.#options.settings.current().enforcement;
+    return (webhookSecrets[provider] ?? []).length > 0;
+  }
+
+  async receive(
+    provider: DestinationType,
+    request: SignedRequest,
+    signal: AbortSignal,
+  ): Promise<InboxOutcome> {
+    const outcome = await this.#inbox.receive(provider, request, signal);
+    this.#metrics.received(provider, outcome.kind === 'ignored' ? outcome.why : outcome.kind);
+    return outcome;
+  }
+
+  states(): readonly TenantBillingState[] {
+    return this.#store
       .all()
       .map(describe)
       .toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
-  const metrics = createEnforcementMetrics(options.registry, {
-    tenantsIn: (state) => states().filter((each) => each.state === state).length,
-    suspendedClusters: () => marks.status().suspendedClusters.length,
-    pending: () => marks.status().pending,
-  });
-  const marks = createMarking({
-    ...options,
-    settings: () => settings.current(),
-    clusters: () => discovery.clusters(),
-    stateOf,
-    onApplied: metrics.applied,
-    onFailure: metrics.failed,
-  });
-  const look = (): void => {
-    if (marking) marks.look();
-  };
-  const inbox = createInbox({
-    settings: () => settings.current().enforcement,
-    states: store,
-    seen,
-    customers,
-    known: discovery.known,
-    onChange: look,
-    clock,
-    logger,
-  });
+  }
 
-  async function changeManual(
+  stateOf(tenant: string): TenantBillingState {
+    return describe(this.#store.find(tenant) ?? newRecord(tenant, 0));
+  }
+
+  setManual(tenant: string, state: BillingState, reason: string): Promise<WriteOutcome> {
+    return this.#changeManual(tenant, { state, reason });
+  }
+
+  clearManual(tenant: string): Promise<WriteOutcome> {
+    return this.#changeManual(tenant, undefined);
+  }
+
+  readonly status = (): MarkingStatus => this.#marking.status();
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { discovery, settings } = this.#options;
+    const reconcile = (): void => this.#reconcile();
+    const endings = [discovery.subscribe(reconcile), settings.subscribe(reconcile)];
+    await Promise.all([this.#begin(signal), this.#marking.run(signal), this.#prune(signal)]);
+    this.#mayMark = false;
+    for (const end of endings) end();
+  }
+
+  #reconcile(): void {
+    if (this.#mayMark) this.#marking.reconcile();
+  }
+
+  async #changeManual(
     tenant: string,
     said: { readonly state: BillingState; readonly reason: string } | undefined,
   ): Promise<WriteOutcome> {
-    return inbox.inTurn(async () => {
-      const now = clock.now();
-      const record = store.find(tenant) ?? newRecord(tenant, now);
+    return this.#inbox.inTurn(async () => {
+      const now = this.#options.clock.now();
+      const record = this.#store.find(tenant) ?? newRecord(tenant, now);
       const manual = said && { ...said, reason: reasonText(said.reason), at: now };
-      const outcome = await store.putAll([applyManual(record, manual, now)]);
-      if (outcome.kind === 'written') look();
+      const outcome = await this.#store.putAll([applyManual(record, manual, now)]);
+      if (outcome.kind === 'written') this.#reconcile();
       return outcome;
     });
   }
 
-  async function prune(signal: AbortSignal): Promise<void> {
+  async #prune(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
     while (!signal.aborted) {
-      const early = await seen.prune(clock.now());
+      const early = await this.#seen.prune(clock.now());
       if (early > 0) logger.warn(`[enforcement] ${early} messages forgotten before their 30 days`);
       await clock.sleep(PRUNE_INTERVAL_MS, signal).catch(() => undefined);
     }
   }
 
   /** Marks are decided upon the first time when overrides are known, and tenant clusters by them. */
-  async function begin(signal: AbortSignal): Promise<void> {
+  async #begin(signal: AbortSignal): Promise<void> {
+    const { overridesKnown, discovery, clock } = this.#options;
     try {
-      await options.overridesKnown(signal);
+      await overridesKnown(signal);
     } catch (error) {
       if (!signal.aborted) throw error;
     }
@@ -156,33 +220,9 @@ export async function createEnforcement(options: EnforcementOptions): Promise<En
       await clock.sleep(ROUND_RETRY_MS, signal).catch(() => undefined);
     }
     if (signal.aborted) return;
-    marking = true;
-    look();
+    this.#mayMark = true;
+    this.#reconcile();
   }
-
-  return {
-    isEnabled: (provider) => isEnabled(settings.current(), provider),
-    receive: async (provider, request, signal) => {
-      const outcome = await inbox.receive(provider, request, signal);
-      metrics.received(provider, outcome.kind === 'ignored' ? outcome.why : outcome.kind);
-      return outcome;
-    },
-    states,
-    stateOf,
-    setManual: (tenant, state, reason) => changeManual(tenant, { state, reason }),
-    clearManual: (tenant) => changeManual(tenant, undefined),
-    status: marks.status,
-    run: async (signal) => {
-      const endings = [discovery.subscribe(look), settings.subscribe(look)];
-      await Promise.all([begin(signal), marks.run(signal), prune(signal)]);
-      marking = false;
-      for (const end of endings) end();
-    },
-  };
-}
-
-function isEnabled({ enforcement }: Settings, provider: DestinationType): boolean {
-  return (enforcement.webhookSecrets[provider] ?? []).length > 0;
 }
 
 function describe(record: TenantRecord): TenantBillingState {

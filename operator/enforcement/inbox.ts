@@ -54,28 +54,37 @@ export interface InboxOptions {
   readonly customers: Customers;
   /** False until the tenants here are known. */
   readonly known: () => boolean;
-  /** Told of tenants whose record has changed. */
+  /** Called with the tenants whose record has changed. */
   readonly onChange: (tenants: readonly string[]) => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 export function createInbox(options: InboxOptions): Inbox {
-  const { settings, states, seen, customers, clock, logger } = options;
-  let turn: Promise<unknown> = Promise.resolve();
+  return new AlertInbox(options);
+}
+
+class AlertInbox implements Inbox {
+  readonly #options: InboxOptions;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: InboxOptions) {
+    this.#options = options;
+  }
 
   /** One after the other: each builds upon the record that the one before has written. */
-  function inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const mine = turn.then(action);
-    turn = mine.catch(() => undefined);
+  inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const mine = this.#turn.then(action);
+    this.#turn = mine.catch(() => undefined);
     return mine;
   }
 
-  async function receive(
+  async receive(
     provider: DestinationType,
     request: SignedRequest,
     signal: AbortSignal,
   ): Promise<InboxOutcome> {
+    const { settings, seen, customers, clock } = this.#options;
     const alerts = definitionOf(provider)?.alerts;
     if (alerts === undefined) return { kind: 'refused' };
     const secrets = settings().webhookSecrets[provider] ?? [];
@@ -92,7 +101,7 @@ export function createInbox(options: InboxOptions): Inbox {
     }
     const keys = keysOf(alerts, alert, request);
     if (keys.some((key) => seen.has(key))) return duplicate(alert);
-    if (!options.known()) {
+    if (!this.#options.known()) {
       return { kind: 'unavailable', reason: 'waiting for the first successful discovery' };
     }
     const whose = await customers.tenantsOf(provider, alert.customer, signal);
@@ -101,22 +110,24 @@ export function createInbox(options: InboxOptions): Inbox {
       return ignored('unknown-customer', 'no tenant here is this customer');
     }
     const { tenants, learnt } = whose;
-    return inTurn(() => apply(stated(alert, state), tenants, keys, learnt));
+    return this.inTurn(() => this.#apply(this.#stated(alert, state), tenants, keys, learnt));
   }
 
   /** A type that only a rule knows lifts everything when the rule says `active`: it has no other meaning. */
-  function stated(alert: Alert, state: BillingState): StatedAlert {
-    const at = Math.min(alert.at ?? clock.now(), clock.now());
+  #stated(alert: Alert, state: BillingState): StatedAlert {
+    const now = this.#options.clock.now();
+    const at = Math.min(alert.at ?? now, now);
     const byRule = alert.state === undefined && state === 'active';
     return { ...alert, state, at, ...(byRule && { settles: 'all' }) };
   }
 
-  async function apply(
+  async #apply(
     alert: StatedAlert,
     tenants: readonly string[],
     keys: readonly SeenKey[],
     learnt: readonly RecordChange[],
   ): Promise<InboxOutcome> {
+    const { states, seen, clock } = this.#options;
     if (keys.some((key) => seen.has(key))) return duplicate(alert);
     const now = clock.now();
     const transitions = tenants.map((tenant) =>
@@ -130,8 +141,8 @@ export function createInbox(options: InboxOptions): Inbox {
     if (first === undefined) {
       return ignored('stale', 'something newer is known of the same subject');
     }
-    for (const record of changed) report(alert, record);
-    options.onChange(changed.map(({ tenant }) => tenant));
+    for (const record of changed) this.#report(alert, record);
+    this.#options.onChange(changed.map(({ tenant }) => tenant));
     return {
       kind: 'applied',
       tenants: changed.map(({ tenant }) => tenant),
@@ -139,13 +150,14 @@ export function createInbox(options: InboxOptions): Inbox {
     };
   }
 
-  function report({ provider, type, id }: StatedAlert, record: TenantRecord): void {
+  #report({ provider, type, id }: StatedAlert, record: TenantRecord): void {
     const { state } = effectiveState(record);
     const fields = { tenant: record.tenant, state, provider, type, id };
-    logger.info(`[enforcement] ${record.tenant} is ${state} after ${provider} ${type}`, fields);
+    this.#options.logger.info(
+      `[enforcement] ${record.tenant} is ${state} after ${provider} ${type}`,
+      fields,
+    );
   }
-
-  return { receive, inTurn };
 }
 
 /**

@@ -1,8 +1,9 @@
+import type { KubernetesEvent } from '../../kubernetes/events.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { describeFailure } from '../../kubernetes/outcome.ts';
 import { resourcePath } from '../../kubernetes/resource.ts';
 import type { ApiResource } from '../../kubernetes/source.ts';
-import type { Marks } from './keys.ts';
+import type { Marks, stateKeys } from './keys.ts';
 import type { PlannedMarks } from './plan-marks.ts';
 
 export type ApplyMarksOutcome =
@@ -56,5 +57,32 @@ function withoutEmpty({ labels, annotations }: Marks): Partial<Marks> {
   return {
     ...(Object.keys(labels).length > 0 && { labels }),
     ...(Object.keys(annotations).length > 0 && { annotations }),
+  };
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  active: 'BillingStateActive',
+  warning: 'BillingStateWarning',
+  delinquent: 'BillingStateDelinquent',
+  suspended: 'BillingStateSuspended',
+};
+
+/** The Kubernetes Event for a control plane whose billing state has changed; undefined for other changes. */
+export function stateEvent(
+  { kind, uid, namespace, name, observed, desired }: PlannedMarks,
+  keys: ReturnType<typeof stateKeys>,
+): KubernetesEvent | undefined {
+  if (kind === 'Namespace') return undefined;
+  const before = observed.labels[keys.state] ?? 'active';
+  const state = desired.labels[keys.state] ?? 'active';
+  if (before === state) return undefined;
+  const cause = desired.annotations[keys.reason];
+  const why = cause === undefined ? '' : `: ${cause}`;
+  return {
+    regarding: { apiVersion: 'apps/v1', kind, namespace, name, uid },
+    type: state === 'active' ? 'Normal' : 'Warning',
+    reason: REASONS[state] ?? 'BillingStateChanged',
+    action: 'Enforcement',
+    note: `The billing state is ${state}, it was ${before}${why}`,
   };
 }

@@ -22,7 +22,7 @@ export interface Marks {
 
 export const NO_MARKS: Marks = { labels: {}, annotations: {} };
 
-/** The keys for people: `<label prefix>/billing-state` and so on (facts/predecessor.md 7). */
+/** The keys for people: `<label prefix>/billing-state` and so on (docs/enforcement.md#modes). */
 export function stateKeys(labelPrefix: string) {
   return {
     state: `${labelPrefix}/billing-state`,
@@ -37,7 +37,7 @@ export function marksOf({ labels, annotations }: Metadata, labelPrefix: string):
   const isOurs = (key: string): boolean =>
     [SUSPENDED_LABEL, SUSPENDED_ACCOUNTS, state, reason, since].includes(key) ||
     key.startsWith(SUSPENDED_CLUSTER_PREFIX);
-  return { labels: only(labels, isOurs), annotations: only(annotations, isOurs) };
+  return { labels: pick(labels, isOurs), annotations: pick(annotations, isOurs) };
 }
 
 /** The same text for the same marks. */
@@ -47,7 +47,7 @@ export function textOfMarks({ labels, annotations }: Marks): string {
 
 type Texts = Readonly<Record<string, string>>;
 
-function only(texts: Texts, wanted: (key: string) => boolean): Texts {
+function pick(texts: Texts, wanted: (key: string) => boolean): Texts {
   return Object.fromEntries(Object.entries(texts).filter(([key]) => wanted(key)));
 }
 

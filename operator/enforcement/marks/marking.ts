@@ -5,15 +5,15 @@ import type { Connection } from '../../kubernetes/connection.ts';
 import type { EventRecorder } from '../../kubernetes/events.ts';
 import { metadataOf } from '../../kubernetes/resource.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { createWorkQueue, type WorkOutcome } from '../../kubernetes/work-queue.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { createWorkQueue, type WorkOutcome, type WorkQueue } from '../../kubernetes/work-queue.ts';
 import type { WorkQueueMetrics } from '../../kubernetes/metrics.ts';
 import { textsAt } from '../../discovery/object-reading.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { applyMarks } from './apply-marks.ts';
+import { applyMarks, stateEvent } from './apply-marks.ts';
 import { marksOf, stateKeys, textOfMarks } from './keys.ts';
 import { planMarks, type PlannedMarks, type StateSince } from './plan-marks.ts';
-import { stateEvent } from './state-event.ts';
 
 /** How far marks are from what they should be. */
 export interface MarkingStatus {
@@ -26,8 +26,8 @@ export interface MarkingStatus {
 
 /** Keeps the marks on namespaces and control planes what the billing states and the mode call for. */
 export interface Marking {
-  /** Looks at all objects and gives those that need it other marks. */
-  look(): void;
+  /** Compares all objects with what they should be, and gives those that differ other marks. */
+  reconcile(): void;
   /** Works until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>;
   readonly status: () => MarkingStatus;
@@ -70,116 +70,128 @@ const WATCH_LAG_MS = 10_000;
 const MEND_FORBIDDEN = 'grant it with config/components/enforcement';
 
 export function createMarking(options: MarkingOptions): Marking {
-  const { connection, sources, settings, clock, logger } = options;
-  const wanted = new Map<string, Wanted>();
-  const applied = new Map<string, Applied>();
-  const problems = new Map<string, string>();
-  let suspended: readonly TenantCluster[] = [];
+  return new ObjectMarking(options);
+}
 
-  const queue = createWorkQueue({
-    name: 'enforcement',
-    process: work,
-    concurrency: CONCURRENCY,
-    retryCapMs: RETRY_CAP_MS,
-    clock,
-    logger,
-    ...(options.queueMetrics !== undefined && { metrics: options.queueMetrics }),
+class ObjectMarking implements Marking {
+  readonly #options: MarkingOptions;
+  readonly #queue: WorkQueue;
+  readonly #wanted = new Map<string, Wanted>();
+  readonly #applied = new Map<string, Applied>();
+  readonly #problems = new Map<string, string>();
+  #suspended: readonly TenantCluster[] = [];
+
+  constructor(options: MarkingOptions) {
+    const { clock, logger, queueMetrics } = options;
+    this.#options = options;
+    this.#queue = createWorkQueue({
+      name: 'enforcement',
+      process: (key, signal) => this.#work(key, signal),
+      concurrency: CONCURRENCY,
+      retryCapMs: RETRY_CAP_MS,
+      clock,
+      logger,
+      ...omitUndefined({ metrics: queueMetrics }),
+    });
+  }
+
+  run(signal: AbortSignal): Promise<void> {
+    return this.#queue.run(signal);
+  }
+
+  readonly status = (): MarkingStatus => ({
+    suspendedClusters: this.#suspended.map(({ id }) => id),
+    pending: this.#wanted.size,
+    problems: [...this.#problems.values()],
   });
 
-  function look(): void {
+  reconcile(): void {
+    const { sources, settings, clusters, stateOf, clock } = this.#options;
     const { enforcement, identity } = settings();
     const plan = planMarks({
       mode: enforcement.mode,
       labelPrefix: identity.labelPrefix,
-      clusters: options.clusters(),
-      stateOf: options.stateOf,
+      clusters: clusters(),
+      stateOf,
       namespaces: sources.namespaces.values(),
       statefulSets: sources.statefulSets.values(),
       deployments: sources.deployments.values(),
     });
-    suspended = plan.suspended;
+    this.#suspended = plan.suspended;
     const needed = new Map(plan.objects.map((object) => [keyOf(object), object]));
-    for (const key of applied.keys()) if (!needed.has(key)) applied.delete(key);
-    for (const key of wanted.keys()) if (!needed.has(key)) forget(key);
+    for (const key of this.#applied.keys()) if (!needed.has(key)) this.#applied.delete(key);
+    for (const key of this.#wanted.keys()) if (!needed.has(key)) this.#forget(key);
     for (const [key, object] of needed) {
-      if (isUnderWay(key, object)) continue;
-      const before = wanted.get(key);
+      if (this.#isUnderWay(key, object)) continue;
+      const before = this.#wanted.get(key);
       const same = before !== undefined && sameGoal(before.object, object);
-      wanted.set(key, { object, since: same ? before.since : clock.monotonic() });
+      this.#wanted.set(key, { object, since: same ? before.since : clock.monotonic() });
       // What failed is tried again in its own time, unless there is news.
-      if (!same || !problems.has(key)) queue.add(key);
+      if (!same || !this.#problems.has(key)) this.#queue.add(key);
     }
   }
 
   /** The watch has not shown yet what was applied, or will never show more. */
-  function isUnderWay(key: string, object: PlannedMarks): boolean {
-    const last = applied.get(key);
+  #isUnderWay(key: string, object: PlannedMarks): boolean {
+    const last = this.#applied.get(key);
     if (last === undefined || last.uid !== object.uid) return false;
     if (last.desired !== textOfMarks(object.desired)) return false;
     const observed = textOfMarks(object.observed);
     if (observed === last.after) return true;
-    return observed === last.before && clock.monotonic() - last.at < WATCH_LAG_MS;
+    return observed === last.before && this.#options.clock.monotonic() - last.at < WATCH_LAG_MS;
   }
 
-  async function work(key: string, signal: AbortSignal): Promise<WorkOutcome> {
-    const need = wanted.get(key);
+  async #work(key: string, signal: AbortSignal): Promise<WorkOutcome> {
+    const need = this.#wanted.get(key);
     if (need === undefined) return { kind: 'done' };
     const { object } = need;
-    const outcome = await applyMarks(connection, object, signal);
+    const outcome = await applyMarks(this.#options.connection, object, signal);
     if (outcome.kind === 'failed') {
       const mend = outcome.reason.includes('HTTP 403') ? `; ${MEND_FORBIDDEN}` : '';
       const reason = `${key} cannot be marked: ${outcome.reason}${mend}`;
-      problems.set(key, reason);
-      options.onFailure();
+      this.#problems.set(key, reason);
+      this.#options.onFailure();
       return { kind: 'failed', reason };
     }
-    if (wanted.get(key) === need) forget(key);
+    if (this.#wanted.get(key) === need) this.#forget(key);
     if (outcome.kind === 'gone') return { kind: 'done' };
-    const after = observedAfter(outcome.object);
-    applied.set(key, {
+    const after = this.#observedAfter(outcome.object);
+    this.#applied.set(key, {
       uid: object.uid,
       desired: textOfMarks(object.desired),
       before: textOfMarks(object.observed),
       after,
-      at: clock.monotonic(),
+      at: this.#options.clock.monotonic(),
     });
-    report(object, after);
-    options.onApplied((clock.monotonic() - need.since) / 1000);
+    this.#report(object, after);
+    this.#options.onApplied((this.#options.clock.monotonic() - need.since) / 1000);
     return { kind: 'done' };
   }
 
-  function observedAfter(object: unknown): string {
+  #observedAfter(object: unknown): string {
     const metadata: RawObject = metadataOf(object);
     const labels = textsAt(metadata, 'labels');
     const annotations = textsAt(metadata, 'annotations');
-    return textOfMarks(marksOf({ labels, annotations }, settings().identity.labelPrefix));
+    return textOfMarks(
+      marksOf({ labels, annotations }, this.#options.settings().identity.labelPrefix),
+    );
   }
 
-  function report(object: PlannedMarks, after: string): void {
-    const { labelPrefix } = settings().identity;
+  #report(object: PlannedMarks, after: string): void {
+    const { labelPrefix } = this.#options.settings().identity;
     const key = keyOf(object);
     if (after !== textOfMarks(object.desired)) {
-      logger.warn(`[enforcement] ${key} keeps marks that somebody else has written`);
+      this.#options.logger.warn(`[enforcement] ${key} keeps marks that somebody else has written`);
     }
-    logger.info(`[enforcement] marked ${key}`, { ...object.desired });
+    this.#options.logger.info(`[enforcement] marked ${key}`, { ...object.desired });
     const event = stateEvent(object, stateKeys(labelPrefix));
-    if (event !== undefined) options.events.record(event);
+    if (event !== undefined) this.#options.events.record(event);
   }
 
-  function forget(key: string): void {
-    wanted.delete(key);
-    problems.delete(key);
+  #forget(key: string): void {
+    this.#wanted.delete(key);
+    this.#problems.delete(key);
   }
-
-  return {
-    look,
-    run: (signal) => queue.run(signal),
-    status: () => ({
-      suspendedClusters: suspended.map(({ id }) => id),
-      pending: wanted.size,
-      problems: [...problems.values()],
-    }),
-  };
 }
 
 /** `Namespace/tenant-a`, `StatefulSet/tenant-a/main`. */

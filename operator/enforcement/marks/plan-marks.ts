@@ -48,7 +48,7 @@ export interface MarksPlan {
 const LABEL_NAME = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
 /**
- * Which objects must be marked otherwise than they are (design 7, Enforcement). What is not called for
+ * Which objects must be marked otherwise than they are (docs/enforcement.md#modes). What is not called for
  * is to be taken away, so a plan undoes what an earlier state, mode or process has left.
  */
 export function planMarks(input: MarksInput): MarksPlan {
@@ -63,7 +63,7 @@ export function planMarks(input: MarksInput): MarksPlan {
     hosted.map((cluster) => [`${cluster.namespace}/${cluster.name}`, cluster]),
   );
   const byNamespace = Map.groupBy(hosted, ({ namespace }) => namespace);
-  /** Namespaces that a syncer maps one by one are named so (facts/metering.md 5). */
+  /** Namespaces that a syncer maps one by one are named so (docs/discovery.md#whose-an-object-is). */
   const byMapping = new Map(
     hosted.map((cluster) => [`${cluster.namespace}-x-${cluster.name}`, cluster]),
   );
@@ -115,8 +115,8 @@ function namespaceMarks(
   accounts: ReadonlyMap<TenantCluster, readonly string[]>,
   { mode, labelPrefix, stateOf }: MarksInput,
 ): Marks {
-  const [only, ...others] = own;
-  const state = only === undefined || others.length > 0 ? 'active' : stateOf(only.tenant).state;
+  const [sole, ...others] = own;
+  const state = sole === undefined || others.length > 0 ? 'active' : stateOf(sole.tenant).state;
   const shown: Record<string, string> =
     mode === 'observe' || state === 'active' ? {} : { [stateKeys(labelPrefix).state]: state };
   if (!inside.some((cluster) => suspended.has(cluster))) return { labels: shown, annotations: {} };

@@ -5,7 +5,7 @@ import type { RecordStore } from './state-store.ts';
 
 const PREFIX = 'enforcement/seen/';
 
-/** How long a message is known again; billing systems repeat themselves for up to some weeks (design 7). */
+/** How long a message is known again; billing systems repeat themselves for up to some weeks. */
 export const REMEMBER_MS = 30 * 86_400_000;
 
 /** Some 15 MB; a fleet's alerts of 30 days are a fraction of it. */
@@ -14,7 +14,7 @@ const MOST_REMEMBERED = 100_000;
 /** Deleted with one write. */
 const PRUNED_AT_ONCE = 1_000;
 
-/** Which messages have been acted upon, so that a repeat does nothing, also after a restart (accident 40). */
+/** Which messages have been acted upon, so that a repeat does nothing, also after a restart. */
 export interface SeenAlerts {
   has(key: SeenKey): boolean;
   /** What is to be written in the same unit as the alert's effect; then call {@link add}. */

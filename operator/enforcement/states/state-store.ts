@@ -1,3 +1,4 @@
+import { isRecord } from '../../model/is-record.ts';
 import { quote } from '../../model/quote.ts';
 import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import { isEmpty, type TenantRecord } from './tenant-record.ts';
@@ -53,14 +54,18 @@ export async function loadStates(ledger: RecordStore): Promise<LoadedStates> {
   return { store, problems };
 }
 
-/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
 function parseRecord(text: string): TenantRecord | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value !== 'object' || value === null) return undefined;
-    const whole = 'tenant' in value && 'entries' in value && 'settled' in value && 'since' in value;
-    return whole && Array.isArray(value.entries) ? (value as TenantRecord) : undefined;
+    return isTenantRecord(value) ? value : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+function isTenantRecord(value: unknown): value is TenantRecord {
+  const isWhole =
+    isRecord(value) && ['tenant', 'entries', 'settled', 'since'].every((field) => field in value);
+  return isWhole && Array.isArray(value['entries']);
 }

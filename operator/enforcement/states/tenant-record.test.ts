@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { BillingState } from '../../config/settings.ts';
-import { BILLING_STATES } from './severity.ts';
+import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
 import {
   applyAlert,
   applyManual,

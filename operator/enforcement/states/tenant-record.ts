@@ -1,7 +1,6 @@
-import type { BillingState } from '../../config/settings.ts';
+import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
 import { type Alert, ALERT_SUBJECT, type Settlement } from '../../destinations/alerts.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
-import { compareSeverity } from './severity.ts';
 
 /** What one source last said of a tenant: a billing system, about one subject. */
 export interface SourceEntry {
@@ -71,7 +70,7 @@ export function newRecord(tenant: string, now: number): TenantRecord {
   return { tenant, entries: [], settled: {}, since: now };
 }
 
-/** The most severe state of all sources; a manual one wins over all of them (design 7). */
+/** The most severe state of all sources; a manual one wins over all of them (docs/enforcement.md#states). */
 export function effectiveState({ manual, entries }: TenantRecord): EffectiveState {
   if (manual !== undefined) {
     const { state, reason } = manual;
@@ -199,4 +198,9 @@ function isLasting({ subject, at }: SourceEntry, now: number): boolean {
 function dated(before: TenantRecord, after: TenantRecord, now: number): TenantRecord {
   const same = effectiveState(before).state === effectiveState(after).state;
   return { ...after, since: same ? before.since : now };
+}
+
+/** Above 0 when `a` is more severe than `b`. */
+function compareSeverity(a: BillingState, b: BillingState): number {
+  return BILLING_STATES.indexOf(a) - BILLING_STATES.indexOf(b);
 }

@@ -1,7 +1,6 @@
 import type { Request } from 'express';
-import type { BillingState } from '../../config/settings.ts';
+import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
-import { BILLING_STATES } from '../../enforcement/states/severity.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
