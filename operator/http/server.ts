@@ -15,7 +15,7 @@ import type { Views } from './views.ts';
 const IDLE_SWEEP_MS = 20;
 
 export interface HttpServerOptions {
-  /** Of the operator, as `/api/v1/status` tells it. */
+  /** The operator's version, as `/api/v1/status` shows it. */
   readonly version: string;
   readonly views: Views;
   readonly ledger: Ledger;

@@ -10,7 +10,7 @@ import { buildMetering } from './metering.ts';
 import { leaderPart, type Part } from './parts.ts';
 import { buildSurface } from './surface.ts';
 
-/** Of the Lease in the operator's own namespace; config/rbac names it. */
+/** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
 const LEASE = 'meterfeed';
 
 /**

@@ -16,7 +16,7 @@ import { createConfiguredMetrics, createPrometheus, type Prometheus } from './pr
 export interface Metering {
   readonly catalog: () => Catalog;
   readonly windows: WindowsView;
-  /** Of the windows and of Prometheus. */
+  /** The gaps of the windows and of Prometheus. */
   readonly gaps: () => readonly Gap[];
   readonly explanations: Pick<Explanations, 'find'>;
   /** What Prometheus is asked for an event that it measured; undefined for all others. */

@@ -4,7 +4,7 @@ import type { SettingsStore } from '../config/settings.ts';
 import { type ClusterAccess, inClusterNamespace } from '../kubernetes/kube-config.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
 
-/** Of the operator, as status, metrics and the User-Agent header tell it. */
+/** The operator's version, in status, metrics and the User-Agent header. */
 export const VERSION: string = packageJson.version;
 
 /** Where the operator's objects live when it runs outside of a cluster. */

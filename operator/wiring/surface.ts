@@ -128,7 +128,7 @@ function createStatusMetrics(
   );
 }
 
-/** Of the tenant APIs that fail, those that somebody misses: most tenant clusters have no nodes of their own. */
+/** How many failing tenant APIs somebody misses: most tenant clusters have no nodes of their own. */
 function missed(views: Views, tenantApis: Pick<TenantApis, 'list'>): number {
   const withOwnNodes = new Set([
     ...tenantApis.list().flatMap((unit) => (unit.hasOwnNodes ? [unit.id] : [])),

@@ -50,7 +50,7 @@ export interface WatchesOptions {
   readonly metrics: ReflectorMetrics;
 }
 
-/** Told of what the watches bring, after the observation. */
+/** Learns what the watches bring, after the observation has taken it in. */
 export interface HostListener {
   /** A tenant cluster's workload, Namespace or platform object has come, changed or gone. */
   readonly tenantClusters?: () => void;

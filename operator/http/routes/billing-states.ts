@@ -2,6 +2,7 @@ import type { Request } from 'express';
 import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
+import { isRecord } from '../../model/is-record.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
@@ -105,14 +106,14 @@ function knownTenant({ views }: RouteContext, request: Request): string {
 
 function readState(request: Request): { readonly state: BillingState; readonly reason: string } {
   const body = parseBody(request.body);
-  const given = typeof body === 'object' && body !== null ? body : {};
-  const word: unknown = 'state' in given ? given.state : undefined;
+  const given = isRecord(body) ? body : {};
+  const word = given['state'];
   const state = BILLING_STATES.find((known) => known === word);
   if (state === undefined) {
     const states = BILLING_STATES.join(', ');
     throw badRequest(`not a billing state: state: ${quote(word)}: use one of ${states}`);
   }
-  const reason: unknown = 'reason' in given ? given.reason : DEFAULT_REASON;
+  const { reason = DEFAULT_REASON } = given;
   if (typeof reason === 'string' && reason.length <= LONGEST_REASON) return { state, reason };
   throw badRequest(
     `not a reason: reason: ${quote(reason)}: give a text of at most ${LONGEST_REASON} characters`,

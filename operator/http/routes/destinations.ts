@@ -1,5 +1,6 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { DriftReport } from '../../delivery/operations/drift-watch.ts';
+import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { encodeEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
@@ -205,11 +206,10 @@ function sendDeadLetters(
 /** `{"all": true}` means all (undefined), `{"ids": [...]}` some. */
 function readIds(request: Request): readonly string[] | undefined {
   const body = parseBody(request.body);
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+  if (!isRecord(body)) {
     throw badRequest(`not an object: body: ${quote(body)}: send {"ids": [...]} or {"all": true}`);
   }
-  const ids: unknown = 'ids' in body ? body.ids : undefined;
-  const all: unknown = 'all' in body ? body.all : undefined;
+  const { ids, all } = body;
   if (ids === undefined && all === true) return undefined;
   if (Array.isArray(ids) && ids.length <= MAX_IDS && ids.every((id) => typeof id === 'string')) {
     if (ids.length > 0) return ids;
@@ -221,8 +221,7 @@ function readIds(request: Request): readonly string[] | undefined {
 
 function readSequence(request: Request): number {
   const body = parseBody(request.body);
-  const sequence: unknown =
-    typeof body === 'object' && body !== null && 'seq' in body ? body.seq : undefined;
+  const sequence = isRecord(body) ? body['seq'] : undefined;
   if (typeof sequence === 'number' && Number.isSafeInteger(sequence) && sequence >= 0) {
     return sequence;
   }
