@@ -9,7 +9,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type AppendEnd, createAppender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
-import { createDueWindows, type DueWindows } from './due-windows.ts';
+import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import { createHostUsage, createTenantUsage, type HostUsage } from './usage-lists.ts';
 import type { RestoredJournal } from './journal.ts';
@@ -109,7 +109,7 @@ class WindowCollector implements Collector {
     this.#usage = createHostUsage(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
     const shared = { ...options, scopes: this.#scopes, gaps: this.#gaps };
-    this.#due = createDueWindows(shared);
+    this.#due = new DueWindows(shared);
     this.#closer = new WindowCloser({
       ...shared,
       due: this.#due,
