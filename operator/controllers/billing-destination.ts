@@ -3,7 +3,7 @@ import type { BillingDestinationSpec } from '../config/custom-resources.generate
 import type { SettingsStore } from '../config/settings.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
-import { destinationClaims, destinationNumbers, isSettled } from './destination-status.ts';
+import { destinationClaims, destinationFields, isSettled } from './destination-status.ts';
 import {
   SECRET_INTERVAL_MS,
   SECRET_RETRY_MS,
@@ -98,7 +98,7 @@ export function billingDestinations(
       return {
         settled: isSettled(facts),
         claims: destinationClaims(facts),
-        numbers: destinationNumbers(progress),
+        fields: destinationFields(progress),
       };
     },
   };

@@ -34,7 +34,7 @@ export interface Report {
   readonly settled: boolean;
   readonly claims: readonly ConditionClaim[];
   /** The fields beside conditions and generation. */
-  readonly numbers: object;
+  readonly fields: object;
 }
 
 /** A custom resource as the controllers keep it. */

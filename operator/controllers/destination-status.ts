@@ -45,7 +45,7 @@ export function isSettled({ specStatus, suspended, progress }: DestinationFacts)
 }
 
 /** The fields of the status beside conditions and generation. */
-export function destinationNumbers(
+export function destinationFields(
   progress: DestinationProgress | undefined,
 ): BillingDestinationStatus {
   if (progress === undefined) return {};

@@ -14,7 +14,7 @@ import {
   translatePolicy,
   translateServer,
 } from './policy-settings.ts';
-import { policyClaims, policyNumbers, type PolicyViews } from './policy-status.ts';
+import { policyClaims, policyFields, type PolicyViews } from './policy-status.ts';
 import {
   SECRET_INTERVAL_MS,
   SECRET_RETRY_MS,
@@ -101,7 +101,7 @@ export function meteringPolicies(
       return {
         settled: options.tenants.known() && windows.lastWindowEnd() !== undefined,
         claims: policyClaims(specStatus, options, windowMs, clock.now()),
-        numbers: policyNumbers(options, windowMs),
+        fields: policyFields(options, windowMs),
       };
     },
   };

@@ -77,7 +77,7 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
   }
 
   removalFailed(object: CustomObject<Spec>, finalizer: string): void {
-    this.#publish(object, { claims: [removalFailing(finalizer)], numbers: {} });
+    this.#publish(object, { claims: [removalFailing(finalizer)], fields: {} });
   }
 
   removed(object: CustomObject<Spec>, note: string): void {
@@ -128,20 +128,20 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
     this.#publish(object, report);
   }
 
-  #publish(object: CustomObject<Spec>, { claims, numbers }: Omit<Report, 'settled'>): void {
+  #publish(object: CustomObject<Spec>, { claims, fields }: Omit<Report, 'settled'>): void {
     const { name, uid, generation } = object;
     const { resource, kind } = this.#kind;
     const { status, clock } = this.#options;
     const reconciled = this.#known.get(uid);
     const previous = reconciled?.conditions ?? object.conditions;
     const conditions = conditionsOf(claims, previous, generation, clock.now());
-    const cause = 'lastError' in numbers ? ` (${String(numbers.lastError)})` : '';
+    const cause = 'lastError' in fields ? ` (${String(fields.lastError)})` : '';
     for (const { type, reason, message } of conditionEvents(previous, conditions)) {
       this.#record(object, type, reason, type === 'Warning' ? message + cause : message);
     }
     if (reconciled !== undefined) this.#known.set(uid, { ...reconciled, conditions });
     const target: StatusTarget = { resource, kind, name, uid };
-    status.publish(target, { ...numbers, conditions, observedGeneration: generation });
+    status.publish(target, { ...fields, conditions, observedGeneration: generation });
   }
 }
 

@@ -56,7 +56,7 @@ export function policyClaims(
 }
 
 /** The operator's front page, beside conditions and generation (docs/operations.md#the-front-page). */
-export function policyNumbers(views: PolicyViews, windowMs: number): MeteringPolicyStatus {
+export function policyFields(views: PolicyViews, windowMs: number): MeteringPolicyStatus {
   const { delivery, tenants, windows, ledger, enforcement } = views;
   const marking = enforcement.status();
   const lastWindowEnd = windows.lastWindowEnd();

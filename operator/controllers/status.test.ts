@@ -5,10 +5,10 @@ import { type ConditionClaim, conditionsOf, type SpecStatus } from './conditions
 import {
   destinationClaims,
   type DestinationFacts,
-  destinationNumbers,
+  destinationFields,
 } from './destination-status.ts';
-import { policyClaims, policyNumbers } from './policy-status.ts';
-import { overrideClaims, overrideNumbers } from './tenant-override.ts';
+import { policyClaims, policyFields } from './policy-status.ts';
+import { overrideClaims, overrideFields } from './tenant-override.ts';
 import { clusterOf, progressOf, tenantsOf, usesOf, viewsOf, windowsOf } from './testing/facts.ts';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
@@ -207,7 +207,7 @@ describe('the status of a destination', () => {
       lastError: 'e'.repeat(5_000),
       parkedTenants: [{ tenant: 'acme', reason: 'r'.repeat(5_000), events: 4, since: NOON }],
     });
-    expect(destinationNumbers(progress)).toEqual({
+    expect(destinationFields(progress)).toEqual({
       cursor: { sequence: 12, windowEnd: '2026-11-21T11:59:00Z' },
       lag: { events: 3, seconds: 10 },
       delivered: 7,
@@ -238,14 +238,14 @@ describe('the status of an override', () => {
   };
 
   test('lists what it applies to', () => {
-    expect(overrideNumbers(facts('younger', older, younger))).toEqual({
+    expect(overrideFields(facts('younger', older, younger))).toEqual({
       matched: { total: 1, items: ['tenant-acme-dev'] },
     });
   });
 
   test('lists the first hundred of many and counts all', () => {
     const applied = Array.from({ length: 101 }, (_, index) => `tenant-acme-${index}`);
-    const { matched } = overrideNumbers(facts('all', { name: 'all', applied, conflicts: [] }));
+    const { matched } = overrideFields(facts('all', { name: 'all', applied, conflicts: [] }));
     expect([matched?.total, matched?.items?.length]).toEqual([101, 100]);
   });
 
@@ -269,7 +269,7 @@ describe('the status of an override', () => {
 
   test('does not claim to match nothing before discovery has looked', () => {
     expect(brief(overrideClaims(facts('new', older)))).toEqual(['Ready=Unknown Starting']);
-    expect(overrideNumbers(facts('new', older))).toEqual({});
+    expect(overrideFields(facts('new', older))).toEqual({});
     const looked = facts('new', { name: 'new', applied: [], conflicts: [] });
     expect(brief(overrideClaims(looked))).toEqual(['Ready=True NothingMatched']);
   });
@@ -297,7 +297,7 @@ describe('the status of the policy', () => {
       to: from + 1_000,
       reason: 'HTTP 503',
     });
-    const status = policyNumbers(
+    const status = policyFields(
       viewsOf({
         delivery: { list: () => [progressOf('b'), progressOf('a')] },
         tenants: tenantsOf(
@@ -384,6 +384,6 @@ describe('the status of the policy', () => {
 
   test('does not say "no tenants" before discovery has looked', () => {
     const tenants = { ...tenantsOf(), known: () => false };
-    expect(policyNumbers(viewsOf({ tenants }), WINDOW_MS)).not.toHaveProperty('tenants');
+    expect(policyFields(viewsOf({ tenants }), WINDOW_MS)).not.toHaveProperty('tenants');
   });
 });

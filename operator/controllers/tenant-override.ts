@@ -50,7 +50,7 @@ export function tenantOverrides(
       return {
         settled: tenants.known() || specStatus.kind === 'invalid',
         claims: overrideClaims(facts),
-        numbers: overrideNumbers(facts),
+        fields: overrideFields(facts),
       };
     },
   };
@@ -113,7 +113,7 @@ export function overrideClaims(facts: OverrideFacts): readonly ConditionClaim[] 
 }
 
 /** The fields of the status beside conditions and generation. */
-export function overrideNumbers(facts: OverrideFacts): TenantOverrideStatus {
+export function overrideFields(facts: OverrideFacts): TenantOverrideStatus {
   const use = useOf(facts);
   if (use === undefined) return {};
   return { matched: { total: use.applied.length, items: use.applied.slice(0, MOST_ITEMS) } };
