@@ -62,7 +62,7 @@ async function typesOf(file: string): Promise<readonly string[]> {
 }
 
 async function typeOf(name: string, schema: JSONSchema): Promise<string> {
-  const text = await compile(structuredClone(schema), name, {
+  const text = await compile(withoutDescriptions(schema), name, {
     bannerComment: '',
     additionalProperties: false,
     // Tuples of every allowed length are of no use to a reader.
@@ -70,6 +70,16 @@ async function typeOf(name: string, schema: JSONSchema): Promise<string> {
     style: { singleQuote: true, printWidth: 100 },
   });
   return text.trim();
+}
+
+/** What fields mean stands in the YAML alone; repeated here it would be three quarters of the file. */
+function withoutDescriptions(schema: JSONSchema): JSONSchema {
+  const text = JSON.stringify(schema, (key, value: unknown) =>
+    (key === 'description' && typeof value === 'string') || key === 'minItems' || key === 'maxItems'
+      ? undefined
+      : value,
+  );
+  return JSON.parse(text) as JSONSchema;
 }
 
 if (import.meta.main) {
