@@ -17,7 +17,7 @@ export type Attribution =
 
 /**
  * Tells whose an object is, among the tenant clusters of its namespace, excluded ones included
- * (design 5). `managed-by` is looked at first: tenants may give their own pods any `app` label, and
+ * (docs/discovery.md#whose-an-object-is). `managed-by` is looked at first: tenants may give their own pods any `app` label, and
  * an object that a syncer brought is never control plane. Objects without that label belong to the
  * namespace's only tenant cluster, and to nobody where there are several.
  */

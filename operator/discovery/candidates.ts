@@ -28,7 +28,7 @@ export interface Candidates {
 }
 
 /**
- * Puts workloads and platform instances together by namespace and name (design 5): a StatefulSet
+ * Puts workloads and platform instances together by namespace and name (docs/discovery.md#how-tenant-clusters-are-found): a StatefulSet
  * and a Deployment of one release are one tenant cluster, a workload that no instance points to is
  * one of its own, and so is an instance whose host namespace is here.
  */

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 /** Ids that were given out, by `<namespace>/<name>`; kept for as long as the same id might come again. */
 export type AssignedIds = ReadonlyMap<string, string>;
 
-/** The longest customer id (spec 8). */
+/** The longest customer id. */
 const LONGEST_ID = 128;
 const HASH_DIGITS = 8;
 
@@ -20,7 +20,7 @@ export function placeKey({ namespace, name }: Place): string {
 /**
  * The id of each place, in the order given, and those that are new. An id that was given out stays;
  * a new one is `tenant-<namespace>-<name>` or `external-<name>`, or, where that belongs to another place or is too long,
- * the same ending in `-<8 hex of its hash>` (design 7, "Ids").
+ * the same ending in `-<8 hex of its hash>` (docs/discovery.md#ids).
  */
 export function assignIds(
   places: readonly Place[],
@@ -41,7 +41,7 @@ export function assignIds(
   return { ids, added };
 }
 
-/** The customer id of a platform project (design 7, "Ids"). */
+/** The customer id of a platform project (docs/discovery.md#ids). */
 export function projectTenant(project: string): string {
   const id = `project-${project}`;
   return id.length <= LONGEST_ID ? id : hashed(id, project);

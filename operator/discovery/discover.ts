@@ -51,7 +51,7 @@ export interface OverrideUse {
   readonly conflicts: readonly { readonly cluster: string; readonly heldBy: string }[];
 }
 
-/** One discovery round, given what all sources hold (design 5). */
+/** One discovery round, given what all sources hold (docs/discovery.md#how-tenant-clusters-are-found). */
 export function discover(input: DiscoverInput): Discovered {
   const { settings, customerIdKeys } = input;
   const found = findCandidates({
@@ -213,7 +213,7 @@ export function defaultDisplayName(place: { namespace: string; name: string }): 
   return `Tenant cluster ${namespace === '' ? name : `${namespace}-${name}`}`;
 }
 
-/** Namespace, then workloads; the instance only where its users are trusted (design 5, 7). */
+/** Namespace, then workloads; the instance only where its users are trusted (docs/discovery.md#who-is-billed). */
 function sourcesOf({ candidate, namespace, settings }: DescribeInput): MetadataSource[] {
   const { workloads, instance } = candidate;
   const sources: MetadataSource[] = [

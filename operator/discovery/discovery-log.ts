@@ -3,7 +3,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Discovered } from './discover.ts';
 import type { OffboardingStep } from './offboarding.ts';
 
-/** What discovery says of each round (spec 7), each thing once per change unless specified otherwise. */
+/** What discovery says of each round (docs/operations.md#log-lines), each thing once per change unless specified otherwise. */
 export interface DiscoveryLog {
   succeeded(round: {
     readonly previous: Discovered;

@@ -41,7 +41,7 @@ export interface OffboardedTenant {
 /** Told after every successful round; `at` is the wall clock when the round looked. */
 export type DiscoveryListener = (clusters: readonly TenantCluster[], at: number) => void;
 
-/** Which tenant clusters there are and whom each is billed to, looked at again and again (spec 1, rule 2). */
+/** Which tenant clusters there are and whom each is billed to, looked at again and again. */
 export interface Discovery {
   /** A round every RECONCILE_INTERVAL and after a change of settings, until the signal is aborted. Never rejects. */
   run(signal: AbortSignal): Promise<void>;

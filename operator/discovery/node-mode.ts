@@ -9,7 +9,7 @@ const MOST_BYTES = 64 * 1024;
 /**
  * What the platform says of an instance's nodes: `privateNodes.enabled` of the configuration that it
  * rendered into the status, which the users of a project cannot write. Undefined where there is none,
- * or it cannot be read (facts/metering 5.2, 5.5).
+ * or it cannot be read
  */
 export function nodeModeOf(instance: RawObject): NodeMode | undefined {
   const rendered = recordAt(recordAt(instance, 'status'), 'virtualCluster');

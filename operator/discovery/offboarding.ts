@@ -46,13 +46,13 @@ export interface OffboardingStep {
 }
 
 const ROUNDS_NEEDED = 2;
-/** A larger share than this vanishing at once is more likely a fault than farewells (design 5). */
+/** A larger share than this vanishing at once is more likely a fault than farewells (docs/discovery.md#offboarding). */
 const HELD_SHARE = 1 / 5;
-/** By then every destination has long finished with an offboarded customer (design 7: at most MAX_BACKFILL). */
+/** By then every destination has long finished with an offboarded customer (docs/delivery.md#tenants). */
 const FORGET_AFTER_MS = 90 * 86_400_000;
 
 /**
- * What one successful round means for offboarding (spec 1, rule 8; design 5): a customer that is
+ * What one successful round means for offboarding (docs/discovery.md#offboarding): a customer that is
  * missing in two rounds and for the whole grace is offboarded; one that returns starts anew. Rounds
  * that failed never come here.
  */

@@ -27,7 +27,7 @@ export interface AppliedOverrides {
 
 /**
  * The overrides of a tenant cluster: a match by namespace and name beats one by labels, field by
- * field; of two of equal specificity the older holds, whole (design 4).
+ * field; of two of equal specificity the older holds, whole (docs/discovery.md#who-is-billed).
  */
 export function applyOverrides(
   target: OverrideTarget,

@@ -17,7 +17,7 @@ export type SourcesState =
 
 /**
  * Only a platform API that is not there at all is the specified fallback; any other trouble of any
- * source means that nothing may be concluded from what is missing (design 5).
+ * source means that nothing may be concluded from what is missing.
  */
 export function sourcesState(sources: DiscoverySources): SourcesState {
   const { statefulSets, deployments, namespaces, instances } = sources;

@@ -2,17 +2,17 @@ import type { TenantMeteringSettings } from '../config/settings.ts';
 import type { CustomerIds } from '../model/tenant.ts';
 
 /**
- * A tenant cluster and whom its usage is billed to, as discovery found it (design 5).
+ * A tenant cluster and whom its usage is billed to, as discovery found it (docs/discovery.md).
  * Immutable: every discovery round makes new values.
  */
 export interface TenantCluster {
-  /** `tenant-<namespace>-<name>`, or `external-<name>`; remembered once assigned (design 7, Ids). */
+  /** `tenant-<namespace>-<name>`, or `external-<name>`; remembered once assigned (docs/discovery.md#ids). */
   readonly id: string;
   readonly source: 'workload' | 'external';
   /** Host namespace that holds its control plane and synced objects. */
   readonly namespace: string;
   readonly name: string;
-  /** Billing customer: override → label or annotation → TENANT_SOURCE (design 5). */
+  /** Billing customer: override → label or annotation → TENANT_SOURCE (docs/discovery.md#who-is-billed). */
   readonly tenant: string;
   readonly displayName: string;
   readonly project?: string;
@@ -25,7 +25,7 @@ export interface TenantCluster {
   readonly customerIds?: CustomerIds;
   /** Platform instance that points here, when there is one. */
   readonly instance?: string;
-  /** Whether it has nodes of its own, where that is known: annotation `node-mode`, else the platform (design 7). */
+  /** Whether it has nodes of its own, where that is known: annotation `node-mode`, else the platform. */
   readonly nodeMode?: NodeMode;
   /** Path of the mounted kubeconfig of an external tenant cluster; absent for all others. */
   readonly kubeconfigFile?: string;
@@ -44,7 +44,7 @@ export interface TenantCluster {
 /** `private`: it has nodes of its own. `shared`: its pods run on the host's. */
 export type NodeMode = 'shared' | 'private';
 
-/** What one discovery round says. `failed` never shrinks the known set (design 5). */
+/** What one discovery round says. `failed` never shrinks the known set (docs/discovery.md#how-tenant-clusters-are-found). */
 export type DiscoveryOutcome =
   | { readonly kind: 'found'; readonly clusters: readonly TenantCluster[] }
   | { readonly kind: 'failed'; readonly reason: string };
