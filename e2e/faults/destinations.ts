@@ -1,8 +1,9 @@
-import { Secret } from '../../operator/model/secret.ts';
 import type { DestinationSettings } from '../../operator/config/settings.ts';
 import type { Destination } from '../../operator/destinations/destination.ts';
-import type { HttpClient } from '../../operator/outbound/http-client.ts';
+import { override } from '../../operator/destinations/testing/override.ts';
 import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
+import { Secret } from '../../operator/model/secret.ts';
+import type { HttpClient } from '../../operator/outbound/http-client.ts';
 import { LAGO_API_KEY, lagoContent, startLago } from './vendors/lago.ts';
 import {
   METRONOME_RATE_CARD,
@@ -125,16 +126,7 @@ function stripeSettings(url: string): DestinationSettings {
 
 /** The webhook with a vendor that forgets ids, and that says which events it has. */
 function askable(real: Destination, client: HttpClient): Destination {
-  return {
-    name: real.name,
-    type: real.type,
-    accepts: (metric) => real.accepts(metric),
-    bootstrap: (catalog, signal) => real.bootstrap(catalog, signal),
-    provision: (tenant, signal) => real.provision(tenant, signal),
-    encodedBytes: (event) => real.encodedBytes?.(event) ?? 0,
-    send: (events, signal) => real.send(events, signal),
-    offboard: (tenant, signal) => real.offboard(tenant, signal),
-    close: () => real.close(),
+  return override<Destination>(real, {
     get limits() {
       return { ...real.limits, idMemoryMs: DAY_MS };
     },
@@ -149,5 +141,5 @@ function askable(real: Destination, client: HttpClient): Destination {
       if (answer.status !== 200) return { kind: 'retry', reason: `status ${answer.status}` };
       return { kind: 'verified', known: new Set(JSON.parse(answer.body) as readonly string[]) };
     },
-  };
+  });
 }

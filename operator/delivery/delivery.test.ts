@@ -187,7 +187,7 @@ test('a destination whose settings cannot be used says so and keeps its place', 
 
   const { createDelivery } = await import('./delivery.ts');
   const { Registry } = await import('prom-client');
-  const { createMemoryLogger } = await import('../destinations/testing/context.ts');
+  const { createMemoryLogger } = await import('../telemetry/testing/memory-logger.ts');
   const logger = createMemoryLogger();
   const catalog = { metrics: [], find: () => undefined };
   const delivery = createDelivery({

@@ -94,9 +94,3 @@ export function instantAt(parent: JsonObject, key: string): number | undefined {
   const parsed = typeof value === 'string' ? Date.parse(value) : Number.NaN;
   return Number.isNaN(parsed) ? undefined : parsed;
 }
-
-/** The object of a field; an empty one where there is none. */
-export function recordAt(parent: JsonObject, key: string): JsonObject {
-  const value = parent[key];
-  return isRecord(value) ? value : {};
-}

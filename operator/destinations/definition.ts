@@ -5,8 +5,7 @@ import type {
 import type { SecretKeyRef, SecretReads, Translation } from '../config/spec-fields.ts';
 import type { Secret } from '../model/secret.ts';
 import type { ParsedAlert } from './alerts.ts';
-import type { DestinationContext } from './context.ts';
-import type { Destination } from './destination.ts';
+import type { Destination, DestinationContext } from './destination.ts';
 import type { SignedRequest, Verification } from './signatures.ts';
 
 /**

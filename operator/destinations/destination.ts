@@ -2,6 +2,9 @@ import type { MetricDefinition } from '../model/catalog.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
+import type { Outbound } from '../outbound/outbound.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
 
 /**
  * What a billing system must be able to do for the delivery engine. A destination knows
@@ -62,6 +65,14 @@ export interface Destination {
   eventsPerSecond?(): number | undefined;
   /** Closes pooled connections. */
   close(): Promise<void>;
+}
+
+/** What every destination is built with besides its own settings. */
+export interface DestinationContext {
+  /** The only way to the network. */
+  readonly outbound: Outbound;
+  readonly clock: Clock;
+  readonly logger: Logger;
 }
 
 export interface DestinationLimits {

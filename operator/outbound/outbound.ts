@@ -23,6 +23,7 @@ import {
 const DEFAULT_CONNECTIONS = 8;
 const DEFAULT_RESPONSE_BYTES = 4 * 1024 * 1024;
 const KEEP_ALIVE_MS = 30_000;
+const SECONDS_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 export interface Outbound {
   /** A client of one base URL with its own connections. Throws a TypeError when the URL is not http or https. */
@@ -53,59 +54,82 @@ export interface OutboundOptions {
 /** The one maker of HTTP clients: pooled, bounded, without redirects, its addresses checked as they are dialled. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const metrics = createOutboundMetrics(options.registry);
-  const { clock } = options;
-  return {
-    client: (client) => {
-      const base = readBaseUrl(client.baseUrl);
-      const timeouts = { ...DEFAULT_TIMEOUTS, ...client.timeouts };
-      const responseBytes = client.responseBytes ?? DEFAULT_RESPONSE_BYTES;
-      const agent = createAgent(client, timeouts, options.lookup);
-      const headers = lowerCased({ 'user-agent': options.userAgent, ...base.authorization });
-      const fixed = { ...headers, ...lowerCased(client.headers ?? {}) };
+  return { client: (client) => new PooledClient(client, options, metrics) };
+}
 
-      const attempt = async (request: HttpRequest): Promise<HttpOutcome> => {
-        const path = request.path === '' ? base.whole : base.prefix + request.path;
-        const deadline = createDeadline(request.timeoutMs ?? timeouts.total, request.signal);
-        const sent = { ...fixed, ...lowerCased(request.headers ?? {}) };
-        try {
-          const response = await agent.request({
-            origin: base.origin,
-            path,
-            method: request.method,
-            headers: sent,
-            body: request.body ?? null,
-            signal: deadline.signal,
-          });
-          const status = response.statusCode;
-          const { body, complete } = await readBody(response.body, responseBytes);
-          return {
-            kind: 'response',
-            status,
-            headers: plainHeaders(response.headers),
-            body: isSuccess(status) ? body : withoutCredential(body, sent['authorization']),
-            complete,
-          };
-        } catch (error) {
-          const { text, ...failure } = describeFailure(error);
-          const reason = `HTTP ${request.method} ${redactPath(path)}: ${deadline.cause() ?? text}`;
-          return { kind: 'failed', reason, ...failure };
-        } finally {
-          deadline.end();
-        }
-      };
+class PooledClient implements HttpClient {
+  readonly #name: string;
+  readonly #clock: Clock;
+  readonly #metrics: OutboundMetrics;
+  readonly #base: BaseUrl;
+  readonly #timeouts: HttpTimeouts;
+  readonly #responseBytes: number;
+  readonly #agent: Agent;
+  /** Sent with every request, names in lower case. */
+  readonly #headers: Readonly<Record<string, string>>;
+
+  constructor(
+    client: HttpClientOptions,
+    { clock, userAgent, lookup }: OutboundOptions,
+    metrics: OutboundMetrics,
+  ) {
+    this.#name = client.name;
+    this.#clock = clock;
+    this.#metrics = metrics;
+    this.#base = readBaseUrl(client.baseUrl);
+    this.#timeouts = { ...DEFAULT_TIMEOUTS, ...client.timeouts };
+    this.#responseBytes = client.responseBytes ?? DEFAULT_RESPONSE_BYTES;
+    this.#agent = createAgent(client, this.#timeouts, lookup);
+    this.#headers = {
+      'user-agent': userAgent,
+      ...this.#base.authorization,
+      ...lowerCased(client.headers ?? {}),
+    };
+  }
+
+  async request(request: HttpRequest): Promise<HttpOutcome> {
+    const startedAt = this.#clock.monotonic();
+    const outcome = await this.#attempt(request);
+    const code = outcome.kind === 'response' ? String(outcome.status) : 'failed';
+    const seconds = (this.#clock.monotonic() - startedAt) / 1000;
+    this.#metrics.observe(this.#name, request.method, code, seconds);
+    return outcome;
+  }
+
+  close(): Promise<void> {
+    return this.#agent.destroy();
+  }
+
+  async #attempt(request: HttpRequest): Promise<HttpOutcome> {
+    const path = request.path === '' ? this.#base.whole : this.#base.prefix + request.path;
+    const deadline = createDeadline(request.timeoutMs ?? this.#timeouts.total, request.signal);
+    const headers = { ...this.#headers, ...lowerCased(request.headers ?? {}) };
+    try {
+      const response = await this.#agent.request({
+        origin: this.#base.origin,
+        path,
+        method: request.method,
+        headers,
+        body: request.body ?? null,
+        signal: deadline.signal,
+      });
+      const status = response.statusCode;
+      const { body, complete } = await readBody(response.body, this.#responseBytes);
       return {
-        request: async (request) => {
-          const startedAt = clock.monotonic();
-          const outcome = await attempt(request);
-          const code = outcome.kind === 'response' ? String(outcome.status) : 'failed';
-          const seconds = (clock.monotonic() - startedAt) / 1000;
-          metrics.observe(client.name, request.method, code, seconds);
-          return outcome;
-        },
-        close: () => agent.destroy(),
+        kind: 'response',
+        status,
+        headers: plainHeaders(response.headers),
+        body: isSuccess(status) ? body : withoutCredential(body, headers['authorization']),
+        complete,
       };
-    },
-  };
+    } catch (error) {
+      const { text, ...failure } = describeFailure(error);
+      const reason = `HTTP ${request.method} ${redactPath(path)}: ${deadline.cause() ?? text}`;
+      return { kind: 'failed', reason, ...failure };
+    } finally {
+      deadline.end();
+    }
+  }
 }
 
 function createAgent(
@@ -194,7 +218,7 @@ async function readBody(
 }
 
 /** Ends an exchange when its time is up or its caller stops. */
-export interface Deadline {
+interface Deadline {
   readonly signal: AbortSignal;
   /** What ended it, in words; undefined while nothing has. */
   cause(): string | undefined;
@@ -202,7 +226,7 @@ export interface Deadline {
   end(): void;
 }
 
-export function createDeadline(ms: number, caller?: AbortSignal): Deadline {
+function createDeadline(ms: number, caller?: AbortSignal): Deadline {
   const controller = new AbortController();
   let cause: string | undefined;
   const stop = (text: string): void => {
@@ -223,15 +247,13 @@ export function createDeadline(ms: number, caller?: AbortSignal): Deadline {
   };
 }
 
-const SECONDS_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-
-export interface OutboundMetrics {
+interface OutboundMetrics {
   /** Counts one attempt; `code` is the status, or `failed` when no answer came. */
   observe(destination: string, method: string, code: string, seconds: number): void;
 }
 
 /** The metrics of outbound HTTP, on an injected registry. */
-export function createOutboundMetrics(registry: Registry): OutboundMetrics {
+function createOutboundMetrics(registry: Registry): OutboundMetrics {
   const requests = new Counter({
     name: 'meterfeed_outbound_requests_total',
     help: 'HTTP requests to the outside by destination, method and status ("failed" without an answer)',

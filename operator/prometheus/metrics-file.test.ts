@@ -2,7 +2,7 @@ import { mkdtemp, rm, symlink, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createMemoryLogger } from '../destinations/testing/context.ts';
+import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { dimensionKey, readMetricsFile } from './metrics-file.ts';
 import { createMetricsFile, loadMetricsFile, type MetricsFile } from './metrics-file-watch.ts';

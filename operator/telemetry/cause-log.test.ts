@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createMemoryLogger } from '../destinations/testing/context.ts';
+import { createMemoryLogger } from './testing/memory-logger.ts';
 import { createCauseLog } from './cause-log.ts';
 import { createVirtualClock } from '../delivery/testing/virtual-clock.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createSettingsStore } from '../config/settings-store.ts';
-import { createMemoryLogger } from '../destinations/testing/context.ts';
+import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import { settingsOf } from '../windows/testing/harness.ts';
 import { createLiveCatalog } from './metering.ts';
 

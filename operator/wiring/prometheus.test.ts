@@ -8,7 +8,7 @@ import { createSettingsStore } from '../config/settings-store.ts';
 import type { Settings } from '../config/settings.ts';
 import { wantedMetrics } from '../delivery/feeder/bootstrap.ts';
 import { createLagoWorld } from '../destinations/lago/testing/lago-world.ts';
-import { createMemoryLogger } from '../destinations/testing/context.ts';
+import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { createObservation } from '../observation/observation.ts';

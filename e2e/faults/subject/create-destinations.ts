@@ -28,11 +28,11 @@ export function createDestinations(
       const client = real.client({ ...options, timeouts: TIMEOUTS });
       closers.push(() => client.close());
       return {
-        ...client,
         request: (request) => {
           const headers = { ...request.headers, [TRUE_TIME_HEADER]: String(clock.trueTime()) };
           return client.request({ ...request, headers });
         },
+        close: () => client.close(),
       };
     },
   };

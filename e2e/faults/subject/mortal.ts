@@ -1,4 +1,5 @@
 import type { Destination } from '../../../operator/destinations/destination.ts';
+import { override } from '../../../operator/destinations/testing/override.ts';
 import type { Ledger, RecordChange } from '../../../operator/ledger/ledger.ts';
 import type { IdleClock } from './idle-clock.ts';
 import type { Mortality } from './mortality.ts';
@@ -58,23 +59,19 @@ export function createMortal(mortality: Mortality, clock: IdleClock): Mortal {
         retain: (now) => around(undefined, () => inner.retain(now)),
       };
     },
-    destination: (inner) => ({
-      ...inner,
-      // Destinations change their limits as they learn.
-      get limits() {
-        return inner.limits;
-      },
-      bootstrap: (...call) => around('bootstrap', () => inner.bootstrap(...call)),
-      provision: (...call) => around('provision', () => inner.provision(...call)),
-      send: (...call) => around('send', () => inner.send(...call)),
-      offboard: (...call) => around(undefined, () => inner.offboard(...call)),
-      ...(inner.verify !== undefined && {
-        verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
-          around('verify', async () => {
-            const outcome = await inner.verify?.(...call);
-            return outcome ?? { kind: 'retry', reason: 'cannot verify' };
-          }),
+    destination: (inner) =>
+      override<Destination>(inner, {
+        bootstrap: (...call) => around('bootstrap', () => inner.bootstrap(...call)),
+        provision: (...call) => around('provision', () => inner.provision(...call)),
+        send: (...call) => around('send', () => inner.send(...call)),
+        offboard: (...call) => around(undefined, () => inner.offboard(...call)),
+        ...(inner.verify !== undefined && {
+          verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
+            around('verify', async () => {
+              const outcome = await inner.verify?.(...call);
+              return outcome ?? { kind: 'retry', reason: 'cannot verify' };
+            }),
+        }),
       }),
-    }),
   };
 }

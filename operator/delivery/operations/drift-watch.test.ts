@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { TotalsOutcome } from '../../destinations/destination.ts';
-import { createMemoryLogger } from '../../destinations/testing/context.ts';
+import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
 import { createHarness, eventsOf, type Harness } from '../testing/harness.ts';
 import { createVirtualClock } from '../testing/virtual-clock.ts';

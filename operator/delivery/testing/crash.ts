@@ -1,4 +1,5 @@
 import type { Destination } from '../../destinations/destination.ts';
+import { override } from '../../destinations/testing/override.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 
 /** A process that may end at any of its awaits: from then on nothing it does has an effect. */
@@ -58,19 +59,19 @@ export function createMortalProcess(awaits: number): MortalProcess {
         }
       },
     }),
-    destination: (inner) => ({
-      ...inner,
-      bootstrap: (...call) => around(() => inner.bootstrap(...call)),
-      provision: (...call) => around(() => inner.provision(...call)),
-      send: (...call) => around(() => inner.send(...call)),
-      offboard: (...call) => around(() => inner.offboard(...call)),
-      ...(inner.verify !== undefined && {
-        verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
-          around(async () => {
-            const outcome = await inner.verify?.(...call);
-            return outcome ?? { kind: 'retry', reason: 'cannot verify' };
-          }),
+    destination: <T extends Destination>(inner: T) =>
+      override<Destination, T>(inner, {
+        bootstrap: (...call) => around(() => inner.bootstrap(...call)),
+        provision: (...call) => around(() => inner.provision(...call)),
+        send: (...call) => around(() => inner.send(...call)),
+        offboard: (...call) => around(() => inner.offboard(...call)),
+        ...(inner.verify !== undefined && {
+          verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
+            around(async () => {
+              const outcome = await inner.verify?.(...call);
+              return outcome ?? { kind: 'retry', reason: 'cannot verify' };
+            }),
+        }),
       }),
-    }),
   };
 }

@@ -1,7 +1,8 @@
 import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import { createMemoryLogger, testTenant } from '../../destinations/testing/context.ts';
+import { testTenant } from '../../destinations/testing/context.ts';
+import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';

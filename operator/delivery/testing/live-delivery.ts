@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { createDestinationRegistry } from '../../destinations/registry.ts';
-import { createMemoryLogger } from '../../destinations/testing/context.ts';
+import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';

@@ -9,10 +9,9 @@ import {
   jsonObject,
   type ParsedAlert,
   reasonText,
-  recordAt,
 } from '../alerts.ts';
 import type { AlertsDefinition } from '../definition.ts';
-import { type JsonObject, textOf } from '../json.ts';
+import { type JsonObject, objectOf, textOf } from '../json.ts';
 import { anyMatches, hmac, type SignedRequest, type Verification } from '../signatures.ts';
 
 const HEADER = 'X-Lago-Signature';
@@ -23,8 +22,8 @@ const SIGNATURE = /^[A-Za-z0-9+/]{43}=$/;
 const UNIQUE_KEY = /^[!-~]{1,256}$/;
 
 /**
- * Base64 HMAC over the body. It carries no time: a repeat is known by its
- * unique key, which the request must have.
+ * Base64 HMAC over the body (docs/enforcement.md#setting-up-the-billing-systems). It carries no time: a
+ * repeat is known by its unique key, which the request must have.
  */
 function verify(request: SignedRequest, secrets: readonly Secret[]): Verification {
   const algorithm = request.header(ALGORITHM_HEADER);
@@ -44,7 +43,7 @@ function verify(request: SignedRequest, secrets: readonly Secret[]): Verificatio
   return matches ? { kind: 'signed' } : { kind: 'refused' };
 }
 
-/** The destination's subscriptions are named so (docs/destinations/lago.md#what-meterfeed-creates-there). */
+/** The destination's subscriptions are named so (docs/destinations/lago.md#tenants). */
 const SUBSCRIPTION_PREFIX = 'sub-';
 
 /** The types that have a state without any rule, and what their subject begins with. */
@@ -61,7 +60,7 @@ const TYPES: Readonly<Record<string, { readonly state: BillingState; readonly ki
 const PAYMENT_STATUS = /^(invoice|payment_request)\.payment_status_updated$/;
 
 /**
- * A webhook of Lago (docs/enforcement.md#states): `{webhook_type, object_type, <object_type>: {...}}`.
+ * A webhook of Lago (https://docs.getlago.com): `{webhook_type, object_type, <object_type>: {...}}`.
  * Its customers have the tenant's id as their external id. Most of its messages carry no time.
  */
 function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
@@ -72,7 +71,7 @@ function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
     const reason = 'not a Lago webhook: body: webhook_type or object_type is missing';
     return { kind: 'malformed', reason };
   }
-  const object = recordAt(message, objectType);
+  const object = objectOf(message, objectType);
   const customer = customerOf(object);
   if (customer.tenant === undefined) {
     return { kind: 'irrelevant', reason: `${type} names no customer` };
@@ -123,7 +122,7 @@ function subjectOf(kind: string, object: JsonObject): string {
 function customerOf(object: JsonObject): AlertCustomer {
   const tenant =
     idAt(object, 'external_customer_id') ??
-    idAt(recordAt(object, 'customer'), 'external_id') ??
+    idAt(objectOf(object, 'customer'), 'external_id') ??
     idAt(object, 'customer_external_id');
   if (tenant === undefined) return {};
   const subscription = idAt(object, 'external_subscription_id') ?? idAt(object, 'external_id');

@@ -5,10 +5,10 @@ import { isRecord } from '../../model/is-record.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { DestinationContext } from '../context.ts';
 import type {
   DeliveryOutcome,
   Destination,
+  DestinationContext,
   StepOutcome,
   TotalsOutcome,
   TotalsQuery,

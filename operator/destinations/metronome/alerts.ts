@@ -7,10 +7,9 @@ import {
   jsonObject,
   type ParsedAlert,
   reasonText,
-  recordAt,
 } from '../alerts.ts';
 import type { AlertsDefinition } from '../definition.ts';
-import { type JsonObject, textOf } from '../json.ts';
+import { type JsonObject, objectOf, textOf } from '../json.ts';
 import {
   anyMatches,
   hmac,
@@ -25,7 +24,10 @@ const SIGNATURE = /^[0-9a-f]{64}$/;
 /** `Mon, 02 Jan 2006 22:04:05 GMT` and nothing that only `Date.parse` would understand. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
-/** Hex HMAC over `<date header's text>`, a newline and the body. */
+/**
+ * Hex HMAC over `<date header's text>`, a newline and the body
+ * (docs/enforcement.md#setting-up-the-billing-systems).
+ */
 function verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification {
   const signature = request.header(HEADER);
   if (signature === undefined) return { kind: 'unsigned', reason: `missing: ${HEADER} header` };
@@ -49,7 +51,7 @@ const PAYMENT_STATUS = 'payment_gate.payment_status';
 const RESOLVED = '_resolved';
 
 /**
- * A message of Metronome (docs/enforcement.md#states): what it says is under `properties`, or, for
+ * A message of Metronome (https://docs.metronome.com): what it says is under `properties`, or, for
  * notifications of the contract's life, at the top.
  */
 function parse(body: Uint8Array): ParsedAlert {
@@ -59,8 +61,8 @@ function parse(body: Uint8Array): ParsedAlert {
   if (event === undefined || id === undefined || type === undefined) {
     return { kind: 'malformed', reason: 'not a Metronome message: body: id or type is missing' };
   }
-  const said = 'properties' in event ? recordAt(event, 'properties') : event;
-  const customer = idAt(said, 'customer_id') ?? idAt(recordAt(said, 'customer'), 'id');
+  const said = 'properties' in event ? objectOf(event, 'properties') : event;
+  const customer = idAt(said, 'customer_id') ?? idAt(objectOf(said, 'customer'), 'id');
   if (customer === undefined) return { kind: 'irrelevant', reason: `${type} names no customer` };
   const at = instantAt(said, 'timestamp') ?? instantAt(event, 'timestamp');
   const alert: Alert = {

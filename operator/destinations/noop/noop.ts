@@ -1,5 +1,4 @@
-import type { DestinationContext } from '../context.ts';
-import type { Destination } from '../destination.ts';
+import type { Destination, DestinationContext } from '../destination.ts';
 
 const BATCH_EVENTS = 500;
 

@@ -8,12 +8,11 @@ import {
   jsonObject,
   type ParsedAlert,
   reasonText,
-  recordAt,
   secondsAt,
   type Settlement,
 } from '../alerts.ts';
 import type { AlertsDefinition } from '../definition.ts';
-import { type JsonObject, textOf } from '../json.ts';
+import { type JsonObject, objectOf, textOf } from '../json.ts';
 import {
   anyMatches,
   hmac,
@@ -21,6 +20,7 @@ import {
   TOLERANCE_SECONDS,
   type Verification,
 } from '../signatures.ts';
+import { TENANT_KEY } from './customers.ts';
 
 const HEADER = 'Stripe-Signature';
 const TIME = /^t=(\d{1,12})$/;
@@ -29,8 +29,9 @@ const SIGNATURE = /^v1=([0-9a-f]{64})$/;
 const MOST_PARTS = 20;
 
 /**
- * `Stripe-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>...]` over `<t>.<body>`. Unlike
- * the vendor's own code it also refuses times ahead of ours and two times (docs/security.md#d-9).
+ * `Stripe-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>...]` over `<t>.<body>`
+ * (https://docs.stripe.com/webhooks). Unlike the vendor's own code it also refuses times ahead of ours
+ * and two times (docs/security.md#d-9).
  */
 function verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification {
   const header = request.header(HEADER);
@@ -50,9 +51,6 @@ function verify(request: SignedRequest, secrets: readonly Secret[], now: number)
   const inTime = Math.abs(Math.floor(now / 1000) - Number(time)) <= TOLERANCE_SECONDS;
   return matches && inTime ? { kind: 'signed' } : { kind: 'refused' };
 }
-
-/** Written on customers and subscriptions by the destination (docs/destinations/stripe.md#what-meterfeed-creates-there). */
-const TENANT_METADATA = 'vbilling_tenant_id';
 
 const INVOICE_STATES: Readonly<Record<string, BillingState>> = {
   'invoice.payment_failed': 'delinquent',
@@ -79,8 +77,9 @@ const SUBSCRIPTION_STATES: Readonly<Record<string, BillingState>> = {
 const ENDED: readonly string[] = ['canceled', 'incomplete_expired'];
 
 /**
- * A snapshot event of Stripe (docs/enforcement.md#states). Invoices of a subscription speak of that
- * subscription, so that a payment ends what its failure began; an invoice of its own speaks of itself.
+ * A snapshot event of Stripe (https://docs.stripe.com/api/events/object). Invoices of a subscription
+ * speak of that subscription, so that a payment ends what its failure began; an invoice of its own speaks
+ * of itself.
  */
 function parse(body: Uint8Array): ParsedAlert {
   const event = jsonObject(body);
@@ -89,7 +88,7 @@ function parse(body: Uint8Array): ParsedAlert {
   if (event === undefined || id === undefined || type === undefined) {
     return { kind: 'malformed', reason: 'not a Stripe event: body: id or type is missing' };
   }
-  const object = recordAt(recordAt(event, 'data'), 'object');
+  const object = objectOf(objectOf(event, 'data'), 'object');
   const customer = customerOf(object);
   if (customer.id === undefined && customer.tenant === undefined) {
     return { kind: 'irrelevant', reason: `${type} names no customer` };
@@ -134,7 +133,7 @@ function meaningOf(
     };
   }
   if (type === 'billing.alert.triggered') {
-    const alert = recordAt(object, 'alert');
+    const alert = objectOf(object, 'alert');
     return {
       subject: `${ALERT_SUBJECT}${idAt(alert, 'id') ?? 'usage'}`,
       state: 'warning',
@@ -144,7 +143,10 @@ function meaningOf(
   return { subject: subject ?? `event/${type}`, reason: type };
 }
 
-/** `subscription/<id>` for a subscription and its invoices, else `<kind>/<id>`; undefined when the object says neither. */
+/**
+ * `subscription/<id>` for a subscription and its invoices, else `<kind>/<id>`; undefined when the object
+ * says neither.
+ */
 function subjectOf(object: JsonObject): string | undefined {
   const kind = textOf(object, 'object');
   const id = idAt(object, 'id');
@@ -155,7 +157,7 @@ function subjectOf(object: JsonObject): string | undefined {
 
 /** API versions from 2025 on have it under `parent`; earlier ones at the top. */
 function subscriptionOfInvoice(invoice: JsonObject): string | undefined {
-  const details = recordAt(recordAt(invoice, 'parent'), 'subscription_details');
+  const details = objectOf(objectOf(invoice, 'parent'), 'subscription_details');
   return referenceAt(details, 'subscription') ?? referenceAt(invoice, 'subscription');
 }
 
@@ -163,11 +165,11 @@ function customerOf(object: JsonObject): AlertCustomer {
   const id =
     textOf(object, 'object') === 'customer' ? idAt(object, 'id') : referenceAt(object, 'customer');
   const tenant = [
-    recordAt(object, 'metadata'),
-    recordAt(recordAt(recordAt(object, 'parent'), 'subscription_details'), 'metadata'),
-    recordAt(recordAt(object, 'subscription_details'), 'metadata'),
+    objectOf(object, 'metadata'),
+    objectOf(objectOf(objectOf(object, 'parent'), 'subscription_details'), 'metadata'),
+    objectOf(objectOf(object, 'subscription_details'), 'metadata'),
   ]
-    .map((metadata) => idAt(metadata, TENANT_METADATA))
+    .map((metadata) => idAt(metadata, TENANT_KEY))
     .find((named) => named !== undefined);
   return {
     ...(id !== undefined && { id }),
@@ -177,7 +179,7 @@ function customerOf(object: JsonObject): AlertCustomer {
 
 /** An id, or the id of an expanded object. */
 function referenceAt(parent: JsonObject, key: string): string | undefined {
-  return idAt(parent, key) ?? idAt(recordAt(parent, key), 'id');
+  return idAt(parent, key) ?? idAt(objectOf(parent, key), 'id');
 }
 
 /** What Stripe posts to `/webhooks`. */

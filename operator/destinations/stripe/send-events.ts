@@ -1,4 +1,3 @@
-import type { StripeSettings } from './settings.ts';
 import type { Decimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -8,6 +7,7 @@ import { textOf } from '../json.ts';
 import { dealLines } from '../lines.ts';
 import type { StripeCustomers } from './customers.ts';
 import { meterDisplayName, meterName, type StripeMeter, type StripeMeters } from './meters.ts';
+import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const METER_EVENTS = '/v1/billing/meter_events';

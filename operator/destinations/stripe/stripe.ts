@@ -3,12 +3,12 @@ import type { DestinationType } from '../../model/destination-type.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { DestinationContext } from '../context.ts';
 import type {
   BucketEvent,
   CustomerAnswer,
   DeliveryOutcome,
   Destination,
+  DestinationContext,
   DestinationLimits,
   LateRefusal,
   StepOutcome,

@@ -1,4 +1,3 @@
-import type { StripeSettings } from './settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -15,6 +14,7 @@ import {
   type SubscriptionChange,
 } from './plan-changes.ts';
 import { PLAN_KEY, type StripePrice, type StripePrices } from './prices.ts';
+import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const SUBSCRIPTIONS = '/v1/subscriptions';

@@ -1,22 +1,10 @@
 import { Registry } from 'prom-client';
+import type { Tenant } from '../../model/tenant.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import type { DestinationContext } from '../context.ts';
-import type { Tenant } from '../../model/tenant.ts';
-
-/** A logger that keeps its lines, `level message`. */
-export function createMemoryLogger(): Logger & { readonly lines: readonly string[] } {
-  const lines: string[] = [];
-  return {
-    lines,
-    debug: (message) => void lines.push(`debug ${message}`),
-    info: (message) => void lines.push(`info ${message}`),
-    warn: (message) => void lines.push(`warn ${message}`),
-    error: (message) => void lines.push(`error ${message}`),
-  };
-}
+import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
+import type { DestinationContext } from '../destination.ts';
 
 export interface TestContext extends DestinationContext {
   readonly logger: ReturnType<typeof createMemoryLogger>;

@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
@@ -14,13 +13,14 @@ import {
 } from '../../outbound/http-client.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { DestinationContext } from '../context.ts';
 import type {
   DeliveryOutcome,
   Destination,
+  DestinationContext,
   DestinationLimits,
   StepOutcome,
 } from '../destination.ts';
+import { hmac } from '../signatures.ts';
 import {
   batchBody,
   catalogData,
@@ -245,9 +245,8 @@ function signatureHeader(
 ): string | undefined {
   if (secrets.length === 0) return undefined;
   const timestamp = Math.floor(now / 1000);
-  const signatures = secrets.map((secret) => {
-    const hmac = createHmac('sha256', secret.reveal()).update(`${timestamp}.${body}`);
-    return `v1=${hmac.digest('hex')}`;
-  });
+  const signatures = secrets.map(
+    (secret) => `v1=${hmac(secret, `${timestamp}.${body}`).toString('hex')}`,
+  );
   return [`t=${timestamp}`, ...signatures].join(',');
 }

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { loadEnvironment } from '../../config/load-environment.ts';
 import type { Settings } from '../../config/settings.ts';
-import { createMemoryLogger } from '../../destinations/testing/context.ts';
+import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
