@@ -64,6 +64,14 @@ const POD_KEYS = [
   'tenant_cluster',
   'tenant_class',
 ] as const;
+const NODE_KEYS = [
+  'region',
+  'sku',
+  'capacity_type',
+  'billing_mode',
+  'tenant_cluster',
+  'tenant_class',
+] as const;
 const CLUSTER_KEYS = ['region', 'tenant_cluster', 'tenant_class'] as const;
 
 const PODS =
@@ -133,16 +141,7 @@ const METRICS = [
     unit: 'gpu-hours',
     aggregationField: 'gpu_hours',
     amount: 'gpu-parts',
-    dimensions: [
-      'region',
-      'sku',
-      'capacity_type',
-      'billing_mode',
-      'tenant_cluster',
-      'tenant_class',
-      'gpu_type',
-      'gpu_profile',
-    ],
+    dimensions: [...NODE_KEYS, 'gpu_type', 'gpu_profile'],
     priceKeys: ['region', 'sku', 'capacity_type', 'billing_mode'],
     rule: {
       text: `${PODS}, or for each resource claim while a pod uses it: GPU-equivalents × hours, or devices × hours where "counted_as" says devices. A node that is billed whole: its physical GPUs that can be allocated × hours.`,
@@ -187,15 +186,7 @@ const METRICS = [
     unit: 'node-hours',
     aggregationField: 'private_node_hours',
     amount: 'units',
-    dimensions: [
-      'region',
-      'sku',
-      'capacity_type',
-      'billing_mode',
-      'tenant_cluster',
-      'tenant_class',
-      'instance_type',
-    ],
+    dimensions: [...NODE_KEYS, 'instance_type'],
     priceKeys: ['region', 'sku', 'capacity_type'],
     rule: {
       text: 'One for each hour of a node that is billed whole, from its creation to its deletion, but for the time that it was down.',

@@ -1,5 +1,5 @@
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { MeteringSettings } from '../config/settings.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import {
   type CapacityType,
   type CapacityTypeDecision,
@@ -7,10 +7,11 @@ import {
 } from './capacity-type.ts';
 import type { GpuDevice, NodeGpus } from './gpu-device.ts';
 import { createIntern } from './intern.ts';
-import { gpuDevicesOf } from './node-devices.ts';
-import { installedGpus } from './node-gpus.ts';
+import { gpuDevicesOf, installedGpus } from './node-devices.ts';
 import type { NodeView } from './node.ts';
 import { textAt } from './raw-fields.ts';
+import type { Sighting } from './sighting.ts';
+import { currentState, enter, type Timeline } from './timeline.ts';
 
 /** The settings that decide what a node's labels, taints and resources mean. */
 export type NodeSettings = Pick<
@@ -190,4 +191,41 @@ export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDec
     gpu: gpu.length === 0 ? undefined : gpu,
     dedicated: dedicated.length === 0 ? undefined : dedicated,
   });
+}
+
+/**
+ * Follows a node from its creation. Its state changes when the change arrives, but for going down:
+ * that began when the taint was added or, where no taint says, when the node ceased to be Ready
+ * (docs/metering.md#downtime). It is up again when the taint is gone. `foreignSince` says since when
+ * it is a node of another cluster, whatever was believed of it before.
+ */
+export function followNode(
+  timeline: Timeline<NodeState>,
+  node: NodeView,
+  settings: NodeSettings,
+  seen: Sighting,
+  foreignSince?: number,
+): void {
+  const own = nodeState(node, settings);
+  const state = foreignSince === undefined ? own : shareNodeState({ ...own, foreign: true });
+  let current = currentState(timeline);
+  if (current === undefined) {
+    current = shareNodeState({ ...own, down: false });
+    enter(timeline, current, seen.believe(node.createdAt));
+  }
+  if (foreignSince !== undefined && current.foreign !== true) {
+    current = shareNodeState({ ...current, foreign: true });
+    enter(timeline, current, Math.min(foreignSince, seen.at));
+  }
+  if (state.down && !current.down) {
+    current = shareNodeState({ ...current, down: true });
+    enter(timeline, current, seen.believe(downSince(node, settings) ?? seen.at));
+  }
+  if (!sameNodeState(current, state)) enter(timeline, state, seen.at);
+}
+
+function downSince(node: NodeView, { unhealthyNodeTaints }: NodeSettings): number | undefined {
+  const taints = node.taints.filter(({ key }) => unhealthyNodeTaints.includes(key));
+  const times = taints.flatMap(({ timeAdded }) => timeAdded ?? []);
+  return times.length === 0 ? node.notReadySince : Math.min(...times);
 }

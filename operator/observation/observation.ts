@@ -9,8 +9,7 @@ import {
   type WorkloadState,
   type WorkloadView,
 } from './held-objects.ts';
-import type { NodeSettings, NodeState } from './node-state.ts';
-import { followNode } from './node-timeline.ts';
+import { followNode, type NodeSettings, type NodeState } from './node-state.ts';
 import type { NodeView } from './node.ts';
 import { finishPod, followPod, type PodState, type PodView } from './pod.ts';
 import {
@@ -52,7 +51,7 @@ export interface ObservationOptions {
   readonly nodeSettings: () => NodeSettings;
   /** The last window end at or before a moment when WATCH_DELETIONS is false; the moment itself when it is true. */
   readonly billedUntil: (present: number) => number;
-  /** Told of every API time that had to be moved. */
+  /** Called for every API time that had to be moved. */
   readonly countClamped?: () => void;
   /** Since when a node is one of another cluster that only shows here; undefined when it is none. */
   readonly foreignSince?: (node: NodeView) => number | undefined;
