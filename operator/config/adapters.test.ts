@@ -2,8 +2,13 @@ import { describe, expect, test } from 'vitest';
 import { type Environment, loadEnvironment } from './load-environment.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 
+/** Those of the specification, whatever else there may be. */
+const SPECIFIED = DESTINATIONS.filter(({ type }) =>
+  ['webhook', 'lago', 'stripe', 'metronome', 'noop'].includes(type),
+);
+
 function load(environment: Environment) {
-  const loaded = loadEnvironment(environment, DESTINATIONS);
+  const loaded = loadEnvironment(environment, SPECIFIED);
   if (loaded.kind === 'invalid') {
     return { destinations: [], problems: loaded.problems, warnings: [] };
   }

@@ -1,57 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { type Environment, loadEnvironment } from './load-environment.ts';
-import { Secret } from '../model/secret.ts';
+import { loadEnvironment } from './load-environment.ts';
 import type { Settings } from './settings.ts';
-import { variables } from './variables/variables.ts';
+import { type Effect, optionOf, revealed, settingsOf, testEffects } from './testing/effects.ts';
+import { VARIABLES, variables } from './variables/variables.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 
-function settingsOf(environment: Environment): Settings {
-  const loaded = loadEnvironment(environment, DESTINATIONS);
-  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
-  return loaded.settings;
-}
-
-/** Secrets as plain text, so that expectations can be written. */
-function revealed(value: unknown): unknown {
-  if (value instanceof Secret) return value.reveal();
-  if (value instanceof Map) {
-    return Object.fromEntries([...value].map(([key, inner]) => [key, revealed(inner)]));
-  }
-  if (Array.isArray(value)) return value.map(revealed);
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, revealed(inner)]));
-}
-
-type Effect = readonly [
-  name: string,
-  text: string,
-  select: (settings: Settings) => unknown,
-  expected: unknown,
-  others?: Environment,
-];
-
-const LAGO = { ADAPTERS: 'billing_c', BILLING_C_API_KEY: 'k' };
-const STRIPE = { ADAPTERS: 'billing_a', BILLING_A_API_KEY: 'k' };
-const STRIPE_LINK = {
-  url: 'https://api.billing-a.invalid',
-  apiKey: 's',
-  apiVersion: '2026-09-30.endive',
-};
-const METRONOME = { ADAPTERS: 'billing_b', BILLING_B_API_TOKEN: 'k' };
 const WEBHOOK = { ADAPTERS: 'webhook', WEBHOOK_URL: 'https://hooks.example.com/in' };
 
 function destination(settings: Settings) {
   return settings.billing.destinations[0];
-}
-
-function block(name: 'lago' | 'stripe' | 'metronome' | 'webhook', field: string) {
-  return (settings: Settings): unknown => {
-    const { type, options: fields } = destination(settings) ?? {};
-    if (type !== name) return undefined;
-    return typeof fields === 'object' && fields !== null
-      ? Object.entries(fields).find(([key]) => key === field)?.[1]
-      : undefined;
-  };
 }
 
 const EFFECTS: readonly Effect[] = [
@@ -59,93 +16,10 @@ const EFFECTS: readonly Effect[] = [
   ['ADAPTER', 'noop', (s) => destination(s)?.type, 'noop'],
   ['SPOT_DISCOUNT_PERCENT', '70', (s) => s.billing.destinations, []],
   ['DEFAULT_PLAN_CODE', 'gold', (s) => s.billing.defaultPlanCode, 'gold'],
-  ['DEFAULT_PLAN_CODE', 'gold', block('lago', 'planCode'), 'gold', LAGO],
-  ['DEFAULT_PLAN_CODE', 'gold', block('stripe', 'planCode'), 'gold', STRIPE],
   ['BILLING_CURRENCY', 'eur', (s) => s.billing.currency, 'EUR'],
-  ['BILLING_CURRENCY', 'EUR', block('lago', 'currency'), 'EUR', LAGO],
-  [
-    'WEBHOOK_URL',
-    'http://10.0.0.8/x?y=1',
-    block('webhook', 'url'),
-    'http://10.0.0.8/x?y=1',
-    WEBHOOK,
-  ],
-  ['WEBHOOK_SECRET', 'new,old', block('webhook', 'secrets'), ['new', 'old'], WEBHOOK],
-  [
-    'WEBHOOK_HEADERS',
-    'X-Key=a=b, X-B=c d',
-    block('webhook', 'headers'),
-    { 'X-Key': 'a=b', 'X-B': 'c d' },
-    WEBHOOK,
-  ],
-  [
-    'BILLING_C_API_URL',
-    'https://lago.example.com/',
-    block('lago', 'url'),
-    'https://lago.example.com',
-    LAGO,
-  ],
-  ['BILLING_C_API_KEY', ' key\n', block('lago', 'apiKey'), 'key', { ADAPTERS: 'lago' }],
-  ['BILLING_C_WEBHOOK_SECRET', 'x', (s) => s.enforcement.webhookSecrets['lago'], ['x']],
-  [
-    'BILLING_A_API_KEY',
-    'sk_test_1',
-    block('stripe', 'apiKey'),
-    'sk_test_1',
-    { ADAPTERS: 'stripe' },
-  ],
-  ['BILLING_A_WEBHOOK_SECRET', 'x,y', (s) => s.enforcement.webhookSecrets['stripe'], ['x', 'y']],
-  [
-    'BILLING_A_SPLIT_METERS_BY',
-    'sku,capacity_type',
-    block('stripe', 'splitMetersBy'),
-    ['sku', 'capacity_type'],
-    STRIPE,
-  ],
-  ['BILLING_A_AUTO_SUBSCRIBE', 'yes', block('stripe', 'autoSubscribe'), true, STRIPE],
-  ['BILLING_A_CANCEL_ON_REMOVE', '1', block('stripe', 'cancelOnRemove'), true, STRIPE],
-  ['BILLING_A_MAX_RPS', '50', block('stripe', 'maxRequestsPerSecond'), 50, STRIPE],
-  [
-    'BILLING_A_API_VERSION',
-    '2027-01-31.fir',
-    block('stripe', 'apiVersion'),
-    '2027-01-31.fir',
-    STRIPE,
-  ],
-  [
-    'BILLING_A_API_BASE',
-    'http://127.0.0.1:9',
-    block('stripe', 'url'),
-    'http://127.0.0.1:9',
-    STRIPE,
-  ],
-  ['BILLING_B_API_TOKEN', 't', block('metronome', 'apiToken'), 't', { ADAPTERS: 'metronome' }],
-  ['BILLING_B_WEBHOOK_SECRET', 'x', (s) => s.enforcement.webhookSecrets['metronome'], ['x']],
-  ['BILLING_B_RATE_CARD', 'standard', block('metronome', 'rateCard'), 'standard', METRONOME],
-  [
-    'BILLING_B_STRIPE_LINK',
-    'true',
-    block('metronome', 'stripeLink'),
-    { ...STRIPE_LINK, collectionMethod: 'charge_automatically' },
-    { ...METRONOME, STRIPE_API_KEY: 's' },
-  ],
-  [
-    'BILLING_B_STRIPE_COLLECTION_METHOD',
-    'send_invoice',
-    block('metronome', 'stripeLink'),
-    { ...STRIPE_LINK, collectionMethod: 'send_invoice' },
-    { ...METRONOME, STRIPE_API_KEY: 's', METRONOME_STRIPE_LINK: 'true' },
-  ],
-  [
-    'BILLING_B_API_BASE',
-    'https://m.example.com',
-    block('metronome', 'url'),
-    'https://m.example.com',
-    METRONOME,
-  ],
   ['REGION', 'eu-1', (s) => s.identity.region, 'eu-1'],
   ['CLUSTER_NAME', 'cp-1', (s) => s.identity.clusterName, 'cp-1'],
-  ['CLUSTER_NAME', 'cp-1', block('webhook', 'source'), 'cp-1', WEBHOOK],
+  ['CLUSTER_NAME', 'cp-1', optionOf('webhook', 'source'), 'cp-1', WEBHOOK],
   ['ZONE', 'z9', (s) => s.identity.zone, 'z9'],
   ['REGION_FROM_NODE', 'true', (s) => s.identity.regionFromNode, true],
   ['LABEL_PREFIX', 'billing.example.com', (s) => s.identity.labelPrefix, 'billing.example.com'],
@@ -255,36 +129,7 @@ const EFFECTS: readonly Effect[] = [
   ['LOG_FORMAT', 'text', (s) => s.log.format, 'text'],
 ];
 
-describe('a variable that is set and has no effect', () => {
-  for (const [name, text, select, expected, others = {}] of EFFECTS) {
-    test(`${name}=${text}`, () => {
-      expect(revealed(select(settingsOf({ ...others, [name]: text })))).toStrictEqual(expected);
-      if (name === 'SPOT_DISCOUNT_PERCENT') return;
-      const without = loadEnvironment({ ...others, [name]: undefined }, DESTINATIONS);
-      const before = without.kind === 'invalid' ? 'refused' : revealed(select(without.settings));
-      expect(before).not.toStrictEqual(expected);
-    });
-  }
-
-  test('the table misses no variable of the schema', () => {
-    const covered = new Set(EFFECTS.map(([name]) => name));
-    expect(
-      variables(DESTINATIONS)
-        .map(([name]) => name)
-        .filter((name) => !covered.has(name)),
-    ).toStrictEqual([]);
-  });
-
-  test('the second spelling of a destination’s variables means the same', () => {
-    for (const [name, text, select, expected, others = {}] of EFFECTS) {
-      const variable = variables(DESTINATIONS).find(([known]) => known === name)?.[1];
-      for (const alias of variable?.aliases ?? []) {
-        const { [name]: _dropped, ...rest } = others;
-        expect(revealed(select(settingsOf({ ...rest, [alias]: text })))).toStrictEqual(expected);
-      }
-    }
-  });
-});
+testEffects(EFFECTS, VARIABLES);
 
 test('an empty variable of a pod template counts as not set', () => {
   const empty = Object.fromEntries(variables(DESTINATIONS).map(([name]) => [name, '']));

@@ -2,6 +2,7 @@ import { closestMatch } from 'leven';
 import { adaptersFrom } from './adapters.ts';
 import { assembleSettings } from './assemble-settings.ts';
 import type { ConfigurableDestination, ValuesOf, VariableSet } from './configurable-destination.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
 import { deepFreeze } from './immutable.ts';
 import { settlingProblem } from './parsers/durations.ts';
@@ -112,7 +113,7 @@ function readVariable(name: string, variable: Variable, environment: Environment
     .filter(({ text }) => text !== '');
   const [first, second] = given;
   if (first === undefined) {
-    const value = variable.default === undefined ? {} : { value: variable.default };
+    const value = omitUndefined({ value: variable.default });
     const effective = { name, spelling: name, origin: 'default', ...value } as const;
     return { kind: 'value', value: defaultOf(variable), effective };
   }

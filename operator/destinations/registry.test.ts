@@ -1,8 +1,9 @@
+import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import { testEvent } from '../ledger/testing/events.ts';
-import { createDestinationRegistry, sameDestination } from './registry.ts';
+import { createDestinationRegistry, DESTINATIONS, sameDestination } from './registry.ts';
 import { createTestContext } from './testing/context.ts';
 
 const common = { name: 'mine', suspend: false, startFrom: 'now' } as const;
@@ -39,4 +40,11 @@ test('a rotated secret is a change, though it looks the same in every log', () =
   const url = 'http://127.0.0.1:1';
   expect(sameDestination(webhook(url), webhook(url))).toBe(true);
   expect(sameDestination(webhook(url), webhook(url, 'two'))).toBe(false);
+});
+
+test('the variables of a destination are proven to reach its options', () => {
+  const unproven = DESTINATIONS.filter(({ variables }) => Object.keys(variables).length > 0)
+    .map(({ type }) => new URL(`${type}/settings.test.ts`, import.meta.url))
+    .filter((file) => !existsSync(file) || !readFileSync(file, 'utf8').includes('testEffects('));
+  expect(unproven).toStrictEqual([]);
 });

@@ -1,4 +1,5 @@
 import type { ConfigurableDestination } from '../configurable-destination.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { list } from '../parsers/lists.ts';
 import { currency, matching, text } from '../parsers/scalars.ts';
 import type { Variable } from './variable.ts';
@@ -60,7 +61,7 @@ export function describedBillingVariables(destinations: Destinations): Record<st
     ADAPTERS: {
       ...ADAPTERS,
       meaning: `Destinations: ${listed}. ${ADAPTERS.meaning}`,
-      ...(byDefault !== undefined && { otherwise: `\`${byDefault.spellings[0]}\`` }),
+      ...omitUndefined({ otherwise: byDefault && `\`${byDefault.spellings[0]}\`` }),
     },
     DEFAULT_PLAN_CODE: { ...DEFAULT_PLAN_CODE, fields: fieldsOf(destinations, 'planCode') },
     BILLING_CURRENCY: { ...BILLING_CURRENCY, fields: fieldsOf(destinations, 'currency') },

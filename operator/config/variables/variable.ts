@@ -22,7 +22,7 @@ export interface Variable {
   readonly deprecated?: string;
   /**
    * The test file that proves its effect. That its value reaches the settings is proven for every
-   * variable beside it, by operator/config/load-environment.test.ts.
+   * variable beside it: operator/config/testing/effects.ts.
    */
   readonly test: string;
 }

@@ -1,4 +1,5 @@
 import type { BillingState } from '../../config/settings.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import {
   type Alert,
@@ -81,7 +82,7 @@ function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
     provider: 'lago',
     id: uniqueKey,
     type,
-    ...(at !== undefined && { at }),
+    ...omitUndefined({ at }),
     customer,
     ...meaningOf(type, object),
   };

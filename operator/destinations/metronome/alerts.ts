@@ -1,3 +1,4 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import {
   type Alert,
@@ -69,7 +70,7 @@ function parse(body: Uint8Array): ParsedAlert {
     provider: 'metronome',
     id,
     type,
-    ...(at !== undefined && { at }),
+    ...omitUndefined({ at }),
     customer: { id: customer },
     ...meaningOf(type, said),
   };

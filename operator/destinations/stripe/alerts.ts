@@ -1,4 +1,5 @@
 import type { BillingState } from '../../config/settings.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import {
   type Alert,
@@ -98,7 +99,7 @@ function parse(body: Uint8Array): ParsedAlert {
     provider: 'stripe',
     id,
     type,
-    ...(at !== undefined && { at }),
+    ...omitUndefined({ at }),
     customer,
     ...meaningOf(type, object),
   };
@@ -127,7 +128,7 @@ function meaningOf(
     const state = SUBSCRIPTION_STATES[status];
     return {
       subject: subject ?? 'customer',
-      ...(state !== undefined && { state }),
+      ...omitUndefined({ state }),
       ...(ENDED.includes(status) && { ended: true }),
       reason: reasonText(`${type}: ${status}`),
     };
@@ -172,7 +173,7 @@ function customerOf(object: JsonObject): AlertCustomer {
     .map((metadata) => idAt(metadata, TENANT_KEY))
     .find((named) => named !== undefined);
   return {
-    ...(id !== undefined && { id }),
+    ...omitUndefined({ id }),
     ...(tenant !== undefined && { tenant, certain: true }),
   };
 }
