@@ -11,14 +11,18 @@ import { type AppendEnd, createAppender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
-import { createHostUsage, createTenantUsage, type HostUsage } from './usage-lists.ts';
 import type { RestoredJournal } from './journal.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import type { CollectorSources } from './scope.ts';
 import { createScopes, type Scopes } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
 import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
-import type { UsageSampler } from './usage-sampler.ts';
+import {
+  createHostUsage,
+  createTenantUsage,
+  type HostUsage,
+  type UsageSampler,
+} from './usage-sampler.ts';
 import { WindowCloser } from './window-closer.ts';
 import { createWindowReports, REPORT_PREFIX, type WindowReport } from './window-report.ts';
 

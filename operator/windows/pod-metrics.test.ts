@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Connection } from '../kubernetes/connection.ts';
-import { ItemScanner } from './json-items.ts';
-import { createPodMetricsReader, type PodReading } from './pod-metrics.ts';
+import { createPodMetricsReader, ItemScanner, type PodReading } from './pod-metrics.ts';
 
 const signal = new AbortController().signal;
 
