@@ -6,6 +6,7 @@ import {
   type RequestJournal,
   startFakeServer,
 } from '../fake-server.ts';
+import { storedResult, storeResult } from '../idempotency.ts';
 import { isObject, objects, refused, UNAUTHORIZED } from './answers.ts';
 import {
   archiveContract,
@@ -24,7 +25,6 @@ import {
   setName,
   showCustomer,
 } from './customers.ts';
-import { replayed, storeResult } from './idempotency.ts';
 import { ingest, searchEvents } from './ingest.ts';
 import { archiveMetric, createMetric, listMetrics, showMetric } from './metrics.ts';
 import {
@@ -75,22 +75,24 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
     },
     handle: (given) => {
       const request = timed(given);
-      const stored = replayed(state, request, request.at);
+      const stored = storedResult(state.results, request, request.at, KEY_REUSED);
       if (stored !== undefined) return stored;
       const response = route(state, request);
-      storeResult(state, request, response, request.at);
+      storeResult(state.results, request, response, request.at);
       return response;
     },
     // Whatever is answered to a key is kept, a 500 too.
     misbehaved: (given, { kind, status = 503, headers = {}, body }) => {
       const request = timed(given);
       if (kind.endsWith('status')) {
-        storeResult(state, request, { status, headers, body }, request.at);
+        storeResult(state.results, request, { status, headers, body }, request.at);
       }
     },
   });
   return { ...server, state };
 }
+
+const KEY_REUSED = refused(409, 'the idempotency key was used with other parameters');
 
 function route(state: MetronomeState, request: FakeRequest): FakeResponse {
   const { method, path, at } = request;

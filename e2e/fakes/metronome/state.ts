@@ -1,4 +1,4 @@
-import type { FakeResponse } from '../fake-server.ts';
+import type { StoredResult } from '../idempotency.ts';
 
 /** What the stand-in keeps. Shapes are Metronome's own, reduced to what the stand-in acts on. */
 export interface MetronomeState {
@@ -107,12 +107,6 @@ export interface StoredEvent {
   readonly properties: Readonly<Record<string, unknown>>;
   /** When it was taken, milliseconds since the epoch. */
   readonly takenAt: number;
-}
-
-export interface StoredResult {
-  readonly request: string;
-  readonly response: FakeResponse;
-  readonly at: number;
 }
 
 export function createMetronomeState(): MetronomeState {

@@ -1,4 +1,4 @@
-import type { FakeResponse } from '../fake-server.ts';
+import type { StoredResult } from '../idempotency.ts';
 
 export interface Meter {
   readonly id: string;
@@ -77,12 +77,6 @@ export interface CoreEvent {
   readonly created: string;
   readonly related_object: { readonly id: string; readonly type: string } | null;
   readonly data: unknown;
-}
-
-interface StoredResult {
-  readonly request: string;
-  readonly response: FakeResponse;
-  readonly at: number;
 }
 
 export interface StripeState {

@@ -16,7 +16,7 @@ import {
   updateCustomer,
 } from './customers.ts';
 import { type Form, parseForm } from './form.ts';
-import { replayed, storeResult } from './idempotency.ts';
+import { replayed, storeCarriedOut } from './idempotency.ts';
 import { createMeterEvent, eventSummaries } from './meter-events.ts';
 import { createMeter, listMeters, setMeterStatus } from './meters.ts';
 import { createPrice, listPrices, updatePrice } from './prices.ts';
@@ -71,7 +71,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
     const stored = replayed(state, request, now);
     if (stored !== undefined) return stored;
     const response = route(state, request, now, { ...options, busy });
-    storeResult(state, request, response, now);
+    storeCarriedOut(state, request, response, now);
     return response;
   };
   const server = await startFakeServer({
@@ -90,7 +90,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
     misbehaved: (request, { status = 503 }) => {
       // What never got past the front door left nothing behind.
       if (status >= 500 && status !== 503) {
-        storeResult(state, request, { status, body: STORED_FAILURE }, at(request));
+        storeCarriedOut(state, request, { status, body: STORED_FAILURE }, at(request));
       }
     },
   });

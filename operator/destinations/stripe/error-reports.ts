@@ -1,3 +1,4 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LateRefusal } from '../destination.ts';
@@ -88,7 +89,7 @@ function refusalsOf(event: JsonObject): readonly LateRefusal[] {
       at,
       events: Number(kind['error_count'] ?? 0),
       reason: (said === undefined ? code : `${code}: ${said}`).slice(0, MAX_REASON),
-      ...(example !== undefined && { example }),
+      ...omitUndefined({ example }),
     };
   });
 }
