@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { damageDirectory } from './disk/damage.ts';
 import { type Baseline, clearTrace, cutPower, takeBaseline } from './disk/power-cut.ts';
 import type { Life } from './plan.ts';
-import type { TraceFiles } from './disk/prepare-shim.ts';
+import type { TraceFiles } from './disk/shim.ts';
 import type { LifeReport } from './subject/subject.ts';
 
 /** What a life leaves to the next one: the directory of the ledger. */

@@ -13,7 +13,7 @@ import { openTestLedger } from '../../operator/ledger/testing/level-ledger.ts';
 import { scratchDirectory } from '../../operator/ledger/testing/scratch.ts';
 import { seededRandom } from '../../operator/ledger/testing/seeded-random.ts';
 import { cutPower, takeBaseline } from './disk/power-cut.ts';
-import { prepareShim } from './disk/prepare-shim.ts';
+import { prepareShim } from './disk/shim.ts';
 
 /** More with FAULT_RUNS, for a long run; FAULT_SEED repeats one. */
 const RUNS = Number(process.env['FAULT_RUNS'] ?? 10);

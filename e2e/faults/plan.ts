@@ -4,7 +4,7 @@ import type { StepName } from './subject/steps.ts';
 
 /**
  * One run as data, made from its seed alone: what the operator lives through, life after life. After
- * the last life every fault is off, what is left is delivered, and the verdict is taken.
+ * the last life every fault is off, what is left is delivered, and what came of it is verified.
  */
 export interface Plan {
   readonly seed: number;

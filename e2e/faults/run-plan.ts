@@ -7,7 +7,7 @@ import type { Moment } from './subject/idle-clock.ts';
 import type { LedgerEnd, LifeOrder } from './subject/messages.ts';
 import type { SubjectPool } from './subject/subject-pool.ts';
 import type { Vendor, Vendors } from './vendors/vendors.ts';
-import { type Bill, judge, type Verdict } from './verdict.ts';
+import { type Bill, type Verification, verify } from './verification.ts';
 import { eventsOf } from './workload.ts';
 
 export interface RunOptions {
@@ -20,7 +20,7 @@ export interface RunOptions {
   readonly withoutInFlight: boolean;
 }
 
-export interface RunReport extends Verdict {
+export interface RunReport extends Verification {
   readonly events: number;
   /** Repeats that the destinations recognised. */
   readonly repeats: number;
@@ -33,7 +33,7 @@ const INTRUDER: Life['actions'] = [{ do: 'pass', ms: 3_600_000 }];
 
 let runs = 0;
 
-/** Lives through a plan, then delivers what is left with every fault off, and takes the verdict. */
+/** Lives through a plan, then delivers what is left with every fault off, and verifies what came of it. */
 export async function runPlan(plan: Plan, options: RunOptions): Promise<RunReport> {
   runs += 1;
   const name = `run-${plan.seed}-${runs}`;
@@ -51,10 +51,10 @@ export async function runPlan(plan: Plan, options: RunOptions): Promise<RunRepor
     const acknowledged = eventsIn(plan, progress.acknowledged());
     const offered = eventsIn(plan, plan.requests.keys());
     const { inOrder } = run;
-    const verdict = judge({ acknowledged, offered, ledger, bills, inOrder: inOrder() });
+    const verification = verify({ acknowledged, offered, ledger, bills, inOrder: inOrder() });
     return {
-      ...verdict,
-      wrong: [...progress.wrong, ...verdict.wrong],
+      ...verification,
+      wrong: [...progress.wrong, ...verification.wrong],
       events: acknowledged.size,
       repeats: bills.reduce((sum, { repeats }) => sum + repeats, 0),
       ends: progress.ends,

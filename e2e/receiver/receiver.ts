@@ -110,7 +110,6 @@ function handle(
 }
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
+  const chunks: AsyncIterable<Buffer> = request;
+  return Buffer.concat(await Array.fromAsync(chunks));
 }

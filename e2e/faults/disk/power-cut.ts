@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createRandom, type Random } from '../random.ts';
 import { durableChanges, isNameChange, type Names, namesAfter } from './names.ts';
-import type { TraceFiles } from './prepare-shim.ts';
+import type { TraceFiles } from './shim.ts';
 import { parseTrace, type TraceLine } from './trace.ts';
 
 /** A directory as it was when a process started: all of that is on the disk. */

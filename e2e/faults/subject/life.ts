@@ -12,9 +12,8 @@ import { createRandom } from '../random.ts';
 import { tenantOf } from '../workload.ts';
 import { copyQuietDirectory } from './copy-directory.ts';
 import { createDestinations } from './create-destinations.ts';
-import type { Disk } from './disk.ts';
 import { createIdleClock, type IdleClock } from './idle-clock.ts';
-import type { End, LifeOrder, Message } from './messages.ts';
+import type { End, LifeOptions, LifeOrder } from './messages.ts';
 import { createMortal } from './mortal.ts';
 import { createMortality, type Mortality } from './mortality.ts';
 import { createScript } from './script.ts';
@@ -23,14 +22,6 @@ import { readLedger } from './read-ledger.ts';
 const RESERVE_BYTES = 64 * 1024;
 const HOUR_MS = 3_600_000;
 const FOREVER = new Promise<never>(() => undefined);
-
-export interface LifeOptions {
-  readonly order: LifeOrder;
-  readonly disk: Disk;
-  readonly tell: (message: Message) => void;
-  /** Stands still until told otherwise; gives the true time that it is then. */
-  readonly wait: (lockDeleted: boolean) => Promise<number>;
-}
 
 /** The operator from its start to its end: ledger and delivery, driven by a script. */
 export async function live(options: LifeOptions): Promise<End> {

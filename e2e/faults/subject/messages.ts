@@ -1,5 +1,6 @@
 import type { DestinationName } from '../destinations.ts';
 import type { Action, Death, RequestPlan } from '../plan.ts';
+import type { Disk } from './disk.ts';
 import type { Moment } from './idle-clock.ts';
 
 /** What a process under test is told, one line of JSON each. */
@@ -66,4 +67,13 @@ export interface LedgerEnd {
   readonly deadLetters: readonly string[];
   /** What ended before it may have been deleted, milliseconds since the epoch; 0 while nothing was. */
   readonly horizon: number;
+}
+
+/** What one life of the operator works with. */
+export interface LifeOptions {
+  readonly order: LifeOrder;
+  readonly disk: Disk;
+  readonly tell: (message: Message) => void;
+  /** Stands still until told otherwise; gives the true time that it is then. */
+  readonly wait: (lockDeleted: boolean) => Promise<number>;
 }

@@ -50,11 +50,7 @@ export function createMortal(mortality: Mortality, clock: IdleClock): Mortal {
           return around(place, () => inner.writeRecords(kept(changes)));
         },
         records: async function* (prefix) {
-          yield* await around(undefined, async () => {
-            const found: (readonly [string, string])[] = [];
-            for await (const entry of inner.records(prefix)) found.push(entry);
-            return found;
-          });
+          yield* await around(undefined, () => Array.fromAsync(inner.records(prefix)));
         },
         retain: (now) => around(undefined, () => inner.retain(now)),
       };

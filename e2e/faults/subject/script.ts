@@ -5,7 +5,7 @@ import type { DestinationName } from '../destinations.ts';
 import type { Action } from '../plan.ts';
 import { eventsOf, WINDOW_MS } from '../workload.ts';
 import { BEGINNING, type IdleClock } from './idle-clock.ts';
-import type { LifeOptions } from './life.ts';
+import type { LifeOptions } from './messages.ts';
 
 export interface ScriptOptions extends LifeOptions {
   readonly ledger: Ledger;

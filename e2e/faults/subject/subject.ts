@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { prepareShim, type TraceFiles } from '../disk/prepare-shim.ts';
+import { prepareShim, type TraceFiles } from '../disk/shim.ts';
 import type { Moment } from './idle-clock.ts';
 import type { End, LifeOrder, Message, Order } from './messages.ts';
 

@@ -4,7 +4,7 @@ import type { LedgerEnd } from './subject/messages.ts';
 import type { Billed } from './vendors/stand-in.ts';
 
 /** What one run came to. All zero and empty: every promise held. */
-export interface Verdict {
+export interface Verification {
   /** Acknowledged events that a destination does not have. */
   readonly lost: number;
   /** Events that a destination would bill twice. */
@@ -34,7 +34,8 @@ export interface Evidence {
   readonly bills: readonly Bill[];
 }
 
-export function judge(evidence: Evidence): Verdict {
+/** Holds what the ledger and the destinations have in the end against what was acknowledged. */
+export function verify(evidence: Evidence): Verification {
   const { acknowledged, offered, ledger, bills, inOrder } = evidence;
   const wrong: string[] = [];
   let lost = 0;
