@@ -7,7 +7,7 @@ import { vendorFiles } from '../operator/http/dashboard/dashboard.ts';
 const ROOT = join(import.meta.dirname, '..');
 const CLIENT = join(ROOT, 'operator/http/dashboard/client');
 
-/** LevelDB's binding: native code, so it stays a package of its own beside the bundle. */
+/** LevelDB's binding, which `level` is on Node: native code, so it stays a package of its own beside the bundle. */
 const NATIVE_PACKAGE = 'classic-level';
 const PLATFORMS = ['linux-x64', 'linux-arm64'];
 
@@ -39,7 +39,8 @@ export async function bundle(directory: string): Promise<void> {
   });
   await writeFile(join(directory, 'package.json'), '{"type":"module"}\n');
   await copyDashboard(join(directory, 'client'));
-  await copyPackage(NATIVE_PACKAGE, ROOT, join(directory, 'node_modules'), new Set());
+  const level = dirname(manifestOf('level', ROOT));
+  await copyPackage(NATIVE_PACKAGE, level, join(directory, 'node_modules'), new Set());
 }
 
 async function copyDashboard(target: string): Promise<void> {
@@ -57,7 +58,7 @@ async function copyPackage(
 ): Promise<void> {
   if (done.has(name)) return;
   done.add(name);
-  const manifest = createRequire(join(from, 'x.js')).resolve(`${name}/package.json`);
+  const manifest = manifestOf(name, from);
   const source = dirname(manifest);
   const wanted = (path: string): boolean => {
     const inside = path.slice(source.length + 1);
@@ -72,6 +73,11 @@ async function copyPackage(
   for (const dependency of Object.keys(dependencies)) {
     await copyPackage(dependency, source, target, done);
   }
+}
+
+/** The package.json of a package as code in a directory would find it. */
+function manifestOf(name: string, directory: string): string {
+  return createRequire(join(directory, 'x.js')).resolve(`${name}/package.json`);
 }
 
 if (import.meta.main) {

@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
-import { ClassicLevel } from 'classic-level';
+import { Level } from 'level';
+import type { LevelDatabase } from '../ledger/leveldb/database.ts';
 import { type PeriodKind, PERIOD_MS, periodOf } from './periods.ts';
 import { SumRows } from './sum-rows.ts';
 
@@ -39,7 +40,7 @@ export const KEPT_MS: Readonly<Record<PeriodKind, number>> = {
 /** Bytes of keys and values that an iteration fetches at a time. */
 const READ_AHEAD_BYTES = 256 * 1024;
 
-type Database = ClassicLevel;
+type Database = LevelDatabase<string, string>;
 
 /** Opens the sums of a ledger; those that cannot be read, or are another's, are made anew from it. */
 export async function openSumsStore(directory: string, ledgerId: string): Promise<SumsStore> {
@@ -53,7 +54,7 @@ export async function openSumsStore(directory: string, ledgerId: string): Promis
 }
 
 async function open(directory: string, ledgerId: string): Promise<SumsStore> {
-  const database: Database = new ClassicLevel(directory, { cacheSize: 2 * 1024 * 1024 });
+  const database: Database = new Level(directory, { cacheSize: 2 * 1024 * 1024 });
   await database.open();
   try {
     return createStore(database, ledgerId, await readProgress(database, ledgerId));

@@ -1,12 +1,18 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ClassicLevel } from 'classic-level';
+import { type GetManyOptions, type GetOptions, Level } from 'level';
 import { damage } from './failures.ts';
 import { isMissing, syncDirectory } from './files.ts';
 import { checkTables, noteTables, type TableChecksums } from './table-checksums.ts';
 
-/** One LevelDB directory. Every write to it is synced. */
-export type Database = ClassicLevel<Buffer, Buffer>;
+/** A LevelDB directory. The types of `level` do not say that a key may be missing; these do. */
+export interface LevelDatabase<K, V> extends Omit<Level<K, V>, 'get' | 'getMany'> {
+  get(key: K, options?: GetOptions<K, V>): Promise<V | undefined>;
+  getMany(keys: K[], options?: GetManyOptions<K, V>): Promise<(V | undefined)[]>;
+}
+
+/** One directory of the ledger. Every write to it is synced. */
+export type Database = LevelDatabase<Buffer, Buffer>;
 
 /** What a database held at one moment; close it after use. */
 export type Snapshot = ReturnType<Database['snapshot']>;
@@ -58,7 +64,7 @@ export async function createDatabase(directory: string): Promise<Database> {
 }
 
 async function open(directory: string, sizes: typeof ACTIVE, create: boolean): Promise<Database> {
-  const database: Database = new ClassicLevel<Buffer, Buffer>(directory, {
+  const database: Database = new Level<Buffer, Buffer>(directory, {
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
     createIfMissing: create,

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { cp, link, mkdir, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ClassicLevel } from 'classic-level';
+import { Level } from 'level';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger.ts';
 import { idKey } from '../leveldb/keys.ts';
@@ -115,7 +115,7 @@ describe('the ledger tool', () => {
     );
     expect(lost).toContain('events 5 to 8 are missing');
     const forgotten = await damaged(async (copy) => {
-      const database = new ClassicLevel<Buffer, Buffer>(join(copy, 'segment-0000000000000001'), {
+      const database = new Level<Buffer, Buffer>(join(copy, 'segment-0000000000000001'), {
         keyEncoding: 'buffer',
         valueEncoding: 'buffer',
       });
