@@ -6,7 +6,13 @@ import type { Environment } from '../config/load-environment.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { statusFailure } from '../kubernetes/outcome.ts';
 import { createAccessRig } from './testing/access-rig.ts';
-import { kubeconfigText } from './testing/kubeconfigs.ts';
+import {
+  base64,
+  kubeconfigText,
+  testCertificates,
+  tokenEnding,
+  withImpossibleEnd,
+} from './testing/kubeconfigs.ts';
 import { tenantCluster } from './testing/tenant-clusters.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
@@ -186,6 +192,39 @@ describe('a kubeconfig changes and the operator goes on with the old one', () =>
     expect(rig.failures()[0]).toContain(
       'the credential ended at 2026-01-01T00:01:00.000Z; renew it',
     );
+  });
+
+  test('a token that ended before all time costs the tenant cluster its API, and nobody else anything', async () => {
+    const rig = rigOf({}, tenantCluster('a'), tenantCluster('b'));
+    rig.put(PLACE, kubeconfigText({ user: { token: tokenEnding('-9007199254740991') } }));
+    rig.put('tenant-b/svc-kubeconfig', kubeconfigText());
+    await rig.pass();
+    expect(rig.failures()).toEqual([expect.stringContaining('its end is no date')]);
+    expect(rig.access.list().map(({ cluster }) => cluster.name)).toEqual(['b']);
+  });
+
+  test('a client certificate without a possible end is not read again and again', async () => {
+    const { client } = await testCertificates('localhost');
+    const rig = rigOf({}, tenantCluster());
+    const user = {
+      token: undefined,
+      'client-certificate-data': base64(withImpossibleEnd(client.certPem)),
+      'client-key-data': base64(client.keyPem),
+    };
+    rig.put(PLACE, kubeconfigText({ user }));
+    await rig.settle();
+    expect(rig.asked).toHaveLength(1);
+    expect(rig.failures()).toEqual([expect.stringContaining('its end is no date')]);
+  });
+
+  test('a token that always ends in a moment is looked at every ten seconds at most', async () => {
+    const rig = rigOf({}, tenantCluster());
+    for (let second = 0; second < 60; second += 1) {
+      const end = rig.clock.now() / 1000 + 2;
+      rig.put(PLACE, kubeconfigText({ user: { token: tokenEnding(`${end}`) } }));
+      await rig.pass(1_000);
+    }
+    expect(rig.asked.length).toBeLessThanOrEqual(7);
   });
 });
 

@@ -30,6 +30,8 @@ const BACKOFF = { baseMs: 20_000, capMs: 300_000 } as const;
 /** After the connection has failed, and at most as often. */
 const AFTER_FAILURE_MS = 30_000;
 const SHORTEST_WAIT_MS = 1_000;
+/** Between two looks at a good one, however soon its credential is said to end. */
+const SHORTEST_LOOK_MS = 10_000;
 
 /** A connection, and what it was made from. */
 interface Held {
@@ -167,7 +169,7 @@ export class KubeconfigFollower {
     this.#backoff.reset();
     const left = (this.#held?.validUntil ?? Number.POSITIVE_INFINITY) - clock.now();
     const usual = LOOK_AGAIN_MS * (0.8 + 0.4 * random());
-    this.#plan(Math.min(usual, left));
+    this.#plan(Math.min(usual, Math.max(SHORTEST_LOOK_MS, left)));
     if (this.#failure === undefined) return;
     this.#failure = undefined;
     onChange();
@@ -189,7 +191,9 @@ export class KubeconfigFollower {
   }
 
   #plan(ms: number): void {
-    this.#dueAt = this.#options.clock.monotonic() + Math.max(SHORTEST_WAIT_MS, ms);
+    // Compared this way round, so that what is not a number is the shortest wait as well.
+    const wait = ms > SHORTEST_WAIT_MS ? ms : SHORTEST_WAIT_MS;
+    this.#dueAt = this.#options.clock.monotonic() + wait;
   }
 
   /** Looks earlier than planned, but not more often than makes sense. */

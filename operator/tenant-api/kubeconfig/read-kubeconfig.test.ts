@@ -1,12 +1,18 @@
-import { beforeAll, expect, test } from 'vitest';
+import * as fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   base64,
   HOSTILE,
   kubeconfigText,
   type TestCertificates,
   testCertificates,
+  tokenEnding,
+  withImpossibleEnd,
 } from '../testing/kubeconfigs.ts';
+import { Secret } from '../../model/secret.ts';
+import { tenantCluster } from '../testing/tenant-clusters.ts';
 import { planDial } from './dial-plan.ts';
+import { createOpenKubeconfig } from './open-kubeconfig.ts';
 import { readForeignKubeconfig } from './read-kubeconfig.ts';
 
 let certificates: TestCertificates;
@@ -112,4 +118,51 @@ test('what is not a kubeconfig at all is refused, and not quoted', () => {
   expect(reasonOf('- canary')).toBe('not a kubeconfig');
   expect(reasonOf('a: "canary')).toBe('line 1: not valid YAML: MISSING_CHAR');
   expect(reasonOf('x'.repeat(70_000))).toBe('too large: 70000 bytes; at most 65536');
+});
+
+describe('a credential whose end is no date', () => {
+  test.each(['-9007199254740991', '9007199254740991', '8640000000001', '1e300', '-1e400'])(
+    'a token with exp %s is refused',
+    (exp) => {
+      expect(reasonOf(kubeconfigText({ user: { token: tokenEnding(exp) } }))).toBe(
+        'users[0].user.token: its end is no date; renew it',
+      );
+    },
+  );
+
+  test('a client certificate with an impossible notAfter is refused', () => {
+    const { client } = certificates;
+    const user = {
+      'client-certificate-data': base64(withImpossibleEnd(client.certPem)),
+      'client-key-data': base64(client.keyPem),
+    };
+    expect(reasonOf(kubeconfigText({ user }))).toBe(
+      'users[0].user.client-certificate-data: its end is no date; renew it',
+    );
+  });
+
+  test('whatever number it is, opening never throws, and an accepted end is a date', async () => {
+    const numbers = fc.oneof(
+      fc.double().map((number) => JSON.stringify(number)),
+      fc.maxSafeInteger().map(String),
+      fc.date({ noInvalidDate: true }).map((date) => `${date.getTime() / 1000}`),
+      fc.integer({ min: -400, max: 400 }).map((exponent) => `1e${exponent}`),
+    );
+    const open = createOpenKubeconfig({
+      allowedHosts: () => [],
+      hostApi: '10.0.0.1:443',
+      now: () => Date.UTC(2026, 0, 1),
+    });
+    await fc.assert(
+      fc.asyncProperty(numbers, async (exp) => {
+        const text = kubeconfigText({ user: { token: tokenEnding(exp) } });
+        const opened = open(new Secret(text), tenantCluster());
+        if (opened.kind === 'opened') await opened.connection.close();
+        const validUntil = opened.kind === 'opened' ? opened.validUntil : undefined;
+        const reason = opened.kind === 'refused' ? opened.reason : 'its end is no date';
+        expect(reason).toMatch(/its end is no date|the credential ended at/);
+        expect(() => new Date(validUntil ?? 0).toISOString()).not.toThrow();
+      }),
+    );
+  });
 });

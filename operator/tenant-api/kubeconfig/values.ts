@@ -79,7 +79,10 @@ export function readUser(
   if (token === undefined && certificate === undefined && key === undefined) {
     problems.push(`${USER}: no credential; give a token or a client certificate`);
   }
-  const ends = [certificate?.validUntil, tokenEnd(token ?? '')].filter((end) => end !== undefined);
+  const ends = [
+    readEnd(certificate?.validUntil, 'client-certificate-data', problems),
+    readEnd(tokenEnd(token ?? ''), 'token', problems),
+  ].filter((end) => end !== undefined);
   return omitUndefined({
     token: token === undefined ? undefined : new Secret(token),
     client: certificate && key && { certificate: certificate.pem, key },
@@ -87,17 +90,33 @@ export function readUser(
   });
 }
 
-/** When a service account's token ends, as it says itself; milliseconds since the epoch. */
+/** The end of a credential, milliseconds since the epoch. One that no calendar knows refuses it. */
+function readEnd(end: number | undefined, field: string, problems: string[]): number | undefined {
+  if (end === undefined || !Number.isNaN(new Date(end).getTime())) return end;
+  problems.push(`${USER}.${field}: its end is no date; renew it`);
+  return undefined;
+}
+
+/**
+ * When a service account's token ends, as it says itself; milliseconds since the epoch. Any number
+ * at all, also one that is no date.
+ */
 function tokenEnd(token: string): number | undefined {
   const [, payload, signature] = token.split('.');
   if (payload === undefined || signature === undefined) return undefined;
   try {
     const claims: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
     const end = isRecord(claims) ? claims['exp'] : undefined;
-    return typeof end === 'number' && Number.isSafeInteger(end) ? end * 1000 : undefined;
+    return typeof end === 'number' ? Math.floor(end * 1000) : undefined;
   } catch {
     return undefined;
   }
+}
+
+interface ReadCertificates {
+  readonly pem: string;
+  /** Of the first of them, milliseconds since the epoch; NaN where it says no date. */
+  readonly validUntil: number;
 }
 
 function readCertificates(
@@ -105,7 +124,7 @@ function readCertificates(
   field: string,
   where: string,
   problems: string[],
-): { readonly pem: string; readonly validUntil: number } | undefined {
+): ReadCertificates | undefined {
   const pem = decode(parent, field);
   if (pem === undefined) return undefined;
   try {

