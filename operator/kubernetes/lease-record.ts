@@ -14,11 +14,16 @@ export interface LeaseRecord {
   readonly acquireTime: string;
   /** Changes whenever the holder renews; compared with itself only, never with a clock. */
   readonly renewTime: string;
+  /** How far its holder's ledger went when it wrote last; undefined where that is not said. */
+  readonly ledgerHead: number | undefined;
 }
+
+/** How far the ledger of the holder goes: the sequence number of its newest event. */
+const LEDGER_HEAD = 'meterfeed.io/ledger-head';
 
 /** Undefined when it is not a Lease. */
 export function parseLease(object: unknown): LeaseRecord | undefined {
-  const { resourceVersion } = metadataOf(object);
+  const { resourceVersion, annotations } = metadataOf(object);
   if (typeof resourceVersion !== 'string') return undefined;
   const spec = isRecord(object) && isRecord(object['spec']) ? object['spec'] : {};
   const text = (field: string): string => {
@@ -36,7 +41,12 @@ export function parseLease(object: unknown): LeaseRecord | undefined {
     transitions: number('leaseTransitions'),
     acquireTime: text('acquireTime'),
     renewTime: text('renewTime'),
+    ledgerHead: headOf(isRecord(annotations) ? annotations[LEDGER_HEAD] : undefined),
   };
+}
+
+function headOf(text: unknown): number | undefined {
+  return typeof text === 'string' && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
 export interface LeaseClaim {
@@ -47,11 +57,12 @@ export interface LeaseClaim {
   readonly durationMs: number;
   /** Wall clock, milliseconds. Written for people; nobody measures with it. */
   readonly now: number;
+  readonly ledgerHead: number | undefined;
 }
 
 /** The Lease object that claims, renews or gives up; guarded by the version of `held` when there is one. */
 export function leaseObject(claim: LeaseClaim, held: LeaseRecord | undefined): RawObject {
-  const { namespace, name, holder, now } = claim;
+  const { namespace, name, holder, now, ledgerHead } = claim;
   const isRenewal = held?.holder === holder;
   const changesHands = held !== undefined && !isRenewal && holder !== '';
   return {
@@ -60,7 +71,10 @@ export function leaseObject(claim: LeaseClaim, held: LeaseRecord | undefined): R
     metadata: {
       namespace,
       name,
-      ...omitUndefined({ resourceVersion: held?.resourceVersion }),
+      ...omitUndefined({
+        resourceVersion: held?.resourceVersion,
+        annotations: ledgerHead === undefined ? undefined : { [LEDGER_HEAD]: `${ledgerHead}` },
+      }),
     },
     spec: {
       holderIdentity: holder,

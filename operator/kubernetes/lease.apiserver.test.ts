@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
 import { type LeaseRecord, parseLease } from './lease-record.ts';
-import { createLeaderElection, type ElectionEnd } from './lease.ts';
+import { createLeaderElection, type ElectionEnd, type Succession } from './lease.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { connectWith } from './testing/connect.ts';
 import { createManualClock } from './testing/manual-clock.ts';
@@ -57,7 +58,11 @@ function unanswered(signal: AbortSignal | undefined): Promise<RequestOutcome> {
   });
 }
 
-function campaign(identity: string, wallClock = Date.UTC(2026, 0, 1)): Candidate {
+function campaign(
+  identity: string,
+  wallClock = Date.UTC(2026, 0, 1),
+  succession?: Succession,
+): Candidate {
   const clock = createManualClock(wallClock);
   const logger = createCapturingLogger();
   const stop = new AbortController();
@@ -80,6 +85,7 @@ function campaign(identity: string, wallClock = Date.UTC(2026, 0, 1)): Candidate
     random: () => 0,
     logger,
     timings: { retry: RETRY },
+    ...omitUndefined({ succession }),
   });
   const ended = election.run(stop.signal, async (signal) => {
     log.push('leads');
@@ -131,8 +137,12 @@ async function leader(): Promise<string | undefined> {
 }
 
 /** A candidate that leads already. */
-async function elected(identity: string, wallClock?: number): Promise<Candidate> {
-  const candidate = campaign(identity, wallClock);
+async function elected(
+  identity: string,
+  wallClock?: number,
+  succession?: Succession,
+): Promise<Candidate> {
+  const candidate = campaign(identity, wallClock, succession);
   await candidate.step(0);
   expect(candidate.leading).toBe(true);
   return candidate;
@@ -273,4 +283,63 @@ test('a namespace that is missing is told once, with how to mend it, and waited 
   await connection.request('/api/v1/namespaces', { method: 'POST', body: { metadata } });
   await first.step();
   expect(first.leading).toBe(true);
+});
+
+describe('two processes have one identity and a copy of one ledger', () => {
+  const DURATION = 15_000;
+  const on = (head: () => number): Succession => ({ prefix: 'pod-0_ledger_', head });
+  const onCopy = (nonce: string, head: () => number) =>
+    campaign(`pod-0_ledger_${nonce}`, undefined, on(head));
+  const electedOn = (nonce: string, head: () => number) =>
+    elected(`pod-0_ledger_${nonce}`, undefined, on(head));
+
+  test('the one with the older ledger waits for as long as the other renews', async () => {
+    let events = 5;
+    const first = await electedOn('a', () => events);
+    events = 7;
+    await first.step();
+    const second = onCopy('b', () => 5);
+    for (let waited = 0; waited < 3 * DURATION; waited += RETRY) {
+      await first.step();
+      await second.step();
+      expect([first.leading, second.leading]).toEqual([true, false]);
+    }
+  });
+
+  test('with equal ledgers one leads after a single renewal, and the other has stopped its work', async () => {
+    const first = await electedOn('a', () => 5);
+    const second = onCopy('b', () => 5);
+    await second.step(0);
+    await first.step();
+    expect(await first.ended).toEqual({ kind: 'lost', reason: '"pod-0_ledger_b" has taken it' });
+    expect(first.log).toEqual(['leads', 'stopped']);
+    expect(second.leading).toBe(true);
+  });
+
+  test('a restart takes the lease of the process before it at once, with all that this one wrote', async () => {
+    const first = await electedOn('a', () => 7);
+    first.suffer('unreachable');
+    const second = onCopy('b', () => 8);
+    await second.step(0);
+    expect(second.leading).toBe(true);
+    expect(await leader()).toBe('pod-0_ledger_b');
+  });
+
+  test('a restart on an older ledger leads when the lease has expired, not before', async () => {
+    const first = await electedOn('a', () => 7);
+    first.suffer('unreachable');
+    const second = onCopy('b', () => 6);
+    await second.step(7);
+    expect(second.leading).toBe(false);
+    await second.step();
+    expect(second.leading).toBe(true);
+  });
+
+  test('a lease that does not say how far its ledger went is not taken at once', async () => {
+    const first = await elected('pod-0_ledger_a');
+    first.suffer('unreachable');
+    const second = onCopy('b', () => 9);
+    await second.step(1);
+    expect(second.leading).toBe(false);
+  });
 });

@@ -29,13 +29,27 @@ export interface LeaderElectionOptions {
   readonly connection: Pick<Connection, 'request'>;
   readonly namespace: string;
   readonly name: string;
-  /** Unique per process, not per pod name: two pods of a StatefulSet may have one name for a while. */
+  /** Of this process alone: two pods of a StatefulSet may have one name for a while. */
   readonly identity: string;
+  /** Where the lease of the process before it may be taken back; never by default. */
+  readonly succession?: Succession;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings?: Partial<LeaseTimings>;
+}
+
+/**
+ * When the lease of an earlier process on the same ledger is taken back without waiting for its
+ * expiry. The ledger's lock, which the caller holds, says that no other process is on this volume;
+ * that the ledger is no copy of an earlier state is said by its head.
+ */
+export interface Succession {
+  /** What the identities of all processes on this ledger begin with. */
+  readonly prefix: string;
+  /** How far the ledger goes; it is written into the lease with each renewal. */
+  readonly head: () => number;
 }
 
 /** Milliseconds. */
@@ -214,7 +228,9 @@ class LeaseElection implements LeaderElection {
     const record = parseLease(current.body);
     if (record === undefined) return { kind: 'failed', reason: 'the answer is not a Lease' };
     this.#observe(record);
-    if (!this.#isFree(record)) return { kind: 'taken', holder: record.holder };
+    // A leader whose lease is held by another one has lost it, whoever that is.
+    const isFree = this.#isFree(record) || (held === undefined && this.#isFormer(record));
+    if (!isFree) return { kind: 'taken', holder: record.holder };
     return unlessConflict(await this.#claim(record, signal));
   }
 
@@ -228,8 +244,9 @@ class LeaseElection implements LeaderElection {
     durationMs: number,
     signal?: AbortSignal,
   ): Promise<Attempt | Conflict> {
-    const { connection, namespace, name, clock } = this.#options;
-    const claim = { namespace, name, holder, durationMs, now: clock.now() };
+    const { connection, namespace, name, clock, succession } = this.#options;
+    const ledgerHead = succession?.head();
+    const claim = { namespace, name, holder, durationMs, now: clock.now(), ledgerHead };
     const path = resourcePath(this.#resource, held === undefined ? undefined : name);
     const outcome = await connection.request(path, {
       method: held === undefined ? 'POST' : 'PUT',
@@ -259,6 +276,13 @@ class LeaseElection implements LeaderElection {
     if (this.#observed === undefined) return false;
     const unchangedMs = this.#options.clock.monotonic() - this.#observed.at;
     return unchangedMs >= (record.durationMs || this.#timings.duration);
+  }
+
+  /** It was held by an earlier process on this very ledger, which has lost nothing since. */
+  #isFormer({ holder, ledgerHead }: LeaseRecord): boolean {
+    const { succession } = this.#options;
+    if (succession === undefined || !holder.startsWith(succession.prefix)) return false;
+    return ledgerHead !== undefined && succession.head() >= ledgerHead;
   }
 
   /** So that a successor need not wait for the expiry. */

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { createLeaderElection } from '../kubernetes/lease.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { createOutbound } from '../outbound/outbound.ts';
@@ -39,6 +40,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const cluster = await buildClusterView(context);
   const metering = await buildMetering(context, cluster);
   const billing = await buildDelivery(context, cluster, metering);
+  const lineage = `${options.instance}_${ledger.stats().ledgerId}_`;
   const election = createLeaderElection({
     clock,
     random,
@@ -46,8 +48,10 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     connection,
     namespace: options.namespace,
     name: LEASE,
-    // A restart on the same volume finds its own lease; the ledger's lock keeps a second process off it.
-    identity: `${options.instance}_${ledger.stats().ledgerId}`,
+    // A copy of the volume has the pod's name and the ledger's id as well, and a lock of its own.
+    identity: lineage + randomBytes(4).toString('hex'),
+    // A restart on the same volume takes the lease back that the process before it has left.
+    succession: { prefix: lineage, head: () => ledger.head() },
     timings: LEASE_TIMINGS,
   });
   const { http, controllers } = buildSurface(context, {
