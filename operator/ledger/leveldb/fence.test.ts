@@ -21,7 +21,7 @@ async function openElsewhere(directory: string): Promise<string> {
   return text.trim();
 }
 
-describe('accident 27: a second instance', () => {
+describe('a second instance', () => {
   test('on the same directory is refused, and the first goes on', async () => {
     const directory = await used.directory();
     const ledger = await used.open(directory);
