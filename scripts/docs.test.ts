@@ -93,3 +93,47 @@ test('a path in the pages is none of the repository', () => {
   expect(named.length).toBeGreaterThan(50);
   expect(named.filter(([, path]) => !existsSync(join(ROOT, path)))).toStrictEqual([]);
 });
+
+/** Whatever of the repository is written by hand and is no page. */
+const sources = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+  cwd: ROOT,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((file) => /\.(ts|js|css|html|ya?ml|sh)$|(^|\/)(Makefile|Dockerfile|run)$/.test(file))
+  .filter((file) => existsSync(join(ROOT, file)) && !file.includes('/vendor/'))
+  // This file shows what a citation looks like.
+  .filter((file) => file !== 'scripts/docs.test.ts');
+
+/** `docs/page.md#anchor` as comments and messages cite it. */
+function citations(file: string): readonly (readonly [page: string, anchor: string])[] {
+  return [...read(file).matchAll(/\b(docs\/[\w/-]+\.md|SECURITY\.md)(?:#([\w-]+))?/g)].map(
+    ([, page = '', anchor = '']) => [page, anchor],
+  );
+}
+
+test('a comment cites a page or a heading that is not there', () => {
+  const cited = sources.flatMap((file) =>
+    citations(file).map(([page, anchor]) => ({ file, page, anchor })),
+  );
+  expect(cited.length).toBeGreaterThan(100);
+  const broken = cited.filter(
+    ({ page, anchor }) =>
+      !existsSync(join(ROOT, page)) || (anchor !== '' && !anchors(page).has(anchor)),
+  );
+  expect(broken).toStrictEqual([]);
+});
+
+/** Documents that the authors had and readers do not: a number of theirs tells a reader nothing. */
+const ELSEWHERE =
+  /\b(?:design|spec|specification|facts|security)[ ,:]+[A-Z]?\.?\d|\bfacts\/[a-z]|\bfacts: [a-z]/;
+
+test('a comment cites a document that is not in the repository', () => {
+  expect(ELSEWHERE.test('a rule (design 7)')).toBe(true);
+  const found = sources.flatMap((file) =>
+    read(file)
+      .split('\n')
+      .flatMap((line, index) => (ELSEWHERE.test(line) ? [`${file}:${index + 1}: ${line}`] : [])),
+  );
+  expect(found).toStrictEqual([]);
+});
