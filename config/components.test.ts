@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
 import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
 import { findGoTool } from '../e2e/tools/go-tools.ts';
 
@@ -96,6 +97,58 @@ describe.each(EACH)('%s with %j', (base, components) => {
     expect(stdout).toContain('[OK]');
     expect(stdout.split('\n').filter((line) => line.startsWith('[CRITICAL]'))).toEqual([]);
   });
+});
+
+interface Rendered {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly rules?: readonly { readonly resourceNames?: readonly string[] }[];
+  readonly spec?: unknown;
+}
+
+/** The settings that the operator is given, and the Secrets of tenant clusters that it may read. */
+async function tenantAccess(...components: readonly string[]) {
+  const objects = parseAllDocuments(await render('default', components)).map(
+    (document) => document.toJS() as Rendered,
+  );
+  const operator = objects.find(({ kind }) => kind === 'StatefulSet');
+  const settings = objects.find(
+    ({ kind, metadata }) =>
+      kind === 'ConfigMap' && JSON.stringify(operator).includes(`"${metadata.name}"`),
+  );
+  const role = objects.find(({ metadata: { name } }) => name === 'meterfeed-tenant-kubeconfigs');
+  return { settings: settings?.data, readable: role?.rules?.map((rule) => rule.resourceNames) };
+}
+
+test('the Secret of tenant kubeconfigs has one name, in the settings and in the rights', async () => {
+  expect(await tenantAccess()).toEqual({
+    settings: { LOG_FORMAT: 'json' },
+    readable: [['svc-kubeconfig']],
+  });
+  expect(await tenantAccess('tenant-kubeconfig-secret')).toEqual({
+    settings: { LOG_FORMAT: 'json', TENANT_KUBECONFIG_SECRET: 'metering-kubeconfig' },
+    readable: [['metering-kubeconfig']],
+  });
+});
+
+test('the admin fallback is a setting and no further right: those are given by namespace', async () => {
+  const { settings, readable } = await tenantAccess('tenant-admin-fallback');
+  expect(settings).toEqual({ LOG_FORMAT: 'json', TENANT_ADMIN_FALLBACK: 'true' });
+  expect(readable).toEqual([['svc-kubeconfig']]);
+  const role = join(CONFIG, 'components/tenant-admin-fallback/role.yaml');
+  await cluster.kubectl(['create', 'namespace', 'vcluster-acme']);
+  await cluster.kubectl(['apply', '--filename', role]);
+  const operator = 'system:serviceaccount:meterfeed-system:meterfeed';
+  const may = (name: string): Promise<boolean> => {
+    const question = ['auth', 'can-i', 'get', `secret/${name}`, '--namespace', 'vcluster-acme'];
+    return cluster.kubectl([...question, '--as', operator]).then(
+      () => true,
+      () => false,
+    );
+  };
+  expect(await may('vc-acme')).toBe(true);
+  expect(await may('vc-other')).toBe(false);
 });
 
 /** As far as the component's objects need it. */

@@ -2,33 +2,19 @@ import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { pathProblems } from './config/file-access.ts';
 import { loadEnvironment } from './config/load-environment.ts';
-import { createSettingsStore } from './config/settings-store.ts';
 import { DESTINATIONS } from './destinations/registry.ts';
-import { createConnection } from './kubernetes/connection.ts';
 import { loadKubeConfig } from './kubernetes/kube-config.ts';
-import { openLevelLedger } from './ledger/leveldb/open-level-ledger.ts';
 import { createLogger } from './telemetry/create-logger.ts';
 import type { Logger } from './telemetry/logger.ts';
-import { createRegistry } from './telemetry/registry.ts';
 import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
-import { buildOperator } from './wiring/build-operator.ts';
-import {
-  clusterAccess,
-  followLogLevel,
-  ownNamespace,
-  stopSignal,
-  VERSION,
-} from './wiring/process.ts';
-import { runParts } from './wiring/parts.ts';
+import { clusterAccess, ownNamespace, stopSignal, VERSION } from './wiring/process.ts';
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
+import { runOperator } from './wiring/run-operator.ts';
 
 // The heap may outgrow what is in use by this much (percent) before it is collected: V8 would let it
 // grow threefold, and the collections cost little beside what watches bring.
 setFlagsFromString('--heap-growing-percent=25');
-
-const clock = systemClock;
-const random = Math.random;
 
 process.exitCode = await main(stopSignal());
 
@@ -44,51 +30,30 @@ async function main(stopping: AbortSignal): Promise<number> {
   const environment = loaded.settings;
   const configured = await loadConfiguredMetrics(environment);
   if (configured.kind === 'invalid') return refuse(configured.problems);
-  const settings = createSettingsStore(environment);
   const scrubber = createScrubber();
   scrubber.learn(environment);
-  settings.subscribe((next) => scrubber.learn(next));
   const logger = createLogger({ ...environment.log, scrubber });
-  followLogLevel(settings, logger);
   logger.info(`[controller] meterfeed ${VERSION} starts`, {
     settings: Object.fromEntries(loaded.effective.map(({ name, value }) => [name, value])),
   });
   for (const warning of loaded.warnings) logger.warn(`[controller] ${warning}`);
   stopOnBug(logger);
 
-  const registry = createRegistry({ version: VERSION });
-  const { dataDir, retentionMs } = environment.ledger;
-  const opened = await openLevelLedger({
-    directory: dataDir,
-    retentionMs,
-    clock,
-    logger,
-    registry,
-  });
-  if (opened.kind === 'failed') {
-    logger.error(`[controller] the ledger cannot be opened: ${opened.message}`);
-    return 1;
-  }
-  const { ledger } = opened;
-  const connection = createConnection({ kubeConfig: access.kubeConfig });
-  const parts = await buildOperator({
-    version: VERSION,
-    environment,
-    configuredMetrics: configured.metrics,
-    settings,
-    connection,
-    ledger,
-    clock,
-    random,
-    logger,
-    registry,
+  const end = await runOperator(
+    {
+      version: VERSION,
+      environment,
+      configuredMetrics: configured.metrics,
+      kubeConfig: access.kubeConfig,
+      namespace: ownNamespace(process.env),
+      instance: hostname(),
+      clock: systemClock,
+      random: Math.random,
+      logger,
+      scrubber,
+    },
     stopping,
-    namespace: ownNamespace(process.env),
-    instance: hostname(),
-  });
-  const end = await runParts(parts, stopping, { clock, logger });
-  await ledger.close();
-  await connection.close();
+  );
   if (end.kind === 'failed') logger.error(`[controller] stopped: ${end.reason}`);
   else logger.info('[controller] stopped');
   return end.kind === 'failed' ? 1 : 0;

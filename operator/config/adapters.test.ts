@@ -32,6 +32,17 @@ describe('a bare install refuses to start, or a key is silently ignored', () => 
   });
 });
 
+test.each([
+  [{}, 'now'],
+  [{ DESTINATIONS_START_FROM: 'earliest' }, 'earliest'],
+] as const)('with %o destinations begin where they are told to: %s', (environment, startFrom) => {
+  const { destinations } = load({ ADAPTERS: 'noop,lago', LAGO_API_KEY: 'k', ...environment });
+  expect(destinations).toMatchObject([
+    { name: 'noop', startFrom },
+    { name: 'lago', startFrom },
+  ]);
+});
+
 describe('a destination that was asked for starts without what it needs', () => {
   test.each([
     ['billing_a', 'BILLING_A_API_KEY'],

@@ -53,7 +53,8 @@ export function adaptersFrom(
     const read = chosen.fromEnvironment({ spelling: name, defaults: defaultsOf(values), valuesOf });
     if (read.kind === 'options') {
       const { options } = read;
-      destinations.push({ name, type, suspend: false, startFrom: 'now', options });
+      const startFrom = values.DESTINATIONS_START_FROM;
+      destinations.push({ name, type, suspend: false, startFrom, options });
     } else if (!faulty.has(read.variable)) {
       const isNeutral = name === chosen.spellings[0];
       const shown = isNeutral ? read.variable : ownSpelling(read.variable, types);

@@ -14,6 +14,13 @@ function destination(settings: Settings) {
 const EFFECTS: readonly Effect[] = [
   ['ADAPTERS', 'noop', (s) => destination(s)?.type, 'noop'],
   ['ADAPTER', 'noop', (s) => destination(s)?.type, 'noop'],
+  [
+    'DESTINATIONS_START_FROM',
+    'earliest',
+    (s) => destination(s)?.startFrom,
+    'earliest',
+    { ADAPTERS: 'noop' },
+  ],
   ['SPOT_DISCOUNT_PERCENT', '70', (s) => s.billing.destinations, []],
   ['DEFAULT_PLAN_CODE', 'gold', (s) => s.billing.defaultPlanCode, 'gold'],
   ['BILLING_CURRENCY', 'eur', (s) => s.billing.currency, 'EUR'],

@@ -33,7 +33,7 @@ export interface MeteringPolicyOptions extends PolicyViews {
 }
 
 /** The only name that there may be. */
-const POLICY_NAME = 'default';
+export const POLICY_NAME = 'default';
 const RETRY_MS = 10_000;
 
 /** MeteringPolicy: how usage is metered; its status is the operator's front page (docs/operations.md#the-front-page). */

@@ -18,6 +18,10 @@ export interface OperatorOptions {
   /** What PROMETHEUS_METRICS_FILE held at the start. */
   readonly configuredMetrics: readonly ConfiguredMetric[];
   readonly settings: SettingsStore;
+  /** The namespaces that watches are built for; empty means all. */
+  readonly watchNamespaces: readonly string[];
+  /** Told when the settings name others: the operator has to be built anew for them. */
+  readonly onOtherNamespaces: (namespaces: readonly string[]) => void;
   readonly connection: Connection;
   /** The operator's own. */
   readonly namespace: string;

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { Controllers } from '../controllers/controllers.ts';
 import { createLeaderElection } from '../kubernetes/lease.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { createOutbound } from '../outbound/outbound.ts';
@@ -8,7 +9,7 @@ import { buildClusterView } from './cluster-view.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { buildDelivery } from './delivery.ts';
 import { buildMetering } from './metering.ts';
-import { leaderPart, type Part } from './parts.ts';
+import { aborted, leaderPart, type Part } from './parts.ts';
 import { buildSurface } from './surface.ts';
 
 /** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
@@ -28,7 +29,7 @@ const RETENTION_INTERVAL_MS = 60_000;
  */
 export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
   const { connection, ledger, clock, random, logger, registry } = options;
-  const customResources = new CustomResources();
+  const customResources = new CustomResources(() => watchesFit(options));
   const context: BuildContext = {
     ...options,
     customResources,
@@ -72,10 +73,40 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     }),
     ...cluster.parts,
     { name: 'controllers', run: (signal) => controllers.run(signal) },
+    { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
     ...billing.parts,
     ...metering.parts,
   ];
   return [http, leaderPart(election, parts, { clock, logger })];
+}
+
+/** Whether the watches are of the namespaces that the settings name. */
+function watchesFit({ settings, watchNamespaces }: OperatorOptions): boolean {
+  const named = settings.current().discovery.watchNamespaces;
+  return (
+    named.every((name) => watchNamespaces.includes(name)) &&
+    watchNamespaces.every((name) => named.includes(name))
+  );
+}
+
+async function compareNamespaces(
+  options: OperatorOptions,
+  controllers: Pick<Controllers, 'ready'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { settings } = options;
+  await controllers.ready(signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
+  const look = (): void => {
+    if (watchesFit(options)) return;
+    options.onOtherNamespaces(settings.current().discovery.watchNamespaces);
+  };
+  if (signal.aborted) return;
+  const leave = settings.subscribe(look);
+  look();
+  await aborted(signal);
+  leave();
 }
 
 async function retain(

@@ -46,7 +46,8 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
   const restored = await restoreJournal(ledger, observation, logger);
   const watches = createWatches({
     connection,
-    settings: context.environment,
+    labelPrefix: context.environment.identity.labelPrefix,
+    watchNamespaces: context.watchNamespaces,
     observation,
     restored,
     clock,

@@ -1,5 +1,5 @@
 import type { Controllers } from '../controllers/controllers.ts';
-import type { Part } from './parts.ts';
+import { aborted, type Part } from './parts.ts';
 
 /** What others want to know of the controllers. */
 type BoundControllers = Pick<Controllers, 'ready' | 'destinationNames'>;
@@ -9,16 +9,28 @@ type BoundControllers = Pick<Controllers, 'ready' | 'destinationNames'>;
  * on delivery and enforcement and so are built later: they are bound here before anything runs.
  */
 export class CustomResources {
+  readonly #watchesFit: () => boolean;
   #controllers: BoundControllers | undefined;
+
+  /** Where `watchesFit` says no, the custom resources want other watches than those that were built. */
+  constructor(watchesFit: () => boolean = () => true) {
+    this.#watchesFit = watchesFit;
+  }
 
   /** Once, before any part runs. */
   bind(controllers: BoundControllers): void {
     this.#controllers = controllers;
   }
 
-  /** Resolves when every custom resource that was there has been looked at. */
+  /**
+   * Resolves when every custom resource that was there has been looked at. While the watches are not those
+   * that they want nobody must bill by what is watched: it waits for the abort then, and rejects.
+   */
   async ready(signal: AbortSignal): Promise<void> {
     await this.#bound.ready(signal);
+    if (this.#watchesFit()) return;
+    await aborted(signal);
+    signal.throwIfAborted();
   }
 
   /** Names of the BillingDestinations that exist, also of those whose settings cannot be used. */

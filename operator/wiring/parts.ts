@@ -16,7 +16,7 @@ export type PartsEnd =
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** Longest wait for all parts to end; below the 60 s that Kubernetes grants the pod. */
-const STOP_DEADLINE_MS = 40_000;
+export const STOP_DEADLINE_MS = 40_000;
 
 /**
  * Runs all parts until the signal is aborted or one of them ends, then stops them one after the

@@ -1,4 +1,3 @@
-import type { Settings } from '../config/settings.ts';
 import { WORKLOAD_SELECTOR } from '../discovery/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import {
@@ -41,7 +40,9 @@ import type { RestoredJournal } from '../windows/journal.ts';
 
 export interface WatchesOptions {
   readonly connection: Connection;
-  readonly settings: Settings;
+  readonly labelPrefix: string;
+  /** Empty means all. */
+  readonly watchNamespaces: readonly string[];
   readonly observation: Observation;
   readonly restored: RestoredJournal;
   readonly clock: Clock;
@@ -88,8 +89,7 @@ type CreateWatch = <T extends Projected>(
 ) => Source<T>;
 
 export function createWatches(options: WatchesOptions): Watches {
-  const { observation, restored } = options;
-  const { labelPrefix } = options.settings.identity;
+  const { observation, restored, labelPrefix } = options;
   const watch = createWatchFactory(options);
   const listeners: HostListener[] = [];
   const { resume } = restored;
@@ -164,8 +164,7 @@ export function createWatches(options: WatchesOptions): Watches {
 }
 
 function createWatchFactory(options: WatchesOptions): CreateWatch {
-  const { clock, random, logger, metrics } = options;
-  const { watchNamespaces } = options.settings.discovery;
+  const { clock, random, logger, metrics, watchNamespaces } = options;
   const connection = preferServedVersion({
     connection: options.connection,
     group: RESOURCE.group,

@@ -1,7 +1,7 @@
 import type { ConfigurableDestination } from '../configurable-destination.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { list } from '../parsers/lists.ts';
-import { currency, matching, text } from '../parsers/scalars.ts';
+import { choice, currency, matching, text } from '../parsers/scalars.ts';
 import type { Variable } from './variable.ts';
 
 const ADAPTERS_TEST = 'operator/config/adapters.test.ts';
@@ -21,6 +21,14 @@ export const BILLING_VARIABLES = {
       'The default counts only if its key is set. BillingDestinations exist beside them; one of the same name replaces the destination here.',
     parser: list(text(64)),
     fields: ['BillingDestination spec.type'],
+    test: ADAPTERS_TEST,
+  },
+  DESTINATIONS_START_FROM: {
+    meaning:
+      'Where a destination of ADAPTERS begins that has no cursor yet: with what is recorded from then on, or with the oldest event in the ledger.',
+    parser: choice('now', 'earliest'),
+    default: 'now',
+    fields: ['BillingDestination spec.startFrom'],
     test: ADAPTERS_TEST,
   },
   ADAPTER: {
