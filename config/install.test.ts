@@ -21,6 +21,18 @@ interface PodTemplate {
   readonly spec: Readonly<Record<string, unknown>>;
 }
 
+interface Probe {
+  readonly httpGet: { readonly port: string };
+}
+
+interface Probed {
+  readonly env: readonly { readonly name: string; readonly value?: string }[];
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly startupProbe: Probe;
+  readonly livenessProbe: Probe;
+  readonly readinessProbe: Probe;
+}
+
 describe('installing on a fresh cluster', () => {
   test('one command is enough, and a second one would change nothing', async () => {
     expect(await apply('.')).toContain('statefulset.apps/meterfeed created');
@@ -56,6 +68,23 @@ describe('installing on a fresh cluster', () => {
     expect(await admit({ ...template.spec, containers: [careless] })).toBe(403);
     const { securityContext: __, ...rootPod } = template.spec;
     expect(await admit(rootPod)).toBe(403);
+  });
+
+  test('the probes ask at a port that no Service leads to', async () => {
+    const template = await podTemplate();
+    const [container] = template.spec['containers'] as [Probed];
+    const { startupProbe, livenessProbe, readinessProbe } = container;
+    for (const probe of [startupProbe, livenessProbe, readinessProbe]) {
+      expect(probe.httpGet.port).toBe('probes');
+    }
+    const address = container.env.find(({ name }) => name === 'PROBE_ADDR');
+    const port = container.ports.find(({ name }) => name === 'probes');
+    expect(address?.value).toBe(`:${port?.containerPort}`);
+    const targets = (await build('.'))
+      .filter(({ kind }) => kind === 'Service')
+      .flatMap(({ spec }) => spec?.['ports'] as { targetPort: string }[])
+      .map(({ targetPort }) => targetPort);
+    expect(targets).toStrictEqual(['http', 'http']);
   });
 
   test('everything namespaced is where its rights are, and nothing is left in no namespace', async () => {

@@ -88,6 +88,6 @@ async function serveMeterfeed(): Promise<number> {
     limits: { requestsPerSecond: undefined },
   });
   stopWith(() => server.close().then(() => ledger.close()));
-  const address = await server.listen(new AbortController().signal);
-  return address.port;
+  const { main } = await server.listen(new AbortController().signal);
+  return main.port;
 }

@@ -51,6 +51,7 @@ export function assembleSettings(
     ledger: { dataDir: values.DATA_DIR, retentionMs: values.RETENTION },
     http: {
       ...values.LISTEN_ADDR,
+      ...omitUndefined({ probe: values.PROBE_ADDR }),
       apiTokens: values.API_TOKEN ?? [],
       ingestTokens: values.INGEST_TOKEN ?? values.API_TOKEN ?? [],
     },

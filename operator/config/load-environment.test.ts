@@ -115,6 +115,7 @@ const EFFECTS: readonly Effect[] = [
   ['DATA_DIR', '/data/', (s) => s.ledger.dataDir, '/data'],
   ['RETENTION', '30d', (s) => s.ledger.retentionMs, 2_592_000_000],
   ['LISTEN_ADDR', '[::1]:9090', (s) => [s.http.host, s.http.port], ['::1', 9090]],
+  ['PROBE_ADDR', ':8081', (s) => s.http.probe, { host: '', port: 8081 }],
   [
     'API_TOKEN',
     'new,old',

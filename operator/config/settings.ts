@@ -114,6 +114,8 @@ export interface HttpSettings {
   /** `''` listens on all addresses. */
   readonly host: string;
   readonly port: number;
+  /** Where the probes are served as well; absent where they have no port of their own. */
+  readonly probe?: { readonly host: string; readonly port: number };
   readonly apiTokens: readonly Secret[];
   /** INGEST_TOKEN, else API_TOKEN; empty means that ingest is disabled. */
   readonly ingestTokens: readonly Secret[];

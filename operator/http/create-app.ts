@@ -56,6 +56,20 @@ export function createApp(
   return app;
 }
 
+/** The application of the probe port: the given routes and nothing else, for everyone, not in the metrics. */
+export function createProbeApp(
+  routes: readonly Route[],
+  context: Pick<RouteContext, 'logger'>,
+): Express {
+  const app = express();
+  app.disable('x-powered-by').disable('etag').set('query parser', 'simple');
+  app.use(noStore);
+  for (const route of routes) app[route.method](expressPath(route.path), ...route.handlers);
+  app.use(refusePath);
+  app.use(createErrorHandler(context.logger));
+  return app;
+}
+
 function expressPath(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ':$1');
 }

@@ -18,6 +18,8 @@ export interface HttpLimits {
   /** Without a byte moving in either direction. */
   readonly idleTimeoutMs: number;
   readonly maxConnections: number;
+  /** A client or proxy has a place for each connection; nobody alone takes all of them. */
+  readonly maxConnectionsPerAddress: number;
   readonly maxHeaderBytes: number;
   /** For requests under way when the server is told to stop (the earlier release's grace). */
   readonly stopGraceMs: number;
@@ -31,9 +33,23 @@ export const DEFAULT_LIMITS: HttpLimits = {
   keepAliveTimeoutMs: 65_000,
   idleTimeoutMs: 60_000,
   maxConnections: 1024,
+  maxConnectionsPerAddress: 256,
   maxHeaderBytes: 8 * 1024,
   stopGraceMs: 10_000,
 };
+
+/** The limits of the port that only the kubelet asks: small requests, each on a connection of its own. */
+export function probeLimits(main: HttpLimits): HttpLimits {
+  return {
+    ...main,
+    headersTimeoutMs: Math.min(main.headersTimeoutMs, 2000),
+    requestTimeoutMs: Math.min(main.requestTimeoutMs, 2000),
+    keepAliveTimeoutMs: 1000,
+    idleTimeoutMs: Math.min(main.idleTimeoutMs, 5000),
+    maxConnectionsPerAddress: 16,
+    maxConnections: 1024,
+  };
+}
 
 export interface RateLimit {
   readonly middleware: RequestHandler;
@@ -73,14 +89,23 @@ export class ConcurrencyLimit {
 
   /** Takes a share for as long as the client waits for its answer; throws 503 when there is no room. */
   hold(share: number, response: Response): void {
-    if (response.closed) return;
-    if (this.#used > 0 && this.#used + share > this.#capacity) {
-      throw tryLater(503, 1, `busy: ${this.#reason}: try again in a second`);
-    }
-    this.#used += share;
+    this.grow(response)(share);
+  }
+
+  /** As {@link hold}, for a share that grows: each call of what is returned takes more, or throws 503. */
+  grow(response: Response): (more: number) => void {
+    let held = 0;
     response.once('close', () => {
-      this.#used -= share;
+      this.#used -= held;
     });
+    return (more) => {
+      if (response.closed) return;
+      if (this.#used > 0 && this.#used + more > this.#capacity) {
+        throw tryLater(503, 1, `busy: ${this.#reason}: try again in a second`);
+      }
+      this.#used += more;
+      held += more;
+    };
   }
 }
 

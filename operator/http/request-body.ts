@@ -11,11 +11,16 @@ const MAX_DEPTH = 8;
 /** A quantity with more digits than a double may keep. */
 const LONG_QUANTITY = /"quantity"\s*:\s*[\d.]{16}/;
 
-/** Bodies under way are counted by the bytes they may take; see {@link readBody}. */
+/** How a body is read; see {@link readBody}. */
 export interface BodyOptions {
   readonly maxBytes: number;
-  /** Shared by all bodies of the server, in bytes. */
+  /** Shared by many bodies, in bytes. */
   readonly memory: ConcurrencyLimit;
+  /**
+   * What a body under way takes of the memory: what it announces, so that whoever has begun can finish,
+   * or what has come of it, where a caller without a token may announce anything. `announced` when absent.
+   */
+  readonly counted?: 'announced' | 'received';
   /** A request without any body is let through, its `request.body` undefined. */
   readonly optional?: boolean;
 }
@@ -25,7 +30,7 @@ export interface BodyOptions {
  * else, 413 when it is too large, 503 when bodies under way fill the memory set aside for them.
  */
 export function readBody(options: BodyOptions): RequestHandler {
-  const { maxBytes, memory, optional = false } = options;
+  const { maxBytes, memory, counted = 'announced', optional = false } = options;
   return async (request, response, next) => {
     if (optional && hasNoBody(request)) {
       next();
@@ -34,8 +39,9 @@ export function readBody(options: BodyOptions): RequestHandler {
     if (!isJson(request) || isCompressed(request)) throw unsupported();
     const announced = Number(request.headers['content-length'] ?? maxBytes);
     if (announced > maxBytes) throw tooLarge(maxBytes);
-    memory.hold(announced, response);
-    request.body = await collect(request, maxBytes);
+    const grow = memory.grow(response);
+    if (counted === 'announced') grow(announced);
+    request.body = await collect(request, maxBytes, counted === 'received' ? grow : undefined);
     next();
   };
 }
@@ -52,19 +58,33 @@ export function parseBody(body: unknown): unknown {
 }
 
 /** Not the usual parser's way, which reads a refused body to its end before it says so. */
-function collect(request: Request, maxBytes: number): Promise<Buffer> {
+function collect(
+  request: Request,
+  maxBytes: number,
+  count?: (bytes: number) => void,
+): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let size = 0;
+  let refused = false;
   return new Promise((resolve, reject) => {
-    // Past the limit the rest is still taken, and dropped, so that the client gets to read the answer.
-    request.on('data', (piece: Buffer) => {
+    const take = (piece: Buffer): void => {
       size += piece.length;
+      if (size > maxBytes) throw tooLarge(maxBytes);
+      count?.(piece.length);
       pieces.push(piece);
-      if (size <= maxBytes) return;
-      pieces.length = 0;
-      reject(tooLarge(maxBytes));
+    };
+    // What is refused is still taken to its end, and dropped, so that the client gets to read the answer.
+    request.on('data', (piece: Buffer) => {
+      if (refused) return;
+      try {
+        take(piece);
+      } catch (error) {
+        refused = true;
+        pieces.length = 0;
+        reject(error instanceof Error ? error : new Error('not read', { cause: error }));
+      }
     });
-    request.once('end', () => resolve(Buffer.concat(pieces, size)));
+    request.once('end', () => resolve(Buffer.concat(pieces)));
     request.once('close', () => {
       if (!request.complete) reject(badRequest('aborted: body: send it whole'));
     });

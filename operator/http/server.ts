@@ -1,18 +1,18 @@
-import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
+import type { HttpSettings } from '../config/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { createApp } from './create-app.ts';
+import { createApp, createProbeApp } from './create-app.ts';
 import { dashboardPage, dashboardRoutes, readAssets } from './dashboard/dashboard.ts';
-import { createRateLimit, DEFAULT_LIMITS, type HttpLimits } from './limits.ts';
+import { createRateLimit, DEFAULT_LIMITS, type HttpLimits, probeLimits } from './limits.ts';
+import { createRefusedConnections, Listener } from './listener.ts';
+import { probeRoutes } from './routes/health.ts';
 import { createRoutes } from './routes/routes.ts';
 import { createSumming } from '../usage/summing.ts';
 import type { Views } from './views.ts';
-
-/** While stopping. */
-const IDLE_SWEEP_MS = 20;
 
 export interface HttpServerOptions {
   /** The operator's version, as `/api/v1/status` shows it. */
@@ -28,10 +28,19 @@ export interface HttpServerOptions {
   readonly limits?: Partial<HttpLimits>;
 }
 
+/** Where the server listens, with the ports that the system chose. */
+export interface ListenedAddresses {
+  readonly main: AddressInfo;
+  readonly probe?: AddressInfo;
+}
+
 /** The HTTP API of the operator, docs/openapi.yaml. */
 export interface HttpServer {
-  /** Binds LISTEN_ADDR; rejects when it cannot. Aborting the signal stops the server as {@link close} does. */
-  listen(signal: AbortSignal): Promise<AddressInfo>;
+  /**
+   * Binds LISTEN_ADDR, and PROBE_ADDR where there is one; rejects when it cannot. Aborting the signal stops
+   * the server as {@link close} does.
+   */
+  listen(signal: AbortSignal): Promise<ListenedAddresses>;
   /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
   close(): Promise<void>;
 }
@@ -51,72 +60,52 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const assets = readAssets();
   const routes = [...createRoutes(context, dashboardPage(assets)), ...dashboardRoutes(assets)];
   const app = createApp(routes, context, rateLimit?.middleware);
-  const server = createBoundedServer(limits);
-  server.on('request', app);
+  const refused = createRefusedConnections(options.metrics);
+  const main = new Listener({ variable: 'LISTEN_ADDR', limits, handle: app, refused });
+  const probe = new Listener({
+    variable: 'PROBE_ADDR',
+    limits: probeLimits(limits),
+    handle: createProbeApp(probeRoutes(context), context),
+    refused,
+  });
 
   const close = (): Promise<void> => {
     stopped ??= (async () => {
-      await stop(server, limits.stopGraceMs);
+      await main.close();
+      // Last, so that the kubelet finds the process alive while requests under way finish.
+      await probe.close();
       rateLimit?.close();
       await summing.close();
     })();
     return stopped;
   };
+  const listenAt = async (http: HttpSettings): Promise<ListenedAddresses> => {
+    // First, so that nothing that reaches the main address can keep the kubelet from it.
+    const probed = http.probe === undefined ? undefined : await probe.listen(http.probe);
+    try {
+      return { main: await main.listen(http), ...omitUndefined({ probe: probed }) };
+    } catch (error) {
+      await probe.close();
+      throw error;
+    }
+  };
   return {
     listen: async (signal) => {
       const { http } = views.settings();
       warnOfOpenApi(logger, http.apiTokens.length, http.ingestTokens.length);
-      const address = await bind(server, http.host, http.port);
+      const addresses = await listenAt(http);
       await summing.open();
       signal.addEventListener('abort', () => void close(), { once: true });
       if (signal.aborted) await close();
-      logger.info('[http] listening', { address: address.address, port: address.port });
-      return address;
+      logger.info('[http] listening', {
+        address: addresses.main.address,
+        port: addresses.main.port,
+        ...omitUndefined({ probePort: addresses.probe?.port }),
+      });
+      return addresses;
     },
     close,
   };
-}
-
-function createBoundedServer(limits: HttpLimits): Server {
-  const server = createServer({
-    headersTimeout: limits.headersTimeoutMs,
-    requestTimeout: limits.requestTimeoutMs,
-    connectionsCheckingInterval: limits.connectionsCheckingIntervalMs,
-    keepAliveTimeout: limits.keepAliveTimeoutMs,
-    maxHeaderSize: limits.maxHeaderBytes,
-  });
-  server.maxConnections = limits.maxConnections;
-  server.timeout = limits.idleTimeoutMs;
-  return server;
-}
-
-function bind(server: Server, host: string, port: number): Promise<AddressInfo> {
-  return new Promise((resolve, reject) => {
-    const refuse = (error: Error): void => {
-      const where = `LISTEN_ADDR: "${host}:${port}"`;
-      reject(new Error(`cannot listen: ${where}: ${error.message}`, { cause: error }));
-    };
-    server.once('error', refuse);
-    server.listen({ port, ...(host === '' ? {} : { host }) }, () => {
-      server.off('error', refuse);
-      const address = server.address();
-      if (address === null || typeof address === 'string') reject(new Error('not a TCP address'));
-      else resolve(address);
-    });
-  });
-}
-
-async function stop(server: Server, graceMs: number): Promise<void> {
-  if (!server.listening) return;
-  const closed = new Promise<void>((resolve) => {
-    server.close(() => resolve());
-  });
-  // A connection that has just finished its request is kept alive, and idle only from then on.
-  const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
-  const cut = setTimeout(() => server.closeAllConnections(), graceMs);
-  await closed;
-  clearInterval(sweep);
-  clearTimeout(cut);
 }
 
 /** Logged at every start, because it is easily overlooked (docs/operations.md#access-to-the-api). */

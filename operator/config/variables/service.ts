@@ -51,6 +51,13 @@ export const SERVICE_VARIABLES = {
     default: ':8080',
     test: 'operator/wiring/process-variables.test.ts',
   },
+  PROBE_ADDR: {
+    meaning:
+      'Address of `/healthz` and `/readyz` alone, for the kubelet: whoever fills the connections of LISTEN_ADDR cannot keep it from them. The StatefulSet sets `:8081`.',
+    parser: listenAddress(),
+    otherwise: 'the probes have no port of their own',
+    test: 'operator/http/hostile-peers.test.ts',
+  },
   API_TOKEN: {
     meaning:
       'Bearer token of `/api/*`; several during rotation. Without one, reading is open and changing is refused.',

@@ -59,6 +59,7 @@ const PROCESS_SETTINGS = [
   'DATA_DIR',
   // The HTTP server and the log.
   'LISTEN_ADDR',
+  'PROBE_ADDR',
   'API_TOKEN',
   'INGEST_TOKEN',
   'LOG_FORMAT',

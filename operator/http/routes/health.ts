@@ -3,7 +3,26 @@ import { readChoice, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 /** /healthz, /readyz and /metrics: for probes and scrapers, without a token. */
-export function healthRoutes({ views, metrics }: RouteContext): readonly Route[] {
+export function healthRoutes(context: RouteContext): readonly Route[] {
+  const { metrics } = context;
+  return [
+    ...probeRoutes(context),
+    {
+      method: 'get',
+      path: '/metrics',
+      access: 'open',
+      summary: 'metrics in the Prometheus text format',
+      handlers: [
+        async (_request, response) => {
+          response.set('Content-Type', metrics.contentType).send(await metrics.metrics());
+        },
+      ],
+    },
+  ];
+}
+
+/** /healthz and /readyz: at LISTEN_ADDR, and at PROBE_ADDR where nothing else is served. */
+export function probeRoutes({ views }: Pick<RouteContext, 'views'>): readonly Route[] {
   return [
     {
       method: 'get',
@@ -31,17 +50,6 @@ export function healthRoutes({ views, metrics }: RouteContext): readonly Route[]
             .status(failed === undefined ? 200 : 503)
             .type('text/plain')
             .send(text);
-        },
-      ],
-    },
-    {
-      method: 'get',
-      path: '/metrics',
-      access: 'open',
-      summary: 'metrics in the Prometheus text format',
-      handlers: [
-        async (_request, response) => {
-          response.set('Content-Type', metrics.contentType).send(await metrics.metrics());
         },
       ],
     },

@@ -17,8 +17,11 @@ import { verifyRoute } from './verify.ts';
 import { webhookRoute } from './webhooks.ts';
 import { windowRoutes } from './windows.ts';
 
-/** Bytes of request bodies under way, all together. */
+/** Bytes of request bodies under way of clients with a token, all together. */
 const BODY_MEMORY_BYTES = 64 * 1024 * 1024;
+
+/** Bytes that have come of bodies of clients without a token, all together: 16 of the largest. */
+const WEBHOOK_MEMORY_BYTES = 16 * 1024 * 1024;
 
 /** Requests that read the ledger, at the same time. */
 const CONCURRENT_SCANS = 4;
@@ -28,7 +31,9 @@ const CONCURRENT_SCANS = 4;
  * compares them.
  */
 export function createRoutes(context: RouteContext, page: Asset): readonly Route[] {
-  const memory = new ConcurrencyLimit(BODY_MEMORY_BYTES, 'too much is being sent at once');
+  const busy = 'too much is being sent at once';
+  const memory = new ConcurrencyLimit(BODY_MEMORY_BYTES, busy);
+  const webhookMemory = new ConcurrencyLimit(WEBHOOK_MEMORY_BYTES, busy);
   const scans = new ConcurrencyLimit(CONCURRENT_SCANS, 'too many exports and sums at once');
   const verifications = new ConcurrencyLimit(1, 'the ledger is being verified');
   const routes = [
@@ -46,7 +51,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     reconcileRoute(context, scans),
     verifyRoute(context, verifications),
     ...billingStateRoutes(context, memory),
-    webhookRoute(context, memory),
+    webhookRoute(context, webhookMemory),
   ];
   return [indexRoute(context.version, routes, page), ...routes];
 }

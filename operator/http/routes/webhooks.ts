@@ -54,7 +54,7 @@ export function webhookRoute(
         if (views.enforcement.isEnabled(type)) return next();
         throw new Problem(404, `not enabled: ${request.path}: set ${secretVariable}`);
       },
-      readBody({ maxBytes: MAX_BODY_BYTES, memory }),
+      readBody({ maxBytes: MAX_BODY_BYTES, memory, counted: 'received' }),
       async (request, response) => {
         const system = systemOf(request);
         const outcome = await views.enforcement.receive(

@@ -46,6 +46,8 @@ export interface CallResult {
 
 export interface TestServer extends AsyncDisposable {
   readonly port: number;
+  /** Of PROBE_ADDR; 0 where none is set. */
+  readonly probePort: number;
   readonly ledger: Ledger;
   readonly metrics: Registry;
   /** Lines of the log, level first. */
@@ -90,7 +92,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     ...(options.limits !== undefined && { limits: options.limits }),
     ...(options.usageDirectory !== undefined && { usageDirectory: options.usageDirectory }),
   });
-  const { port } = await server.listen(new AbortController().signal);
+  const listened = await server.listen(new AbortController().signal);
+  const { port } = listened.main;
   const answers: string[] = [];
   const call = async (method: string, path: string, wish: CallOptions = {}) => {
     const response = await fetch(`http://127.0.0.1:${port}${path}`, {
@@ -114,6 +117,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   };
   return {
     port,
+    probePort: listened.probe?.port ?? 0,
     ledger,
     metrics,
     log,

@@ -1,0 +1,135 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { DEFAULT_LIMITS } from './limits.ts';
+import {
+  INGEST_TOKEN,
+  quietViews,
+  startTestServer,
+  testSettings,
+  type TestServerOptions,
+} from './testing/test-server.ts';
+
+const quiet = quietViews(() => testSettings());
+
+/** Every webhook is open, and takes what it is sent. */
+const WITH_WEBHOOKS: TestServerOptions = {
+  views: {
+    enforcement: {
+      ...quiet.enforcement,
+      isEnabled: () => true,
+      receive: async () => ({ kind: 'ignored', why: 'irrelevant', reason: 'none of ours' }),
+    },
+  },
+};
+
+const MIB = 1024 * 1024;
+const WEBHOOK = [
+  'POST /webhooks/stripe HTTP/1.1',
+  'Host: x',
+  'Content-Type: application/json',
+  `Content-Length: ${MIB}`,
+  '',
+  '',
+].join('\r\n');
+
+/** Connections that are open when this returns, each of which has sent a text. */
+async function openSockets(
+  port: number,
+  count: number,
+  text: string | Buffer,
+  answered: (answer: string) => void = () => undefined,
+) {
+  const sockets: Socket[] = [];
+  for (let index = 0; index < count; index++) {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.on('data', (answer: Buffer) => answered(answer.toString()));
+    sockets.push(socket);
+  }
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  if (text.length > 0) {
+    await Promise.all(sockets.map((socket) => new Promise((sent) => socket.write(text, sent))));
+  }
+  return {
+    sockets,
+    [Symbol.dispose]: () => {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** The status that another client of this machine gets, one that none of the sockets is from. */
+function askFromElsewhere(port: number, path: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      { host: '127.0.0.1', port, path, localAddress: '127.0.0.2', agent: false, timeout: 4000 },
+      (answer) => {
+        answer.resume();
+        resolve(answer.statusCode ?? 0);
+      },
+    );
+    asked.once('timeout', () => asked.destroy(new Error('no answer')));
+    asked.once('error', reject);
+    asked.end();
+  });
+}
+
+test('64 webhooks that announce 1 MiB and send one byte keep nobody from pushing events', async () => {
+  await using server = await startTestServer(WITH_WEBHOOKS);
+  using _open = await openSockets(server.port, 64, `${WEBHOOK}{`);
+  for (let round = 0; round < 5; round++) {
+    const body = '{}'.padEnd(10 * MIB);
+    const push = await server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body });
+    expect(push.status).toBe(400);
+    const headers = { 'content-type': 'application/json' };
+    const webhook = await server.call('POST', '/webhooks/stripe', { headers, body: '{}' });
+    expect(webhook.status).toBe(200);
+  }
+});
+
+test('webhooks that send all they announce but its last byte fill 16 MiB of their own, and are told', async () => {
+  await using server = await startTestServer(WITH_WEBHOOKS);
+  const most = Buffer.concat([Buffer.from(WEBHOOK), Buffer.alloc(MIB - 1, 0x20)]);
+  let busy = 0;
+  using _open = await openSockets(server.port, 64, most, (answer) => {
+    if (answer.includes('503 Service Unavailable')) busy += 1;
+  });
+  await expect.poll(() => busy).toBeGreaterThanOrEqual(48);
+  const body = '{}'.padEnd(10 * MIB);
+  const push = await server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body });
+  expect(push.status).toBe(400);
+});
+
+test('1,024 idle sockets of one address take no place of others, and the probes have a port apart', async () => {
+  await using server = await startTestServer({ environment: { PROBE_ADDR: '127.0.0.1:0' } });
+  using _idle = await openSockets(server.port, DEFAULT_LIMITS.maxConnections, '');
+  expect(await askFromElsewhere(server.port, '/healthz')).toBe(200);
+  for (const path of ['/healthz', '/readyz', '/readyz?verbose']) {
+    expect(await askFromElsewhere(server.probePort, path)).toBe(200);
+  }
+  const refused = await server.metrics.getSingleMetricAsString(
+    'meterfeed_http_refused_connections_total',
+  );
+  expect(refused).toContain(
+    `{reason="address"} ${DEFAULT_LIMITS.maxConnections - DEFAULT_LIMITS.maxConnectionsPerAddress}`,
+  );
+});
+
+test('the probe port tells of health and of nothing else, and idle sockets do not fill it either', async () => {
+  await using server = await startTestServer({ environment: { PROBE_ADDR: '127.0.0.1:0' } });
+  using _idle = await openSockets(server.probePort, 200, '');
+  for (const path of ['/', '/metrics', '/api/v1/status', '/api/v1/events']) {
+    expect([path, await askFromElsewhere(server.probePort, path)]).toStrictEqual([path, 404]);
+  }
+  expect(await askFromElsewhere(server.probePort, '/healthz')).toBe(200);
+});
+
+test('a place of an address is free again when its connection ends', async () => {
+  await using server = await startTestServer({ limits: { maxConnectionsPerAddress: 2 } });
+  for (let round = 0; round < 5; round++) {
+    using _two = await openSockets(server.port, 2, '');
+  }
+  await expect.poll(async () => (await server.call('GET', '/healthz')).status).toBe(200);
+});
