@@ -28,6 +28,8 @@ export interface Upsert<T> {
 
 export interface LiveViewOptions<T extends Projected> {
   readonly project: Projection<T>;
+  /** False for an object that nothing may be made of: what was known under its name stays. */
+  readonly accepts?: ((object: RawObject) => boolean) | undefined;
   readonly handlers: readonly SourceHandler<T>[];
   readonly logger: Logger;
   /** For log lines. */
@@ -126,6 +128,7 @@ class ProjectedView<T extends Projected> implements LiveView<T> {
 
   #project(object: RawObject): Projecting<T> {
     try {
+      if (this.#options.accepts?.(object) === false) return { kind: 'failed' };
       const value = this.#options.project(object);
       return value === undefined ? { kind: 'ignored' } : { kind: 'projected', value };
     } catch (error) {

@@ -2,7 +2,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection.ts';
 import type { ReflectorMetrics } from './metrics.ts';
-import type { ApiResource, Projected, Projection, SourceHandler } from './source.ts';
+import type { ApiResource, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
 /** What a stopped process knew: a restart watches on from there. */
 export interface ResumePoint<T> {
@@ -37,6 +37,8 @@ export interface ReflectorOptions<T extends Projected> {
    * A projection that hides content (private fields) must carry the resourceVersion beside it.
    */
   readonly project: Projection<T>;
+  /** False for an object that nothing may be made of: what was known under its name stays. */
+  readonly accepts?: (object: RawObject) => boolean;
   readonly handlers: readonly SourceHandler<T>[];
   readonly clock: Clock;
   /** Uniform in [0, 1). */

@@ -71,6 +71,7 @@ class Reflector<T extends Projected> implements Source<T> {
     });
     this.#view = createLiveView({
       project: options.project,
+      accepts: options.accepts,
       handlers: options.handlers,
       logger,
       resource: name,

@@ -7,6 +7,7 @@ import {
 } from '../kubernetes/testing/scripted-api-server.ts';
 import { NODE_SETTINGS } from '../metering/testing/objects.ts';
 import { createObservation } from '../observation/observation.ts';
+import { type NodeView, projectNode } from '../observation/node.ts';
 import { type PodView, projectPod } from '../observation/pod.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createKindWatch, type KindWatchOf } from './kind-watch.ts';
@@ -54,6 +55,52 @@ function watchPods() {
     [...pods.namespaces()].flatMap(([, timelines]) => [...timelines].map(({ name }) => name));
   return { pods, watch, names };
 }
+
+test('labels nested 20,000 deep overflow no stack: the API is left alone, and what was known stays', async () => {
+  const { nodes } = createObservation({
+    nodeSettings: () => NODE_SETTINGS,
+    billedUntil: (present) => present,
+  });
+  const told: string[] = [];
+  const logger = createCapturingLogger();
+  const watch: KindWatchOf<NodeView> = createKindWatch({
+    // The server of these tests has one collection, of whatever it is given.
+    resource: { group: '', version: 'v1', plural: 'pods' },
+    project: projectNode,
+    timelines: nodes,
+    resume: undefined,
+    budget: createBudget({
+      limits: DEFAULT_LIMITS,
+      now: () => systemClock.monotonic(),
+      onExceeded: (reason) => told.push(reason),
+      firstLists: createFirstLists(),
+      isListed: () => watch.listed,
+    }),
+    clock: systemClock,
+    random: () => 0.5,
+    logger,
+  });
+  server.put({ namespace: '', name: 'n', uid: 'u' });
+  watch.start(connection);
+  await vi.waitUntil(() => watch.listed && server.openWatches === 1);
+  const labels = '{"a":'.repeat(20_000) + '1' + '}'.repeat(20_000);
+  const event = (name: string, version: number) =>
+    `{"type":"MODIFIED","object":{"metadata":{"name":"${name}","uid":"u","resourceVersion":"${version}","labels":${labels}}}}\n`;
+  // A second one that is the same is compared with the first.
+  server.write(event('n', 201) + event('other', 202) + event('other', 203));
+  server.put({ namespace: '', name: 'm', uid: 'v' });
+  await vi.waitUntil(() => watch.find('', 'm') !== undefined);
+  expect(told).toEqual([
+    'pods "n": metadata.labels: not a map of text',
+    'pods "other": metadata.labels: not a map of text',
+    'pods "other": metadata.labels: not a map of text',
+  ]);
+  expect(watch.find('', 'n')?.labels).toEqual({});
+  expect(watch.find('', 'other')).toBeUndefined();
+  expect(logger.lines.filter((line) => line.includes('threw'))).toEqual([]);
+  watch.stop('end of the test');
+  await watch.idle();
+});
 
 describe('a first list that was cut short', () => {
   test('proves nothing: what it brought is forgotten, and costs nobody anything when the list is whole', async () => {

@@ -6,6 +6,7 @@ import type {
   Arrival,
   Projected,
   Projection,
+  RawObject,
   Source,
   SourceHandler,
   SourceHealth,
@@ -14,6 +15,7 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { foreignObjectProblem } from './foreign-object.ts';
 import type { Budget } from './limits.ts';
 
 type WatchableConnection = Pick<Connection, 'request' | 'stream'>;
@@ -123,6 +125,7 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
       connection,
       resource,
       project,
+      accepts: (object) => this.#accepts(object),
       handlers: [budget.handler(timelines.kind), ...handlers, this.#timelines()],
       clock,
       random,
@@ -165,6 +168,15 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
 
   async idle(): Promise<void> {
     await this.#running;
+  }
+
+  /** A server that breaks Kubernetes' own rules is believed nothing. */
+  #accepts(object: RawObject): boolean {
+    const problem = foreignObjectProblem(object);
+    if (problem === undefined) return true;
+    const { budget, resource } = this.#options;
+    budget.refuse(`${resource.plural} ${problem}`);
+    return false;
   }
 
   #timelines(): SourceHandler<T> {

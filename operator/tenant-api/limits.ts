@@ -23,6 +23,8 @@ const PERIOD_MS = 10_000;
 export interface Budget {
   /** Objects that are there already: out of the journal, or from before a pause. */
   adopt(kind: string, objects: Iterable<Projected>): void;
+  /** What it brings is none of Kubernetes' objects: its API is left alone for that reason. */
+  refuse(reason: string): void;
   /** Sees the objects of one kind before everybody else. */
   handler<T extends Projected>(kind: string): SourceHandler<T>;
 }
@@ -89,6 +91,7 @@ export function createBudget(options: BudgetOptions): Budget {
       }
       check();
     },
+    refuse: onExceeded,
     handler: (kind) => ({
       upserted: (next, previous) => {
         const held = heldOf(kind);
