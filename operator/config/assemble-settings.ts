@@ -27,6 +27,7 @@ export function assembleSettings(
       reconcileIntervalMs: values.RECONCILE_INTERVAL,
       offboardGraceMs: values.OFFBOARD_GRACE,
       trustPlatformMetadata: values.TRUST_PLATFORM_METADATA,
+      trustWorkloadMetadata: values.TRUST_WORKLOAD_METADATA,
       watchNamespaces: values.WATCH_NAMESPACES,
       ...omitUndefined({ platformCluster: values.PLATFORM_CLUSTER }),
     },

@@ -200,6 +200,7 @@ export interface MeteringPolicySpec {
     namespaces?: string[];
     platformCluster?: string;
     trustPlatformMetadata?: boolean;
+    trustWorkloadMetadata?: boolean;
   };
   tenantAPI?: {
     enabled?: boolean;

@@ -45,6 +45,7 @@ const EFFECTS: readonly Effect[] = [
   ['WATCH_NAMESPACES', 'team-a, team-b', (s) => s.discovery.watchNamespaces, ['team-a', 'team-b']],
   ['PLATFORM_CLUSTER', 'c1', (s) => s.discovery.platformCluster, 'c1'],
   ['TRUST_PLATFORM_METADATA', 'TRUE', (s) => s.discovery.trustPlatformMetadata, true],
+  ['TRUST_WORKLOAD_METADATA', 'TRUE', (s) => s.discovery.trustWorkloadMetadata, true],
   ['TENANT_API', 'no', (s) => s.tenantApi.enabled, false],
   ['TENANT_KUBECONFIG_SECRET', 'reader', (s) => s.tenantApi.kubeconfigSecret, 'reader'],
   ['TENANT_ADMIN_FALLBACK', 'true', (s) => s.tenantApi.adminFallback, true],

@@ -38,6 +38,7 @@ export interface DiscoverySettings {
   readonly offboardGraceMs: number;
   readonly platformCluster?: string;
   readonly trustPlatformMetadata: boolean;
+  readonly trustWorkloadMetadata: boolean;
   /** Namespaces to scan; empty means all. */
   readonly watchNamespaces: readonly string[];
 }

@@ -120,6 +120,7 @@ function layersOf(
       watchNamespaces: discovery?.namespaces,
       platformCluster: discovery?.platformCluster,
       trustPlatformMetadata: discovery?.trustPlatformMetadata,
+      trustWorkloadMetadata: discovery?.trustWorkloadMetadata,
     }),
     tenantApi: omitUndefined({
       enabled: tenantAPI?.enabled,

@@ -255,6 +255,7 @@ describe('the MeteringPolicy', () => {
           watchNamespaces: ['vcluster-acme'],
           platformCluster: 'control-plane-1',
           trustPlatformMetadata: true,
+          trustWorkloadMetadata: true,
         },
         tenantApi: {
           enabled: true,

@@ -243,12 +243,77 @@ describe('usage is billed to the wrong customer', () => {
 
   test('the Namespace, which its tenant cannot write, beats the workload', () => {
     const labelled = workload('host-x', 'x', { labels: { 'meterfeed.io/tenant': 'workload' } });
-    expect(tenantsOf({ workloads: [labelled] })).toStrictEqual({ 'tenant-host-x-x': 'workload' });
+    const trusting = { TRUST_WORKLOAD_METADATA: 'true' };
+    expect(tenantsOf({ workloads: [labelled], environment: trusting })).toStrictEqual({
+      'tenant-host-x-x': 'workload',
+    });
     const labels = { 'meterfeed.io/tenant': 'namespace' };
     const namespaces = [namespaceObject('host-x', { labels })];
-    expect(tenantsOf({ workloads: [labelled], namespaces })).toStrictEqual({
-      'tenant-host-x-x': 'namespace',
+    for (const environment of [trusting, {}]) {
+      expect(tenantsOf({ workloads: [labelled], namespaces, environment })).toStrictEqual({
+        'tenant-host-x-x': 'namespace',
+      });
+    }
+  });
+
+  test('a namespace admin’s annotations on a StatefulSet bill somebody else, nobody, or take another’s alerts', () => {
+    const texts = {
+      tenant: 'somebody-else',
+      exclude: 'true',
+      'stripe-customer-id': 'cus_alice',
+      'metronome-customer-id': '0b5a1e3c-1c4f-4c46-9a0e-0d6f6f0a8a11',
+      project: 'other',
+      plan: 'free',
+      currency: 'XXX',
+      email: 'nobody@example.com',
+      'tenant-class': 'internal',
+      'cost-center': '0',
+      'node-mode': 'private',
+      'display-name': 'Mine',
+    };
+    const annotations = Object.fromEntries(
+      Object.entries(texts).map(([key, value]) => [`meterfeed.io/${key}`, value]),
+    );
+    const edited = workload('host-x', 'x', { annotations });
+    const honest = clustersOf({ workloads: [x] });
+    const { clusters, problems } = discoverHost({ workloads: [edited] });
+    // A name for people changes no bill.
+    expect(clusters).toStrictEqual(honest.map((cluster) => ({ ...cluster, displayName: 'Mine' })));
+    expect(problems).toHaveLength(Object.keys(texts).length - 1);
+    expect(problems).toContain(
+      'tenant-host-x-x: workload x: annotation meterfeed.io/exclude: ignored: the admins of a namespace can ' +
+        'edit its workloads; set it on Namespace host-x, or set TRUST_WORKLOAD_METADATA=true',
+    );
+    const environment = { TRUST_WORKLOAD_METADATA: 'true' };
+    expect(clustersOf({ workloads: [edited], environment })[0]).toMatchObject({
+      tenant: 'somebody-else',
+      excluded: true,
+      plan: 'free',
     });
+  });
+
+  test('a namespace admin’s labels on a StatefulSet choose the TenantOverride', () => {
+    const labelled = workload('host-x', 'x', { labels: { team: 'free-of-charge' } });
+    const overrides = [
+      {
+        name: 'free',
+        createdAt: 1,
+        match: {
+          kind: 'labels',
+          matchLabels: { team: 'free-of-charge' },
+          matchExpressions: [],
+        },
+        exclude: true,
+      },
+    ] as const;
+    const { clusters, problems } = discoverHost({ workloads: [labelled], overrides });
+    expect(clusters[0]).toMatchObject({ excluded: false, overrides: [] });
+    expect(problems).toStrictEqual([
+      'tenant-host-x-x: TenantOverride free: selector matches by labels of a workload: ignored: the admins of a ' +
+        'namespace can edit its workloads; set it on Namespace host-x, or set TRUST_WORKLOAD_METADATA=true',
+    ]);
+    const namespaces = [namespaceObject('host-x', { labels: { team: 'free-of-charge' } })];
+    expect(clustersOf({ workloads: [x], namespaces, overrides })[0]?.excluded).toBe(true);
   });
 
   test('a Namespace that arrives after its workload makes no wrong customer meanwhile', () => {

@@ -11,7 +11,12 @@ import {
   type MetadataValues,
   readMetadata,
 } from './metadata.ts';
-import { applyOverrides, overridden, overriddenMetering } from './overrides.ts';
+import {
+  type AppliedOverrides,
+  applyOverrides,
+  overridden,
+  overriddenMetering,
+} from './overrides.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 import type { ControlPlaneWorkload, HostNamespace, PlatformInstance } from './views.ts';
 
@@ -125,18 +130,12 @@ interface DescribeInput {
 /** All that is to be said of one tenant cluster: override → metadata keys → platform → settings. */
 function describe(input: DescribeInput): TenantCluster {
   const { candidate, namespace, id, settings, customerIdKeys } = input;
-  const { name, instance, workloads, createdAt } = candidate;
+  const { name, instance, createdAt } = candidate;
   const read = readMetadata(settings.identity.labelPrefix, sourcesOf(input), customerIdKeys);
   input.problems.push(...read.problems.map((problem) => `${id}: ${problem}`));
   const { values } = read;
 
-  const labels = Object.fromEntries(
-    [namespace.metadata, ...workloads.toReversed().map(({ metadata }) => metadata)].flatMap(
-      (metadata) => Object.entries(metadata.labels),
-    ),
-  );
-  const target = { namespace: candidate.namespace, name, labels };
-  const { applied, beaten } = applyOverrides(target, settings.overrides);
+  const { applied, beaten } = overridesOf(input);
   for (const { name: override } of applied) input.uses.get(override)?.applied.push(id);
   for (const { override, by } of beaten) {
     input.uses.get(override.name)?.conflicts.push({ cluster: id, heldBy: by.name });
@@ -213,14 +212,48 @@ export function defaultDisplayName(place: { namespace: string; name: string }): 
   return `Tenant cluster ${namespace === '' ? name : `${namespace}-${name}`}`;
 }
 
+/**
+ * The overrides of a tenant cluster. A selector sees the labels of its Namespace, and of its workloads
+ * only where they are trusted; an override that would match by those alone is said once.
+ */
+function overridesOf(input: DescribeInput): AppliedOverrides {
+  const { candidate, namespace, id, settings, problems } = input;
+  const place = { namespace: candidate.namespace, name: candidate.name };
+  const ofWorkloads = candidate.workloads.toReversed().map(({ metadata }) => metadata);
+  const allLabels = Object.fromEntries(
+    [namespace.metadata, ...ofWorkloads].flatMap(({ labels }) => Object.entries(labels)),
+  );
+  const believingAll = applyOverrides({ ...place, labels: allLabels }, settings.overrides);
+  if (settings.discovery.trustWorkloadMetadata) return believingAll;
+  const { labels } = namespace.metadata;
+  const believed = applyOverrides({ ...place, labels }, settings.overrides);
+  for (const override of believingAll.applied) {
+    if (believed.applied.includes(override)) continue;
+    const where = `TenantOverride ${override.name}: selector matches by labels of a workload`;
+    problems.push(`${id}: ${where}: ignored: ${workloadUntrusted(namespace)}`);
+  }
+  return believed;
+}
+
+/** Why a workload's key or label does not count, and what to do. */
+function workloadUntrusted({ name }: HostNamespace): string {
+  return `the admins of a namespace can edit its workloads; set it on Namespace ${name}, or set TRUST_WORKLOAD_METADATA=true`;
+}
+
 /** Namespace, then workloads; the instance only where its users are trusted (docs/discovery.md#who-is-billed). */
 function sourcesOf({ candidate, namespace, settings }: DescribeInput): MetadataSource[] {
   const { workloads, instance } = candidate;
+  const { trustPlatformMetadata, trustWorkloadMetadata } = settings.discovery;
+  const untrusted = trustWorkloadMetadata ? undefined : workloadUntrusted(namespace);
   const sources: MetadataSource[] = [
     { name: `Namespace ${namespace.name}`, metadata: namespace.metadata },
-    ...workloads.map(({ name, metadata }) => ({ name: `workload ${name}`, metadata })),
+    ...workloads.map(({ name, metadata }) => ({
+      name: `workload ${name}`,
+      metadata,
+      ...omitUndefined({ untrusted }),
+    })),
   ];
-  if (instance !== undefined && settings.discovery.trustPlatformMetadata) {
+  if (instance !== undefined && trustPlatformMetadata) {
     sources.push({ name: `platform instance ${instance.name}`, metadata: instance.metadata });
   }
   return sources;

@@ -114,12 +114,25 @@ describe('the log does not say what the specification promises', () => {
   });
 
   test('bad metadata once, not every cycle', async () => {
-    const { discovery, lines, add } = createDiscoveryRig();
-    add('tenant-a', 'a', { annotations: { 'meterfeed.io/currency': 'DOUBLOON' } });
+    const { discovery, sources, lines, add } = createDiscoveryRig();
+    add('tenant-a', 'a');
+    const annotations = { 'meterfeed.io/currency': 'DOUBLOON' };
+    sources.namespaces.put(namespaceObject('tenant-a', { annotations }));
     await discovery.round();
     await discovery.round();
     expect(lines.filter((line) => line.includes('DOUBLOON')).length).toBe(1);
     expect(discovery.problems().length).toBe(1);
+  });
+
+  test('a key that is ignored on a workload once, with how to mend it', async () => {
+    const { discovery, lines, add } = createDiscoveryRig();
+    add('tenant-a', 'a', { labels: { 'meterfeed.io/tenant': 'acme' } });
+    await discovery.round();
+    await discovery.round();
+    expect(lines.filter((line) => line.includes('meterfeed.io/tenant'))).toStrictEqual([
+      'warn [discovery] tenant-tenant-a-a: workload a: label meterfeed.io/tenant: ignored: the admins of a namespace ' +
+        'can edit its workloads; set it on Namespace tenant-a, or set TRUST_WORKLOAD_METADATA=true',
+    ]);
   });
 
   test('a change of customer, with both names', async () => {

@@ -34,11 +34,19 @@ export interface MetadataSource {
   /** `Namespace tenant-a`. */
   readonly name: string;
   readonly metadata: Metadata;
+  /**
+   * Set where others than the platform's administrators can edit the object: of its keys only those
+   * count that change no bill, and this is said of all others.
+   */
+  readonly untrusted?: string;
 }
+
+/** Keys that decide neither who pays, nor how much, nor whose alert it is: a name for people. */
+const HARMLESS: readonly string[] = ['display-name'];
 
 export interface ReadMetadata {
   readonly values: MetadataValues;
-  /** One line for each bad value; it is passed over, and the next source is asked. */
+  /** One line for each bad or untrusted value; it is passed over, and the next source is asked. */
   readonly problems: readonly string[];
 }
 
@@ -55,7 +63,11 @@ export function readMetadata(
   const problems: string[] = [];
   for (const [key, parser] of entries(customerIdKeys)) {
     const label = `${labelPrefix}/${key}`;
-    for (const { where, input } of inputs(label, sources)) {
+    for (const { where, input, untrusted } of inputs(label, sources)) {
+      if (untrusted !== undefined && !HARMLESS.includes(key)) {
+        problems.push(`${where} ${label}: ignored: ${untrusted}`);
+        continue;
+      }
       const parsed = parser.parse(input);
       if (parsed.kind === 'value') {
         values[key] = parsed.value;
@@ -107,10 +119,10 @@ function entries(
 }
 
 function inputs(label: string, sources: readonly MetadataSource[]) {
-  return sources.flatMap(({ name, metadata }) =>
+  return sources.flatMap(({ name, metadata, untrusted }) =>
     [
-      { where: `${name}: annotation`, input: metadata.annotations[label]?.trim() ?? '' },
-      { where: `${name}: label`, input: metadata.labels[label]?.trim() ?? '' },
+      { where: `${name}: annotation`, input: metadata.annotations[label]?.trim() ?? '', untrusted },
+      { where: `${name}: label`, input: metadata.labels[label]?.trim() ?? '', untrusted },
     ].filter(({ input }) => input !== ''),
   );
 }

@@ -12,6 +12,9 @@ const namespaces = [
   namespaceObject('tenant-b', { labels: { 'meterfeed.io/tenant': 'label' } }),
 ];
 
+/** Their selectors match labels of workloads too. */
+const environment = { TRUST_WORKLOAD_METADATA: 'true' };
+
 type Says = Partial<TenantOverrideSettings>;
 
 function byName(
@@ -37,7 +40,12 @@ function byLabels(
 }
 
 function discovered(...overrides: readonly TenantOverrideSettings[]) {
-  const { clusters, overrides: uses } = discoverHost({ workloads, namespaces, overrides });
+  const { clusters, overrides: uses } = discoverHost({
+    workloads,
+    namespaces,
+    overrides,
+    environment,
+  });
   const [a, b] = clusters;
   return { a, b, uses: new Map(uses.map((use) => [use.name, use])) };
 }

@@ -10,7 +10,7 @@ import { compareBytewise } from '../model/bytewise.ts';
 export interface OverrideTarget {
   readonly namespace: string;
   readonly name: string;
-  /** Those of the Namespace, under those of the workload. */
+  /** Those of the Namespace, and, where they are trusted, above them those of the workload. */
   readonly labels: Readonly<Record<string, string>>;
 }
 

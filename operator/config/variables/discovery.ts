@@ -45,6 +45,14 @@ export const DISCOVERY_VARIABLES = {
     fields: ['MeteringPolicy spec.discovery.trustPlatformMetadata'],
     test: 'operator/discovery/discover.test.ts',
   },
+  TRUST_WORKLOAD_METADATA: {
+    meaning:
+      'Believe all metadata keys and labels on StatefulSets and Deployments, which the admins of a namespace can edit, and not only the display name.',
+    parser: boolean(),
+    default: 'false',
+    fields: ['MeteringPolicy spec.discovery.trustWorkloadMetadata'],
+    test: 'operator/discovery/discover.test.ts',
+  },
   TENANT_API: {
     meaning: 'Meter tenant clusters that have their own nodes through their own API.',
     parser: boolean(),

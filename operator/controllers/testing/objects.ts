@@ -156,6 +156,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         namespaces: ['vcluster-acme'],
         platformCluster: 'control-plane-1',
         trustPlatformMetadata: true,
+        trustWorkloadMetadata: true,
       },
       tenantAPI: {
         enabled: true,
