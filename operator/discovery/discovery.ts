@@ -18,7 +18,7 @@ import {
 import { acceptOffboardings, type OffboardingStep, stepOffboarding } from './offboarding.ts';
 import { type DiscoverySources, sourcesState } from './sources.ts';
 import type { DiscoveryOutcome, TenantCluster } from './tenant-cluster.ts';
-import { tenantsOf } from './tenants.ts';
+import { sharedIdProblems, tenantsOf } from './tenants.ts';
 
 export interface DiscoveryOptions {
   readonly sources: DiscoverySources;
@@ -111,8 +111,13 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
       assignedIds: assignedIds(memory),
       known: new Map(found.clusters.map((cluster) => [cluster.id, cluster])),
     });
-    const next = { ...described, problems: [...external.problems, ...described.problems] };
-    const nextTenants = tenantsOf(next.clusters, current);
+    const nextTenants = tenantsOf(described.clusters, current);
+    const problems = [
+      ...external.problems,
+      ...described.problems,
+      ...sharedIdProblems(nextTenants),
+    ];
+    const next = { ...described, problems };
     const takenOver = new Set(accepted);
     const step = stepOffboarding(
       acceptOffboardings(memory.tenants, takenOver),

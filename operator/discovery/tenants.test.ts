@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { discoverHost, settingsFrom } from './testing/host.ts';
 import { namespaceObject, workload } from './testing/objects.ts';
-import { tenantsOf } from './tenants.ts';
+import { sharedIdProblems, tenantsOf } from './tenants.ts';
 
 type Texts = Readonly<Record<string, string>>;
 
@@ -74,5 +74,45 @@ describe('a default hides what was given', () => {
   test('a customer of several unnamed clusters is not called after one of them', () => {
     expect(tenants({ a: { tenant: 'x' }, b: { tenant: 'x' } })[0]?.displayName).toBe('x');
     expect(tenants({ a: { tenant: 'x' } })[0]?.displayName).toBe('x');
+  });
+});
+
+describe('one customer id on two tenants', () => {
+  const uuid = '0b5a1e3c-1c4f-4c46-9a0e-0d6f6f0a8a11';
+  const alice = {
+    tenant: 'alice',
+    'stripe-customer-id': 'cus_alice',
+    'metronome-customer-id': uuid,
+  };
+
+  test('is refused for both, with the reason, and leaves the others alone', () => {
+    const thief = { tenant: 'thief', 'stripe-customer-id': 'cus_alice' };
+    const bob = { tenant: 'bob', 'stripe-customer-id': 'cus_bob' };
+    const found = tenants({ a: alice, b: thief, c: bob });
+    expect(
+      found.map(({ id, customerIds, sharedCustomerIds }) => ({
+        id,
+        customerIds,
+        sharedCustomerIds,
+      })),
+    ).toStrictEqual([
+      {
+        id: 'alice',
+        customerIds: { metronome: uuid },
+        sharedCustomerIds: { stripe: 'cus_alice' },
+      },
+      { id: 'bob', customerIds: { stripe: 'cus_bob' }, sharedCustomerIds: undefined },
+      { id: 'thief', customerIds: undefined, sharedCustomerIds: { stripe: 'cus_alice' } },
+    ]);
+    expect(sharedIdProblems(found)).toStrictEqual([
+      'stripe customer id of several tenants, refused for all: "alice", "thief": "cus_alice"; name it for one tenant ' +
+        'only; tenant clusters that one customer pays for need the same key tenant',
+    ]);
+  });
+
+  test('is none where both tenant clusters are one tenant’s', () => {
+    const found = tenants({ a: alice, b: alice });
+    expect(found).toMatchObject([{ customerIds: { stripe: 'cus_alice', metronome: uuid } }]);
+    expect(sharedIdProblems(found)).toStrictEqual([]);
   });
 });

@@ -1,6 +1,7 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings } from '../config/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
+import { quote } from '../model/quote.ts';
 import type { CustomerIds, Tenant } from '../model/tenant.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 import { defaultDisplayName } from './discover.ts';
@@ -15,9 +16,63 @@ export function tenantsOf(clusters: readonly TenantCluster[], settings: Settings
   const metered = clusters
     .filter(({ excluded }) => !excluded)
     .toSorted((a, b) => compareBytewise(a.id, b.id));
-  return [...Map.groupBy(metered, ({ tenant }) => tenant)]
+  const tenants = [...Map.groupBy(metered, ({ tenant }) => tenant)]
     .map(([id, own]) => tenant(id, own, settings))
     .toSorted((a, b) => compareBytewise(a.id, b.id));
+  return refuseSharedIds(tenants);
+}
+
+/**
+ * A customer id that several tenants name is taken from all of them: which of them it belongs to nobody
+ * here can tell, and a guess would bill one for the other (docs/discovery.md#metadata-keys).
+ */
+function refuseSharedIds(tenants: readonly Tenant[]): Tenant[] {
+  const namedBy = new Map<string, number>();
+  for (const { customerIds = {} } of tenants) {
+    for (const named of Object.entries(customerIds).map(customerKey)) {
+      namedBy.set(named, (namedBy.get(named) ?? 0) + 1);
+    }
+  }
+  return tenants.map((each) => {
+    const { customerIds = {}, ...others } = each;
+    const isShared = (id: readonly [DestinationType, string]): boolean =>
+      (namedBy.get(customerKey(id)) ?? 0) > 1;
+    const ids = Object.entries(customerIds);
+    const shared = ids.filter(isShared);
+    if (shared.length === 0) return each;
+    const own = ids.filter((id) => !isShared(id));
+    return {
+      ...others,
+      ...(own.length > 0 && { customerIds: Object.fromEntries(own) }),
+      sharedCustomerIds: Object.fromEntries(shared),
+    };
+  });
+}
+
+function customerKey([type, id]: readonly [DestinationType, string]): string {
+  return JSON.stringify([type, id]);
+}
+
+/** Tenants in one line of a problem. */
+const MOST_NAMED = 5;
+const MEND_SHARED =
+  'name it for one tenant only; tenant clusters that one customer pays for need the same key tenant';
+
+/** One line for each customer id that {@link tenantsOf} refused. */
+export function sharedIdProblems(tenants: readonly Tenant[]): string[] {
+  const claims = tenants.flatMap(({ id: tenant, sharedCustomerIds = {} }) =>
+    Object.entries(sharedCustomerIds).map(([type, id]) => ({ type, id, tenant })),
+  );
+  const byId = Map.groupBy(claims, ({ type, id }) => customerKey([type, id]));
+  return [...byId.values()].flatMap((claimed) => {
+    const [first] = claimed;
+    if (first === undefined) return [];
+    const who = claimed.map(({ tenant }) => quote(tenant)).slice(0, MOST_NAMED);
+    const more = claimed.length > who.length ? ` and ${claimed.length - who.length} more` : '';
+    return [
+      `${first.type} customer id of several tenants, refused for all: ${who.join(', ')}${more}: ${quote(first.id)}; ${MEND_SHARED}`,
+    ];
+  });
 }
 
 function tenant(id: string, clusters: readonly TenantCluster[], settings: Settings): Tenant {

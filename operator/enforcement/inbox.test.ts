@@ -266,11 +266,29 @@ describe('whose a customer is', () => {
     expect(keys).toStrictEqual([]);
   });
 
-  test('several tenants’: it concerns all of them', async () => {
+  test('named by the metadata of two tenants: it concerns neither', async () => {
     tenants = [ACME, tenant('b', { customerIds: { stripe: 'cus_1' } })];
     const { post, stateOf } = await startInbox();
-    expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ tenants: ['acme', 'b'] });
-    expect(stateOf('b')).toBe('suspended');
+    expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ why: 'unknown-customer' });
+    expect([stateOf('acme'), stateOf('b')]).toStrictEqual([undefined, undefined]);
+    // What the billing system itself knows of the customer still counts.
+    ask = async () => ({ kind: 'tenants', tenants: ['acme'], certain: true });
+    expect(await post('stripe', unpaid('evt_2'))).toMatchObject({ tenants: ['acme'] });
+  });
+
+  test('pinned by a thief: the alert about Alice suspends the thief’s choice and lets Alice go', async () => {
+    tenants = [tenant('alice'), tenant('thief', { customerIds: { stripe: 'cus_alice' } })];
+    const { post, stateOf } = await startInbox();
+    const object = {
+      object: 'subscription',
+      id: 'sub_1',
+      customer: 'cus_alice',
+      status: 'unpaid',
+      metadata: { vbilling_tenant_id: 'alice' },
+    };
+    const event = { id: 'evt_1', type: 'customer.subscription.updated', at: now, object };
+    expect(await post('stripe', stripeMessage(event, now))).toMatchObject({ tenants: ['alice'] });
+    expect([stateOf('alice'), stateOf('thief')]).toStrictEqual(['suspended', undefined]);
   });
 
   test('the billing system is asked once, and the answer survives a restart', async () => {

@@ -12,6 +12,8 @@ export interface Tenant {
   readonly costCenter?: string;
   /** The customers that its metadata pin; absent when they pin none. */
   readonly customerIds?: CustomerIds;
+  /** Those that another tenant's metadata pin too: they count for neither, and its usage waits there. */
+  readonly sharedCustomerIds?: CustomerIds;
   readonly region: string;
   /** Ids of its tenant clusters, sorted. */
   readonly clusters: readonly string[];

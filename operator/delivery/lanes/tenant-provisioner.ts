@@ -4,6 +4,7 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/quote.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { type BlockReason, graver } from '../delivery-result.ts';
@@ -222,6 +223,14 @@ async function attempt(
   tenant: Tenant,
   signal: AbortSignal,
 ): Promise<StepOutcome> {
+  const shared = tenant.sharedCustomerIds?.[destination.type];
+  if (shared !== undefined) {
+    const mend = 'name it for one tenant only';
+    return {
+      kind: 'rejected',
+      reason: `customer id of several tenants: ${quote(shared)}; ${mend}`,
+    };
+  }
   try {
     return await destination.provision(tenant, signal);
   } catch (error) {

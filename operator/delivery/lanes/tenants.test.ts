@@ -111,6 +111,26 @@ test('mending the tenant is noticed at once, not at the end of a backoff', async
   await harness.stop();
 });
 
+test('a customer id that two tenants name: the usage of both waits, and nobody else’s', async () => {
+  const harness = createHarness();
+  const sharedCustomerIds = { webhook: 'cus_alice' };
+  harness.tenants.set(tenantNamed('alice', { sharedCustomerIds }));
+  harness.tenants.set(tenantNamed('thief', { sharedCustomerIds }));
+  await harness.append(...eventsOf(['alice', 'thief', 'b']));
+  await harness.start();
+  await harness.clock.settle();
+  expect(harness.destination.taken).toStrictEqual(['b-0']);
+  const reason = 'customer id of several tenants: "cus_alice"; name it for one tenant only';
+  expect(harness.delivery.status('fake')?.parkedTenants).toMatchObject([
+    { tenant: 'alice', events: 1, reason },
+    { tenant: 'thief', events: 1, reason },
+  ]);
+  harness.tenants.set(tenantNamed('alice', { customerIds: { webhook: 'cus_alice' } }));
+  await harness.clock.settle();
+  expect(harness.destination.taken).toStrictEqual(['b-0', 'alice-0']);
+  await harness.stop();
+});
+
 test('a tenant whose provisioning fails in passing is served without being set aside', async () => {
   const harness = createHarness();
   let failures = 2;

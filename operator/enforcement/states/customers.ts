@@ -42,8 +42,10 @@ export interface CustomersOptions {
 }
 
 /**
- * In this order: the tenants whose metadata name the customer id, the tenant that the message itself
- * names, what was learnt before, what the billing system answers. Throws when the ledger cannot be read.
+ * In this order: the tenant that the operator itself wrote into the object that the message is about,
+ * the tenant whose metadata name the customer id, the tenant that the message names, what was learnt before,
+ * what the billing system answers. An id that several tenants name counts for none of them. Throws when
+ * the ledger cannot be read.
  */
 export async function loadCustomers(options: CustomersOptions): Promise<Customers> {
   const { tenants, ask } = options;
@@ -55,6 +57,14 @@ export async function loadCustomers(options: CustomersOptions): Promise<Customer
 
   const isKnown = (id: string): boolean =>
     options.hasState(id) || tenants().some((tenant) => tenant.id === id);
+
+  const pinnedTo = (provider: DestinationType, customer: string | undefined) => {
+    if (customer === undefined) return undefined;
+    const [only, ...others] = tenants().filter(
+      ({ customerIds }) => customerIds?.[provider] === customer,
+    );
+    return others.length === 0 ? only?.id : undefined;
+  };
 
   const named = ({ tenant, certain }: AlertCustomer): string | undefined => {
     if (tenant === undefined) return undefined;
@@ -70,12 +80,8 @@ export async function loadCustomers(options: CustomersOptions): Promise<Customer
 
   return {
     tenantsOf: async (provider, customer, signal) => {
-      const byMetadata = tenants()
-        .filter(
-          (tenant) => customer.id !== undefined && tenant.customerIds?.[provider] === customer.id,
-        )
-        .map(({ id }) => id);
-      if (byMetadata.length > 0) return { kind: 'tenants', tenants: byMetadata, learnt: [] };
+      const pinned = customer.certain === true ? undefined : pinnedTo(provider, customer.id);
+      if (pinned !== undefined) return { kind: 'tenants', tenants: [pinned], learnt: [] };
       const tenant = named(customer);
       if (customer.id === undefined) {
         return tenant === undefined
