@@ -7,6 +7,7 @@ import {
 import { type ObjectLabels, sameLabels } from '../observation/object-labels.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodState } from '../observation/pod.ts';
+import { keyOf } from '../observation/shared-values.ts';
 import { type Span, splitAtEdges, type Timeline } from '../observation/timeline.ts';
 
 /** How the devices of a resource claim were used during a span. */
@@ -267,5 +268,5 @@ function countAt(intervals: readonly Interval[], at: number): number {
 }
 
 function deviceKey({ driver, pool, device }: AllocatedDevice): string {
-  return `${driver} ${pool} ${device}`;
+  return keyOf([driver, pool, device]);
 }

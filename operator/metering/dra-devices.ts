@@ -13,6 +13,7 @@ import type { NodeState } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { AllocatedDevice } from '../observation/resource-claim.ts';
 import type { DeviceSlice, PublishedDevice } from '../observation/resource-slice.ts';
+import { keyOf } from '../observation/shared-values.ts';
 import { type Span, splitAtEdges } from '../observation/timeline.ts';
 import type { ClaimUse } from './claim-use.ts';
 import type { GpuQuantity } from './meter.ts';
@@ -80,9 +81,8 @@ export function createDeviceCatalogue(slices: Observation['resourceSlices']): De
   };
 }
 
-/** Drivers and pools have names without spaces. */
 function poolKey(driver: string, pool: string): string {
-  return `${driver} ${pool}`;
+  return keyOf([driver, pool]);
 }
 
 /** How far a span is from a moment; one that lies ahead is farther than any in the past. */
@@ -136,7 +136,7 @@ export function claimedGpus(
     const device = kindOf(allocated, known, node);
     const shareIn = (whole: bigint): bigint =>
       shareOf(whole, allocated, known, holders[index] ?? 1);
-    const key = `${device.type} ${device.profile}`;
+    const key = keyOf([device.type, device.profile]);
     const before = kinds.get(key);
     kinds.set(key, {
       device,

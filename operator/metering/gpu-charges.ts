@@ -2,6 +2,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { FULL, type GpuDevice, type HeldGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
+import { keyOf } from '../observation/shared-values.ts';
 import { billedNamespace, chargeIdentity } from './charge-identity.ts';
 import { addTo, type Charge, count, type Evidence, type EvidentState } from './tally.ts';
 import { noteGpuUse } from './findings.ts';
@@ -103,7 +104,7 @@ function createChargeCache(input: MeterInput) {
     const charges = byNode.get(node) ?? new Map<string, Charge>();
     byNode.set(node, charges);
     const where = node?.down === true ? holder.nodeName : '';
-    const key = [device.type, device.profile, namespace, where].join('\0');
+    const key = keyOf([device.type, device.profile, namespace, where]);
     const known = charges.get(key);
     if (known !== undefined) return known;
     const charge =

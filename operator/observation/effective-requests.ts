@@ -1,7 +1,7 @@
 import { larger } from '../model/decimal.ts';
 import type { RawObject } from '../kubernetes/source.ts';
-import { createIntern } from './intern.ts';
 import { amountAt, conditionOf, listAt, recordAt, textAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
 /** What a pod holds by its requests. */
 export interface Requests {
@@ -18,7 +18,7 @@ type Amounts = Map<string, bigint>;
 
 const NANOS_PER_UNIT = 1_000_000_000n;
 
-const intern = createIntern<Requests>();
+const sharedRequests = createSharedValues<Requests>();
 
 /**
  * The effective requests of a pod, computed as the scheduler does (docs/metering.md#effective-requests;
@@ -27,26 +27,36 @@ const intern = createIntern<Requests>();
  * pod-level values replace the sum for CPU, memory and huge pages; overhead comes on top. Extended
  * resources that a resource claim serves are the claim's, and left out here (KEP-5004).
  */
-export function effectiveRequests(spec: RawObject, status: RawObject): Requests {
+export function effectiveRequests(
+  spec: RawObject,
+  status: RawObject,
+  api: Api = API_OF_HOST,
+): Requests {
   const total = containerAmounts(spec, status);
   for (const [name, amount] of podLevelAmounts(spec, status)) total.set(name, amount);
   add(total, amountsAt(spec, 'overhead'));
   for (const name of servedByClaim(status)) total.delete(name);
   return shareRequests(
+    api,
     total.get('cpu') ?? 0n,
     total.get('memory') ?? 0n,
     extendedOf(total).toSorted(([a], [b]) => (a < b ? -1 : 1)),
   );
 }
 
-/** The one shared value with these amounts; `extended` in name order. */
+/** The one shared value of an API with these amounts; `extended` in name order. */
 function shareRequests(
+  api: Api,
   cpu: bigint,
   memory: bigint,
   extended: readonly (readonly [string, number])[],
 ): Requests {
-  const key = `${cpu} ${memory} ${extended.map(([name, count]) => `${name}=${count}`).join(',')}`;
-  return intern(key, () => ({ cpu, memory, extended: new Map(extended) }));
+  const counts = extended.flatMap(([name, count]) => [name, String(count)]);
+  return sharedRequests(api, [String(cpu), String(memory), ...counts], () => ({
+    cpu,
+    memory,
+    extended: new Map(extended),
+  }));
 }
 
 /** True when both hold the same, whether or not they are the same value. */

@@ -1,6 +1,7 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
 import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
 import { amountAt, conditionOf, countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { followHolding, type Timeline } from './timeline.ts';
 
@@ -30,7 +31,10 @@ const BETA_STORAGE_CLASS = 'volume.beta.kubernetes.io/storage-class';
  * Takes out of a PersistentVolumeClaim what bears on billing
  * (docs/metering.md#volumes-and-load-balancers).
  */
-export function projectVolumeClaim(object: RawObject): VolumeClaimView | undefined {
+export function projectVolumeClaim(
+  object: RawObject,
+  api: Api = API_OF_HOST,
+): VolumeClaimView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');
@@ -42,7 +46,7 @@ export function projectVolumeClaim(object: RawObject): VolumeClaimView | undefin
     uid,
     name,
     namespace: textAt(metadata, 'namespace') ?? '',
-    labels: objectLabels(metadata),
+    labels: objectLabels(metadata, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     bound: status['phase'] === 'Bound',
     size: amountAt(recordAt(status, 'capacity'), 'storage') ?? amountAt(requested, 'storage') ?? 0n,
@@ -85,7 +89,10 @@ export interface LoadBalancerState {
  * however many ports and addresses it has. Services of other types, of which there are
  * many more, are not kept; one that changes its type comes or goes.
  */
-export function projectLoadBalancer(object: RawObject): LoadBalancerView | undefined {
+export function projectLoadBalancer(
+  object: RawObject,
+  api: Api = API_OF_HOST,
+): LoadBalancerView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');
@@ -99,7 +106,7 @@ export function projectLoadBalancer(object: RawObject): LoadBalancerView | undef
     uid,
     name,
     namespace: textAt(metadata, 'namespace') ?? '',
-    labels: objectLabels(metadata),
+    labels: objectLabels(metadata, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     provisioned: hasAddress,
   };

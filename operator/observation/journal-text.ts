@@ -1,5 +1,5 @@
 import type { Projected } from '../kubernetes/source.ts';
-import { createIntern } from './intern.ts';
+import { type Api, createSharedValues } from './shared-values.ts';
 import type { Span } from './timeline.ts';
 import type { Tracked } from './timelines.ts';
 
@@ -46,8 +46,11 @@ export function encodeTimeline<T extends Projected, S>(timeline: Tracked<T, S>):
  * The timeline of a text written by {@link encodeTimeline}; undefined when it is none, or of another
  * version. What the text says of states is believed: it comes out of the own ledger.
  */
-export function decodeTimeline<T extends Projected, S>(text: string): Tracked<T, S> | undefined {
-  const stored = decodeJson(text);
+export function decodeTimeline<T extends Projected, S>(
+  text: string,
+  api: Api = {},
+): Tracked<T, S> | undefined {
+  const stored = decodeJson(text, api);
   if (!isStored(stored)) return undefined;
   const { view, versionAt, finished, gone } = stored;
   return {
@@ -88,10 +91,10 @@ export function encodeJson(value: unknown): string {
 }
 
 /** The value of a text written by {@link encodeJson}; undefined when it is no JSON. */
-export function decodeJson(text: string): unknown {
+export function decodeJson(text: string, api: Api = {}): unknown {
   const read: unknown[] = [];
   try {
-    return JSON.parse(text, (key, part: unknown) => revive(key, part, read));
+    return JSON.parse(text, (key, part: unknown) => revive(key, part, read, api));
   } catch {
     return undefined;
   }
@@ -101,15 +104,15 @@ export function decodeJson(text: string): unknown {
 const COMMON: ReadonlySet<string> = new Set(['labels', 'requests']);
 /** Parts that an object and its spans share. */
 const SHARED: ReadonlySet<string> = new Set([...COMMON, 'devices']);
-const share = createIntern<unknown>();
+const shared = createSharedValues<unknown>();
 
-function revive(key: string, part: unknown, read: unknown[]): unknown {
+function revive(key: string, part: unknown, read: unknown[], api: Api): unknown {
   if (typeof part !== 'object' || part === null) return part;
   if ('$bigint' in part) return BigInt(String(part.$bigint));
   if ('$same' in part) return read[Number(part.$same)];
   const plain = '$map' in part ? new Map(part.$map as [unknown, unknown][]) : part;
   if (!SHARED.has(key)) return plain;
-  const value = COMMON.has(key) ? share(encodeJson(plain), () => plain) : plain;
+  const value = COMMON.has(key) ? shared(api, [encodeJson(plain)], () => plain) : plain;
   read.push(value);
   return value;
 }

@@ -6,10 +6,10 @@ import {
   decideCapacityType,
 } from './capacity-type.ts';
 import type { GpuDevice, NodeGpus } from './gpu-device.ts';
-import { createIntern } from './intern.ts';
 import { gpuDevicesOf, installedGpus } from './node-devices.ts';
 import type { NodeView } from './node.ts';
 import { textAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { currentState, enter, type Timeline } from './timeline.ts';
 
@@ -76,17 +76,21 @@ const INSTANCE_TYPE_LABELS = [
 ];
 const DEDICATED_LABELS = ['vcluster.loft.sh/managed-by', 'vcluster.loft.sh/cluster'];
 
-const intern = createIntern<NodeState>();
+const sharedStates = createSharedValues<NodeState>();
 
 /** What a node's object says under the settings in force; equal states are one shared value. */
-export function nodeState(node: NodeView, settings: NodeSettings): NodeState {
+export function nodeState(
+  node: NodeView,
+  settings: NodeSettings,
+  api: Api = API_OF_HOST,
+): NodeState {
   const { labels } = node;
   const named = gpuDevicesOf(node, settings.gpuResources);
   const { skuLabel, dedicatedNodeLabel } = settings;
   const [configuredLabel] = dedicatedNodeLabel?.split('=') ?? [];
   const capacityType = decideCapacityType(labels, settings.capacityTypeLabel);
   const values = DEDICATED_LABELS.flatMap((label) => textAt(labels, label) ?? []);
-  return shareNodeState({
+  const state: NodeState = {
     capacityType: capacityType.type,
     ...omitUndefined({
       zone: firstOf(labels, ZONE_LABELS),
@@ -114,12 +118,13 @@ export function nodeState(node: NodeView, settings: NodeSettings): NodeState {
       sku: skuLabel === undefined ? [] : [skuLabel],
       dedicated: [...(configuredLabel === undefined ? [] : [configuredLabel]), ...DEDICATED_LABELS],
     }),
-  });
+  };
+  return shareNodeState(state, api);
 }
 
-/** The one shared value with these fields. */
-export function shareNodeState(state: NodeState): NodeState {
-  return intern(stateKey(state), () => state);
+/** The one shared value of an API with these fields. */
+function shareNodeState(state: NodeState, api: Api): NodeState {
+  return sharedStates(api, [stateKey(state)], () => state);
 }
 
 /** True when both bill the same, whether or not they are the same value. */
@@ -193,32 +198,40 @@ export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDec
   });
 }
 
+/** Where a node was seen. */
+interface NodePlace {
+  /** Since when it is a node of another cluster, whatever was believed of it before. */
+  readonly foreignSince?: number | undefined;
+  /** The API that shows it. */
+  readonly api?: Api;
+}
+
 /**
  * Follows a node from its creation. Its state changes when the change arrives, but for going down:
  * that began when the taint was added or, where no taint says, when the node ceased to be Ready
- * (docs/metering.md#downtime). It is up again when the taint is gone. `foreignSince` says since when
- * it is a node of another cluster, whatever was believed of it before.
+ * (docs/metering.md#downtime). It is up again when the taint is gone.
  */
 export function followNode(
   timeline: Timeline<NodeState>,
   node: NodeView,
   settings: NodeSettings,
   seen: Sighting,
-  foreignSince?: number,
+  { foreignSince, api = API_OF_HOST }: NodePlace = {},
 ): void {
-  const own = nodeState(node, settings);
-  const state = foreignSince === undefined ? own : shareNodeState({ ...own, foreign: true });
+  const share = (state: NodeState): NodeState => shareNodeState(state, api);
+  const own = nodeState(node, settings, api);
+  const state = foreignSince === undefined ? own : share({ ...own, foreign: true });
   let current = currentState(timeline);
   if (current === undefined) {
-    current = shareNodeState({ ...own, down: false });
+    current = share({ ...own, down: false });
     enter(timeline, current, seen.believe(node.createdAt));
   }
   if (foreignSince !== undefined && current.foreign !== true) {
-    current = shareNodeState({ ...current, foreign: true });
+    current = share({ ...current, foreign: true });
     enter(timeline, current, Math.min(foreignSince, seen.at));
   }
   if (state.down && !current.down) {
-    current = shareNodeState({ ...current, down: true });
+    current = share({ ...current, down: true });
     enter(timeline, current, seen.believe(downSince(node, settings) ?? seen.at));
   }
   if (!sameNodeState(current, state)) enter(timeline, state, seen.at);

@@ -1,6 +1,6 @@
 import type { RawObject } from '../kubernetes/source.ts';
-import { createIntern } from './intern.ts';
 import { recordAt, textAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
 /**
  * The labels that say whose an object is (docs/discovery.md#whose-an-object-is). The syncer of a
@@ -19,28 +19,29 @@ export interface ObjectLabels {
 const MANAGED_BY = 'vcluster.loft.sh/managed-by';
 const VIRTUAL_NAMESPACE = 'vcluster.loft.sh/namespace';
 
-const intern = createIntern<ObjectLabels>();
+const sharedLabels = createSharedValues<ObjectLabels>();
 
 /** The labels of an object's metadata, shared between objects that have the same ones. */
-export function objectLabels(metadata: RawObject): ObjectLabels {
+export function objectLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLabels {
   const labels = recordAt(metadata, 'labels');
-  return shareLabels({
-    managedBy: textAt(labels, MANAGED_BY),
-    virtualNamespace: textAt(labels, VIRTUAL_NAMESPACE),
-    app: textAt(labels, 'app'),
-    release: textAt(labels, 'release'),
-  });
+  return shareLabels(
+    {
+      managedBy: textAt(labels, MANAGED_BY),
+      virtualNamespace: textAt(labels, VIRTUAL_NAMESPACE),
+      app: textAt(labels, 'app'),
+      release: textAt(labels, 'release'),
+    },
+    api,
+  );
 }
 
-/** The one shared value with these labels. */
+/** The one shared value of an API with these labels. */
 export function shareLabels(
-  labels: {
-    readonly [Key in keyof ObjectLabels]: string | undefined;
-  },
+  labels: { readonly [Key in keyof ObjectLabels]: string | undefined },
+  api: Api = API_OF_HOST,
 ): ObjectLabels {
   const { managedBy, virtualNamespace, app, release } = labels;
-  const key = [managedBy, virtualNamespace, app, release].map((label) => label ?? '').join('\0');
-  return intern(key, () => ({
+  return sharedLabels(api, [managedBy, virtualNamespace, app, release], () => ({
     ...(managedBy === undefined ? {} : { managedBy }),
     ...(virtualNamespace === undefined ? {} : { virtualNamespace }),
     ...(app === undefined ? {} : { app }),

@@ -19,6 +19,7 @@ import {
   type ResourceClaimView,
 } from './resource-claim.ts';
 import { type DeviceSlice, type ResourceSliceView, sameSlice, sliceOf } from './resource-slice.ts';
+import type { Api } from './shared-values.ts';
 import {
   createTenantClusterTimelines,
   type TenantClusterTimelines,
@@ -62,6 +63,7 @@ export interface ObservationOptions {
 /** Empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
   const { billedUntil, nodeSettings, countClamped, foreignSince, isSynced } = options;
+  const api: Api = {};
   const timelines = <T extends Observed, S>(rules: TimelineRules<T, S>): Timelines<T, S> =>
     createTimelines(rules, countClamped);
   const pods = (kind: string): Timelines<PodView, PodState> =>
@@ -70,7 +72,10 @@ export function createObservation(options: ObservationOptions): Observation {
     timelines({
       kind,
       follow: (timeline, node, seen) =>
-        followNode(timeline, node, nodeSettings(), seen, foreignSince?.(node)),
+        followNode(timeline, node, nodeSettings(), seen, {
+          foreignSince: foreignSince?.(node),
+          api,
+        }),
       billedUntil,
     });
   const gpuPods = pods('gpu-pod');

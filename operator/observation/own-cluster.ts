@@ -1,25 +1,24 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { Projected, Projection } from '../kubernetes/source.ts';
+import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
 import { type ObjectLabels, shareLabels } from './object-labels.ts';
+import type { Api } from './shared-values.ts';
 import type { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 
 /**
  * A projection of objects that a tenant cluster's own API shows. They are all that tenant cluster's,
  * in the namespace that they are in: labels by which objects of the host cluster are told apart mean
- * nothing there, and the tenant could set them to anything.
+ * nothing there, and the tenant could set them to anything. Values are shared within that `api` only.
  */
 export function insideTenant<T extends Projected & { readonly labels: ObjectLabels }>(
-  project: Projection<T>,
+  project: (object: RawObject, api: Api) => T | undefined,
+  api: Api = {},
 ): Projection<T> {
   return (object) => {
-    const projected = project(object);
+    const projected = project(object, api);
     if (projected === undefined) return undefined;
-    const labels = shareLabels({
-      virtualNamespace: projected.namespace,
-      managedBy: undefined,
-      app: undefined,
-      release: undefined,
-    });
+    const { namespace: virtualNamespace } = projected;
+    const none = { managedBy: undefined, app: undefined, release: undefined };
+    const labels = shareLabels({ ...none, virtualNamespace }, api);
     return { ...projected, labels };
   };
 }

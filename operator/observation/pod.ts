@@ -2,6 +2,7 @@ import type { Projected, RawObject, SourceHandler } from '../kubernetes/source.t
 import { effectiveRequests, type Requests, sameRequests } from './effective-requests.ts';
 import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { currentState, enter, type Timeline } from './timeline.ts';
 
@@ -27,7 +28,7 @@ export interface PodView extends Projected {
 }
 
 /** Takes out of a pod what bears on billing (docs/metering.md#pods). */
-export function projectPod(object: RawObject): PodView | undefined {
+export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');
@@ -41,8 +42,8 @@ export function projectPod(object: RawObject): PodView | undefined {
     uid,
     name,
     namespace: textAt(metadata, 'namespace') ?? '',
-    labels: objectLabels(metadata),
-    requests: effectiveRequests(spec, status),
+    labels: objectLabels(metadata, api),
+    requests: effectiveRequests(spec, status, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     terminal,
     hasClaims: 'resourceClaims' in spec || 'extendedResourceClaimStatus' in status,

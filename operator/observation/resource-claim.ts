@@ -1,6 +1,7 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
 import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
 import { amountAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { currentState, enter, followHolding, type Timeline } from './timeline.ts';
 
@@ -41,7 +42,10 @@ export interface ResourceClaimView extends Projected {
  * Takes out of a ResourceClaim what bears on billing (docs/metering.md#resource-claims). The versions
  * v1, v1beta2 and v1beta1 of `resource.k8s.io` agree on the fields that are read.
  */
-export function projectResourceClaim(object: RawObject): ResourceClaimView | undefined {
+export function projectResourceClaim(
+  object: RawObject,
+  api: Api = API_OF_HOST,
+): ResourceClaimView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');
@@ -52,7 +56,7 @@ export function projectResourceClaim(object: RawObject): ResourceClaimView | und
     uid,
     name,
     namespace: textAt(metadata, 'namespace') ?? '',
-    labels: objectLabels(metadata),
+    labels: objectLabels(metadata, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     pods: consumers.filter(isPod).flatMap((consumer) => textAt(consumer, 'uid') ?? []),
     otherConsumer: consumers.some((consumer) => !isPod(consumer)),

@@ -1,7 +1,7 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
 import { amountAt, countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { FULL, migProfile } from './gpu-device.ts';
-import { createIntern } from './intern.ts';
+import { type Api, API_OF_HOST, createSharedValues, type KeyPart, keyOf } from './shared-values.ts';
 
 /** What a driver publishes of one device, as far as it bears on billing. */
 export interface PublishedDevice {
@@ -37,13 +37,16 @@ export interface ResourceSliceView extends Projected, DeviceSlice {
   readonly createdAt: number;
 }
 
-const intern = createIntern<PublishedDevice>();
+const sharedDevices = createSharedValues<PublishedDevice>();
 
 /**
  * Takes out of a ResourceSlice what bears on billing. v1 and v1beta2 are alike; v1beta1 has a
  * device's attributes one level deeper, under `basic`.
  */
-export function projectResourceSlice(object: RawObject): ResourceSliceView | undefined {
+export function projectResourceSlice(
+  object: RawObject,
+  api: Api = API_OF_HOST,
+): ResourceSliceView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');
@@ -54,7 +57,7 @@ export function projectResourceSlice(object: RawObject): ResourceSliceView | und
   if (uid === undefined || name === undefined) return undefined;
   if (driver === undefined || poolName === undefined) return undefined;
   const node = textAt(spec, 'nodeName');
-  const devices = listAt(spec, 'devices').flatMap((device) => publishedDevice(device, driver));
+  const devices = listAt(spec, 'devices').flatMap((device) => publishedDevice(device, driver, api));
   return {
     uid,
     name,
@@ -76,7 +79,9 @@ export function sameSlice(a: DeviceSlice, b: DeviceSlice): boolean {
   if (a.devices.size !== b.devices.size) return false;
   return [...a.devices].every(([name, device]) => {
     const other = b.devices.get(name);
-    return other !== undefined && (other === device || keyOf(other) === keyOf(device));
+    return (
+      other !== undefined && (other === device || keyOf(partsOf(other)) === keyOf(partsOf(device)))
+    );
   });
 }
 
@@ -87,7 +92,7 @@ export function sliceOf(view: ResourceSliceView): DeviceSlice {
   return node === undefined ? slice : { ...slice, node };
 }
 
-function publishedDevice(device: RawObject, driver: string): readonly PublishedDevice[] {
+function publishedDevice(device: RawObject, driver: string, api: Api): readonly PublishedDevice[] {
   const name = textAt(device, 'name');
   if (name === undefined) return [];
   const details = 'basic' in device ? recordAt(device, 'basic') : device;
@@ -102,7 +107,7 @@ function publishedDevice(device: RawObject, driver: string): readonly PublishedD
     ...(capacity === undefined || capacity.size === 0 ? {} : { capacity }),
     ...(listAt(details, 'taints').some(keepsAway) ? { lost: true } : {}),
   };
-  return [intern(keyOf(published), () => published)];
+  return [sharedDevices(api, partsOf(published), () => published)];
 }
 
 /**
@@ -154,7 +159,9 @@ function keepsAway(taint: RawObject): boolean {
   return effect === 'NoSchedule' || effect === 'NoExecute';
 }
 
-function keyOf({ name, profile, product, gpu, capacity, lost }: PublishedDevice): string {
-  const amounts = [...(capacity ?? [])].map(([key, amount]) => `${key}=${amount}`);
-  return [name, profile, product ?? '', gpu, lost ?? '', ...amounts].join('\0');
+/** All that tells devices apart. */
+function partsOf(device: PublishedDevice): readonly KeyPart[] {
+  const { name, profile, product, gpu, capacity, lost } = device;
+  const amounts = [...(capacity ?? [])].flatMap(([key, amount]) => [key, String(amount)]);
+  return [name, profile, product, gpu, lost, ...amounts];
 }

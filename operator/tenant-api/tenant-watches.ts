@@ -76,35 +76,35 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
   const pods = createKindWatch({
     ...common,
     resource: { ...CORE, plural: 'pods' },
-    project: insideTenant(projectPod),
+    project: insideTenant(projectPod, observation),
     timelines: observation.pods,
     resume: resume.pods,
   });
   const volumes = createKindWatch({
     ...common,
     resource: { ...CORE, plural: 'persistentvolumeclaims' },
-    project: insideTenant(projectVolumeClaim),
+    project: insideTenant(projectVolumeClaim, observation),
     timelines: observation.volumes,
     resume: resume.volumes,
   });
   const loadBalancers = createKindWatch({
     ...common,
     resource: { ...CORE, plural: 'services' },
-    project: insideTenant(projectLoadBalancer),
+    project: insideTenant(projectLoadBalancer, observation),
     timelines: observation.loadBalancers,
     resume: resume.loadBalancers,
   });
   const resourceClaims = createKindWatch({
     ...common,
     resource: { ...RESOURCE, plural: 'resourceclaims' },
-    project: insideTenant(projectResourceClaim),
+    project: insideTenant(projectResourceClaim, observation),
     timelines: observation.resourceClaims,
     resume: resume.resourceClaims,
   });
   const resourceSlices = createKindWatch({
     ...common,
     resource: { ...RESOURCE, plural: 'resourceslices' },
-    project: projectResourceSlice,
+    project: (object) => projectResourceSlice(object, observation),
     timelines: observation.resourceSlices,
     resume: resume.resourceSlices,
   });

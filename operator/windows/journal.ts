@@ -109,6 +109,7 @@ export interface TimelineRestorerOptions {
 /** Puts the timelines of one kind back, and gives where its watch can resume. */
 export function createTimelineRestorer(options: TimelineRestorerOptions) {
   const { ledger, prefix, watches, logger } = options;
+  const api = {};
   return async <T extends Projected, S>(
     timelines: Timelines<T, S>,
     closedUntil: number | undefined,
@@ -116,7 +117,7 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
     const restored: Tracked<T, S>[] = [];
     const unreadable: string[] = [];
     for await (const [key, text] of ledger.records(`${prefix}${timelines.kind}/`)) {
-      const timeline = decodeTimeline<T, S>(text);
+      const timeline = decodeTimeline<T, S>(text, api);
       if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
       else restored.push(timeline);
     }
