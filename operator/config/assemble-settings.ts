@@ -54,7 +54,7 @@ export function assembleSettings(
       ...values.LISTEN_ADDR,
       ...omitUndefined({ probe: values.PROBE_ADDR }),
       apiTokens: values.API_TOKEN ?? [],
-      ingestTokens: values.INGEST_TOKEN ?? values.API_TOKEN ?? [],
+      ingestTokens: values.INGEST_TOKEN ?? (values.API_TOKEN ?? []).map((token) => ({ token })),
     },
     enforcement: {
       mode: values.ENFORCEMENT_MODE,

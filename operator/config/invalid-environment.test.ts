@@ -154,6 +154,18 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
   ],
   [{ API_TOKEN: ' \n' }, 'API_TOKEN: blank: "***"; give a value, or remove the variable'],
   [
+    { INGEST_TOKEN: 'abc;metric=tokens_used' },
+    'INGEST_TOKEN: not a scope: "***"; write token;metrics=a|b;tenants=x|y, each part once and not empty',
+  ],
+  [
+    { INGEST_TOKEN: 'abc;tenants=' },
+    'INGEST_TOKEN: not a scope: "***"; write token;metrics=a|b;tenants=x|y, each part once and not empty',
+  ],
+  [
+    { INGEST_TOKEN: 'abc;tenants=a,abc' },
+    'INGEST_TOKEN: listed twice: "***"; name each token once, with all of its scope',
+  ],
+  [
     { API_TOKEN: 'one two' },
     'API_TOKEN: not a credential: "***"; use printable ASCII characters without spaces',
   ],

@@ -120,13 +120,24 @@ const EFFECTS: readonly Effect[] = [
   [
     'API_TOKEN',
     'new,old',
-    (s) => [s.http.apiTokens, s.http.ingestTokens],
+    (s) => [s.http.apiTokens, s.http.ingestTokens.map(({ token }) => token)],
     [
       ['new', 'old'],
       ['new', 'old'],
     ],
   ],
-  ['INGEST_TOKEN', 'push', (s) => [s.http.apiTokens, s.http.ingestTokens], [[], ['push']]],
+  [
+    'INGEST_TOKEN',
+    'push,gpu;metrics=tenant_gpu_hours;tenants=acme|globex',
+    (s) => [s.http.apiTokens, s.http.ingestTokens],
+    [
+      [],
+      [
+        { token: 'push' },
+        { token: 'gpu', metrics: ['tenant_gpu_hours'], tenants: ['acme', 'globex'] },
+      ],
+    ],
+  ],
   ['ENFORCEMENT_MODE', 'enforce', (s) => s.enforcement.mode, 'enforce'],
   [
     'ENFORCEMENT_RULES',

@@ -169,7 +169,8 @@ function settingsWarnings(settings: Settings): readonly string[] {
   if (settings.http.apiTokens.length === 0) {
     warnings.push('API_TOKEN: not set; whoever reaches the HTTP API can read all usage');
   }
-  const tokens = [...settings.http.apiTokens, ...settings.http.ingestTokens];
+  const { apiTokens, ingestTokens } = settings.http;
+  const tokens = [...apiTokens, ...ingestTokens.map(({ token }) => token)];
   if (tokens.some((token) => token.reveal().length < SHORT_TOKEN)) {
     const advice = `take at least ${SHORT_TOKEN} random characters`;
     warnings.push(`API_TOKEN or INGEST_TOKEN: easily guessed; ${advice}`);

@@ -111,6 +111,14 @@ export interface LedgerSettings {
   readonly retentionMs: number;
 }
 
+/** A token of `POST /api/v1/events` and what may be pushed with it; everything where there is no list. */
+export interface IngestToken {
+  readonly token: Secret;
+  /** Codes of the catalogue. */
+  readonly metrics?: readonly string[];
+  readonly tenants?: readonly string[];
+}
+
 export interface HttpSettings {
   /** `''` listens on all addresses. */
   readonly host: string;
@@ -119,7 +127,7 @@ export interface HttpSettings {
   readonly probe?: { readonly host: string; readonly port: number };
   readonly apiTokens: readonly Secret[];
   /** INGEST_TOKEN, else API_TOKEN; empty means that ingest is disabled. */
-  readonly ingestTokens: readonly Secret[];
+  readonly ingestTokens: readonly IngestToken[];
 }
 
 export interface EnforcementSettings {

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
-import type { HttpSettings } from '../config/settings.ts';
+import type { HttpSettings, IngestToken } from '../config/settings.ts';
 import type { Secret } from '../model/secret.ts';
 import { Problem } from './problem.ts';
 
@@ -13,14 +13,17 @@ export type Access = 'open' | 'read' | 'change' | 'ingest';
 interface Checks {
   readonly api: TokenCheck;
   readonly ingest: TokenCheck;
+  /** By the digest of their token. */
+  readonly scopes: ReadonlyMap<string, IngestToken>;
 }
 
 /** Gives the middleware for each kind of access. Tokens are read anew when the settings are swapped. */
 export function createAccess(settings: () => HttpSettings): (access: Access) => RequestHandler {
   const checksOf = cacheByIdentity(
-    (current: HttpSettings): Checks => ({
-      api: createTokenCheck(current.apiTokens),
-      ingest: createTokenCheck(current.ingestTokens),
+    ({ apiTokens, ingestTokens }: HttpSettings): Checks => ({
+      api: createTokenCheck(apiTokens),
+      ingest: createTokenCheck(ingestTokens.map(({ token }) => token)),
+      scopes: new Map(ingestTokens.map((one) => [fingerprint(one.token.reveal()), one])),
     }),
   );
   return (access) => (request, response, next) => {
@@ -36,6 +39,12 @@ export function clientKey(request: Request, response: Response): string {
   return typeof digest === 'string' ? digest : (request.ip ?? 'unknown');
 }
 
+/** What the client of an `ingest` route may push: the token it showed. */
+export function ingestScope(response: Response): Pick<IngestToken, 'metrics' | 'tenants'> {
+  const scope: unknown = response.locals['scope'];
+  return typeof scope === 'object' && scope !== null ? scope : {};
+}
+
 /** Throws the {@link Problem} that keeps the client out. */
 function admit(
   access: Access,
@@ -45,9 +54,9 @@ function admit(
   response: Response,
 ): void {
   if (access === 'open') return;
-  const required = requiredTokens(access, settings);
-  if (required.length === 0 && access === 'read') return;
-  if (required.length === 0) throw disabled(access);
+  const { length } = access === 'ingest' ? settings.ingestTokens : settings.apiTokens;
+  if (length === 0 && access === 'read') return;
+  if (length === 0) throw disabled(access);
   const token = bearerToken(request.headers.authorization);
   if (token === undefined) throw unauthorized();
   const digest = fingerprint(token);
@@ -55,10 +64,7 @@ function admit(
     access === 'ingest' ? [checks.ingest, checks.api] : [checks.api, checks.ingest];
   if (!own(digest)) throw other(digest) ? wrongToken(access) : unauthorized();
   response.locals['client'] = digest;
-}
-
-function requiredTokens(access: Access, settings: HttpSettings): readonly Secret[] {
-  return access === 'ingest' ? settings.ingestTokens : settings.apiTokens;
+  if (access === 'ingest') response.locals['scope'] = checks.scopes.get(digest);
 }
 
 function disabled(access: Access): Problem {

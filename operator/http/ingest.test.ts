@@ -206,6 +206,69 @@ describe('a collector’s event cannot be pre-empted', () => {
   });
 });
 
+describe('a metric of the collector under a foreign region', () => {
+  const free = { ...event, metric: 'tenant_gpu_hours', tenant: 'gpu-farm', quantity: 0 };
+
+  test.each([{}, { REGION_FROM_NODE: 'true' }])(
+    'cannot take the event id of another control plane: %j',
+    async (environment) => {
+      await using server = await startTestServer({ environment });
+      const answer = await push(server, { ...free, region: 'us-east' });
+      expect(answer.status).toBe(400);
+      expect(answer.text).toContain('not of this control plane: region');
+      expect(await stored(server.ledger)).toHaveLength(0);
+      const own = [free, { ...free, region: 'eu-central-1', quantity: 1, resource_id: 'n1' }];
+      expect((await push(server, own)).json).toMatchObject({ accepted: 2 });
+      const declared = { ...event, region: 'us-east' };
+      expect((await push(server, declared)).json).toMatchObject({ accepted: 1 });
+    },
+  );
+});
+
+describe('an ingest token with a scope', () => {
+  const INGEST = [
+    'for-all-1f0c',
+    'llm-gateway-77;metrics=tokens_used|tenant_gpu_hours;tenants=acme|globex',
+    'one-metric-3a;metrics=tenant_gpu_hours',
+    'one-tenant-9b;tenants=acme',
+  ].join(',');
+  const pushAs = (server: TestServer, token: string, body: unknown) =>
+    server.call('POST', '/api/v1/events', { token, body });
+  const gpu = { ...event, metric: 'tenant_gpu_hours' };
+
+  test.each([
+    ['for-all-1f0c', { ...event, tenant: 'other' }],
+    ['llm-gateway-77', [event, gpu, { ...event, tenant: 'globex' }]],
+    ['one-metric-3a', { ...gpu, tenant: 'other' }],
+    ['one-tenant-9b', [event, gpu]],
+  ])('%s pushes what is within it', async (token, body) => {
+    await using server = await startTestServer({ environment: { INGEST_TOKEN: INGEST } });
+    expect((await pushAs(server, token, body)).status).toBe(200);
+  });
+
+  test.each([
+    ['llm-gateway-77', { ...event, tenant: 'other' }, 'tenant: "other"', 'tenants='],
+    ['one-metric-3a', event, 'metric: "tokens_used"', 'metrics='],
+    ['one-tenant-9b', { ...gpu, tenant: 'other' }, 'tenant: "other"', 'tenants='],
+  ])(
+    '%s pushes nothing beyond it, and is told what is missing',
+    async (token, body, what, scope) => {
+      await using server = await startTestServer({ environment: { INGEST_TOKEN: INGEST } });
+      const answer = await pushAs(server, token, [event, gpu, body]);
+      expect(answer.status).toBe(403);
+      expect(answer.text.replaceAll('\\', '')).toContain(what);
+      expect(answer.text).toContain(scope);
+      expect(await stored(server.ledger)).toHaveLength(0);
+    },
+  );
+
+  test('is no part of the token that is sent', async () => {
+    await using server = await startTestServer({ environment: { INGEST_TOKEN: INGEST } });
+    const answer = await pushAs(server, 'one-tenant-9b;tenants=acme', event);
+    expect(answer.status).toBe(401);
+  });
+});
+
 describe('bodies that are not understood', () => {
   test.each([
     ['', 'empty: body: send JSON'],

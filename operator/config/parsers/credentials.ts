@@ -1,4 +1,6 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
+import type { IngestToken } from '../settings.ts';
 import { splitItems } from './lists.ts';
 import { invalid, type Parser, valid } from './parser.ts';
 
@@ -32,6 +34,46 @@ export function secrets(): Parser<readonly Secret[]> {
       return valid(split.value.map((item) => new Secret(item)));
     },
   };
+}
+
+const SCOPE_FORM = 'write token;metrics=a|b;tenants=x|y, each part once and not empty';
+
+/** As {@link secrets}, each with what may be pushed with it: `token;metrics=a|b;tenants=x|y`. */
+export function ingestTokens(): Parser<readonly IngestToken[]> {
+  const plain = secrets();
+  return {
+    accepts: `${plain.accepts}; after each perhaps \`;metrics=\` and \`;tenants=\`, with names between vertical bars`,
+    parse(text) {
+      const parsed = plain.parse(text);
+      if (parsed.kind === 'problem') return parsed;
+      const tokens: IngestToken[] = [];
+      for (const item of parsed.value) {
+        const token = withScope(item.reveal());
+        if (token === undefined) return invalid('not a scope', SCOPE_FORM);
+        tokens.push(token);
+      }
+      const distinct = new Set(tokens.map(({ token }) => token.reveal()));
+      if (distinct.size === tokens.length) return valid(tokens);
+      return invalid('listed twice', 'name each token once, with all of its scope');
+    },
+  };
+}
+
+/** A `;` belongs to the token unless `name=` comes after it. Undefined for a scope that is not understood. */
+function withScope(text: string): IngestToken | undefined {
+  const at = text.search(/;\w+=/);
+  if (at < 0) return { token: new Secret(text) };
+  const scope = new Map<string, readonly string[]>();
+  for (const part of text.slice(at + 1).split(';')) {
+    const [name = '', ...values] = part.split('=');
+    const items = values.join('=').split('|');
+    const known = name === 'metrics' || name === 'tenants';
+    if (!known || scope.has(name) || items.includes('')) return undefined;
+    scope.set(name, items);
+  }
+  if (at === 0) return undefined;
+  const [metrics, tenants] = [scope.get('metrics'), scope.get('tenants')];
+  return { token: new Secret(text.slice(0, at)), ...omitUndefined({ metrics, tenants }) };
 }
 
 function secretProblem(text: string) {

@@ -3,7 +3,7 @@ import { BILLING_STATES, type BillingState } from '../settings.ts';
 import { duration } from '../parsers/durations.ts';
 import { listenAddress } from '../parsers/hosts.ts';
 import { absolutePath, choice } from '../parsers/scalars.ts';
-import { secrets } from '../parsers/credentials.ts';
+import { ingestTokens, secrets } from '../parsers/credentials.ts';
 import type { Variable } from './variable.ts';
 
 const EVENT_TYPE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -67,8 +67,8 @@ export const SERVICE_VARIABLES = {
   },
   INGEST_TOKEN: {
     meaning:
-      'Bearer token of `POST /api/v1/events`; several during rotation. Ingest is disabled when there is neither this nor API_TOKEN.',
-    parser: secrets(),
+      'Bearer token of `POST /api/v1/events`; several during rotation, each for all metrics and tenants or for those named behind it. Ingest is disabled when there is neither this nor API_TOKEN.',
+    parser: ingestTokens(),
     otherwise: 'API_TOKEN',
     shown: 'masked',
     test: 'operator/http/access.test.ts',

@@ -1,3 +1,4 @@
+import type { IngestToken } from '../../config/settings.ts';
 import type { AppendOutcome, EventOutcome, Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../../model/catalog.ts';
 import { completeEvent } from '../../model/complete-event.ts';
@@ -41,12 +42,15 @@ export interface IngestContext extends AcceptanceContext {
   readonly region: string;
   readonly catalog: Catalog;
   readonly meteredHere: MeteredHere;
+  readonly scope: Pick<IngestToken, 'metrics' | 'tenants'>;
 }
 
 export type IngestOutcome =
   | { readonly kind: 'answered'; readonly answer: IngestAnswer }
   /** Nothing is recorded: whether a metric that is measured here may be pushed in cannot be told yet. */
   | { readonly kind: 'not-known-yet' }
+  /** Nothing is recorded: an event is not one that the token is for. */
+  | { readonly kind: 'out-of-scope'; readonly problem: string }
   | Extract<AppendOutcome, { kind: 'failed' }>;
 
 /** Checks each event for itself, appends the good ones as one durable batch, and tells what became of each. */
@@ -72,9 +76,14 @@ export async function ingestEvents(
       continue;
     }
     const { event } = completed;
+    const beyond = beyondScope(event, context.scope);
+    if (beyond !== undefined) return { kind: 'out-of-scope', problem: beyond };
     const isMeasured = context.catalog.find(event.metric)?.source !== 'custom';
     const metered = isMeasured ? context.meteredHere(event) : 'no';
-    const refusal = windowRefusal(event) ?? (metered === 'yes' ? measuredHere(event) : undefined);
+    const refusal =
+      windowRefusal(event) ??
+      (isMeasured ? foreignRegion(event, context.region) : undefined) ??
+      (metered === 'yes' ? measuredHere(event) : undefined);
     if (refusal === undefined && metered === 'not-known-yet') return { kind: 'not-known-yet' };
     if (refusal === undefined) good.push({ index, event });
     else rejected.push({ index, id: event.id, error: refusal });
@@ -112,6 +121,27 @@ function conflict({ id }: UsageEvent): string {
 function measuredHere(event: UsageEvent): string {
   const where = `metric: ${quote(event.metric)}`;
   return `measured here by the collector: ${where}: tenant ${quote(event.tenant)} is metered by this operator`;
+}
+
+/**
+ * The region is part of an event's id, and what another control plane measures gets its id there: an
+ * event under its region would stand in for one of its own at a destination that both deliver to. The
+ * regions of nodes (REGION_FROM_NODE) are those of measured events, which nobody pushes.
+ */
+function foreignRegion({ metric, region }: UsageEvent, own: string): string | undefined {
+  if (region === own) return undefined;
+  const where = `region: ${quote(region)}`;
+  return `not of this control plane: ${where}: send ${quote(metric)} for ${quote(own)}, or leave the region out`;
+}
+
+function beyondScope(
+  { metric, tenant }: UsageEvent,
+  { metrics, tenants }: IngestContext['scope'],
+): string | undefined {
+  const refuse = (name: string, value: string): string =>
+    `token not allowed here: ${name}: ${quote(value)}: use one whose scope in INGEST_TOKEN has it in ${name}s=`;
+  if (metrics?.includes(metric) === false) return refuse('metric', metric);
+  return tenants?.includes(tenant) === false ? refuse('tenant', tenant) : undefined;
 }
 
 /** Why the window of an event may not be pushed in, or undefined when it may. */

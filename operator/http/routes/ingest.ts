@@ -3,10 +3,11 @@ import { Counter } from 'prom-client';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { createLabelLimit } from '../../telemetry/registry.ts';
 import { quote } from '../../model/validate-event.ts';
+import { ingestScope } from '../access.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { type IngestAnswer, ingestEvents } from '../ingest/ingest-events.ts';
 import { createMeteredHere } from '../ingest/metered-here.ts';
-import { badRequest, type Problem, tryLater } from '../problem.ts';
+import { badRequest, Problem, tryLater } from '../problem.ts';
 import { readQuery } from '../query.ts';
 import { parseBody, readBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
@@ -56,10 +57,12 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
             horizon: ledger.stats().horizon,
             catalog: views.catalog(),
             meteredHere: meteredHere(),
+            scope: ingestScope(response),
           },
           ledger,
         );
         if (outcome.kind === 'not-known-yet') throw notKnownYet();
+        if (outcome.kind === 'out-of-scope') throw new Problem(403, outcome.problem);
         if (outcome.kind === 'failed') throw ledgerProblem(outcome);
         count(client, outcome.answer);
         const anyValid = outcome.answer.ids.length > 0;
