@@ -1,11 +1,12 @@
-import type { SettingsStore } from '../config/settings.ts';
+import type { Settings, SettingsStore } from '../config/settings.ts';
+import { errorText } from '../model/error-text.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { placeKey } from './cluster-ids.ts';
 import { discover, type Discovered, type OverrideUse } from './discover.ts';
-import { createDiscoveryLog } from './discovery-log.ts';
-import type { ExternalFile } from './external-file.ts';
+import { createDiscoveryLog, type DiscoveryLog } from './discovery-log.ts';
+import type { ExternalFile, ListedCluster } from './external-file.ts';
 import type { CustomerIdKeys } from './metadata.ts';
 import {
   assignedIds,
@@ -15,7 +16,7 @@ import {
   type RecordStore,
   rememberIds,
 } from './memory.ts';
-import { acceptOffboardings, type OffboardingStep, stepOffboarding } from './offboarding.ts';
+import { acceptOffboardings, stepOffboarding } from './offboarding.ts';
 import { type DiscoverySources, sourcesState } from './sources.ts';
 import type { DiscoveryOutcome, TenantCluster } from './tenant-cluster.ts';
 import { sharedIdProblems, tenantsOf } from './tenants.ts';
@@ -38,7 +39,7 @@ export interface OffboardedTenant {
   readonly at: number;
 }
 
-/** Told after every successful round; `at` is the wall clock when the round looked. */
+/** Called after every successful round; `at` is the wall clock when the round looked. */
 export type DiscoveryListener = (clusters: readonly TenantCluster[], at: number) => void;
 
 /** Which tenant clusters there are and whom each is billed to, looked at again and again. */
@@ -81,122 +82,185 @@ const NOTHING: Discovered = {
 };
 
 export function createDiscovery(options: DiscoveryOptions): Discovery {
-  const { sources, settings, records, clock } = options;
-  const log = createDiscoveryLog(options.logger, clock);
-  const listeners = new Set<DiscoveryListener>();
-  let memory: Memory | undefined;
-  let found: Discovered = NOTHING;
-  let tenants: ReadonlyMap<string, Tenant> = new Map();
-  const accepted = new Set<string>();
-  let last: DiscoveryOutcome | undefined;
-  let lookedAt: number | undefined;
-  let requested = new AbortController();
+  return new Rounds(options);
+}
 
-  const failed = (reason: string): DiscoveryOutcome => ({ kind: 'failed', reason });
+class Rounds implements Discovery {
+  readonly #options: DiscoveryOptions;
+  readonly #log: DiscoveryLog;
+  readonly #listeners = new Set<DiscoveryListener>();
+  /** Customers whose offboarding delivery has taken over since the last round. */
+  readonly #accepted = new Set<string>();
+  #memory: Memory | undefined;
+  #found: Discovered = NOTHING;
+  #tenants: ReadonlyMap<string, Tenant> = new Map();
+  #last: DiscoveryOutcome | undefined;
+  #lookedAt: number | undefined;
+  #requested = new AbortController();
 
-  async function attempt(): Promise<DiscoveryOutcome> {
-    memory ??= await recall();
-    const external = (await options.external?.look()) ?? { clusters: [], problems: [] };
+  constructor(options: DiscoveryOptions) {
+    this.#options = options;
+    this.#log = createDiscoveryLog(options.logger, options.clock);
+  }
+
+  readonly request = (): void => this.#requested.abort();
+  readonly known = (): boolean => this.#lookedAt !== undefined;
+  readonly lookedAt = (): number | undefined => this.#lookedAt;
+
+  async run(signal: AbortSignal): Promise<void> {
+    const leave = this.#options.settings.subscribe(this.request);
+    await this.#waitForSources(signal);
+    while (!signal.aborted) {
+      await this.round();
+      await this.#rest(signal);
+    }
+    leave();
+  }
+
+  async round(): Promise<DiscoveryOutcome> {
+    const last = await this.#attempt().catch((error: unknown) => failed(errorText(error)));
+    if (last.kind === 'failed') this.#log.failed(last.reason, this.#found.clusters.length);
+    this.#last = last;
+    return last;
+  }
+
+  clusters(): readonly TenantCluster[] {
+    return this.#found.clusters;
+  }
+
+  tenants(): readonly Tenant[] {
+    return [...this.#tenants.values()];
+  }
+
+  findTenant(id: string): Tenant | undefined {
+    return this.#tenants.get(id);
+  }
+
+  lastOutcome(): DiscoveryOutcome | undefined {
+    return this.#last;
+  }
+
+  problems(): readonly string[] {
+    return this.#found.problems;
+  }
+
+  overrides(): readonly OverrideUse[] {
+    return this.#found.overrides;
+  }
+
+  offboarded(): readonly OffboardedTenant[] {
+    return [...(this.#memory?.tenants ?? [])].flatMap(([id, { tenant, presence }]) => {
+      if (presence.kind !== 'offboarded') return [];
+      return presence.accepted || this.#accepted.has(id) ? [] : [{ tenant, at: presence.at }];
+    });
+  }
+
+  acceptOffboarding(tenant: string): void {
+    this.#accepted.add(tenant);
+  }
+
+  subscribe(listener: DiscoveryListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  async #attempt(): Promise<DiscoveryOutcome> {
+    const { sources, clock } = this.#options;
+    const memory = (this.#memory ??= await this.#recall());
+    const external = (await this.#options.external?.look()) ?? { clusters: [], problems: [] };
     const state = sourcesState(sources);
     if (state.kind === 'failed') return state;
     const at = clock.now();
-    const current = settings.current();
-    const described = discover({
-      settings: current,
-      workloads: [...sources.statefulSets.values(), ...sources.deployments.values()],
-      instances: state.platform === 'present' ? sources.instances.values() : [],
-      namespace: (name) => sources.namespaces.find('', name),
-      customerIdKeys: options.customerIdKeys,
-      external: external.clusters,
-      assignedIds: assignedIds(memory),
-      known: new Map(found.clusters.map((cluster) => [cluster.id, cluster])),
-    });
-    const nextTenants = tenantsOf(described.clusters, current);
+    const settings = this.#options.settings.current();
+    const described = this.#describe(settings, state.platform, external.clusters, memory);
+    const nextTenants = tenantsOf(described.clusters, settings);
     const problems = [
       ...external.problems,
       ...described.problems,
       ...sharedIdProblems(nextTenants),
     ];
     const next = { ...described, problems };
-    const takenOver = new Set(accepted);
+    const takenOver = new Set(this.#accepted);
     const step = stepOffboarding(
       acceptOffboardings(memory.tenants, takenOver),
       { tenants: nextTenants, unmetered: unmeteredTenants(next.clusters, nextTenants) },
       at,
-      current.discovery.offboardGraceMs,
+      settings.discovery.offboardGraceMs,
     );
     const places = new Set(next.clusters.map(placeKey));
     const nextMemory = { ids: rememberIds(memory, next.newIds, places, at), tenants: step.known };
-    const written = await writeMemory(memory, nextMemory);
+    const written = await this.#writeMemory(memory, nextMemory);
     if (written !== undefined) return failed(written);
-    memory = nextMemory;
-    for (const id of takenOver) accepted.delete(id);
-    publish({ next, nextTenants, step, at, platform: state.platform });
+    this.#memory = nextMemory;
+    for (const id of takenOver) this.#accepted.delete(id);
+    this.#log.succeeded({ previous: this.#found, next, step, platform: state.platform });
+    this.#found = next;
+    this.#tenants = new Map(nextTenants.map((tenant) => [tenant.id, tenant]));
+    this.#lookedAt = at;
+    for (const listener of this.#listeners) this.#notify(listener, at);
     return { kind: 'found', clusters: next.clusters };
   }
 
-  async function recall(): Promise<Memory> {
-    const loaded = await loadMemory(records);
-    for (const problem of loaded.problems) options.logger.error(`[discovery] ${problem}`);
+  #describe(
+    settings: Settings,
+    platform: 'present' | 'absent',
+    external: readonly ListedCluster[],
+    memory: Memory,
+  ): Discovered {
+    const { sources, customerIdKeys } = this.#options;
+    return discover({
+      settings,
+      workloads: [...sources.statefulSets.values(), ...sources.deployments.values()],
+      instances: platform === 'present' ? sources.instances.values() : [],
+      namespace: (name) => sources.namespaces.find('', name),
+      customerIdKeys,
+      external,
+      assignedIds: assignedIds(memory),
+      known: new Map(this.#found.clusters.map((cluster) => [cluster.id, cluster])),
+    });
+  }
+
+  async #recall(): Promise<Memory> {
+    const loaded = await loadMemory(this.#options.records);
+    for (const problem of loaded.problems) this.#options.logger.error(`[discovery] ${problem}`);
     return loaded.memory;
   }
 
   /** Before anybody hears of an id it must be certain to stay. Gives the reason when it cannot be. */
-  async function writeMemory(from: Memory, to: Memory): Promise<string | undefined> {
+  async #writeMemory(from: Memory, to: Memory): Promise<string | undefined> {
     const changes = memoryChanges(from, to);
     if (changes.length === 0) return undefined;
-    const outcome = await records.writeRecords(changes);
+    const outcome = await this.#options.records.writeRecords(changes);
     return outcome.kind === 'written' ? undefined : `ids cannot be stored: ${outcome.message}`;
   }
 
-  function publish(round: {
-    readonly next: Discovered;
-    readonly nextTenants: readonly Tenant[];
-    readonly step: OffboardingStep;
-    readonly at: number;
-    readonly platform: 'present' | 'absent';
-  }): void {
-    const { next, step, at, platform } = round;
-    log.succeeded({ previous: found, next, step, platform });
-    found = next;
-    tenants = new Map(round.nextTenants.map((tenant) => [tenant.id, tenant]));
-    lookedAt = at;
-    for (const listener of listeners) tell(listener, next.clusters, at);
-  }
-
-  /** A listener in trouble must not make a good round a failed one. */
-  function tell(listener: DiscoveryListener, clusters: readonly TenantCluster[], at: number): void {
+  /** A listener that throws must not make a good round a failed one. */
+  #notify(listener: DiscoveryListener, at: number): void {
     try {
-      listener(clusters, at);
+      listener(this.#found.clusters, at);
     } catch (error) {
-      options.logger.error('[discovery] a listener failed', { error });
+      this.#options.logger.error('[discovery] a listener failed', { error });
     }
   }
 
-  async function round(): Promise<DiscoveryOutcome> {
-    last = await attempt().catch((error: unknown) =>
-      failed(error instanceof Error ? error.message : String(error)),
-    );
-    if (last.kind === 'failed') log.failed(last.reason, found.clusters.length);
-    return last;
-  }
-
   /** Waits for the next round's time, or a little after a request. */
-  async function rest(signal: AbortSignal): Promise<void> {
-    const { reconcileIntervalMs } = settings.current().discovery;
-    await sleep(reconcileIntervalMs, AbortSignal.any([signal, requested.signal]));
-    if (requested.signal.aborted)
-      await sleep(Math.min(REQUEST_DELAY_MS, reconcileIntervalMs), signal);
-    requested = new AbortController();
+  async #rest(signal: AbortSignal): Promise<void> {
+    const { reconcileIntervalMs } = this.#options.settings.current().discovery;
+    await this.#sleep(reconcileIntervalMs, AbortSignal.any([signal, this.#requested.signal]));
+    if (this.#requested.signal.aborted) {
+      await this.#sleep(Math.min(REQUEST_DELAY_MS, reconcileIntervalMs), signal);
+    }
+    this.#requested = new AbortController();
   }
 
-  async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  async #sleep(ms: number, signal: AbortSignal): Promise<void> {
     // An aborted sleep has only ended early.
-    await clock.sleep(ms, signal).catch(() => undefined);
+    await this.#options.clock.sleep(ms, signal).catch(() => undefined);
   }
 
   /** The first round waits for the first lists, but not so long that their failure stays unsaid. */
-  async function waitForSources(signal: AbortSignal): Promise<void> {
+  async #waitForSources(signal: AbortSignal): Promise<void> {
+    const { sources, settings } = this.#options;
     const { statefulSets, deployments, namespaces, instances } = sources;
     const enough = new AbortController();
     const waiting = AbortSignal.any([signal, enough.signal]);
@@ -205,44 +269,14 @@ export function createDiscovery(options: DiscoveryOptions): Discovery {
     );
     await Promise.race([
       Promise.all(ready).catch(() => undefined),
-      sleep(settings.current().discovery.reconcileIntervalMs, waiting),
+      this.#sleep(settings.current().discovery.reconcileIntervalMs, waiting),
     ]);
     enough.abort();
   }
+}
 
-  const request = (): void => requested.abort();
-
-  return {
-    run: async (signal) => {
-      const leave = settings.subscribe(request);
-      await waitForSources(signal);
-      while (!signal.aborted) {
-        await round();
-        await rest(signal);
-      }
-      leave();
-    },
-    round,
-    request,
-    known: () => lookedAt !== undefined,
-    lookedAt: () => lookedAt,
-    clusters: () => found.clusters,
-    tenants: () => [...tenants.values()],
-    findTenant: (id) => tenants.get(id),
-    lastOutcome: () => last,
-    problems: () => found.problems,
-    overrides: () => found.overrides,
-    offboarded: () =>
-      [...(memory?.tenants ?? [])].flatMap(([id, { tenant, presence }]) => {
-        if (presence.kind !== 'offboarded') return [];
-        return presence.accepted || accepted.has(id) ? [] : [{ tenant, at: presence.at }];
-      }),
-    acceptOffboarding: (id) => void accepted.add(id),
-    subscribe: (listener) => {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
-  };
+function failed(reason: string): DiscoveryOutcome {
+  return { kind: 'failed', reason };
 }
 
 function unmeteredTenants(

@@ -46,7 +46,7 @@ export interface OffboardingStep {
 }
 
 const ROUNDS_NEEDED = 2;
-/** A larger share than this vanishing at once is more likely a fault than farewells (docs/discovery.md#offboarding). */
+/** A larger share than this vanishing at once is more likely a fault than so many departures (docs/discovery.md#offboarding). */
 const HELD_SHARE = 1 / 5;
 /** By then every destination has long finished with an offboarded customer (docs/delivery.md#tenants). */
 const FORGET_AFTER_MS = 90 * 86_400_000;

@@ -1,3 +1,4 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type {
   LabelRequirement,
   TenantMatch,
@@ -70,9 +71,7 @@ export function overriddenMetering(
     privateNodeBilling: merged.privateNodeBilling,
     excludeNamespaces: merged.excludeNamespaces,
     podLifetime: merged.podLifetime,
-    ...(egressQuery === undefined ? {} : { egressQuery }),
-    ...(gpuUtilQuery === undefined ? {} : { gpuUtilQuery }),
-    ...(gpuCountQuery === undefined ? {} : { gpuCountQuery }),
+    ...omitUndefined({ egressQuery, gpuUtilQuery, gpuCountQuery }),
   };
 }
 

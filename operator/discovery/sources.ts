@@ -16,22 +16,22 @@ export type SourcesState =
   | { readonly kind: 'failed'; readonly reason: string };
 
 /**
- * Only a platform API that is not there at all is the specified fallback; any other trouble of any
+ * Only a platform API that is not there at all is the specified fallback; any other failure of any
  * source means that nothing may be concluded from what is missing.
  */
 export function sourcesState(sources: DiscoverySources): SourcesState {
   const { statefulSets, deployments, namespaces, instances } = sources;
   const reasons = [statefulSets, deployments, namespaces].flatMap((source) => {
-    const trouble = troubleOf(source);
-    return source.health().state === 'absent' ? [`${nameOf(source)}: not served`] : trouble;
+    const failures = failuresOf(source);
+    return source.health().state === 'absent' ? [`${nameOf(source)}: not served`] : failures;
   });
-  const all = [...reasons, ...troubleOf(instances)];
+  const all = [...reasons, ...failuresOf(instances)];
   if (all.length > 0) return { kind: 'failed', reason: all.join('; ') };
   const platform = instances.health().state === 'absent' ? 'absent' : 'present';
   return { kind: 'whole', platform };
 }
 
-function troubleOf<T extends Projected>(source: Source<T>): readonly string[] {
+function failuresOf<T extends Projected>(source: Source<T>): readonly string[] {
   const { state, reason } = source.health();
   if (state === 'starting') return [`${nameOf(source)}: not listed yet`];
   return state === 'failing' ? [`${nameOf(source)}: ${reason ?? 'cannot be read'}`] : [];

@@ -1,3 +1,4 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
 import { nodeModeOf } from './node-mode.ts';
 import { recordAt, textAt, textsAt, timeAt } from './object-reading.ts';
@@ -93,10 +94,7 @@ export function platformInstance(labelPrefix: string): Projection<PlatformInstan
       deleting: textAt(recordAt(object, 'metadata'), 'deletionTimestamp') !== undefined,
       ignored: recordAt(object, 'status')['ignoreReconciliation'] === true,
       hostName: textAt(reference, 'virtualCluster') ?? identity.name,
-      ...(displayName === undefined ? {} : { displayName }),
-      ...(cluster === undefined ? {} : { cluster }),
-      ...(namespace === undefined ? {} : { hostNamespace: namespace }),
-      ...(nodeMode === undefined ? {} : { nodeMode }),
+      ...omitUndefined({ displayName, cluster, hostNamespace: namespace, nodeMode }),
     };
   };
 }
