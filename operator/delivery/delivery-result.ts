@@ -9,13 +9,19 @@ export interface QueuedEvent {
 
 /**
  * What became of an event at one destination, once and for all: the destination has it, does not want
- * its metric, or will never accept it; or it waits, in order, for its tenant. An `uncertain` dead letter
- * may have been accepted earlier without our knowing.
+ * its metric, or will never accept it; or it waits, in order, for its tenant. A dead letter is `refused` when
+ * the destination itself said no to it; an `uncertain` one may have been accepted earlier without our
+ * knowing.
  */
 export type DeliveryResult =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'skipped' }
-  | { readonly kind: 'dead'; readonly reason: string; readonly uncertain?: true }
+  | {
+      readonly kind: 'dead';
+      readonly reason: string;
+      readonly refused?: true;
+      readonly uncertain?: true;
+    }
   | { readonly kind: 'parked'; readonly reason: string };
 
 /** An event with what became of it. */

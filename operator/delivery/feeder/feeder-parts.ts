@@ -21,6 +21,7 @@ import { createBootstrap, createEventFilter } from './bootstrap.ts';
 import { createCircuit } from './circuit.ts';
 import { createHealth } from './health.ts';
 import { createPending } from './pending.ts';
+import { Refusals } from './refusals.ts';
 import { createSendRound } from './send-round.ts';
 import { createVerification } from './verification.ts';
 
@@ -98,6 +99,7 @@ export function createFeederParts(options: FeederOptions) {
     replays,
     pending,
     circuit: createCircuit(),
+    refusals: new Refusals(),
     health: createHealth(name, options.metrics, clock),
     parkedLane: createParkedLane({ ...lane, provisioner, directory, parked }),
     replayLane: createReplayLane({ ...lane, clock, random, onSettled: replays.settled }),

@@ -3,7 +3,7 @@ import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import { type BlockReason, retryDelayMs } from '../delivery-result.ts';
+import { type BlockReason, graver, retryDelayMs } from '../delivery-result.ts';
 import { cursorStatus, type DestinationStatus } from '../destination-status.ts';
 import type { LaneReport } from '../lanes/parked-lane.ts';
 import { createOperations, type Operations } from '../operations/operations.ts';
@@ -228,10 +228,12 @@ class DestinationFeeder implements Feeder {
   }
 
   async #sendPending(signal: AbortSignal): Promise<BlockReason | undefined> {
-    const { circuit, pending, health, log, parked, sendRound } = this.#parts;
+    const { circuit, pending, health, log, parked, refusals, sendRound } = this.#parts;
     const tried = circuit.choose(pending.open());
     if (tried.length === 0) return undefined;
-    const { results, blocked } = await sendRound(tried, signal);
+    const round = await sendRound(tried, signal);
+    const results = new Map(round.results);
+    const blocked = graver(round.blocked, refusals.withhold(tried, results));
     pending.settle(results);
     const report = { moved: false, accepted: 0, rejected: 0 };
     for (const { sequence, event } of tried) {
@@ -272,10 +274,12 @@ class DestinationFeeder implements Feeder {
   }
 
   #count({ accepted, rejected }: LaneReport): void {
-    const { health, circuit } = this.#parts;
+    const { health, circuit, refusals } = this.#parts;
     health.accepted(accepted);
     health.rejected(rejected);
-    if (accepted > 0) circuit.succeeded();
+    if (accepted === 0) return;
+    circuit.succeeded();
+    refusals.accepted();
   }
 
   /** Notes what blocks and says how long to wait before the next attempt, milliseconds. */

@@ -102,7 +102,7 @@ function settle(
     const { tenant } = one.event;
     if (answer.kind === 'provision') refusedTenants.set(tenant, answer.reason);
     else if (answer.kind === 'delivered') results.set(one.sequence, answer);
-    else results.set(one.sequence, { kind: 'dead', reason: answer.reason });
+    else results.set(one.sequence, { kind: 'dead', reason: answer.reason, refused: true });
     if (answer.kind === 'delivered') provisioner.accepted(tenant);
   }
   for (const [tenant, reason] of refusedTenants) provisioner.refused(tenant, reason);

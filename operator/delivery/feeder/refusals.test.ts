@@ -1,0 +1,117 @@
+import { expect, test } from 'vitest';
+import { createFakeDestination } from '../testing/fake-destination.ts';
+import { createHarness, eventsOf, testSettings } from '../testing/harness.ts';
+
+const HOLD_MS = 300_000;
+
+test('a destination that refuses all of 10,000 events is held, and fills no volume', async () => {
+  const limits = { batchEvents: 300 };
+  const refusing = createFakeDestination({ name: 'refusing', limits });
+  const other = createFakeDestination({ name: 'other', limits });
+  refusing.react = () => 'refuse';
+  const destinations = new Map([
+    ['refusing', refusing],
+    ['other', other],
+  ]);
+  const harness = createHarness({ destinations });
+  const events = eventsOf(['a', 'b', 'c', 'd'], 2_500);
+  await harness.append(...events);
+  await harness.start({ name: 'refusing' });
+  await harness.delivery.apply([
+    testSettings({ name: 'refusing' }),
+    testSettings({ name: 'other' }),
+  ]);
+  const status = () => harness.delivery.status('refusing');
+  await harness.clock.until(() => status()?.held !== undefined);
+  expect(status()).toMatchObject({ ready: false, deadLetters: 1_000, cursor: 1_000, parked: 0 });
+  expect(status()?.held).toBe(
+    'refuses everything: 1000 events of 4 tenants in a row, and took none; the last answer: status 400',
+  );
+  await harness.clock.until(() => other.taken.length === events.length);
+
+  // It is tried with one event in the interval of a hold, however long that takes.
+  const before = refusing.calls.length;
+  await harness.clock.pass(10 * HOLD_MS);
+  expect(refusing.calls.slice(before).map((ids) => ids.length)).toStrictEqual(Array(10).fill(1));
+  expect(status()).toMatchObject({ deadLetters: 1_000, cursor: 1_000 });
+
+  // Once it takes one event, all others follow in order, and what it refused before can be replayed.
+  refusing.react = () => 'accept';
+  await harness.clock.until(() => status()?.cursor === events.length);
+  expect(status()).toMatchObject({ ready: true, deadLetters: 1_000, lagEvents: 0 });
+  expect(status()).not.toHaveProperty('held');
+  const replay = harness.delivery.replay('refusing', undefined);
+  await harness.clock.until(() => status()?.deadLetters === 0);
+  expect(await replay).toMatchObject({ kind: 'replayed', replayed: 1_000, stillRejected: 0 });
+  expect(new Set(refusing.taken)).toStrictEqual(new Set(events.map(({ id }) => id)));
+  for (const tenant of ['a', 'b', 'c', 'd']) {
+    const ids = refusing.taken.filter((id) => id.startsWith(`${tenant}-`)).slice(0, 2_250);
+    expect(ids).toStrictEqual(ids.toSorted((x, y) => windowOf(x) - windowOf(y)));
+  }
+  await harness.stop();
+});
+
+test('the settings of a held destination are changed: it is tried at once', async () => {
+  const harness = createHarness();
+  harness.destination.react = () => 'refuse';
+  await harness.append(...eventsOf(['a', 'b'], 1_000));
+  await harness.start();
+  const status = () => harness.delivery.status('fake');
+  await harness.clock.until(() => status()?.held !== undefined);
+  const before = harness.clock.monotonic();
+  harness.destination.react = () => 'accept';
+  await harness.start({ metrics: { exclude: ['tenant_lb_hours'] } });
+  await harness.clock.until(() => status()?.cursor === 2_000);
+  expect(harness.clock.monotonic()).toBe(before);
+  expect(status()).toMatchObject({ ready: true, deadLetters: 1_000 });
+  await harness.stop();
+});
+
+test('one poisoned tenant, however much it has, gets dead letters and holds up nobody', async () => {
+  const harness = createHarness();
+  harness.destination.react = (events) =>
+    events.some(({ tenant }) => tenant === 'bad') ? 'refuse' : 'accept';
+  await harness.append(...eventsOf(['bad'], 3_000), ...eventsOf(['a', 'b'], 10));
+  await harness.start();
+  await harness.drained();
+  expect(harness.delivery.status('fake')).toMatchObject({
+    ready: true,
+    deadLetters: 3_000,
+    delivered: 20,
+  });
+  await harness.stop();
+});
+
+test('many poisoned tenants get dead letters as long as another is served in between', async () => {
+  const harness = createHarness();
+  harness.destination.react = (events) =>
+    events.some(({ tenant }) => tenant !== 'a') ? 'refuse' : 'accept';
+  await harness.append(...eventsOf(['x', 'y', 'z', 'a'], 1_000));
+  await harness.start();
+  await harness.drained();
+  expect(harness.delivery.status('fake')).toMatchObject({
+    ready: true,
+    deadLetters: 3_000,
+    delivered: 1_000,
+  });
+  await harness.stop();
+});
+
+test('where there is one tenant only, everything is ten thousand events', async () => {
+  const harness = createHarness({
+    destination: createFakeDestination({ limits: { batchEvents: 500 } }),
+  });
+  harness.destination.react = (events) =>
+    events.map(() => ({ kind: 'rejected', reason: 'no such code' }));
+  await harness.append(...eventsOf(['a'], 10_600));
+  await harness.start();
+  const status = () => harness.delivery.status('fake');
+  await harness.clock.until(() => status()?.held !== undefined);
+  expect(status()).toMatchObject({ deadLetters: 10_000, cursor: 10_000 });
+  expect(status()?.held).toContain('10000 events of 1 tenant in a row');
+  await harness.stop();
+});
+
+function windowOf(id: string): number {
+  return Number(id.slice(id.indexOf('-') + 1));
+}
