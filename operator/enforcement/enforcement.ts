@@ -15,7 +15,7 @@ import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement
 import { createInbox, type Inbox, type InboxOutcome } from './inbox.ts';
 import { createMarking, type Marking, type MarkingStatus } from './marks/marking.ts';
 import { type AskCustomer, type Customers, loadCustomers } from './states/customers.ts';
-import { loadSeenAlerts, type SeenAlerts } from './states/seen-alerts.ts';
+import { loadSeenAlerts, secretName, type SeenAlerts } from './states/seen-alerts.ts';
 import { loadStates, type RecordStore, type StateStore } from './states/state-store.ts';
 import {
   applyManual,
@@ -200,10 +200,15 @@ class TenantEnforcement implements Enforcement {
   }
 
   async #prune(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { clock, logger, settings } = this.#options;
     while (!signal.aborted) {
-      const early = await this.#seen.prune(clock.now());
-      if (early > 0) logger.warn(`[enforcement] ${early} messages forgotten before their 30 days`);
+      const { webhookSecrets } = settings.current().enforcement;
+      const secrets = Object.values(webhookSecrets).flatMap((each) => each.map(secretName));
+      const early = await this.#seen.prune(clock.now(), new Set(secrets));
+      if (early > 0) {
+        const mend = 'change the HMAC key at Lago and here, so that none of them is accepted again';
+        logger.warn(`[enforcement] ${early} messages forgotten before their time; ${mend}`);
+      }
       await clock.sleep(PRUNE_INTERVAL_MS, signal).catch(() => undefined);
     }
   }

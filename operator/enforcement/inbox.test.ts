@@ -9,7 +9,7 @@ import { systemClock } from '../telemetry/system-clock.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { createInbox, type InboxOutcome } from './inbox.ts';
 import { type AskCustomer, loadCustomers } from './states/customers.ts';
-import { loadSeenAlerts, REMEMBER_MS } from './states/seen-alerts.ts';
+import { loadSeenAlerts, REMEMBER_MS, secretName } from './states/seen-alerts.ts';
 import { loadStates } from './states/state-store.ts';
 import { effectiveState } from './states/tenant-record.ts';
 import {
@@ -22,9 +22,12 @@ import {
   WEBHOOK_SECRETS,
 } from './testing/alerts.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
+import { Secret } from '../model/secret.ts';
 
 const START = Date.parse('2026-11-21T09:00:00Z');
 const MINUTE = 60_000;
+const DAY = 86_400_000;
+const SECRETS = new Set([secretName(new Secret(WEBHOOK_SECRETS.LAGO_WEBHOOK_SECRET))]);
 
 let now = START;
 let ledger: Ledger;
@@ -161,15 +164,56 @@ describe('a replay', () => {
     const first = await startInbox();
     expect(await first.post('lago', message)).toMatchObject({ kind: 'applied' });
     now += REMEMBER_MS - 1;
-    await first.seen.prune(now);
+    await first.seen.prune(now, SECRETS);
     const second = await startInbox();
     expect(await second.post('lago', message)).toMatchObject({ why: 'duplicate' });
     now += 2;
-    expect(await second.seen.prune(now)).toBe(0);
+    expect(await second.seen.prune(now, SECRETS)).toBe(0);
     const keys = [];
     for await (const [key] of ledger.records('enforcement/seen/')) keys.push(key);
     expect(keys).toStrictEqual([]);
   });
+
+  test.each([
+    ['a suspension', 'dunning_campaign.finished', 'dunning_campaign', {}],
+    [
+      'the lifting of one',
+      'payment_request.payment_status_updated',
+      'payment_request',
+      { payment_status: 'succeeded' },
+    ],
+    ['an alert with a date', 'alert.triggered', 'triggered_alert', { triggered_at: iso(START) }],
+    [
+      'an alert with a date ahead of ours',
+      'alert.triggered',
+      'triggered_alert',
+      { triggered_at: iso(START + 20 * DAY) },
+    ],
+  ])(
+    'of Lago’s after 31 days does nothing, whatever its key: %s',
+    async (_what, type, kind, more) => {
+      const recorded = lagoMessage('k1', type, kind, { external_customer_id: 'acme', ...more });
+      const first = await startInbox();
+      expect(await first.post('lago', recorded)).toMatchObject({ kind: 'applied' });
+      const before = first.stateOf('acme');
+      now += DAY;
+      // Meanwhile the opposite has happened.
+      await first.post('stripe', before === 'active' ? unpaid('evt_1') : active('evt_1'));
+      const state = first.stateOf('acme');
+      now = START + 31 * DAY;
+      await first.seen.prune(now, SECRETS);
+      const second = await startInbox();
+      const headers = { ...recorded.headers, 'X-Lago-Unique-Key': 'k2' };
+      const replayed = await second.post('lago', { ...recorded, headers });
+      expect(replayed).toMatchObject({ kind: 'ignored' });
+      expect(second.stateOf('acme')).toBe(state);
+      now = START + 400 * DAY;
+      await second.seen.prune(now, SECRETS);
+      expect(await second.post('lago', { ...recorded, headers })).toMatchObject({
+        kind: 'ignored',
+      });
+    },
+  );
 
   test('of a signed body of Lago under another key, which the signature does not cover, does nothing', async () => {
     const { post } = await startInbox();
@@ -356,6 +400,10 @@ describe('whose a customer is', () => {
     });
   });
 });
+
+function iso(at: number): string {
+  return new Date(at).toISOString();
+}
 
 function tenant(id: string, more: Partial<Tenant> = {}): Tenant {
   return { id, displayName: id, region: 'r', clusters: [id], createdAt: START, ...more };

@@ -7,8 +7,16 @@ import type { AlertsDefinition } from '../destinations/definition.ts';
 import { definitionOf } from '../destinations/registry.ts';
 import type { SignedRequest } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
+import type { Secret } from '../model/secret.ts';
 import type { Customers } from './states/customers.ts';
-import { keyOfBody, keyOfId, type SeenAlerts, type SeenKey } from './states/seen-alerts.ts';
+import {
+  keyOfBody,
+  keyOfId,
+  REMEMBER_MS,
+  secretName,
+  type SeenAlerts,
+  type SeenMessage,
+} from './states/seen-alerts.ts';
 import type { StateStore } from './states/state-store.ts';
 import {
   applyAlert,
@@ -99,8 +107,12 @@ class AlertInbox implements Inbox {
     if (state === undefined) {
       return ignored('irrelevant', `no state and no rule for ${alert.type}`);
     }
-    const keys = keysOf(alerts, alert, request);
-    if (keys.some((key) => seen.has(key))) return duplicate(alert);
+    const now = clock.now();
+    if (!alerts.signsId && alert.at !== undefined && now - alert.at > REMEMBER_MS) {
+      return ignored('stale', 'older than the 30 days for which repeats are known again');
+    }
+    const messages = seenAs(alerts, alert, { request, secrets, now });
+    if (messages.some(({ key }) => seen.has(key))) return duplicate(alert);
     if (!this.#options.known()) {
       return { kind: 'unavailable', reason: 'waiting for the first successful discovery' };
     }
@@ -110,7 +122,7 @@ class AlertInbox implements Inbox {
       return ignored('unknown-customer', 'no tenant here is this customer');
     }
     const { tenants, learnt } = whose;
-    return this.inTurn(() => this.#apply(this.#stated(alert, state), tenants, keys, learnt));
+    return this.inTurn(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
   }
 
   /** A type that only a rule knows lifts everything when the rule says `active`: it has no other meaning. */
@@ -124,19 +136,19 @@ class AlertInbox implements Inbox {
   async #apply(
     alert: StatedAlert,
     tenants: readonly string[],
-    keys: readonly SeenKey[],
+    messages: readonly SeenMessage[],
     learnt: readonly RecordChange[],
   ): Promise<InboxOutcome> {
     const { states, seen, clock } = this.#options;
-    if (keys.some((key) => seen.has(key))) return duplicate(alert);
+    if (messages.some(({ key }) => seen.has(key))) return duplicate(alert);
     const now = clock.now();
     const transitions = tenants.map((tenant) =>
       applyAlert(states.find(tenant) ?? newRecord(tenant, now), alert, now),
     );
     const changed = transitions.filter(({ kind }) => kind === 'applied').map((t) => t.record);
-    const written = await states.putAll(changed, [...seen.changes(keys, now), ...learnt]);
+    const written = await states.putAll(changed, [...seen.changes(messages, now), ...learnt]);
     if (written.kind === 'failed') return { kind: 'unavailable', reason: written.message };
-    seen.add(keys, now);
+    seen.add(messages, now);
     const [first] = changed;
     if (first === undefined) {
       return ignored('stale', 'something newer is known of the same subject');
@@ -162,15 +174,25 @@ class AlertInbox implements Inbox {
 
 /**
  * A message is known again by its id. Where the signature does not cover the id, the same body under
- * another id counts as the same message too.
+ * another id counts as the same message too; and where such a body does not say how old it is either, its
+ * signature is good for as long as the secret is in use, and so it is remembered for as long.
  */
-function keysOf(
-  { signsId }: AlertsDefinition,
-  { provider, id }: Alert,
-  { body }: SignedRequest,
-): readonly SeenKey[] {
-  const byId = keyOfId(provider, id);
-  return signsId ? [byId] : [byId, keyOfBody(provider, body)];
+function seenAs(
+  alerts: AlertsDefinition,
+  { provider, id, at }: Alert,
+  received: {
+    readonly request: SignedRequest;
+    readonly secrets: readonly Secret[];
+    readonly now: number;
+  },
+): readonly SeenMessage[] {
+  const { request, secrets, now } = received;
+  const byId = { key: keyOfId(provider, id) };
+  if (alerts.signsId) return [byId];
+  const key = keyOfBody(provider, request.body);
+  if (at !== undefined && at <= now) return [byId, { key }];
+  const secret = secrets.find((each) => alerts.verify(request, [each], now).kind === 'signed');
+  return [byId, { key, ...(secret !== undefined && { signedBy: secretName(secret) }) }];
 }
 
 function ignored(why: IgnoredWhy, reason: string): InboxOutcome {

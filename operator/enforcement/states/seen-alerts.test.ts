@@ -9,10 +9,10 @@ test('what is remembered is bounded: the oldest goes first, and it is said how m
   const seen = await loadSeenAlerts(ledger, 2_000);
   const keys = Array.from({ length: 4_500 }, (_, index) => keyOfId('stripe', `evt_${index}`));
   for (const [index, key] of keys.entries()) {
-    await ledger.writeRecords(seen.changes([key], NOW + index));
-    seen.add([key], NOW + index);
+    await ledger.writeRecords(seen.changes([{ key }], NOW + index));
+    seen.add([{ key }], NOW + index);
   }
-  expect(await seen.prune(NOW + keys.length)).toBe(2_500);
+  expect(await seen.prune(NOW + keys.length, new Set())).toBe(2_500);
   const has = (memory: typeof seen, index: number) => memory.has(keyOfId('stripe', `evt_${index}`));
   const after = await loadSeenAlerts(ledger);
   for (const memory of [seen, after]) {
@@ -26,7 +26,27 @@ test('what is remembered is bounded: the oldest goes first, and it is said how m
 
 test('an id and a body of the same text are not taken for each other', async () => {
   const seen = await loadSeenAlerts(createMemoryLedger());
-  seen.add([keyOfId('stripe', 'same')], NOW);
+  seen.add([{ key: keyOfId('stripe', 'same') }], NOW);
   expect(seen.has(keyOfId('lago', 'same'))).toBe(false);
   expect(seen.has(keyOfId('stripe', 'same'))).toBe(true);
+});
+
+test('what only memory stops is kept while its secret is in use, and goes last when there is no room', async () => {
+  const ledger = createMemoryLedger();
+  const seen = await loadSeenAlerts(ledger, 4);
+  const messages = ['old', 'old', 'new', 'new', undefined, undefined].map((signedBy, index) => ({
+    key: keyOfId('lago', `${index}`),
+    ...(signedBy !== undefined && { signedBy }),
+  }));
+  await ledger.writeRecords(seen.changes(messages, NOW));
+  seen.add(messages, NOW);
+  const known = (memory: typeof seen) => messages.map(({ key }) => memory.has(key));
+  // The secret `old` is out of use, and there is no room for all.
+  expect(await seen.prune(NOW, new Set(['new']))).toBe(0);
+  expect(known(seen)).toStrictEqual([false, false, true, true, true, true]);
+  const after = await loadSeenAlerts(ledger, 4);
+  expect(await after.prune(NOW + 400 * 86_400_000, new Set(['new']))).toBe(0);
+  expect(known(after)).toStrictEqual([false, false, true, true, false, false]);
+  const small = await loadSeenAlerts(ledger, 1);
+  expect(await small.prune(NOW, new Set(['new']))).toBe(1);
 });

@@ -1,14 +1,20 @@
 import { hash } from 'node:crypto';
+import { hmac } from '../../destinations/signatures.ts';
 import type { RecordChange } from '../../ledger/ledger.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Secret } from '../../model/secret.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import type { RecordStore } from './state-store.ts';
 
 const PREFIX = 'enforcement/seen/';
 
-/** How long a message is known again; billing systems repeat themselves for up to some weeks. */
+/**
+ * How long a message is known again whose age can be told; billing systems repeat themselves for up to
+ * some weeks.
+ */
 export const REMEMBER_MS = 30 * 86_400_000;
 
-/** Some 15 MB; a fleet's alerts of 30 days are a fraction of it. */
+/** Some 15 MB; a fleet's alerts of 30 days, and Lago's of years, are a fraction of it. */
 const MOST_REMEMBERED = 100_000;
 
 /** Deleted with one write. */
@@ -18,11 +24,23 @@ const PRUNED_AT_ONCE = 1_000;
 export interface SeenAlerts {
   has(key: SeenKey): boolean;
   /** What is to be written in the same unit as the alert's effect; then call {@link add}. */
-  changes(keys: readonly SeenKey[], now: number): readonly RecordChange[];
+  changes(messages: readonly SeenMessage[], now: number): readonly RecordChange[];
   /** The changes have been written. */
-  add(keys: readonly SeenKey[], now: number): void;
-  /** Durably forgets what is old or too much. Gives how many were forgotten before their time. */
-  prune(now: number): Promise<number>;
+  add(messages: readonly SeenMessage[], now: number): void;
+  /**
+   * Durably forgets what is old or too much; `secrets` has the names of those in use. Gives how many
+   * were forgotten before their time.
+   */
+  prune(now: number, secrets: ReadonlySet<string>): Promise<number>;
+}
+
+export interface SeenMessage {
+  readonly key: SeenKey;
+  /**
+   * The name of the secret that signed it, where neither the signature nor the message tells its age: then
+   * only this memory stops a replay, and it is remembered as long as the secret is in use.
+   */
+  readonly signedBy?: string;
 }
 
 /** Names a message without keeping it. */
@@ -38,18 +56,28 @@ export function keyOfBody(provider: DestinationType, body: Uint8Array): SeenKey 
   return `${provider}/${hash('sha256', body, 'hex').slice(0, 32)}` as SeenKey;
 }
 
+/** Tells secrets apart without saying anything of them. */
+export function secretName(secret: Secret): string {
+  return hmac(secret, 'meterfeed: seen alerts').toString('hex').slice(0, 8);
+}
+
+/** When a message was taken in, milliseconds since the epoch. */
+interface Seen {
+  readonly at: number;
+  readonly signedBy?: string;
+}
+
 /** Throws when the ledger cannot be read. */
 export async function loadSeenAlerts(
   ledger: RecordStore,
   most: number = MOST_REMEMBERED,
 ): Promise<SeenAlerts> {
-  const loaded: (readonly [SeenKey, number])[] = [];
+  const loaded: (readonly [SeenKey, Seen])[] = [];
   for await (const [key, value] of ledger.records(PREFIX)) {
-    const at = Number(value);
-    loaded.push([key.slice(PREFIX.length) as SeenKey, Number.isFinite(at) ? at : 0]);
+    loaded.push([key.slice(PREFIX.length) as SeenKey, parseSeen(value)]);
   }
   /** Oldest first. */
-  const seen = new Map(loaded.toSorted(([, a], [, b]) => a - b));
+  const seen = new Map(loaded.toSorted(([, a], [, b]) => a.at - b.at));
 
   const forget = async (keys: readonly SeenKey[]): Promise<boolean> => {
     const changes = keys.map((key) => ({ key: PREFIX + key, value: undefined }));
@@ -61,20 +89,44 @@ export async function loadSeenAlerts(
 
   return {
     has: (key) => seen.has(key),
-    changes: (keys, now) => keys.map((key) => ({ key: PREFIX + key, value: String(now) })),
-    add: (keys, now) => {
-      for (const key of keys) seen.set(key, now);
+    changes: (messages, now) =>
+      messages.map(({ key, signedBy }) => {
+        const value = signedBy === undefined ? String(now) : `${now} ${signedBy}`;
+        return { key: PREFIX + key, value };
+      }),
+    add: (messages, now) => {
+      for (const { key, signedBy } of messages)
+        seen.set(key, { at: now, ...omitUndefined({ signedBy }) });
     },
-    prune: async (now) => {
+    prune: async (now, secrets) => {
+      const isOver = ({ at, signedBy }: Seen): boolean =>
+        signedBy === undefined && now - at > REMEMBER_MS;
+      const isUseless = ({ signedBy }: Seen): boolean =>
+        signedBy !== undefined && !secrets.has(signedBy);
+      const all = [...seen];
+      const over = all.filter(([, each]) => isOver(each));
+      const rest = all.filter(([, each]) => !isOver(each));
+      // A secret that is out of use may come back, so what it signed goes only to make room, and first.
+      const inTurn = [
+        ...rest.filter(([, each]) => isUseless(each)),
+        ...rest.filter(([, { signedBy }]) => signedBy === undefined),
+        ...rest.filter(([, each]) => each.signedBy !== undefined && !isUseless(each)),
+      ];
+      const going = [...over, ...inTurn.slice(0, Math.max(0, rest.length - most))];
       let early = 0;
-      while (true) {
-        const tooMany = seen.size - most;
-        const batch = [...seen.entries()]
-          .slice(0, PRUNED_AT_ONCE)
-          .filter(([, at], index) => now - at > REMEMBER_MS || index < tooMany);
-        if (batch.length === 0 || !(await forget(batch.map(([key]) => key)))) return early;
-        early += batch.filter(([, at]) => now - at <= REMEMBER_MS).length;
+      for (let from = 0; from < going.length; from += PRUNED_AT_ONCE) {
+        const batch = going.slice(from, from + PRUNED_AT_ONCE);
+        if (!(await forget(batch.map(([key]) => key)))) return early;
+        early += batch.filter(([, each]) => !isOver(each) && !isUseless(each)).length;
       }
+      return early;
     },
   };
+}
+
+/** `<milliseconds>`, or `<milliseconds> <name of the secret>`. */
+function parseSeen(value: string): Seen {
+  const [time, signedBy] = value.split(' ');
+  const at = Number(time);
+  return { at: Number.isFinite(at) ? at : 0, ...omitUndefined({ signedBy }) };
 }
