@@ -11,6 +11,8 @@ import type { Arrival, Projected, RawObject } from './source.ts';
 export interface ComparisonOptions<T extends Projected> {
   readonly connection: Pick<Connection, 'request'>;
   readonly path: string;
+  /** As {@link ReflectorOptions.pageSize}. */
+  readonly pageSize: number | undefined;
   readonly selectors: Readonly<Record<string, QueryValue>>;
   readonly view: LiveView<T>;
   readonly clock: Clock;
@@ -69,7 +71,7 @@ export class PeriodicComparison<T extends Projected> {
   }
 
   async #compare(signal: AbortSignal, version: string): Promise<void> {
-    const { connection, path, selectors, view, clock } = this.#options;
+    const { connection, path, pageSize, selectors, view, clock } = this.#options;
     const link = linkAbort(signal);
     this.#cancel = link.abort;
     const askedAt = clock.now();
@@ -80,6 +82,7 @@ export class PeriodicComparison<T extends Projected> {
     const outcome = await readPages({
       connection,
       path,
+      pageSize,
       query: { ...selectors, resourceVersion: version, resourceVersionMatch: 'Exact' },
       signal: link.signal,
       onItem: (object) => comparison.take(object),

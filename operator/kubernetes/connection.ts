@@ -25,6 +25,8 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
   /** For the whole exchange, body included. */
   readonly timeoutMs?: number;
+  /** Told how many bytes have come, for whoever bounds them. */
+  readonly onReceived?: (bytes: number) => void;
 }
 
 export type RequestOutcome =
@@ -41,6 +43,8 @@ export interface StreamOptions {
   readonly signal: AbortSignal;
   /** Until the answer begins, or a refusal is complete. */
   readonly timeoutMs?: number;
+  /** Told of each chunk how many bytes it has, for whoever bounds them. */
+  readonly onReceived?: (bytes: number) => void;
 }
 
 export type StreamOutcome =
@@ -112,6 +116,7 @@ class PooledConnection implements Connection {
       const sent = this.#send(path, 'requests', { ...options, signal: deadline.signal });
       const response = await unlessAborted(sent, deadline.signal);
       const text = await response.body.text();
+      options.onReceived?.(text.length);
       const body = parseJson(text);
       if (response.statusCode < 200 || response.statusCode > 299) {
         return this.#refusal(response, body);
@@ -138,7 +143,9 @@ class PooledConnection implements Connection {
       }
       deadline.disarm();
       response.body.once('close', deadline.release);
-      return { kind: 'ok', chunks: response.body };
+      const { onReceived } = options;
+      const chunks: AsyncIterable<Uint8Array> = response.body;
+      return { kind: 'ok', chunks: onReceived ? reporting(chunks, onReceived) : chunks };
     } catch (error) {
       deadline.release();
       if (deadline.expired()) return timedOut(timeoutMs);
@@ -211,6 +218,16 @@ async function unlessAborted<T>(sent: Promise<T>, signal: AbortSignal): Promise<
   });
   sent.catch(() => undefined);
   return Promise.race([sent, aborted]);
+}
+
+async function* reporting(
+  chunks: AsyncIterable<Uint8Array>,
+  onReceived: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    onReceived(chunk.length);
+    yield chunk;
+  }
 }
 
 const ABORTED: NetworkFailure = { kind: 'network', message: 'aborted' };

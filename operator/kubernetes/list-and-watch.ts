@@ -20,9 +20,15 @@ export interface ListPagesOptions {
   readonly query: Readonly<Record<string, QueryValue>>;
   readonly signal: AbortSignal;
   readonly onItem: (object: RawObject) => void;
+  /** Objects asked for at a time, of a server that is not trusted to send no more. */
+  readonly pageSize?: number | undefined;
 }
 
 const PAGE_SIZE = 500;
+/** A page whose answer is too large is asked for again with so much fewer objects. */
+const SMALLER = 8;
+/** What a server that is not trusted sends beyond this multiple of what it was asked for is no list. */
+const MOST_OF_ASKED = 10;
 /** A page of large objects from a busy server takes longer than an ordinary request. */
 const PAGE_TIMEOUT_MS = 30_000;
 
@@ -33,13 +39,14 @@ const PAGE_TIMEOUT_MS = 30_000;
 export async function readPages(options: ListPagesOptions): Promise<ListOutcome> {
   let resourceVersion: string | undefined;
   let token: string | undefined;
-  do {
+  let limit = options.pageSize ?? PAGE_SIZE;
+  for (;;) {
     // The version is part of the token, and the server refuses both together.
     const position =
       token === undefined
         ? {}
         : { continue: token, resourceVersion: undefined, resourceVersionMatch: undefined };
-    const query = { ...options.query, ...position, limit: PAGE_SIZE };
+    const query = { ...options.query, ...position, limit };
     const outcome = await options.connection.request(options.path, {
       query,
       signal: options.signal,
@@ -47,17 +54,29 @@ export async function readPages(options: ListPagesOptions): Promise<ListOutcome>
     });
     if (outcome.kind === 'status' && outcome.code === 410) return { kind: 'expired' };
     if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'absent' };
+    if (outcome.kind === 'network' && outcome.tooLarge === true && limit > 1) {
+      limit = Math.max(1, Math.floor(limit / SMALLER));
+      continue;
+    }
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const page = parsePage(outcome.body);
     if (page === undefined) return NOT_A_LIST;
+    if (options.pageSize !== undefined && page.items.length > options.pageSize * MOST_OF_ASKED) {
+      return NOT_A_PAGE;
+    }
     for (const item of page.items) {
       if (isRecord(item)) options.onItem({ ...page.typeMeta, ...item });
     }
     resourceVersion ??= page.resourceVersion;
     token = page.next;
-  } while (token !== undefined);
-  return { kind: 'complete', resourceVersion };
+    if (token === undefined) return { kind: 'complete', resourceVersion };
+  }
 }
+
+const NOT_A_PAGE: ListOutcome = {
+  kind: 'failed',
+  failure: { kind: 'network', message: 'the answer has many more objects than were asked for' },
+};
 
 const NOT_A_LIST: ListOutcome = {
   kind: 'failed',

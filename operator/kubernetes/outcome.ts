@@ -18,11 +18,15 @@ export interface StatusFailure {
 export interface NetworkFailure {
   readonly kind: 'network';
   readonly message: string;
+  /** The answer had more bytes than the connection takes; one with fewer objects may not. */
+  readonly tooLarge?: true;
 }
 
 export type RequestFailure = StatusFailure | NetworkFailure;
 
 const MAX_MESSAGE_LENGTH = 500;
+/** undici's, for a body beyond `maxResponseSize`. */
+const TOO_LARGE = 'UND_ERR_RES_EXCEEDED_MAX_SIZE';
 
 /** `HTTP 403 Forbidden: pods is forbidden …`, or the network's message. */
 export function describeFailure(failure: RequestFailure): string {
@@ -51,6 +55,7 @@ export function networkFailure(error: unknown): NetworkFailure {
   if (!(cause instanceof Error)) return { kind: 'network', message: 'unknown failure' };
   const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
   const message = code === undefined ? cause.name : `${oneLine(cause.message)} (${code})`;
+  if (code === TOO_LARGE) return { kind: 'network', message, tooLarge: true };
   return { kind: 'network', message };
 }
 

@@ -47,6 +47,8 @@ export interface ReflectorOptions<T extends Projected> {
   readonly metrics?: ReflectorMetrics;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
+  /** Objects asked for at a time, of a server that is not trusted to send no more. */
+  readonly pageSize?: number;
   readonly resume?: ResumePoint<T>;
   readonly timings?: Partial<ReflectorTimings>;
 }

@@ -82,6 +82,7 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#comparison = new PeriodicComparison({
       connection: options.connection,
       path: this.#path,
+      pageSize: options.pageSize,
       selectors: this.#selectors,
       view: this.#view,
       clock,
@@ -145,6 +146,7 @@ class Reflector<T extends Projected> implements Source<T> {
       path: this.#path,
       query: this.#selectors,
       signal,
+      pageSize: this.#options.pageSize,
       onItem: (object) => {
         if (identify(object) === undefined) this.#recorder.garbage();
         const arrival = this.#late(this.#freshness.knownUntil(clock.now()));

@@ -18,6 +18,9 @@ import type { Logger } from '../telemetry/logger.ts';
 import { foreignObjectProblem } from './foreign-object.ts';
 import type { Budget } from './limits.ts';
 
+/** Small enough for the bytes that one answer may have, with objects of the usual size. */
+const PAGE_SIZE = 100;
+
 type WatchableConnection = Pick<Connection, 'request' | 'stream'>;
 
 /** The watch of one kind in a tenant cluster: begun, stopped and begun again on another connection. */
@@ -127,6 +130,7 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
       project,
       accepts: (object) => this.#accepts(object),
       handlers: [budget.handler(timelines.kind), ...handlers, this.#timelines()],
+      pageSize: PAGE_SIZE,
       clock,
       random,
       logger,

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { createBudget, createFirstLists } from './limits.ts';
+import { createBudget, createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { withoutAbsence } from './tenant-watches.ts';
 
 const object = (uid: string, name = uid) => ({ uid, name, namespace: '' });
 const arrival = { at: 0, knownUntil: 0, late: false };
 
-function setUp(limits: Partial<{ objects: number; bytes: number; changes: number }>) {
+function setUp(limits: Partial<TenantLimits>) {
   const told: string[] = [];
   let now = 0;
   const budget = createBudget({
-    limits: { objects: 1e9, bytes: 1e9, changes: 1e9, ...limits },
+    limits: { ...DEFAULT_LIMITS, objects: 1e9, bytes: 1e9, changes: 1e9, ...limits },
     now: () => now,
     onExceeded: (reason) => told.push(reason),
     firstLists: createFirstLists(),
@@ -66,7 +66,7 @@ describe('what one tenant’s API may take up', () => {
 });
 
 describe('many tenants’ first lists without an end fill the memory together', () => {
-  const limits = { objects: 1e9, bytes: 1e9, changes: 1e9 };
+  const limits = { ...DEFAULT_LIMITS, objects: 1e9, bytes: 1e9, changes: 1e9 };
 
   function tenants(count: number) {
     const firstLists = createFirstLists(10);

@@ -1,3 +1,4 @@
+import type { Connection } from '../kubernetes/connection.ts';
 import type { Projected, SourceHandler } from '../kubernetes/source.ts';
 import { encodeJson } from '../observation/journal-text.ts';
 
@@ -9,25 +10,40 @@ export interface TenantLimits {
   readonly bytes: number;
   /** Changes in {@link PERIOD_MS}, over all watches. */
   readonly changes: number;
+  /** Bytes received in {@link MINUTE_MS}, kept or not. */
+  readonly receivedBytes: number;
+  /** Events of watches in {@link MINUTE_MS}, those that change nothing included. */
+  readonly events: number;
+  /** Pages of lists and beginnings of watches in {@link MINUTE_MS}. */
+  readonly requests: number;
 }
 
 export const DEFAULT_LIMITS: TenantLimits = {
   objects: 20_000,
   bytes: 64 * 1024 * 1024,
   changes: 20_000,
+  // The objects above with 12 KiB each.
+  receivedBytes: 256 * 1024 * 1024,
+  events: 120_000,
+  requests: 3_000,
 };
 
 const PERIOD_MS = 10_000;
+const MINUTE_MS = 60_000;
 
 /** Counts what a tenant cluster's API brings, and says when it is too much. */
 export interface Budget {
   /** Objects that are there already: out of the journal, or from before a pause. */
   adopt(kind: string, objects: Iterable<Projected>): void;
+  /** The same connection, of which everything that comes is counted. */
+  counted(connection: CountedConnection): CountedConnection;
   /** What it brings is none of Kubernetes' objects: its API is left alone for that reason. */
   refuse(reason: string): void;
   /** Sees the objects of one kind before everybody else. */
   handler<T extends Projected>(kind: string): SourceHandler<T>;
 }
+
+type CountedConnection = Pick<Connection, 'request' | 'bytes' | 'stream'>;
 
 export interface BudgetOptions {
   readonly limits: TenantLimits;
@@ -47,28 +63,19 @@ interface Held {
 }
 
 export function createBudget(options: BudgetOptions): Budget {
-  const { limits, now, onExceeded, firstLists, isListed } = options;
+  const { limits, onExceeded, firstLists, isListed } = options;
   const firstList: FirstList = { isComplete: isListed, onTooMany: onExceeded };
   let firstObjects = 0;
   const kinds = new Map<string, Held>();
-  let periodBegan = -Infinity;
-  let changes = 0;
+  const countChange = createRate(options, limits.changes, PERIOD_MS, 'changes');
+  const countReceived = createRate(options, limits.receivedBytes, MINUTE_MS, 'bytes received');
+  const countEvent = createRate(options, limits.events, MINUTE_MS, 'events of watches');
+  const countRequest = createRate(options, limits.requests, MINUTE_MS, 'requests');
 
   const heldOf = (kind: string): Held => {
     const held = kinds.get(kind) ?? { objects: 0, bytes: 0 };
     kinds.set(kind, held);
     return held;
-  };
-
-  const countChange = (): void => {
-    if (now() - periodBegan >= PERIOD_MS) {
-      periodBegan = now();
-      changes = 0;
-    }
-    changes += 1;
-    if (changes === limits.changes + 1) {
-      onExceeded(`more than ${limits.changes} changes in ${PERIOD_MS / 1000} seconds`);
-    }
   };
 
   const check = (): void => {
@@ -91,6 +98,23 @@ export function createBudget(options: BudgetOptions): Budget {
       }
       check();
     },
+    counted: (connection) => ({
+      request: (path, asked) => {
+        countRequest(1);
+        return connection.request(path, { ...asked, onReceived: countReceived });
+      },
+      bytes: (path, asked) => {
+        countRequest(1);
+        return connection.bytes(path, { ...asked, onReceived: countReceived });
+      },
+      stream: async (path, asked) => {
+        countRequest(1);
+        const outcome = await connection.stream(path, { ...asked, onReceived: countReceived });
+        return outcome.kind === 'ok'
+          ? { ...outcome, lines: counting(outcome.lines, () => countEvent(1)) }
+          : outcome;
+      },
+    }),
     refuse: onExceeded,
     handler: (kind) => ({
       upserted: (next, previous) => {
@@ -111,6 +135,34 @@ export function createBudget(options: BudgetOptions): Budget {
       },
     }),
   };
+}
+
+/** Counts, and tells once in each period that it is too much. */
+function createRate(
+  { now, onExceeded }: Pick<BudgetOptions, 'now' | 'onExceeded'>,
+  most: number,
+  periodMs: number,
+  what: string,
+): (count?: number) => void {
+  let began = -Infinity;
+  let counted = 0;
+  return (count = 1) => {
+    if (now() - began >= periodMs) {
+      began = now();
+      counted = 0;
+    }
+    const before = counted;
+    counted += count;
+    if (before > most || counted <= most) return;
+    onExceeded(`more than ${most} ${what} in ${periodMs / 1000} seconds`);
+  };
+}
+
+async function* counting(lines: AsyncIterable<string>, count: () => void): AsyncGenerator<string> {
+  for await (const line of lines) {
+    count();
+    yield line;
+  }
 }
 
 function sizeOf(object: Projected): number {

@@ -10,7 +10,7 @@ import { currentState } from '../observation/timeline.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { KindWatch, WatchPoint } from './kind-watch.ts';
-import { createBudget, type FirstLists, type TenantLimits } from './limits.ts';
+import { type Budget, createBudget, type FirstLists, type TenantLimits } from './limits.ts';
 import type { OwnNodes } from './own-nodes.ts';
 import type { FailedTenantApi } from './tenant-api.ts';
 import {
@@ -59,8 +59,11 @@ export interface TenantUnitOptions {
 /** First lists that take longer go on, but hold up nobody else's any more. */
 const START_MS = 3_000;
 const LOOK_MS = 50;
-/** What is over a limit is left alone for this long. */
+/** What is over a limit is left alone for this long, and for twice as long each time again. */
 const SUSPENSION_MS = 300_000;
+const LONGEST_SUSPENSION_MS = 3_600_000;
+/** One that has kept the limits for so long is new to them again. */
+const FORGIVEN_MS = 3_600_000;
 /** An API server that has said nothing for this long since it was first asked counts as failing. */
 const SILENCE_MS = 15_000;
 
@@ -77,6 +80,7 @@ interface TenantUnitEnd {
  */
 export class TenantUnit {
   readonly #options: TenantUnitOptions;
+  readonly #budget: Budget;
   readonly #watches: TenantWatches;
   readonly #closing = new AbortController();
   #reachability: Reachability | undefined;
@@ -84,6 +88,9 @@ export class TenantUnit {
   #hasOwnNodes: boolean;
   #ended: TenantUnitEnd | undefined;
   #suspended: { readonly reason: string; readonly since: number } | undefined;
+  /** How often in a row it was over a limit, and when it was last taken up again (monotonic). */
+  #suspensions = 0;
+  #resumedAt = Number.NEGATIVE_INFINITY;
   #startedAt: number | undefined;
   #starting: Promise<void> | undefined;
 
@@ -91,15 +98,16 @@ export class TenantUnit {
     const { clock } = options;
     this.#options = options;
     this.#hasOwnNodes = options.hasOwnNodes;
+    this.#budget = createBudget({
+      ...options,
+      now: () => clock.monotonic(),
+      onExceeded: (reason) => this.#suspend(reason),
+      isListed: () => this.listed,
+    });
     this.#watches = createTenantWatches({
       ...options,
       onNode: { upserted: (node) => this.#seeNode(node), deleted: () => undefined },
-      budget: createBudget({
-        ...options,
-        now: () => clock.monotonic(),
-        onExceeded: (reason) => this.#suspend(reason),
-        isListed: () => this.listed,
-      }),
+      budget: this.#budget,
     });
   }
 
@@ -133,7 +141,7 @@ export class TenantUnit {
     if (reachability?.kind !== 'reachable' || !this.#hasOwnNodes) return undefined;
     const { privateNodeBilling, cpuMemoryBasis } = reachability.cluster.metering;
     const bySamples = privateNodeBilling === 'usage' && cpuMemoryBasis !== 'requests';
-    return bySamples ? reachability.connection : undefined;
+    return bySamples ? this.#budget.counted(reachability.connection) : undefined;
   }
 
   watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
@@ -225,11 +233,18 @@ export class TenantUnit {
     const { id, clock, logger } = this.#options;
     if (this.#suspended !== undefined) return;
     this.#suspended = { reason, since: clock.now() };
-    logger.warn(`[metrics] tenant cluster ${id}: its API is left alone: ${reason}`);
+    if (clock.monotonic() - this.#resumedAt >= FORGIVEN_MS) this.#suspensions = 0;
+    const ms = Math.min(LONGEST_SUSPENSION_MS, SUSPENSION_MS * 2 ** this.#suspensions);
+    this.#suspensions += 1;
+    const minutes = Math.round(ms / 60_000);
+    logger.warn(
+      `[metrics] tenant cluster ${id}: its API is left alone for ${minutes} minutes: ${reason}`,
+    );
     // The reflector that reports it is in the middle of its work.
     queueMicrotask(() => this.#review());
-    void pause(clock, SUSPENSION_MS, this.#closing.signal).then((waited) => {
+    void pause(clock, ms, this.#closing.signal).then((waited) => {
       this.#suspended = undefined;
+      this.#resumedAt = clock.monotonic();
       if (waited) this.#review();
     });
   }
@@ -269,7 +284,7 @@ export class TenantUnit {
   #connectionTo(connection: Connection): WatchConnection {
     const known = this.#connection;
     if (known?.of === connection) return known;
-    const made = watchConnection(connection);
+    const made = watchConnection(connection, this.#budget.counted(connection));
     this.#connection = made;
     return made;
   }

@@ -157,10 +157,14 @@ export interface WatchConnection {
   for(watch: KindWatch): Pick<Connection, 'request' | 'stream'>;
 }
 
-export function watchConnection(connection: Connection): WatchConnection {
-  const core = withoutAbsence(connection);
+/** `counted` is the connection as the watches use it. */
+export function watchConnection(
+  connection: Connection,
+  counted: Pick<Connection, 'request' | 'stream'>,
+): WatchConnection {
+  const core = withoutAbsence(counted);
   const resource = preferServedVersion({
-    connection,
+    connection: counted,
     group: RESOURCE.group,
     versions: RESOURCE_VERSIONS,
   });

@@ -7,6 +7,7 @@ import { H100, N1, N7, variant } from '../metering/testing/gpu-nodes.ts';
 import { cluster, iso } from '../metering/testing/objects.ts';
 import { projectNode } from '../observation/node.ts';
 import type { UsageEvent } from '../model/event.ts';
+import { DEFAULT_LIMITS } from '../tenant-api/limits.ts';
 import { eventsOf } from '../windows/testing/harness.ts';
 import { severableProxy } from './testing/severable-proxy.ts';
 import { addNode, startRig, waitUntil, WINDOW_MS } from './testing/tenant-api-rig.ts';
@@ -283,7 +284,7 @@ describe('a tenant API that fails', () => {
 
   test('more objects than one tenant may show: it is left alone, and says so', async () => {
     for (const name of ['n1', 'n2', 'n3']) await addNode(api, name, N7);
-    const limits = { objects: 2, bytes: 1e6, changes: 1e3 };
+    const limits = { ...DEFAULT_LIMITS, objects: 2, bytes: 1e6, changes: 1e3 };
     const { rig, ledger } = await rigOf([a], { limits });
     await waitUntil(() => rig.apis.failures().length > 0, 'a failure');
     expect(rig.apis.failures()[0]?.reason).toBe('more than 2 objects');

@@ -66,8 +66,8 @@ const LIMITS = {
   requestConnections: 2,
   // One for each kind that is watched, and one in reserve while another is being replaced.
   streamConnections: 10,
-  // A page of 500 pods is about 2 MB.
-  responseBytes: 8 * 1024 * 1024,
+  // Parsed in one go, so this is how long everybody else may wait: 8 MiB of `{}` take over a second.
+  responseBytes: 2 * 1024 * 1024,
   lineLength: 2 * 1024 * 1024,
 } as const;
 

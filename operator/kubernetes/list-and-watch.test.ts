@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import type { RequestOutcome } from './connection.ts';
+import { readPages } from './list-and-watch.ts';
+
+/** Reads a list from a server that answers like this to the limits that it is asked with. */
+async function listFrom(
+  answer: (limit: number, from: number) => RequestOutcome,
+  pageSize: number | undefined,
+) {
+  const limits: number[] = [];
+  const names: unknown[] = [];
+  const outcome = await readPages({
+    connection: {
+      request: async (_path, options) => {
+        const limit = Number(options?.query?.['limit']);
+        limits.push(limit);
+        return answer(limit, Number(options?.query?.['continue'] ?? 0));
+      },
+    },
+    path: '/api/v1/pods',
+    query: {},
+    signal: new AbortController().signal,
+    onItem: (object) => names.push(object['name']),
+    pageSize,
+  });
+  return { outcome, limits, names };
+}
+
+function page(names: readonly object[], next = ''): RequestOutcome {
+  const metadata = { resourceVersion: '1', continue: next };
+  return { kind: 'ok', status: 200, body: { kind: 'PodList', metadata, items: names } };
+}
+
+const TOO_LARGE: RequestOutcome = { kind: 'network', message: 'too large', tooLarge: true };
+
+test('a page of large objects is asked for again with fewer, and none is missing', async () => {
+  const all = Array.from({ length: 30 }, (_, name) => ({ name }));
+  const { outcome, limits, names } = await listFrom((limit, from) => {
+    if (limit > 12) return TOO_LARGE;
+    const end = from + limit;
+    return page(all.slice(from, end), end < all.length ? `${end}` : '');
+  }, 100);
+  expect(outcome).toEqual({ kind: 'complete', resourceVersion: '1' });
+  expect(limits).toEqual([100, 12, 12, 12]);
+  expect(names).toEqual(all.map(({ name }) => name));
+});
+
+test('an object that is too large by itself fails the list, and is not asked for again and again', async () => {
+  const { outcome, limits } = await listFrom(() => TOO_LARGE, 100);
+  expect(outcome).toEqual({ kind: 'failed', failure: TOO_LARGE });
+  expect(limits).toEqual([100, 12, 1]);
+});
+
+test('a page with many more objects than were asked for is no list, and nothing of it is taken', async () => {
+  const flood = page(Array.from({ length: 1001 }, () => ({})));
+  const { outcome, names } = await listFrom(() => flood, 100);
+  expect(outcome).toMatchObject({ kind: 'failed', failure: { kind: 'network' } });
+  expect(names).toEqual([]);
+  const trusted = await listFrom(() => flood, undefined);
+  expect(trusted.outcome.kind).toBe('complete');
+});

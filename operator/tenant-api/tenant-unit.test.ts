@@ -1,0 +1,134 @@
+import pLimit from 'p-limit';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type Connection, createConnection } from '../kubernetes/connection.ts';
+import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
+import { createManualClock, type ManualClock } from '../kubernetes/testing/manual-clock.ts';
+import {
+  type ScriptedApiServer,
+  startScriptedApiServer,
+} from '../kubernetes/testing/scripted-api-server.ts';
+import { NODE_SETTINGS } from '../metering/testing/objects.ts';
+import { createObservation } from '../observation/observation.ts';
+import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
+import { createOwnNodes } from './own-nodes.ts';
+import { TenantUnit } from './tenant-unit.ts';
+import { tenantCluster } from './testing/tenant-clusters.ts';
+
+const cluster = tenantCluster('a');
+let server: ScriptedApiServer;
+let connection: Connection;
+let clock: ManualClock;
+let unit: TenantUnit;
+
+beforeEach(async () => {
+  server = await startScriptedApiServer();
+  connection = createConnection({ kubeConfig: server.kubeConfig });
+  clock = createManualClock();
+});
+
+afterEach(async () => {
+  await unit.close();
+  await connection.close();
+  await server.close();
+});
+
+/** Every collection of the server's is the nodes of the tenant cluster. */
+function nodesOf(to: Connection): Connection {
+  const asPods = (path: string): string => path.replace(/nodes$/, 'pods');
+  return {
+    kubeConfig: to.kubeConfig,
+    client: (type) => to.client(type),
+    close: () => to.close(),
+    request: (path, options) => to.request(asPods(path), options),
+    bytes: (path, options) => to.bytes(asPods(path), options),
+    stream: (path, options) => to.stream(asPods(path), options),
+  };
+}
+
+function start(limits: Partial<TenantLimits>) {
+  const logger = createCapturingLogger();
+  unit = new TenantUnit({
+    id: cluster.id,
+    observation: createObservation({
+      nodeSettings: () => NODE_SETTINGS,
+      billedUntil: (present) => present,
+    }),
+    ownNodes: createOwnNodes({
+      host: { find: () => undefined },
+      cluster: () => cluster,
+      isKnown: () => false,
+      logger,
+    }),
+    hostNodes: {
+      resource: { plural: 'nodes of this cluster' },
+      health: () => ({ state: 'synced', since: 0, freshAt: clock.now() }),
+    },
+    hasOwnNodes: false,
+    resume: {},
+    limits: { ...DEFAULT_LIMITS, ...limits },
+    firstLists: createFirstLists(),
+    limit: pLimit(1),
+    clock,
+    random: () => 0.5,
+    logger,
+  });
+  unit.take({ kind: 'reachable', cluster, connection: nodesOf(connection) });
+  return { leftAlone: () => logger.lines.filter((line) => line.includes('left alone')) };
+}
+
+const UNCHANGED = `${JSON.stringify({
+  type: 'MODIFIED',
+  object: { metadata: { name: 'n', uid: 'u', resourceVersion: '7', labels: {} } },
+})}\n`;
+
+describe('a tenant’s API keeps the operator busy with what changes nothing', () => {
+  test.each<[string, Partial<TenantLimits>, string, string]>([
+    ['events', { events: 500 }, UNCHANGED, 'more than 500 events of watches in 60 seconds'],
+    ['bytes', { receivedBytes: 50_000 }, UNCHANGED, 'more than 50000 bytes received in 60 seconds'],
+    ['empty lines', { receivedBytes: 9_000 }, '\n', 'more than 9000 bytes received in 60 seconds'],
+  ])('endless unchanged %s of a watch', async (_, limits, text, reason) => {
+    start(limits);
+    await vi.waitUntil(() => server.openWatches === 1);
+    for (let chunk = 0; chunk < 10; chunk += 1) server.write(text.repeat(1_000));
+    await vi.waitUntil(() => unit.failure() !== undefined);
+    expect(unit.failure()).toEqual({ tenantCluster: cluster.id, reason, since: clock.now() });
+    await vi.waitUntil(() => server.openWatches === 0);
+  });
+
+  test('pages without an end', async () => {
+    const page = { metadata: { resourceVersion: '1', continue: 'more' }, items: [] };
+    server.always('list', { kind: 'answer', code: 200, body: page });
+    start({ requests: 20 });
+    await vi.waitUntil(() => unit.failure() !== undefined);
+    expect(unit.failure()?.reason).toBe('more than 20 requests in 60 seconds');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(server.requests.length).toBeLessThanOrEqual(21);
+  });
+});
+
+test('each time again it is left alone for longer, and a good hour is a new beginning', async () => {
+  const page = { metadata: { resourceVersion: '1' } };
+  const bad = { kind: 'answer', code: 200, body: { ...page, items: [badNode()] } } as const;
+  server.always('list', bad);
+  const { leftAlone } = start({});
+  const minutes = [5, 10, 20, 40, 60, 60];
+  for (const [index, pause] of minutes.entries()) {
+    await vi.waitUntil(() => leftAlone().length === index + 1);
+    expect(leftAlone().at(-1)).toContain(`left alone for ${pause} minutes: nodes metadata.name`);
+    if (index === minutes.length - 1) server.always('list', undefined);
+    const asked = server.requests.length;
+    await clock.advance(pause * 60_000 - 1);
+    expect(server.requests.length).toBe(asked);
+    await clock.advance(1);
+  }
+  await vi.waitUntil(() => unit.failure() === undefined && server.openWatches === 1);
+  await clock.advance(3_600_000);
+  await vi.waitUntil(() => server.openWatches === 1);
+  server.write(UNCHANGED.replace('"n"', '"N"'));
+  await vi.waitUntil(() => leftAlone().length === minutes.length + 1);
+  expect(leftAlone().at(-1)).toContain('left alone for 5 minutes');
+});
+
+function badNode() {
+  return { metadata: { name: 'N', uid: 'u', resourceVersion: '7' } };
+}
