@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { addressProblem, createGuardedLookup, RefusedAddressError } from './address-guard.ts';
+import {
+  addressProblem,
+  createGuardedLookup,
+  embeddedIpv4,
+  RefusedAddressError,
+} from './address-guard.ts';
 
 test.each([
   '169.254.169.254',
@@ -17,6 +22,7 @@ test.each([
   '::169.254.169.254',
   '64:ff9b::a9fe:a9fe',
   '2002:a9fe:a9fe::1',
+  '::ffff:0:169.254.169.254',
 ])('a configured address cannot reach the metadata service as %s', (address) => {
   expect(addressProblem(address)).toMatch(/^address not allowed: link-local or cloud metadata: "/);
 });
@@ -43,6 +49,23 @@ test.each(['http://2852039166/', 'http://0xa9fea9fe/', 'http://0251.0376.0251.03
     expect(addressProblem(new URL(url).hostname)).toContain('169.254.169.254');
   },
 );
+
+test.each([
+  ['::ffff:10.0.0.1', '10.0.0.1'],
+  ['0:0:0:0:0:FFFF:0A00:0001', '10.0.0.1'],
+  ['::10.0.0.1', '10.0.0.1'],
+  ['::ffff:0:10.0.0.1', '10.0.0.1'],
+  ['64:ff9b::a00:1', '10.0.0.1'],
+  ['2002:a00:1:2::3', '10.0.0.1'],
+  ['::ffff:255.254.253.252%eth0', '255.254.253.252'],
+  ['::1', '0.0.0.1'],
+  ['2001:db8::a00:1', undefined],
+  ['64:ff9b:1::a00:1', undefined],
+  ['10.0.0.1', undefined],
+  ['lago.example.com', undefined],
+])('the IPv4 address in %s is %s', (address, ipv4) => {
+  expect(embeddedIpv4(address)).toBe(ipv4);
+});
 
 test('one bad answer among good ones is enough to refuse a name', async () => {
   const lookup = createGuardedLookup((_name, _options, callback) => {

@@ -1,5 +1,5 @@
 import { lookup as resolve, type LookupAddress, type LookupAllOptions } from 'node:dns';
-import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
+import { BlockList, isIP, isIPv4, isIPv6, type LookupFunction } from 'node:net';
 
 /** IPv4 networks that nothing outside may be asked at: link-local, and where clouds serve credentials. */
 const REFUSED_IPV4 = [
@@ -16,8 +16,12 @@ const REFUSED_IPV6 = [
   ['fd20:ce::254', 128],
 ] as const;
 
-/** Prefixes under which an IPv4 address travels as IPv6: compatible, NAT64. 6to4 puts it at the front. */
-const EMBEDDING_PREFIXES = ['::', '64:ff9b::'] as const;
+/**
+ * Prefixes under which an IPv4 address travels as IPv6: compatible, translated, NAT64. 6to4 puts it at
+ * the front. Mapped ones need no entry in a BlockList, which compares them as IPv4.
+ */
+const EMBEDDING_PREFIXES = ['::', '::ffff:0:', '64:ff9b::'] as const;
+const MAPPED_PREFIX = '::ffff:';
 const EMBEDDED_OFFSET_BITS = 96;
 const SIX_TO_FOUR_OFFSET_BITS = 16;
 
@@ -81,7 +85,38 @@ function firstProblem(
   return undefined;
 }
 
-/** IPv4-mapped addresses need no entry of their own: a BlockList compares them as IPv4. */
+const EMBEDDINGS: ReadonlySet<string> = new Set(
+  [MAPPED_PREFIX, ...EMBEDDING_PREFIXES].map((prefix) => groupsOf(`${prefix}0:0`, 6)),
+);
+
+/**
+ * The IPv4 address that an IPv6 one stands for: mapped, compatible, translated, NAT64 or 6to4.
+ * Undefined when it stands for none, or is no IPv6 address.
+ */
+export function embeddedIpv4(address: string): string | undefined {
+  const bare = address.replace(/%.*$/, '');
+  if (!isIPv6(bare)) return undefined;
+  const groups = groupsOf(bare, 8).split(':');
+  const [first, ...rest] = groups;
+  const at = EMBEDDINGS.has(groups.slice(0, 6).join(':')) ? 5 : first === '2002' ? 0 : undefined;
+  if (at === undefined) return undefined;
+  return rest
+    .slice(at, at + 2)
+    .flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255])
+    .join('.');
+}
+
+/** The first groups of an IPv6 address, in hexadecimal without leading zeros. */
+function groupsOf(address: string, count: number): string {
+  // A URL writes every spelling the same way, and no dotted ones.
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [head = '', tail] = canonical.split('::');
+  const before = head === '' ? [] : head.split(':');
+  const after = tail === undefined || tail === '' ? [] : tail.split(':');
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0');
+  return [...before, ...zeros, ...after].slice(0, count).join(':');
+}
+
 function refusedNetworks(): BlockList {
   const list = new BlockList();
   for (const [network, bits] of REFUSED_IPV6) list.addSubnet(network, bits, 'ipv6');

@@ -69,6 +69,30 @@ test.each([
   expect(shown(plan(server, hosts))[0]).toMatch(reason);
 });
 
+test.each([
+  ['https://[::ffff:10.0.0.1]', /the host cluster’s API server/],
+  ['https://[::ffff:a00:1]', /the host cluster’s API server/],
+  ['https://[::10.0.0.1]', /the host cluster’s API server/],
+  ['https://[::ffff:0:10.0.0.1]', /the host cluster’s API server/],
+  ['https://[64:ff9b::10.0.0.1]', /the host cluster’s API server/],
+  ['https://[2002:a00:1::]', /the host cluster’s API server/],
+  ['https://[64:ff9b::127.0.0.1]', /the operator’s own machine/],
+  ['https://[2002:7f00:1::]', /the operator’s own machine/],
+  ['https://[::ffff:0:169.254.169.254]', /link-local or cloud metadata/],
+])('another spelling of a forbidden address is dialled: %s', (server, reason) => {
+  const everything = ['10.0.0.0/8', '::/96', '::ffff:0:0:0/96', '64:ff9b::/96', '2002::/16'];
+  expect(shown(plan(server, everything))[0]).toMatch(reason);
+  const { hostname } = new URL(server);
+  expect(problem('https://api.example.com', everything, hostname.slice(1, -1))).toMatch(reason);
+});
+
+test('an address that stands for one of the allowed network is allowed', () => {
+  expect(shown(plan('https://[::ffff:10.20.0.9]', ['10.20.0.0/16']))[0]).toContain(
+    'https://[::ffff',
+  );
+  expect(shown(plan('https://[::ffff:10.21.0.9]', ['10.20.0.0/16']))[0]).toMatch(/nor listed/);
+});
+
 function problem(server: string, hosts: readonly string[], address: string): string | undefined {
   const outcome = plan(server, hosts);
   if (outcome.kind !== 'dial') throw new Error(outcome.reason);

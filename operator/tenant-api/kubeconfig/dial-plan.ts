@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv4 } from 'node:net';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { addressProblem } from '../../outbound/address-guard.ts';
+import { addressProblem, embeddedIpv4 } from '../../outbound/address-guard.ts';
 import type { ForeignKubeconfig } from './values.ts';
 
 /** Where a kubeconfig may lead (docs/security.md#d-3). */
@@ -151,11 +151,13 @@ function problemOf(
 ): string | undefined {
   const problem = addressProblem(address);
   if (problem !== undefined) return problem;
-  const family = isIPv4(address) ? 'ipv4' : 'ipv6';
-  if (LOOPBACK.check(address, family) && !listed.check(address, family)) {
+  // An IPv4 address in the clothes of an IPv6 one leads to the same machine.
+  const meant = embeddedIpv4(address) ?? address;
+  const family = isIPv4(meant) ? 'ipv4' : 'ipv6';
+  if (LOOPBACK.check(meant, family) && !listed.check(meant, family)) {
     return `address not allowed: the operator’s own machine, or nobody: "${address}"`;
   }
-  const shown = family === 'ipv6' ? `[${address}]` : address;
+  const shown = family === 'ipv6' ? `[${meant}]` : meant;
   if (`${shown}:${dialled.port || HTTPS_PORT}` === hostApi) {
     return `address not allowed: the host cluster’s API server: "${address}"`;
   }
