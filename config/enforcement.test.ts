@@ -83,7 +83,7 @@ describe('the operator itself, with the rights of its service account', () => {
   }, 120_000);
 
   test('suspends and resumes within five seconds of the signed request, with the rights of the component and no others', async () => {
-    await apply(['enforcement', 'suspension-policy']);
+    await apply(['enforcement', 'suspension-policy', 'billing-keys']);
     const before = (await auditedRequests(cluster, USER)).length;
     await using operator = await start('enforce');
     await expect.poll(admitted, { timeout: 20_000 }).toBe(403);
