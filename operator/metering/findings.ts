@@ -8,6 +8,8 @@ export interface Findings {
   readonly contested: Map<string, readonly string[]>;
   /** GPU time that was charged, by node name and GPU model. */
   readonly gpuUses: Map<string, Map<string, GpuUse>>;
+  /** Nodes with more resource slices than are looked at, with how many were left out. */
+  readonly omittedSlices: Map<string, number>;
   /** Where the GPU time of each node went. */
   readonly gpuBalances: GpuBalance[];
 }
@@ -68,6 +70,7 @@ export function createFindings(): Findings {
     unsampled: new Map(),
     contested: new Map(),
     gpuUses: new Map(),
+    omittedSlices: new Map(),
     gpuBalances: [],
   };
 }

@@ -68,10 +68,11 @@ function momentsOf(
   gpus: readonly NodeGpus[],
   holds: readonly GpuHold[],
 ): readonly Moment[] {
-  const types = new Set([...gpus, ...holds].map(({ type }) => type));
-  return [...types].map((type) => {
-    const stock = gpus.find((one) => one.type === type);
-    const own = holds.filter((hold) => hold.type === type);
+  const stocks = new Map(gpus.map((one) => [one.type, one]));
+  const held = Map.groupBy(holds, ({ type }) => type);
+  return [...new Set([...stocks.keys(), ...held.keys()])].map((type) => {
+    const stock = stocks.get(type);
+    const own = held.get(type) ?? [];
     return isBilledWhole(stretch)
       ? whole(type, stretch, stock, own)
       : shared(type, stretch, stock, own);

@@ -28,15 +28,19 @@ export interface DraGpus {
 }
 
 /** The GPUs of the slices in the observation. */
-export function draGpusOf({ observation, settings }: MeterInput): DraGpus {
+export function draGpusOf({ observation, settings, findings }: MeterInput): DraGpus {
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
   return {
-    offeredOn: (nodeName, node, from, to) =>
-      catalogue.on(nodeName, settings.draGpuDrivers, from, to).map((stretch) => ({
+    offeredOn: (nodeName, node, from, to) => {
+      const stretches = catalogue.on(nodeName, settings.draGpuDrivers, from, to);
+      const omitted = catalogue.omitted.get(nodeName);
+      if (omitted !== undefined) findings.omittedSlices.set(nodeName, omitted);
+      return stretches.map((stretch) => ({
         from: stretch.from,
         to: stretch.to,
         gpus: byModel(stretch.gpus, node),
-      })),
+      }));
+    },
   };
 }
 
@@ -61,10 +65,11 @@ function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): re
  */
 export function nodeGpus(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
   if (offered.length === 0) return state.gpus;
-  const types = new Set([...state.gpus, ...offered].map(({ type }) => type));
-  return [...types].map((type) => {
-    const plugged = state.gpus.find((gpus) => gpus.type === type);
-    const sliced = offered.find((gpus) => gpus.type === type);
+  const byPlugin = new Map(state.gpus.map((gpus) => [gpus.type, gpus]));
+  const bySlice = new Map(offered.map((gpus) => [gpus.type, gpus]));
+  return [...new Set([...byPlugin.keys(), ...bySlice.keys()])].map((type) => {
+    const plugged = byPlugin.get(type);
+    const sliced = bySlice.get(type);
     if (plugged === undefined || sliced === undefined) return plugged ?? sliced ?? nothing(type);
     return both(plugged, sliced);
   });

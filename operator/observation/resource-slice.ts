@@ -37,6 +37,9 @@ export interface ResourceSliceView extends Projected, DeviceSlice {
   readonly createdAt: number;
 }
 
+/** Kubernetes' own limit (`ResourceSliceMaxDevices`): its API server admits no more. */
+const MOST_DEVICES = 128;
+
 const sharedDevices = createSharedValues<PublishedDevice>();
 
 /**
@@ -57,7 +60,8 @@ export function projectResourceSlice(
   if (uid === undefined || name === undefined) return undefined;
   if (driver === undefined || poolName === undefined) return undefined;
   const node = textAt(spec, 'nodeName');
-  const devices = listAt(spec, 'devices').flatMap((device) => publishedDevice(device, driver, api));
+  const listed = listAt(spec, 'devices').slice(0, MOST_DEVICES);
+  const devices = listed.flatMap((device) => publishedDevice(device, driver, api));
   return {
     uid,
     name,

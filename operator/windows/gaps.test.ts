@@ -1,8 +1,26 @@
 import { describe, expect, test } from 'vitest';
-import { createGaps } from './gaps.ts';
+import { createFindings } from '../metering/findings.ts';
+import { createGaps, omittedSliceGaps } from './gaps.ts';
 
 const POD_SCOPE = { scope: 'pods' };
 const gap = { source: 'pods', scope: 'pods', from: 0, to: 60_000, reason: 'HTTP 403' };
+
+test('resource slices that are left out are a gap of the tenant cluster whose node has them', () => {
+  const findings = createFindings();
+  const window = { start: 0, end: 60_000 };
+  expect(omittedSliceGaps(window, findings, 'tenant-a')).toEqual([]);
+  findings.omittedSlices.set('n1', 7_744);
+  findings.omittedSlices.set('n2', 1);
+  expect(omittedSliceGaps(window, findings, 'tenant-a')).toEqual([
+    {
+      source: 'resourceslices',
+      scope: 'tenant-a',
+      from: 0,
+      to: 60_000,
+      reason: '7744 too many resource slices of node n1, and 1 nodes more: the newest count',
+    },
+  ]);
+});
 
 describe('gaps', () => {
   test('that go on are one gap, and count their time once', () => {

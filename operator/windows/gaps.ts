@@ -121,6 +121,20 @@ export interface UsageFailures {
   of(tenantCluster: string): UsageFailure | undefined;
 }
 
+/** The gaps of GPUs in resource slices that are too many to look at; `*` stands for this cluster. */
+export function omittedSliceGaps(
+  { start: from, end: to }: Window,
+  { omittedSlices }: Findings,
+  scope = '*',
+): readonly Gap[] {
+  const [first] = omittedSlices;
+  if (first === undefined) return [];
+  const [node, slices] = first;
+  const more = omittedSlices.size > 1 ? `, and ${omittedSlices.size - 1} nodes more` : '';
+  const reason = `${slices} too many resource slices of node ${node}${more}: the newest count`;
+  return [{ source: 'resourceslices', scope, from, to, reason }];
+}
+
 /**
  * The gaps of usage that nobody sampled: one for each tenant cluster, or a single one for all (`*`)
  * while nothing at all could be read.

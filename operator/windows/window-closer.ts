@@ -11,7 +11,13 @@ import type { AppendEnd, Appender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
 import { forgetEndedTenants } from './ended-tenants.ts';
-import { type Gaps, unsampledGaps, type UsageFailure, type UsageFailures } from './gaps.ts';
+import {
+  type Gaps,
+  omittedSliceGaps,
+  unsampledGaps,
+  type UsageFailure,
+  type UsageFailures,
+} from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { JournalWriter } from './journal-writer.ts';
 import { type Measured, measureWindow } from './measure-window.ts';
@@ -158,9 +164,11 @@ export class WindowCloser {
     now: number,
   ): void {
     const { gaps, metrics, settings, usageFailures, tenantUsageFailure } = this.#options;
-    const noted = [...ownFindings.values()].flatMap((found) =>
-      unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
-    );
+    const noted = [...ownFindings].flatMap(([id, found]) => [
+      ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
+      ...omittedSliceGaps(window, found, id),
+    ]);
+    noted.push(...omittedSliceGaps(window, findings));
     if (members.some(({ scope }) => scope.name === 'pods')) {
       noted.push(...unsampledGaps(window, findings, usageFailures));
     }

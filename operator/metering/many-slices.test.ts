@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { HOUR, START } from './testing/times.ts';
+import { draWorld } from './testing/claim-scene.ts';
+import { device, slice } from './testing/claims.ts';
+
+const SLICES = 8_000;
+
+test('8,000 resource slices of one node that come one after the other hold up no window', () => {
+  const world = draWorld({ slices: [] });
+  for (let index = 0; index < SLICES; index++) {
+    const uuid = `GPU-${index}`;
+    const devices = [device('gpu', { type: 'gpu', uuid, productName: `H${index}` })];
+    const at = START + index * 400;
+    const fixture = { name: `s${index}`, pool: `p${index % 2}`, node: 'n1', generation: index };
+    world.slice(slice({ ...fixture, devices, sliceCount: SLICES }), at);
+  }
+  const begun = performance.now();
+  const { findings } = world.close(START, START + HOUR);
+  const ms = performance.now() - begun;
+  expect(findings.omittedSlices.get('n1')).toBe(SLICES - 256);
+  expect(ms).toBeLessThan(5_000);
+});
