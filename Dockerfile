@@ -9,7 +9,7 @@ RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
 COPY operator operator
 COPY scripts scripts
-RUN node scripts/bundle.ts
+RUN node scripts/bundle.ts && node scripts/sbom.ts dist/sbom.cdx.json
 
 # No shell, no package manager, not root. The file system may be read-only: only DATA_DIR and /tmp are written.
 FROM ${RUNTIME_IMAGE}
