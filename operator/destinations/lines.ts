@@ -14,7 +14,7 @@ export function dealLines<T>(
   const lines: T[][] = Array.from({ length: Math.max(1, count) }, () => []);
   for (const group of Map.groupBy(items, keyOf).values()) {
     const shortest = lines.reduce((a, b) => (b.length < a.length ? b : a));
-    shortest.push(...group);
+    for (const one of group) shortest.push(one);
   }
   return lines.filter((line) => line.length > 0);
 }

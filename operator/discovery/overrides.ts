@@ -41,7 +41,7 @@ export function applyOverrides(
     const [first, ...others] = matching.filter(({ match }) => match.kind === kind);
     if (first === undefined) continue;
     applied.push(first);
-    beaten.push(...others.map((override) => ({ override, by: first })));
+    for (const override of others) beaten.push({ override, by: first });
   }
   return { applied, beaten };
 }

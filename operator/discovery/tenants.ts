@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings } from '../config/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
@@ -97,7 +98,7 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
     }),
     region,
     clusters: clusters.map((cluster) => cluster.id),
-    createdAt: Math.min(...clusters.map(({ createdAt }) => createdAt)),
+    createdAt: least(clusters.map(({ createdAt }) => createdAt)),
   };
 }
 

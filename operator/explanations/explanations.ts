@@ -128,7 +128,7 @@ class ExplanationStore implements Explanations {
     const kept: KeptFile[] = [];
     for (const group of Map.groupBy(this.#files, groupOf).values()) {
       if (bytes <= most && group.some(({ end }) => end >= oldest)) {
-        kept.push(...group);
+        for (const one of group) kept.push(one);
         continue;
       }
       for (const { name, bytes: freed } of group) {

@@ -1,3 +1,4 @@
+import { greatest, least } from '../model/extremes.ts';
 import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { ReflectorOptions } from './reflector-options.ts';
@@ -78,12 +79,12 @@ const SEVERITY: Readonly<Record<SourceState, number>> = {
 /** The state of the worst of them, with the oldest freshness and the newest return of all. */
 function worst(healths: readonly SourceHealth[]): SourceHealth {
   const first = healths.reduce((a, b) => (SEVERITY[b.state] > SEVERITY[a.state] ? b : a));
-  const freshAt = Math.min(...healths.map((health) => health.freshAt));
+  const freshAt = least(healths.map((health) => health.freshAt));
   const returns = healths.flatMap(({ returnedAt }) => returnedAt ?? []);
   return {
     ...first,
     freshAt,
-    ...(returns.length === 0 ? {} : { returnedAt: Math.max(...returns) }),
+    ...(returns.length === 0 ? {} : { returnedAt: greatest(returns) }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { greatest } from '../model/extremes.ts';
 import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import {
   FULL,
@@ -216,12 +217,6 @@ function phasesOf(spans: readonly SliceSpan[]): readonly Phase[] {
     else phases.push({ from: at, to, generation: holds });
   }
   return phases;
-}
-
-function greatest(numbers: Iterable<number>): number {
-  let most = -Infinity;
-  for (const number of numbers) most = Math.max(most, number);
-  return most;
 }
 
 /** The physical GPUs of a pool on a node at a moment, by its slices there. */

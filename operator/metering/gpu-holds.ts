@@ -79,7 +79,7 @@ function collect<S extends { readonly labels: ObjectLabels }>(
           if (!counts(holder, owned.cluster)) continue;
           const known = holds.get(holder.node) ?? [];
           holds.set(holder.node, known);
-          known.push(...heldOn(input, nodeAt, holder, owned));
+          for (const hold of heldOn(input, nodeAt, holder, owned)) known.push(hold);
         }
       }
     }

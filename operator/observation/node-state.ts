@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import type { MeteringSettings } from '../config/settings.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import {
@@ -240,5 +241,5 @@ export function followNode(
 function downSince(node: NodeView, { unhealthyNodeTaints }: NodeSettings): number | undefined {
   const taints = node.taints.filter(({ key }) => unhealthyNodeTaints.includes(key));
   const times = taints.flatMap(({ timeAdded }) => timeAdded ?? []);
-  return times.length === 0 ? node.notReadySince : Math.min(...times);
+  return times.length === 0 ? node.notReadySince : least(times);
 }

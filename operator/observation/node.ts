@@ -3,7 +3,7 @@ import { amountAt, conditionOf, listAt, recordAt, textAt, timeAt } from './raw-f
 
 /** What of a node bears on billing. Its labels are kept, since settings name some of them. */
 export interface NodeView extends Projected {
-  readonly labels: RawObject;
+  readonly labels: Readonly<Record<string, string>>;
   readonly createdAt: number;
   /** Capacity in nanocores and nano-bytes; 0 while the node does not say. */
   readonly cpu: bigint;
@@ -42,7 +42,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
     uid,
     name,
     namespace: '',
-    labels: recordAt(metadata, 'labels'),
+    labels: labelsOf(recordAt(metadata, 'labels')),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     cpu: amountAt(capacity, 'cpu') ?? 0n,
     memory: amountAt(capacity, 'memory') ?? 0n,
@@ -54,6 +54,18 @@ export function projectNode(object: RawObject): NodeView | undefined {
     ...(notReadySince === undefined ? {} : { notReadySince }),
     ...(machine === undefined || machine === '' ? {} : { machine }),
   };
+}
+
+/**
+ * Only texts: what else stands there can be nested to any depth, and is compared and written as it is
+ * kept. No name of a label begins with a dollar sign, with which the journal marks its own values.
+ */
+function labelsOf(labels: RawObject): Readonly<Record<string, string>> {
+  const texts: Record<string, string> = {};
+  for (const [name, value] of Object.entries(labels)) {
+    if (typeof value === 'string' && !name.startsWith('$')) texts[name] = value;
+  }
+  return texts;
 }
 
 function notReady(status: RawObject): number | undefined {

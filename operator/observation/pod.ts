@@ -1,3 +1,4 @@
+import { greatest, least } from '../model/extremes.ts';
 import type { Projected, RawObject, SourceHandler } from '../kubernetes/source.ts';
 import { effectiveRequests, type Requests, sameRequests } from './effective-requests.ts';
 import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
@@ -82,8 +83,8 @@ function lifetime(status: RawObject, terminal: boolean): Pick<PodView, 'startedA
     push(finishes, timeAt(previous, 'finishedAt'));
   }
   return {
-    ...optional('startedAt', least(starts)),
-    ...optional('finishedAt', mayRun ? undefined : greatest(finishes)),
+    ...optional('startedAt', earliest(starts)),
+    ...optional('finishedAt', mayRun ? undefined : latest(finishes)),
   };
 }
 
@@ -91,12 +92,12 @@ function push(times: number[], time: number | undefined): void {
   if (time !== undefined) times.push(time);
 }
 
-function least(times: readonly number[]): number | undefined {
-  return times.length === 0 ? undefined : Math.min(...times);
+function earliest(times: readonly number[]): number | undefined {
+  return times.length === 0 ? undefined : least(times);
 }
 
-function greatest(times: readonly number[]): number | undefined {
-  return times.length === 0 ? undefined : Math.max(...times);
+function latest(times: readonly number[]): number | undefined {
+  return times.length === 0 ? undefined : greatest(times);
 }
 
 function optional<K extends string, V>(key: K, value: V | undefined): { [P in K]?: V } {

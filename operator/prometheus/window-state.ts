@@ -183,7 +183,7 @@ export class WindowState {
       recordedAt: new Date(clock.now()).toISOString(),
       backfilled: window.end <= startedAt || this.#isOverdue(window),
     });
-    this.#events.push(...made.events);
+    for (const event of made.events) this.#events.push(event);
     for (const problem of made.refused) {
       metrics.refusedRows.inc({ metric });
       log.warn(

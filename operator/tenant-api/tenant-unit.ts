@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
@@ -174,7 +175,7 @@ export class TenantUnit {
     return {
       tenantCluster: id,
       reason: first.reason,
-      since: Math.min(...failing.map(({ since }) => since)),
+      since: least(failing.map(({ since }) => since)),
     };
   }
 
@@ -310,6 +311,6 @@ export class TenantUnit {
     const known = this.#watches.all.filter((watch) => watch.point(at) !== undefined);
     const until = known.map((watch) => watch.end());
     this.#stopAll('gone');
-    this.#ended = { at, knownUntil: until.length === 0 ? at : Math.min(...until) };
+    this.#ended = { at, knownUntil: until.length === 0 ? at : least(until) };
   }
 }

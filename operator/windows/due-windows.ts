@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import type { Settings } from '../config/settings.ts';
 import { formatInstant, type Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -70,13 +71,13 @@ export class DueWindows {
     const due = (state: ScopeState): number => this.#dueAt(this.#upcoming(state));
     // A tenant cluster's API that is dead is looked at now and then, not all the time.
     const ofTenants = scopes.tenants.all.map(due).filter((time) => time > now);
-    return Math.min(...scopes.host.map(due), ...ofTenants);
+    return least([...scopes.host.map(due), ...ofTenants]);
   }
 
   /** How long ago the oldest window of this cluster ended that is not closed, milliseconds. */
   lagMs(): number {
     const { scopes, clock } = this.#options;
-    const end = Math.min(...scopes.host.map((state) => this.#upcoming(state).end));
+    const end = least(scopes.host.map((state) => this.#upcoming(state).end));
     return Math.max(0, clock.now() - end);
   }
 

@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import pLimit from 'p-limit';
 import type { Settings } from '../config/settings.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -246,7 +247,7 @@ function summary(failures: ReturnType<UsageSampler['failures']>): UsageFailure |
   const more = failures.length > NAMED ? `; and ${failures.length - NAMED} more` : '';
   return {
     reason: `pod metrics of namespace ${named.join('; ')}${more}`,
-    since: Math.min(...failures.map(([, { since }]) => since)),
+    since: least(failures.map(([, { since }]) => since)),
   };
 }
 

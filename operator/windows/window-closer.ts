@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -152,7 +153,7 @@ export class WindowCloser {
       if (member.scope.ownNodes === true) member.scope.observation.usage.prune(end, holdMs);
     }
     const ends = scopes.all.map(({ scope, progress }) => [scope.name, progress.end] as const);
-    const oldest = Math.min(...ends.map(([, end]) => end));
+    const oldest = least(ends.map(([, end]) => end));
     const pods = ends.find(([name]) => name === 'pods')?.[1] ?? oldest;
     observation.usage.prune(pods, holdMs);
     observation.tenantClusters.prune(oldest - maxBackfillMs);
@@ -164,14 +165,15 @@ export class WindowCloser {
     now: number,
   ): void {
     const { gaps, metrics, settings, usageFailures, tenantUsageFailure } = this.#options;
-    const noted = [...ownFindings].flatMap(([id, found]) => [
-      ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
-      ...omittedSliceGaps(window, found, id),
-    ]);
-    noted.push(...omittedSliceGaps(window, findings));
-    if (members.some(({ scope }) => scope.name === 'pods')) {
-      noted.push(...unsampledGaps(window, findings, usageFailures));
-    }
+    const hasPods = members.some(({ scope }) => scope.name === 'pods');
+    const noted = [
+      ...[...ownFindings].flatMap(([id, found]) => [
+        ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
+        ...omittedSliceGaps(window, found, id),
+      ]),
+      ...omittedSliceGaps(window, findings),
+      ...(hasPods ? unsampledGaps(window, findings, usageFailures) : []),
+    ];
     for (const gap of noted) {
       metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
     }

@@ -1,3 +1,4 @@
+import { least } from '../../model/extremes.ts';
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
@@ -303,7 +304,7 @@ class DestinationFeeder implements Feeder {
     const { parked, replayLane, offboarding } = this.#parts;
     const times = [parked.dueIn(), replayLane.dueIn(), offboarding.dueIn()];
     const due = times.filter((time) => time !== undefined);
-    return due.length === 0 ? undefined : Math.min(...due);
+    return due.length === 0 ? undefined : least(due);
   }
 
   #cursor(): number | undefined {

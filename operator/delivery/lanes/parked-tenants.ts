@@ -1,3 +1,4 @@
+import { least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { retryDelayMs } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
@@ -111,7 +112,7 @@ export function createParkedTenants(options: ParkedTenantsOptions): ParkedTenant
     },
     dueIn: () => {
       if (states.size === 0) return undefined;
-      const next = Math.min(...[...states.values()].map(({ retryAt }) => retryAt));
+      const next = least([...states.values()].map(({ retryAt }) => retryAt));
       return Math.max(0, next - clock.monotonic());
     },
     list: () =>

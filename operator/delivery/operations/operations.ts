@@ -95,7 +95,9 @@ class DestinationOperations implements Operations {
             records.dropDead(letter.sequence),
             records.putReplay(letter),
           ]),
-        (letters) => void marked.push(...letters.map(({ sequence }) => sequence)),
+        (letters) => {
+          for (const { sequence } of letters) marked.push(sequence);
+        },
       ),
     );
     if (failed !== undefined && marked.length === 0) return failed;

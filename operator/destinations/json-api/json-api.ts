@@ -152,7 +152,7 @@ export async function listPages(pages: Pages): Promise<ApiList> {
     const found = answer.body[pages.field];
     if (!Array.isArray(found)) return pages.notTheirs;
     const objects = (found as unknown[]).filter(isRecord);
-    items.push(...objects);
+    for (const object of objects) items.push(object);
     cursor = pages.next(answer.body, objects);
     if (cursor === undefined) return { kind: 'list', items };
   }

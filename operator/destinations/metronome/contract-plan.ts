@@ -1,3 +1,4 @@
+import { least } from '../../model/extremes.ts';
 const HOUR_MS = 3_600_000;
 
 /** A contract of a customer that is not archived. Times are milliseconds since the epoch. */
@@ -102,7 +103,7 @@ export function coverAt({ contracts }: MetronomeTenant, at: number): Cover {
   if (contracts === undefined) return { kind: 'covered', rateCardId: undefined };
   const covering = contracts.find(({ from, to }) => from <= at && at < to);
   if (covering !== undefined) return { kind: 'covered', rateCardId: covering.rateCardId };
-  const from = Math.min(...contracts.map((contract) => contract.from));
+  const from = least(contracts.map((contract) => contract.from));
   return at < from && Number.isFinite(from) ? { kind: 'before', from } : { kind: 'uncovered' };
 }
 

@@ -1,3 +1,4 @@
+import { least } from '../../model/extremes.ts';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
@@ -86,7 +87,7 @@ export function readUser(
   return omitUndefined({
     token: token === undefined ? undefined : new Secret(token),
     client: certificate && key && { certificate: certificate.pem, key },
-    validUntil: ends.length === 0 ? undefined : Math.min(...ends),
+    validUntil: ends.length === 0 ? undefined : least(ends),
   });
 }
 
