@@ -2,7 +2,8 @@ import { larger } from '../model/decimal.ts';
 import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import type { NodeGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import { createDeviceCatalogue, modelOnNode, type PublishedGpu } from './dra-devices.ts';
+import { createDeviceCatalogue, type PublishedGpu } from './device-catalogue.ts';
+import { modelOnNode } from './dra-devices.ts';
 import type { MeterInput } from './meter.ts';
 
 /** GPUs that a node offers through resource slices during `[from, to)`. */
