@@ -254,6 +254,11 @@ describe('a spreadsheet', () => {
     ['say "x"', '"say ""x"""'],
     ['two\nlines', '"two\nlines"'],
     ['plain = text', 'plain = text'],
+    ['a;=1+1', `"a;'=1+1"`],
+    ['a;b=-1;-2', `"a;b=-1;'-2"`],
+    ['a; "@SUM(A1)', `"a; ""'@SUM(A1)"`],
+    ['two\n=1+1', `"two\n'=1+1"`],
+    ['a=1;b=2', 'a=1;b=2'],
   ])('does not run %j', (text, cell) => {
     expect(csvLine([text, 'next'])).toBe(`${cell},next\r\n`);
   });
@@ -263,5 +268,15 @@ describe('a spreadsheet', () => {
     await using server = await startTestServer({ ledger: await ledgerOf(hostile) });
     const { text } = await get(server, '/api/v1/usage?format=csv&group_by=sku');
     expect(text).toContain("\r\n'=cmd|calc,");
+  });
+
+  test('that splits at ";" is given a hostile dimension harmlessly', async () => {
+    const hostile = {
+      ...testEvent({ windowStart: NOW - HOUR }),
+      dimensions: { model: 'x;=cmd|calc', tenant_cluster: 'c' },
+    };
+    await using server = await startTestServer({ ledger: await ledgerOf(hostile) });
+    const { text } = await get(server, '/api/v1/events?format=csv');
+    expect(text).toContain(`,"model=x;'=cmd|calc;tenant_cluster=c",`);
   });
 });

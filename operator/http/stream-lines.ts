@@ -46,6 +46,8 @@ async function* inChunks(lines: AsyncIterable<string>): AsyncGenerator<Buffer> {
 
 /** A spreadsheet would run a cell that begins so (CSV injection). */
 const FORMULA = /^[=+\-@\t\r]/;
+/** So would one that splits at ";", as many locales do, and does not see that the cell is quoted. */
+const INNER_FORMULA = /([;\r\n]["\s]*)([=+\-@])/g;
 const NEEDS_QUOTES = /[",\r\n]/;
 
 /** One line of RFC 4180, its cells safe to open in a spreadsheet. */
@@ -54,6 +56,7 @@ export function csvLine(cells: readonly string[]): string {
 }
 
 function csvCell(text: string): string {
-  const safe = FORMULA.test(text) ? `'${text}` : text;
-  return NEEDS_QUOTES.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  const inside = text.replace(INNER_FORMULA, "$1'$2");
+  const safe = FORMULA.test(inside) ? `'${inside}` : inside;
+  return inside !== text || NEEDS_QUOTES.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
