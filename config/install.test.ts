@@ -143,6 +143,7 @@ async function admit(spec: object): Promise<number> {
   const volumes = [
     { name: 'data', emptyDir: {} },
     { name: 'tmp', emptyDir: {} },
+    { name: 'tokens', emptyDir: {} },
     { name: 'tenants', emptyDir: {} },
     { name: 'prometheus', emptyDir: {} },
   ];

@@ -3,6 +3,7 @@ import type { Secret } from '../model/secret.ts';
 import type {
   DestinationSettings,
   EnforcementSettings,
+  HttpSettings,
   MeteringSettings,
   Settings,
 } from './settings.ts';
@@ -50,12 +51,7 @@ export function assembleSettings(
       }),
     },
     ledger: { dataDir: values.DATA_DIR, retentionMs: values.RETENTION },
-    http: {
-      ...values.LISTEN_ADDR,
-      ...omitUndefined({ probe: values.PROBE_ADDR }),
-      apiTokens: values.API_TOKEN ?? [],
-      ingestTokens: values.INGEST_TOKEN ?? (values.API_TOKEN ?? []).map((token) => ({ token })),
-    },
+    http: assembleHttp(values),
     enforcement: {
       mode: values.ENFORCEMENT_MODE,
       rules: values.ENFORCEMENT_RULES,
@@ -68,6 +64,22 @@ export function assembleSettings(
     },
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
     overrides: [],
+  };
+}
+
+/** Where nothing is said of ingest, the tokens of the API are good for it. */
+function assembleHttp(values: Values): HttpSettings {
+  const { INGEST_TOKEN, INGEST_TOKEN_FILE, API_TOKEN = [], API_TOKEN_FILE } = values;
+  const own = INGEST_TOKEN !== undefined || INGEST_TOKEN_FILE !== undefined;
+  return {
+    ...values.LISTEN_ADDR,
+    apiTokens: API_TOKEN,
+    ingestTokens: own ? (INGEST_TOKEN ?? []) : API_TOKEN.map((token) => ({ token })),
+    ...omitUndefined({
+      probe: values.PROBE_ADDR,
+      apiTokenFile: API_TOKEN_FILE,
+      ingestTokenFile: own ? INGEST_TOKEN_FILE : API_TOKEN_FILE,
+    }),
   };
 }
 

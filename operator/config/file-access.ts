@@ -21,6 +21,8 @@ const PATHS: readonly {
   { name: 'DATA_DIR', default: VARIABLES.DATA_DIR.default, needs: ['write', 'read'] },
   { name: 'TENANT_CLUSTERS_FILE', needs: ['read'] },
   { name: 'PROMETHEUS_METRICS_FILE', needs: ['read'] },
+  { name: 'API_TOKEN_FILE', needs: ['read'] },
+  { name: 'INGEST_TOKEN_FILE', needs: ['read'] },
   { name: 'PROMETHEUS_BEARER_TOKEN_FILE', needs: ['read'] },
   { name: 'KUBECONFIG', needs: ['read'] },
 ];

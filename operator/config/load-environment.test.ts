@@ -127,6 +127,13 @@ const EFFECTS: readonly Effect[] = [
     ],
   ],
   [
+    'API_TOKEN_FILE',
+    '/t/api',
+    (s) => [s.http.apiTokenFile, s.http.ingestTokenFile],
+    ['/t/api', '/t/api'],
+  ],
+  ['INGEST_TOKEN_FILE', '/t/ingest', (s) => s.http.ingestTokenFile, '/t/ingest'],
+  [
     'INGEST_TOKEN',
     'push,gpu;metrics=tenant_gpu_hours;tenants=acme|globex',
     (s) => [s.http.apiTokens, s.http.ingestTokens],

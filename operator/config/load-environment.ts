@@ -166,7 +166,7 @@ function settingsWarnings(settings: Settings): readonly string[] {
   if (settings.identity.region === 'default') {
     warnings.push('REGION: "default"; set one that no other control plane cluster has');
   }
-  if (settings.http.apiTokens.length === 0) {
+  if (settings.http.apiTokens.length === 0 && settings.http.apiTokenFile === undefined) {
     warnings.push('API_TOKEN: not set; whoever reaches the HTTP API can read all usage');
   }
   const { apiTokens, ingestTokens } = settings.http;

@@ -126,8 +126,12 @@ export interface HttpSettings {
   /** Where the probes are served as well; absent where they have no port of their own. */
   readonly probe?: { readonly host: string; readonly port: number };
   readonly apiTokens: readonly Secret[];
+  /** Holds more of them, one a line, and is read again when it changes. */
+  readonly apiTokenFile?: string;
   /** INGEST_TOKEN, else API_TOKEN; empty means that ingest is disabled. */
   readonly ingestTokens: readonly IngestToken[];
+  /** INGEST_TOKEN_FILE, else API_TOKEN_FILE where there is no INGEST_TOKEN either. */
+  readonly ingestTokenFile?: string;
 }
 
 export interface EnforcementSettings {

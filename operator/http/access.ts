@@ -1,8 +1,9 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
-import type { HttpSettings, IngestToken } from '../config/settings.ts';
+import type { IngestToken } from '../config/settings.ts';
 import type { Secret } from '../model/secret.ts';
-import { Problem } from './problem.ts';
+import { Problem, tryLater } from './problem.ts';
+import type { Tokens } from './tokens.ts';
 
 /**
  * Who may use a route (docs/operations.md#access-to-the-api): `open` everyone; `read` API_TOKEN, or everyone when none
@@ -17,18 +18,42 @@ interface Checks {
   readonly scopes: ReadonlyMap<string, IngestToken>;
 }
 
-/** Gives the middleware for each kind of access. Tokens are read anew when the settings are swapped. */
-export function createAccess(settings: () => HttpSettings): (access: Access) => RequestHandler {
+/** Counts a token that was refused. */
+export type RefusedTokens = (reason: 'unknown' | 'not-allowed-here' | 'too-many') => void;
+
+export interface AccessOptions {
+  /** The tokens that are good now; the same object until they change. */
+  readonly tokens: () => Tokens;
+  /** Counts an unknown token of an address; false when there were too many of late. */
+  readonly mayFail: (address: string) => boolean;
+  readonly refused: RefusedTokens;
+}
+
+interface Gate {
+  readonly access: Access;
+  readonly tokens: Tokens;
+  readonly checks: Checks;
+  readonly refuse: (reason: 'unknown' | 'not-allowed-here') => Problem;
+}
+
+/** Gives the middleware for each kind of access. */
+export function createAccess(options: AccessOptions): (access: Access) => RequestHandler {
   const checksOf = cacheByIdentity(
-    ({ apiTokens, ingestTokens }: HttpSettings): Checks => ({
+    ({ apiTokens, ingestTokens }: Tokens): Checks => ({
       api: createTokenCheck(apiTokens),
       ingest: createTokenCheck(ingestTokens.map(({ token }) => token)),
       scopes: new Map(ingestTokens.map((one) => [fingerprint(one.token.reveal()), one])),
     }),
   );
   return (access) => (request, response, next) => {
-    const current = settings();
-    admit(access, current, checksOf(current), request, response);
+    const tokens = options.tokens();
+    const refuse = (reason: 'unknown' | 'not-allowed-here'): Problem => {
+      const tooMany = reason === 'unknown' && !options.mayFail(request.ip ?? 'unknown');
+      options.refused(tooMany ? 'too-many' : reason);
+      if (tooMany) return tryLater(429, 60, 'too many unknown tokens: wait, or send a good one');
+      return reason === 'unknown' ? unauthorized() : wrongToken(access);
+    };
+    admit({ access, tokens, checks: checksOf(tokens), refuse }, request, response);
     next();
   };
 }
@@ -47,14 +72,12 @@ export function ingestScope(response: Response): Pick<IngestToken, 'metrics' | '
 
 /** Throws the {@link Problem} that keeps the client out. */
 function admit(
-  access: Access,
-  settings: HttpSettings,
-  checks: Checks,
+  { access, tokens, checks, refuse }: Gate,
   request: Request,
   response: Response,
 ): void {
   if (access === 'open') return;
-  const { length } = access === 'ingest' ? settings.ingestTokens : settings.apiTokens;
+  const { length } = access === 'ingest' ? tokens.ingestTokens : tokens.apiTokens;
   if (length === 0 && access === 'read') return;
   if (length === 0) throw disabled(access);
   const token = bearerToken(request.headers.authorization);
@@ -62,7 +85,7 @@ function admit(
   const digest = fingerprint(token);
   const [own, other] =
     access === 'ingest' ? [checks.ingest, checks.api] : [checks.api, checks.ingest];
-  if (!own(digest)) throw other(digest) ? wrongToken(access) : unauthorized();
+  if (!own(digest)) throw refuse(other(digest) ? 'not-allowed-here' : 'unknown');
   response.locals['client'] = digest;
   if (access === 'ingest') response.locals['scope'] = checks.scopes.get(digest);
 }

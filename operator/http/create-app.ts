@@ -1,9 +1,11 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
-import { Histogram, type Registry } from 'prom-client';
-import { type Access, createAccess } from './access.ts';
+import { Counter, Histogram, type Registry } from 'prom-client';
+import { type Access, createAccess, type RefusedTokens } from './access.ts';
+import { createFailedAttempts, MOST_FAILED_TOKENS } from './limits.ts';
 import { createErrorHandler, Problem } from './problem.ts';
 import type { Route, RouteContext } from './route.ts';
+import type { Tokens } from './tokens.ts';
 
 /** The dashboard is served from here and talks to here; nothing else is ever loaded, see docs/security.md#d-19. */
 const CONTENT_SECURITY_POLICY = {
@@ -24,6 +26,7 @@ const CONTENT_SECURITY_POLICY = {
 export function createApp(
   routes: readonly Route[],
   context: RouteContext,
+  tokens: () => Tokens,
   rateLimit: RequestHandler | undefined,
 ): Express {
   const app = express();
@@ -35,7 +38,12 @@ export function createApp(
     helmet({ contentSecurityPolicy: CONTENT_SECURITY_POLICY, strictTransportSecurity: false }),
   );
   app.use(noStore);
-  const access = createAccess(() => context.views.settings().http);
+  const failures = createFailedAttempts(context.clock, MOST_FAILED_TOKENS);
+  const access = createAccess({
+    tokens,
+    mayFail: (address) => failures.allow(address),
+    refused: createRefusedTokens(context.metrics),
+  });
   const limited = (kind: Access): RequestHandler[] =>
     rateLimit === undefined ? [access(kind)] : [access(kind), rateLimit];
   for (const route of routes) {
@@ -132,6 +140,16 @@ function createRequestMetrics(metrics: Registry): RequestHandler {
     });
     next();
   };
+}
+
+function createRefusedTokens(metrics: Registry): RefusedTokens {
+  const counter = new Counter({
+    name: 'meterfeed_http_refused_tokens_total',
+    help: 'Bearer tokens that were refused: unknown, good elsewhere only, or unknown once too often',
+    labelNames: ['reason'],
+    registers: [metrics],
+  });
+  return (reason) => counter.inc({ reason });
 }
 
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']);

@@ -1,9 +1,10 @@
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { DEFAULT_LIMITS } from './limits.ts';
 import {
+  API_TOKEN,
   INGEST_TOKEN,
   quietViews,
   startTestServer,
@@ -133,3 +134,69 @@ test('a place of an address is free again when its connection ends', async () =>
   }
   await expect.poll(async () => (await server.call('GET', '/healthz')).status).toBe(200);
 });
+
+/** One request of a hostile client, which keeps its connections; gives the status. */
+function attack(port: number, agent: Agent, index: number): Promise<number> {
+  const headers = { 'content-type': 'application/json', authorization: `Bearer guess-${index}` };
+  const attacks = [
+    { method: 'GET', path: '/api/v1/status', headers },
+    { method: 'POST', path: '/api/v1/events', headers, body: '{"metric":' },
+    { method: 'POST', path: '/webhooks/stripe', headers, body: '['.repeat(2000) },
+    { method: 'POST', path: '/webhooks/nobody', headers, body: '{}' },
+    { method: 'GET', path: `/api/v1/tenants/%ff${index}`, headers },
+    { method: 'DELETE', path: '/api/v1/ledger/verify', headers },
+    { method: 'GET', path: `/readyz?verbose=${index}`, headers: {} },
+  ];
+  const { body = '', ...wish } = attacks[index % attacks.length] ?? { path: '/' };
+  return new Promise((resolve, reject) => {
+    const asked = request({ host: '127.0.0.1', port, agent, ...wish }, (answer) => {
+      answer.resume();
+      answer.once('end', () => resolve(answer.statusCode ?? 0));
+    });
+    asked.once('error', reject);
+    asked.end(body);
+  });
+}
+
+test('10,000 hostile requests are refused, and probes, pushes and reads answered among them', async () => {
+  await using server = await startTestServer({
+    ...WITH_WEBHOOKS,
+    environment: { PROBE_ADDR: '127.0.0.1:0' },
+  });
+  const agent = new Agent({ keepAlive: true, maxSockets: 40 });
+  const seen = new Map<number, number>();
+  const honest: number[] = [];
+  const event = {
+    tenant: 'acme',
+    metric: 'tokens_used',
+    quantity: 1,
+    window_start: '2026-11-21T09:00:00Z',
+    window_end: '2026-11-21T09:01:00Z',
+  };
+  for (let round = 0; round < 100; round++) {
+    const hostile = Array.from({ length: 100 }, (_, index) =>
+      attack(server.port, agent, round * 100 + index),
+    );
+    const push = { token: INGEST_TOKEN, body: { ...event, resource_id: `r${round}` } };
+    const asked = [
+      askFromElsewhere(server.probePort, '/healthz'),
+      askFromElsewhere(server.probePort, '/readyz'),
+      server.call('POST', '/api/v1/events', push).then(({ status }) => status),
+      server.call('GET', '/api/v1/status', { token: API_TOKEN }).then(({ status }) => status),
+    ];
+    for (const status of await Promise.all(hostile)) seen.set(status, (seen.get(status) ?? 0) + 1);
+    honest.push(...(await Promise.all(asked)));
+  }
+  agent.destroy();
+  expect(new Set(honest)).toStrictEqual(new Set([200]));
+  expect([...seen.values()].reduce((sum, count) => sum + count, 0)).toBe(10_000);
+  // 200 is for webhooks, whose signature the stand-in does not check; 429 for tokens guessed too often.
+  for (const status of seen.keys()) expect([200, 400, 401, 404, 405, 429]).toContain(status);
+  expect(seen.get(429)).toBeGreaterThan(1000);
+  const refused = await server.metrics.getSingleMetricAsString(
+    'meterfeed_http_refused_tokens_total',
+  );
+  expect(refused).toMatch(/\{reason="unknown"\} 120\n/);
+  expect(refused).toMatch(/\{reason="too-many"\} \d{4}/);
+  expect(server.log.length).toBeLessThan(20);
+}, 120_000);

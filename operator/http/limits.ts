@@ -111,7 +111,9 @@ export class ConcurrencyLimit {
 
 const FAILURES_WINDOW_MS = 60_000;
 /** More than a wrong secret makes of a billing system's retries. */
-const MOST_FAILURES = 30;
+export const MOST_FAILED_SIGNATURES = 30;
+/** More than the clients behind one proxy make whose token was rotated away. */
+export const MOST_FAILED_TOKENS = 120;
 const MOST_CLIENTS = 10_000;
 
 /**
@@ -123,7 +125,8 @@ export interface FailedAttempts {
   allow(client: string): boolean;
 }
 
-export function createFailedAttempts(clock: Clock): FailedAttempts {
+/** At most so many a minute. */
+export function createFailedAttempts(clock: Clock, most: number): FailedAttempts {
   const clients = new Map<string, { readonly since: number; failures: number }>();
   return {
     allow: (client) => {
@@ -131,7 +134,7 @@ export function createFailedAttempts(clock: Clock): FailedAttempts {
       const last = clients.get(client);
       if (last !== undefined && now - last.since < FAILURES_WINDOW_MS) {
         last.failures += 1;
-        return last.failures <= MOST_FAILURES;
+        return last.failures <= most;
       }
       if (clients.size >= MOST_CLIENTS) clients.clear();
       clients.set(client, { since: now, failures: 1 });

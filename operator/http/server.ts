@@ -12,6 +12,7 @@ import { createRefusedConnections, Listener } from './listener.ts';
 import { probeRoutes } from './routes/health.ts';
 import { createRoutes } from './routes/routes.ts';
 import { createSumming } from '../usage/summing.ts';
+import { TokenSource } from './tokens.ts';
 import type { Views } from './views.ts';
 
 export interface HttpServerOptions {
@@ -49,6 +50,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { views, logger } = options;
   let stopped: Promise<void> | undefined;
+  const closing = new AbortController();
   const summing = createSumming(options);
   const context = {
     ...options,
@@ -59,7 +61,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     limits.requestsPerSecond === undefined ? undefined : createRateLimit(limits.requestsPerSecond);
   const assets = readAssets();
   const routes = [...createRoutes(context, dashboardPage(assets)), ...dashboardRoutes(assets)];
-  const app = createApp(routes, context, rateLimit?.middleware);
+  const { clock } = options;
+  const tokens = new TokenSource({ settings: () => views.settings().http, clock, logger });
+  const app = createApp(routes, context, () => tokens.current(), rateLimit?.middleware);
   const refused = createRefusedConnections(options.metrics);
   const main = new Listener({ variable: 'LISTEN_ADDR', limits, handle: app, refused });
   const probe = new Listener({
@@ -70,6 +74,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   });
 
   const close = (): Promise<void> => {
+    closing.abort();
     stopped ??= (async () => {
       await main.close();
       // Last, so that the kubelet finds the process alive while requests under way finish.
@@ -92,9 +97,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   return {
     listen: async (signal) => {
       const { http } = views.settings();
-      warnOfOpenApi(logger, http.apiTokens.length, http.ingestTokens.length);
+      await tokens.open();
+      const { apiTokens, ingestTokens } = tokens.current();
+      warnOfOpenApi(logger, apiTokens.length, ingestTokens.length);
       const addresses = await listenAt(http);
       await summing.open();
+      void tokens.follow(AbortSignal.any([signal, closing.signal]));
       signal.addEventListener('abort', () => void close(), { once: true });
       if (signal.aborted) await close();
       logger.info('[http] listening', {

@@ -73,6 +73,17 @@ export const SERVICE_VARIABLES = {
     shown: 'masked',
     test: 'operator/http/access.test.ts',
   },
+  API_TOKEN_FILE: {
+    meaning:
+      'A file with more tokens as in API_TOKEN, one a line. It is read again when it changes; a token that is gone from it is good for five minutes more.',
+    parser: absolutePath(),
+    test: 'operator/http/tokens.test.ts',
+  },
+  INGEST_TOKEN_FILE: {
+    meaning: 'As API_TOKEN_FILE, with tokens as in INGEST_TOKEN.',
+    parser: absolutePath(),
+    test: 'operator/http/tokens.test.ts',
+  },
   ENFORCEMENT_MODE: {
     meaning:
       'What billing alerts lead to: a recorded state, marks on control planes as well, or refused pods of suspended tenants as well (docs/enforcement.md).',

@@ -86,7 +86,7 @@ function cursors(all: readonly { readonly destination: string; readonly sequence
 
 /** What an administrator should know about the configuration itself. */
 function* warnings(settings: Settings, http: HttpSettings): Generator<string> {
-  if (http.apiTokens.length === 0) {
+  if (http.apiTokens.length === 0 && http.apiTokenFile === undefined) {
     yield 'API_TOKEN is not set: everyone who reaches this address can read; changes are disabled';
   }
   if (settings.identity.region === 'default') {

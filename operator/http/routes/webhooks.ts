@@ -5,7 +5,7 @@ import { DESTINATIONS } from '../../destinations/registry.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import type { InboxOutcome } from '../../enforcement/inbox.ts';
 import { clientKey } from '../access.ts';
-import { type ConcurrencyLimit, createFailedAttempts } from '../limits.ts';
+import { type ConcurrencyLimit, createFailedAttempts, MOST_FAILED_SIGNATURES } from '../limits.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { readBody } from '../request-body.ts';
@@ -40,7 +40,7 @@ export function webhookRoute(
   { views, clock, logger }: RouteContext,
   memory: ConcurrencyLimit,
 ): Route {
-  const attempts = createFailedAttempts(clock);
+  const attempts = createFailedAttempts(clock, MOST_FAILED_SIGNATURES);
   const log = createCauseLog(logger, clock);
   return {
     method: 'post',

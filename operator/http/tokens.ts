@@ -1,0 +1,169 @@
+import { readFile, stat } from 'node:fs/promises';
+import { ingestTokens, secrets } from '../config/parsers/credentials.ts';
+import type { Parser } from '../config/parsers/parser.ts';
+import type { HttpSettings, IngestToken } from '../config/settings.ts';
+import type { Secret } from '../model/secret.ts';
+import { createCauseLog } from '../telemetry/cause-log.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** The tokens that are good at a time. */
+export interface Tokens {
+  readonly apiTokens: readonly Secret[];
+  readonly ingestTokens: readonly IngestToken[];
+}
+
+const LOOK_MS = 10_000;
+/** How long a token is still good that is no longer in its file: senders get the new one meanwhile. */
+const OVERLAP_MS = 5 * 60_000;
+const MOST_BYTES = 64 * 1024;
+
+export interface TokenSourceOptions {
+  readonly settings: () => HttpSettings;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The tokens of the environment, and those of API_TOKEN_FILE and INGEST_TOKEN_FILE as the files change. */
+export class TokenSource {
+  readonly #options: TokenSourceOptions;
+  readonly #api: TokenFile<Secret>;
+  readonly #ingest: TokenFile<IngestToken>;
+  #current: { readonly of: HttpSettings; readonly version: string; readonly tokens: Tokens };
+
+  constructor(options: TokenSourceOptions) {
+    const { clock } = options;
+    const of = options.settings();
+    this.#options = options;
+    this.#api = new TokenFile(secrets(), (token) => token, clock);
+    this.#ingest = new TokenFile(ingestTokens(), ({ token }) => token, clock);
+    this.#current = { of, version: this.#version(), tokens: this.#merge(of) };
+  }
+
+  /** The same object until something changes. */
+  current(): Tokens {
+    const of = this.#options.settings();
+    const version = this.#version();
+    if (this.#current.of !== of || this.#current.version !== version) {
+      this.#current = { of, version, tokens: this.#merge(of) };
+    }
+    return this.#current.tokens;
+  }
+
+  /** Reads the files; rejects when one cannot be read: without its tokens reading might be open. */
+  async open(): Promise<void> {
+    for (const problem of await this.look()) throw new Error(problem);
+  }
+
+  /** Reads the files again every ten seconds until the signal aborts. A broken one changes nothing, and is logged. */
+  async follow(signal: AbortSignal): Promise<void> {
+    const { clock, logger, settings } = this.#options;
+    const { apiTokenFile, ingestTokenFile } = settings();
+    if (apiTokenFile === undefined && ingestTokenFile === undefined) return;
+    const log = createCauseLog(logger, clock);
+    while (!signal.aborted) {
+      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      const before = this.#version();
+      for (const problem of await this.look()) {
+        log.warn(problem, `[http] ${problem}; the tokens read last stay in force`);
+      }
+      if (this.#version() !== before) logger.info('[http] tokens have changed');
+    }
+  }
+
+  /** Reads the files once, and gives what is wrong with them. */
+  async look(): Promise<readonly string[]> {
+    const { apiTokenFile, ingestTokenFile } = this.#options.settings();
+    const problems = new Set<string | undefined>();
+    if (apiTokenFile !== undefined) {
+      problems.add(await this.#api.read('API_TOKEN_FILE', apiTokenFile));
+    }
+    if (ingestTokenFile !== undefined) {
+      const own = ingestTokenFile !== apiTokenFile;
+      const variable = own ? 'INGEST_TOKEN_FILE' : 'API_TOKEN_FILE';
+      problems.add(await this.#ingest.read(variable, ingestTokenFile));
+    }
+    return [...problems].filter((problem) => problem !== undefined);
+  }
+
+  #version(): string {
+    return `${this.#api.version}/${this.#ingest.version}`;
+  }
+
+  #merge(of: HttpSettings): Tokens {
+    return {
+      apiTokens: [...of.apiTokens, ...this.#api.tokens()],
+      ingestTokens: [...of.ingestTokens, ...this.#ingest.tokens()],
+    };
+  }
+}
+
+/** The tokens of one file, each with when it was first missed there (monotonic). */
+class TokenFile<T> {
+  readonly #parser: Parser<readonly T[]>;
+  readonly #secretOf: (token: T) => Secret;
+  readonly #clock: Clock;
+  #text = '';
+  #known = new Map<string, { readonly token: T; missedAt?: number }>();
+  /** Changes with the tokens. */
+  version = 0;
+
+  constructor(parser: Parser<readonly T[]>, secretOf: (token: T) => Secret, clock: Clock) {
+    this.#parser = parser;
+    this.#secretOf = secretOf;
+    this.#clock = clock;
+  }
+
+  tokens(): readonly T[] {
+    return [...this.#known.values()].map(({ token }) => token);
+  }
+
+  /** Gives what is wrong with the file, without a token in it; nothing changes then but what is over. */
+  async read(variable: string, path: string): Promise<string | undefined> {
+    this.#forgetMissed();
+    const text = await readText(path);
+    if (typeof text !== 'string') {
+      return `${variable}: cannot be read: "${path}": ${text.problem}; mount a readable file there`;
+    }
+    if (text === this.#text) return undefined;
+    const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '');
+    const parsed = this.#parser.parse(lines.join(','));
+    if (parsed.kind === 'problem') {
+      return `${variable}: ${parsed.what}: "${path}"; ${parsed.mend}`;
+    }
+    this.#text = text;
+    this.#replace(parsed.value);
+    return undefined;
+  }
+
+  #replace(tokens: readonly T[]): void {
+    const now = this.#clock.monotonic();
+    const next = new Map<string, { readonly token: T; missedAt?: number }>();
+    for (const token of tokens) next.set(this.#secretOf(token).reveal(), { token });
+    for (const [text, { token, missedAt = now }] of this.#known) {
+      if (!next.has(text)) next.set(text, { token, missedAt });
+    }
+    this.#known = next;
+    this.version += 1;
+  }
+
+  #forgetMissed(): void {
+    const now = this.#clock.monotonic();
+    for (const [text, { missedAt }] of this.#known) {
+      if (missedAt === undefined || now - missedAt < OVERLAP_MS) continue;
+      this.#known.delete(text);
+      this.version += 1;
+    }
+  }
+}
+
+async function readText(path: string): Promise<string | { readonly problem: string }> {
+  try {
+    const { size } = await stat(path);
+    if (size > MOST_BYTES) return { problem: `${size} bytes; at most ${MOST_BYTES}` };
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    return { problem: error instanceof Error && 'code' in error ? String(error.code) : 'unknown' };
+  }
+}
