@@ -206,7 +206,7 @@ class TenantEnforcement implements Enforcement {
       const secrets = Object.values(webhookSecrets).flatMap((each) => each.map(secretName));
       const early = await this.#seen.prune(clock.now(), new Set(secrets));
       if (early > 0) {
-        const mend = 'change the HMAC key at Lago and here, so that none of them is accepted again';
+        const mend = 'change the webhook secret there and here, so that none is accepted again';
         logger.warn(`[enforcement] ${early} messages forgotten before their time; ${mend}`);
       }
       await clock.sleep(PRUNE_INTERVAL_MS, signal).catch(() => undefined);

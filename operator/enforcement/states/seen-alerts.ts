@@ -14,7 +14,7 @@ const PREFIX = 'enforcement/seen/';
  */
 export const REMEMBER_MS = 30 * 86_400_000;
 
-/** Some 15 MB; a fleet's alerts of 30 days, and Lago's of years, are a fraction of it. */
+/** Some 15 MB; a fleet's alerts of 30 days, and undated ones of years, are a fraction of it. */
 const MOST_REMEMBERED = 100_000;
 
 /** Deleted with one write. */
