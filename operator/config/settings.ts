@@ -170,7 +170,10 @@ export interface DestinationSettings<Options = unknown> {
   readonly options: Options;
 }
 
-/** Metric codes; `include` wins over the destination's own choice, `exclude` wins over both. */
+/**
+ * Metric codes. With `include` the destination gets these and no others, without it those of its own
+ * choice; `exclude` wins over both.
+ */
 export interface MetricFilter {
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];

@@ -117,7 +117,7 @@ function starting(type: string): ConditionClaim {
 function attentionClaims(progress: DestinationProgress | undefined): readonly ConditionClaim[] {
   if (progress === undefined) return [];
   const claims: ConditionClaim[] = [];
-  const { name, deadLetters, parkedTenants, unpriced, lateRefusals } = progress;
+  const { name, deadLetters, parkedTenants, unknownMetrics, unpriced, lateRefusals } = progress;
   if (deadLetters > 0) {
     claims.push({
       type: 'DeadLetters',
@@ -133,6 +133,19 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       reason: 'TenantRefused',
       message:
         'Events of the tenants in status.parkedTenants wait until the cause is mended; they are tried again by themselves, and other tenants are not held up',
+    });
+  }
+  if (unknownMetrics.length > 0) {
+    const codes = unknownMetrics.map((code) => `"${code}"`).join(', ');
+    claims.push({
+      type: 'UnknownMetrics',
+      status: 'True',
+      reason: 'NotInCatalogue',
+      message:
+        `spec.metrics names what is no metric here: ${codes}; mend the name (GET /api/v1/catalog lists them) or declare the metric. Until then it has no effect`.slice(
+          0,
+          LONGEST_ERROR,
+        ),
     });
   }
   if (unpriced.length > 0) {

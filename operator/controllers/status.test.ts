@@ -175,6 +175,16 @@ describe('the status of a destination', () => {
     expect(messages).toContain('such as event svc1_1: no_meter');
   });
 
+  test('tells which metric of spec.metrics nobody knows, instead of leaving it out in silence', () => {
+    const progress = progressOf('main', { unknownMetrics: ['tenant_gpu_hour', 'tokens'] });
+    const claims = destinationClaims({ ...healthy, progress });
+    expect(brief(claims)).toEqual([
+      ...brief(destinationClaims(healthy)),
+      'UnknownMetrics=True NotInCatalogue',
+    ]);
+    expect(claims.at(-1)?.message).toContain('no metric here: "tenant_gpu_hour", "tokens"');
+  });
+
   test('does not hide sums that differ, or usage that comes too fast, behind a healthy delivery', () => {
     const drift = {
       day: Date.UTC(2026, 10, 20),

@@ -31,6 +31,8 @@ export interface DestinationProgress {
   readonly deadLetters: number;
   /** Tenants whose events wait until they can be served. */
   readonly parkedTenants: readonly ParkedTenantReport[];
+  /** Codes that its `spec.metrics` name and the catalogue lacks. */
+  readonly unknownMetrics: readonly string[];
   /** Kinds of usage that came and that nobody has priced at the billing system. */
   readonly unpriced: readonly UnpricedUsage[];
   /** Usage that the billing system took and refused later. */

@@ -33,6 +33,8 @@ export interface DestinationStatus {
   readonly parkedTenants: readonly ParkedTenant[];
   /** Tenants that are to be offboarded once their last event is through. */
   readonly offboarding: number;
+  /** Codes that its `metrics` name and the catalogue lacks. */
+  readonly unknownMetrics: readonly string[];
   /** Kinds of usage that came and that nobody has priced there, the first twenty. */
   readonly unpriced: readonly UnpricedUsage[];
   /** Usage that the destination took and refused later, the newest twenty. */

@@ -31,6 +31,7 @@ const webhook: DestinationStatusView = {
   parked: 4,
   parkedTenants: [{ tenant: 'acme', reason: 'unknown plan: "gold"', events: 4, since: NOW }],
   offboarding: 0,
+  unknownMetrics: ['tokens'],
   unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
   drift: {
     day: Date.UTC(2026, 10, 20),
@@ -110,6 +111,7 @@ describe('status', () => {
           name: 'webhook',
           lag_records: 2,
           dead_letters: 1,
+          unknown_metrics: ['tokens'],
           unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
           drift: {
             day: '2026-11-20',

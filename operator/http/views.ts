@@ -134,6 +134,8 @@ export interface DestinationStatusView {
   readonly parkedTenants: readonly ParkedTenantView[];
   /** Tenants that are to be offboarded once their last event is through. */
   readonly offboarding: number;
+  /** Codes that its `metrics` name and the catalogue lacks. */
+  readonly unknownMetrics: readonly string[];
   /** Kinds of usage that came and that nobody has priced there, the first twenty. */
   readonly unpriced: readonly UnpricedUsage[];
   /** How yesterday compared there; undefined before the first comparison. */

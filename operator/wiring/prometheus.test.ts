@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { loadEnvironment } from '../config/load-environment.ts';
 import { createSettingsStore } from '../config/settings-store.ts';
 import type { Settings } from '../config/settings.ts';
-import { wantedMetrics } from '../delivery/feeder/bootstrap.ts';
+import { wantedMetrics } from '../delivery/feeder/event-filter.ts';
 import { createLagoWorld } from '../destinations/lago/testing/lago-world.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';

@@ -17,8 +17,9 @@ import { createDeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
 import { createInFlight } from '../records/in-flight.ts';
 import { createSettlementWriter } from '../records/settlement-writer.ts';
-import { createBootstrap, createEventFilter } from './bootstrap.ts';
+import { createBootstrap } from './bootstrap.ts';
 import { createCircuit } from './circuit.ts';
+import { createEventFilter, unknownMetrics } from './event-filter.ts';
 import { createHealth } from './health.ts';
 import { createPending } from './pending.ts';
 import { Refusals } from './refusals.ts';
@@ -52,6 +53,7 @@ export function createFeederParts(options: FeederOptions) {
       ? createAcknowledgements(ledger, records)
       : NO_ACKNOWLEDGEMENTS;
   const catalog = () => options.catalog().metrics;
+  const find = (code: string) => options.catalog().find(code);
   const bootstrap = createBootstrap(destination, settings.metrics, catalog);
   const pending = createPending(ledger, name);
   const directory = createTenantDirectory(records, options.tenants, options.maxBackfillMs);
@@ -113,7 +115,8 @@ export function createFeederParts(options: FeederOptions) {
       onRefused: (tenant, reason) =>
         log.warn(`offboard ${tenant}`, `[${name}] tenant ${tenant} not offboarded: ${reason}`),
     }),
-    wants: createEventFilter(destination, settings.metrics, (code) => options.catalog().find(code)),
+    wants: createEventFilter(destination, settings.metrics, find),
+    unknownMetrics: () => unknownMetrics(settings.metrics, find),
   };
 }
 

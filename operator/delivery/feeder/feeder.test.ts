@@ -190,10 +190,24 @@ test('a metric that comes into the catalogue is prepared before its first event'
   await harness.stop();
 });
 
-test('metrics that the destination does not want pass by, unless its filter names them', async () => {
+test('metrics that the destination does not want pass by, and one that is declared no longer does not', async () => {
   const destination = createFakeDestination({ accepts: ({ informational }) => !informational });
   const harness = createHarness({ destination });
-  const metrics = ['tenant_gpu_downtime_hours', 'tenant_gpu_utilization', 'tenant_lb_hours'];
+  const metrics = ['tenant_gpu_downtime_hours', 'tenant_lb_hours', 'tenant_instance_hours'];
+  const events = metrics.map((metric) => ({ ...testEvent(), id: metric, metric }));
+  await harness.append(...events, { ...testEvent(), id: 'gone', metric: 'removed_since' });
+  await harness.start({ metrics: { exclude: ['tenant_lb_hours'] } });
+  await harness.drained();
+  expect(destination.taken).toStrictEqual(['tenant_instance_hours', 'gone']);
+  expect(harness.delivery.status('fake')).toMatchObject({ delivered: 2, skipped: 2 });
+  expect(destination.bootstraps[0]).not.toContain('tenant_lb_hours');
+  await harness.stop();
+});
+
+test('a destination told "these metrics and no others" gets these and no others', async () => {
+  const destination = createFakeDestination({ accepts: ({ informational }) => !informational });
+  const harness = createHarness({ destination });
+  const metrics = ['tenant_gpu_utilization', 'tenant_lb_hours', 'tenant_instance_hours'];
   const events = metrics.map((metric) => ({ ...testEvent(), id: metric, metric }));
   await harness.append(...events, { ...testEvent(), id: 'gone', metric: 'removed_since' });
   await harness.start({
@@ -203,9 +217,22 @@ test('metrics that the destination does not want pass by, unless its filter name
     },
   });
   await harness.drained();
-  expect(destination.taken).toStrictEqual(['tenant_gpu_utilization', 'gone']);
-  expect(harness.delivery.status('fake')).toMatchObject({ delivered: 2, skipped: 2 });
-  expect(destination.bootstraps[0]).not.toContain('tenant_lb_hours');
+  expect(destination.taken).toStrictEqual(['tenant_gpu_utilization']);
+  expect(harness.delivery.status('fake')).toMatchObject({ delivered: 1, skipped: 3 });
+  expect(destination.bootstraps[0]).toStrictEqual(['tenant_gpu_utilization']);
+  await harness.stop();
+});
+
+test('a filter that names a metric nobody knows says so until the metric is declared', async () => {
+  const harness = createHarness();
+  await harness.start({
+    metrics: { include: ['tenant_lb_hours', 'tokens'], exclude: ['tenant_gpu_hour'] },
+  });
+  const unknown = (): readonly string[] | undefined =>
+    harness.delivery.status('fake')?.unknownMetrics;
+  expect(unknown()).toStrictEqual(['tokens', 'tenant_gpu_hour']);
+  harness.addMetrics([{ code: 'tokens', unit: 'tokens', dimensions: [] }]);
+  expect(unknown()).toStrictEqual(['tenant_gpu_hour']);
   await harness.stop();
 });
 

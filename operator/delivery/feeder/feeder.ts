@@ -137,6 +137,7 @@ class DestinationFeeder implements Feeder {
       parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
       parkedTenants,
       offboarding: offboarding.count,
+      unknownMetrics: this.#parts.unknownMetrics(),
       unpriced: destination.unpriced?.().slice(0, MAX_SHOWN) ?? [],
       lateRefusals: destination.lateRefusals?.().slice(0, MAX_SHOWN) ?? [],
       ...omitUndefined({ eventsPerSecond: destination.eventsPerSecond?.() }),

@@ -36,6 +36,7 @@ export function createInvalidDestinationFeeder(
       deadLetters: 0,
       parked: 0,
       parkedTenants: [],
+      unknownMetrics: [],
       unpriced: [],
       lateRefusals: [],
       offboarding: 0,

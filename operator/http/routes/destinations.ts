@@ -159,6 +159,7 @@ export function showDestination(status: DestinationStatusView, committed: number
       since: isoTime(since),
     })),
     offboarding_tenants: status.offboarding,
+    unknown_metrics: status.unknownMetrics,
     unpriced: status.unpriced,
     drift: status.drift && showDrift(status.drift),
     rate_limit: status.tooSlow && {

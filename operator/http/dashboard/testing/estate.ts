@@ -217,6 +217,7 @@ function destinations(changes: string[]): DestinationsView {
     parked: 0,
     parkedTenants: [],
     offboarding: 0,
+    unknownMetrics: [],
     unpriced: [],
     consecutiveFailures: 0,
     lastSuccessAt: NOW - MINUTE,

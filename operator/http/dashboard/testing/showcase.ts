@@ -80,6 +80,7 @@ function views(settings: () => Settings): Partial<Views> {
     parkedTenants: [],
     offboarding: 0,
     consecutiveFailures: 0,
+    unknownMetrics: [],
     unpriced: [],
     lastSuccessAt: NOW - 12_000,
   };
