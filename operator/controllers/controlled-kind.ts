@@ -10,6 +10,8 @@ export interface ControlledKind<Spec> {
   readonly kind: string;
   /** Keeps a deleted object until `remove` has done its work; absent where nothing is to be kept. */
   readonly finalizer?: string;
+  /** Fields of the status that are written within ten seconds of their change, not a minute. */
+  readonly promptFields?: readonly string[];
   /** Looks at the newest spec and puts it in force if it can. An unusable one changes nothing. */
   act(object: CustomObject<Spec>, signal: AbortSignal): Promise<Acted>;
   /** Takes back what the object gave; also called when the object is gone. Idempotent. */

@@ -49,6 +49,7 @@ export function meteringPolicies(
   return {
     resource: { group: 'meterfeed.io', version: 'v1alpha1', plural: 'meteringpolicies' },
     kind: 'MeteringPolicy',
+    promptFields: ['lastWindow'],
 
     async act({ name, generation, spec }, signal): Promise<Acted> {
       // The schema refuses other names; one of another release may not have.

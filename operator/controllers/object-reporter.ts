@@ -1,6 +1,7 @@
 import type { Condition } from '../kubernetes/conditions.ts';
 import type { EventRecorder } from '../kubernetes/events.ts';
-import type { StatusPublisher, StatusTarget } from '../kubernetes/status-publisher.ts';
+import type { StatusPublisher } from '../kubernetes/status-publisher.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import {
   type ConditionClaim,
@@ -130,7 +131,7 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
 
   #publish(object: CustomObject<Spec>, { claims, fields }: Omit<Report, 'settled'>): void {
     const { name, uid, generation } = object;
-    const { resource, kind } = this.#kind;
+    const { resource, kind, promptFields } = this.#kind;
     const { status, clock } = this.#options;
     const reconciled = this.#known.get(uid);
     const previous = reconciled?.conditions ?? object.conditions;
@@ -140,7 +141,7 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
       this.#record(object, type, reason, type === 'Warning' ? message + cause : message);
     }
     if (reconciled !== undefined) this.#known.set(uid, { ...reconciled, conditions });
-    const target: StatusTarget = { resource, kind, name, uid };
+    const target = { resource, kind, name, uid, ...omitUndefined({ promptFields }) };
     status.publish(target, { ...fields, conditions, observedGeneration: generation });
   }
 }

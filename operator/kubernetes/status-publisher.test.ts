@@ -67,6 +67,28 @@ describe('status publisher', () => {
     expect(written.map((status) => (status as { lag: number }).lag)).toEqual([0, 60, 120, 150]);
   });
 
+  test('each window of ten seconds is written when it closes, not up to a minute later', async () => {
+    const { clock, written, publisher } = rig();
+    const prompt = { ...target, promptFields: ['lastWindow'] };
+    for (let second = 0; second < 40; second += 1) {
+      const lastWindow = Math.floor(second / 10);
+      publisher.publish(prompt, { lastWindow, lag: second, conditions: [condition('True')] });
+      await clock.advance(1_000);
+    }
+    expect(written.map((status) => (status as { lag: number }).lag)).toEqual([0, 10, 20, 30]);
+  });
+
+  test('windows that close every second are written every ten seconds', async () => {
+    const { clock, written, publisher } = rig();
+    const prompt = { ...target, promptFields: ['lastWindow'] };
+    for (let lastWindow = 0; lastWindow < 35; lastWindow += 1) {
+      publisher.publish(prompt, { lastWindow, conditions: [condition('True')] });
+      await clock.advance(1_000);
+    }
+    const windows = written.map((status) => (status as { lastWindow: number }).lastWindow);
+    expect(windows).toEqual([0, 10, 20, 30]);
+  });
+
   test('a condition that turns is written at once, with the numbers of the moment', async () => {
     const { clock, written, publisher } = rig();
     publisher.publish(target, { lag: 1, conditions: [condition('True')] });

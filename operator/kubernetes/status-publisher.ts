@@ -16,6 +16,8 @@ export interface StatusTarget {
   readonly name: string;
   /** Tells the object from one that was created again under its name. */
   readonly uid: string;
+  /** Fields of its status whose change is worth a write before the minute is over. */
+  readonly promptFields?: readonly string[];
 }
 
 /** A status; every field that the operator owns, each time. */
@@ -27,8 +29,9 @@ export interface PublishedStatus {
 
 /**
  * Writes statuses no oftener than is useful: at once when conditions or the observed
- * generation change, at most once a minute per object when only numbers move, and not at all when
- * nothing did. The last word is always written.
+ * generation change, at most every ten seconds when one of the target's prompt fields does, at most once
+ * a minute per object when only other numbers move, and not at all when nothing did. The last word is
+ * always written.
  */
 export interface StatusPublisher {
   publish(target: StatusTarget, status: PublishedStatus): void;
@@ -51,10 +54,16 @@ interface Entry {
   readonly target: StatusTarget;
   wanted: PublishedStatus;
   /** What was last written, without transition times; undefined before the first write. */
-  written?: { readonly whole: string; readonly urgent: string; readonly at: number };
+  written?: {
+    readonly whole: string;
+    readonly urgent: string;
+    readonly prompt: string;
+    readonly at: number;
+  };
 }
 
 const DEFAULT_INTERVAL_MS = 60_000;
+const PROMPT_INTERVAL_MS = 10_000;
 
 export function createStatusPublisher(options: StatusPublisherOptions): StatusPublisher {
   const { connection, clock, logger, intervalMs = DEFAULT_INTERVAL_MS } = options;
@@ -71,11 +80,13 @@ export function createStatusPublisher(options: StatusPublisherOptions): StatusPu
 
   /** Milliseconds until the entry may be written; undefined when there is nothing to write. */
   function due(entry: Entry): number | undefined {
-    const { written, wanted } = entry;
+    const { written, wanted, target } = entry;
     if (written === undefined) return 0;
     if (written.whole === comparable(wanted)) return undefined;
     if (written.urgent !== comparable(urgentPart(wanted))) return 0;
-    return Math.max(0, written.at + intervalMs - clock.monotonic());
+    const isPrompt = written.prompt !== comparable(promptPart(target, wanted));
+    const interval = isPrompt ? Math.min(PROMPT_INTERVAL_MS, intervalMs) : intervalMs;
+    return Math.max(0, written.at + interval - clock.monotonic());
   }
 
   async function write(path: string, signal: AbortSignal): Promise<WorkOutcome> {
@@ -90,6 +101,7 @@ export function createStatusPublisher(options: StatusPublisherOptions): StatusPu
         entry.written = {
           whole: comparable(wanted),
           urgent: comparable(urgentPart(wanted)),
+          prompt: comparable(promptPart(entry.target, wanted)),
           at: clock.monotonic(),
         };
         return { kind: 'done' };
@@ -120,6 +132,10 @@ export function createStatusPublisher(options: StatusPublisherOptions): StatusPu
 
 function urgentPart({ observedGeneration, conditions }: PublishedStatus): object {
   return { observedGeneration, conditions };
+}
+
+function promptPart({ promptFields = [] }: StatusTarget, status: PublishedStatus): object {
+  return promptFields.map((field) => status[field]);
 }
 
 /** JSON with sorted keys, without the times at which conditions changed. */
