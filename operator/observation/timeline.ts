@@ -82,6 +82,34 @@ export function spansAfter<S>(spans: readonly Span<S>[], at: number): readonly S
   return spans.filter((span) => span.to > at);
 }
 
+/** A change that throws has changed nothing: what closed windows billed of it is compared with later. */
+export function wholly<S>(timeline: Timeline<S>, change: () => void): void {
+  const { spans, finished } = timeline;
+  try {
+    change();
+  } catch (error) {
+    timeline.spans = spans;
+    timeline.finished = finished;
+    throw error;
+  }
+}
+
+/** True when both say the same of the time before `at`. */
+export function agreeBefore<S>(a: readonly Span<S>[], b: readonly Span<S>[], at: number): boolean {
+  const left = spansBefore(a, at);
+  const right = spansBefore(b, at);
+  if (left.length !== right.length) return false;
+  return left.every((span, index) => {
+    const other = right[index];
+    return (
+      other !== undefined &&
+      span.from === other.from &&
+      span.to === other.to &&
+      span.state === other.state
+    );
+  });
+}
+
 /** A span that continues the one before it in the same state becomes one with it. */
 function joined<S>(spans: readonly Span<S>[], next: Span<S>): readonly Span<S>[] {
   const last = spans.at(-1);

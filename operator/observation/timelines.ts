@@ -1,12 +1,13 @@
 import type { Arrival, Projected, SourceHandler } from '../kubernetes/source.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
 import {
+  agreeBefore,
   createTimeline,
   enter,
   type Span,
   spansAfter,
-  spansBefore,
   type Timeline,
+  wholly,
 } from './timeline.ts';
 
 /** What of an object every kind of timeline needs. */
@@ -234,12 +235,12 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   #see(next: T, arrival: Arrival): Tracked<T, S> {
     const known = this.#find(next);
     const timeline = known ?? { ...createTimeline<S>(next, arrival.at), view: next };
+    const seen = this.#sighting(timeline, next, arrival, known === undefined);
+    const before = timeline.spans;
+    wholly(timeline, () => this.#rules.follow(timeline, next, seen));
     if (known === undefined) this.#keep(timeline);
     // It was not of interest for a while, as a Service whose type changed to and fro.
     timeline.gone = false;
-    const seen = this.#sighting(timeline, next, arrival, known === undefined);
-    const before = timeline.spans;
-    this.#rules.follow(timeline, next, seen);
     this.#rememberBilled(timeline, before);
     timeline.versionAt = arrival.at;
     timeline.view = next;
@@ -273,26 +274,11 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const present = Math.max(known, timeline.versionAt);
     const latest = this.#rules.billedUntil?.(present) ?? present;
     const before = timeline.spans;
-    finish(latest);
+    wholly(timeline, () => finish(latest));
     if ((timeline.spans.at(-1)?.to ?? 0) > latest) enter(timeline, undefined, latest);
     this.#rememberBilled(timeline, before);
     timeline.finished = true;
     timeline.gone = true;
     timeline.dirty = true;
   }
-}
-
-function agreeBefore<S>(a: readonly Span<S>[], b: readonly Span<S>[], at: number): boolean {
-  const left = spansBefore(a, at);
-  const right = spansBefore(b, at);
-  if (left.length !== right.length) return false;
-  return left.every((span, index) => {
-    const other = right[index];
-    return (
-      other !== undefined &&
-      span.from === other.from &&
-      span.to === other.to &&
-      span.state === other.state
-    );
-  });
 }

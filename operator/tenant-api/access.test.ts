@@ -78,6 +78,28 @@ describe('a tenant cluster’s nodes are never unbilled without a failure that n
   });
 });
 
+describe('a Secret that nobody foresaw', () => {
+  test('what reading it throws is a failure of that tenant cluster, which is looked at again', async () => {
+    const rig = rigOf({}, tenantCluster(), tenantCluster('b'));
+    const body = {
+      get data(): never {
+        throw new RangeError('hunter2');
+      },
+    };
+    rig.put(PLACE, { kind: 'ok', status: 200, body });
+    rig.put('tenant-b/svc-kubeconfig', kubeconfigText());
+    await rig.pass();
+    expect(rig.access.list()).toHaveLength(1);
+    expect(rig.failures()).toEqual([
+      'tenant-tenant-a-a: its kubeconfig cannot be read: unexpected RangeError; report it as a defect',
+    ]);
+    expect(rig.logger.lines.join()).not.toContain('hunter2');
+    rig.put(PLACE, kubeconfigText());
+    await rig.pass();
+    expect(rig.access.list()).toHaveLength(2);
+  });
+});
+
 describe('tenant clusters are listed as failing that have no nodes of their own', () => {
   test('shared ones are left out, and followed all the same', async () => {
     const rig = rigOf({}, tenantCluster('a', { nodeMode: 'shared' }));

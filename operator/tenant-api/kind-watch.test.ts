@@ -5,6 +5,7 @@ import {
   type ScriptedApiServer,
   startScriptedApiServer,
 } from '../kubernetes/testing/scripted-api-server.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { NODE_SETTINGS } from '../metering/testing/objects.ts';
 import { createObservation } from '../observation/observation.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
@@ -30,7 +31,7 @@ afterEach(async () => {
 });
 
 /** The watch of the pods of a tenant cluster that the journal knows nothing of. */
-function watchPods() {
+function watchPods(adjust?: (next: PodView) => PodView, told: string[] = []) {
   const { pods } = createObservation({
     nodeSettings: () => NODE_SETTINGS,
     billedUntil: (present) => present,
@@ -40,10 +41,11 @@ function watchPods() {
     project: projectPod,
     timelines: pods,
     resume: undefined,
+    ...omitUndefined({ adjust }),
     budget: createBudget({
       limits: DEFAULT_LIMITS,
       now: () => systemClock.monotonic(),
-      onExceeded: () => undefined,
+      onExceeded: (reason) => told.push(reason),
       firstLists: createFirstLists(),
       isListed: () => watch.listed,
     }),
@@ -134,6 +136,39 @@ describe('a first list that was cut short', () => {
     await vi.waitUntil(() => watch.listed);
     watch.stop('its Secret is gone');
     expect(names()).toEqual(['p']);
+    await watch.idle();
+  });
+});
+
+describe('an object whose change nobody can take in', () => {
+  test('leaves its API alone with the reason, and is told once more by the list after it', async () => {
+    const told: string[] = [];
+    let broken = true;
+    const { pods, watch, names } = watchPods((next) => {
+      if (broken && next.name === 'bad') throw new RangeError('Maximum call stack size exceeded');
+      return next;
+    }, told);
+    server.put({ namespace: 'default', name: 'good' });
+    watch.start(connection);
+    await vi.waitUntil(() => watch.listed && server.openWatches === 1);
+    server.put({ namespace: 'default', name: 'bad' });
+    await vi.waitUntil(() => told.length > 0);
+    expect(told).toEqual([
+      'pods "default/bad" cannot be taken in: Maximum call stack size exceeded',
+    ]);
+    expect(names()).toEqual(['good']);
+    // A restart must not go on behind what was never taken in.
+    expect(watch.point(systemClock.now())?.[1]).not.toHaveProperty('resourceVersion');
+
+    watch.stop('left alone');
+    server.remove('default', 'good');
+    broken = false;
+    watch.start(connection);
+    await vi.waitUntil(() => names().includes('bad') && watch.health().state === 'synced');
+    await vi.waitUntil(() => watch.point(systemClock.now())?.[1].resourceVersion !== undefined);
+    const gone = [...pods.inNamespace('default')].filter((timeline) => timeline.gone);
+    expect(gone.map(({ name }) => name)).toEqual(['good']);
+    watch.stop('end of the test');
     await watch.idle();
   });
 });

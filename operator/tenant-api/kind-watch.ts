@@ -11,6 +11,7 @@ import type {
   SourceHandler,
   SourceHealth,
 } from '../kubernetes/source.ts';
+import { errorText } from '../model/error-text.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -85,6 +86,8 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
   #abort = (): void => undefined;
   #running: Promise<unknown> = Promise.resolve();
   #listed = false;
+  /** The uids of objects whose change was not taken in: the next list tells it once more. */
+  readonly #untold = new Set<string>();
 
   constructor(options: KindWatchOptions<T, S>) {
     this.#options = options;
@@ -129,7 +132,9 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
       resource,
       project,
       accepts: (object) => this.#accepts(object),
-      handlers: [budget.handler(timelines.kind), ...handlers, this.#timelines()],
+      handlers: [budget.handler(timelines.kind), ...handlers, this.#timelines()].map((handler) =>
+        this.#contained(handler),
+      ),
       pageSize: PAGE_SIZE,
       clock,
       random,
@@ -139,7 +144,7 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
     this.#source = source;
     this.#running = Promise.all([
       this.#running,
-      source.run(stop.signal),
+      source.run(stop.signal).catch((error: unknown) => this.#refuse(error)),
       this.#awaitList(source, stop.signal),
     ]);
   }
@@ -164,9 +169,8 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
     const resume = this.#resume;
     if (!this.#listed && resume === undefined) return undefined;
     const knownAt = Math.min(now, this.#knownUntil());
-    const resourceVersion = this.#listed
-      ? this.#source?.resourceVersion()
-      : resume?.resourceVersion;
+    const listed = this.#untold.size === 0 ? this.#source?.resourceVersion() : undefined;
+    const resourceVersion = this.#listed ? listed : resume?.resourceVersion;
     return [this.#options.timelines.kind, { knownAt, ...omitUndefined({ resourceVersion }) }];
   }
 
@@ -181,6 +185,30 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
     const { budget, resource } = this.#options;
     budget.refuse(`${resource.plural} ${problem}`);
     return false;
+  }
+
+  /** What this tenant cluster's object makes throw is left alone with its API, until a fresh list. */
+  #contained(handler: SourceHandler<T>): SourceHandler<T> {
+    const attempt = (object: T, take: () => void): void => {
+      try {
+        take();
+      } catch (error) {
+        this.#untold.add(object.uid);
+        this.#refuse(error, object);
+      }
+    };
+    return {
+      upserted: (next, previous, arrival) =>
+        attempt(next, () => handler.upserted(next, previous, arrival)),
+      deleted: (last, arrival) => attempt(last, () => handler.deleted(last, arrival)),
+    };
+  }
+
+  #refuse(error: unknown, object?: T): void {
+    const { budget, resource, logger } = this.#options;
+    const which = object === undefined ? '' : ` "${object.namespace}/${object.name}"`;
+    logger.error(`[controller] ${resource.plural}${which} cannot be taken in`, { error });
+    budget.refuse(`${resource.plural}${which} cannot be taken in: ${errorText(error)}`);
   }
 
   #timelines(): SourceHandler<T> {
@@ -203,8 +231,9 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
       () => true,
       () => false,
     );
-    if (!ready || signal.aborted || this.#listed) return;
+    if (!ready || signal.aborted || (this.#listed && this.#untold.size === 0)) return;
     this.#listed = true;
+    this.#untold.clear();
     const holds = ({ uid, namespace, name }: Projected): boolean =>
       begun.find(namespace, name)?.uid === uid;
     this.#options.timelines.listed(holds, knownBefore);
@@ -215,7 +244,8 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
       // Part of a first list proves nothing, and may be as large as somebody likes.
       this.#options.timelines.forget();
     } else if (this.#source !== undefined) {
-      this.#resume = { objects: [...this.#source.values()], knownAt: this.#knownUntil() };
+      const told = [...this.#source.values()].filter(({ uid }) => !this.#untold.has(uid));
+      this.#resume = { objects: told, knownAt: this.#knownUntil() };
     }
     this.#source = undefined;
     this.#connection = undefined;

@@ -98,7 +98,9 @@ export class KubeconfigFollower {
     const { clock, limit } = this.#options;
     while (!signal.aborted) {
       this.#dueAt = clock.monotonic() + BACKOFF.capMs;
-      await limit(() => (signal.aborted ? Promise.resolve() : this.#look(signal)));
+      await limit(() => (signal.aborted ? Promise.resolve() : this.#look(signal))).catch(
+        (error: unknown) => this.#failUnforeseen(error),
+      );
       await this.#waitUntilDue(signal);
     }
     const last = this.#held;
@@ -184,6 +186,12 @@ export class KubeconfigFollower {
     logger[level](`[controller] tenant API of ${id}: ${reason}`);
     this.#failure = { tenantCluster: id, reason, since: this.#failure?.since ?? clock.now() };
     onChange();
+  }
+
+  /** Its message could hold any part of the kubeconfig. */
+  #failUnforeseen(error: unknown): void {
+    const kind = error instanceof Error ? error.name : typeof error;
+    this.#fail(`its kubeconfig cannot be read: unexpected ${kind}; report it as a defect`, 'warn');
   }
 
   #retry(): void {

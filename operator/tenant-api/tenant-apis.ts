@@ -100,7 +100,6 @@ class WatchedTenantApis implements TenantApis {
   #closed = false;
 
   constructor(options: TenantApisOptions) {
-    const { clock } = options;
     this.#options = options;
     this.onHost = {
       nodes: {
@@ -110,10 +109,8 @@ class WatchedTenantApis implements TenantApis {
         },
         deleted: ({ name }) => this.#hostNodeChanged(name),
       },
-      volumes: onNew((object) => this.#unitOf(object)?.observation.volumes.refresh(clock.now())),
-      loadBalancers: onNew((object) =>
-        this.#unitOf(object)?.observation.loadBalancers.refresh(clock.now()),
-      ),
+      volumes: onNew((object) => this.#unitOf(object)?.refresh('volumes')),
+      loadBalancers: onNew((object) => this.#unitOf(object)?.refresh('loadBalancers')),
     };
   }
 

@@ -129,6 +129,20 @@ test('each time again it is left alone for longer, and a good hour is a new begi
   expect(leftAlone().at(-1)).toContain('left alone for 5 minutes');
 });
 
+test('a node that cannot be followed anew leaves the API alone, and is followed when it is taken up', async () => {
+  start({});
+  const { nodes } = unit.observation;
+  const refresh = vi.spyOn(nodes, 'refresh').mockImplementationOnce(() => {
+    throw new RangeError('too deep');
+  });
+  unit.refresh('nodes');
+  expect(unit.failure()?.reason).toBe('nodes cannot be followed: too deep');
+  await vi.waitUntil(() => clock.sleepers > 0);
+  await clock.advance(300_000);
+  await vi.waitUntil(() => unit.failure() === undefined);
+  expect(refresh).toHaveBeenCalledTimes(2);
+});
+
 function badNode() {
   return { metadata: { name: 'N', uid: 'u', resourceVersion: '7' } };
 }

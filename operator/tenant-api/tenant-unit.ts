@@ -1,9 +1,10 @@
-import { least } from '../model/extremes.ts';
 import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { SourceHealth } from '../kubernetes/source.ts';
+import { errorText } from '../model/error-text.ts';
+import { least } from '../model/extremes.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
@@ -68,6 +69,9 @@ const FORGIVEN_MS = 3_600_000;
 /** An API server that has said nothing for this long since it was first asked counts as failing. */
 const SILENCE_MS = 15_000;
 
+/** What objects of these kinds mean depends on the host cluster and on settings. */
+type RefreshedKind = 'nodes' | 'volumes' | 'loadBalancers';
+
 /** The end of what a tenant cluster's API shows, wall clock, milliseconds. */
 interface TenantUnitEnd {
   readonly at: number;
@@ -92,6 +96,8 @@ export class TenantUnit {
   /** How often in a row it was over a limit, and when it was last taken up again (monotonic). */
   #suspensions = 0;
   #resumedAt = Number.NEGATIVE_INFINITY;
+  /** Kinds that have to be followed anew once it is taken up again. */
+  readonly #stale = new Set<RefreshedKind>();
   #startedAt: number | undefined;
   #starting: Promise<void> | undefined;
 
@@ -189,8 +195,18 @@ export class TenantUnit {
 
   /** The host cluster's node of this name came, changed or went. */
   hostNodeChanged(name: string): void {
-    if (this.#watches.nodes.find('', name) === undefined) return;
-    this.observation.nodes.refresh(this.#options.clock.now());
+    if (this.#watches.nodes.find('', name) !== undefined) this.refresh('nodes');
+  }
+
+  /** Follows its objects of a kind anew: what they mean has changed elsewhere. */
+  refresh(kind: RefreshedKind): void {
+    try {
+      this.#stale.delete(kind);
+      this.observation[kind].refresh(this.#options.clock.now());
+    } catch (error) {
+      this.#stale.add(kind);
+      this.#suspend(`${kind} cannot be followed: ${errorText(error)}`);
+    }
   }
 
   take(reachability: Reachability): void {
@@ -246,7 +262,9 @@ export class TenantUnit {
     void pause(clock, ms, this.#closing.signal).then((waited) => {
       this.#suspended = undefined;
       this.#resumedAt = clock.monotonic();
-      if (waited) this.#review();
+      if (!waited) return;
+      for (const kind of this.#stale) this.refresh(kind);
+      this.#review();
     });
   }
 

@@ -217,7 +217,7 @@ class WindowCollector implements Collector {
     if (before !== undefined && sameNodeSettings(before, metering)) return;
     observation.nodes.refresh(clock.now());
     observation.gpuNodes.refresh(clock.now());
-    for (const tenant of this.#tenants.list()) tenant.observation.nodes.refresh(clock.now());
+    for (const tenant of this.#tenants.list()) tenant.refresh('nodes');
   }
 }
 

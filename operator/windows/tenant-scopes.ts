@@ -42,6 +42,8 @@ export interface TenantObjects {
   readonly ended: TenantObjectsEnd | undefined;
   /** By kind of timeline, where its watch can be resumed. */
   watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
+  /** Follows its nodes anew, by the settings in force; what that throws is its own failure. */
+  refresh(kind: 'nodes'): void;
   /** Where its pods' usage is read, while that is what they are billed by. */
   readonly metricsApi: Pick<Connection, 'bytes'> | undefined;
   findPod(namespace: string, name: string): PodView | undefined;

@@ -1,6 +1,7 @@
-import { least } from '../model/extremes.ts';
 import pLimit from 'p-limit';
 import type { Settings } from '../config/settings.ts';
+import { errorText } from '../model/error-text.ts';
+import { least } from '../model/extremes.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import type { UsageSamples } from '../observation/usage-samples.ts';
@@ -126,7 +127,9 @@ class ListSampler {
       skipped += 1;
       if (skipped <= SHOWN) problems.push(problem);
     };
-    const outcome = await this.reader.read(take, signal, list.namespace);
+    const outcome = await this.reader
+      .read(take, signal, list.namespace)
+      .catch((error: unknown) => ({ kind: 'failed', reason: errorText(error) }) as const);
     if (signal.aborted) return;
     if (skipped > 0) this.#complain(at, skipped, problems);
     if (outcome.kind === 'read') this.#succeed();

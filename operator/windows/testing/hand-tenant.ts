@@ -53,6 +53,7 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
     ended: undefined,
     metricsApi: undefined,
     watchPoints: () => ({}),
+    refresh: () => observation.nodes.refresh(clock.now()),
     findPod: (namespace, name) => pods.get(`${namespace}/${name}`),
     node: (object) => {
       const node = projectNode(object);
