@@ -75,6 +75,7 @@ export async function prepareOperator(options: ShippedOperatorOptions): Promise<
           KUBECONFIG: kubeconfig,
           DATA_DIR: join(directory, 'data'),
           LISTEN_ADDR: `127.0.0.1:${port}`,
+          PROBE_ADDR: '127.0.0.1:0',
           COLLECTION_INTERVAL: `${windowSeconds}s`,
           REGION: 'bench',
           ...options.environment,
