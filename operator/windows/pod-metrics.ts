@@ -148,13 +148,6 @@ const CLOSE_BRACKET = 93;
 const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
-const STRUCTURE: ReadonlySet<number> = new Set([
-  OPEN_BRACKET,
-  CLOSE_BRACKET,
-  OPEN_BRACE,
-  CLOSE_BRACE,
-]);
-
 /** Nesting depth of the elements of the list's own `items` array. */
 const ITEM_DEPTH = 2;
 
@@ -166,11 +159,15 @@ export class ItemScanner {
   readonly #onItem: (item: unknown) => void;
   #depth = 0;
   #inString = false;
+  /** The part before ended with a backslash that escapes the first character of the next. */
   #escaped = false;
   #inItems = false;
   /** Text outside of items, with an empty array in their place. */
   #frame = '';
+  /** Text of an item that began in an earlier part. */
   #item = '';
+  /** Where in the part at hand the text begins that was not taken yet. */
+  #start = 0;
 
   constructor(onItem: (item: unknown) => void) {
     this.#onItem = onItem;
@@ -181,22 +178,20 @@ export class ItemScanner {
    * something is larger than it can be.
    */
   push(text: string): void {
-    let start = 0;
+    this.#start = 0;
     let position = 0;
     while (position < text.length) {
       if (this.#inString) {
-        position = this.#scanString(text, position);
+        position = this.#endOfString(text, position);
         continue;
       }
       const code = text.charCodeAt(position);
       position += 1;
       if (code === QUOTE) this.#inString = true;
-      else if (STRUCTURE.has(code)) {
-        const before = text.slice(start, position - 1);
-        if (this.#takeStructure(code, before, text.charAt(position - 1))) start = position;
-      }
+      else if (code === OPEN_BRACE || code === OPEN_BRACKET) this.#open(code, text, position);
+      else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) this.#close(text, position);
     }
-    this.#keep(text.slice(start));
+    this.#keep(text.slice(this.#start));
   }
 
   /** The list without its items; undefined when what came was no list. */
@@ -217,56 +212,56 @@ export class ItemScanner {
     if (this.#frame.length > MAX_FRAME_LENGTH) throw new RangeError('list: not a list of items');
   }
 
-  #scanString(text: string, from: number): number {
-    let position = from;
-    for (; position < text.length; position += 1) {
-      const code = text.charCodeAt(position);
-      if (this.#escaped) this.#escaped = false;
-      else if (code === BACKSLASH) this.#escaped = true;
-      else if (code === QUOTE) {
+  /** The position behind the string that goes on at `from`, or behind the text if it does not end there. */
+  #endOfString(text: string, from: number): number {
+    let search = this.#escaped ? from + 1 : from;
+    for (;;) {
+      const quote = text.indexOf('"', search);
+      const end = quote === -1 ? text.length : quote;
+      this.#escaped = isEscaped(text, search, end);
+      if (quote === -1) return end;
+      if (!this.#escaped) {
         this.#inString = false;
-        return position + 1;
+        return quote + 1;
+      }
+      search = quote + 1;
+      this.#escaped = false;
+    }
+  }
+
+  /** Takes the opening character before `position`. */
+  #open(code: number, text: string, position: number): void {
+    if (this.#inItems) {
+      if (this.#depth === ITEM_DEPTH) this.#start = position - 1;
+    } else if (code === OPEN_BRACKET && this.#depth === 1) {
+      const before = text.slice(this.#start, position);
+      if (/"items"\s*:\s*\[$/.test(this.#frame + before)) {
+        this.#keep(before);
+        this.#start = position;
+        this.#inItems = true;
       }
     }
-    return position;
-  }
-
-  /** Handles one structural character; gives true when text up to and with it was consumed. */
-  #takeStructure(code: number, before: string, character: string): boolean {
-    const opens = code === OPEN_BRACE || code === OPEN_BRACKET;
-    return opens ? this.#open(code, before, character) : this.#close(before, character);
-  }
-
-  #open(code: number, before: string, character: string): boolean {
-    const opensItems =
-      code === OPEN_BRACKET && this.#depth === 1 && /"items"\s*:\s*$/.test(this.#frame + before);
-    if (opensItems) {
-      this.#keep(`${before}[`);
-      this.#depth += 1;
-      this.#inItems = true;
-      return true;
-    }
-    const opensItem = this.#inItems && this.#depth === ITEM_DEPTH;
-    if (opensItem) this.#item = character;
     this.#depth += 1;
-    return opensItem;
   }
 
-  #close(before: string, character: string): boolean {
+  /** Takes the closing character before `position`. */
+  #close(text: string, position: number): void {
     if (this.#inItems && this.#depth === ITEM_DEPTH) {
       this.#inItems = false;
-      this.#depth -= 1;
-      this.#keep(']');
-      return true;
-    }
-    if (this.#inItems && this.#depth === ITEM_DEPTH + 1) {
-      this.#keep(before + character);
-      this.#depth -= 1;
+      this.#start = position - 1;
+    } else if (this.#inItems && this.#depth === ITEM_DEPTH + 1) {
+      this.#keep(text.slice(this.#start, position));
       this.#onItem(JSON.parse(this.#item));
       this.#item = '';
-      return true;
+      this.#start = position;
     }
     this.#depth -= 1;
-    return false;
   }
+}
+
+/** Whether the character at `end` follows an odd number of backslashes, counted back to `from`. */
+function isEscaped(text: string, from: number, end: number): boolean {
+  let first = end;
+  while (first > from && text.charCodeAt(first - 1) === BACKSLASH) first -= 1;
+  return (end - first) % 2 === 1;
 }
