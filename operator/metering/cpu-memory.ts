@@ -1,9 +1,11 @@
 import { larger } from '../model/decimal.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod.ts';
+import { keyOf } from '../observation/shared-values.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
-import { billedNamespace, chargeIdentity } from './charge-identity.ts';
+import { billedNamespace, chargeIdentity, type NodePlace } from './charge-identity.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';
 import {
   isBilledHere,
@@ -45,7 +47,8 @@ export const meterCpuAndMemory: Meter = (input) => {
         if (state?.down === true || owner?.id === piece.cluster.id) continue;
         if (!isBilledHere(input, state)) continue;
         const charges = chargesFor(piece.cluster, state, piece.state);
-        addPod(input, { ...piece, from, to }, state, charges);
+        const whole = from === piece.from && to === piece.to;
+        addPod(input, whole ? piece : { ...piece, from, to }, state, charges);
       }
     },
     onLateNodes(input),
@@ -126,36 +129,51 @@ function noteUnsampled(input: MeterInput, piece: Piece<PodState>, from: number, 
   });
 }
 
-/** Finds a pod's charges without building an identity for every pod. */
+/** Finds a pod's charges without building an identity for every pod: nodes of one place share them. */
 function createChargeCache(input: MeterInput) {
-  const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, PodCharges>>>();
+  const caches = new Map<TenantCluster, Map<NodePlace, Map<string, PodCharges>>>();
+  const placeOf = createPlaces();
   return (cluster: TenantCluster, node: NodeState | undefined, pod: PodState): PodCharges => {
+    const place = placeOf(node);
     const namespace = billedNamespace(cluster, pod.labels);
-    const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, PodCharges>>();
-    caches.set(cluster, byNode);
-    const byNamespace = byNode.get(node) ?? new Map<string, PodCharges>();
-    byNode.set(node, byNamespace);
+    const byPlace = caches.get(cluster) ?? new Map<NodePlace, Map<string, PodCharges>>();
+    caches.set(cluster, byPlace);
+    const byNamespace = byPlace.get(place) ?? new Map<string, PodCharges>();
+    byPlace.set(place, byNamespace);
     const known = byNamespace.get(namespace);
     if (known !== undefined) return known;
-    const charges = createCharges(input, cluster, node, namespace);
+    const charges = createCharges(input, cluster, place, namespace);
     byNamespace.set(namespace, charges);
     return charges;
+  };
+}
+
+/** One value for all nodes that are in one place and bought alike; a node never seen has none of it. */
+function createPlaces(): (node: NodeState | undefined) => NodePlace {
+  const places = new Map<string, NodePlace>();
+  const known = new Map<NodeState | undefined, NodePlace>();
+  return (node) => {
+    let place = known.get(node);
+    if (place !== undefined) return place;
+    const { capacityType = 'on-demand', zone, region } = node ?? {};
+    const key = keyOf([capacityType, zone, region]);
+    place = places.get(key) ?? { capacityType, ...omitUndefined({ zone, region }) };
+    places.set(key, place);
+    known.set(node, place);
+    return place;
   };
 }
 
 function createCharges(
   input: MeterInput,
   cluster: TenantCluster,
-  node: NodeState | undefined,
+  node: NodePlace,
   namespace: string,
 ): PodCharges {
   const parts = {
-    node: node ?? 'unknown',
+    node,
     namespace,
-    dimensions: {
-      billing_mode: podBillingMode(input),
-      capacity_type: node?.capacityType ?? 'on-demand',
-    },
+    dimensions: { billing_mode: podBillingMode(input), capacity_type: node.capacityType },
   } as const;
   const { settings, tally } = input;
   const cpu = tally.charge(chargeIdentity(cluster, 'tenant_cpu_core_hours', settings, parts));

@@ -148,6 +148,11 @@ export function nodesByName(
   const billed = [...nodes.late()].length === 0 ? known : spansByName(nodes, true);
   return (name, from, to, asBilled = false) => {
     const spans = (asBilled ? billed : known).get(name) ?? [];
+    const [first] = spans;
+    // Most pods are on a node of one state: this is asked once for each of them.
+    if (first !== undefined && spans.length === 1) {
+      return owners(first.state, from, to).map((owned) => ({ ...owned, state: first.state }));
+    }
     return reaching(spans, from, to).flatMap(({ state, ...bounds }): readonly NodeStretch[] => {
       if (state === undefined) return [{ ...bounds, state, owner: undefined, rivals: [] }];
       return owners(state, bounds.from, bounds.to).map((owned) => ({ ...owned, state }));
@@ -174,8 +179,7 @@ function reaching(
   readonly to: number;
   readonly state: NodeState | undefined;
 }[] {
-  const [only] = spans;
-  if (spans.length <= 1) return [{ from, to, state: only?.state }];
+  if (spans.length === 0) return [{ from, to, state: undefined }];
   return spans.flatMap((span, index) => {
     const start = index === 0 ? from : Math.max(from, span.from);
     const end = Math.min(to, spans[index + 1]?.from ?? Infinity);

@@ -96,11 +96,12 @@ function stretchesOf(
   const stretches: UsageStretch[] = [];
   let reached = from;
   for (let index = 0; index < readings.length; index += NUMBERS) {
-    const [at = 0, cpu = 0, memory = 0, next = Infinity] = readings.slice(index, index + 4);
+    const at = readings[index] ?? 0;
     const begin = Math.max(at, reached);
-    const end = Math.min(next, at + holdMs, to);
+    const end = Math.min(readings[index + NUMBERS] ?? Infinity, at + holdMs, to);
     if (end <= begin) continue;
     if (begin > reached) stretches.push({ from: reached, to: begin, sample: undefined });
+    const [cpu = 0, memory = 0] = [readings[index + 1], readings[index + 2]];
     stretches.push({ from: begin, to: end, sample: { at, cpu, memory } });
     reached = end;
   }
