@@ -72,6 +72,16 @@ describe('kubectl get', () => {
     expect(rows.filter((row) => row.slice(column).trim() === '')).toStrictEqual([]);
   });
 
+  test('bdest --output wide sends people elsewhere for the cause', async () => {
+    const cause = 'HTTP POST /hook: host not found: "billing.exmaple.com"';
+    await become({ consecutiveFailures: 3, lastError: cause }, 'condition=Ready=False');
+    const [header = '', ...rows] = await get('bdest', '--output', 'wide');
+    const row = rows.find((each) => each.startsWith('dry-run ')) ?? '';
+    expect(row.slice(header.indexOf('STATUS'))).toMatch(
+      /^HTTP POST \/hook: host not found: "billing/,
+    );
+  });
+
   test('meterfeed leaves a kind out', async () => {
     const lines = (await get('meterfeed')).join('\n');
     for (const name of ['dry-run', 'default', 'acme-prod']) expect(lines).toContain(`/${name} `);

@@ -64,7 +64,12 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     signal.throwIfAborted();
 
     const port = await stablePort(files.receiverPort);
-    const receiver = await startReceiver({ file: files.received, secret: LOCAL_SECRET, port });
+    const receiver = await startReceiver({
+      file: files.received,
+      secret: LOCAL_SECRET,
+      port,
+      log: (line) => progress(`receiver: ${line}`),
+    });
     parts.push(() => receiver.stop());
     const lago = await startFakeLago({
       apiKey: LOCAL_SECRET,

@@ -25,6 +25,7 @@ if (status !== undefined && !(Number.isInteger(status) && status >= 200 && statu
 const receiver = await startReceiver({
   file: values.file,
   port,
+  log: (line) => console.log(line),
   ...(values.secret === undefined ? {} : { secret: values.secret }),
   ...(status === undefined ? {} : { refusal: { status, containing: values.when } }),
 });

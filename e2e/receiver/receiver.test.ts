@@ -6,16 +6,24 @@ import { join } from 'node:path';
 import { Stripe } from 'stripe';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Receiver, startReceiver } from './receiver.ts';
+import { RefusalLog } from './refusal-log.ts';
 
 const SECRET = 'local-secret';
 let directory = '';
 let file = '';
 let receiver: Receiver;
+const lines: string[] = [];
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'receiver-'));
   file = join(directory, 'received.ndjson');
-  receiver = await startReceiver({ file, secret: SECRET, port: 0 });
+  lines.length = 0;
+  receiver = await startReceiver({
+    file,
+    secret: SECRET,
+    port: 0,
+    log: (line) => lines.push(line),
+  });
 });
 afterEach(async () => {
   await receiver.stop();
@@ -91,4 +99,25 @@ test('a receiver in trouble refuses what it is told to, and nothing else', async
   expect(await post(`[${usage('a', '1')}]`)).toBe(200);
   expect(await post(`[${usage('a', '1')},${usage('b', '1')}]`)).toBe(422);
   expect(await readFile(file, 'utf8')).toBe('{"id":"a","quantity":1}\n');
+});
+
+test('whoever watches the receiver is not told what it refused, and why', async () => {
+  const body = `[${usage('a', '1')}]`;
+  await post(body, sign(`${body} `));
+  await post(body, sign(`${body} `));
+  await post('[{"specversion":"1.0"}]');
+  expect(lines).toStrictEqual([
+    expect.stringMatching(/^refused with 401: signature: no "v1" matches .* --secret/),
+    expect.stringMatching(/^refused with 400: /),
+  ]);
+});
+
+test('a sender that goes on with the wrong key fills the terminal', () => {
+  const log = new RefusalLog((line) => lines.push(line));
+  for (let second = 0; second < 25; second += 1) log.tell(401, 'signature', second * 1000);
+  expect(lines).toStrictEqual([
+    'refused with 401: signature',
+    'refused with 401: signature (and 9 times since the last line)',
+    'refused with 401: signature (and 9 times since the last line)',
+  ]);
 });

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { parseBatch, USAGE_EVENT_PREFIX } from './batch.ts';
 import { openReceivedLog, type ReceivedLog } from './received-log.ts';
+import { RefusalLog } from './refusal-log.ts';
 import { refuseSignature, SIGNATURE_HEADER } from './signature.ts';
 
 export interface ReceiverOptions {
@@ -13,6 +14,8 @@ export interface ReceiverOptions {
   readonly port: number;
   /** Plays a receiver in trouble; absent, it behaves. */
   readonly refusal?: Refusal;
+  /** Told what was refused and why, each reason at once and then at most every ten seconds. */
+  readonly log?: (line: string) => void;
 }
 
 /** Answers `status` to every request whose body contains the text; the empty text is in all of them. */
@@ -41,16 +44,20 @@ export interface Receiver {
 interface Answer {
   readonly status: number;
   readonly text: string;
+  /** Why it was refused. */
+  readonly error?: string;
 }
 
 /** A CloudEvents consumer on the loopback address; GET answers its statistics. */
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const log = openReceivedLog(options.file);
+  const refusals = new RefusalLog(options.log);
   const counts = { batches: 0, accepted: 0, duplicates: 0, conflicts: 0, refused: 0 };
   const server = createServer((request, response) => {
     void readBody(request).then(
       (body) => {
         const answer = handle(request, body, options, log, counts);
+        if (answer.error !== undefined) refusals.tell(answer.status, answer.error, Date.now());
         response.writeHead(answer.status, { 'content-type': 'application/json' });
         response.end(answer.text);
       },
@@ -85,7 +92,7 @@ function handle(
   if (request.method === 'GET') return { status: 200, text: JSON.stringify(counts) };
   const refuse = (status: number, error: string): Answer => {
     counts.refused += 1;
-    return { status, text: JSON.stringify({ error }) };
+    return { status, text: JSON.stringify({ error }), error };
   };
   if (refusal !== undefined && body.includes(refusal.containing)) {
     return refuse(refusal.status, `refused as asked: contains "${refusal.containing}"`);

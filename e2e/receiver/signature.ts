@@ -16,15 +16,22 @@ export function refuseSignature(
   secret: string,
   now: number,
 ): string | undefined {
-  if (header === undefined) return `signature: missing header ${SIGNATURE_HEADER}`;
+  if (header === undefined) {
+    const mend = 'give the destination the signing key of this receiver (spec.webhook.secretRefs)';
+    return `signature: missing header ${SIGNATURE_HEADER}: ${mend}`;
+  }
   const parts = header.split(',').map((part) => part.trim().split('=', 2));
   const time = Number(parts.find(([key]) => key === 't')?.[1] ?? Number.NaN);
   if (!Number.isInteger(time)) return `signature: no time "t" in "${header}"`;
-  if (Math.abs(now / 1000 - time) > TOLERANCE_SECONDS) return `signature: stale time "${time}"`;
+  if (Math.abs(now / 1000 - time) > TOLERANCE_SECONDS) {
+    return `signature: stale time "${time}": the clocks are more than 5 minutes apart`;
+  }
   const expected = createHmac('sha256', secret).update(`${time}.`).update(body).digest();
   const matches = parts
     .filter(([key]) => key === 'v1')
     .map(([, hex = '']) => Buffer.from(hex, 'hex'))
     .some((given) => given.length === expected.length && timingSafeEqual(given, expected));
-  return matches ? undefined : 'signature: no "v1" matches the body under the secret';
+  if (matches) return undefined;
+  const mend = 'the key that the sender signs with is another than the --secret of this receiver';
+  return `signature: no "v1" matches the body under the secret: ${mend}`;
 }

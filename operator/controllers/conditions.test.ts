@@ -35,7 +35,7 @@ test('what became of a destination overnight cannot be seen in the morning', () 
   );
   expect(told).toStrictEqual([
     'Normal Delivering: Events are delivered as windows close',
-    expect.stringMatching(/^Warning Held: Nothing is sent until the cause/),
+    expect.stringMatching(/^Warning Held: HTTP 401; nothing is sent until this is mended/),
     'Normal Resumed: Events are delivered as windows close, after Held',
     expect.stringMatching(/^Warning EventsRefused: Events cannot be delivered as they are/),
     'Normal Resolved: No longer so: DeadLetters (EventsRefused)',

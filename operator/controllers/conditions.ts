@@ -31,10 +31,12 @@ export type SpecStatus =
   /** Not known yet, and being tried again: a Secret that cannot be read at the moment. */
   | { readonly kind: 'waiting'; readonly message: string };
 
+const LAST_GOOD = 'the last good settings stay in force';
+
 /** `Stalled`, and only while it holds: its absence says that the newest spec is in force (kstatus). */
 export function stalledClaims(specStatus: SpecStatus): readonly ConditionClaim[] {
   if (specStatus.kind !== 'invalid') return [];
-  const rest = specStatus.inForce ? 'the last good settings stay in force' : 'nothing is in force';
+  const rest = specStatus.inForce ? LAST_GOOD : 'nothing is in force';
   const message = `${specStatus.message} (${rest})`;
   return [{ type: 'Stalled', status: 'True', reason: specStatus.reason, message }];
 }
@@ -43,12 +45,9 @@ export function stalledClaims(specStatus: SpecStatus): readonly ConditionClaim[]
 export function readyBySpec(specStatus: SpecStatus): ConditionClaim | undefined {
   if (specStatus.kind === 'accepted') return undefined;
   if (specStatus.kind === 'invalid') {
-    return {
-      type: 'Ready',
-      status: 'False',
-      reason: specStatus.reason,
-      message: specStatus.message,
-    };
+    const { reason, inForce } = specStatus;
+    const message = specStatus.message + (inForce ? `; ${LAST_GOOD}` : '');
+    return { type: 'Ready', status: 'False', reason, message };
   }
   return {
     type: 'Ready',

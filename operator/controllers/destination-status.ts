@@ -24,10 +24,7 @@ export interface DestinationFacts {
 export function destinationClaims(facts: DestinationFacts): readonly ConditionClaim[] {
   const bootstrapped = bootstrappedClaim(facts);
   const delivering = deliveringClaim(facts);
-  const ready = readyBySpec(facts.specStatus) ?? {
-    ...(bootstrapped.status === 'True' || facts.suspended ? delivering : bootstrapped),
-    type: 'Ready',
-  };
+  const ready = readyBySpec(facts.specStatus) ?? { ...delivering, type: 'Ready' };
   return [
     ready,
     bootstrapped,
@@ -70,44 +67,58 @@ export function destinationFields(
   };
 }
 
-function bootstrappedClaim({ progress }: DestinationFacts): ConditionClaim {
+function bootstrappedClaim({ specStatus, progress }: DestinationFacts): ConditionClaim {
   const type = 'Bootstrapped';
-  if (progress === undefined) return starting(type);
+  if (progress === undefined) return notFed(type, specStatus);
   if (progress.bootstrapped) {
     const message = 'The billing system has what it needs';
     return { type, status: 'True', reason: 'Bootstrapped', message };
   }
   if (progress.lastError === undefined) return starting(type);
-  const message = 'The billing system could not be prepared yet; status.lastError says why';
+  const tried = progress.held === undefined ? ', and it is tried for ever' : '';
+  const message = because(progress.lastError, `the billing system is not prepared yet${tried}`);
   return { type, status: 'False', reason: 'NotBootstrapped', message };
 }
 
 function deliveringClaim(facts: DestinationFacts): ConditionClaim {
-  const { suspended, progress } = facts;
+  const { specStatus, suspended, progress } = facts;
   const type = 'Delivering';
   if (suspended) {
     const message = 'Delivery is suspended by spec.suspend';
     return { type, status: 'False', reason: 'Suspended', message };
   }
-  if (progress === undefined) return starting(type);
-  if (progress.held === undefined && !progress.bootstrapped) {
-    return { ...bootstrappedClaim(facts), type };
-  }
+  if (progress === undefined) return notFed(type, specStatus);
   if (progress.held !== undefined) {
-    const message =
-      'Nothing is sent until the cause in status.lastError is mended; it is tried every five minutes, and at once when the spec or a Secret changes';
+    const message = because(
+      progress.held,
+      'nothing is sent until this is mended; it is tried every five minutes, and at once when the spec or a Secret changes',
+    );
     return { type, status: 'False', reason: 'Held', message };
   }
+  if (!progress.bootstrapped) return { ...bootstrappedClaim(facts), type };
   if (progress.consecutiveFailures >= FAILURES_TO_REPORT) {
-    const message = 'The last attempts failed; status.lastError says why';
+    const message = because(progress.lastError, 'the last attempts failed, and it is tried again');
     return { type, status: 'False', reason: 'DeliveryFailing', message };
   }
-  const message = 'Events are delivered as windows close';
+  const settings = specStatus.kind === 'accepted' ? '' : ', by the last settings that were good';
+  const message = `Events are delivered as windows close${settings}`;
   return { type, status: 'True', reason: 'Delivering', message };
+}
+
+/** What is claimed of a destination that nothing feeds: it cannot be, or not yet. */
+function notFed(type: string, specStatus: SpecStatus): ConditionClaim {
+  const bySpec = readyBySpec(specStatus);
+  return bySpec === undefined ? starting(type) : { ...bySpec, type };
 }
 
 function starting(type: string): ConditionClaim {
   return { type, status: 'Unknown', reason: 'Starting', message: 'Delivery has not begun yet' };
+}
+
+/** The cause comes first, since that is what people read in a table: `HTTP POST /: connection refused; …`. */
+function because(cause: string | undefined, effect: string): string {
+  const first = cause?.slice(0, LONGEST_ERROR) ?? 'no cause is known';
+  return `${first}; ${effect}`;
 }
 
 /**

@@ -136,9 +136,8 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
     const reconciled = this.#known.get(uid);
     const previous = reconciled?.conditions ?? object.conditions;
     const conditions = conditionsOf(claims, previous, generation, clock.now());
-    const cause = 'lastError' in fields ? ` (${String(fields.lastError)})` : '';
     for (const { type, reason, message } of conditionEvents(previous, conditions)) {
-      this.#record(object, type, reason, type === 'Warning' ? message + cause : message);
+      this.#record(object, type, reason, message);
     }
     if (reconciled !== undefined) this.#known.set(uid, { ...reconciled, conditions });
     const target = { resource, kind, name, uid, ...omitUndefined({ promptFields }) };

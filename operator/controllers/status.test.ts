@@ -142,6 +142,50 @@ describe('the status of a destination', () => {
     expect(brief(destinationClaims(facts))).toEqual(conditions);
   });
 
+  const HOST = 'HTTP POST /hook: host not found: "billing.exmaple.com"';
+  test.each([
+    ['cannot be prepared', { bootstrapped: false, lastError: HOST }],
+    ['needs an operator', { held: HOST, lastError: HOST }],
+    ['needs an operator before it could be prepared', { bootstrapped: false, held: HOST }],
+    ['fails', { consecutiveFailures: 3, lastError: HOST }],
+  ])('sends people elsewhere for the cause when it %s', (_, change) => {
+    const claims = destinationClaims({ ...healthy, progress: progressOf('main', change) });
+    const messageOf = (type: string) => claims.find((claim) => claim.type === type)?.message;
+    expect(messageOf('Ready')).toMatch(
+      /^HTTP POST \/hook: host not found: "billing\.exmaple\.com"; /,
+    );
+    expect(messageOf('Delivering')).toBe(messageOf('Ready'));
+  });
+
+  test('says at once that it is held and that it is tried for ever', () => {
+    const progress = progressOf('main', { bootstrapped: false, held: HOST, lastError: HOST });
+    const claims = destinationClaims({ ...healthy, progress });
+    expect(brief(claims)).toEqual([
+      'Ready=False Held',
+      'Bootstrapped=False NotBootstrapped',
+      'Delivering=False Held',
+    ]);
+    expect(claims.map(({ message }) => message).join()).not.toContain('for ever');
+  });
+
+  test('says that delivery has not begun yet where a refused spec keeps it from beginning', () => {
+    const specStatus = { ...REFUSED, inForce: false };
+    const claims = destinationClaims({ specStatus, suspended: false, progress: undefined });
+    expect(brief(claims)).toEqual([
+      'Ready=False SecretNotFound',
+      'Bootstrapped=False SecretNotFound',
+      'Delivering=False SecretNotFound',
+      'Stalled=True SecretNotFound',
+    ]);
+  });
+
+  test('says that it delivers and that it is not ready, and not why both are so', () => {
+    const claims = destinationClaims({ ...healthy, specStatus: REFUSED });
+    const messages = claims.map(({ type, message }) => `${type}: ${message}`);
+    expect(messages[0]).toMatch(/no such Secret: "gone"; the last good settings stay in force$/);
+    expect(messages[2]).toMatch(/^Delivering: .*, by the last settings that were good$/);
+  });
+
   test('does not flap with every single retry', () => {
     const once = { ...healthy, progress: progressOf('main', { consecutiveFailures: 2 }) };
     expect(destinationClaims(once)).toEqual(destinationClaims(healthy));

@@ -162,7 +162,7 @@ describe('an instance of the platform is metered in the wrong namespace, or twic
   test('instances of several clusters are a hint that PLATFORM_CLUSTER is missing', () => {
     const instances = [instance('p-a', 'x', x), instance('p-a', 'y', { ...x, cluster: 'c2' })];
     expect(discoverHost({ workloads, instances }).problems[0]).toBe(
-      'platform instances of several clusters (c1, c2); set PLATFORM_CLUSTER',
+      'platform instances of several clusters (c1, c2); set PLATFORM_CLUSTER or spec.discovery.platformCluster of the MeteringPolicy',
     );
   });
 
@@ -282,7 +282,7 @@ describe('usage is billed to the wrong customer', () => {
     expect(problems).toHaveLength(Object.keys(texts).length - 1);
     expect(problems).toContain(
       'tenant-host-x-x: workload x: annotation meterfeed.io/exclude: ignored: the admins of a namespace can ' +
-        'edit its workloads; set it on Namespace host-x, or set TRUST_WORKLOAD_METADATA=true',
+        'edit its workloads; set it on Namespace host-x, or set TRUST_WORKLOAD_METADATA=true (spec.discovery.trustWorkloadMetadata of the MeteringPolicy)',
     );
     const environment = { TRUST_WORKLOAD_METADATA: 'true' };
     expect(clustersOf({ workloads: [edited], environment })[0]).toMatchObject({
@@ -310,7 +310,7 @@ describe('usage is billed to the wrong customer', () => {
     expect(clusters[0]).toMatchObject({ excluded: false, overrides: [] });
     expect(problems).toStrictEqual([
       'tenant-host-x-x: TenantOverride free: selector matches by labels of a workload: ignored: the admins of a ' +
-        'namespace can edit its workloads; set it on Namespace host-x, or set TRUST_WORKLOAD_METADATA=true',
+        'namespace can edit its workloads; set it on Namespace host-x, or set TRUST_WORKLOAD_METADATA=true (spec.discovery.trustWorkloadMetadata of the MeteringPolicy)',
     ]);
     const namespaces = [namespaceObject('host-x', { labels: { team: 'free-of-charge' } })];
     expect(clustersOf({ workloads: [x], namespaces, overrides })[0]?.excluded).toBe(true);

@@ -19,7 +19,7 @@ const REPEAT_FAILURE_MS = 60_000;
 
 const NOTHING_FOUND =
   '[discovery] found 0 tenant cluster(s); check the label app=tenant-cluster or app=vcluster, ' +
-  'the list permission, and WATCH_NAMESPACES';
+  'the list permission, and WATCH_NAMESPACES or spec.discovery.namespaces of the MeteringPolicy';
 
 export function createDiscoveryLog(logger: Logger, clock: Clock): DiscoveryLog {
   let platform: 'present' | 'absent' | undefined;

@@ -55,7 +55,7 @@ export function readWholeDays(query: Query, now: number): TimeRange {
   ] as const) {
     if (at % DAY_MS === 0) continue;
     throw badRequest(
-      `not the beginning of a UTC day: ${name}: ${quote(query.get(name))}: use YYYY-MM-DD`,
+      `not the beginning of a UTC day: ${name}: ${quote(query.get(name))}: use one such as 2026-11-21`,
     );
   }
   if (to > from) return { from, to };
@@ -73,7 +73,9 @@ function readTime(query: Query, name: string): number | undefined {
   if (text === undefined) return undefined;
   const at = DAY.test(text) || DATE_TIME.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isFinite(at) && isRealDay(text)) return at;
-  throw badRequest(`invalid time: ${name}: ${quote(text)}: use RFC 3339 or YYYY-MM-DD`);
+  throw badRequest(
+    `invalid time: ${name}: ${quote(text)}: use one such as 2026-11-21T09:00:00Z, or a day such as 2026-11-21`,
+  );
 }
 
 /** Date.parse turns the 31st of a short month into the next one. */

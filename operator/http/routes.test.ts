@@ -373,7 +373,10 @@ describe('what is asked wrongly', () => {
     ['/api/v1/status?verbos=1', 'unknown query parameter: "verbos": this path takes none'],
     ['/api/v1/usage?tennant=a', 'unknown query parameter: "tennant": use one of from, to, tenant'],
     ['/api/v1/usage?tenant=a&tenant=b', 'query parameter given more than once: tenant'],
-    ['/api/v1/usage?from=yesterday', 'invalid time: from: "yesterday": use RFC 3339 or YYYY-MM-DD'],
+    [
+      '/api/v1/usage?from=yesterday',
+      'invalid time: from: "yesterday": use one such as 2026-11-21T09:00:00Z, or a day such as 2026-11-21',
+    ],
     ['/api/v1/usage?from=2026-02-30', 'invalid time: from: "2026-02-30"'],
     [
       '/api/v1/usage?from=2026-11-21&to=2026-11-20',

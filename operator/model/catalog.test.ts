@@ -42,8 +42,8 @@ test('two metrics of one code would be billed as one: every collision is named a
   expect(outcome).toStrictEqual({
     kind: 'invalid',
     problems: [
-      'metric code already used by the collector: CUSTOM_METRICS: "tenant_lb_hours"',
-      'metric code already used by CUSTOM_METRICS: PROMETHEUS_METRICS_FILE: "tokens_used"',
+      'metric code already used by the collector: CUSTOM_METRICS or spec.customMetrics: "tenant_lb_hours"',
+      'metric code already used by CUSTOM_METRICS or spec.customMetrics: PROMETHEUS_METRICS_FILE: "tokens_used"',
     ],
   });
 });

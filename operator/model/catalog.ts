@@ -295,7 +295,7 @@ export function buildCatalog(
 
 const SOURCE_SETTING: Readonly<Record<MetricSource, string>> = {
   collector: 'the collector',
-  custom: 'CUSTOM_METRICS',
+  custom: 'CUSTOM_METRICS or spec.customMetrics',
   prometheus: 'PROMETHEUS_METRICS_FILE',
 };
 
@@ -309,7 +309,7 @@ function customMetric({ code, unit, dimensions }: CustomMetric): MetricDefinitio
     code,
     name: code,
     unit,
-    description: `Declared in CUSTOM_METRICS, pushed in through the API`,
+    description: 'Declared in CUSTOM_METRICS or spec.customMetrics, pushed in through the API',
     aggregationField: code,
     source: 'custom',
     informational: false,

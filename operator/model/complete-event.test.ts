@@ -93,15 +93,19 @@ describe('an event pushed in', () => {
   });
 
   test.each([
-    [{ metric: 'unheard_of' }, 'unknown metric: "unheard_of": declare it in CUSTOM_METRICS'],
+    [
+      { metric: 'unheard_of' },
+      'unknown metric: "unheard_of": declare it in CUSTOM_METRICS or spec.customMetrics of the MeteringPolicy',
+    ],
     [{ metric: undefined }, 'not of type string: metric: undefined'],
     [{ quantity: '5' }, 'not a number of at least 0: quantity: "5"'],
     [{ quantity: -1 }, 'not a number of at least 0: quantity: -1'],
     [{ quantity: JSON.parse('1e400') }, 'not a number of at least 0: quantity: null'],
     [{ quantity: 2e15 }, 'larger than 1000000000000000: quantity: "2000000000000000"'],
     [{ id: 7 }, 'not of type string: id: 7'],
-    [{ window_start: '2026-11-21T09:00:00.5Z' }, 'does not match'],
-    [{ window_start: '2026-11-21 09:00' }, 'does not match'],
+    [{ window_start: '2026-11-21T09:00:00.5Z' }, 'such as 2026-11-21T09:00:00Z: window_start: "'],
+    [{ window_start: '2026-11-21 09:00' }, 'such as 2026-11-21T09:00:00Z: window_start: "'],
+    [{ window_end: 'tomorrow' }, 'not a UTC time to the second such as 2026-11-21T09:00:00Z'],
     [{ window_start: 1_795_251_600 }, 'not of type string: window_start: 1795251600'],
     [{ dimensions: 'zone=a' }, 'not of type object: dimensions: "zone=a"'],
   ])('is refused: %j', (change, problem) => {

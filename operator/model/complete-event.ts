@@ -57,7 +57,8 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   }
   const unit = completion.unitOf(metric);
   if (unit === undefined) {
-    return invalid(id, `unknown metric: ${quote(metric)}: declare it in CUSTOM_METRICS`);
+    const mend = 'declare it in CUSTOM_METRICS or spec.customMetrics of the MeteringPolicy';
+    return invalid(id, `unknown metric: ${quote(metric)}: ${mend}`);
   }
   const quantity = readQuantity(input['quantity']);
   if (quantity === undefined) {

@@ -50,9 +50,11 @@ export const RESERVED_KEYS = [
  * No control characters, line separators or halves of surrogate pairs: ids are hashed with NUL as
  * separator (docs/events.md#ids).
  */
-const CLEAN_TEXT = '^[^\\p{Cc}\\p{Cs}\\u2028\\u2029]*$';
-const INSTANT = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$';
-const INSTANT_WITH_FRACTION = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?Z$';
+export const CLEAN_TEXT = '^[^\\p{Cc}\\p{Cs}\\u2028\\u2029]*$';
+/** To the second, UTC, as identities have it. */
+export const INSTANT = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$';
+/** UTC, with up to nine digits of a second. */
+export const INSTANT_WITH_FRACTION = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?Z$';
 
 const text = {
   type: 'string',

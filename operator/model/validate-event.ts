@@ -1,6 +1,12 @@
 import { Ajv, type ErrorObject } from 'ajv';
 import { nanosFromDecimal, parseDecimal } from './decimal.ts';
-import { EVENT_LIMITS, EVENT_SCHEMA } from './event-schema.ts';
+import {
+  CLEAN_TEXT,
+  EVENT_LIMITS,
+  EVENT_SCHEMA,
+  INSTANT,
+  INSTANT_WITH_FRACTION,
+} from './event-schema.ts';
 import { encodeEvent, type UsageEvent } from './event.ts';
 import { formatInstant } from './window.ts';
 
@@ -105,8 +111,12 @@ const WHAT: Readonly<Record<string, (error: ErrorObject) => string>> = {
   maxProperties: (error) => `more than ${error.params['limit']} keys`,
   not: () => 'reserved name',
   propertyNames: () => 'not a usable key',
-  pattern: (error) =>
-    String(error.schema).includes('\\p{Cc}')
-      ? 'control characters'
-      : `does not match ${String(error.schema)}`,
+  pattern: ({ schema }) => BY_PATTERN.get(String(schema)) ?? `does not match ${String(schema)}`,
 };
+
+/** What is wrong with a text, by the pattern that it does not match. */
+const BY_PATTERN: ReadonlyMap<string, string> = new Map([
+  [CLEAN_TEXT, 'control characters'],
+  [INSTANT, 'not a UTC time to the second such as 2026-11-21T09:00:00Z'],
+  [INSTANT_WITH_FRACTION, 'not a UTC time such as 2026-11-21T09:00:00.123Z'],
+]);

@@ -50,17 +50,24 @@ export function describeFailure(error: unknown): FailureReason {
   if (causes[0]?.code === INVALID_REQUEST) {
     return { text: 'header or path is not valid in HTTP', sent: false, permanent: true };
   }
-  for (const { code } of causes) {
+  for (const { code, hostname } of causes) {
     const known = code === undefined ? undefined : KNOWN[code];
-    if (known !== undefined) return { text: known[0], sent: known[1], permanent: false };
+    if (known === undefined) continue;
+    const [words, sent] = known;
+    // A name that leads nowhere is most often mistyped, so it is shown.
+    const text = hostname === undefined ? words : `${words}: "${hostname}"`;
+    return { text, sent, permanent: false };
   }
   const code = causes.find((cause) => cause.code !== undefined)?.code;
   const text = code === undefined ? UNKNOWN_REASON : `${UNKNOWN_REASON} (${code})`;
   return { text, sent: 'unknown', permanent: false };
 }
 
+/** As Node's network errors are; `hostname` is the name that a name server was asked for. */
+type FailureCause = Error & { readonly code?: string; readonly hostname?: string };
+
 /** The error, what it was caused by, and the parts of it when several addresses were tried. */
-function causesOf(error: unknown): (Error & { readonly code?: string })[] {
+function causesOf(error: unknown): FailureCause[] {
   if (!isNativeError(error)) return [];
   const parts: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
   return [error, ...parts.flatMap(causesOf), ...causesOf(error.cause)];

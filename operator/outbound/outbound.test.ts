@@ -246,3 +246,21 @@ test('each attempt is counted by destination and status', async () => {
 test.each(['ftp://x', 'not a url', ''])('a base URL must be http or https: %j', (baseUrl) => {
   expect(() => clientOf({ baseUrl })).toThrow(TypeError);
 });
+
+test('a host that nobody finds is not named, so a typing error in it cannot be seen', async () => {
+  const client = clientOf(
+    { baseUrl: 'http://billing.exmaple.com:8443/hook?key=canary' },
+    {
+      lookup: (hostname, _options, callback) => {
+        const error = new Error(`getaddrinfo ENOTFOUND ${hostname}`);
+        callback(Object.assign(error, { code: 'ENOTFOUND', hostname }), []);
+      },
+    },
+  );
+  const outcome = await client.request({ method: 'POST', path: '', body: '{}' });
+  expect(outcome).toMatchObject({
+    kind: 'failed',
+    reason: 'HTTP POST /hook: host not found: "billing.exmaple.com"',
+    sent: false,
+  });
+});

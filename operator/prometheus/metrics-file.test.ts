@@ -80,7 +80,7 @@ describe('the metrics file', () => {
       'line 21: query: unknown placeholder: "{{tennant}}"',
       'line 22: name: longer than 128 characters; shorten it',
       'line 15: code: in line 13 already: "c"; name it once',
-      'line 17: code: in CUSTOM_METRICS: "pushed"; choose another',
+      'line 17: code: in CUSTOM_METRICS or spec.customMetrics: "pushed"; choose another',
     ]);
   });
 

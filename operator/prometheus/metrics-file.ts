@@ -16,6 +16,7 @@ const MOST_METRICS = 100;
 const MOST_DIMENSIONS = 16;
 const MOST_PROBLEMS = 50;
 
+const DECLARED = 'in CUSTOM_METRICS or spec.customMetrics';
 const CODE = /^[a-z][a-z0-9_]{0,99}$/;
 const LABEL = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const PLAIN = /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u;
@@ -68,7 +69,7 @@ export function readMetricsFile(text: string, taken: ReadonlySet<string>): ReadM
     const { code } = metric;
     const first = lines.get(code);
     if (first !== undefined) refuse(line, 'code', `in line ${first} already`, 'name it once', code);
-    else if (taken.has(code)) refuse(line, 'code', 'in CUSTOM_METRICS', 'choose another', code);
+    else if (taken.has(code)) refuse(line, 'code', DECLARED, 'choose another', code);
     else lines.set(code, line);
   }
   if (problems.length > 0) return invalid(problems);

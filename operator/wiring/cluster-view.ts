@@ -165,7 +165,7 @@ export function warnOfSmallVolume(options: VolumeCheckOptions): void {
     const { roomBytes } = options.ledger.stats();
     if (roomBytes === undefined || roomBytes >= needed) return;
     options.logger.warn(
-      `[controller] the volume is too small for RETENTION: DATA_DIR: "${gib(roomBytes)} GiB" of about ${gib(needed)} GiB; enlarge it, lengthen COLLECTION_INTERVAL or shorten RETENTION`,
+      `[controller] the volume is too small for RETENTION: DATA_DIR: "${gib(roomBytes)} GiB" of about ${gib(needed)} GiB; enlarge it, lengthen COLLECTION_INTERVAL (spec.collectionInterval of the MeteringPolicy) or shorten RETENTION (spec.retention)`,
     );
   });
 }

@@ -184,6 +184,41 @@ describe('an answer', () => {
     },
   );
 
+  describe.each([401, 403])('%i names credentials that are not configured', (status) => {
+    const secrets = [new Secret('whsec_key')];
+    const headers = new Map([['Authorization', new Secret('Bearer token')]]);
+    const reasonOf = async (settings: Partial<WebhookSettings>, user = ''): Promise<string> => {
+      const server = await receiver(answering(status));
+      const url = server.url.replace('http://', `http://${user}`);
+      const [outcome] = await webhookTo(url, settings).send([testEvent()], signal);
+      return outcome?.kind === 'hold' ? outcome.reason : `not held: ${JSON.stringify(outcome)}`;
+    };
+
+    test('with a signing key alone', async () => {
+      const reason = await reasonOf({ secrets });
+      expect(reason).toContain('the signing key in spec.webhook.secretRefs (WEBHOOK_SECRET)');
+      expect(reason).not.toMatch(/headers|WEBHOOK_HEADERS/);
+    });
+
+    test('with headers alone', async () => {
+      const reason = await reasonOf({ headers });
+      expect(reason).toContain('the credentials in spec.webhook.headers (WEBHOOK_HEADERS)');
+      expect(reason).not.toMatch(/secretRefs|signing/);
+    });
+
+    test('with all of them', async () => {
+      const reason = await reasonOf({ secrets, headers }, 'user:canary@');
+      expect(reason).toMatch(
+        /spec\.webhook\.secretRefs.*spec\.webhook\.headers.*spec\.webhook\.url/,
+      );
+      expect(reason).not.toContain('canary');
+    });
+
+    test('with none', async () => {
+      expect(await reasonOf({})).toContain('no credential is configured; ');
+    });
+  });
+
   test.each([400, 413, 422])('%i is narrowed down to the event at fault', async (status) => {
     expect((await outcomeOf(answering(status))).kind).toBe('split');
   });

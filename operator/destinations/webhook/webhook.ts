@@ -41,9 +41,9 @@ const URI_REFERENCE = /^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+$/;
 const TRY_LATER = new Set([408, 425, 429]);
 const TOO_LARGE = 413;
 const REFUSED = new Set([400, TOO_LARGE, 422]);
+/** The receiver does not believe who asks. */
+const UNAUTHORIZED = new Set([401, 403]);
 const HINTS: Readonly<Record<number, string>> = {
-  401: 'check the credentials in spec.webhook.headers (WEBHOOK_HEADERS)',
-  403: 'check the credentials in spec.webhook.headers (WEBHOOK_HEADERS)',
   404: 'check spec.webhook.url (WEBHOOK_URL)',
   410: 'the endpoint is retired, set another spec.webhook.url (WEBHOOK_URL)',
   415: 'the endpoint does not take CloudEvents batches',
@@ -73,6 +73,8 @@ class Webhook implements Destination {
   readonly #client: HttpClient;
   /** Method and path, for reasons. */
   readonly #where: string;
+  /** What to look at when the receiver does not believe who asks. */
+  readonly #credentials: string;
   readonly #extraHeaders: Readonly<Record<string, string>>;
   readonly #announced = new Map<string, { readonly data: string; readonly at: number }>();
   #batchBytes = BATCH_BYTES;
@@ -91,6 +93,7 @@ class Webhook implements Destination {
     this.#logger = logger;
     this.#client = outbound.client({ name, baseUrl: settings.url });
     this.#where = `POST ${redactPath(new URL(settings.url).pathname)}`;
+    this.#credentials = credentialHint(settings);
     this.#extraHeaders = Object.fromEntries(
       [...settings.headers].map(([header, secret]) => [header, secret.reveal()]),
     );
@@ -129,7 +132,7 @@ class Webhook implements Destination {
       const half = Math.floor(Math.min(this.#batchBytes, Buffer.byteLength(body)) / 2);
       this.#batchBytes = Math.max(SMALLEST_BATCH_BYTES, half);
     }
-    const result = classifyAnswer(outcome, this.#where, this.#clock.now());
+    const result = this.#classify(outcome);
     return events.map(() => result);
   }
 
@@ -159,13 +162,17 @@ class Webhook implements Destination {
     const id = `${key}-${Math.floor(time / 1000)}`;
     const event = { id, source: this.#settings.source, type, subject, time, data };
     const outcome = await this.#post(batchBody([lifecycleCloudEvent(event)]), signal);
-    const result = classifyAnswer(outcome, this.#where, this.#clock.now());
+    const result = this.#classify(outcome);
     if (result.kind === 'retry' || result.kind === 'hold') return result;
     // A receiver that takes usage only must not lose it over an announcement that it refuses.
     if (result.kind === 'split') {
       this.#logger.warn(`[${this.name}] ${type} refused: ${result.reason}`);
     }
     return { kind: 'done' };
+  }
+
+  #classify(outcome: HttpOutcome): CallOutcome {
+    return classifyAnswer(outcome, this.#where, this.#credentials, this.#clock.now());
   }
 
   /**
@@ -208,9 +215,14 @@ type CallOutcome =
  * Reads the answer of a receiver (docs/destinations/webhook.md#what-errors-mean). Any 2xx is delivered.
  * What no batch can mend (credentials, a retired endpoint, a redirect, an unknown format) holds the
  * destination, so that a wrong URL never turns events into dead letters. `where` is the request's method
- * and path.
+ * and path, `credentials` what to look at when they are refused.
  */
-function classifyAnswer(outcome: HttpOutcome, where: string, now: number): CallOutcome {
+function classifyAnswer(
+  outcome: HttpOutcome,
+  where: string,
+  credentials: string,
+  now: number,
+): CallOutcome {
   if (outcome.kind === 'failed') {
     return { kind: outcome.permanent ? 'hold' : 'retry', reason: outcome.reason };
   }
@@ -223,8 +235,25 @@ function classifyAnswer(outcome: HttpOutcome, where: string, now: number): CallO
   }
   if (REFUSED.has(status)) return { kind: 'split', reason };
   if (status < 400) return { kind: 'hold', reason: `${reason}: redirects are not followed` };
-  const hint = HINTS[status];
+  const hint = UNAUTHORIZED.has(status) ? credentials : HINTS[status];
   return { kind: 'hold', reason: hint === undefined ? reason : `${reason}: ${hint}` };
+}
+
+/** Which of the credentials that are configured a receiver may have refused, and where they are set. */
+function credentialHint({ url, secrets, headers }: WebhookSettings): string {
+  const key = 'spec.webhook.secretRefs (WEBHOOK_SECRET)';
+  const added = 'spec.webhook.headers (WEBHOOK_HEADERS)';
+  const parts = [
+    ...(secrets.length > 0
+      ? [`compare the signing key in ${key} with the one that the receiver verifies with`]
+      : []),
+    ...(headers.size > 0 ? [`check the credentials in ${added}`] : []),
+    ...(new URL(url).username === ''
+      ? []
+      : ['check the user and password in spec.webhook.url (WEBHOOK_URL)']),
+  ];
+  if (parts.length > 0) return parts.join('; ');
+  return `no credential is configured; give the receiver one by ${key} or ${added}`;
 }
 
 /** Whether the receiver said that the body was too large. */

@@ -113,7 +113,7 @@ test('a name that is only allowed by network is dialled wherever it leads', () =
   const named = 'https://api.example.com';
   expect(problem(named, ['10.20.0.0/16'], '10.20.1.1')).toBeUndefined();
   expect(problem(named, ['10.20.0.0/16'], '10.21.1.1')).toBe(
-    'address not allowed: "api.example.com" leads to "10.21.1.1"; list it in TENANT_API_ALLOWED_HOSTS',
+    'address not allowed: "api.example.com" leads to "10.21.1.1"; list it in TENANT_API_ALLOWED_HOSTS or spec.tenantAPI.allowedHosts of the MeteringPolicy',
   );
   expect(problem(named, ['api.example.com'], '93.184.216.34')).toBeUndefined();
 });

@@ -69,7 +69,7 @@ export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPla
   return plan(kubeconfig, server, undefined, (address) =>
     allowed.networks.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
       ? check(address)
-      : `address not allowed: "${host}" leads to "${address}"; list it in TENANT_API_ALLOWED_HOSTS`,
+      : `address not allowed: "${host}" leads to "${address}"; list it in TENANT_API_ALLOWED_HOSTS or spec.tenantAPI.allowedHosts of the MeteringPolicy`,
   );
 }
 
@@ -168,7 +168,7 @@ const HTTPS_PORT = '443';
 
 function notListed({ namespace, name }: Extract<DialRule, { kind: 'tenant' }>): DialPlan {
   return refused(
-    `neither the tenant cluster’s own Service (https://${name}.${namespace}.svc) nor listed in TENANT_API_ALLOWED_HOSTS`,
+    `neither the tenant cluster’s own Service (https://${name}.${namespace}.svc) nor listed in TENANT_API_ALLOWED_HOSTS or spec.tenantAPI.allowedHosts of the MeteringPolicy`,
   );
 }
 
