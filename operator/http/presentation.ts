@@ -38,3 +38,18 @@ function toSnakeCase(key: string): string {
 export function showGap({ source, scope, from, to, reason }: GapView) {
   return { source, scope, from: isoTime(from), to: isoTime(to), reason };
 }
+
+/**
+ * An object as JSON text, its decimals written as the numbers they are, every digit: JSON.stringify
+ * would round them. Those that are undefined are left out.
+ */
+export function jsonWithDecimals(
+  fields: object,
+  decimals: Readonly<Record<string, string | undefined>>,
+): string {
+  const numbers = Object.entries(decimals).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${JSON.stringify(name)}:${value}`],
+  );
+  const rest = JSON.stringify(fields).slice(0, -1);
+  return `${rest}${rest === '{' ? '' : ','}${numbers.join(',')}}`;
+}

@@ -56,6 +56,7 @@ const metering: MeteringView = {
   ],
   metricsFailure: () => ({ reason: 'HTTP 503', since: NOW }),
   gaps: () => [gap],
+  pastGaps: () => [],
   windows: () => [
     {
       start: NOW - 60_000,

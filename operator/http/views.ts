@@ -48,6 +48,8 @@ export interface MeteringView {
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
   /** Stretches that could not be measured and are not filled yet. */
   gaps(): readonly GapView[];
+  /** Such stretches of before RETENTION, of the last 62 days at least. */
+  pastGaps(): readonly GapView[];
   /** Reports of the windows closed last, newest first, as plain JSON. */
   windows(): readonly WindowReportView[];
 }

@@ -20,6 +20,8 @@ export interface SumsStore {
     period: string,
     tenant: string | undefined,
   ): AsyncIterable<readonly [tenant: string, sums: string]>;
+  /** The first period that is kept of a kind; undefined where there is none. */
+  first(kind: PeriodKind): Promise<string | undefined>;
   /** Forgets the periods that are older than they are kept. */
   expire(now: number): Promise<void>;
   /** Forgets everything; the progress is 0 again. */
@@ -98,6 +100,11 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
       for await (const [key, value] of database.iterator(range)) {
         yield [key.slice(prefix.length), unseal(key, value)];
       }
+    },
+    first: async (kind) => {
+      const range = { gte: `${kind}/`, lt: `${kind}0`, limit: 1 };
+      const [key] = await database.keys(range).all();
+      return key?.split('/')[1];
     },
     expire: async (now) => {
       for (const kind of ['hour', 'day'] as const) {

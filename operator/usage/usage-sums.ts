@@ -1,4 +1,4 @@
-import { decimalFromNanos, nanosFromDecimal } from '../model/decimal.ts';
+import { type Decimal, decimalFromNanos, nanosFromDecimal } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
 
 /** Fields of an event that sums can be grouped by; any other key is a dimension. */
@@ -33,14 +33,18 @@ export interface UsageRow {
   readonly keys: readonly string[];
   readonly metric: string;
   readonly unit: string;
-  readonly quantity: string;
+  readonly quantity: Decimal;
   readonly events: number;
 }
 
-/** Exact sums per group, metric and unit, in memory that is bounded by the number of rows. */
-export interface UsageSums {
+/** Where items are added up. */
+export interface Summands {
   /** False when the item would open one row too many; nothing is added then. */
   add(item: UsageItem, events?: number): boolean;
+}
+
+/** Exact sums per group, metric and unit, in memory that is bounded by the number of rows. */
+export interface UsageSums extends Summands {
   /** Sorted by keys, then metric and unit. */
   rows(): readonly UsageRow[];
   readonly events: number;
@@ -56,7 +60,7 @@ interface Sum {
 
 export function createUsageSums(groupBy: readonly string[], maxRows: number): UsageSums {
   const sums = new Map<string, Sum>();
-  const readers = groupBy.map(reader);
+  const readers = createKeyReaders(groupBy);
   let total = 0;
   return {
     add: (item, events = 1) => {
@@ -84,7 +88,15 @@ export function createUsageSums(groupBy: readonly string[], maxRows: number): Us
   };
 }
 
+/** What gives an item's value of each key; undefined where it has none. */
+export function createKeyReaders(
+  groupBy: readonly string[],
+): readonly ((item: UsageItem) => string | undefined)[] {
+  return groupBy.map(reader);
+}
+
 function reader(key: string): (item: UsageItem) => string | undefined {
+  if (key === 'window') return ({ window_start: start }) => start;
   if (key === 'day') return ({ window_start: start }) => start.slice(0, 10);
   if (key === 'hour') return ({ window_start: start }) => `${start.slice(0, 13)}:00Z`;
   const field = GROUP_FIELDS.find((candidate) => candidate === key);

@@ -4,7 +4,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { coverRange, type PeriodKind, periodOf, periodStart, type RangeCover } from './periods.ts';
 import { decodeSums, SumRows } from './sum-rows.ts';
 import { DamagedSums, KEPT_MS, type SumsStore } from './sums-store.ts';
-import type { EventFilter, TimeRange, UsageSums } from './usage-sums.ts';
+import type { EventFilter, Summands, TimeRange } from './usage-sums.ts';
 
 export interface UsageTotalsOptions {
   readonly ledger: Ledger;
@@ -26,7 +26,9 @@ export interface TotalsQuery {
 /** Sums of usage over any range, without reading the ledger from end to end. */
 export interface UsageTotals {
   /** Adds everything in range to `sums`. Throws a LedgerReadError where the ledger is damaged. */
-  addTo(sums: UsageSums, query: TotalsQuery): Promise<TotalsOutcome>;
+  addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome>;
+  /** The beginning of the first hour, or day, that is kept, milliseconds since the epoch; undefined while nothing is. */
+  since(): Promise<number | undefined>;
   /** Sums what is new in the ledger. */
   catchUp(signal: AbortSignal): Promise<void>;
   /** Catches up now and then until the signal is aborted. Never rejects. */
@@ -68,7 +70,7 @@ class LedgerTotals implements UsageTotals {
     this.#logger = logger;
   }
 
-  async addTo(sums: UsageSums, query: TotalsQuery): Promise<TotalsOutcome> {
+  async addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome> {
     const cover = coverRange(query.range.from, query.range.to, query.hourly);
     try {
       const added = await this.#lock.read(() => this.#add(sums, query, cover));
@@ -79,6 +81,19 @@ class LedgerTotals implements UsageTotals {
       await this.#rebuild(error.message);
       return { kind: 'rebuilding' };
     }
+  }
+
+  async since(): Promise<number | undefined> {
+    const [day, hour] = await Promise.all([this.#store.first('day'), this.#store.first('hour')]);
+    if (day === undefined) return this.#firstUnsummed();
+    return Date.parse(periodStart(hour?.startsWith(day) === true ? hour : day));
+  }
+
+  async #firstUnsummed(): Promise<number | undefined> {
+    const page = await this.#ledger.read(unsummedFrom(this.#ledger, this.#store), 1);
+    if (page.kind === 'failed') throw new LedgerReadError(page);
+    const [first] = page.events;
+    return first === undefined ? undefined : Date.parse(first.event.window_start);
   }
 
   async catchUp(signal: AbortSignal): Promise<void> {
@@ -122,7 +137,7 @@ class LedgerTotals implements UsageTotals {
   }
 
   /** Every event of the range comes from exactly one place; false when `sums` is full. */
-  async #add(sums: UsageSums, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
+  async #add(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
     if (!(await this.#addStored(sums, query, cover))) return false;
     const [ledger, { filter, signal }] = [this.#ledger, query];
     const whole = new Set([...cover.days, ...cover.hours]);
@@ -139,7 +154,7 @@ class LedgerTotals implements UsageTotals {
     return true;
   }
 
-  async #addStored(sums: UsageSums, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
+  async #addStored(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
     const { filter, tenant, signal } = query;
     const periods = [
       ...cover.days.map((period) => ['day', period] as const),

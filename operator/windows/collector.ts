@@ -54,6 +54,8 @@ export interface WindowsView {
   readonly windowMs: number;
   /** Newest first. */
   gaps(): readonly Gap[];
+  /** Gaps that ended before RETENTION, for months that are looked at again. */
+  pastGaps(): readonly Gap[];
   /** Oldest first, of the last day or so. */
   reports(): readonly WindowReport[];
   /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
@@ -134,6 +136,10 @@ class WindowCollector implements Collector {
 
   gaps(): readonly Gap[] {
     return this.#gaps.list();
+  }
+
+  pastGaps(): readonly Gap[] {
+    return this.#gaps.past();
   }
 
   reports(): readonly WindowReport[] {

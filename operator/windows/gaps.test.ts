@@ -71,4 +71,25 @@ describe('gaps', () => {
     gaps.prune(60_001);
     expect(gaps.list()).toEqual([]);
   });
+
+  test('of last month can still be looked at when the events are gone, also after a restart', () => {
+    const gaps = createGaps();
+    gaps.note(gap);
+    const records = new Map(
+      gaps
+        .drain()
+        .flatMap(({ key, value }) => (value === undefined ? [] : [[key, value] as const])),
+    );
+    gaps.prune(60_001, 0);
+    expect(gaps.list()).toEqual([]);
+    expect(gaps.past()).toEqual([gap]);
+    expect(gaps.drain()).toEqual([]);
+    const restored = createGaps();
+    restored.restore(records);
+    restored.prune(60_001, 0);
+    expect(restored.past()).toEqual([gap]);
+    restored.prune(60_001, 60_001);
+    expect(restored.past()).toEqual([]);
+    expect(restored.drain()).toEqual([{ key: [...records.keys()][0], value: undefined }]);
+  });
 });

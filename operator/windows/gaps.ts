@@ -23,10 +23,12 @@ export interface Gaps {
    * named; what was given up for good stays.
    */
   filled(filled: { readonly scope: string; readonly source?: string }, until: number): void;
-  /** Forgets gaps that ended before `horizon`. */
-  prune(horizon: number): void;
-  /** Newest first. */
+  /** Gaps that ended before `horizon` are past; those of before `pastHorizon` are forgotten. */
+  prune(horizon: number, pastHorizon?: number): void;
+  /** Those that are not past, newest first. */
   list(): readonly Gap[];
+  /** Those that are past, newest first: for months that are looked at again. */
+  past(): readonly Gap[];
   /** Changes since the last call, as records. */
   drain(): readonly RecordChange[];
   restore(records: Iterable<readonly [key: string, value: string]>): void;
@@ -38,12 +40,21 @@ export const GAP_PREFIX = 'gap/';
 /** The source of gaps that nothing can fill: windows older than MAX_BACKFILL. */
 const GIVEN_UP = 'collector';
 
+/** This month and the one before can always be looked at. */
+export const PAST_GAPS_MS = 62 * 86_400_000;
+
+/** Past gaps that are kept, the newest: a source that comes and goes every minute leaves no more. */
+const MOST_PAST_GAPS = 20_000;
+
 /** With a `prefix` of its own where somebody else keeps gaps apart from the collector's. */
 export function createGaps(prefix = GAP_PREFIX): Gaps {
   const keyOf = ({ source, scope, from }: Gap): string =>
     `${prefix}${source}/${scope}/${new Date(from).toISOString()}`;
   const gaps = new Map<string, Gap>();
+  const past = new Map<string, Gap>();
   const changed = new Set<string>();
+  const newestFirst = (some: Map<string, Gap>): Gap[] =>
+    [...some.values()].toSorted((a, b) => b.to - a.to);
 
   const put = (gap: Gap): void => {
     gaps.set(keyOf(gap), gap);
@@ -79,13 +90,23 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
         if (gap.to > until) put({ ...gap, from: until });
       }
     },
-    prune: (horizon) => {
-      for (const gap of gaps.values()) if (gap.to < horizon) remove(gap);
+    prune: (horizon, pastHorizon = horizon) => {
+      for (const [key, gap] of gaps) {
+        if (gap.to >= horizon) continue;
+        gaps.delete(key);
+        past.set(key, gap);
+      }
+      for (const [key, gap] of past) {
+        if (gap.to >= pastHorizon && past.size <= MOST_PAST_GAPS) continue;
+        past.delete(key);
+        changed.add(key);
+      }
     },
-    list: () => [...gaps.values()].toSorted((a, b) => b.to - a.to),
+    list: () => newestFirst(gaps),
+    past: () => newestFirst(past),
     drain: () => {
       const changes = [...changed].map((key) => {
-        const gap = gaps.get(key);
+        const gap = gaps.get(key) ?? past.get(key);
         return { key, value: gap === undefined ? undefined : JSON.stringify({ v: 1, ...gap }) };
       });
       changed.clear();

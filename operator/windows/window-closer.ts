@@ -18,6 +18,7 @@ import {
   unsampledGaps,
   type UsageFailure,
   type UsageFailures,
+  PAST_GAPS_MS,
 } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { JournalWriter } from './journal-writer.ts';
@@ -177,7 +178,8 @@ export class WindowCloser {
     for (const gap of noted) {
       metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
     }
-    gaps.prune(now - settings().ledger.retentionMs);
+    const retained = now - settings().ledger.retentionMs;
+    gaps.prune(retained, Math.min(retained, now - PAST_GAPS_MS));
   }
 
   async #forgetEnded(): Promise<void> {

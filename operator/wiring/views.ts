@@ -44,6 +44,7 @@ export function httpViews(engine: Engine): Views {
     metering: {
       failedTenantApis: () => tenantApis.failures(),
       gaps: metering.gaps,
+      pastGaps: () => windows.pastGaps(),
       metricsFailure: () => windows.metricsFailure,
       windows: () => windows.reports().map(reportView).toReversed(),
     },

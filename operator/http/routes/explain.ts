@@ -3,6 +3,7 @@ import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
+import { bearsOn } from '../gap-groups.ts';
 import { isoTime, showGap, snakeCaseKeys } from '../presentation.ts';
 import { Problem } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
@@ -124,14 +125,9 @@ function showShare(
   };
 }
 
-/**
- * Touches the event's window, and is of the metric's scope, or of the tenant cluster: usage that was
- * not sampled bears on CPU and memory, anything else on all that its own API shows.
- */
+/** Touches the event's window and bears on its metric. */
 function concerns(gap: GapView, event: UsageEvent, { scope }: MeteringRule): boolean {
   const touches =
     gap.from < Date.parse(event.window_end) && gap.to > Date.parse(event.window_start);
-  const ofCluster = gap.scope === event.dimensions?.['tenant_cluster'] || gap.scope === '*';
-  const bears = gap.source === 'metrics' ? scope === 'pods' : gap.source !== 'prometheus';
-  return touches && (gap.scope === scope || (ofCluster && bears));
+  return touches && bearsOn(gap, scope, new Set([event.dimensions?.['tenant_cluster'] ?? '']));
 }

@@ -7,8 +7,10 @@ import { catalogRoute } from './catalog.ts';
 import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
 import { explainRoute } from './explain.ts';
+import { gapsRoute } from './gaps.ts';
 import { healthRoutes } from './health.ts';
 import { ingestRoute } from './ingest.ts';
+import { monthRoute } from './months.ts';
 import { reconcileRoute } from './reconcile.ts';
 import { statusRoute } from './status.ts';
 import { tenantRoutes } from './tenants.ts';
@@ -45,6 +47,8 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     eventsExportRoute(context, scans),
     explainRoute(context, scans),
     usageRoute(context, scans),
+    monthRoute(context, scans),
+    gapsRoute(context),
     ...tenantRoutes(context),
     ...destinationRoutes(context, memory),
     ...windowRoutes(context),

@@ -1,8 +1,10 @@
 import type { Request, Response } from 'express';
+import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
+import { jsonWithDecimals } from '../presentation.ts';
 import { badRequest, tryLater } from '../problem.ts';
 import {
   FILTER_PARAMETERS,
@@ -18,17 +20,20 @@ import { createSharedAnswers } from '../shared-answers.ts';
 import {
   createUsageSums,
   GROUP_FIELDS,
+  type Summands,
   type TimeRange,
   type UsageRow,
-  type UsageSums,
 } from '../../usage/usage-sums.ts';
 import type { TotalsOutcome, TotalsQuery } from '../../usage/usage-totals.ts';
 
-const MAX_ROWS = 100_000;
+/** Rows that one answer may have. */
+export const MAX_ROWS = 100_000;
 
 const MAX_KEYS = 8;
 const DIMENSION_KEY = /^[a-z][a-z0-9_]{0,63}$/;
-const TIME_KEYS = ['day', 'hour'];
+const TIME_KEYS = ['day', 'hour', 'window'];
+/** Windows are read event by event, so that few of them are asked for at a time. */
+const LONGEST_BY_WINDOW_MS = 25 * 3_600_000;
 /** Every row has them anyway. */
 const IMPLIED_KEYS = ['metric', 'unit'];
 const FIELDS: readonly string[] = GROUP_FIELDS;
@@ -39,7 +44,8 @@ const SHARED_ANSWERS = 64;
 const SHARED_ROWS = 5000;
 const LONGEST_AGE_S = 300;
 
-const PARTIAL =
+/** Said where some of a range is gone. */
+export const PARTIAL =
   'some of the range is no longer kept: whole UTC hours are kept for 35 days, whole days for 400 days, parts of hours for RETENTION';
 
 interface UsageAnswer {
@@ -73,6 +79,7 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
         ]);
         const range = readTimeRange(query, clock.now());
         const groupBy = readGroupBy(query.get('group_by'));
+        refuseLongByWindow(groupBy, range);
         const format = readChoice(query, 'format', ['json', 'csv']);
         const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
         const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
@@ -85,6 +92,7 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
             filter: readFilter(query),
             tenant: query.get('tenant'),
             hourly: groupBy.includes('hour'),
+            byWindow: groupBy.includes('window'),
             // An answer that others may wait for is made to the end.
             signal: freshness.maxAgeMs > 0 ? new AbortController().signal : goneSignal(response),
           });
@@ -100,8 +108,15 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
   };
 }
 
+function refuseLongByWindow(groupBy: readonly string[], { from, to }: TimeRange): void {
+  if (!groupBy.includes('window') || to - from <= LONGEST_BY_WINDOW_MS) return;
+  throw badRequest(
+    'too long a range by window: from, to: use at most 25 hours, or "hour" or "day"',
+  );
+}
+
 /** The keys of `group_by`, a comma list; `tenant` when it is not given. Throws 400. */
-function readGroupBy(text: string | undefined): readonly string[] {
+export function readGroupBy(text: string | undefined): readonly string[] {
   if (text === undefined) return ['tenant'];
   const keys = [...new Set(text.split(',').map((key) => key.trim()))].filter(
     (key) => !IMPLIED_KEYS.includes(key),
@@ -122,30 +137,30 @@ function unknownKey(key: string): Error {
 }
 
 /** Milliseconds of `Cache-Control: max-age`, which dashboards send: so old may the answer be. */
-function readMaxAge(request: Request): number {
+export function readMaxAge(request: Request): number {
   const [, seconds = '0'] =
     /\bmax-age=(\d{1,6})\b/.exec(request.headers['cache-control'] ?? '') ?? [];
   return Math.min(Number(seconds), LONGEST_AGE_S) * 1000;
 }
 
-function tooManyRows(): Error {
+export function tooManyRows(): Error {
   return badRequest(
     `more than ${MAX_ROWS} rows: group_by: use fewer keys, filters or a short range`,
   );
 }
 
-function rebuilding(): Error {
+export function rebuilding(): Error {
   return tryLater(503, 60, 'usage sums are being made anew: see the log: try again in a minute');
 }
 
 /** From the sums that are kept, or, where none are, from the ledger itself. */
-async function addUsage(
+export async function addUsage(
   { ledger, totals }: RouteContext,
-  sums: UsageSums,
-  query: TotalsQuery,
+  sums: Summands,
+  query: TotalsQuery & { readonly byWindow?: boolean },
 ): Promise<TotalsOutcome> {
   const kept = totals();
-  if (kept !== undefined) return kept.addTo(sums, query);
+  if (kept !== undefined && query.byWindow !== true) return kept.addTo(sums, query);
   const { range, filter, signal } = query;
   for await (const { event } of ledger.scan(range.from, range.to, signal)) {
     if (filter(event) && !sums.add(event)) return { kind: 'full' };
@@ -181,7 +196,7 @@ async function sendJson(response: Response, answer: UsageAnswer): Promise<void> 
   await streamLines(
     response,
     (async function* lines() {
-      yield `${head.slice(0, -1)},"rows":[`;
+      yield `${head.slice(0, -1)},"totals":[${totalsOf(rows).join(',')}],"rows":[`;
       for (const [index, row] of rows.entries()) {
         yield `${index === 0 ? '' : ','}${rowJson(groupBy, row)}`;
       }
@@ -190,11 +205,25 @@ async function sendJson(response: Response, answer: UsageAnswer): Promise<void> 
   );
 }
 
-function rowJson(groupBy: readonly string[], row: UsageRow): string {
+function rowJson(groupBy: readonly string[], { metric, unit, events, ...row }: UsageRow): string {
   const keys = groupBy.map((key, index) => [key, row.keys[index]]);
-  const { metric, unit, events } = row;
-  const rest = JSON.stringify({ ...Object.fromEntries(keys), metric, unit, events });
-  return `${rest.slice(0, -1)},"quantity":${row.quantity}}`;
+  const fields = { ...Object.fromEntries(keys), metric, unit, events };
+  return jsonWithDecimals(fields, { quantity: row.quantity });
+}
+
+/** All rows of a metric and unit together, so that no reader has to add. */
+function totalsOf(rows: readonly UsageRow[]): readonly string[] {
+  const totals = new Map<string, { metric: string; unit: string; events: number; nanos: bigint }>();
+  for (const { metric, unit, quantity, events } of rows) {
+    const key = `${metric}\0${unit}`;
+    const total = totals.get(key) ?? { metric, unit, events: 0, nanos: 0n };
+    total.events += events;
+    total.nanos += nanosFromDecimal(quantity);
+    totals.set(key, total);
+  }
+  return [...totals.values()].map(({ nanos, ...total }) =>
+    jsonWithDecimals(total, { quantity: decimalFromNanos(nanos) }),
+  );
 }
 
 function isoDay(at: number): string {

@@ -191,6 +191,7 @@ export function quietViews(settings: () => Settings): Views {
       failedTenantApis: () => [],
       metricsFailure: () => undefined,
       gaps: () => [],
+      pastGaps: () => [],
       windows: () => [],
     },
     explanations: { find: async () => ({ kind: 'gone', reason: 'none is kept' }) },

@@ -1,0 +1,65 @@
+import { meteringRule } from '../../model/catalog.ts';
+import { bearsOn, clip, type GapGroup, groupGaps } from '../gap-groups.ts';
+import { isoTime } from '../presentation.ts';
+import { RANGE_PARAMETERS, readQuery, readTimeRange } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import type { GapView } from '../views.ts';
+import { measuredSince } from './months.ts';
+
+/** GET /api/v1/gaps: what was not measured in a range, by cause and time. */
+export function gapsRoute(context: RouteContext): Route {
+  const { views, ledger, clock } = context;
+  return {
+    method: 'get',
+    path: '/api/v1/gaps',
+    access: 'read',
+    summary: 'what was not measured, by cause and time, of all or of one tenant',
+    handlers: [
+      async (request, response) => {
+        const query = readQuery(request, [...RANGE_PARAMETERS, 'tenant', 'metric']);
+        const range = readTimeRange(query, clock.now());
+        const [tenant, metric] = [query.get('tenant'), query.get('metric')];
+        const owners = new Map(views.discovery.clusters().map(({ id, tenant: of }) => [id, of]));
+        const mine = new Set([...owners.keys()].filter((id) => isWanted(owners.get(id), tenant)));
+        const concerns = (gap: GapView): boolean => {
+          if (tenant !== undefined && owners.has(gap.scope) && !mine.has(gap.scope)) return false;
+          return metric === undefined || bearsOn(gap, meteringRule(metric).scope, mine);
+        };
+        const kept = [...views.metering.gaps(), ...views.metering.pastGaps()];
+        const last = ledger.stats().lastWindowEnd;
+        const gaps = kept.filter(concerns).flatMap((gap) => clip(gap, range) ?? []);
+        const groups = groupGaps(gaps, last).map((group) => showGroup(group, owners));
+        response.json({
+          from: isoTime(range.from),
+          to: isoTime(range.to),
+          measured_since: isoTime(await measuredSince(context)),
+          open: groups.filter(({ open }) => open),
+          ended: groups.filter(({ open }) => !open),
+        });
+      },
+    ],
+  };
+}
+
+function isWanted(owner: string | undefined, tenant: string | undefined): boolean {
+  return tenant === undefined || owner === tenant;
+}
+
+function showGroup(group: GapGroup, owners: ReadonlyMap<string, string>) {
+  const { source, reason, reasons, open, gaps, scopes, scopeCount, from, to, lasted } = group;
+  const tenants = scopes.flatMap((scope) => owners.get(scope) ?? []);
+  return {
+    source,
+    reason,
+    reasons,
+    open,
+    gaps,
+    scopes,
+    scope_count: scopeCount,
+    tenants: [...new Set(tenants)],
+    from: isoTime(from),
+    to: isoTime(to),
+    seconds: lasted / 1000,
+    stretches: group.stretches.map((one) => ({ from: isoTime(one.from), to: isoTime(one.to) })),
+  };
+}

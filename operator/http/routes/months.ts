@@ -1,0 +1,137 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/validate-event.ts';
+import { type MonthRow, monthSpan, type MonthSpan, MonthSums } from '../../usage/month-sums.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { isoTime, jsonWithDecimals } from '../presentation.ts';
+import { badRequest } from '../problem.ts';
+import { FILTER_PARAMETERS, pathParameter, readFilter, readQuery } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { createSharedAnswers } from '../shared-answers.ts';
+import { streamLines } from '../stream-lines.ts';
+import {
+  addUsage,
+  MAX_ROWS,
+  PARTIAL,
+  readGroupBy,
+  readMaxAge,
+  rebuilding,
+  tooManyRows,
+} from './usage.ts';
+
+const MONTH = /^(\d{4})-(0[1-9]|1[0-2])$/;
+const TIME_KEYS = ['day', 'hour', 'window'];
+const SHARED_ANSWERS = 32;
+const SHARED_ROWS = 5000;
+
+interface MonthAnswer {
+  readonly span: MonthSpan;
+  readonly since: number | undefined;
+  readonly rows: readonly MonthRow[];
+  readonly note?: string;
+}
+
+/** GET /api/v1/months/{month}: a calendar month, the month before, and what it comes to at its end. */
+export function monthRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+  const { clock, ledger } = context;
+  const shared = createSharedAnswers<MonthAnswer>({
+    now: () => clock.monotonic(),
+    maxAnswers: SHARED_ANSWERS,
+    mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,
+  });
+  return {
+    method: 'get',
+    path: '/api/v1/months/{month}',
+    access: 'read',
+    summary: 'a calendar month against the one before, with a forecast',
+    handlers: [
+      async (request, response) => {
+        const query = readQuery(request, [...FILTER_PARAMETERS, 'group_by']);
+        const month = pathParameter(request, 'month');
+        const [year, index] = readMonth(month, clock.now());
+        const groupBy = readMonthKeys(query.get('group_by'));
+        const make = async (): Promise<MonthAnswer> => {
+          scans.hold(1, response);
+          const since = await measuredSince(context);
+          const span = monthSpan(year, index, clock.now(), since);
+          const sums = new MonthSums(span, groupBy, MAX_ROWS);
+          const outcome = await addUsage(context, sums, {
+            range: span.range,
+            filter: readFilter(query),
+            tenant: query.get('tenant'),
+            hourly: false,
+            // Others may wait for this answer, so it is made to the end.
+            signal: new AbortController().signal,
+          });
+          if (outcome.kind === 'full') throw tooManyRows();
+          if (outcome.kind === 'rebuilding') throw rebuilding();
+          return { span, since, rows: sums.rows(), ...(outcome.partial && { note: PARTIAL }) };
+        };
+        const key = JSON.stringify([month, groupBy, FILTER_PARAMETERS.map((n) => query.get(n))]);
+        const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
+        const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());
+        response.type('application/json');
+        await streamLines(response, lines(month, groupBy, answer));
+      },
+    ],
+  };
+}
+
+/** From when on anything was measured, as far as it is still known; undefined before the first event. */
+export async function measuredSince({
+  ledger,
+  totals,
+}: Pick<RouteContext, 'ledger' | 'totals'>): Promise<number | undefined> {
+  return (await totals()?.since()) ?? ledger.stats().oldestAt;
+}
+
+function readMonth(text: string, now: number): readonly [year: number, index: number] {
+  const [, year, month] = MONTH.exec(text) ?? [];
+  if (month === undefined) {
+    throw badRequest(`not a month: month: ${quote(text)}: use one such as 2026-11`);
+  }
+  const index = Number(month) - 1;
+  if (Date.UTC(Number(year), index) <= now) return [Number(year), index];
+  throw badRequest(`a month that has not begun: month: ${quote(text)}: use an earlier one`);
+}
+
+function readMonthKeys(text: string | undefined): readonly string[] {
+  const keys = readGroupBy(text);
+  const time = keys.find((key) => TIME_KEYS.includes(key));
+  if (time === undefined) return keys;
+  throw badRequest(
+    `a month is not split by time: group_by: ${quote(time)}: see /api/v1/usage for that`,
+  );
+}
+
+/** Written row by row: the quantities are exact decimals. */
+async function* lines(
+  month: string,
+  groupBy: readonly string[],
+  { span, since, rows, note }: MonthAnswer,
+): AsyncGenerator<string> {
+  const { from, to, until, before, wholeDays } = span;
+  const head = JSON.stringify({
+    month,
+    from: isoTime(from),
+    to: isoTime(to),
+    until: isoTime(until),
+    over: until === to,
+    before: new Date(before).toISOString().slice(0, 7),
+    whole_days: wholeDays,
+    group_by: groupBy,
+    ...omitUndefined({ measured_since: isoTime(since), note }),
+  });
+  yield `${head.slice(0, -1)},"rows":[`;
+  for (const [index, row] of rows.entries()) {
+    const { keys, metric, unit, events, quantity, change, forecast } = row;
+    const fields = {
+      ...Object.fromEntries(groupBy.map((key, place) => [key, keys[place]])),
+      metric,
+      unit,
+      events,
+    };
+    const json = jsonWithDecimals(fields, { quantity, before: row.before, change, forecast });
+    yield `${index === 0 ? '' : ','}${json}`;
+  }
+  yield ']}\n';
+}
