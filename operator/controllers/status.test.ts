@@ -10,6 +10,7 @@ import {
 import { policyClaims, policyFields } from './policy-status.ts';
 import { overrideClaims, overrideFields } from './tenant-override.ts';
 import { clusterOf, progressOf, tenantsOf, usesOf, viewsOf, windowsOf } from './testing/facts.ts';
+import type { DestinationProgress } from './views.ts';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
 const ACCEPTED: SpecStatus = { kind: 'accepted' };
@@ -283,6 +284,7 @@ describe('the status of an override', () => {
     name,
     specStatus: ACCEPTED,
     tenants: usesOf(...uses),
+    delivery: { list: () => [] },
   });
   const older: OverrideUse = { name: 'older', applied: ['tenant-acme-prod'], conflicts: [] };
   const younger: OverrideUse = {
@@ -319,6 +321,30 @@ describe('the status of an override', () => {
       'Ready=False OlderHolds',
       'Conflicting=True OlderHolds',
     ]);
+  });
+
+  test('tells of a plan that a billing system does not know, or has no price in', () => {
+    const acme = clusterOf('acme', 'prod', { tenant: 'acme', plan: 'glod', overrides: ['new'] });
+    const use = { name: 'new', applied: [acme.id], conflicts: [] };
+    const reason = 'no such plan in Lago: plan: "glod"';
+    const parkedTenants = [{ tenant: 'acme', reason, events: 4, since: NOON }];
+    const claimsWith = (...destinations: readonly DestinationProgress[]) =>
+      overrideClaims({
+        name: 'new',
+        specStatus: ACCEPTED,
+        tenants: { ...tenantsOf(acme), overrides: () => [use] },
+        plan: 'glod',
+        delivery: { list: () => destinations },
+      });
+    expect(brief(claimsWith(progressOf('main')))).toEqual(['Ready=True InForce']);
+    const parked = claimsWith(progressOf('main', { parkedTenants }));
+    expect(brief(parked)).toEqual(['Ready=True InForce', 'PlanUnusable=True TenantsParked']);
+    expect(parked[1]?.message).toContain(`destination "main": tenant "acme": ${reason}`);
+    const unpriced = [{ metric: 'tenant_gpu_hours', plan: 'glod' }];
+    const free = claimsWith(progressOf('main', { unpriced }));
+    expect(brief(free)).toEqual(['Ready=True InForce', 'PlanUnusable=True NoPrice']);
+    const others = progressOf('main', { unpriced: [{ metric: 'tenant_gpu_hours', plan: 'gold' }] });
+    expect(brief(claimsWith(others))).toEqual(['Ready=True InForce']);
   });
 
   test('does not claim to match nothing before discovery has looked', () => {

@@ -5,10 +5,12 @@ import type {
 import type { SettingsStore, TenantMatch, TenantOverrideSettings } from '../config/settings.ts';
 import { invalidSpec, type Translation } from '../config/spec-fields.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { quote } from '../model/validate-event.ts';
 import { type ConditionClaim, readyBySpec, type SpecStatus, stalledClaims } from './conditions.ts';
 import type { ControlledKind } from './controlled-kind.ts';
 import { queryProblem } from './policy-settings.ts';
-import type { TenantsView } from './views.ts';
+import type { DeliveryView, TenantsView } from './views.ts';
 
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;
@@ -17,13 +19,14 @@ const MOST_RIVALS = 5;
 export interface TenantOverrideOptions {
   readonly settings: SettingsStore;
   readonly tenants: TenantsView;
+  readonly delivery: DeliveryView;
 }
 
 /** TenantOverride: how certain tenant clusters are billed, whatever else says so (docs/discovery.md#who-is-billed). */
 export function tenantOverrides(
   options: TenantOverrideOptions,
 ): ControlledKind<TenantOverrideSpec> {
-  const { settings, tenants } = options;
+  const { settings, tenants, delivery } = options;
   const isInForce = (name: string): boolean =>
     settings.current().overrides.some((override) => override.name === name);
 
@@ -45,8 +48,8 @@ export function tenantOverrides(
       return { kind: 'removed' };
     },
 
-    report({ name }, specStatus) {
-      const facts = { name, specStatus, tenants };
+    report({ name, spec }, specStatus) {
+      const facts = { name, specStatus, tenants, delivery, ...omitUndefined({ plan: spec.plan }) };
       return {
         settled: tenants.known() || specStatus.kind === 'invalid',
         claims: overrideClaims(facts),
@@ -104,12 +107,20 @@ export interface OverrideFacts {
   readonly name: string;
   readonly specStatus: SpecStatus;
   readonly tenants: TenantsView;
+  readonly delivery: DeliveryView;
+  /** `spec.plan` */
+  readonly plan?: string;
 }
 
-/** `Ready`; `Conflicting` and `Stalled` when they hold (docs/operations.md#conditions). */
+/** `Ready`; `Conflicting`, `PlanUnusable` and `Stalled` when they hold (docs/operations.md#conditions). */
 export function overrideClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   const ready = readyBySpec(facts.specStatus) ?? readyByUse(facts);
-  return [ready, ...conflictingClaims(facts), ...stalledClaims(facts.specStatus)];
+  return [
+    ready,
+    ...conflictingClaims(facts),
+    ...planClaims(facts),
+    ...stalledClaims(facts.specStatus),
+  ];
 }
 
 /** The fields of the status beside conditions and generation. */
@@ -158,6 +169,34 @@ function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   if (younger.length === 0) return [];
   const message = `Some of the same tenant clusters are matched by the younger ${quoted(younger)}, which gives way there`;
   return [{ type, status, reason: 'YoungerGivesWay', message }];
+}
+
+/**
+ * Whether billing systems can do anything with `spec.plan`. Only they know their plans, and they are asked
+ * when a tenant is provisioned: what they said is told here too, where the plan was written.
+ */
+function planClaims(facts: OverrideFacts): readonly ConditionClaim[] {
+  const { plan, tenants, delivery } = facts;
+  if (plan === undefined) return [];
+  const applied = new Set(useOf(facts)?.applied);
+  const clusters = tenants.clusters().filter(({ id }) => applied.has(id));
+  const [type, status] = ['PlanUnusable', 'True'] as const;
+  const name = quote(plan);
+  for (const destination of delivery.list()) {
+    const parked = destination.parkedTenants.find(
+      ({ tenant, reason }) =>
+        reason.includes(name) && clusters.some((cluster) => cluster.tenant === tenant),
+    );
+    if (parked === undefined) continue;
+    const message = `spec.plan is refused by destination "${destination.name}": tenant "${parked.tenant}": ${parked.reason}; its usage waits there until the plan exists or another is named`;
+    return [{ type, status, reason: 'TenantsParked', message }];
+  }
+  const unpriced = delivery
+    .list()
+    .find((destination) => destination.unpriced.some((usage) => usage.plan === plan));
+  if (unpriced === undefined || clusters.length === 0) return [];
+  const message = `spec.plan has no price for some usage at destination "${unpriced.name}": ${name}; if the plan is not misspelled, set a price there`;
+  return [{ type, status, reason: 'NoPrice', message }];
 }
 
 function quoted(names: readonly string[]): string {

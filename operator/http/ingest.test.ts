@@ -119,6 +119,61 @@ describe('what is pushed in', () => {
   });
 });
 
+describe('nothing is changed or ignored in silence', () => {
+  const warningsOf = (json: unknown): unknown => (json as { warnings?: unknown }).warnings;
+
+  test.each([
+    ['1e-10', '1e-10'],
+    ['0.0000000004', '4e-10'],
+    // A double cannot hold it: it would be zero before anybody could see it.
+    ['4e-400', '4e-400'],
+  ])('a quantity that rounds to zero is refused: %s', async (quantity, spelled) => {
+    await using server = await startTestServer();
+    const { status, json } = await push(server, JSON.stringify(event).replace('1500', quantity));
+    expect(status).toBe(400);
+    const error = `rounds to zero: quantity: ${spelled}: the smallest is 0.000000001`;
+    expect(json).toMatchObject({ rejected: [{ index: 0, error }] });
+    expect(await stored(server.ledger)).toHaveLength(0);
+  });
+
+  test('a quantity of more than nine decimals is recorded, and the answer says as what', async () => {
+    await using server = await startTestServer();
+    const texts = ['0.1234567891', '0.30000000000000004', '1.5000000000000', '12e-9'];
+    const body = texts.map((text, index) =>
+      JSON.stringify({ ...event, id: `q-${index}` }).replace('1500', text),
+    );
+    const { status, json } = await push(server, `[${body.join()}]`);
+    expect(status).toBe(200);
+    expect(warningsOf(json)).toStrictEqual([
+      {
+        index: 0,
+        id: 'q-0',
+        warning: 'more than nine decimals: quantity: 0.1234567891: recorded as 0.123456789',
+      },
+      {
+        index: 1,
+        id: 'q-1',
+        warning: 'more than nine decimals: quantity: 0.30000000000000004: recorded as 0.3',
+      },
+    ]);
+  });
+
+  test('a dimension that the metric does not declare is kept, and the answer says so', async () => {
+    await using server = await startTestServer();
+    const dimensions = { model: 'm1', modle: 'm2', tenant_cluster: 'c1' };
+    const { json } = await push(server, [event, { ...event, id: 'd-1', dimensions }]);
+    expect(warningsOf(json)).toStrictEqual([
+      {
+        index: 1,
+        id: 'd-1',
+        warning:
+          'not declared for metric "tokens_used": dimensions: "modle": kept, but no price can depend on it; declare it in CUSTOM_METRICS or MeteringPolicy spec.customMetrics',
+      },
+    ]);
+    expect((await stored(server.ledger))[1]?.dimensions).toStrictEqual(dimensions);
+  });
+});
+
 describe('windows', () => {
   test.each([
     [minutesFromNow(5), 200],

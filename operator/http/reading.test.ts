@@ -179,6 +179,25 @@ describe('sums', () => {
     expect(json).toMatchObject({ rows });
   });
 
+  test('by a key that nobody has are answered with a warning, and as CSV refused', async () => {
+    await using server = await startTestServer({ ledger: await ledgerOf(early, late) });
+    const path = '/api/v1/usage?group_by=tenant,tenant_clutser';
+    const { json } = await get(server, path);
+    expect(json).toMatchObject({
+      warnings: [
+        'no event of the range has it, and no metric declares it: group_by: "tenant_clutser"',
+      ],
+    });
+    const csv = await get(server, `${path}&format=csv`);
+    const error =
+      'no event of the range has it, and no metric declares it: group_by: "tenant_clutser": leave it out, or ask for JSON';
+    expect([csv.status, csv.json]).toStrictEqual([400, { error }]);
+    for (const known of ['tenant_class', 'gpu_type', 'model', 'zone', 'tenant,sku']) {
+      const answer = await get(server, `/api/v1/usage?group_by=${known}`);
+      expect(answer.json).not.toHaveProperty('warnings');
+    }
+  });
+
   test('of nothing have no rows', async () => {
     await using server = await startTestServer();
     const { json } = await get(server, '/api/v1/usage?tenant=nobody');

@@ -8,8 +8,8 @@ import { badRequest, Problem } from './problem.ts';
 /** Deeper values have no place in any body here, and make serialisers recurse, see docs/security.md#d-11. */
 const MAX_DEPTH = 8;
 
-/** A quantity with more digits than a double may keep. */
-const LONG_QUANTITY = /"quantity"\s*:\s*[\d.]{16}/;
+/** A quantity with more digits than a double may keep, or so small that a double may be zero. */
+const LONG_QUANTITY = /"quantity"\s*:\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
 
 /** How a body is read; see {@link readBody}. */
 export interface BodyOptions {

@@ -285,6 +285,27 @@ describe('destinations', () => {
     expect(server.log.join()).toContain('an operator replayed dead letters');
   });
 
+  test('name the ids that are no dead letters, instead of counting none', async () => {
+    const unknown = ['a', 'b'];
+    const destinations = withDestinations({
+      replay: async () => ({
+        kind: 'replayed',
+        replayed: 0,
+        stillRejected: 0,
+        pending: 0,
+        unknown,
+      }),
+      discard: async () => ({ kind: 'discarded', discarded: 0, unknown }),
+    });
+    await using server = await startTestServer({ views: { destinations } });
+    const path = '/api/v1/destinations/webhook/dead-letters';
+    const body = { ids: unknown };
+    const replayed = await server.call('POST', `${path}/replay`, { token, body });
+    expect(replayed.json).toStrictEqual({ replayed: 0, still_rejected: 0, pending: 0, unknown });
+    const discarded = await server.call('POST', `${path}/discard`, { token, body });
+    expect(discarded.json).toStrictEqual({ discarded: 0, unknown });
+  });
+
   test('never discard everything because a body was empty or misspelt', async () => {
     const destinations = withDestinations({
       discard: async () => ({ kind: 'discarded', discarded: 1 }),

@@ -184,11 +184,18 @@ export type ReplayOutcome =
       readonly stillRejected: number;
       /** Still under way when the answer could wait no longer. */
       readonly pending: number;
+      /** Ids that were asked for and are no dead letters; absent when all are. */
+      readonly unknown?: readonly string[];
     }
   | OperationFailure;
 
 export type DiscardOutcome =
-  | { readonly kind: 'discarded'; readonly discarded: number }
+  | {
+      readonly kind: 'discarded';
+      readonly discarded: number;
+      /** Ids that were asked for and are no dead letters; absent when all are. */
+      readonly unknown?: readonly string[];
+    }
   | OperationFailure;
 
 export type MoveOutcome =

@@ -262,6 +262,21 @@ export interface CustomMetric {
   readonly dimensions: readonly string[];
 }
 
+/** On events of any metric, whatever it declares (docs/events.md#dimensions). */
+const GENERAL_DIMENSIONS: ReadonlySet<string> = new Set([
+  'tenant_cluster',
+  'tenant_class',
+  'zone',
+  'namespace',
+  'capacity_type',
+  'billing_mode',
+]);
+
+/** Whether events of any metric may carry the dimension. */
+export function isGeneralDimension(key: string): boolean {
+  return GENERAL_DIMENSIONS.has(key);
+}
+
 /** Every metric the service knows, in a stable order: the collector's first. */
 export interface Catalog {
   readonly metrics: readonly MetricDefinition[];

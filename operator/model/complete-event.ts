@@ -1,5 +1,5 @@
 import { sortedEntries } from './bytewise.ts';
-import { type Decimal, roundToDecimal } from './decimal.ts';
+import { type Decimal, losesDigits, roundToDecimal } from './decimal.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from './event-id.ts';
 import { SCHEMA_VERSION, type UsageEvent } from './event.ts';
 import { isRecord } from './is-record.ts';
@@ -27,7 +27,8 @@ export interface Completion {
 }
 
 export type CompletedEvent =
-  | { readonly kind: 'event'; readonly event: UsageEvent }
+  /** `rounded` says so where the quantity is not the one that was sent. */
+  | { readonly kind: 'event'; readonly event: UsageEvent; readonly rounded?: string }
   | { readonly kind: 'invalid'; readonly id?: string; readonly problem: string };
 
 type Draft = Omit<UsageEvent, 'id'> & { id: string };
@@ -46,7 +47,7 @@ const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.0{1,9})?([Zz]
 /**
  * An event that was pushed in, made whole (docs/events.md#pushed-events): known fields are copied one
  * by one and others ignored, empty optional values dropped, times brought to UTC, the quantity
- * rounded to nine digits, `schema_version`, `unit` and `region` filled when absent, `recorded_at` and
+ * rounded to nine digits (refused where nothing is left of it), `schema_version`, `unit` and `region` filled when absent, `recorded_at` and
  * `source` set, the id derived when absent. An id that looks derived must be the derived one.
  */
 export function completeEvent(input: unknown, completion: Completion): CompletedEvent {
@@ -64,16 +65,19 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   if (quantity === undefined) {
     return invalid(id, `not a number of at least 0: quantity: ${quoteNumber(input['quantity'])}`);
   }
+  const sent = numberText(input['quantity']) ?? '';
+  const isRounded = losesDigits(sent);
+  if (isRounded && quantity === '0') {
+    return invalid(id, `rounds to zero: quantity: ${sent}: the smallest is 0.000000001`);
+  }
   const draft = assemble(input, quantity, unit, completion);
   const problem = eventProblem(draft);
   if (problem !== undefined) return invalid(id, problem);
   const derived = deriveEventId(draft);
-  if (isAbsent(id)) {
-    draft.id = derived;
-    return { kind: 'event', event: draft };
-  }
+  if (isAbsent(id)) draft.id = derived;
   if (!draft.id.startsWith(EVENT_ID_PREFIX) || draft.id === derived) {
-    return { kind: 'event', event: draft };
+    const rounded = `more than nine decimals: quantity: ${sent}: recorded as ${quantity}`;
+    return { kind: 'event', event: draft, ...(isRounded && { rounded }) };
   }
   return invalid(id, `not the derived id: id: ${quote(id)}: leave it out or send ${derived}`);
 }
@@ -114,8 +118,13 @@ function invalid(id: unknown, problem: string): CompletedEvent {
 }
 
 function readQuantity(value: unknown): Decimal | undefined {
-  if (typeof value === 'number') return roundToDecimal(String(value));
-  return value instanceof NumberText ? roundToDecimal(value.text) : undefined;
+  const text = numberText(value);
+  return text === undefined ? undefined : roundToDecimal(text);
+}
+
+function numberText(value: unknown): string | undefined {
+  if (typeof value === 'number') return String(value);
+  return value instanceof NumberText ? value.text : undefined;
 }
 
 function quoteNumber(value: unknown): string {

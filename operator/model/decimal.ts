@@ -76,6 +76,17 @@ export function scaleToDecimal(
   return decimalFromNanos(divideHalfUp(digits, denominator * 10n ** BigInt(-scale)));
 }
 
+/** Whether a number's text has digits beyond the ninth decimal, which {@link roundToDecimal} rounds away. */
+export function losesDigits(text: string): boolean {
+  if (CANONICAL_PATTERN.test(text)) return false;
+  const [, whole = '', fraction = '', exponent = '0'] = NUMBER_PATTERN.exec(text) ?? [];
+  const scale = Number(exponent) - fraction.length + DECIMAL_PLACES;
+  if (scale >= 0) return false;
+  const digits = BigInt(whole + fraction);
+  if (scale < -MAX_SCALE) return digits !== 0n;
+  return digits % 10n ** BigInt(-scale) !== 0n;
+}
+
 /** numerator ÷ denominator, rounded half up. Both must not be negative; the denominator must not be zero. */
 export function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
   return (2n * numerator + denominator) / (2n * denominator);

@@ -65,6 +65,25 @@ describe('dead letters', () => {
     await harness.stop();
   });
 
+  test('that nobody knows are named in the answer to a replay and a discard', async () => {
+    const harness = await withDeadLetters();
+    harness.destination.react = () => 'accept';
+    const asked = ['bad-1', 'bad-l', 'nonsense'];
+    expect(await harness.delivery.replay('fake', asked)).toStrictEqual({
+      kind: 'replayed',
+      replayed: 1,
+      stillRejected: 0,
+      pending: 0,
+      unknown: ['bad-l', 'nonsense'],
+    });
+    expect(await harness.delivery.discard('fake', ['bad-0', 'bad-l'])).toStrictEqual({
+      kind: 'discarded',
+      discarded: 1,
+      unknown: ['bad-l'],
+    });
+    await harness.stop();
+  });
+
   test('that are rejected again stay, with the new reason', async () => {
     const harness = await withDeadLetters();
     harness.destination.react = (events) =>
@@ -118,6 +137,7 @@ describe('dead letters', () => {
     expect(await harness.delivery.discard('fake', ['bad-0', 'bad-2', 'unknown'])).toStrictEqual({
       kind: 'discarded',
       discarded: 2,
+      unknown: ['unknown'],
     });
     expect(await idsOf(harness)).toStrictEqual(['bad-1']);
     expect(await harness.delivery.discard('fake', undefined)).toMatchObject({ discarded: 1 });

@@ -22,10 +22,17 @@ export interface OperationFailed {
   readonly reason: string;
 }
 
-export type ReplayOutcome = ({ readonly kind: 'replayed' } & ReplayResult) | OperationFailed;
+/** Ids that were asked for and are no dead letters here; absent when all are. */
+interface Unknown {
+  readonly unknown?: readonly string[];
+}
+
+export type ReplayOutcome =
+  | ({ readonly kind: 'replayed' } & ReplayResult & Unknown)
+  | OperationFailed;
 
 export type DiscardOutcome =
-  | { readonly kind: 'discarded'; readonly discarded: number }
+  | ({ readonly kind: 'discarded'; readonly discarded: number } & Unknown)
   | OperationFailed;
 
 export type MoveOutcome =
@@ -87,6 +94,7 @@ class DestinationOperations implements Operations {
     const { settings, records, replays, wakeReplay } = this.#options;
     if (settings.suspend) return { kind: 'failed', reason: 'destination is suspended' };
     const marked: number[] = [];
+    const unknown = unknownAmong(ids);
     const failed = await this.#inTurn(() =>
       this.#changeDead(
         ids,
@@ -96,6 +104,7 @@ class DestinationOperations implements Operations {
             records.putReplay(letter),
           ]),
         (letters) => {
+          unknown.met(letters);
           for (const { sequence } of letters) marked.push(sequence);
         },
       ),
@@ -103,12 +112,13 @@ class DestinationOperations implements Operations {
     if (failed !== undefined && marked.length === 0) return failed;
     const result = replays.follow(marked);
     wakeReplay();
-    return { kind: 'replayed', ...(await result) };
+    return { kind: 'replayed', ...(await result), ...unknown.left(failed) };
   }
 
   async discard(ids: readonly string[] | undefined): Promise<DiscardOutcome> {
     const { records, deadLetters } = this.#options;
     let discarded = 0;
+    const unknown = unknownAmong(ids);
     const failed = await this.#inTurn(() =>
       this.#changeDead(
         ids,
@@ -126,12 +136,14 @@ class DestinationOperations implements Operations {
           ];
         },
         (letters) => {
+          unknown.met(letters);
           discarded += letters.length;
           for (const { sequence, event } of letters) deadLetters.remove(sequence, event.tenant);
         },
       ),
     );
-    return failed !== undefined && discarded === 0 ? failed : { kind: 'discarded', discarded };
+    if (failed !== undefined && discarded === 0) return failed;
+    return { kind: 'discarded', discarded, ...unknown.left(failed) };
   }
 
   moveCursor(sequence: number): Promise<MoveOutcome> {
@@ -213,6 +225,19 @@ class DestinationOperations implements Operations {
     const { ledger, settings } = this.#options;
     return ledger.cursors().find(({ destination }) => destination === settings.name)?.sequence;
   }
+}
+
+/** Follows which of the ids that were asked for turn up. */
+function unknownAmong(ids: readonly string[] = []) {
+  const unmet = new Set(ids);
+  return {
+    met: (letters: readonly KeptEvent[]): void => {
+      for (const { event } of letters) unmet.delete(event.id);
+    },
+    /** Where a write failed, nobody has looked at the rest. */
+    left: (failed: OperationFailed | undefined): Unknown =>
+      failed !== undefined || unmet.size === 0 ? {} : { unknown: [...unmet] },
+  };
 }
 
 function failureOf(outcome: WriteOutcome): OperationFailed | undefined {

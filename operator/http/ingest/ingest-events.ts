@@ -1,6 +1,6 @@
 import type { IngestToken } from '../../config/settings.ts';
 import type { AppendOutcome, EventOutcome, Ledger } from '../../ledger/ledger.ts';
-import type { Catalog } from '../../model/catalog.ts';
+import { type Catalog, isGeneralDimension } from '../../model/catalog.ts';
 import { completeEvent } from '../../model/complete-event.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
@@ -19,6 +19,16 @@ export interface IngestAnswer {
   readonly duplicates: number;
   readonly rejected: readonly Rejection[];
   readonly ids: readonly string[];
+  /** What was recorded otherwise than it was meant, perhaps; absent when there is nothing to say. */
+  readonly warnings?: readonly Warning[];
+}
+
+export interface Warning {
+  /** Position among the events sent. */
+  readonly index: number;
+  readonly id: string;
+  /** `what: where: "input": what became of it` */
+  readonly warning: string;
 }
 
 export interface Rejection {
@@ -60,6 +70,7 @@ export async function ingestEvents(
   ledger: Ledger,
 ): Promise<IngestOutcome> {
   const rejected: Rejection[] = [];
+  const warnings: Warning[] = [];
   const good: { readonly index: number; readonly event: UsageEvent }[] = [];
   const completion = {
     recordedAt: new Date(context.now).toISOString(),
@@ -85,19 +96,26 @@ export async function ingestEvents(
       (isMeasured ? foreignRegion(event, context.region) : undefined) ??
       (metered === 'yes' ? measuredHere(event) : undefined);
     if (refusal === undefined && metered === 'not-known-yet') return { kind: 'not-known-yet' };
-    if (refusal === undefined) good.push({ index, event });
-    else rejected.push({ index, id: event.id, error: refusal });
+    if (refusal !== undefined) {
+      rejected.push({ index, id: event.id, error: refusal });
+      continue;
+    }
+    good.push({ index, event });
+    for (const warning of [completed.rounded, undeclared(event, context.catalog)]) {
+      if (warning !== undefined) warnings.push({ index, id: event.id, warning });
+    }
   }
   if (good.length === 0) return answer([], rejected, []);
   const appended = await ledger.append({ events: good.map(({ event }) => event) });
   if (appended.kind === 'failed') return appended;
-  return answer(good, rejected, appended.outcomes);
+  return answer(good, rejected, appended.outcomes, warnings);
 }
 
 function answer(
   good: readonly { readonly index: number; readonly event: UsageEvent }[],
   refused: readonly Rejection[],
   outcomes: readonly EventOutcome[],
+  warnings: readonly Warning[] = [],
 ): IngestOutcome {
   const counts = { accepted: 0, duplicate: 0, conflict: 0 };
   const rejected = [...refused];
@@ -110,7 +128,20 @@ function answer(
   }
   const inOrder = rejected.toSorted((a, b) => a.index - b.index);
   const { accepted, duplicate: duplicates } = counts;
-  return { kind: 'answered', answer: { accepted, duplicates, rejected: inOrder, ids } };
+  const body = { accepted, duplicates, rejected: inOrder, ids };
+  return { kind: 'answered', answer: warnings.length === 0 ? body : { ...body, warnings } };
+}
+
+/** Prices can depend only on what a metric declares; anything else is kept and delivered all the same. */
+function undeclared({ metric, dimensions }: UsageEvent, catalog: Catalog): string | undefined {
+  if (dimensions === undefined) return undefined;
+  const declared = catalog.find(metric)?.dimensions ?? [];
+  const others = Object.keys(dimensions).filter(
+    (key) => !declared.includes(key) && !isGeneralDimension(key),
+  );
+  if (others.length === 0) return undefined;
+  const keys = others.map((key) => JSON.stringify(key)).join(', ');
+  return `not declared for metric ${quote(metric)}: dimensions: ${keys}: kept, but no price can depend on it; declare it in CUSTOM_METRICS or MeteringPolicy spec.customMetrics`;
 }
 
 function conflict({ id }: UsageEvent): string {

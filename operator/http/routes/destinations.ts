@@ -84,10 +84,11 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
         const ids = Buffer.isBuffer(request.body) ? readIds(request) : undefined;
         const outcome = await views.destinations.replay(name, ids);
         if (outcome.kind !== 'replayed') throw failure(name, outcome, 502);
-        const { replayed, stillRejected, pending } = outcome;
+        const { replayed, stillRejected, pending, unknown } = outcome;
         const fields = { destination: name, replayed, stillRejected, pending };
         audit(logger, 'replayed dead letters', fields);
-        response.json({ replayed, still_rejected: stillRejected, pending });
+        const letters = { replayed, still_rejected: stillRejected, pending };
+        response.json({ ...letters, ...omitUndefined({ unknown }) });
       },
     ],
   };
@@ -106,9 +107,9 @@ function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Ro
         const name = pathParameter(request, 'name');
         const outcome = await views.destinations.discard(name, readIds(request));
         if (outcome.kind !== 'discarded') throw failure(name, outcome, 409);
-        const { discarded } = outcome;
+        const { discarded, unknown } = outcome;
         audit(logger, 'discarded dead letters', { destination: name, discarded });
-        response.json({ discarded });
+        response.json({ discarded, ...omitUndefined({ unknown }) });
       },
     ],
   };

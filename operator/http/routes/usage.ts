@@ -1,4 +1,5 @@
 import type { Request, Response } from 'express';
+import { isGeneralDimension } from '../../model/catalog.ts';
 import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
@@ -54,6 +55,7 @@ interface UsageAnswer {
   readonly events: number;
   readonly rows: readonly UsageRow[];
   readonly note?: string;
+  readonly warnings?: readonly string[];
 }
 
 /** GET /api/v1/usage: exact sums of the events whose window starts in a range. */
@@ -99,9 +101,15 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
           if (outcome.kind === 'full') throw tooManyRows();
           if (outcome.kind === 'rebuilding') throw rebuilding();
           const note = outcome.partial ? { note: PARTIAL } : {};
-          return { range, groupBy, events: sums.events, rows: sums.rows(), ...note };
+          const rows = sums.rows();
+          const warnings = emptyKeys(context, groupBy, rows);
+          return { range, groupBy, events: sums.events, rows, ...note, ...warnings };
         };
         const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());
+        const [warning] = answer.warnings ?? [];
+        if (format === 'csv' && warning !== undefined) {
+          throw badRequest(`${warning}: leave it out, or ask for JSON`);
+        }
         await (format === 'csv' ? sendCsv(response, answer) : sendJson(response, answer));
       },
     ],
@@ -134,6 +142,29 @@ function isGroupKey(key: string): boolean {
 function unknownKey(key: string): Error {
   const known = [...FIELDS, ...TIME_KEYS].join(', ');
   return badRequest(`unknown key: group_by: ${quote(key)}: use ${known} or a dimension`);
+}
+
+/**
+ * What is to be said of keys that are perhaps misspelled: no metric declares them, and no event of the
+ * answer has them. Undeclared dimensions may be pushed, so they cannot be refused beforehand.
+ */
+function emptyKeys(
+  { views }: RouteContext,
+  groupBy: readonly string[],
+  rows: readonly UsageRow[],
+): { readonly warnings?: readonly string[] } {
+  const { metrics } = views.catalog();
+  const warnings = groupBy.flatMap((key, index) => {
+    const isKnown =
+      FIELDS.includes(key) ||
+      TIME_KEYS.includes(key) ||
+      isGeneralDimension(key) ||
+      metrics.some(({ dimensions }) => dimensions.includes(key)) ||
+      rows.some(({ keys }) => keys[index] !== '');
+    if (isKnown) return [];
+    return `no event of the range has it, and no metric declares it: group_by: ${quote(key)}`;
+  });
+  return warnings.length === 0 ? {} : { warnings };
 }
 
 /** Milliseconds of `Cache-Control: max-age`, which dashboards send: so old may the answer be. */
@@ -184,13 +215,13 @@ async function sendCsv(response: Response, { range, groupBy, rows }: UsageAnswer
 
 /** Written row by row: the quantities are exact decimals, which JSON.stringify would round. */
 async function sendJson(response: Response, answer: UsageAnswer): Promise<void> {
-  const { range, groupBy, events, rows, note } = answer;
+  const { range, groupBy, events, rows, note, warnings } = answer;
   const head = JSON.stringify({
     from: new Date(range.from).toISOString(),
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
     events,
-    ...omitUndefined({ note }),
+    ...omitUndefined({ note, warnings }),
   });
   response.type('application/json');
   await streamLines(
