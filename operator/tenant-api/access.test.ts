@@ -250,6 +250,24 @@ describe('a kubeconfig changes and the operator goes on with the old one', () =>
   });
 });
 
+describe('Secrets that may not be watched are asked for by name', () => {
+  test('a thousand of them keep the API server busy', async () => {
+    const clusters = Array.from({ length: 1_000 }, (_, index) => tenantCluster(`t${index}`));
+    const rig = rigOf({}, ...clusters);
+    for (const { namespace } of clusters.slice(500)) {
+      rig.put(`${namespace}/svc-kubeconfig`, kubeconfigText());
+    }
+    await rig.settle();
+    expect(rig.asked).toHaveLength(1_000);
+    const hours = 2;
+    await rig.pass(hours * 3_600_000);
+    const perTwentySeconds = (rig.asked.length - 1_000) / (hours * 180);
+    expect(perTwentySeconds).toBeLessThan(15);
+    // Each of them at least once in an hour.
+    expect(perTwentySeconds).toBeGreaterThan(1_000 / 180);
+  });
+});
+
 describe('tenant clusters come and go', () => {
   test('a tenant cluster that goes takes its connection and its failure along', async () => {
     const rig = rigOf({}, tenantCluster(), tenantCluster('b'));

@@ -11,12 +11,15 @@ import { compareBytewise } from '../model/bytewise.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { createKubeconfigSource, type KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import { createOpenKubeconfig, type OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
+import { KubeconfigSecrets } from './kubeconfig/kubeconfig-secrets.ts';
 import { KubeconfigFollower } from './kubeconfig-follower.ts';
 import type { FailedTenantApi, TenantApi, TenantApiAccess } from './tenant-api.ts';
 
 export interface TenantApiAccessOptions {
   /** To the host's API server, for the Secrets. */
-  readonly connection: Pick<Connection, 'request' | 'kubeConfig'>;
+  readonly connection: Pick<Connection, 'request' | 'stream' | 'kubeConfig'>;
+  /** The namespaces that are watched; empty means all. */
+  readonly watchNamespaces: readonly string[];
   readonly discovery: Pick<Discovery, 'clusters' | 'subscribe'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly clock: Clock;
@@ -29,6 +32,8 @@ export interface TenantApiAccessOptions {
 
 /** Kubeconfigs read at the same time, so that a fleet does not fall upon the API server at once. */
 const READS_AT_ONCE = 8;
+/** From one question for a single Secret to the next, over all tenant clusters, once all were asked for. */
+const BETWEEN_QUESTIONS_MS = 2_000;
 
 /** A tenant cluster that is followed, and how to leave it. */
 interface Followed {
@@ -49,6 +54,7 @@ export function createTenantApiAccess(options: TenantApiAccessOptions): TenantAp
 
 class KubeconfigAccess implements TenantApiAccess {
   readonly #options: TenantApiAccessOptions;
+  readonly #secrets: KubeconfigSecrets;
   readonly #source: KubeconfigSource;
   readonly #open: OpenKubeconfig;
   readonly #limit = pLimit(READS_AT_ONCE);
@@ -59,7 +65,15 @@ class KubeconfigAccess implements TenantApiAccess {
   constructor(options: TenantApiAccessOptions) {
     const { connection, clock, lookup } = options;
     this.#options = options;
-    this.#source = createKubeconfigSource({ connection, settings: () => this.#settings });
+    this.#secrets = new KubeconfigSecrets({
+      ...options,
+      onChange: (namespace) => this.#secretChanged(namespace),
+    });
+    this.#source = createKubeconfigSource({
+      connection,
+      secrets: this.#secrets,
+      settings: () => this.#settings,
+    });
     this.#open = createOpenKubeconfig({
       allowedHosts: () => this.#settings.allowedHosts,
       hostApi: addressOf(connection),
@@ -87,8 +101,11 @@ class KubeconfigAccess implements TenantApiAccess {
 
   async run(signal: AbortSignal): Promise<void> {
     const { discovery, settings } = this.#options;
-    const review = (): void =>
-      this.#reconcile(this.#settings.enabled ? discovery.clusters() : [], signal);
+    const review = (): void => {
+      const { enabled, kubeconfigSecret } = this.#settings;
+      this.#secrets.follow(enabled ? kubeconfigSecret : undefined, signal);
+      this.#reconcile(enabled ? discovery.clusters() : [], signal);
+    };
     const endings = [
       discovery.subscribe(review),
       settings.subscribe((next, previous) => {
@@ -136,9 +153,16 @@ class KubeconfigAccess implements TenantApiAccess {
       source: this.#source,
       open: this.#open,
       limit: this.#limit,
+      askingMs: () => this.#followed.size * BETWEEN_QUESTIONS_MS,
       onChange: () => this.#announce(),
     });
     return { follower, leave: link.abort, ended: follower.run(link.signal).finally(link.release) };
+  }
+
+  #secretChanged(namespace: string | undefined): void {
+    for (const { follower } of this.#followed.values()) {
+      if (namespace === undefined || follower.namespace === namespace) follower.lookAgain();
+    }
   }
 
   /** Listeners hear once of changes that follow each other at once. */

@@ -17,6 +17,8 @@ export interface KubeconfigFollowerOptions {
   readonly open: OpenKubeconfig;
   /** Of reads at the same time, shared with all other tenant clusters. */
   readonly limit: LimitFunction;
+  /** Milliseconds between two looks that each cost the API server a request of their own. */
+  readonly askingMs: () => number;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -53,6 +55,8 @@ export class KubeconfigFollower {
   #moves = 0;
   /** Monotonic. */
   #lookedAt = Number.NEGATIVE_INFINITY;
+  /** The shortest wait before a look that nothing but time calls for, milliseconds. */
+  #sparingMs = 0;
   #dueAt = 0;
   /** Accepted by the settings in force. */
   #accepted = false;
@@ -66,6 +70,11 @@ export class KubeconfigFollower {
 
   get api(): TenantApi | undefined {
     return this.#held?.api;
+  }
+
+  /** Where its Secret is, if it has one. */
+  get namespace(): string {
+    return this.#cluster.namespace;
   }
 
   /** A tenant cluster without nodes of its own needs no kubeconfig (docs/tenant-apis.md). */
@@ -84,13 +93,13 @@ export class KubeconfigFollower {
     this.#cluster = next;
     const held = this.#held;
     if (held !== undefined) this.#held = { ...held, api: { ...held.api, cluster: next } };
-    if (moved) this.#lookAgain();
+    if (moved) this.lookAgain();
   }
 
   /** The settings have changed: what was accepted by the former ones is looked at again. */
   reconsider(): void {
     this.#accepted = false;
-    this.#lookAgain();
+    this.lookAgain();
   }
 
   /** Until the signal aborts; the connection is closed then. Never rejects. */
@@ -109,10 +118,11 @@ export class KubeconfigFollower {
   }
 
   async #look(signal: AbortSignal): Promise<void> {
-    const { source, clock, logger } = this.#options;
+    const { source, clock, random, logger, askingMs } = this.#options;
     const asked = this.#moves;
     const read = await source(this.#cluster, signal);
     this.#lookedAt = clock.monotonic();
+    this.#sparingMs = read.asked === true ? askingMs() * (0.5 + random()) : 0;
     if (signal.aborted) return;
     if (asked !== this.#moves) {
       // What was asked where it was before says nothing of where it is.
@@ -170,7 +180,7 @@ export class KubeconfigFollower {
     this.#accepted = true;
     this.#backoff.reset();
     const left = (this.#held?.validUntil ?? Number.POSITIVE_INFINITY) - clock.now();
-    const usual = LOOK_AGAIN_MS * (0.8 + 0.4 * random());
+    const usual = Math.max(this.#sparingMs, LOOK_AGAIN_MS * (0.8 + 0.4 * random()));
     this.#plan(Math.min(usual, Math.max(SHORTEST_LOOK_MS, left)));
     if (this.#failure === undefined) return;
     this.#failure = undefined;
@@ -195,7 +205,7 @@ export class KubeconfigFollower {
   }
 
   #retry(): void {
-    this.#plan(BACKOFF.baseMs / 2 + this.#backoff.next());
+    this.#plan(Math.max(this.#sparingMs, BACKOFF.baseMs / 2 + this.#backoff.next()));
   }
 
   #plan(ms: number): void {
@@ -206,12 +216,13 @@ export class KubeconfigFollower {
 
   /** Looks earlier than planned, but not more often than makes sense. */
   #lookSoon(): void {
-    this.#dueAt = Math.min(this.#dueAt, this.#lookedAt + AFTER_FAILURE_MS);
+    const wait = Math.max(this.#sparingMs, AFTER_FAILURE_MS);
+    this.#dueAt = Math.min(this.#dueAt, this.#lookedAt + wait);
     this.#wake();
   }
 
   /** Looks at once; what is being read meanwhile does not count. */
-  #lookAgain(): void {
+  lookAgain(): void {
     this.#moves += 1;
     this.#dueAt = 0;
     this.#wake();

@@ -121,7 +121,8 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
   const { watches, observation, observing, discovery } = sources;
   const { nodes, volumes, loadBalancers } = watches.collector;
   const common = { clock, random, logger, discovery };
-  const access = createTenantApiAccess({ ...common, connection, settings });
+  const { watchNamespaces } = context;
+  const access = createTenantApiAccess({ ...common, connection, settings, watchNamespaces });
   const apis = createTenantApis({
     ...common,
     access,

@@ -74,6 +74,10 @@ for (const plural of ['billingdestinations', 'tenantoverrides', 'meteringpolicie
     collection(plural, 'meterfeed.io/v1alpha1', 0, NONE),
   );
 }
+/** Secrets of one name, asked for with a field selector: those that were stored. */
+const SECRETS = '/api/v1/secrets';
+const SECRET_PATH = /^\/api\/v1\/namespaces\/[^/]+\/secrets\/([^/]+)$/;
+const secretLog = createWatchLog();
 const METRICS = '/apis/metrics.k8s.io/v1beta1/pods';
 
 const server = createServer((request, response) => {
@@ -95,13 +99,15 @@ setInterval(() => {
   for (; owed >= 1; owed -= 1) change();
 }, TICK_MS);
 setInterval(() => {
-  for (const [path, { kind, apiVersion, log }] of COLLECTIONS) {
-    void path;
-    log.bookmark(
-      `{"type":"BOOKMARK","object":{"kind":"${kind}","apiVersion":"${apiVersion}","metadata":{"resourceVersion":"${version}"}}}`,
-    );
-  }
+  for (const { kind, apiVersion, log } of COLLECTIONS.values()) bookmark(log, kind, apiVersion);
+  bookmark(secretLog, 'Secret', 'v1');
 }, BOOKMARK_MS);
+
+function bookmark(log: WatchLog, kind: string, apiVersion: string): void {
+  log.bookmark(
+    `{"type":"BOOKMARK","object":{"kind":"${kind}","apiVersion":"${apiVersion}","metadata":{"resourceVersion":"${version}"}}}`,
+  );
+}
 
 let changes = 0;
 
@@ -126,6 +132,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   count(`${request.method} ${path}${watch ? ' watch' : ''}`);
   const found = COLLECTIONS.get(path);
   if (request.method !== 'GET') return await store(request, response, path);
+  if (path === SECRETS) return sendSecrets(response, url.searchParams);
   if (path === METRICS) return await sendMetrics(response);
   if (found === undefined) return send(response, objects.has(path) ? 200 : 404, objects.get(path));
   if (watch) return found.log.follow(response, Number(url.searchParams.get('resourceVersion')));
@@ -150,6 +157,24 @@ async function sendPage(
   );
   await sendItems(response, from, end, (index) => item(index, at ?? version));
   response.end(']}');
+}
+
+function sendSecrets(response: ServerResponse, query: URLSearchParams): void {
+  if (query.get('watch') === 'true') {
+    secretLog.follow(response, Number(query.get('resourceVersion')));
+    return;
+  }
+  const [, name] = (query.get('fieldSelector') ?? '').split('metadata.name=');
+  const all = [...objects].filter(([path]) => SECRET_PATH.exec(path)?.[1] === name);
+  const [at, from = 0] = (query.get('continue') ?? `${version}.0`).split('.').map(Number);
+  const end = from + Number(query.get('limit') ?? all.length);
+  const next = end < all.length ? `,"continue":"${at}.${end}"` : '';
+  const items = all.slice(from, end).map(([, text]) => text);
+  send(
+    response,
+    200,
+    `{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"${at}"${next}},"items":[${items.join(',')}]}`,
+  );
 }
 
 /** The metrics server does not page. */
@@ -191,8 +216,9 @@ async function store(
   for await (const chunk of request) text += String(chunk);
   const body = JSON.parse(text || '{}') as { metadata?: Record<string, unknown> };
   version += 1;
-  const metadata = { ...body.metadata, resourceVersion: String(version) };
+  const metadata = { uid: path, ...body.metadata, resourceVersion: String(version) };
   const stored = JSON.stringify({ ...body, metadata });
+  if (SECRET_PATH.test(path)) secretLog.add(version, `{"type":"MODIFIED","object":${stored}}`);
   const { name } = metadata as { name?: unknown };
   objects.set(request.method === 'POST' ? `${path}/${String(name)}` : path, stored);
   send(response, request.method === 'POST' ? 201 : 200, stored);

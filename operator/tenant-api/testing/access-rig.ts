@@ -11,7 +11,7 @@ import { createTenantApiAccess } from '../access.ts';
 import { fakeDiscovery } from './tenant-clusters.ts';
 import { base64 } from './kubeconfigs.ts';
 
-/** Access over Secrets that a test sets, by `<namespace>/<name>`. */
+/** Access over Secrets that a test sets, by `<namespace>/<name>`, and that must not be listed or watched. */
 export function createAccessRig(environment: Environment, ...clusters: readonly TenantCluster[]) {
   const secrets = new Map<string, RequestOutcome>();
   const asked: string[] = [];
@@ -30,9 +30,12 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
     logger,
     random: () => 0.5,
     settings,
+    watchNamespaces: [],
     connection: {
       kubeConfig,
+      stream: async () => statusFailure(403, {}),
       request: async (path) => {
+        if (path === '/api/v1/secrets') return statusFailure(403, {});
         const [, namespace, name] = /namespaces\/([^/]+)\/secrets\/([^/]+)$/.exec(path) ?? [];
         asked.push(`${namespace}/${name}`);
         const answer = secrets.get(`${namespace}/${name}`) ?? statusFailure(404, {});
@@ -44,14 +47,15 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
   const stop = new AbortController();
   // After the test has put its first Secrets.
   const running = new Promise(setImmediate).then(() => access.run(stop.signal));
-  const followed = (): number =>
+  /** One for each tenant cluster, and two of the watch of all Secrets, which is refused. */
+  const sleepers = (): number =>
     settings.current().tenantApi.enabled
-      ? discovery.clusters().filter(({ excluded }) => !excluded).length
+      ? discovery.clusters().filter(({ excluded }) => !excluded).length + 2
       : 0;
   /** Until every tenant cluster that is followed has been looked at, and waits for the next time. */
   const settle = async (): Promise<void> => {
     do await new Promise((resolve) => setTimeout(resolve, 1));
-    while (clock.sleepers !== followed());
+    while (clock.sleepers !== sleepers());
   };
   return {
     access,

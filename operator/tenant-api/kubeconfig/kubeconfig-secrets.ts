@@ -1,0 +1,157 @@
+import { linkAbort, untilAborted } from '../../kubernetes/abort.ts';
+import type { Connection } from '../../kubernetes/connection.ts';
+import { createSource } from '../../kubernetes/namespaced-source.ts';
+import { describeFailure, type RequestFailure } from '../../kubernetes/outcome.ts';
+import { identify } from '../../kubernetes/resource.ts';
+import type { Projected, RawObject, Source, SourceHandler } from '../../kubernetes/source.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { type KubeconfigRead, readSecretData } from './secret-data.ts';
+
+export interface KubeconfigSecretsOptions {
+  /** To the host's API server. */
+  readonly connection: Pick<Connection, 'request' | 'stream'>;
+  /** Empty means all. */
+  readonly watchNamespaces: readonly string[];
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  /** The Secret of this namespace has come, changed or gone; without one, those of all may have. */
+  readonly onChange: (namespace?: string) => void;
+}
+
+/**
+ * The kubeconfig Secrets of all tenant clusters, which have one name in common: one list and one watch
+ * with the field selector `metadata.name`, which RBAC allows to whoever may list and watch that name
+ * (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources). Of each Secret
+ * nothing is kept but the kubeconfig.
+ */
+export class KubeconfigSecrets {
+  readonly #options: KubeconfigSecretsOptions;
+  #watch: SecretsWatch | undefined;
+
+  constructor(options: KubeconfigSecretsOptions) {
+    this.#options = options;
+  }
+
+  /** Watches the Secrets of this name until the signal aborts, and those of no other; undefined for none. */
+  follow(name: string | undefined, signal: AbortSignal): void {
+    if (name === this.#watch?.name) return;
+    this.#watch?.stop();
+    this.#watch = name === undefined ? undefined : new SecretsWatch(name, this.#options, signal);
+  }
+
+  /** Undefined when the Secret has to be asked for by its name: it may not be watched. */
+  async read(
+    namespace: string,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<KubeconfigRead | undefined> {
+    const { watchNamespaces } = this.#options;
+    const covered = watchNamespaces.length === 0 || watchNamespaces.includes(namespace);
+    const watch = this.#watch;
+    return covered && watch?.name === name ? watch.read(namespace, signal) : undefined;
+  }
+}
+
+interface SecretView extends Projected {
+  /** What is read hides its content, so that this tells versions apart. */
+  readonly resourceVersion: string;
+  readonly read: KubeconfigRead;
+}
+
+/** Secrets may have 1 MiB, and a page is held whole while it is read. */
+const PAGE_SIZE = 100;
+const FORBIDDEN = 403;
+
+/** The watch of Secrets of one name. */
+class SecretsWatch {
+  readonly name: string;
+  readonly #source: Source<SecretView>;
+  readonly #link: ReturnType<typeof linkAbort>;
+  /** The first answer is in, whatever it is. */
+  readonly #answered = new AbortController();
+  #isListed = false;
+  /** Why the last question was refused; undefined once one is answered. */
+  #failure: RequestFailure | undefined;
+  #wasForbidden = false;
+
+  constructor(name: string, options: KubeconfigSecretsOptions, signal: AbortSignal) {
+    const { connection, watchNamespaces, clock, random, logger, onChange } = options;
+    this.name = name;
+    this.#link = linkAbort(signal);
+    const changed = ({ namespace }: Projected): void => {
+      // What the first list brings is being waited for.
+      if (this.#isListed) onChange(namespace);
+    };
+    const handler: SourceHandler<SecretView> = { upserted: changed, deleted: changed };
+    this.#source = createSource<SecretView>({
+      connection: {
+        request: async (path, asked) => this.#noted(await connection.request(path, asked)),
+        stream: async (path, asked) => this.#noted(await connection.stream(path, asked)),
+      },
+      resource: { group: '', version: 'v1', plural: 'secrets' },
+      namespaces: watchNamespaces,
+      fieldSelector: `metadata.name=${name}`,
+      pageSize: PAGE_SIZE,
+      project: viewOf,
+      handlers: [handler],
+      clock,
+      random,
+      logger,
+    });
+    void this.#run(onChange);
+  }
+
+  stop(): void {
+    this.#link.abort();
+  }
+
+  async read(namespace: string, signal: AbortSignal): Promise<KubeconfigRead | undefined> {
+    await untilAborted(this.#answered.signal, signal, this.#link.signal);
+    const { state } = this.#source.health();
+    if (state === 'absent' || (state !== 'synced' && this.#isForbidden)) return undefined;
+    const held = this.#source.find(namespace, this.name);
+    // In trouble, what was there last is believed to be there still.
+    if (held !== undefined) return held.read;
+    const where = `Secret "${namespace}/${this.name}"`;
+    if (state === 'synced') return { kind: 'absent', reason: `${where}: missing` };
+    const why = this.#failure === undefined ? 'not listed yet' : describeFailure(this.#failure);
+    return { kind: 'unknown', reason: `${where}: ${why}` };
+  }
+
+  get #isForbidden(): boolean {
+    return this.#failure?.kind === 'status' && this.#failure.code === FORBIDDEN;
+  }
+
+  async #run(onChange: () => void): Promise<void> {
+    const { signal } = this.#link;
+    const running = this.#source.run(signal);
+    await this.#source.ready(signal).then(
+      () => {
+        this.#isListed = true;
+        this.#answered.abort();
+        // Whoever asked by name meanwhile may wait long before asking again.
+        if (this.#wasForbidden) onChange();
+      },
+      () => undefined,
+    );
+    await running;
+    this.#link.release();
+  }
+
+  #noted<T extends { readonly kind: 'ok' } | RequestFailure>(outcome: T): T {
+    this.#failure = outcome.kind === 'ok' ? undefined : outcome;
+    this.#wasForbidden ||= this.#isForbidden;
+    if (outcome.kind !== 'ok') this.#answered.abort();
+    return outcome;
+  }
+}
+
+function viewOf(object: RawObject): SecretView | undefined {
+  const identity = identify(object);
+  if (identity === undefined) return undefined;
+  const where = `Secret "${identity.namespace}/${identity.name}"`;
+  return { ...identity, read: readSecretData(object, where) };
+}
