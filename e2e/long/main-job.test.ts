@@ -114,6 +114,20 @@ describe('the main job', () => {
     expect(missingWindows(events, WINDOW_MS)).toEqual([]);
   });
 
+  test('the API shows the destinations that cannot start as kubectl does', async () => {
+    const path =
+      'jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].reason}{"\\n"}{end}';
+    const shown = (await kubectl(['get', 'billingdestinations', '--output', path])).trim();
+    const { destinations } = (await api('/api/v1/destinations')) as {
+      destinations: readonly { name: string; problem?: { reason: string } }[];
+    };
+    const told = destinations.map(
+      ({ name, problem }) => `${name} ${problem?.reason ?? 'Delivering'}`,
+    );
+    expect(told.toSorted()).toEqual(shown.split('\n').toSorted());
+    expect(told).toContain('lago SecretNotFound');
+  });
+
   test('kubectl shows readiness, tenants and lag', async () => {
     await vi.waitFor(
       async () => {

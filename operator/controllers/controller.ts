@@ -7,6 +7,7 @@ import { createWorkQueue, type WorkOutcome, type WorkQueue } from '../kubernetes
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { SpecStatus } from './conditions.ts';
 import {
   asksForWork,
   type ControlledKind,
@@ -26,13 +27,20 @@ export interface ControllerOptions {
   readonly reportIntervalMs?: number;
 }
 
-export interface Controller {
+/** An object, and what became of its spec when it was last looked at. */
+export interface KnownObject<Spec> {
+  readonly name: string;
+  readonly spec: Spec;
+  readonly specStatus?: SpecStatus;
+}
+
+export interface Controller<Spec> {
   /** Works until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when every object of the first list has been looked at, or the kind is not installed. */
   ready(signal: AbortSignal): Promise<void>;
-  /** Names of the objects that there are, whatever their specs are worth. */
-  names(): readonly string[];
+  /** The objects that there are, whatever their specs are worth. */
+  objects(): readonly KnownObject<Spec>[];
 }
 
 const REPORT_INTERVAL_MS = 2_000;
@@ -47,11 +55,11 @@ const RETRY_CAP_MS = 30_000;
 export function createController<Spec>(
   kind: ControlledKind<Spec>,
   options: ControllerOptions,
-): Controller {
+): Controller<Spec> {
   return new KindController(kind, options);
 }
 
-class KindController<Spec> implements Controller {
+class KindController<Spec> implements Controller<Spec> {
   readonly #kind: ControlledKind<Spec>;
   readonly #options: ControllerOptions;
   readonly #reporter: ObjectReporter<Spec>;
@@ -96,13 +104,16 @@ class KindController<Spec> implements Controller {
 
   async ready(signal: AbortSignal): Promise<void> {
     await this.#source.ready(signal);
-    const first = this.names();
+    const first = this.objects().map(({ name }) => name);
     const allLooked = (): boolean => first.every((name) => this.#looked.has(name));
     await whenTrue(allLooked, this.#lookedListeners, signal);
   }
 
-  names(): readonly string[] {
-    return [...this.#source.values()].map(({ name }) => name);
+  objects(): readonly KnownObject<Spec>[] {
+    return [...this.#source.values()].map((object) => {
+      const specStatus = this.#reporter.specStatusOf(object);
+      return { name: object.name, spec: object.spec, ...omitUndefined({ specStatus }) };
+    });
   }
 
   async #reconcile(name: string, signal: AbortSignal): Promise<WorkOutcome> {

@@ -184,6 +184,14 @@ describe('a BillingDestination', () => {
       .toBe('True SecretKeyNotFound');
     expect(destination('main')).toMatchObject({ options: { url: 'https://billing.example.com/' } });
     const broken = await get('billingdestinations', 'main');
+    const known = rig.destinations().find(({ name }) => name === 'main');
+    const shown = broken?.status?.conditions?.find(({ type }) => type === 'Ready');
+    expect(known).toStrictEqual({
+      name: 'main',
+      type: 'webhook',
+      suspend: false,
+      problem: { reason: 'SecretKeyNotFound', message: shown?.message },
+    });
     expect(broken?.status?.observedGeneration).toBe(broken?.metadata.generation);
     expect(broken?.status?.conditions?.at(-1)?.message).toBe(
       'spec.webhook.secretRefs[0]: no such key: "typo"; add the key to Secret "billing" (the last good settings stay in force)',

@@ -1,4 +1,6 @@
+import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 import type { Settings, SettingsStore } from '../config/settings.ts';
+import type { ExistingDestination } from '../delivery/destination-status.ts';
 import { untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
@@ -9,7 +11,8 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { billingDestinations, type CursorRetirement } from './billing-destination.ts';
-import { createController } from './controller.ts';
+import { readyBySpec } from './conditions.ts';
+import { createController, type KnownObject } from './controller.ts';
 import { ensureDefaultPolicy, meteringPolicies } from './metering-policy.ts';
 import { createSecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
@@ -62,10 +65,10 @@ export interface Controllers {
   /** Resolves when every custom resource that was there has been looked at. */
   ready(signal: AbortSignal): Promise<void>;
   /**
-   * Names of the BillingDestinations that exist, also of those whose settings cannot be used and are
-   * therefore not in force: their cursors must be kept.
+   * The BillingDestinations that exist, also those whose settings cannot be used and are therefore not in
+   * force: their cursors must be kept, and people must see them.
    */
-  destinationNames(): readonly string[];
+  destinations(): readonly ExistingDestination[];
 }
 
 /** The controllers of the three custom resources: specs go into the settings, the engine's state into status. */
@@ -122,8 +125,19 @@ export function createControllers(options: ControllersOptions): Controllers {
     ready: async (signal) => {
       await Promise.all(controllers.map((controller) => controller.ready(signal)));
     },
-    destinationNames: () => destinations.names(),
+    destinations: () => destinations.objects().map(existingDestination),
   };
+}
+
+/** As delivery and the HTTP API show it; the reason and message are those of the condition `Ready`. */
+function existingDestination({
+  name,
+  spec,
+  specStatus,
+}: KnownObject<BillingDestinationSpec>): ExistingDestination {
+  const claim = specStatus && readyBySpec(specStatus);
+  const problem = claim && { reason: claim.reason, message: claim.message };
+  return { name, type: spec.type, suspend: spec.suspend ?? false, ...omitUndefined({ problem }) };
 }
 
 /** The part, with its failure made known at once. */

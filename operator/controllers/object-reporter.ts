@@ -21,6 +21,8 @@ export interface ObjectReporter<Spec> {
   removalFailed(object: CustomObject<Spec>, finalizer: string): void;
   /** What the object stands for is put away. */
   removed(object: CustomObject<Spec>, note: string): void;
+  /** What became of the newest spec that was looked at; undefined before any was. */
+  specStatusOf(object: CustomObject<Spec>): SpecStatus | undefined;
   /** The object is gone. */
   forget(object: CustomObject<Spec>): void;
 }
@@ -83,6 +85,10 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
 
   removed(object: CustomObject<Spec>, note: string): void {
     this.#record(object, 'Normal', 'Removed', note);
+  }
+
+  specStatusOf({ uid }: CustomObject<Spec>): SpecStatus | undefined {
+    return this.#known.get(uid)?.specStatus;
   }
 
   forget({ uid }: CustomObject<Spec>): void {

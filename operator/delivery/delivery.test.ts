@@ -217,6 +217,67 @@ test('a destination whose settings cannot be used says so and keeps its place', 
   await running;
 });
 
+describe('a custom resource whose spec cannot be used', () => {
+  const message = 'spec.lago.apiKeySecretRef: no such Secret: "billing-lago"';
+  const problem = { reason: 'SecretNotFound', message };
+  const lago = { name: 'lago', type: 'lago', suspend: false, problem };
+  const fake = { name: 'fake', type: 'noop', suspend: false };
+
+  test('is not among the destinations, so nobody who looks there learns of it', async () => {
+    const harness = createHarness({ existing: () => [fake, lago] });
+    await harness.append(...eventsOf(['a'], 2));
+    await harness.ledger.commitCursor('lago', 1);
+    await harness.start();
+    await harness.clock.until(() => harness.delivery.status('fake')?.cursor === 2);
+    expect(harness.delivery.statuses().map(({ name, ready }) => [name, ready])).toStrictEqual([
+      ['fake', true],
+      ['lago', false],
+    ]);
+    expect(harness.delivery.status('lago')).toMatchObject({
+      type: 'lago',
+      held: message,
+      problem: { ...problem, inForce: false },
+      cursor: 1,
+      lagEvents: 1,
+    });
+    expect(harness.ledger.cursors().map(({ retiredAt }) => retiredAt)).toStrictEqual([
+      undefined,
+      undefined,
+    ]);
+    await harness.stop();
+  });
+
+  test('is listed, and unknown to every operation upon it', async () => {
+    const harness = createHarness({ existing: () => [lago] });
+    await harness.start();
+    const { delivery } = harness;
+    const failed = { kind: 'failed', reason: message };
+    expect(await delivery.deadLetters('lago', 0, 10)).toStrictEqual({ deadLetters: [] });
+    expect(await delivery.replay('lago', undefined)).toStrictEqual(failed);
+    expect(await delivery.discard('lago', undefined)).toStrictEqual(failed);
+    expect(await delivery.moveCursor('lago', 0)).toStrictEqual(failed);
+    await harness.stop();
+  });
+
+  test('looks well because its last good settings go on', async () => {
+    const harness = createHarness({ existing: () => [{ ...fake, problem }] });
+    await harness.start();
+    await harness.drained();
+    expect(harness.delivery.statuses()).toMatchObject([
+      { name: 'fake', delivering: true, ready: false, problem: { ...problem, inForce: true } },
+    ]);
+    await harness.stop();
+  });
+
+  test('is shown as refused before anybody has looked at it', async () => {
+    const harness = createHarness({ existing: () => [{ ...fake, name: 'new' }] });
+    await harness.start();
+    expect(harness.delivery.status('new')).toBeUndefined();
+    expect(await harness.delivery.deadLetters('new', 0, 10)).toBeUndefined();
+    await harness.stop();
+  });
+});
+
 test('an operator who moves the cursor in the ledger itself is obeyed', async () => {
   const harness = createHarness();
   await harness.append(...eventsOf(['a'], 3));

@@ -10,9 +10,13 @@ import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
-import type { DestinationStatus } from './destination-status.ts';
+import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
 import { createFeeder, type Feeder } from './feeder/feeder.ts';
-import { createInvalidDestinationFeeder } from './feeder/invalid-destination.ts';
+import {
+  createInvalidDestinationFeeder,
+  createStandIn,
+  type StandIn,
+} from './feeder/invalid-destination.ts';
 import type { TenantSource } from './lanes/tenant-directory.ts';
 import type {
   DeadLetterPage,
@@ -43,6 +47,7 @@ export interface Delivery {
   close(): Promise<void>;
 
   status(name: string): DestinationStatus | undefined;
+  /** Every destination that is fed, and every custom resource that cannot be, with the reason. */
   statuses(): readonly DestinationStatus[];
   /** Durably asks every destination to offboard a tenant once its last event is through. */
   offboard(tenant: Tenant): Promise<WriteOutcome>;
@@ -77,8 +82,11 @@ export interface DeliveryOptions {
   readonly createDestination: CreateDestination;
   readonly tenants: TenantSource;
   readonly catalog: () => Catalog;
-  /** Destinations that exist although their settings are invalid at the moment: their cursors stay as they are. */
-  readonly invalidDestinations?: () => readonly string[];
+  /**
+   * Destinations of custom resources, also of those whose settings cannot be used: they are shown with the
+   * reason, and their cursors stay as they are.
+   */
+  readonly existing?: () => readonly ExistingDestination[];
   /** MAX_BACKFILL as it is set now. */
   readonly maxBackfillMs: () => number;
   readonly clock: Clock;
@@ -136,10 +144,21 @@ class DeliveryEngine implements Delivery {
       this.#destinations.clear();
     });
 
-  readonly status: Delivery['status'] = (name) => this.#feeders.get(name)?.status();
+  readonly status: Delivery['status'] = (name) =>
+    this.statuses().find((status) => status.name === name);
 
-  readonly statuses: Delivery['statuses'] = () =>
-    [...this.#feeders.values()].map((feeder) => feeder.status());
+  readonly statuses: Delivery['statuses'] = () => {
+    const existing = this.#options.existing?.() ?? [];
+    const problems = new Map(existing.map(({ name, problem }) => [name, problem]));
+    const fed = [...this.#feeders].map(([name, feeder]): DestinationStatus => {
+      const problem = problems.get(name);
+      const status = feeder.status();
+      if (problem === undefined) return status;
+      return { ...status, ready: false, problem: { ...problem, inForce: true } };
+    });
+    const others = existing.filter(({ name }) => !this.#feeders.has(name));
+    return [...fed, ...others.flatMap((one) => this.#standIn(one)?.status() ?? [])];
+  };
 
   readonly offboard: Delivery['offboard'] = async (tenant) => {
     const feeders = [...this.#feeders.values()];
@@ -148,7 +167,7 @@ class DeliveryEngine implements Delivery {
   };
 
   readonly deadLetters: Delivery['deadLetters'] = async (name, after, limit) =>
-    this.#feeders.get(name)?.operations.deadLetters(after, limit);
+    this.#find(name)?.operations.deadLetters(after, limit);
 
   readonly replay: Delivery['replay'] = (name, ids) =>
     this.#with(name, ({ operations }) => operations.replay(ids));
@@ -222,9 +241,9 @@ class DeliveryEngine implements Delivery {
 
   async #retireOthers(): Promise<void> {
     const { ledger, clock, logger } = this.#options;
-    const invalid = new Set(this.#options.invalidDestinations?.() ?? []);
+    const existing = new Set((this.#options.existing?.() ?? []).map(({ name }) => name));
     for (const { destination, retiredAt } of ledger.cursors()) {
-      if (this.#feeders.has(destination) || invalid.has(destination)) continue;
+      if (this.#feeders.has(destination) || existing.has(destination)) continue;
       if (retiredAt !== undefined) continue;
       const outcome = await ledger.retireCursor(destination, clock.now());
       if (outcome.kind === 'failed') logger.warn(`[${destination}] ${outcome.message}`);
@@ -234,9 +253,27 @@ class DeliveryEngine implements Delivery {
 
   async #with<T>(
     name: string,
-    action: (feeder: Feeder) => Promise<T>,
+    action: (feeder: Pick<Feeder, 'operations' | 'reconcile'>) => Promise<T>,
   ): Promise<T | UnknownDestination> {
-    const feeder = this.#feeders.get(name);
+    const feeder = this.#find(name);
     return feeder === undefined ? { kind: 'unknown-destination' } : action(feeder);
+  }
+
+  #find(name: string): Feeder | StandIn | undefined {
+    const feeder = this.#feeders.get(name);
+    if (feeder !== undefined) return feeder;
+    const existing = this.#options.existing?.().find((candidate) => candidate.name === name);
+    return existing && this.#standIn(existing);
+  }
+
+  /** In place of a destination that cannot start; undefined while nobody knows of a reason. */
+  #standIn(destination: ExistingDestination): StandIn | undefined {
+    const { problem } = destination;
+    if (problem === undefined) return undefined;
+    const standIn = createStandIn(destination, problem.message, this.#options);
+    return {
+      ...standIn,
+      status: () => ({ ...standIn.status(), problem: { ...problem, inForce: false } }),
+    };
   }
 }

@@ -17,6 +17,8 @@ export interface DestinationStatus {
   readonly delivering: boolean;
   /** Why nothing is sent until an operator acts, if that is so. */
   readonly held?: string;
+  /** What keeps the newest spec of its custom resource from being in force, if anything does. */
+  readonly problem?: DestinationProblem;
   /** Every event up to here is delivered, or set aside for a stated reason. */
   readonly cursor: number;
   /** End of the window of the event at the cursor, RFC 3339. */
@@ -46,6 +48,25 @@ export interface DestinationStatus {
   /** Gone once delivery succeeds. */
   readonly lastError?: string;
   readonly lastErrorAt?: number;
+}
+
+/** Why the newest spec of a destination cannot be used. */
+export interface DestinationProblem {
+  /** As the condition `Ready` has it: `SecretNotFound`. */
+  readonly reason: string;
+  /** Without secrets. */
+  readonly message: string;
+  /** Whether the last good settings go on; otherwise nothing is sent. */
+  readonly inForce: boolean;
+}
+
+/** A destination that there is, whether or not its settings can be used. */
+export interface ExistingDestination {
+  readonly name: string;
+  readonly type: string;
+  readonly suspend: boolean;
+  /** Absent when its newest spec is in force, or has not been looked at yet. */
+  readonly problem?: Omit<DestinationProblem, 'inForce'>;
 }
 
 /**

@@ -245,6 +245,31 @@ describe('windows', () => {
 });
 
 describe('destinations', () => {
+  test('that cannot start are shown with the reason that kubectl shows', async () => {
+    const message = 'spec.webhook.secretRefs[0]: no such Secret: "invoicing"';
+    const problem = { reason: 'SecretNotFound', message, inForce: false };
+    const destinations = withDestinations({
+      list: () => [webhook, { ...webhook, name: 'lost', ready: false, held: message, problem }],
+    });
+    await using server = await startTestServer({ views: { destinations } });
+    const { json } = await server.call('GET', '/api/v1/destinations', { token });
+    expect(json).toMatchObject({
+      destinations: [
+        { name: 'webhook', ready: true },
+        {
+          name: 'lost',
+          ready: false,
+          problem: { reason: 'SecretNotFound', message, in_force: false },
+        },
+      ],
+    });
+    const status = await server.call('GET', '/api/v1/status', { token });
+    expect(status.json).toMatchObject({
+      adapters: ['webhook'],
+      destinations: [{ name: 'webhook' }, { name: 'lost' }],
+    });
+  });
+
   const event = testEvent({ quantity: '123456789.123456789' });
 
   test('list their dead letters page by page, every digit kept', async () => {

@@ -1,4 +1,5 @@
 import type { Settings } from '../config/settings.ts';
+import type { DestinationProblem } from '../delivery/destination-status.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
@@ -122,6 +123,8 @@ export interface DestinationStatusView {
   readonly bootstrapped: boolean;
   /** Why nothing is sent until an operator acts, if that is so. */
   readonly held?: string;
+  /** What keeps the newest spec of its custom resource from being in force, if anything does. */
+  readonly problem?: DestinationProblem;
   readonly cursor: number;
   /** End of the window of the event at the cursor, RFC 3339. */
   readonly cursorWindowEnd?: string;

@@ -11,7 +11,7 @@ function gated() {
         read.promise,
         aborted(signal).then(() => Promise.reject(new Error('aborted'))),
       ]),
-    destinationNames: () => [],
+    destinations: () => [],
   });
   const begun: string[] = [];
   const work = {
@@ -53,5 +53,5 @@ test('a failure to look at them is not passed over', async () => {
 });
 
 test('delivery retires the cursors of all destinations because nobody has read the custom resources', () => {
-  expect(() => new CustomResources().destinationNames()).toThrow('not built yet');
+  expect(() => new CustomResources().destinations()).toThrow('not built yet');
 });

@@ -1,8 +1,9 @@
 import type { Controllers } from '../controllers/controllers.ts';
+import type { ExistingDestination } from '../delivery/destination-status.ts';
 import { aborted, type Part } from './parts.ts';
 
 /** What others want to know of the controllers. */
-type BoundControllers = Pick<Controllers, 'ready' | 'destinationNames'>;
+type BoundControllers = Pick<Controllers, 'ready' | 'destinations'>;
 
 /**
  * The custom resources as delivery and enforcement see them. The controllers, which read them, report
@@ -33,9 +34,9 @@ export class CustomResources {
     signal.throwIfAborted();
   }
 
-  /** Names of the BillingDestinations that exist, also of those whose settings cannot be used. */
-  destinationNames(): readonly string[] {
-    return this.#bound.destinationNames();
+  /** The BillingDestinations that exist, also those whose settings cannot be used. */
+  destinations(): readonly ExistingDestination[] {
+    return this.#bound.destinations();
   }
 
   get #bound(): BoundControllers {

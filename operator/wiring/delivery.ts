@@ -50,7 +50,7 @@ export async function buildDelivery(
       hasOpenGaps: (id) =>
         hasOpenGaps(id, metering.gaps(), discovery.clusters(), clock.now() - maxBackfillMs()),
     },
-    invalidDestinations: () => customResources.destinationNames(),
+    existing: () => customResources.destinations(),
     maxBackfillMs,
   });
   const drift = createDriftWatch({ ...common, delivery });

@@ -87,11 +87,12 @@ export function controllerViews(engine: Engine): {
     },
     delivery: {
       list: () =>
-        delivery.statuses().map(({ cursorWindowEnd, ...status }) => ({
-          ...status,
-          ...noticedOf(status),
-          ...omitUndefined({ windowEnd: cursorWindowEnd }),
-        })),
+        delivery.statuses().flatMap(({ cursorWindowEnd, ...status }) => {
+          // Of what cannot start the controllers know more than delivery does.
+          if (status.problem?.inForce === false) return [];
+          const windowEnd = omitUndefined({ windowEnd: cursorWindowEnd });
+          return [{ ...status, ...noticedOf(status), ...windowEnd }];
+        }),
     },
     tenants: {
       known: () => discovery.known(),

@@ -1,5 +1,6 @@
 import { createSettingsStore } from '../../config/settings-store.ts';
 import type { SettingsStore } from '../../config/settings.ts';
+import type { ExistingDestination } from '../../delivery/destination-status.ts';
 import {
   type CapturingLogger,
   createCapturingLogger,
@@ -18,6 +19,8 @@ export interface ControllersRig {
   readonly logger: CapturingLogger;
   /** What the engine is said to do; replace its members to change it. */
   readonly engine: { -readonly [View in keyof PolicyViews]: PolicyViews[View] };
+  /** The BillingDestinations that exist, as delivery is told of them. */
+  destinations(): readonly ExistingDestination[];
   /** Destinations whose cursor was retired, in order. */
   readonly retired: readonly string[];
   /** What retiring the next cursors comes to. */
@@ -82,6 +85,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
     logger,
     engine,
     retired,
+    destinations: () => controllers.destinations(),
     retirement: { kind: 'retired' },
     stop: async () => {
       stopping.abort();

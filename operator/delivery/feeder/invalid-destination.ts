@@ -1,7 +1,7 @@
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { cursorStatus } from '../destination-status.ts';
+import { cursorStatus, type ExistingDestination } from '../destination-status.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
 import type { Feeder } from './feeder.ts';
 
@@ -14,14 +14,31 @@ export function createInvalidDestinationFeeder(
   reason: string,
   { ledger, clock }: { readonly ledger: Ledger; readonly clock: Clock },
 ): Feeder {
-  const { name, type, suspend: suspended } = settings;
-  const records = createDeliveryRecords(ledger, name);
-  const refuse = async () => ({ kind: 'failed', reason }) as const;
+  const records = createDeliveryRecords(ledger, settings.name);
   return {
     settings,
     start: () => undefined,
     stop: async () => undefined,
     wake: () => undefined,
+    offboard: (tenant) => {
+      const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
+      return ledger.writeRecords([records.putOffboard(request)]);
+    },
+    ...createStandIn(settings, reason, { ledger, clock }),
+  };
+}
+
+/** What is shown of a destination that cannot start, and done about it: nothing, with the reason. */
+export type StandIn = Pick<Feeder, 'status' | 'operations' | 'reconcile'>;
+
+export function createStandIn(
+  destination: ExistingDestination,
+  reason: string,
+  { ledger, clock }: { readonly ledger: Ledger; readonly clock: Clock },
+): StandIn {
+  const { name, type, suspend: suspended } = destination;
+  const refuse = async () => ({ kind: 'failed', reason }) as const;
+  return {
     status: () => ({
       name,
       type,
@@ -43,10 +60,6 @@ export function createInvalidDestinationFeeder(
       consecutiveFailures: 0,
       ...cursorStatus({ name, ledger, clock }),
     }),
-    offboard: (tenant) => {
-      const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
-      return ledger.writeRecords([records.putOffboard(request)]);
-    },
     operations: {
       deadLetters: async () => ({ deadLetters: [] }),
       replay: refuse,

@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../config/settings.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { testTenant } from '../../destinations/testing/context.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
@@ -9,6 +10,7 @@ import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
 import { buildCatalog, type Catalog, type CustomMetric } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { createDelivery, type Delivery } from '../delivery.ts';
+import type { ExistingDestination } from '../destination-status.ts';
 import { createFakeDestination, type FakeDestination } from './fake-destination.ts';
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts';
 
@@ -47,6 +49,8 @@ export interface HarnessOptions {
   readonly destination?: FakeDestination;
   /** Several destinations by name, instead of the one. */
   readonly destinations?: ReadonlyMap<string, FakeDestination>;
+  /** Custom resources that there are. */
+  readonly existing?: () => readonly ExistingDestination[];
 }
 
 /** Settings of a destination named like the fake. */
@@ -91,6 +95,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
       },
       hasOpenGaps: (id) => openGaps.has(id),
     },
+    ...omitUndefined({ existing: options.existing }),
     createDestination: ({ name }) => ({
       kind: 'created',
       destination: options.destinations?.get(name) ?? destination,

@@ -233,6 +233,22 @@ test('downloads carry the exact figures and the token', async () => {
   await page.context().close();
 });
 
+test('a destination that cannot start is missing, and the others are counted as all', async () => {
+  const message = 'spec.lago.apiKeySecretRef: no such Secret: "billing-lago"';
+  const problem = { reason: 'SecretNotFound', message, inForce: false };
+  const views = estate.views(() => server.settings);
+  const [well] = views.destinations?.list() ?? [];
+  if (views.destinations === undefined || well === undefined) throw new Error('no destination');
+  const lost = { ...well, name: 'lost', ready: false, bootstrapped: false, held: message, problem };
+  const destinations = { ...views.destinations, list: () => [well, lost] };
+  await using at = await startTestServer({ views: { ...views, destinations } });
+  const { page } = await visit('#/', '1 of 2', { at });
+  await page.getByRole('link', { name: 'lost' }).click();
+  await page.getByText('cannot start').waitFor();
+  await page.getByText(message).first().waitFor();
+  await page.context().close();
+});
+
 test('an operator that is gone is said so, and found again when it is back', async () => {
   const first = await startTestServer();
   const { page } = await visit('#/', 'No destination is configured', { at: first });

@@ -146,6 +146,11 @@ export function showDestination(status: DestinationStatusView, committed: number
     suspended: status.suspended,
     bootstrapped: status.bootstrapped,
     held: status.held,
+    problem: status.problem && {
+      reason: status.problem.reason,
+      message: status.problem.message,
+      in_force: status.problem.inForce,
+    },
     cursor: status.cursor,
     cursor_window_end: status.cursorWindowEnd,
     committed,

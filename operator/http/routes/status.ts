@@ -25,7 +25,9 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
           cluster: settings.identity.clusterName,
           time: isoTime(clock.now()),
           ready: views.readiness().every((check) => check.ok),
-          adapters: destinations.map(({ name }) => name),
+          adapters: destinations.flatMap((one) =>
+            one.problem?.inForce === false ? [] : [one.name],
+          ),
           window: goDuration(settings.metering.windowMs),
           window_seconds: settings.metering.windowMs / 1000,
           last_window_end: isoTime(stats.lastWindowEnd),

@@ -9,6 +9,8 @@ const PAGE = 100;
 
 /** How a destination is, in a word. @param {any} one @returns {{ tone: 'good' | 'warn' | 'bad', word: string }} */
 export function healthOf(one) {
+  if (one.problem?.in_force === false) return { tone: 'bad', word: 'cannot start' };
+  if (one.problem !== undefined) return { tone: 'bad', word: 'newest settings refused' };
   if (one.suspended) return { tone: 'warn', word: 'suspended' };
   if (one.held !== undefined) return { tone: 'bad', word: 'held' };
   if (!one.bootstrapped) return { tone: 'bad', word: 'not set up' };
