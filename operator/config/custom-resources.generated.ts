@@ -139,6 +139,10 @@ export interface TenantOverrideSpec {
     meterByNamespace?: boolean;
     podLifetime?: 'running' | 'scheduled';
     privateNodeBilling?: 'node' | 'usage';
+    ownNodeTrust?: 'tenant' | 'provider';
+    ownNodeLabels?: {
+      [k: string]: string;
+    };
     excludeNamespaces?: string[];
     egressQuery?: string;
     gpuUtilQuery?: string;
@@ -174,6 +178,7 @@ export interface MeteringPolicySpec {
   gpuQuantity?: 'equivalents' | 'devices';
   podLifetime?: 'running' | 'scheduled';
   privateNodeBilling?: 'node' | 'usage';
+  ownNodeTrust?: 'tenant' | 'provider';
   excludeNamespaces?: string[];
   egressQuery?: string;
   gpuUtilQuery?: string;

@@ -93,6 +93,7 @@ const EFFECTS: readonly Effect[] = [
     (s) => s.metering.dedicatedNodeLabel,
     'dedicated-to=%s',
   ],
+  ['OWN_NODE_TRUST', 'provider', (s) => s.metering.ownNodeTrust, 'provider'],
   ['PRIVATE_NODE_BILLING', 'usage', (s) => s.metering.privateNodeBilling, 'usage'],
   ['TENANT_EXCLUDE_NAMESPACES', 'none', (s) => s.metering.excludeNamespaces, []],
   [

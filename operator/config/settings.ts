@@ -69,6 +69,10 @@ export interface TenantMeteringSettings {
   /** What GPU hours count: GPU-equivalents, or devices however small each is (docs/metering.md#gpus-counted-as-devices). */
   readonly gpuQuantity: 'equivalents' | 'devices';
   readonly privateNodeBilling: 'node' | 'usage';
+  /** Whose word counts about what own nodes are and whether they are up (docs/metering.md#whose-word-counts). */
+  readonly ownNodeTrust: 'tenant' | 'provider';
+  /** What the provider says of all own nodes of the tenant cluster, as labels of a node. */
+  readonly ownNodeLabels?: Readonly<Record<string, string>>;
   readonly excludeNamespaces: readonly string[];
   /** `running`: from the first container start; `scheduled`: from binding (docs/metering.md#pods). */
   readonly podLifetime: 'running' | 'scheduled';

@@ -45,6 +45,7 @@ const ONE_MATCH = 'give either namespace and name, or a selector';
 const EMPTY_SELECTOR =
   'an empty selector would match every tenant cluster; give at least one requirement';
 const LABEL_KEY = 'a key must be a label key, such as example.com/team';
+const NODE_LABEL_KEY = 'a key must be a label key, such as karpenter.sh/capacity-type';
 const VALUES = 'In and NotIn need values; Exists and DoesNotExist take none';
 const WINDOW = 'must be a duration in whole seconds between 10s and 1h, such as 60s';
 const DIVIDES = 'must divide an hour, as 10s, 30s, 60s, 5m and 1h do';
@@ -176,6 +177,14 @@ const BROKEN: readonly Row[] = [
       reason: 'a label key that no object can carry',
       spec: matching({ selector: { matchLabels: { '-team': 'blue' } } }),
       message: LABEL_KEY,
+    },
+    {
+      reason: 'a label key that no node can carry',
+      spec: {
+        ...matching({ namespace: 'acme', name: 'prod' }),
+        metering: { ownNodeLabels: { '-capacity-type': 'spot' } },
+      },
+      message: NODE_LABEL_KEY,
     },
     {
       reason: 'In without values',

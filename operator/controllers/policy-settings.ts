@@ -146,6 +146,7 @@ function layersOf(
       gpuQuantity: spec.gpuQuantity,
       podLifetime: spec.podLifetime,
       privateNodeBilling: spec.privateNodeBilling,
+      ownNodeTrust: spec.ownNodeTrust,
       excludeNamespaces: spec.excludeNamespaces,
       egressQuery: spec.egressQuery,
       gpuUtilQuery: spec.gpuUtilQuery,

@@ -280,6 +280,7 @@ describe('the MeteringPolicy', () => {
           gpuQuantity: 'devices',
           podLifetime: 'running',
           privateNodeBilling: 'usage',
+          ownNodeTrust: 'provider',
           excludeNamespaces: ['kube-system', 'monitoring'],
           egressQuery: 'none',
           gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',

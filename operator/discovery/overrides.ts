@@ -62,16 +62,17 @@ export function overriddenMetering(
   const merged = applied
     .toReversed()
     .reduce((below, override) => ({ ...below, ...override.metering }), metering);
-  const { egressQuery, gpuUtilQuery, gpuCountQuery } = merged;
+  const { egressQuery, gpuUtilQuery, gpuCountQuery, ownNodeLabels } = merged;
   return {
     cpuMemoryBasis: merged.cpuMemoryBasis,
     meterControlPlane: merged.meterControlPlane,
     meterByNamespace: merged.meterByNamespace,
     gpuQuantity: merged.gpuQuantity,
     privateNodeBilling: merged.privateNodeBilling,
+    ownNodeTrust: merged.ownNodeTrust,
     excludeNamespaces: merged.excludeNamespaces,
     podLifetime: merged.podLifetime,
-    ...omitUndefined({ egressQuery, gpuUtilQuery, gpuCountQuery }),
+    ...omitUndefined({ egressQuery, gpuUtilQuery, gpuCountQuery, ownNodeLabels }),
   };
 }
 

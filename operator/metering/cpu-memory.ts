@@ -8,6 +8,7 @@ import type { UsageSample } from '../observation/usage-samples.ts';
 import { billedNamespace, chargeIdentity, type NodePlace } from './charge-identity.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';
 import {
+  chargeOf,
   isBilledHere,
   isExcludedNamespace,
   type Meter,
@@ -175,9 +176,12 @@ function createCharges(
     namespace,
     dimensions: { billing_mode: podBillingMode(input), capacity_type: node.capacityType },
   } as const;
-  const { settings, tally } = input;
-  const cpu = tally.charge(chargeIdentity(cluster, 'tenant_cpu_core_hours', settings, parts));
-  const memory = tally.charge(chargeIdentity(cluster, 'tenant_memory_gb_hours', settings, parts));
+  const { settings } = input;
+  const cpu = chargeOf(input, chargeIdentity(cluster, 'tenant_cpu_core_hours', settings, parts));
+  const memory = chargeOf(
+    input,
+    chargeIdentity(cluster, 'tenant_memory_gb_hours', settings, parts),
+  );
   for (const charge of [cpu, memory]) charge.properties['basis'] = cluster.metering.cpuMemoryBasis;
   return { cpu, memory };
 }

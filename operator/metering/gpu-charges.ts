@@ -6,7 +6,7 @@ import { keyOf } from '../observation/shared-values.ts';
 import { billedNamespace, chargeIdentity } from './charge-identity.ts';
 import { addTo, type Charge, count, type Evidence, type EvidentState } from './tally.ts';
 import { noteGpuUse } from './findings.ts';
-import { isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
+import { chargeOf, isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
 import type { NodeStretch } from './node-owners.ts';
 
 /** Reasons of downtime, as the property `reason` of its events says them (docs/metering.md#downtime). */
@@ -134,7 +134,7 @@ function gpuHoursCharge(
       capacity_type: node?.capacityType ?? 'on-demand',
     },
   });
-  return input.tally.charge(identity);
+  return chargeOf(input, identity);
 }
 
 function downtimeCharge(
@@ -150,7 +150,7 @@ function downtimeCharge(
     namespace,
     dimensions: { gpu_type: device.type, node: nodeName },
   });
-  const charge = input.tally.charge(identity);
+  const charge = chargeOf(input, identity);
   charge.properties['reason'] = UNHEALTHY;
   return charge;
 }

@@ -65,6 +65,12 @@ function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): re
  * slices offer is not missing (docs/metering.md#downtime).
  */
 export function nodeGpus(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
+  const gpus = withSlices(state, offered);
+  // That GPUs cannot be allocated is its tenant's word.
+  return state.trust === 'provider' ? gpus.map((one) => ({ ...one, missing: 0n })) : gpus;
+}
+
+function withSlices(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
   if (offered.length === 0) return state.gpus;
   const byPlugin = new Map(state.gpus.map((gpus) => [gpus.type, gpus]));
   const bySlice = new Map(offered.map((gpus) => [gpus.type, gpus]));

@@ -2,7 +2,7 @@ import type { CollectorMetric } from '../model/catalog.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import { billedNamespace, chargeIdentity } from './charge-identity.ts';
-import { type Meter, type MeterInput, ownDimensions } from './meter.ts';
+import { chargeOf, type Meter, type MeterInput, ownDimensions } from './meter.ts';
 import { type TimelineView, visitPieces } from './pieces.ts';
 import { addTo, count, type Evidence } from './tally.ts';
 
@@ -53,7 +53,7 @@ function meterHeld<S extends { readonly labels: ObjectLabels }>(
     const namespace = billedNamespace(cluster, state.labels);
     const parts = { sku: rule.sku(state), namespace, dimensions };
     const identity = chargeIdentity(cluster, rule.metric, input.settings, parts);
-    const charge = input.tally.charge(identity);
+    const charge = chargeOf(input, identity);
     const bounds = { from: from - start, to: to - start };
     const evidence = { kind: rule.kind, object: timeline, state, ...bounds, carried };
     addTo(charge, { carried, weight, ms: to - from }, rule.rate(state), evidence);

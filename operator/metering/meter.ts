@@ -3,7 +3,7 @@ import type { NodeState } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Window } from '../model/window.ts';
 import type { Findings } from './findings.ts';
-import type { Tally } from './tally.ts';
+import type { Charge, ChargeIdentity, Tally } from './tally.ts';
 
 /** What every rule family is given. All times are milliseconds since the epoch. */
 export interface MeterInput {
@@ -76,4 +76,19 @@ export function podBillingMode({ ownNodes }: Place): 'shared' | 'private_node' {
  */
 export function ownDimensions({ ownNodes }: Place): Readonly<Record<string, string>> {
   return ownNodes === true ? { billing_mode: 'private_node' } : {};
+}
+
+/**
+ * The charge of an identity. One that rests on the word of a tenant alone, about a node or about what
+ * runs inside of its cluster, is marked (docs/events.md#unverified). `node` is given where a node itself
+ * is charged.
+ */
+export function chargeOf(
+  { tally, ownNodes }: Pick<MeterInput, 'tally' | 'ownNodes'>,
+  identity: ChargeIdentity,
+  node?: NodeState,
+): Charge {
+  const charge = tally.charge(identity);
+  if (ownNodes === true && node?.provenBy === undefined) charge.properties['unverified'] = true;
+  return charge;
 }

@@ -1,4 +1,4 @@
-import type { EventIdentity } from '../model/event.ts';
+import type { EventIdentity, EventProperty } from '../model/event.ts';
 import type { Requests } from '../observation/effective-requests.ts';
 import type { HeldGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
@@ -23,7 +23,7 @@ export interface Charge {
   /** Object time behind `carried`, milliseconds. */
   carriedMs: number;
   /** Informational; numbers are summed over what is charged. */
-  readonly properties: Record<string, string | number>;
+  readonly properties: Record<string, EventProperty>;
   /** What it was measured on, for explanations; undefined where nothing said. */
   shares?: Shares;
 }

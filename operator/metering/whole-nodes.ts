@@ -10,7 +10,7 @@ import { draGpusOf, nodeGpus } from './gpu-stock.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';
 import { gpuSku, NANOS, NOT_ALLOCATABLE, UNHEALTHY } from './gpu-charges.ts';
 import { noteGpuUse } from './findings.ts';
-import type { Meter, MeterInput } from './meter.ts';
+import { chargeOf, type Meter, type MeterInput } from './meter.ts';
 
 /** A stretch of a node's time that is billed whole to one tenant cluster. */
 export interface WholeNode {
@@ -182,7 +182,7 @@ function chargeDowntime(
     resourceId: node.name,
     dimensions: { gpu_type: gpu.type, node: node.name },
   });
-  const charge = input.tally.charge(identity);
+  const charge = chargeOf(input, identity, node.state);
   noteReason(charge, reason);
   const ms = node.to - node.from;
   addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(input, node, gpu, parts));
@@ -230,5 +230,5 @@ function wholeNodeCharge(
       ...parts.dimensions,
     },
   });
-  return input.tally.charge(identity);
+  return chargeOf(input, identity, node.state);
 }

@@ -1,4 +1,3 @@
-import { least } from '../model/extremes.ts';
 import type { MeteringSettings } from '../config/settings.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import {
@@ -11,8 +10,6 @@ import { gpuDevicesOf, installedGpus } from './node-devices.ts';
 import type { NodeView } from './node.ts';
 import { textAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
-import type { Sighting } from './sighting.ts';
-import { currentState, enter, type Timeline } from './timeline.ts';
 
 /** The settings that decide what a node's labels, taints and resources mean. */
 export type NodeSettings = Pick<
@@ -58,6 +55,13 @@ export interface NodeState {
    * (docs/metering.md#what-counts-as-an-own-node).
    */
   readonly foreign?: true;
+  /**
+   * `ownNodeTrust` is `provider`: it is what the provider says or, where he says nothing, the dearest
+   * reading (docs/metering.md#whose-word-counts).
+   */
+  readonly trust?: 'provider';
+  /** What of the provider's confirms it: `Machine fleet/worker-0`, or `ownNodeLabels`. */
+  readonly provenBy?: string;
   /** Which labels said all this. */
   readonly decidedBy?: NodeDecisions;
 }
@@ -124,7 +128,7 @@ export function nodeState(
 }
 
 /** The one shared value of an API with these fields. */
-function shareNodeState(state: NodeState, api: Api): NodeState {
+export function shareNodeState(state: NodeState, api: Api): NodeState {
   return sharedStates(api, [stateKey(state)], () => state);
 }
 
@@ -197,49 +201,4 @@ export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDec
     gpu: gpu.length === 0 ? undefined : gpu,
     dedicated: dedicated.length === 0 ? undefined : dedicated,
   });
-}
-
-/** Where a node was seen. */
-interface NodePlace {
-  /** Since when it is a node of another cluster, whatever was believed of it before. */
-  readonly foreignSince?: number | undefined;
-  /** The API that shows it. */
-  readonly api?: Api;
-}
-
-/**
- * Follows a node from its creation. Its state changes when the change arrives, but for going down:
- * that began when the taint was added or, where no taint says, when the node ceased to be Ready
- * (docs/metering.md#downtime). It is up again when the taint is gone.
- */
-export function followNode(
-  timeline: Timeline<NodeState>,
-  node: NodeView,
-  settings: NodeSettings,
-  seen: Sighting,
-  { foreignSince, api = API_OF_HOST }: NodePlace = {},
-): void {
-  const share = (state: NodeState): NodeState => shareNodeState(state, api);
-  const own = nodeState(node, settings, api);
-  const state = foreignSince === undefined ? own : share({ ...own, foreign: true });
-  let current = currentState(timeline);
-  if (current === undefined) {
-    current = share({ ...own, down: false });
-    enter(timeline, current, seen.believe(node.createdAt));
-  }
-  if (foreignSince !== undefined && current.foreign !== true) {
-    current = share({ ...current, foreign: true });
-    enter(timeline, current, Math.min(foreignSince, seen.at));
-  }
-  if (state.down && !current.down) {
-    current = share({ ...current, down: true });
-    enter(timeline, current, seen.believe(downSince(node, settings) ?? seen.at));
-  }
-  if (!sameNodeState(current, state)) enter(timeline, state, seen.at);
-}
-
-function downSince(node: NodeView, { unhealthyNodeTaints }: NodeSettings): number | undefined {
-  const taints = node.taints.filter(({ key }) => unhealthyNodeTaints.includes(key));
-  const times = taints.flatMap(({ timeAdded }) => timeAdded ?? []);
-  return times.length === 0 ? node.notReadySince : least(times);
 }

@@ -15,6 +15,10 @@ export interface NodeView extends Projected {
   readonly notReadySince?: number;
   /** The machine's own identifier, where the kubelet reports one: two nodes of one name need not be one machine. */
   readonly machine?: string;
+  /** What the cloud, or whoever made the machine, calls it; `aws:///us-east-1a/i-0123`. */
+  readonly providerId?: string;
+  /** Its API shows it no more, and the record of its machine lives on (docs/metering.md#whose-word-counts). */
+  readonly hidden?: true;
 }
 
 export interface ExtendedResource {
@@ -38,6 +42,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
   const capacity = recordAt(status, 'capacity');
   const notReadySince = notReady(status);
   const machine = textAt(recordAt(status, 'nodeInfo'), 'systemUUID');
+  const providerId = textAt(recordAt(object, 'spec'), 'providerID');
   return {
     uid,
     name,
@@ -53,6 +58,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
     taints: listAt(recordAt(object, 'spec'), 'taints').flatMap(taintOf),
     ...(notReadySince === undefined ? {} : { notReadySince }),
     ...(machine === undefined || machine === '' ? {} : { machine }),
+    ...(providerId === undefined || providerId === '' ? {} : { providerId }),
   };
 }
 
@@ -60,7 +66,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
  * Only texts: what else stands there can be nested to any depth, and is compared and written as it is
  * kept. No name of a label begins with a dollar sign, with which the journal marks its own values.
  */
-function labelsOf(labels: RawObject): Readonly<Record<string, string>> {
+export function labelsOf(labels: RawObject): Readonly<Record<string, string>> {
   const texts: Record<string, string> = {};
   for (const [name, value] of Object.entries(labels)) {
     if (typeof value === 'string' && !name.startsWith('$')) texts[name] = value;
@@ -81,7 +87,7 @@ function taintOf(taint: RawObject): readonly NodeTaint[] {
   return [{ key, ...(timeAdded === undefined ? {} : { timeAdded }) }];
 }
 
-function extendedOf(
+export function extendedOf(
   capacity: RawObject,
   allocatable: RawObject,
 ): ReadonlyMap<string, ExtendedResource> {

@@ -9,7 +9,9 @@ import {
   type WorkloadState,
   type WorkloadView,
 } from './held-objects.ts';
-import { followNode, type NodeSettings, type NodeState } from './node-state.ts';
+import { followNode } from './follow-node.ts';
+import type { NodeSettings, NodeState } from './node-state.ts';
+import type { ProviderWord } from './provided-node.ts';
 import type { NodeView } from './node.ts';
 import { finishPod, followPod, type PodState, type PodView } from './pod.ts';
 import {
@@ -56,13 +58,15 @@ export interface ObservationOptions {
   readonly countClamped?: () => void;
   /** Since when a node is one of another cluster that only shows here; undefined when it is none. */
   readonly foreignSince?: (node: NodeView) => number | undefined;
+  /** What the provider says of a node, where it is his word that counts; undefined where the node's own does. */
+  readonly providerWord?: (node: NodeView) => ProviderWord | undefined;
   /** Whether a claim or Service is a tenant's view of one that is billed on the host cluster. */
   readonly isSynced?: (object: VolumeClaimView | LoadBalancerView) => boolean;
 }
 
 /** Empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
-  const { billedUntil, nodeSettings, countClamped, foreignSince, isSynced } = options;
+  const { billedUntil, nodeSettings, countClamped, foreignSince, providerWord, isSynced } = options;
   const api: Api = {};
   const timelines = <T extends Observed, S>(rules: TimelineRules<T, S>): Timelines<T, S> =>
     createTimelines(rules, countClamped);
@@ -74,6 +78,7 @@ export function createObservation(options: ObservationOptions): Observation {
       follow: (timeline, node, seen) =>
         followNode(timeline, node, nodeSettings(), seen, {
           foreignSince: foreignSince?.(node),
+          word: providerWord?.(node),
           api,
         }),
       billedUntil,

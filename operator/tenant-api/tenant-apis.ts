@@ -12,6 +12,7 @@ import {
 } from '../observation/observation.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import { tenancyOf } from '../observation/own-cluster.ts';
+import { OWN_NODE_LABELS, type ProviderWord } from '../observation/provided-node.ts';
 import type { TenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -95,6 +96,8 @@ class WatchedTenantApis implements TenantApis {
   readonly #insides = new Map<string, Inside>();
   /** Own nodes of each tenant cluster, as last logged. */
   readonly #counts = new Map<string, number>();
+  /** Whose word counted of each tenant cluster's nodes, as last taken in. */
+  readonly #trusts = new Map<string, string>();
   readonly #limit = pLimit(STARTS_AT_ONCE);
   readonly #firstLists = createFirstLists();
   #closed = false;
@@ -138,6 +141,7 @@ class WatchedTenantApis implements TenantApis {
     this.#units.delete(id);
     this.#insides.delete(id);
     this.#counts.delete(id);
+    this.#trusts.delete(id);
     void unit?.close().then(() => this.#review());
   }
 
@@ -189,6 +193,7 @@ class WatchedTenantApis implements TenantApis {
     const { access, discovery } = this.#options;
     const known = new Map<string, Reachability>();
     const clusters = new Map(discovery.clusters().map((cluster) => [cluster.id, cluster]));
+    for (const unit of this.#units.values()) this.#reviewTrust(unit, clusters.get(unit.id));
     for (const { cluster, connection } of access.list()) {
       known.set(cluster.id, { kind: 'reachable', cluster, connection });
     }
@@ -205,6 +210,18 @@ class WatchedTenantApis implements TenantApis {
       if (known.has(id)) continue;
       const reachability = this.#withoutAccess(clusters.get(id));
       if (reachability !== undefined) unit.take(reachability);
+    }
+  }
+
+  /** A change of whose word counts holds from its moment on. */
+  #reviewTrust(unit: TenantUnit, cluster: TenantCluster | undefined): void {
+    if (cluster === undefined) return;
+    const { ownNodeTrust, ownNodeLabels } = cluster.metering;
+    const trust = JSON.stringify([ownNodeTrust, ownNodeLabels]);
+    const before = this.#trusts.get(unit.id);
+    this.#trusts.set(unit.id, trust);
+    if (before !== undefined && before !== trust) {
+      unit.observation.nodes.refresh(this.#options.clock.now());
     }
   }
 
@@ -256,6 +273,7 @@ function lookInside(id: string, options: TenantApisOptions): Inside {
   const whole = createObservation({
     ...options.observing,
     foreignSince: ownNodes.foreignSince,
+    providerWord: () => wordOf(cluster()),
     isSynced: (object) =>
       'bound' in object ? isSyncedVolume(object) : isSyncedLoadBalancer(object),
   });
@@ -267,6 +285,14 @@ function lookInside(id: string, options: TenantApisOptions): Inside {
     tenantClusters: tenancyOf(tenantClusters, id),
   };
   return { observation, ownNodes };
+}
+
+/** What the provider says of a tenant cluster's own nodes, where it is his word that counts. */
+function wordOf(cluster: TenantCluster | undefined): ProviderWord | undefined {
+  if (cluster?.metering.ownNodeTrust !== 'provider') return undefined;
+  const { ownNodeLabels } = cluster.metering;
+  if (ownNodeLabels === undefined) return { labels: {} };
+  return { labels: ownNodeLabels, source: OWN_NODE_LABELS };
 }
 
 /** That an API cannot be reached matters where the tenant cluster is known to have nodes of its own. */

@@ -208,6 +208,13 @@ const ROWS: readonly Row[] = [
     invalid: ['pods', 'Unsupported value'],
   },
   {
+    field: 'ownNodeTrust',
+    effect: () => world.capacityTypes(since),
+    environment: [],
+    phases: [undefined, ['provider', ['on-demand']], ['tenant', ['spot']], undefined],
+    invalid: ['host', 'Unsupported value'],
+  },
+  {
     field: 'excludeNamespaces',
     effect: billed,
     environment: [],
@@ -379,7 +386,34 @@ describe('the fields of a TenantOverride', () => {
     },
   );
 
+  test(
+    'ownNodeTrust and ownNodeLabels say what nodes of their own are, and are given back',
+    TEST_TIMEOUT,
+    async () => {
+      const types = () => world.capacityTypes(since);
+      await apply({ tenantAPI: { allowedHosts: ['127.0.0.1'] } });
+      await expect.poll(types, PATIENCE).toEqual(['spot']);
+      const labels = { 'karpenter.sh/capacity-type': 'reserved' };
+      const said = { ownNodeTrust: 'provider', ownNodeLabels: labels };
+      await host.call('POST', OVERRIDES, override(said));
+      await begin();
+      await expect.poll(types, PATIENCE).toEqual(['reserved']);
+      await replaceSpec(host, `${OVERRIDES}/own`, {
+        match,
+        metering: { ownNodeTrust: 'provider' },
+      });
+      await begin();
+      await expect.poll(types, PATIENCE).toEqual(['on-demand']);
+      await host.call('DELETE', `${OVERRIDES}/own`);
+      await begin();
+      await expect.poll(types, PATIENCE).toEqual(['spot']);
+    },
+  );
+
   test.each([
+    [{ ownNodeTrust: 'host' }, 'spec.metering.ownNodeTrust: Unsupported value'],
+    [{ ownNodeLabels: { '-': 'spot' } }, 'a key must be a label key'],
+    [{ ownNodeLabels: { 'karpenter.sh/capacity-type': 'a b' } }, 'should match'],
     [{ privateNodeBilling: 'pods' }, 'spec.metering.privateNodeBilling: Unsupported value'],
     [{ excludeNamespaces: ['Upper'] }, 'spec.metering.excludeNamespaces[0]'],
   ])('%o is refused by the API server', async (metering, message) => {

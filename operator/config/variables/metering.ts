@@ -134,6 +134,14 @@ export const METERING_VARIABLES = {
     ],
     test: 'operator/metering/own-nodes.test.ts',
   },
+  OWN_NODE_TRUST: {
+    meaning:
+      'Whose word counts about own nodes of tenant clusters: what their own API says, or what the provider’s records of the machines say, and the dearest reading where there is none (docs/metering.md#whose-word-counts).',
+    parser: choice('tenant', 'provider'),
+    default: 'tenant',
+    fields: ['MeteringPolicy spec.ownNodeTrust', 'TenantOverride spec.metering.ownNodeTrust'],
+    test: 'operator/metering/own-node-trust.test.ts',
+  },
   TENANT_EXCLUDE_NAMESPACES: {
     meaning: 'Namespaces inside tenant clusters whose pods are free when pods are billed.',
     parser: list(namespaceName()),

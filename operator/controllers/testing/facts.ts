@@ -48,6 +48,7 @@ export function clusterOf(
       meterByNamespace: false,
       gpuQuantity: 'equivalents',
       privateNodeBilling: 'node',
+      ownNodeTrust: 'tenant',
       excludeNamespaces: [],
       podLifetime: 'running',
     },

@@ -102,6 +102,8 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         meterByNamespace: true,
         podLifetime: 'scheduled',
         privateNodeBilling: 'usage',
+        ownNodeTrust: 'provider',
+        ownNodeLabels: { 'karpenter.sh/capacity-type': 'reserved' },
         excludeNamespaces: ['kube-system', 'monitoring'],
         egressQuery: 'sum(increase(sent_bytes{cluster="{{vcluster}}"}[{{window}}]))',
         gpuUtilQuery: 'none',
@@ -150,6 +152,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       tenantSource: 'project',
       customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['model'] }],
       privateNodeBilling: 'usage',
+      ownNodeTrust: 'provider',
       excludeNamespaces: ['kube-system', 'monitoring'],
       retention: '30d',
       discovery: {

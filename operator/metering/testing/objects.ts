@@ -204,6 +204,7 @@ export function cluster(
       meterByNamespace: false,
       gpuQuantity: 'equivalents',
       privateNodeBilling: 'node',
+      ownNodeTrust: 'tenant',
       excludeNamespaces: ['kube-system'],
       podLifetime: 'running',
       ...metering,

@@ -8,6 +8,7 @@ import {
 } from '../../observation/held-objects.ts';
 import { type NodeView, projectNode } from '../../observation/node.ts';
 import type { NodeSettings } from '../../observation/node-state.ts';
+import type { ProviderWord } from '../../observation/provided-node.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
 import { projectPod } from '../../observation/pod.ts';
 import { amountAt } from '../../observation/raw-fields.ts';
@@ -84,6 +85,7 @@ export interface WorldOptions {
   /** The world is what the own API of this tenant cluster, named by its id, shows. */
   readonly inside?: string;
   readonly foreignSince?: (node: NodeView) => number | undefined;
+  readonly providerWord?: (node: NodeView) => ProviderWord | undefined;
 }
 
 export function createWorld(options: WorldOptions = {}): World {
@@ -96,6 +98,7 @@ export function createWorld(options: WorldOptions = {}): World {
   const { inside } = options;
   const own = inside === undefined ? {} : ({ ownNodes: true } as const);
   const observation = createObservation({
+    ...(options.providerWord === undefined ? {} : { providerWord: options.providerWord }),
     ...(options.foreignSince === undefined ? {} : { foreignSince: options.foreignSince }),
     nodeSettings: () => nodeSettings,
     billedUntil: (present) =>

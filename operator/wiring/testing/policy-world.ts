@@ -58,9 +58,16 @@ export interface PolicyWorld {
   takesOldUsage(): Promise<boolean>;
   /** What `own` is billed for in windows that begin after a moment, as `metric namespace`. */
   billed(since: number): Promise<readonly string[]>;
+  /** The capacity types of `own` in the newest window that begins after a moment. */
+  capacityTypes(since: number): Promise<readonly string[]>;
   /** Beginnings of the windows in which `plain` is billed for its instance, in order, as often as they are billed. */
   instanceWindows(): Promise<readonly number[]>;
   stop(): Promise<void>;
+}
+
+interface OwnEvent {
+  readonly window_start: string;
+  readonly dimensions: { readonly capacity_type: string };
 }
 
 export async function startPolicyWorld(
@@ -207,6 +214,21 @@ export async function startPolicyWorld(
         .map(({ metric, dimensions }) => `${metric} ${dimensions?.['namespace'] ?? ''}`.trim());
       return [...new Set(found)].toSorted();
     },
+    capacityTypes: async (since) => {
+      const query = `tenant=tenant-own-own&from=${new Date(since).toISOString()}`;
+      const lines = (await (await ask('GET', `/api/v1/events?${query}`)).text()).trim().split('\n');
+      const events = lines
+        .filter((line) => line.includes('capacity_type'))
+        .map((line) => JSON.parse(line) as OwnEvent);
+      const newest = events
+        .map((event) => event.window_start)
+        .toSorted()
+        .at(-1);
+      const types = events
+        .filter((event) => event.window_start === newest)
+        .map(({ dimensions }) => dimensions.capacity_type);
+      return [...new Set(types)].toSorted();
+    },
     instanceWindows: async () => {
       const query = 'tenant=tenant-plain-plain&metric=tenant_instance_hours';
       const lines = (await (await ask('GET', `/api/v1/events?${query}`)).text()).trim().split('\n');
@@ -294,7 +316,8 @@ async function createTenants(host: TestCluster, ownKubeconfig: string): Promise<
 
 /** A node of `own`, with a pod in each of two namespaces. */
 async function createOwnNode(api: TestCluster): Promise<void> {
-  await addNode(api, 'node-1', { capacity: { cpu: '8', memory: '16Gi', pods: '10' } });
+  const labels = { 'karpenter.sh/capacity-type': 'spot' };
+  await addNode(api, 'node-1', { labels, capacity: { cpu: '8', memory: '16Gi', pods: '10' } });
   for (const name of ['lab', 'shop']) {
     await api.call('POST', '/api/v1/namespaces', { metadata: { name } });
     await api.request('POST', `/api/v1/namespaces/${name}/serviceaccounts`, {

@@ -1,0 +1,65 @@
+import { least } from '../model/extremes.ts';
+import type { NodeView } from './node.ts';
+import {
+  type NodeSettings,
+  nodeState,
+  type NodeState,
+  sameNodeState,
+  shareNodeState,
+} from './node-state.ts';
+import { providedState, type ProviderWord } from './provided-node.ts';
+import { type Api, API_OF_HOST } from './shared-values.ts';
+import type { Sighting } from './sighting.ts';
+import { currentState, enter, type Timeline } from './timeline.ts';
+
+/** Where a node was seen. */
+interface NodePlace {
+  /** Since when it is a node of another cluster, whatever was believed of it before. */
+  readonly foreignSince?: number | undefined;
+  /** The API that shows it. */
+  readonly api?: Api;
+  /** Given where the tenant's word does not count. */
+  readonly word?: ProviderWord | undefined;
+}
+
+/**
+ * Follows a node from its creation. Its state changes when the change arrives, but for going down:
+ * that began when the taint was added or, where no taint says, when the node ceased to be Ready
+ * (docs/metering.md#downtime). It is up again when the taint is gone.
+ */
+export function followNode(
+  timeline: Timeline<NodeState>,
+  node: NodeView,
+  settings: NodeSettings,
+  seen: Sighting,
+  { foreignSince, api = API_OF_HOST, word }: NodePlace = {},
+): void {
+  const share = (state: NodeState): NodeState => shareNodeState(state, api);
+  let current = currentState(timeline);
+  const told = nodeState(node, settings, api);
+  const own =
+    word === undefined
+      ? told
+      : share(providedState({ node, told, word, settings, spans: timeline.spans, at: seen.at }));
+  const state = foreignSince === undefined ? own : share({ ...own, foreign: true });
+  if (current === undefined) {
+    current = share({ ...own, down: false });
+    enter(timeline, current, seen.believe(node.createdAt));
+  }
+  if (foreignSince !== undefined && current.foreign !== true) {
+    current = share({ ...current, foreign: true });
+    enter(timeline, current, Math.min(foreignSince, seen.at));
+  }
+  if (state.down && !current.down) {
+    current = share({ ...current, down: true });
+    const since = word === undefined ? downSince(node, settings) : word.record?.downSince;
+    enter(timeline, current, seen.believe(since ?? seen.at));
+  }
+  if (!sameNodeState(current, state)) enter(timeline, state, seen.at);
+}
+
+function downSince(node: NodeView, { unhealthyNodeTaints }: NodeSettings): number | undefined {
+  const taints = node.taints.filter(({ key }) => unhealthyNodeTaints.includes(key));
+  const times = taints.flatMap(({ timeAdded }) => timeAdded ?? []);
+  return times.length === 0 ? node.notReadySince : least(times);
+}
