@@ -1,6 +1,7 @@
 import { quantityOf } from '../model/catalog.ts';
 import { decimalFromNanos, divideHalfUp } from '../model/decimal.ts';
 import { deriveEventId } from '../model/event-id.ts';
+import { errorText } from '../model/error-text.ts';
 import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../model/event.ts';
 import { eventProblem } from '../model/validate-event.ts';
 import { formatInstant, type Window } from '../model/window.ts';
@@ -31,13 +32,19 @@ export function assembleEvents(settled: Iterable<Settled>, options: AssembleOpti
   const sources: Settled[] = [];
   const refused: string[] = [];
   for (const one of settled) {
-    const event = eventOf(one, options);
+    const { metric, resource_id } = one.charge.identity;
+    let event: UsageEvent | undefined;
+    try {
+      event = eventOf(one, options);
+    } catch (error) {
+      refused.push(`${errorText(error)}: ${metric} of "${resource_id}"`);
+    }
     if (event === undefined) continue;
     const problem = eventProblem(event);
     if (problem === undefined) {
       events.push(event);
       sources.push(one);
-    } else refused.push(`${problem}: ${event.metric} of "${event.resource_id}"`);
+    } else refused.push(`${problem}: ${metric} of "${resource_id}"`);
   }
   return { events, sources, refused };
 }

@@ -49,22 +49,37 @@ export function settleCredits(
   const totals = new Map<string, Running>();
   const credits: Credit[] = [];
   for (const charge of charges) {
-    const total = charge.amount + charge.carried;
-    const ms = charge.carriedMs;
-    totals.set(identityKey(charge.identity), { charge, total, carriedMs: ms });
+    const key = identityKey(charge.identity);
+    const { carried, carriedMs } = charge;
+    const total = charge.amount + carried;
+    const known = totals.get(key);
+    if (known === undefined) {
+      totals.set(key, { charge, total, carried, carriedMs });
+      continue;
+    }
+    // Two scopes may each have charged a node of one name; they are one event.
+    known.total += total;
+    known.carried += carried;
+    known.carriedMs += carriedMs;
   }
   for (const running of totals.values()) {
     if (running.total >= 0n) continue;
-    const ms = share(running.carriedMs, running.total, running.charge.carried);
+    const ms = share(running.carriedMs, running.total, running.carried);
     const { identity } = running.charge;
     credits.push({ identity, amount: running.total, ms, since: windowEnd });
     running.carriedMs -= ms;
     running.total = 0n;
   }
+  const due = [...open, ...credits];
+  // Looked up, since many credits may meet many charges.
+  const bySibling: ReadonlyMap<string, readonly Running[]> =
+    due.length === 0
+      ? new Map()
+      : Map.groupBy(totals.values(), ({ charge }) => siblingKey(charge.identity));
   const waiting: Credit[] = [];
   let unsettledMs = 0;
-  for (const credit of [...open, ...credits]) {
-    const rest = spend(credit, totals);
+  for (const credit of due) {
+    const rest = spend(credit, totals, bySibling);
     if (rest === undefined) continue;
     if (windowEnd - rest.since < maxAgeMs) waiting.push(rest);
     else unsettledMs -= rest.ms;
@@ -75,16 +90,22 @@ export function settleCredits(
 interface Running {
   readonly charge: Charge;
   total: bigint;
+  carried: bigint;
   carriedMs: number;
 }
 
 /** Takes a credit off the charges that may bear it; what is left of it, if anything. */
-function spend(credit: Credit, totals: ReadonlyMap<string, Running>): Credit | undefined {
+function spend(
+  credit: Credit,
+  totals: ReadonlyMap<string, Running>,
+  bySibling: ReadonlyMap<string, readonly Running[]>,
+): Credit | undefined {
   let { amount, ms } = credit;
   const own = totals.get(identityKey(credit.identity));
-  for (const running of own === undefined ? totals.values() : [own, ...totals.values()]) {
+  const siblings = bySibling.get(siblingKey(credit.identity)) ?? [];
+  for (const running of own === undefined ? siblings : [own, ...siblings]) {
     if (amount === 0n) return undefined;
-    if (running.total <= 0n || !isSibling(running.charge.identity, credit.identity)) continue;
+    if (running.total <= 0n) continue;
     const taken = running.total < -amount ? -running.total : amount;
     const takenMs = share(ms, taken, amount);
     running.total += taken;
@@ -95,8 +116,9 @@ function spend(credit: Credit, totals: ReadonlyMap<string, Running>): Credit | u
   return amount === 0n ? undefined : { ...credit, amount, ms };
 }
 
-function isSibling(a: ChargeIdentity, b: ChargeIdentity): boolean {
-  return a.tenant === b.tenant && a.metric === b.metric && a.sku === b.sku;
+/** Equal where one charge may bear the credit of another. */
+function siblingKey({ tenant, metric, sku }: ChargeIdentity): string {
+  return JSON.stringify([tenant, metric, sku]);
 }
 
 /** The part of `ms` that belongs to `part` of `whole`. */

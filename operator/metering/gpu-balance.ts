@@ -29,6 +29,7 @@ export const balanceGpus: Meter = (input) => {
       const { state, from, to } = stretch;
       const offers = dra.offeredOn(name, state, from, to);
       for (const [start, end] of splitAtEdges(from, to, [...spans, ...held, ...offers])) {
+        input.checkpoint?.();
         const present = spans.some((span) => span.from <= start && start < span.to);
         const offered = offers.find((offer) => offer.from <= start && start < offer.to)?.gpus ?? [];
         const stands = present && state !== undefined && isBilledHere(input, state);

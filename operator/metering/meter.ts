@@ -22,6 +22,8 @@ export interface MeterInput {
   readonly settings: MeterSettings;
   readonly tally: Tally;
   readonly findings: Findings;
+  /** Called in loops whose length others choose; throws when the work is more than may be. */
+  readonly checkpoint?: () => void;
 }
 
 /** What GPU hours count: `equivalents` of whole GPUs, or `devices`. */

@@ -57,6 +57,8 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   settle(end: number): void;
   /** Changes of timelines since the last call, for the journal; of `limit` timelines at most, the rest with later calls. */
   drain(limit?: number): Drained<T, S>;
+  /** What was drained is not written after all: it is drained again. */
+  putBack(drained: Drained<T, S>): void;
   /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
   /** The journal holds these, but what it says of them is not to be believed: it forgets those that are not seen again. */
@@ -170,6 +172,11 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const removed = [...this.#removed];
     this.#removed.clear();
     return { changed, removed };
+  }
+
+  putBack({ changed, removed }: Drained<T, S>): void {
+    for (const timeline of changed) timeline.dirty = true;
+    for (const uid of removed) this.#removed.add(uid);
   }
 
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void {

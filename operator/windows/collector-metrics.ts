@@ -11,6 +11,7 @@ export interface CollectorMetrics {
   readonly lagSeconds: Gauge;
   readonly unsettledCreditSeconds: Counter;
   readonly unaccountedGpuSeconds: Gauge;
+  readonly quarantined: Gauge;
 }
 
 /** Registers the collector's metrics. */
@@ -57,6 +58,11 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
     unaccountedGpuSeconds: new Gauge({
       name: 'meterfeed_unaccounted_gpu_seconds',
       help: 'GPU-seconds of the last window that were installed and neither billed, idle, down nor used by the system. Always 0.',
+      registers,
+    }),
+    quarantined: new Gauge({
+      name: 'meterfeed_quarantined_scopes',
+      help: 'Tenant clusters, or kinds of usage, that are left out of windows since measuring or writing them failed.',
       registers,
     }),
     unsettledCreditSeconds: new Counter({

@@ -13,10 +13,11 @@ import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
+import { Quarantine } from './quarantine.ts';
 import type { CollectorSources } from './scope.ts';
 import { createScopes, type Scopes } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
-import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
+import { NO_TENANT_OBJECTS, tenantClusterOf, type TenantObjectsList } from './tenant-scopes.ts';
 import {
   createHostUsage,
   createTenantUsage,
@@ -58,8 +59,17 @@ export interface WindowsView {
   pastGaps(): readonly Gap[];
   /** Oldest first, of the last day or so. */
   reports(): readonly WindowReport[];
+  /** Tenant clusters that are left out of windows, since something of theirs threw or took too much. */
+  quarantined(): readonly QuarantinedTenant[];
   /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
   readonly metricsFailure: UsageFailure | undefined;
+}
+
+export interface QuarantinedTenant {
+  readonly tenantCluster: string;
+  readonly reason: string;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
 }
 
 /** Samples, closes windows and appends them, until it is told to stop. */
@@ -91,6 +101,7 @@ class WindowCollector implements Collector {
   readonly #scopes: Scopes;
   readonly #usage: HostUsage;
   readonly #tenantUsage: UsageSampler;
+  readonly #quarantine: Quarantine;
   readonly #due: DueWindows;
   readonly #closer: WindowCloser;
   /** The settings that the timelines of nodes were last read by. */
@@ -114,7 +125,9 @@ class WindowCollector implements Collector {
     });
     this.#usage = createHostUsage(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
-    const shared = { ...options, scopes: this.#scopes, gaps: this.#gaps };
+    this.#quarantine = new Quarantine(options);
+    const quarantine = this.#quarantine;
+    const shared = { ...options, scopes: this.#scopes, gaps: this.#gaps, quarantine };
     this.#due = new DueWindows(shared);
     this.#closer = new WindowCloser({
       ...shared,
@@ -144,6 +157,13 @@ class WindowCollector implements Collector {
 
   reports(): readonly WindowReport[] {
     return this.#reports.list();
+  }
+
+  quarantined(): readonly QuarantinedTenant[] {
+    return this.#quarantine.list().flatMap(({ name, reason, since }) => {
+      const tenantCluster = tenantClusterOf(name);
+      return tenantCluster === undefined ? [] : [{ tenantCluster, reason, since }];
+    });
   }
 
   get metricsFailure(): UsageFailure | undefined {

@@ -6,6 +6,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
+import type { Quarantine } from './quarantine.ts';
 import { expiredStretch, nextWindow, type NextWindow } from './schedule.ts';
 import { type Obstacle, type ScopeState, UNSETTLED } from './scope.ts';
 import type { Scopes } from './scopes.ts';
@@ -23,9 +24,12 @@ export interface DueWindowsOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly gaps: Gaps;
+  readonly quarantine: Pick<Quarantine, 'reason'>;
   readonly metrics: CollectorMetrics;
 }
 
+/** The source of gaps of scopes whose own objects hold them back. */
+const QUARANTINE = 'quarantine';
 const STARTING: Obstacle = { source: 'startup', reason: 'not listed yet' };
 const UNDISCOVERED: Obstacle = {
   source: 'discovery',
@@ -134,7 +138,9 @@ export class DueWindows {
   }
 
   #obstacleOf({ scope, listed }: ScopeState, { end }: Window): Obstacle | undefined {
-    const { observation, clock } = this.#options;
+    const { observation, clock, quarantine } = this.#options;
+    const reason = quarantine.reason(scope.name);
+    if (reason !== undefined) return { source: QUARANTINE, reason };
     if (!listed) return scope.obstacle(UNSETTLED) ?? STARTING;
     if (observation.tenantClusters.observedAt === 0) return UNDISCOVERED;
     const delayMs = this.#metering.settlingDelayMs;

@@ -1,6 +1,7 @@
 import type { Ledger } from '../ledger/ledger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
+import type { Quarantine } from './quarantine.ts';
 import { forgetTenantApi } from './tenant-journal.ts';
 import type { TenantScope, TenantScopes } from './tenant-scopes.ts';
 
@@ -8,6 +9,7 @@ export interface EndedTenantsOptions {
   readonly scopes: TenantScopes;
   readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
   readonly gaps: Gaps;
+  readonly quarantine: Pick<Quarantine, 'release'>;
   readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
   /** The window size in force, milliseconds. */
   readonly windowMs: number;
@@ -15,7 +17,7 @@ export interface EndedTenantsOptions {
 
 /** Forgets the tenant clusters that are gone and whose last window is closed. */
 export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<void> {
-  const { scopes, ledger, gaps } = options;
+  const { scopes, ledger, gaps, quarantine } = options;
   for (const scope of scopes.all) {
     const { tenant, progress } = scope;
     if (tenant.ended === undefined || progress.end < tenant.ended.at) continue;
@@ -24,7 +26,9 @@ export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<
       ...(await forgetTenantApi(ledger, tenant.id)),
       ...gaps.drain(),
     ]);
-    if (outcome.kind === 'written') scopes.drop(tenant.id);
+    if (outcome.kind !== 'written') continue;
+    scopes.drop(tenant.id);
+    quarantine.release(scope.scope.name);
   }
 }
 

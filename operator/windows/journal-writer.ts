@@ -14,18 +14,26 @@ import {
   type RestoredJournal,
   STATE_KEY,
   TENANT_CLUSTERS_KEY,
-  TIMELINE_PREFIX,
   timelineChanges,
 } from './journal.ts';
+import type { ScopeState } from './scope.ts';
 import type { Scopes } from './scopes.ts';
-import { createTenantJournal, type TenantJournal } from './tenant-journal.ts';
+import type { Quarantine } from './quarantine.ts';
+import {
+  createTenantJournal,
+  type RestoredTenantApi,
+  type TenantJournal,
+} from './tenant-journal.ts';
+import type { TenantScope } from './tenant-scopes.ts';
 
 export interface JournalWriterOptions {
   readonly observation: Observation;
   readonly restored: RestoredJournal;
+  readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
   readonly ledger: Pick<Ledger, 'writeRecords'>;
   readonly scopes: Scopes;
   readonly gaps: Gaps;
+  readonly quarantine: Quarantine;
   /** What earlier windows billed too much and could not give back yet. */
   readonly credits: () => readonly Credit[];
   readonly clock: Clock;
@@ -37,7 +45,9 @@ const PODS_PER_WRITE = 2_000;
 /** Writes what a restart needs: with every window, and between windows. */
 export class JournalWriter {
   readonly #options: JournalWriterOptions;
-  readonly #tenants: TenantJournal = createTenantJournal();
+  readonly #tenants: TenantJournal;
+  /** By kind, the uids of objects of this cluster that are not in the journal. */
+  readonly #unwritable = new Map<string, Set<string>>();
   /** Drained, and not known to be written. */
   #unwritten: readonly RecordChange[] = [];
   /** False while the journal tells of a window that the ledger may not have. */
@@ -50,7 +60,9 @@ export class JournalWriter {
 
   constructor(options: JournalWriterOptions) {
     this.#options = options;
-    const { observation, restored } = options;
+    const { observation, restored, restoredTenants = [], quarantine } = options;
+    const known = restoredTenants.map(({ id }) => id);
+    this.#tenants = createTenantJournal(quarantine, known);
     this.#savedAt = options.clock.monotonic();
     this.#podsResumable = observation.pods.kind in (restored.state?.watches ?? {});
     this.#tenantClusters = observation.tenantClusters.version;
@@ -73,13 +85,18 @@ export class JournalWriter {
     if (this.#podsResumable) return;
     const { ledger, observation } = this.#options;
     while (!signal.aborted) {
-      const part = timelineChanges(TIMELINE_PREFIX, observation.pods, PODS_PER_WRITE);
+      const part = this.#changesOf(observation.pods, PODS_PER_WRITE);
       if (part.length === 0) return;
       const outcome = await ledger.writeRecords(part);
       if (outcome.kind === 'written') continue;
       this.#unwritten = [...this.#unwritten, ...part];
       return;
     }
+  }
+
+  /** False while a tenant cluster's journal cannot be written, so that none of its windows is closed. */
+  canWrite(member: ScopeState | TenantScope): boolean {
+    return !('tenant' in member) || this.#tenants.canWrite(member);
   }
 
   /**
@@ -117,18 +134,19 @@ export class JournalWriter {
     return {
       scopes: Object.fromEntries(scopes.host.map(({ scope, progress }) => [scope.name, progress])),
       credits: this.#options.credits(),
-      watches: scopes.watchPoints(clock.now()),
+      watches: this.#resumable(scopes.watchPoints(clock.now())),
       tenantClustersObservedAt: observation.tenantClusters.observedAt,
     };
   }
 
   #drain(): readonly RecordChange[] {
     const { scopes, observation, gaps, clock } = this.#options;
+    const changes = this.#changesOfTimelines();
     const state = this.#state();
     this.#podsResumable ||= observation.pods.kind in state.watches;
     this.#unwritten = [
       ...this.#unwritten,
-      ...this.#changesOfTimelines(),
+      ...changes,
       { key: STATE_KEY, value: encodeState(state) },
       ...this.#changesOfTenantClusters(),
       ...this.#tenants.drain(scopes.tenants.all, clock.now()),
@@ -140,7 +158,7 @@ export class JournalWriter {
   #changesOfTimelines(): readonly RecordChange[] {
     const { pods, nodes, volumes, loadBalancers, workloads, ...others } = this.#options.observation;
     const changesOf = <T extends Projected, S>(timelines: Timelines<T, S>): RecordChange[] =>
-      timelineChanges(TIMELINE_PREFIX, timelines);
+      this.#changesOf(timelines);
     return [
       ...changesOf(pods),
       ...changesOf(nodes),
@@ -152,6 +170,31 @@ export class JournalWriter {
       ...changesOf(loadBalancers),
       ...changesOf(workloads),
     ];
+  }
+
+  #changesOf<T extends Projected, S>(timelines: Timelines<T, S>, limit?: number): RecordChange[] {
+    const { kind } = timelines;
+    const unwritable = this.#unwritable.get(kind) ?? new Set<string>();
+    this.#unwritable.set(kind, unwritable);
+    const onWritten = (uid: string, error?: unknown): void => {
+      if (error === undefined) {
+        unwritable.delete(uid);
+        return;
+      }
+      unwritable.add(uid);
+      this.#options.logger.error(`[controller] journal: cannot write ${kind} ${uid}`, { error });
+    };
+    return timelineChanges(timelines, onWritten, limit);
+  }
+
+  /** Where something is not in the journal, a restart has to list. */
+  #resumable(watches: CollectorState['watches']): CollectorState['watches'] {
+    return Object.fromEntries(
+      Object.entries(watches).map(([kind, point]) => {
+        const isWhole = (this.#unwritable.get(kind)?.size ?? 0) === 0;
+        return [kind, isWhole ? point : { knownAt: point.knownAt }];
+      }),
+    );
   }
 
   #changesOfTenantClusters(): readonly RecordChange[] {

@@ -137,17 +137,58 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
   };
 }
 
-/** What changed in timelines since the last call, of `limit` of them at most; `prefix` goes before the kind. */
-export function timelineChanges<T extends Projected, S>(
+/** What changed in timelines, as long as nobody puts it back. */
+export interface DrainedChanges {
+  readonly changes: readonly RecordChange[];
+  /** It is not written after all. */
+  putBack(): void;
+}
+
+/** What changed in timelines since the last call; throws when one cannot be written, and nothing is drained then. */
+export function drainChanges<T extends Projected, S>(
   prefix: string,
   timelines: Timelines<T, S>,
+): DrainedChanges {
+  const drained = timelines.drain();
+  const putBack = (): void => timelines.putBack(drained);
+  try {
+    const keyOf = (uid: string): string => `${prefix}${timelines.kind}/${uid}`;
+    const changes = [
+      ...drained.removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
+      ...drained.changed.map((each) => ({ key: keyOf(each.uid), value: encodeTimeline(each) })),
+    ];
+    return { changes, putBack };
+  } catch (error) {
+    putBack();
+    throw error;
+  }
+}
+
+/**
+ * What changed in timelines of this cluster since the last call, of `limit` of them at most. One that
+ * cannot be written is told and taken out of the journal, so that it costs nobody else theirs.
+ */
+export function timelineChanges<T extends Projected, S>(
+  timelines: Timelines<T, S>,
+  onWritten: (uid: string, error?: unknown) => void,
   limit?: number,
 ): RecordChange[] {
   const { changed, removed } = timelines.drain(limit);
-  const keyOf = (uid: string): string => `${prefix}${timelines.kind}/${uid}`;
+  const keyOf = (uid: string): string => `${TIMELINE_PREFIX}${timelines.kind}/${uid}`;
+  const valueOf = (timeline: Tracked<T, S>): string | undefined => {
+    try {
+      const text = encodeTimeline(timeline);
+      onWritten(timeline.uid);
+      return text;
+    } catch (error) {
+      onWritten(timeline.uid, error);
+      return undefined;
+    }
+  };
+  for (const uid of removed) onWritten(uid);
   return [
     ...removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
-    ...changed.map((timeline) => ({ key: keyOf(timeline.uid), value: encodeTimeline(timeline) })),
+    ...changed.map((timeline) => ({ key: keyOf(timeline.uid), value: valueOf(timeline) })),
   ];
 }
 

@@ -2,20 +2,32 @@ import type { Settings } from '../config/settings.ts';
 import { type Assembled, assembleEvents } from '../metering/assemble.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/findings.ts';
-import type { MeterSettings } from '../metering/meter.ts';
-import { createTally } from '../metering/tally.ts';
+import type { MeterInput, MeterSettings } from '../metering/meter.ts';
+import { createTally, type Tally } from '../metering/tally.ts';
+import { errorText } from '../model/error-text.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Window } from '../model/window.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { DueWindow } from './due-windows.ts';
+import type { Scope, ScopeState } from './scope.ts';
+import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
 /** What measuring a window came to. */
 export interface Measured extends Assembled {
+  /** The scopes that are in it whole; what is not here is to be measured another time. */
+  readonly members: readonly ScopeState[];
+  /** Those whose own objects kept them out of it, with what happened. */
+  readonly failed: readonly FailedScope[];
   readonly findings: Findings;
   /** What was found in tenant clusters with nodes of their own, by their ids. */
   readonly ownFindings: ReadonlyMap<string, Findings>;
   readonly settlement: Settlement;
   readonly backfilled: boolean;
+}
+
+export interface FailedScope {
+  readonly scope: Scope;
+  readonly reason: string;
 }
 
 export interface MeasureOptions {
@@ -25,30 +37,126 @@ export interface MeasureOptions {
   /** RFC 3339. */
   readonly recordedAt: string;
   readonly backfilled: boolean;
+  /** Monotonic, milliseconds. */
+  readonly now: () => number;
+  /** How often in a row a scope has failed. */
+  readonly attempts: (name: string) => number;
 }
 
-/** Measures a window for all scopes that are closed with it, and makes its events. Changes nothing. */
+/** Tenant clusters' own APIs that are not begun by then wait for the next turn. */
+const OWN_MS = 2_000;
+
+/**
+ * Measures a window for the scopes that are closed with it, and makes its events. Changes nothing. What
+ * one scope makes throw, or takes too long, costs that scope its place in the window and nothing else
+ * (docs/architecture.md#what-may-fail-and-what-then).
+ */
 export function measureWindow({ window, members }: DueWindow, options: MeasureOptions): Measured {
-  const { credits, recordedAt, backfilled } = options;
+  const { credits, recordedAt, backfilled, now, attempts } = options;
   const settings = meterSettings(options.settings, window);
   const { maxBackfillMs } = options.settings.metering;
+  const input = { window, settings };
+  const own = members.filter(({ scope }) => scope.ownNodes === true);
+  const ofHost = members.filter(({ scope }) => scope.ownNodes !== true);
+  const host = measureHost(ofHost, input);
+  const charges = [...host.tallies];
+  const whole = [...host.members];
+  const failed = [...host.failed];
+  const ownFindings = new Map<string, Findings>();
+  const begun = now();
+  // Those that have failed before come last.
+  for (const member of own.toSorted((a, b) => attempts(a.scope.name) - attempts(b.scope.name))) {
+    if (now() - begun > OWN_MS) break;
+    const { scope } = member;
+    const tries = attempts(scope.name);
+    const measured = attempt(scope, () => measureOwn(member, input, { now, tries }));
+    if ('reason' in measured) {
+      failed.push(measured);
+      continue;
+    }
+    charges.push(measured.tally);
+    ownFindings.set(scope.gapsOf.scope, measured.findings);
+    whole.push(member);
+  }
+  const all = charges.flatMap((tally) => [...tally.charges()]);
+  const settlement = settleCredits(all, credits, window.end, maxBackfillMs);
+  const assembled = assembleEvents(settlement.settled, { window, recordedAt, backfilled });
+  const { findings } = host;
+  return { members: whole, failed, findings, ownFindings, settlement, backfilled, ...assembled };
+}
+
+type Shared = Pick<MeterInput, 'window' | 'settings'>;
+
+interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'findings'> {
+  readonly tallies: readonly Tally[];
+}
+
+/** All together, and only when that throws each by itself, to tell the one that does. */
+function measureHost(members: readonly ScopeState[], shared: Shared): MeasuredHost {
   const tally = createTally();
   const findings = createFindings();
-  const ownFindings = new Map<string, Findings>();
-  for (const { scope, progress, learntUntil } of members) {
-    const { meteredFrom } = progress;
-    const seen = { observation: scope.observation, meteredFrom, learntUntil };
-    const { ownNodes, meters } = scope;
-    // Nodes of different clusters may have one name.
-    const found = ownNodes === true ? createFindings() : findings;
-    if (ownNodes === true) ownFindings.set(scope.gapsOf.scope, found);
-    const place = omitUndefined({ ownNodes });
-    const input = { window, ...seen, ...place, settings, tally, findings: found };
-    for (const meter of meters) meter(input);
+  try {
+    for (const member of members) runMeters(member, { ...shared, tally, findings });
+    return { members, failed: [], findings, tallies: [tally] };
+  } catch {
+    const sorted = members.map((member) => {
+      const alone = { ...shared, tally: createTally(), findings: createFindings() };
+      const measured = attempt(member.scope, () => runMeters(member, alone));
+      return { member, failed: measured };
+    });
+    const failed = sorted.flatMap((one) => one.failed ?? []);
+    const whole = sorted.flatMap((one) => (one.failed === undefined ? [one.member] : []));
+    return { ...measureHost(whole, shared), failed };
   }
-  const settlement = settleCredits(tally.charges(), credits, window.end, maxBackfillMs);
-  const assembled = assembleEvents(settlement.settled, { window, recordedAt, backfilled });
-  return { findings, ownFindings, settlement, backfilled, ...assembled };
+}
+
+/** Twice as much each time again, so that one that is honest and slow gets through. */
+const MOST_DOUBLINGS = 4;
+const MS = 500;
+/** What the usual object takes on a slow machine, ten times over. */
+const MS_PER_OBJECT = 0.3;
+const CHARGES = 20_000;
+
+function measureOwn(
+  member: ScopeState,
+  shared: Shared,
+  { now, tries }: { readonly now: () => number; readonly tries: number },
+): Pick<MeterInput, 'tally' | 'findings'> {
+  const tally = createTally();
+  const findings = createFindings();
+  const { observation } = member.scope;
+  const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
+  const kinds = [pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices];
+  const objects = kinds.reduce((sum, { size }) => sum + size, 0);
+  const ms = Math.round((MS + objects * MS_PER_OBJECT) * 2 ** Math.min(tries, MOST_DOUBLINGS));
+  const budgeted = withinBudget({ observation, tally }, { ms, charges: CHARGES }, now);
+  runMeters(member, { ...shared, findings, ...budgeted });
+  return { tally, findings };
+}
+
+function runMeters(
+  { scope, progress, learntUntil }: ScopeState,
+  shared: Shared &
+    Pick<MeterInput, 'tally' | 'findings'> &
+    Partial<Pick<MeterInput, 'observation' | 'checkpoint'>>,
+): void {
+  const { meteredFrom } = progress;
+  const { ownNodes, meters, observation } = scope;
+  const place = omitUndefined({ ownNodes });
+  const input = { observation, meteredFrom, learntUntil, ...place, ...shared };
+  for (const meter of meters) meter(input);
+}
+
+function attempt<T>(scope: Scope, measure: () => T): T | FailedScope {
+  try {
+    return measure();
+  } catch (error) {
+    const reason =
+      error instanceof BudgetExceeded
+        ? error.message
+        : `measuring a window failed: ${errorText(error)}`;
+    return { scope, reason };
+  }
 }
 
 /** What the meters need of the settings in force, for a window of this size. */

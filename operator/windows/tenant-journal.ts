@@ -1,5 +1,6 @@
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import { errorText } from '../model/error-text.ts';
 import { isRecord } from '../model/is-record.ts';
 import { decodeJson, encodeJson } from '../observation/journal-text.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
@@ -12,12 +13,14 @@ import type { Timelines } from '../observation/timelines.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import {
   createTimelineRestorer,
+  drainChanges,
+  type DrainedChanges,
   JOURNAL_VERSION,
   type Resume,
-  timelineChanges,
 } from './journal.ts';
+import type { Quarantine } from './quarantine.ts';
 import type { ScopeProgress, WatchPoint } from './scope.ts';
-import type { TenantScope } from './tenant-scopes.ts';
+import type { TenantObjects, TenantScope } from './tenant-scopes.ts';
 
 /**
  * The journal of tenant clusters' own APIs, written in the same durable unit as that of this cluster.
@@ -88,36 +91,114 @@ export async function restoreTenantApis(
 
 /** Writes what changed since the last call. */
 export interface TenantJournal {
+  /** What cannot be written is held, and is left as it was written last. */
   drain(scopes: readonly TenantScope[], now: number): readonly RecordChange[];
+  /** Whether a tenant cluster can be written whose last attempt failed; it is held again if not. */
+  canWrite(scope: TenantScope): boolean;
 }
 
-export function createTenantJournal(): TenantJournal {
-  const written = new Map<string, string>();
-  return {
-    drain: (scopes, now) =>
-      scopes.flatMap(({ tenant, progress }) => {
-        const { id, observation, hasOwnNodes } = tenant;
-        const prefix = `${TIMELINE_PREFIX}${id}/`;
-        const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
-        const watches = tenant.watchPoints(now);
-        // Part of a first list is nothing that a restart could go on from.
-        const changesOf = <T extends Projected, S>(timelines: Timelines<T, S>) =>
-          timelines.kind in watches ? timelineChanges(prefix, timelines) : [];
-        const changes = [
-          ...changesOf(pods),
-          ...changesOf(nodes),
-          ...changesOf(resourceClaims),
-          ...changesOf(resourceSlices),
-          ...changesOf(volumes),
-          ...changesOf(loadBalancers),
-        ];
-        const state: TenantState = { progress, hasOwnNodes, watches };
-        const value = encodeJson({ v: JOURNAL_VERSION, state });
-        if (written.get(id) === value) return changes;
-        written.set(id, value);
-        return [...changes, { key: STATE_PREFIX + id, value }];
-      }),
+/** `known` are the tenant clusters that the journal has something of already. */
+export function createTenantJournal(
+  quarantine: Pick<Quarantine, 'hold' | 'reason'>,
+  known: Iterable<string>,
+): TenantJournal {
+  return new ContainedJournal(quarantine, known);
+}
+
+/** Each tenant cluster's part is written whole or not at all. */
+class ContainedJournal implements TenantJournal {
+  readonly #quarantine: Pick<Quarantine, 'hold' | 'reason'>;
+  readonly #written = new Map<string, string>();
+  /** Tenant clusters whose last attempt failed. */
+  readonly #failed = new Set<string>();
+
+  /** Tenant clusters that a restart finds with their progress. */
+  readonly #known: Set<string>;
+
+  constructor(quarantine: Pick<Quarantine, 'hold' | 'reason'>, known: Iterable<string>) {
+    this.#quarantine = quarantine;
+    this.#known = new Set(known);
+  }
+
+  drain(scopes: readonly TenantScope[], now: number): readonly RecordChange[] {
+    return scopes.flatMap((scope) => {
+      const { name } = scope.scope;
+      if (this.#failed.has(name) && this.#quarantine.reason(name) !== undefined) return [];
+      return this.#attempt(scope, () => this.#changesOf(scope, now)) ?? this.#begin(scope);
+    });
+  }
+
+  /** A restart has to know at the least how far it was closed. */
+  #begin({ tenant: { id, hasOwnNodes }, progress }: TenantScope): readonly RecordChange[] {
+    if (this.#known.has(id)) return [];
+    this.#known.add(id);
+    return [stateRecord(id, { progress, hasOwnNodes, watches: {} })];
+  }
+
+  canWrite(scope: TenantScope): boolean {
+    if (!this.#failed.has(scope.scope.name)) return true;
+    const attempt = this.#attempt(scope, () => {
+      for (const drained of drainAll(scope.tenant, () => true)) drained.putBack();
+      return true;
+    });
+    return attempt === true;
+  }
+
+  #attempt<T>({ scope: { name } }: TenantScope, write: () => T): T | undefined {
+    try {
+      const written = write();
+      this.#failed.delete(name);
+      return written;
+    } catch (error) {
+      this.#failed.add(name);
+      this.#quarantine.hold(name, `its journal cannot be written: ${errorText(error)}`);
+      return undefined;
+    }
+  }
+
+  #changesOf({ tenant, progress }: TenantScope, now: number): readonly RecordChange[] {
+    const { id, hasOwnNodes } = tenant;
+    const watches = tenant.watchPoints(now);
+    const record = stateRecord(id, { progress, hasOwnNodes, watches });
+    // Part of a first list is nothing that a restart could go on from.
+    const drained = drainAll(tenant, (kind) => kind in watches);
+    const changes = drained.flatMap((each) => each.changes);
+    this.#known.add(id);
+    if (this.#written.get(id) === record.value) return changes;
+    this.#written.set(id, record.value);
+    return [...changes, record];
+  }
+}
+
+function stateRecord(
+  id: string,
+  state: TenantState,
+): { readonly key: string; readonly value: string } {
+  return { key: STATE_PREFIX + id, value: encodeJson({ v: JOURNAL_VERSION, state }) };
+}
+
+/** What changed of all kinds that are wanted; where one cannot be written nothing is drained. */
+function drainAll(
+  { id, observation }: Pick<TenantObjects, 'id' | 'observation'>,
+  isWanted: (kind: string) => boolean,
+): readonly DrainedChanges[] {
+  const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
+  const drained: DrainedChanges[] = [];
+  const drain = <T extends Projected, S>(timelines: Timelines<T, S>): void => {
+    if (isWanted(timelines.kind)) drained.push(drainChanges(`${TIMELINE_PREFIX}${id}/`, timelines));
   };
+  try {
+    drain(pods);
+    drain(nodes);
+    drain(resourceClaims);
+    drain(resourceSlices);
+    drain(volumes);
+    drain(loadBalancers);
+    return drained;
+  } catch (error) {
+    for (const each of drained) each.putBack();
+    throw error;
+  }
 }
 
 /** The changes that take everything of a tenant cluster out of the journal. */

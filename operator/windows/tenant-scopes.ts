@@ -137,13 +137,20 @@ export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
   };
 }
 
+/** Of the scope with this name; undefined where it is one of this cluster. */
+export function tenantClusterOf(name: string): string | undefined {
+  return name.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : undefined;
+}
+
+const NAME_PREFIX = `${TENANT_API}/`;
+
 function scopeOf(tenant: TenantObjects, progress: ScopeProgress, learntUntil: number): TenantScope {
   const { id, observation } = tenant;
   const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   return {
     tenant,
     scope: {
-      name: `${TENANT_API}/${id}`,
+      name: NAME_PREFIX + id,
       // A tenant cluster without nodes of its own is billed on this cluster for everything.
       get meters() {
         return tenant.hasOwnNodes ? METERS : [];

@@ -23,12 +23,15 @@ import {
 import type { RestoredJournal } from './journal.ts';
 import { JournalWriter } from './journal-writer.ts';
 import { type Measured, measureWindow } from './measure-window.ts';
+import type { Quarantine } from './quarantine.ts';
 import type { Scopes } from './scopes.ts';
+import type { RestoredTenantApi } from './tenant-journal.ts';
 import { createWindowReporter, type WindowReporter, type WindowReports } from './window-report.ts';
 
 export interface WindowCloserOptions {
   readonly observation: Observation;
   readonly restored: RestoredJournal;
+  readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
   readonly ledger: Pick<Ledger, 'stats' | 'records' | 'writeRecords'>;
   readonly settings: () => Settings;
   readonly clock: Clock;
@@ -36,6 +39,7 @@ export interface WindowCloserOptions {
   readonly scopes: Scopes;
   readonly due: DueWindows;
   readonly gaps: Gaps;
+  readonly quarantine: Quarantine;
   readonly reports: WindowReports;
   readonly metrics: CollectorMetrics;
   readonly appender: Appender;
@@ -91,17 +95,22 @@ export class WindowCloser {
 
   /** From measuring up to the append nothing here waits, so that events and journal are of one moment. */
   async #close(next: DueWindow, signal: AbortSignal): Promise<AppendEnd | undefined> {
-    const { clock, ledger, appender, reports, explanations } = this.#options;
+    const { clock, ledger, appender, reports, explanations, quarantine } = this.#options;
     const { window } = next;
     // One window's explanations at a time: each needs memory until it is written.
     await this.#explaining;
     const begun = clock.monotonic();
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
-    const measured = this.#measure(next, closedAt);
+    const due = this.#writable(next);
+    const measured = this.#measure(due, closedAt);
+    for (const { scope, reason } of measured.failed) quarantine.hold(scope.name, reason);
+    const closed = { window, members: measured.members };
+    // Nothing of those that failed is billed; they are held, so that this comes to an end.
+    if (closed.members.length === 0) return undefined;
     this.#credits = measured.settlement.credits;
-    this.#settle(next);
-    this.#noteGaps(next, measured, now);
+    this.#settle(closed);
+    this.#noteGaps(closed, measured, now);
     const records = this.journal.drainForAppend();
     const { lastWindowEnd = -Infinity } = ledger.stats();
     const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
@@ -113,7 +122,7 @@ export class WindowCloser {
     }
     const durationMs = Math.round(clock.monotonic() - begun);
     const times = { closedAt, durationMs };
-    const report = this.#reporter.report(next, measured, outcome.outcomes, times);
+    const report = this.#reporter.report(closed, measured, outcome.outcomes, times);
     await this.#forgetEnded();
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await ledger.writeRecords(reports.add(report));
@@ -121,8 +130,16 @@ export class WindowCloser {
     return undefined;
   }
 
+  /** Without the tenant clusters whose journal could not be written, and still cannot. */
+  #writable({ window, members }: DueWindow): DueWindow {
+    return { window, members: members.filter((member) => this.journal.canWrite(member)) };
+  }
+
   #measure(next: DueWindow, recordedAt: string): Measured {
+    const { clock, quarantine } = this.#options;
     return measureWindow(next, {
+      now: () => clock.monotonic(),
+      attempts: (name) => quarantine.attempts(name),
       settings: this.#options.settings(),
       credits: this.#credits,
       recordedAt,
@@ -142,16 +159,18 @@ export class WindowCloser {
    * late fact of it; the append is tried until the ledger has it.
    */
   #settle({ window, members }: DueWindow): void {
-    const { observation, scopes, gaps, settings } = this.#options;
+    const { observation, scopes, gaps, settings, quarantine } = this.#options;
     const { windowMs, maxBackfillMs } = settings().metering;
     const holdMs = sampleHoldMs(windowMs);
     for (const member of members) {
       const { end, sizeMs } = window;
+      const { scope } = member;
       member.progress = { ...member.progress, end, sizeMs };
       member.learntUntil = observation.tenantClusters.sequence;
-      for (const timelines of member.scope.timelines) timelines.settle(end);
-      gaps.filled(member.scope.gapsOf, end);
-      if (member.scope.ownNodes === true) member.scope.observation.usage.prune(end, holdMs);
+      for (const timelines of scope.timelines) timelines.settle(end);
+      gaps.filled(scope.gapsOf, end);
+      quarantine.release(scope.name);
+      if (scope.ownNodes === true) scope.observation.usage.prune(end, holdMs);
     }
     const ends = scopes.all.map(({ scope, progress }) => [scope.name, progress.end] as const);
     const oldest = least(ends.map(([, end]) => end));

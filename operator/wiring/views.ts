@@ -8,6 +8,7 @@ import type {
 import type { ReadinessCheck, Views } from '../http/views.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
+import { type FailedTenantApi, mergeFailures } from '../tenant-api/tenant-api.ts';
 import type { WindowReport } from '../windows/window-report.ts';
 import type { ClusterView } from './cluster-view.ts';
 import type { Billing } from './delivery.ts';
@@ -28,7 +29,7 @@ export interface Engine {
 /** What the HTTP API shows. */
 export function httpViews(engine: Engine): Views {
   const { settings, metering } = engine;
-  const { discovery, tenantApis } = engine.cluster;
+  const { discovery } = engine.cluster;
   const { delivery, noticedOf, enforcement } = engine.billing;
   const { windows } = metering;
   return {
@@ -42,7 +43,7 @@ export function httpViews(engine: Engine): Views {
       problems: () => attributionProblems({ discovery, windows }),
     },
     metering: {
-      failedTenantApis: () => tenantApis.failures(),
+      failedTenantApis: () => failedTenantApis(engine),
       gaps: metering.gaps,
       pastGaps: () => windows.pastGaps(),
       metricsFailure: () => windows.metricsFailure,
@@ -77,7 +78,7 @@ export function controllerViews(engine: Engine): {
   readonly enforcement: EnforcementStatusView;
 } {
   const { settings, metering } = engine;
-  const { discovery, tenantApis } = engine.cluster;
+  const { discovery } = engine.cluster;
   const { delivery, noticedOf, enforcement } = engine.billing;
   const { windows } = metering;
   return {
@@ -103,10 +104,15 @@ export function controllerViews(engine: Engine): {
     windows: {
       lastWindowEnd: () => windows.lastWindow?.end,
       gaps: metering.gaps,
-      failedTenantApis: () => tenantApis.failures(),
+      failedTenantApis: () => failedTenantApis(engine),
       metricsFailure: () => windows.metricsFailure,
     },
   };
+}
+
+/** Tenant clusters whose own API cannot be read, and those whose windows cannot be closed for what they hold. */
+function failedTenantApis({ cluster, metering }: Engine): readonly FailedTenantApi[] {
+  return mergeFailures(metering.windows.quarantined(), cluster.tenantApis.failures());
 }
 
 /** What makes it unclear whom something is billed to. */

@@ -12,6 +12,7 @@ import type { TenantObjects, TenantObjectsEnd } from '../tenant-scopes.ts';
 /** The API of a tenant cluster with nodes of its own, as a test drives it by hand. */
 export interface HandTenant extends TenantObjects {
   hasOwnNodes: boolean;
+  listed: boolean;
   ended: TenantObjectsEnd | undefined;
   metricsApi: Pick<Connection, 'bytes'> | undefined;
   node(object: RawObject): void;
@@ -52,7 +53,10 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
     hasOwnNodes: true,
     ended: undefined,
     metricsApi: undefined,
-    watchPoints: () => ({}),
+    watchPoints: (knownAt) => ({
+      [observation.nodes.kind]: { knownAt },
+      [observation.pods.kind]: { knownAt },
+    }),
     refresh: () => observation.nodes.refresh(clock.now()),
     findPod: (namespace, name) => pods.get(`${namespace}/${name}`),
     node: (object) => {

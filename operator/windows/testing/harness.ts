@@ -34,7 +34,8 @@ import { type Collector, createCollector } from '../collector.ts';
 import { restoreJournal, type Resume } from '../journal.ts';
 import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
-import type { TenantObjectsList } from '../tenant-scopes.ts';
+import { restoreTenantApis } from '../tenant-journal.ts';
+import type { TenantObjects, TenantObjectsList } from '../tenant-scopes.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** A watch that a test drives by hand. */
@@ -86,6 +87,8 @@ export interface HarnessOptions {
   readonly forbidden?: string;
   /** Tenant clusters with nodes of their own. */
   readonly tenants?: TenantObjectsList;
+  /** The same with what the ledger's journal knows of them; built when there is an observation. */
+  readonly restoreTenants?: (observation: Observation) => readonly TenantObjects[];
   readonly explanations?: Pick<Explanations, 'keep'>;
   /** Instead of {@link Process.metricsApi}. */
   readonly podMetrics?: PodMetricsReader;
@@ -122,6 +125,14 @@ export async function startProcess(
   });
   const restored = await restoreJournal(ledger, observation, logger);
   const { resume } = restored;
+  const known = options.restoreTenants?.(observation) ?? [];
+  const restoredTenants = await restoreTenantApis(
+    ledger,
+    (id) => known.find((tenant) => tenant.id === id)?.observation ?? observation,
+    logger,
+  );
+  const listed = { list: () => known, release: () => undefined };
+  const tenants = options.restoreTenants === undefined ? options.tenants : listed;
   const make = <T extends Projected>(
     plural: string,
     project: Projection<T>,
@@ -211,7 +222,8 @@ export async function startProcess(
     logger,
     metrics,
     explanations: options.explanations ?? { keep: async () => undefined },
-    ...omitUndefined({ tenants: options.tenants }),
+    restoredTenants,
+    ...omitUndefined({ tenants }),
   });
   const stop = new AbortController();
   const ended = collector.run(stop.signal);

@@ -1,0 +1,59 @@
+import type { Projected } from '../kubernetes/source.ts';
+import type { Observation } from './observation.ts';
+import type { Timeline } from './timeline.ts';
+import type { Timelines } from './timelines.ts';
+
+/** Is told of every timeline that is looked at; may throw to end that. */
+export type OnSeen = () => void;
+
+/** The same timelines, of which every look is told. What changes them goes to them as ever. */
+function seenTimelines<T extends Projected, S>(
+  timelines: Timelines<T, S>,
+  onSeen: OnSeen,
+): Timelines<T, S> {
+  function* each(list: Iterable<Timeline<S>>): Iterable<Timeline<S>> {
+    for (const timeline of list) {
+      onSeen();
+      yield timeline;
+    }
+  }
+  return {
+    kind: timelines.kind,
+    size: timelines.size,
+    namespaces: function* () {
+      for (const [namespace, list] of timelines.namespaces()) yield [namespace, each(list)];
+    },
+    inNamespace: (namespace) => each(timelines.inNamespace(namespace)),
+    late: () => each(timelines.late()),
+    upserted: (next, previous, arrival) => timelines.upserted(next, previous, arrival),
+    deleted: (last, arrival) => timelines.deleted(last, arrival),
+    settle: (end) => timelines.settle(end),
+    drain: (limit) => timelines.drain(limit),
+    putBack: (drained) => timelines.putBack(drained),
+    restore: (restored, settled) => timelines.restore(restored, settled),
+    discard: (uids) => timelines.discard(uids),
+    forget: () => timelines.forget(),
+    refresh: (at) => timelines.refresh(at),
+    listed: (holds, knownUntil) => timelines.listed(holds, knownUntil),
+  };
+}
+
+/** The same observation, of which every look at a timeline is told. */
+export function seenObservation(observation: Observation, onSeen: OnSeen): Observation {
+  const seen = <T extends Projected, S>(timelines: Timelines<T, S>): Timelines<T, S> =>
+    seenTimelines(timelines, onSeen);
+  const { tenantClusters, usage } = observation;
+  return {
+    pods: seen(observation.pods),
+    nodes: seen(observation.nodes),
+    volumes: seen(observation.volumes),
+    loadBalancers: seen(observation.loadBalancers),
+    workloads: seen(observation.workloads),
+    gpuPods: seen(observation.gpuPods),
+    gpuNodes: seen(observation.gpuNodes),
+    resourceClaims: seen(observation.resourceClaims),
+    resourceSlices: seen(observation.resourceSlices),
+    tenantClusters,
+    usage,
+  };
+}
