@@ -73,7 +73,12 @@ export const LAYERS: readonly (readonly Layer[])[] = [
       pure: true,
     },
   ],
-  [{ folder: 'explanations', does: 'what stands behind each number, for 24 hours' }],
+  [
+    {
+      folder: 'explanations',
+      does: 'what stands behind each number, as long as the ledger keeps it',
+    },
+  ],
   [
     {
       folder: 'windows',

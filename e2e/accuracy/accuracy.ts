@@ -133,7 +133,7 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
   // Where injecting faults fails, these are given up, and the failure is what is reported.
   for (const task of [workload.ended, labelling, goingDown, replacing]) task.catch(() => undefined);
   const until = Date.now() + durationMs;
-  const { blinds, kills } = await injectFaults(
+  const blinds = await injectFaults(
     {
       plane,
       operatorLog: files.operatorLog,
@@ -166,7 +166,7 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
     metrics: [...ofPods, ...ofNodes, ...ofAllTime],
     pods,
     nodes,
-    explained: await explainSome(run.operator.address, events, kills),
+    explained: await explainSome(run.operator.address, events),
     lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
     windows: new Set(closed.map(({ window_end: end }) => end)).size,
     repeated: events.length - new Set(events.map(({ id }) => id)).size,

@@ -14,13 +14,6 @@ export interface FaultOptions {
   readonly log: (line: string) => void;
 }
 
-/** What was done, wall clock, milliseconds since the epoch. */
-export interface InjectedFaults {
-  readonly blinds: readonly Blind[];
-  /** When the operator was killed. */
-  readonly kills: readonly number[];
-}
-
 const KINDS = ['operator', 'API server', 'both'] as const;
 /** The journal is written with every window of ten seconds, which is closed nine seconds after its end. */
 const JOURNAL_AGE_MS = 30_000;
@@ -37,21 +30,20 @@ const STOP_GRACE_MS = 2_000;
  * list), or both at once, in turns, until `until`. Gives the stretches that nobody may have seen: those
  * after which the operator's own log says that a watch could not go on.
  */
-export async function injectFaults(options: FaultOptions, until: number): Promise<InjectedFaults> {
+export async function injectFaults(
+  options: FaultOptions,
+  until: number,
+): Promise<readonly Blind[]> {
   const { random, log } = options;
   const blinds: Blind[] = [];
-  const kills: number[] = [];
   for (let turn = 0; ; turn += 1) {
     const pause = 15_000 + 20_000 * random();
-    if (Date.now() + pause > until) return { blinds, kills };
+    if (Date.now() + pause > until) return blinds;
     await delay(pause);
     const kind = KINDS[turn % KINDS.length] ?? 'operator';
     log(`${new Date().toISOString()} fault: ${kind}`);
     const begun = Date.now();
-    if (kind !== 'API server') {
-      kills.push(begun);
-      await kill(options);
-    }
+    if (kind !== 'API server') await kill(options);
     if (kind === 'operator') {
       await delay(6_000 * random());
       await options.restartOperator();

@@ -15,6 +15,7 @@ const explanation: Explanation = {
   measured: 0.0125,
   carried: 0.004166667,
   givenBack: 0,
+  addsUp: true,
   subjects: [
     {
       kind: 'Pod',
@@ -78,6 +79,7 @@ test('a number is told with its objects, spans, label decisions, rule, gaps and 
     measured: 0.0125,
     carried: 0.004166667,
     given_back: 0,
+    adds_up: true,
     carried_seconds: 15,
     backfilled: true,
     gaps: [{ scope: 'workloads', reason: 'HTTP 503' }, { reason: 'refused' }],
@@ -123,7 +125,7 @@ test('an id that nobody has is not found, and says where ids are', async () => {
 });
 
 test('an event whose explanation is gone says why', async () => {
-  const reason = 'explanations are kept for 24 hours after the window';
+  const reason = 'it was dropped: explanations had no more room';
   await using server = await serverWith(async () => ({ kind: 'gone', reason }));
   const { status, json } = await server.call('GET', `/api/v1/events/${id}/explain`, { token });
   expect(status).toBe(410);

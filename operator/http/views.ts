@@ -81,7 +81,7 @@ export interface WindowReportView {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** What events of the last 24 hours were made of. */
+/** What events were made of. */
 export interface ExplanationsView {
   find(event: UsageEvent): Promise<
     | { readonly kind: 'found'; readonly explanation: Explanation }

@@ -1,11 +1,16 @@
-import type { NodeState } from '../observation/node-state.ts';
-import type { ObjectLabels } from '../observation/object-labels.ts';
 import { quantityOf } from '../model/catalog.ts';
 import { divideHalfUp } from '../model/decimal.ts';
-import { gpusOf } from '../model/gpu-parts.ts';
-import type { Settled } from './credits.ts';
-import type { GpuQuantity } from './meter.ts';
-import type { Evidence } from './tally.ts';
+import type { UsageEvent } from '../model/event.ts';
+import {
+  type EventNote,
+  type EvidenceChanges,
+  type NewSpan,
+  NUMBERED,
+  type Share,
+  type SpanAmounts,
+} from './evidence-changes.ts';
+import { createNumbering, type Subject } from './subject.ts';
+import { identityKey } from './tally.ts';
 
 /**
  * What stands behind the number of one event, as plain JSON. Quantities are in the event's unit,
@@ -20,6 +25,8 @@ export interface Explanation {
   readonly carried: number;
   /** Given back for what was billed too much; at most 0. */
   readonly givenBack: number;
+  /** What the shares and the rest come to is what was billed, as far as their rounding goes. */
+  readonly addsUp: boolean;
   /** What shares are of, each said once. */
   readonly subjects: readonly Subject[];
   /** Names of nodes. */
@@ -28,170 +35,193 @@ export interface Explanation {
   readonly rest: { readonly count: number; readonly quantity: number };
 }
 
-/** `node` is the number of its node in `nodes`, `from` and `to` are milliseconds after the start of the window. */
-export type Share = readonly [
-  subject: number,
-  uid: string,
-  name: string,
-  node: number | null,
-  from: number,
-  to: number,
-  quantity: number,
-  carried: 0 | 1,
-];
-
-/** What a rate follows from, and who decided it. */
-export interface Subject {
-  readonly kind: Evidence['kind'];
-  readonly namespace?: string;
-  /** Why it is this tenant cluster's. */
-  readonly ownedBy: string;
-  readonly requests?: { readonly cpu: number; readonly memoryGib: number };
-  readonly sizeGib?: number;
-  readonly gpus?: {
-    readonly type: string;
-    readonly profile: string;
-    readonly devices: number;
-    /** GPU-equivalents of all of them. */
-    readonly gpus: number;
-    /** What was billed of them; absent where an earlier release explained it. */
-    readonly countedAs?: GpuQuantity;
-    /** With `devices`: what they counted for, below `devices` where claims share one. */
-    readonly counted?: number;
-  };
-  /** Absent when its node was never seen. */
-  readonly node?: {
-    readonly capacityType: string;
-    readonly gpuType?: string;
-    readonly down?: true;
-    readonly cpu?: number;
-    readonly memoryGib?: number;
-    readonly decidedBy?: NodeState['decidedBy'];
-  };
+/** What one closing of a window told of the event's tenant. */
+export interface ClosingEvidence {
+  /** Of the window, milliseconds since the epoch. */
+  readonly start: number;
+  readonly changes: EvidenceChanges;
 }
 
-/** Explains the event that was made of a charge. */
-export function explain(id: string, settled: Settled): Explanation {
-  const { charge, total } = settled;
-  const divisor = Number(quantityOf(charge.identity.metric).divisor);
-  const rounded = (amount: number): number => round(amount / divisor / 1e9);
-  const { evidence: all = [], amounts = [], rest } = charge.shares ?? {};
+/** Puts together what stands behind an event, out of what its tenant's closings told up to its own. */
+export class Explainer {
+  readonly #event: UsageEvent;
+  readonly #key: string;
+  readonly #start: number;
+  readonly #end: number;
+  readonly #subjects = new Latest<Subject>();
+  readonly #nodes = new Latest<string>();
+  readonly #rates = new Latest<bigint>();
+  /** Of the event's charge, by number, as far as they may reach into its window. */
+  readonly #spans = new Map<number, KnownSpan>();
+  #charge = -1;
+  #chargeCount = 0;
+  #spanCount = 0;
+  #note: { readonly note: EventNote; readonly shares: readonly KnownShare[] } | undefined;
+
+  constructor(event: UsageEvent) {
+    this.#event = event;
+    this.#key = identityKey(event);
+    this.#start = Date.parse(event.window_start);
+    this.#end = Date.parse(event.window_end);
+  }
+
+  /** To be called for one closing after the other, up to the one that the event is of. */
+  add({ start, changes }: ClosingEvidence): void {
+    if (changes.afresh === true) this.#beginAfresh();
+    for (const key of changes.charges) {
+      if (key === this.#key) this.#begin(this.#chargeCount);
+      this.#chargeCount += 1;
+    }
+    this.#subjects.addAll(changes.subjects);
+    this.#nodes.addAll(changes.nodes);
+    this.#rates.addAll(changes.rates.map(BigInt));
+    for (const span of changes.spans) {
+      if (span[0] === this.#charge) this.#spans.set(this.#spanCount, this.#known(span, start));
+      this.#spanCount += 1;
+    }
+    for (const [number, to] of changes.ended) {
+      const span = this.#spans.get(number);
+      if (span !== undefined) span.to = start + to;
+    }
+    for (const [number, { to }] of this.#spans) {
+      if (to <= this.#start) this.#spans.delete(number);
+    }
+    const note = changes.notes.find(({ charge }) => charge === this.#charge);
+    const isOwn = note !== undefined && start === this.#start;
+    this.#note = isOwn ? { note, shares: this.#late(note) } : undefined;
+  }
+
+  /** With the amounts of the event's own closing; undefined where nothing is known of the event. */
+  explanation(amounts: SpanAmounts): Explanation | undefined {
+    if (this.#charge < 0) return undefined;
+    const inWindow = new Map(amounts.spans.map((span, index) => [span, amounts.nanos[index] ?? 0]));
+    const { divisor } = quantityOf(this.#event.metric);
+    const measured = [...this.#spans].flatMap(([number, { of, from: began, to: ended, rate }]) => {
+      const [from, to] = [Math.max(began, this.#start), Math.min(ended, this.#end)];
+      if (to <= from) return [];
+      const nanos = inWindow.get(number) ?? steady(rate, to - from, divisor);
+      const bounds = [from - this.#start, to - this.#start] as const;
+      return { of, rest: [...bounds, nanos / 1e9, 0] } satisfies KnownShare;
+    });
+    const quantity = Number(this.#event.quantity);
+    const { shares: late = [], note } = this.#note ?? {};
+    const { carried = 0, givenBack = 0, rest = NOTHING_LEFT_OUT } = note ?? {};
+    const all = [...measured, ...late];
+    const sum = all.reduce((total, share) => total + share.rest[2], rest.quantity + givenBack);
+    return {
+      id: this.#event.id,
+      measured: note?.measured ?? quantity,
+      carried,
+      givenBack,
+      addsUp: Math.abs(sum - quantity) <= (all.length + rest.count + 3) * HALF_A_NANO,
+      ...listed(all),
+      rest,
+    };
+  }
+
+  #beginAfresh(): void {
+    for (const values of [this.#subjects, this.#nodes, this.#rates]) values.clear();
+    this.#begin(-1);
+    this.#chargeCount = 0;
+    this.#spanCount = 0;
+  }
+
+  #begin(charge: number): void {
+    this.#charge = charge;
+    this.#spans.clear();
+  }
+
+  #known([, subject, node, rate, uid, name, from, to]: NewSpan, start: number): KnownSpan {
+    return {
+      of: this.#object(subject, node, uid, name),
+      rate: rate === null ? undefined : this.#rates.get(rate),
+      from: start + from,
+      to: to === null ? Infinity : start + to,
+    };
+  }
+
+  #late({ shares }: EventNote): readonly KnownShare[] {
+    return shares.map(([subject, uid, name, node, ...rest]) => ({
+      of: this.#object(subject, node, uid, name),
+      rest,
+    }));
+  }
+
+  #object(subject: number, node: number | null, uid: string, name: string): KnownObject {
+    const onNode = node === null ? undefined : this.#nodes.get(node);
+    return { subject: this.#subjects.get(subject), node: onNode, uid, name };
+  }
+}
+
+/** Each share is rounded to nine decimals, as the event is; doubles add a little. */
+const HALF_A_NANO = 0.51e-9;
+
+const NOTHING_LEFT_OUT = { count: 0, quantity: 0 };
+
+interface KnownObject {
+  readonly subject: Subject | undefined;
+  /** Its name. */
+  readonly node: string | undefined;
+  readonly uid: string;
+  readonly name: string;
+}
+
+/** Times are milliseconds since the epoch. */
+interface KnownSpan {
+  readonly of: KnownObject;
+  readonly rate: bigint | undefined;
+  readonly from: number;
+  to: number;
+}
+
+interface KnownShare {
+  readonly of: KnownObject;
+  readonly rest: readonly [from: number, to: number, quantity: number, carried: 0 | 1];
+}
+
+/** Values by their numbers, those that a closing can refer to. */
+class Latest<T> {
+  readonly #values = new Map<number, T>();
+  #next = 0;
+
+  /** Adds those of one closing. */
+  addAll(values: readonly T[]): void {
+    for (const number of this.#values.keys()) {
+      if (number >= this.#next - NUMBERED) break;
+      this.#values.delete(number);
+    }
+    for (const value of values) {
+      this.#values.set(this.#next, value);
+      this.#next += 1;
+    }
+  }
+
+  get(number: number): T | undefined {
+    return this.#values.get(number);
+  }
+
+  clear(): void {
+    this.#values.clear();
+    this.#next = 0;
+  }
+}
+
+/** Nanos of the event's unit. */
+function steady(rate: bigint | undefined, ms: number, divisor: bigint): number {
+  return rate === undefined ? 0 : Number(divideHalfUp(rate * BigInt(ms), divisor));
+}
+
+/** The shares, with the subjects and nodes that they name. */
+function listed(all: readonly KnownShare[]): Pick<Explanation, 'subjects' | 'nodes' | 'shares'> {
   const subjects: Subject[] = [];
   const nodes: string[] = [];
-  const subjectNumbers = createNumbering();
-  const nodeNumbers = createNumbering();
-  const keyOf = createSubjectKeys();
-  const shares = all.map((evidence, index): Share => {
-    const { object, state, from, to, carried } = evidence;
-    const subject = subjectNumbers.of(keyOf(evidence), () => subjects.push(subjectOf(evidence)));
-    const { node: name } = state;
-    const node = name === undefined ? null : nodeNumbers.of(name, () => nodes.push(name));
-    const quantity = rounded(amounts[index] ?? 0);
-    return [subject, object.uid, object.name, node, from, to, quantity, carried ? 1 : 0];
+  const subjectNumbers = createNumbering<Subject>((subject) => void subjects.push(subject));
+  const nodeNumbers = createNumbering<string>((node) => void nodes.push(node));
+  const shares = all.flatMap(({ of, rest }): Share[] => {
+    const { subject, node, uid, name } = of;
+    if (subject === undefined) return [];
+    const onNode = node === undefined ? null : nodeNumbers(node);
+    return [[subjectNumbers(subject), uid, name, onNode, ...rest]];
   });
-  return {
-    id,
-    measured: rounded(Number(charge.amount)),
-    carried: rounded(Number(charge.carried)),
-    givenBack: rounded(Number(total - charge.amount - charge.carried)),
-    subjects,
-    nodes,
-    shares,
-    rest: { count: rest?.count ?? 0, quantity: rounded(rest?.amount ?? 0) },
-  };
-}
-
-/** Gives equal values one number, in the order of their first use. */
-function createNumbering() {
-  const numbers = new Map<unknown, number>();
-  return {
-    of: (value: unknown, onFirst?: () => void): number => {
-      const known = numbers.get(value);
-      if (known !== undefined) return known;
-      onFirst?.();
-      numbers.set(value, numbers.size);
-      return numbers.size - 1;
-    },
-  };
-}
-
-/** Tells subjects apart by the shared values that they are made of, which is quicker than by their texts. */
-function createSubjectKeys(): (evidence: Evidence) => string {
-  const values = createNumbering();
-  return ({ kind, state, gpus, node }) => {
-    const rate =
-      gpus === undefined
-        ? values.of(state.requests ?? state)
-        : `${values.of(gpus.device)}×${gpus.devices}×${gpus.parts}×${gpus.asDevices ?? ''}`;
-    return `${kind} ${values.of(state.labels)} ${values.of(node)} ${rate}`;
-  };
-}
-
-function subjectOf({ kind, object, state, gpus, node }: Evidence): Subject {
-  const { labels, requests, size } = state;
-  return {
-    kind,
-    ...(object.namespace === '' ? {} : { namespace: object.namespace }),
-    ownedBy: ownerOf(kind, labels),
-    ...(requests === undefined || gpus !== undefined
-      ? {}
-      : { requests: { cpu: units(requests.cpu), memoryGib: gib(requests.memory) } }),
-    ...(size === undefined ? {} : { sizeGib: gib(size) }),
-    ...(gpus === undefined
-      ? {}
-      : {
-          gpus: {
-            type: gpus.device.type,
-            profile: gpus.device.profile,
-            devices: gpus.devices,
-            gpus: round(gpusOf(gpus.parts)),
-            ...(gpus.asDevices === undefined
-              ? { countedAs: 'equivalents' }
-              : { countedAs: 'devices', counted: round(gpusOf(gpus.asDevices)) }),
-          },
-        }),
-    ...(node === undefined ? {} : { node: nodeOf(kind, node, gpus !== undefined) }),
-  };
-}
-
-function ownerOf(kind: Evidence['kind'], labels: ObjectLabels | undefined): string {
-  if (kind === 'Node') return 'labels of the node, or the tenant cluster itself has it';
-  if (kind === 'Workload') return 'it is the control plane of the tenant cluster';
-  const { managedBy } = labels ?? {};
-  if (managedBy !== undefined) return `vcluster.loft.sh/managed-by=${managedBy}`;
-  return 'the only tenant cluster of its namespace, or its control plane';
-}
-
-function nodeOf(
-  kind: Evidence['kind'],
-  state: NodeState,
-  ofGpus: boolean,
-): NonNullable<Subject['node']> {
-  const { capacityType, gpuType, down, cpu, memory, decidedBy } = state;
-  const { gpu, dedicated, ...others } = decidedBy ?? {};
-  const ofNode = kind === 'Node';
-  const decisions = {
-    ...others,
-    ...(ofGpus && gpu !== undefined && { gpu }),
-    ...(ofNode && dedicated !== undefined && { dedicated }),
-  };
-  return {
-    capacityType,
-    ...(ofGpus && { gpuType }),
-    ...(down && { down }),
-    ...(ofNode && { cpu: units(cpu), memoryGib: gib(memory) }),
-    ...(Object.keys(decisions).length > 0 && { decidedBy: decisions }),
-  };
-}
-
-function units(nanos: bigint): number {
-  return Number(nanos) / 1e9;
-}
-
-function gib(nanoBytes: bigint): number {
-  return Number(divideHalfUp(nanoBytes, 2n ** 30n)) / 1e9;
-}
-
-function round(quantity: number): number {
-  return Math.round(quantity * 1e9) / 1e9;
+  return { subjects, nodes, shares };
 }

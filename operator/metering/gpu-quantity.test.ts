@@ -70,7 +70,9 @@ describe('resource claims with gpuQuantity devices', () => {
   test('a device that claims share counts once', () => {
     const { hours, explanations } = hourOfClaims([common], [sharing('c'), sharing('d')]);
     expect(hours).toBe(1);
-    const gpus = explanations.flatMap(({ subjects }) => subjects.flatMap((one) => one.gpus ?? []));
+    const gpus = explanations.flatMap(({ subjects, shares }) =>
+      shares.flatMap(([subject]) => subjects[subject]?.gpus ?? []),
+    );
     const half = { devices: 1, gpus: 0.5, countedAs: 'devices', counted: 0.5 };
     expect(gpus).toEqual([expect.objectContaining(half), expect.objectContaining(half)]);
   });

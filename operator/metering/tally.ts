@@ -42,7 +42,10 @@ export function addTo(
   evidence?: Evidence,
 ): void {
   const amount = rate * BigInt(piece.weight * piece.ms);
-  if (evidence !== undefined) addShare(charge, evidence, amount);
+  if (evidence !== undefined) {
+    const steady = piece.weight === 1 && piece.ms === evidence.to - evidence.from;
+    addShare(charge, evidence, amount, steady ? rate : undefined);
+  }
   if (piece.carried) {
     charge.carried += amount;
     charge.carriedMs += piece.weight * piece.ms;
@@ -81,8 +84,8 @@ export function createTally(): Tally {
 
 /**
  * What a share of a charge was measured on: one object in one state for one stretch of its time. There
- * is one for every pod of the cluster until the window's explanations are written, so it refers to
- * what is there anyway, and its times are small numbers.
+ * is one for every pod of the cluster, which stays while the pod does, so it refers to what is there
+ * anyway, and its times are small numbers.
  */
 export interface Evidence {
   readonly kind:
@@ -118,6 +121,8 @@ export interface EvidentState {
 /** What a charge was measured on, in that order; lists of one length. */
 export interface Shares {
   readonly evidence: Evidence[];
+  /** Nano-units that a share has all the time; undefined where it changes on the way. */
+  readonly rates: (bigint | undefined)[];
   /** Nano-units × milliseconds, signed. Doubles, since they only explain: no sum of money is made of them. */
   readonly amounts: number[];
   /** What was not kept. */
@@ -135,17 +140,27 @@ export function addShare(
   charge: { shares?: Shares },
   evidence: Evidence,
   exactAmount: bigint,
+  rate?: bigint,
 ): void {
-  const shares = (charge.shares ??= { evidence: [], amounts: [], rest: { count: 0, amount: 0 } });
-  const { amounts, rest } = shares;
+  const shares = (charge.shares ??= noShares());
+  const { rates, amounts, rest } = shares;
   const amount = Number(exactAmount);
   if (shares.evidence.at(-1) === evidence) {
     amounts.push((amounts.pop() ?? 0) + amount);
+    rates[rates.length - 1] = undefined;
   } else if (shares.evidence.length < SHARES_KEPT) {
     shares.evidence.push(evidence);
+    rates.push(rate);
     amounts.push(amount);
   } else {
     rest.count += 1;
     rest.amount += amount;
   }
+}
+
+/** Of a charge that nothing was said of. */
+export const NO_SHARES: Shares = noShares();
+
+function noShares(): Shares {
+  return { evidence: [], rates: [], amounts: [], rest: { count: 0, amount: 0 } };
 }

@@ -191,7 +191,7 @@ test('every second between the API times of pods is billed once, over a restart 
     const made = createExplanations({
       directory,
       room: () => 2 ** 20,
-      now: Date.now,
+      oldestEventAt: () => undefined,
       logger: createCapturingLogger(),
     });
     await made.open();

@@ -184,7 +184,7 @@ class WindowCollector implements Collector {
       return await this.#closeWindows(either);
     } finally {
       stop.abort();
-      await Promise.all([listed, sampled, this.#closer.idle()]);
+      await Promise.all([listed, sampled]);
     }
   }
 

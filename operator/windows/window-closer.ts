@@ -58,7 +58,6 @@ export class WindowCloser {
   readonly #startedAt: number;
   #credits: readonly Credit[];
   #lastWindow: Window | undefined;
-  #explaining: Promise<void> = Promise.resolve();
 
   constructor(options: WindowCloserOptions) {
     this.#options = options;
@@ -72,11 +71,6 @@ export class WindowCloser {
 
   get lastWindow(): Window | undefined {
     return this.#lastWindow;
-  }
-
-  /** Waits until what is written aside of the windows is written. */
-  idle(): Promise<void> {
-    return this.#explaining;
   }
 
   /** Closes everything that is due and can be closed, oldest first; the end when it cannot go on. */
@@ -93,12 +87,10 @@ export class WindowCloser {
     return undefined;
   }
 
-  /** From measuring up to the append nothing here waits, so that events and journal are of one moment. */
+  /** From measuring until both are drained nothing here waits, so that events and journal are of one moment. */
   async #close(next: DueWindow, signal: AbortSignal): Promise<AppendEnd | undefined> {
     const { clock, ledger, appender, reports, explanations, quarantine } = this.#options;
     const { window } = next;
-    // One window's explanations at a time: each needs memory until it is written.
-    await this.#explaining;
     const begun = clock.monotonic();
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
@@ -112,6 +104,8 @@ export class WindowCloser {
     this.#settle(closed);
     this.#noteGaps(closed, measured, now);
     const records = this.journal.drainForAppend();
+    // Before the ledger has the events: what kills the process then leaves none without.
+    await explanations.keep({ ...measured, window, closedAt: now });
     const { lastWindowEnd = -Infinity } = ledger.stats();
     const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
     const outcome = await appender.append({ events: measured.events, records, ...advance }, signal);
@@ -126,7 +120,6 @@ export class WindowCloser {
     await this.#forgetEnded();
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await ledger.writeRecords(reports.add(report));
-    this.#explaining = explanations.keep({ ...measured, window, closedAt: now });
     return undefined;
   }
 

@@ -81,20 +81,24 @@ async function closeWindows(windows: Collector, signal: AbortSignal): Promise<vo
   if (end.kind === 'ledger') throw new Error(end.reason);
 }
 
-const MOST_EXPLANATION_BYTES = 3 * 2 ** 30;
-const EXPLANATIONS_SHARE_OF_VOLUME = 0.1;
+/** Of what the ledger takes and what is free. */
+const EXPLANATIONS_SHARE = 0.25;
+/** From here on the ledger deletes events before their time (docs/ledger-format.md#disk-use). */
+const LEDGER_SHORT = 0.75;
+/** Where nobody knows what is free. */
+const ENDLESS_BYTES = 2 ** 40;
 
-/** Explanations beside the ledger: never more than a tenth of its room, and none once that is short. */
+/** Explanations beside the ledger: they give way before it runs short of room. */
 async function openExplanations(context: BuildContext): Promise<Explanations> {
-  const { environment, ledger, clock, logger } = context;
+  const { environment, ledger, logger } = context;
   const explanations = createExplanations({
     directory: join(environment.ledger.dataDir, 'explanations'),
     room: () => {
-      const { disk, roomBytes = Infinity } = ledger.stats();
-      if (disk.level !== 'normal') return 0;
-      return Math.min(MOST_EXPLANATION_BYTES, roomBytes * EXPLANATIONS_SHARE_OF_VOLUME);
+      const { disk, roomBytes = ENDLESS_BYTES } = ledger.stats();
+      const share = Math.min(EXPLANATIONS_SHARE, LEDGER_SHORT - disk.usedRatio);
+      return Math.max(0, share) * roomBytes;
     },
-    now: () => clock.now(),
+    oldestEventAt: () => ledger.stats().oldestAt,
     logger,
   });
   await explanations.open();

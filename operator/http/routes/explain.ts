@@ -1,4 +1,5 @@
-import type { Explanation, Share } from '../../metering/explanation.ts';
+import type { Share } from '../../metering/evidence-changes.ts';
+import type { Explanation } from '../../metering/explanation.ts';
 import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
@@ -18,7 +19,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Concurrency
     method: 'get',
     path: '/api/v1/events/{id}/explain',
     access: 'read',
-    summary: 'what stands behind the number of an event of the last 24 hours',
+    summary: 'what stands behind the number of an event',
     handlers: [
       async (request, response) => {
         readQuery(request, []);
@@ -90,7 +91,7 @@ function showMeasured(
   { text, documentation }: MeteringRule,
   gaps: readonly GapView[],
 ): object {
-  const { measured, carried, givenBack, shares, rest } = explanation;
+  const { measured, carried, givenBack, addsUp, shares, rest } = explanation;
   const start = Date.parse(event.window_start);
   return {
     source: COLLECTOR,
@@ -98,6 +99,7 @@ function showMeasured(
     measured,
     carried,
     given_back: givenBack,
+    adds_up: addsUp,
     carried_seconds: event.properties?.['carried_seconds'] ?? 0,
     backfilled: event.properties?.['backfilled'] === true,
     gaps: gaps.map(showGap),

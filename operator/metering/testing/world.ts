@@ -20,7 +20,9 @@ import { assembleEvents } from '../assemble.ts';
 import { meterClaimedGpus, meterGpuHours } from '../gpu-hours.ts';
 import { meterCpuAndMemory } from '../cpu-memory.ts';
 import { type Credit, settleCredits } from '../credits.ts';
-import { type Explanation, explain } from '../explanation.ts';
+import type { TenantEvidence } from '../evidence-changes.ts';
+import { type ClosedCharges, EvidenceLog } from '../evidence-log.ts';
+import { type ClosingEvidence, Explainer, type Explanation } from '../explanation.ts';
 import { balanceGpus } from '../gpu-balance.ts';
 import { meterInstanceHours } from '../instance-hours.ts';
 import { meterLoadBalancers, meterStorage } from '../held-resources.ts';
@@ -135,6 +137,7 @@ export function createWorld(options: WorldOptions = {}): World {
     inside === undefined
       ? observation.tenantClusters
       : tenancyOf(observation.tenantClusters, inside);
+  const explainAll = createExplainer();
   const seen = (at = START - 1000) => ({ at, knownUntil: at, late: false });
 
   return {
@@ -251,11 +254,33 @@ export function createWorld(options: WorldOptions = {}): World {
         const { metric } = charge.identity;
         amounts.set(metric, (amounts.get(metric) ?? 0n) + total);
       }
-      const explanations = sources.map((settled, index) =>
-        explain(events[index]?.id ?? '', settled),
-      );
+      const explanations = explainAll({ window, closedAt: end, events, sources });
       return { events: [...events], findings, amounts, explanations };
     },
+  };
+}
+
+/** Explains events as the operator does: out of what is new of each window, and of those before. */
+function createExplainer() {
+  const log = new EvidenceLog();
+  const closings = new Map<string, ClosingEvidence[]>();
+  return (closed: ClosedCharges & { readonly events: readonly UsageEvent[] }): Explanation[] => {
+    const told = new Map<string, TenantEvidence>();
+    for (const evidence of log.close(closed)) {
+      const { tenant, changes } = evidence;
+      told.set(tenant, evidence);
+      const before = closings.get(tenant) ?? [];
+      closings.set(tenant, before);
+      if (changes !== undefined) before.push({ start: closed.window.start, changes });
+    }
+    return closed.events.map((event) => {
+      const amounts = told.get(event.tenant)?.amounts ?? { spans: [], nanos: [] };
+      const explainer = new Explainer(event);
+      for (const closing of closings.get(event.tenant) ?? []) explainer.add(closing);
+      const explanation = explainer.explanation(amounts);
+      if (explanation === undefined) throw new Error(`not explained: ${event.id}`);
+      return explanation;
+    });
   };
 }
 

@@ -138,6 +138,7 @@ function explained(id: string): Explanation {
     measured: 1.5,
     carried: 0,
     givenBack: 0,
+    addsUp: true,
     subjects: [
       {
         kind: 'Pod',

@@ -1,0 +1,111 @@
+import type { Evidence } from './tally.ts';
+
+/** An object that goes on unchanged. */
+export interface OpenSpan {
+  readonly number: number;
+  readonly evidence: Evidence;
+  /** Nano-units; undefined where it was not the same all the time. */
+  readonly rate: bigint | undefined;
+}
+
+/**
+ * The spans of one charge that go on after its last window. They are many, so they are kept in lists of
+ * one length, and what was measured first stands for what is measured since.
+ */
+export class OpenSpans {
+  /** End of that window, milliseconds since the epoch. */
+  readonly reached: number;
+  readonly #numbers: number[] = [];
+  readonly #evidence: Evidence[] = [];
+  readonly #rates: (bigint | undefined)[] = [];
+
+  constructor(reached: number) {
+    this.reached = reached;
+  }
+
+  add({ number, evidence, rate }: OpenSpan): void {
+    this.#numbers.push(number);
+    this.#evidence.push(evidence);
+    this.#rates.push(rate);
+  }
+
+  /** Finds which of them go on, each once, in a window that starts then. */
+  matching(start: number): SpanMatching {
+    const taken = new Uint8Array(this.#numbers.length);
+    /** Objects nearly always come in the same order as in the window before. */
+    let next = 0;
+    let byUid: Map<string, number[]> | undefined;
+
+    const indexOf = (evidence: Evidence): number | undefined => {
+      const expected = this.#evidence[next];
+      if (expected !== undefined && taken[next] === 0 && isSame(expected, evidence)) return next;
+      byUid ??= this.#indicesByUid();
+      return byUid
+        .get(evidence.object.uid)
+        ?.find((index) => taken[index] === 0 && isSame(this.#evidence[index], evidence));
+    };
+
+    return {
+      take: (evidence) => {
+        if (start !== this.reached) return undefined;
+        const index = indexOf(evidence);
+        const known = index === undefined ? undefined : this.#evidence[index];
+        if (index === undefined || known === undefined) return undefined;
+        taken[index] = 1;
+        next = index + 1;
+        const number = this.#numbers[index] ?? 0;
+        return { number, evidence: known, rate: this.#rates[index] };
+      },
+      left: () => this.#numbers.filter((_, index) => taken[index] === 0),
+    };
+  }
+
+  #indicesByUid(): Map<string, number[]> {
+    const indices = new Map<string, number[]>();
+    for (const [index, { object }] of this.#evidence.entries()) {
+      const known = indices.get(object.uid);
+      if (known === undefined) indices.set(object.uid, [index]);
+      else known.push(index);
+    }
+    return indices;
+  }
+}
+
+export interface SpanMatching {
+  /** The span that goes on with this; undefined where it is new. */
+  take(evidence: Evidence): OpenSpan | undefined;
+  /** The numbers of those that nothing went on with. */
+  left(): readonly number[];
+}
+
+/** Whether both say the same of the same object. */
+function isSame(a: Evidence | undefined, b: Evidence): boolean {
+  return (
+    a !== undefined &&
+    a.kind === b.kind &&
+    a.object.uid === b.object.uid &&
+    a.object.name === b.object.name &&
+    a.object.namespace === b.object.namespace &&
+    a.node === b.node &&
+    isSameState(a.state, b.state) &&
+    isSameGpus(a.gpus, b.gpus)
+  );
+}
+
+function isSameState(a: Evidence['state'], b: Evidence['state']): boolean {
+  return (
+    a === b ||
+    (a.labels === b.labels && a.requests === b.requests && a.size === b.size && a.node === b.node)
+  );
+}
+
+function isSameGpus(a: Evidence['gpus'], b: Evidence['gpus']): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return (
+    a.devices === b.devices &&
+    a.parts === b.parts &&
+    a.asDevices === b.asDevices &&
+    a.device.type === b.device.type &&
+    a.device.profile === b.device.profile
+  );
+}
