@@ -1,7 +1,10 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Credit, settleCredits } from './credits.ts';
-import { type Charge, type ChargeIdentity, identityKey } from './tally.ts';
+import { assembleEvents } from './assemble.ts';
+import { EvidenceLog } from './evidence-log.ts';
+import { Explainer } from './explanation.ts';
+import { addTo, type Charge, type ChargeIdentity, createTally, identityKey } from './tally.ts';
 
 const HOUR = 3_600_000;
 
@@ -89,4 +92,45 @@ test('a credit that finds no charge within MAX_BACKFILL is reported, not kept fo
   expect(waiting).toEqual({ settled: [], credits: [credit], unsettledMs: 0 });
   const given = settleCredits([], [credit], 6 * HOUR, 6 * HOUR);
   expect(given).toEqual({ settled: [], credits: [], unsettledMs: 20_000 });
+});
+
+test('what two scopes charged is one event, and is explained by what both measured', () => {
+  const identity = {
+    tenant: 'x',
+    metric: 'tenant_lb_hours',
+    region: 'r',
+    resource_id: 'x',
+  } as const;
+  const charges = ['host', 'own'].map((name) => {
+    const charge = createTally().charge(identity);
+    const object = { uid: name, namespace: 'n', name };
+    const evidence = {
+      kind: 'Service',
+      object,
+      state: {},
+      from: 0,
+      to: HOUR,
+      carried: false,
+    } as const;
+    addTo(charge, { carried: false, weight: 1, ms: HOUR }, 1_000_000_000n, evidence);
+    return charge;
+  });
+  const window = { start: 0, end: HOUR };
+  const { settled } = settleCredits(charges, [], HOUR, HOUR);
+  const recordedAt = '1970-01-01T01:00:00Z';
+  const { events, sources } = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
+  const [event] = events;
+  if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
+  const explainer = new Explainer(event);
+  explainer.add({ start: 0, changes: told.changes });
+  expect(explainer.explanation(told.amounts)).toMatchObject({
+    measured: 2,
+    givenBack: 0,
+    addsUp: true,
+    shares: [
+      [0, 'host', 'host', null, 0, HOUR, 1, 0],
+      [0, 'own', 'own', null, 0, HOUR, 1, 0],
+    ],
+  });
 });

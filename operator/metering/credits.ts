@@ -1,5 +1,5 @@
 import type { Charge, ChargeIdentity } from './tally.ts';
-import { identityKey } from './tally.ts';
+import { identityKey, joined } from './tally.ts';
 
 /**
  * What was billed too much in closed windows and could not be given back yet
@@ -50,21 +50,15 @@ export function settleCredits(
   const credits: Credit[] = [];
   for (const charge of charges) {
     const key = identityKey(charge.identity);
-    const { carried, carriedMs } = charge;
-    const total = charge.amount + carried;
     const known = totals.get(key);
-    if (known === undefined) {
-      totals.set(key, { charge, total, carried, carriedMs });
-      continue;
-    }
     // Two scopes may each have charged a node of one name; they are one event.
-    known.total += total;
-    known.carried += carried;
-    known.carriedMs += carriedMs;
+    const whole = known === undefined ? charge : joined(known.charge, charge);
+    const { amount, carried, carriedMs } = whole;
+    totals.set(key, { charge: whole, total: amount + carried, carriedMs });
   }
   for (const running of totals.values()) {
     if (running.total >= 0n) continue;
-    const ms = share(running.carriedMs, running.total, running.carried);
+    const ms = share(running.carriedMs, running.total, running.charge.carried);
     const { identity } = running.charge;
     credits.push({ identity, amount: running.total, ms, since: windowEnd });
     running.carriedMs -= ms;
@@ -90,7 +84,6 @@ export function settleCredits(
 interface Running {
   readonly charge: Charge;
   total: bigint;
-  carried: bigint;
   carriedMs: number;
 }
 

@@ -164,3 +164,23 @@ export const NO_SHARES: Shares = noShares();
 function noShares(): Shares {
   return { evidence: [], rates: [], amounts: [], rest: { count: 0, amount: 0 } };
 }
+
+/** Two charges of one identity as one, with the properties of the first. */
+export function joined(a: Charge, b: Charge): Charge {
+  const [first, second] = [a.shares ?? NO_SHARES, b.shares ?? NO_SHARES];
+  return {
+    ...a,
+    amount: a.amount + b.amount,
+    carried: a.carried + b.carried,
+    carriedMs: a.carriedMs + b.carriedMs,
+    shares: {
+      evidence: [...first.evidence, ...second.evidence],
+      rates: [...first.rates, ...second.rates],
+      amounts: [...first.amounts, ...second.amounts],
+      rest: {
+        count: first.rest.count + second.rest.count,
+        amount: first.rest.amount + second.rest.amount,
+      },
+    },
+  };
+}
