@@ -121,12 +121,37 @@ tests:
         values: 0x20 1x40
       - series: meterfeed_destination_lag_seconds{destination="lago"}
         values: 3x60
+      - series: meterfeed_own_node_downtime_exceeded
+        values: 0x20 2x40
+      - series: meterfeed_own_node_flaps_total
+        values: 0x60
+      - series: meterfeed_own_node_relabels_total
+        values: 0x40 1x20
       - series: meterfeed_unaccounted_gpu_seconds
         values: 0x60
     alert_rule_test:
       - { eval_time: 15m, alertname: MeterfeedWindowsLate, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedDeliveryLag, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedOwnNodeDowntime, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedOwnNodeFlaps, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedOwnNodeRelabelled, exp_alerts: [] }
+      - eval_time: 45m
+        alertname: MeterfeedOwnNodeDowntime
+        exp_alerts:
+          - exp_labels: { severity: warning }
+            exp_annotations:
+              summary: Tenants say that their own nodes are down for long
+              description: Own nodes of 2 tenant clusters were down for more of the last day than OWN_NODE_DOWNTIME_PERCENT, by their word, and cost nothing meanwhile.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedownnodedowntime
+      - eval_time: 45m
+        alertname: MeterfeedOwnNodeRelabelled
+        exp_alerts:
+          - exp_labels: { severity: warning }
+            exp_annotations:
+              summary: A tenant has made its own node cheaper
+              description: Labels of own nodes of tenant clusters were changed to another capacity type, GPU model, instance type or SKU.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedownnoderelabelled
       - { eval_time: 45m, alertname: MeterfeedSilent, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedUnaccountedGpuSeconds, exp_alerts: [] }
       - eval_time: 45m

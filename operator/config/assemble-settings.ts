@@ -102,6 +102,7 @@ function assembleMetering(values: Values): MeteringSettings {
     watchDeletions: values.WATCH_DELETIONS,
     draGpuDrivers: values.DRA_GPU_DRIVERS,
     customMetrics: values.CUSTOM_METRICS,
+    ownNodeDowntimePercent: values.OWN_NODE_DOWNTIME_PERCENT,
     ...omitUndefined({
       skuLabel: values.SKU_LABEL,
       dedicatedNodeLabel: values.VCLUSTER_NODE_LABEL,

@@ -179,6 +179,7 @@ export interface MeteringPolicySpec {
   podLifetime?: 'running' | 'scheduled';
   privateNodeBilling?: 'node' | 'usage';
   ownNodeTrust?: 'tenant' | 'provider';
+  ownNodeDowntimePercent?: number;
   excludeNamespaces?: string[];
   egressQuery?: string;
   gpuUtilQuery?: string;

@@ -93,6 +93,7 @@ const EFFECTS: readonly Effect[] = [
     (s) => s.metering.dedicatedNodeLabel,
     'dedicated-to=%s',
   ],
+  ['OWN_NODE_DOWNTIME_PERCENT', '25', (s) => s.metering.ownNodeDowntimePercent, 25],
   ['OWN_NODE_TRUST', 'provider', (s) => s.metering.ownNodeTrust, 'provider'],
   ['PRIVATE_NODE_BILLING', 'usage', (s) => s.metering.privateNodeBilling, 'usage'],
   ['TENANT_EXCLUDE_NAMESPACES', 'none', (s) => s.metering.excludeNamespaces, []],

@@ -59,6 +59,8 @@ export interface MeteringSettings extends TenantMeteringSettings {
   readonly watchDeletions: boolean;
   readonly draGpuDrivers: readonly string[];
   readonly customMetrics: readonly CustomMetricSetting[];
+  /** Alarms are raised where own nodes say that they were down for more of a day. */
+  readonly ownNodeDowntimePercent: number;
 }
 
 /** The metering settings that a TenantOverride may change for one tenant cluster. */

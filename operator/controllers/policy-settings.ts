@@ -147,6 +147,7 @@ function layersOf(
       podLifetime: spec.podLifetime,
       privateNodeBilling: spec.privateNodeBilling,
       ownNodeTrust: spec.ownNodeTrust,
+      ownNodeDowntimePercent: spec.ownNodeDowntimePercent,
       excludeNamespaces: spec.excludeNamespaces,
       egressQuery: spec.egressQuery,
       gpuUtilQuery: spec.gpuUtilQuery,

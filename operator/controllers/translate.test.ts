@@ -281,6 +281,7 @@ describe('the MeteringPolicy', () => {
           podLifetime: 'running',
           privateNodeBilling: 'usage',
           ownNodeTrust: 'provider',
+          ownNodeDowntimePercent: 5,
           excludeNamespaces: ['kube-system', 'monitoring'],
           egressQuery: 'none',
           gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',

@@ -12,6 +12,19 @@ export interface Findings {
   readonly omittedSlices: Map<string, number>;
   /** Where the GPU time of each node went. */
   readonly gpuBalances: GpuBalance[];
+  /** Of a tenant cluster's own nodes only. */
+  ownNodeWord?: OwnNodeWord;
+}
+
+/** What a tenant cluster said of its own nodes in a window that lowers what they cost. */
+export interface OwnNodeWord {
+  /** Time of nodes, and of those that were down, milliseconds; with what late facts changed. */
+  nodeMs: number;
+  downMs: number;
+  /** How often a node that was up went down. */
+  flaps: number;
+  /** Changes of labels after which a node costs less, or may, `g1: capacity type "on-demand" → "spot"`. */
+  readonly relabelled: Set<string>;
 }
 
 /** Pod time without samples: how much, and the stretch that it lies in, milliseconds. */

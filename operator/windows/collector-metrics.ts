@@ -12,6 +12,9 @@ export interface CollectorMetrics {
   readonly unsettledCreditSeconds: Counter;
   readonly unaccountedGpuSeconds: Gauge;
   readonly quarantined: Gauge;
+  readonly ownNodeFlaps: Counter;
+  readonly ownNodeRelabels: Counter;
+  readonly ownNodeDowntimeExceeded: Gauge;
 }
 
 /** Registers the collector's metrics. */
@@ -63,6 +66,21 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
     quarantined: new Gauge({
       name: 'meterfeed_quarantined_scopes',
       help: 'Tenant clusters, or kinds of usage, that are left out of windows since measuring or writing them failed.',
+      registers,
+    }),
+    ownNodeFlaps: new Counter({
+      name: 'meterfeed_own_node_flaps_total',
+      help: 'How often own nodes of tenant clusters went down, by their word.',
+      registers,
+    }),
+    ownNodeRelabels: new Counter({
+      name: 'meterfeed_own_node_relabels_total',
+      help: 'Labels of own nodes of tenant clusters that were changed to what costs less, or may.',
+      registers,
+    }),
+    ownNodeDowntimeExceeded: new Gauge({
+      name: 'meterfeed_own_node_downtime_exceeded',
+      help: 'Tenant clusters whose own nodes were down for more of the last day than OWN_NODE_DOWNTIME_PERCENT.',
       registers,
     }),
     unsettledCreditSeconds: new Counter({

@@ -4,6 +4,7 @@ import { balanceGpus } from '../metering/gpu-balance.ts';
 import { meterClaimedGpus, meterGpuHours } from '../metering/gpu-hours.ts';
 import { meterLoadBalancers, meterStorage } from '../metering/held-resources.ts';
 import type { Meter } from '../metering/meter.ts';
+import { noteOwnNodeWord } from '../metering/own-node-word.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
@@ -103,6 +104,7 @@ const METERS: readonly Meter[] = [
   balanceGpus,
   meterStorage,
   meterLoadBalancers,
+  noteOwnNodeWord,
 ];
 
 export function createTenantScopes(options: TenantScopesOptions): TenantScopes {

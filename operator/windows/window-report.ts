@@ -1,3 +1,4 @@
+import type { Settings } from '../config/settings.ts';
 import type { EventOutcome, RecordChange } from '../ledger/ledger.ts';
 import type { Findings, GpuBalance } from '../metering/findings.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -9,6 +10,7 @@ import type { DueWindow } from './due-windows.ts';
 import type { Gap, Gaps } from './gaps.ts';
 import { type GpuReport, gpuReport, unaccountedSeconds } from './gpu-report.ts';
 import type { Measured } from './measure-window.ts';
+import { OwnNodeWatch } from './own-node-watch.ts';
 import { TENANT_API } from './tenant-scopes.ts';
 
 /** What closing one window came to. A window whose scopes were closed at different times has one report for each time. */
@@ -40,6 +42,8 @@ export interface WindowReport {
   readonly gpus?: GpuReport;
   /** Nodes that several tenant clusters have an equal claim to: dedicated to none, their pods billed as shared. */
   readonly contestedNodes: readonly ContestedNode[];
+  /** What tenants say of their own nodes and somebody should look at, of the last day; absent where there is none. */
+  readonly ownNodeProblems?: readonly string[];
   /** Object time that was billed too much in closed windows and waits to be given back, seconds. */
   readonly openCreditSeconds: number;
   /** Of it, what found no charge within MAX_BACKFILL. */
@@ -117,6 +121,7 @@ export interface WindowReporterOptions {
   readonly observation: Observation;
   readonly gaps: Pick<Gaps, 'list'>;
   readonly metrics: CollectorMetrics;
+  readonly settings: () => Settings;
   readonly logger: Logger;
 }
 
@@ -124,6 +129,11 @@ const UNATTRIBUTED_SHOWN = 10;
 
 export function createWindowReporter(options: WindowReporterOptions): WindowReporter {
   const { observation, gaps, metrics, logger } = options;
+  const ownNodes = new OwnNodeWatch({
+    mostDownPercent: () => options.settings().metering.ownNodeDowntimePercent,
+    metrics,
+    logger,
+  });
 
   const reportOf = (
     { window, members }: DueWindow,
@@ -134,6 +144,8 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
     const { events, findings, ownFindings, settlement } = measured;
     const hosts = members.filter(({ scope }) => scope.ownNodes !== true);
     const own = ownFindings.size;
+    ownNodes.note(window, ownFindings);
+    const ownNodeProblems = ownNodes.problems();
     const hasGpus = members.some(({ scope }) => scope.name === 'gpus' || scope.ownNodes === true);
     return {
       windowStart: formatInstant(window.start),
@@ -154,6 +166,7 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
         items: [...findings.unattributed].slice(0, UNATTRIBUTED_SHOWN),
       },
       ...omitUndefined({
+        ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
         gpus: hasGpus ? gpuReport(findings.gpuBalances, ownBalances(ownFindings)) : undefined,
       }),
       contestedNodes: [...findings.contested].map(([node, tenantClusters]) => ({

@@ -9,6 +9,7 @@ import type { ReadinessCheck, Views } from '../http/views.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { type FailedTenantApi, mergeFailures } from '../tenant-api/tenant-api.ts';
+import { TENANT_API } from '../windows/tenant-scopes.ts';
 import type { WindowReport } from '../windows/window-report.ts';
 import type { ClusterView } from './cluster-view.ts';
 import type { Billing } from './delivery.ts';
@@ -121,14 +122,19 @@ interface AttributionSources {
   readonly windows: { reports(): readonly WindowReport[] };
 }
 
-/** What discovery found, and the nodes that several tenant clusters claimed in the last window that looked at nodes. */
+/**
+ * What discovery found, the nodes that several tenant clusters claimed in the last window that looked at
+ * nodes, and what tenants say of nodes of their own that somebody should look at.
+ */
 export function attributionProblems(sources: AttributionSources): readonly string[] {
-  const last = sources.windows.reports().findLast(({ scopes }) => scopes.includes('gpus'));
+  const reports = sources.windows.reports();
+  const last = reports.findLast(({ scopes }) => scopes.includes('gpus'));
   const contested = (last?.contestedNodes ?? []).map(
     ({ node, tenantClusters }) =>
       `node claimed by several tenant clusters: ${node}: "${tenantClusters.join(', ')}": it is dedicated to none of them and its pods are billed as shared; leave the labels of one`,
   );
-  return [...sources.discovery.problems(), ...contested];
+  const own = reports.findLast(({ scopes }) => scopes.includes(TENANT_API));
+  return [...sources.discovery.problems(), ...contested, ...(own?.ownNodeProblems ?? [])];
 }
 
 /** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */

@@ -8,7 +8,7 @@ import {
   subdomain,
 } from '../parsers/kubernetes-names.ts';
 import { list } from '../parsers/lists.ts';
-import { boolean, choice } from '../parsers/scalars.ts';
+import { boolean, choice, integer } from '../parsers/scalars.ts';
 import type { Variable } from './variable.ts';
 
 /** Windows, and what is measured in them. */
@@ -141,6 +141,14 @@ export const METERING_VARIABLES = {
     default: 'tenant',
     fields: ['MeteringPolicy spec.ownNodeTrust', 'TenantOverride spec.metering.ownNodeTrust'],
     test: 'operator/metering/own-node-trust.test.ts',
+  },
+  OWN_NODE_DOWNTIME_PERCENT: {
+    meaning:
+      'Alert where the own nodes of a tenant cluster say that they were down for more than this percentage of the last day; 100 never alerts.',
+    parser: integer(0, 100),
+    default: '10',
+    fields: ['MeteringPolicy spec.ownNodeDowntimePercent'],
+    test: 'operator/windows/own-node-watch.test.ts',
   },
   TENANT_EXCLUDE_NAMESPACES: {
     meaning: 'Namespaces inside tenant clusters whose pods are free when pods are billed.',

@@ -153,6 +153,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['model'] }],
       privateNodeBilling: 'usage',
       ownNodeTrust: 'provider',
+      ownNodeDowntimePercent: 5,
       excludeNamespaces: ['kube-system', 'monitoring'],
       retention: '30d',
       discovery: {

@@ -29,6 +29,7 @@ import { meterLoadBalancers, meterStorage } from '../held-resources.ts';
 import { createFindings, type Findings } from '../findings.ts';
 import type { Meter, MeterSettings } from '../meter.ts';
 import { createTally } from '../tally.ts';
+import { noteOwnNodeWord } from '../own-node-word.ts';
 import { meterWholeNodes } from '../whole-nodes.ts';
 import { cluster, node, NODE_SETTINGS } from './objects.ts';
 import { HOUR, START } from './times.ts';
@@ -44,6 +45,7 @@ const METERS: readonly Meter[] = [
   balanceGpus,
   meterStorage,
   meterLoadBalancers,
+  noteOwnNodeWord,
 ];
 
 /** A small cluster in memory that is observed and metered as the collector would. */
