@@ -93,6 +93,11 @@ export const LAYERS: readonly (readonly Layer[])[] = [
       not: ['destinations'],
     },
     {
+      folder: 'ingest',
+      does: 'holds what is pushed in for tenants that nobody knows, until somebody decides',
+      not: ['destinations', 'outbound'],
+    },
+    {
       folder: 'delivery',
       does: 'one feeder for each destination: read, send, classify, park, commit',
       not: ['kubernetes', 'discovery', 'observation', 'metering', 'windows'],

@@ -6,6 +6,7 @@ import { Registry } from 'prom-client';
 import { loadEnvironment } from '../../operator/config/load-environment.ts';
 import { createHttpServer } from '../../operator/http/server.ts';
 import { quietViews } from '../../operator/http/testing/test-server.ts';
+import { loadHeldUsage } from '../../operator/ingest/testing/held-usage.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { createLogger } from '../../operator/telemetry/create-logger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
@@ -60,6 +61,7 @@ async function serveMeterfeed(): Promise<number> {
       ADAPTERS: 'noop',
       LISTEN_ADDR: '127.0.0.1:0',
       CUSTOM_METRICS: 'tokens_used:tokens:model',
+      INGEST_UNKNOWN_TENANTS: 'create',
       API_TOKEN: token,
     },
     DESTINATIONS,
@@ -78,9 +80,12 @@ async function serveMeterfeed(): Promise<number> {
   });
   if (opened.kind === 'failed') throw new Error(opened.message);
   const { ledger } = opened;
+  const held = await loadHeldUsage(ledger, {
+    unknownTenants: () => settings.ingest.unknownTenants,
+  });
   const server = createHttpServer({
     version: 'bench',
-    views: quietViews(() => settings),
+    views: { ...quietViews(() => settings), held },
     ledger,
     clock,
     logger,

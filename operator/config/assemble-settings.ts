@@ -51,6 +51,7 @@ export function assembleSettings(
       }),
     },
     ledger: { dataDir: values.DATA_DIR, retentionMs: values.RETENTION },
+    ingest: { unknownTenants: values.INGEST_UNKNOWN_TENANTS },
     http: assembleHttp(values),
     enforcement: {
       mode: values.ENFORCEMENT_MODE,

@@ -214,6 +214,9 @@ export interface MeteringPolicySpec {
     adminFallback?: boolean;
     allowedHosts?: string[];
   };
+  ingest?: {
+    unknownTenants?: 'hold' | 'create';
+  };
   enforcement?: {
     mode?: 'observe' | 'annotate' | 'enforce';
     rules?: {

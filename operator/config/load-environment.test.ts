@@ -147,6 +147,7 @@ const EFFECTS: readonly Effect[] = [
       ],
     ],
   ],
+  ['INGEST_UNKNOWN_TENANTS', 'create', (s) => s.ingest.unknownTenants, 'create'],
   ['ENFORCEMENT_MODE', 'enforce', (s) => s.enforcement.mode, 'enforce'],
   [
     'ENFORCEMENT_RULES',

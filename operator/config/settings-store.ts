@@ -91,6 +91,7 @@ function layer(
     tenantApi: { ...environment.tenantApi, ...policy?.tenantApi },
     prometheus: layerPrometheus(environment.prometheus, policy?.prometheus),
     ledger: { ...environment.ledger, ...policy?.ledger },
+    ingest: { ...environment.ingest, ...policy?.ingest },
     log: { ...environment.log, ...policy?.log },
     enforcement: {
       ...enforcement,

@@ -14,6 +14,7 @@ export interface Settings {
   readonly tenantApi: TenantApiSettings;
   readonly prometheus: PrometheusSettings;
   readonly ledger: LedgerSettings;
+  readonly ingest: IngestSettings;
   readonly http: HttpSettings;
   readonly enforcement: EnforcementSettings;
   readonly billing: BillingSettings;
@@ -115,6 +116,12 @@ export interface PrometheusSettings {
 export interface LedgerSettings {
   readonly dataDir: string;
   readonly retentionMs: number;
+}
+
+/** What becomes of usage that is pushed in. */
+export interface IngestSettings {
+  /** Usage of tenants that nobody knows is held until somebody decides, or makes customers of them at once. */
+  readonly unknownTenants: 'hold' | 'create';
 }
 
 /** A token of `POST /api/v1/events` and what may be pushed with it; everything where there is no list. */
@@ -230,6 +237,7 @@ export interface PolicySettings {
     readonly server?: Omit<PrometheusSettings, 'preset' | 'metricsFile' | 'bearerTokenFile'>;
   };
   readonly ledger?: Partial<Pick<LedgerSettings, 'retentionMs'>>;
+  readonly ingest?: Partial<IngestSettings>;
   readonly enforcement?: Partial<Pick<EnforcementSettings, 'mode' | 'rules'>>;
   readonly log?: Partial<Pick<LogSettings, 'level'>>;
 }

@@ -19,6 +19,7 @@ import { tenantOverrides } from './tenant-override.ts';
 import type {
   DeliveryView,
   EnforcementView,
+  HeldView,
   LedgerView,
   TenantsView,
   WindowsView,
@@ -38,6 +39,7 @@ export interface ControllersOptions {
   readonly windows: WindowsView;
   readonly ledger: LedgerView;
   readonly enforcement: EnforcementView;
+  readonly held: HeldView;
   readonly cursors: CursorRetirement;
   readonly clock: Clock;
   /** Uniform in [0, 1). */

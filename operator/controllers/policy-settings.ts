@@ -130,6 +130,7 @@ function layersOf(
     }),
     prometheus: omitUndefined({ preset: spec.prometheus?.preset }),
     ledger: omitUndefined({ retentionMs: durations.retention }),
+    ingest: omitUndefined({ unknownTenants: spec.ingest?.unknownTenants }),
     enforcement: omitUndefined({
       mode: enforcement?.mode,
       rules:

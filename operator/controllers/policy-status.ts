@@ -1,10 +1,12 @@
 import type { MeteringPolicyStatus } from '../config/custom-resources.generated.ts';
 import type { DiskLevel } from '../ledger/ledger.ts';
+import { quote } from '../model/validate-event.ts';
 import { formatInstant } from '../model/window.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
 import type {
   DeliveryView,
   EnforcementView,
+  HeldView,
   LedgerView,
   TenantsView,
   WindowsView,
@@ -41,6 +43,7 @@ export interface PolicyViews {
   readonly windows: WindowsView;
   readonly ledger: LedgerView;
   readonly enforcement: EnforcementView;
+  readonly held: HeldView;
 }
 
 /** `Ready`, and what deserves attention while it holds. */
@@ -57,7 +60,7 @@ export function policyClaims(
 
 /** The operator's front page, beside conditions and generation (docs/operations.md#the-front-page). */
 export function policyFields(views: PolicyViews, windowMs: number): MeteringPolicyStatus {
-  const { delivery, tenants, windows, ledger, enforcement } = views;
+  const { delivery, tenants, windows, ledger, enforcement, held } = views;
   const marking = enforcement.status();
   const lastWindowEnd = windows.lastWindowEnd();
   const clusters = tenants.clusters().filter((cluster) => !cluster.excluded);
@@ -69,7 +72,10 @@ export function policyFields(views: PolicyViews, windowMs: number): MeteringPoli
     windowSeconds: windowMs / 1000,
     ...(tenants.known()
       ? {
-          tenants: new Set(clusters.map(({ tenant }) => tenant)).size,
+          tenants: new Set([
+            ...clusters.map(({ tenant }) => tenant),
+            ...held.pushedTenants().map(({ id }) => id),
+          ]).size,
           tenantClusters: clusters.length,
         }
       : {}),
@@ -144,6 +150,12 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   if (problem !== undefined) {
     const message = `GET /api/v1/status lists all under discovery_problems; the first is ${problem}`;
     claim('DiscoveryProblems', 'Ambiguous', message);
+  }
+  const [unknown] = views.held.list();
+  if (unknown !== undefined) {
+    const { tenant } = unknown;
+    const message = `Usage was pushed for tenants that nobody knows, such as ${quote(tenant)}, and is held; GET /api/v1/held-tenants lists them, to be released, renamed or discarded (POST /api/v1/held-tenants/NAME/release)`;
+    claim('UsageHeld', 'UnknownTenants', message);
   }
   const [unmarked] = views.enforcement.status().problems;
   if (unmarked !== undefined) {

@@ -442,6 +442,7 @@ describe('the status of the policy', () => {
           problems: ['segment 3: missing'],
         }),
       },
+      held: { list: () => [{ tenant: 'acm', events: 4 }], pushedTenants: () => [{ id: 'acm' }] },
       enforcement: {
         mode: () => 'enforce',
         status: () => ({ suspendedClusters: [], pending: 1, problems: ['Namespace/a: HTTP 403'] }),
@@ -452,13 +453,14 @@ describe('the status of the policy', () => {
       'Ready=True Metering',
       'MetricsUnavailable=True MetricsApiUnreadable',
       'DiscoveryProblems=True Ambiguous',
+      'UsageHeld=True UnknownTenants',
       'EnforcementFailing=True CannotMark',
       'DiskFilling=True IngestRefused',
       'RetentionShortened=True DiskFilling',
       'LedgerDamaged=True ProblemsFound',
     ]);
     const messages = claims.map(({ message }) => message).join();
-    for (const cause of ['HTTP 503', '"gold"', 'segment 3', 'HTTP 403'])
+    for (const cause of ['HTTP 503', '"gold"', '"acm"', 'segment 3', 'HTTP 403'])
       expect(messages).toContain(cause);
   });
 

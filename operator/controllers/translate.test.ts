@@ -265,6 +265,7 @@ describe('the MeteringPolicy', () => {
         },
         prometheus: { preset: 'vcluster-platform' },
         ledger: { retentionMs: 30 * 86_400_000 },
+        ingest: { unknownTenants: 'create' },
         enforcement: {
           mode: 'enforce',
           rules: new Map([['invoice.payment_failed', 'warning']]),
@@ -308,6 +309,7 @@ describe('the MeteringPolicy', () => {
         tenantApi: {},
         prometheus: {},
         ledger: {},
+        ingest: {},
         enforcement: {},
         log: {},
         metering: {},

@@ -59,6 +59,14 @@ export interface ParkedTenantReport {
   readonly since: number;
 }
 
+/** Usage that was pushed in. */
+export interface HeldView {
+  /** What is held of tenants that nobody knows. */
+  list(): readonly { readonly tenant: string; readonly events: number }[];
+  /** Tenants that only pushed usage tells of. */
+  pushedTenants(): readonly { readonly id: string }[];
+}
+
 /** Discovery. */
 export interface TenantsView {
   /** False until one discovery round has succeeded. */

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { Registry } from 'prom-client';
+import { loadHeldUsage } from '../ingest/testing/held-usage.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import type { UsageEvent } from '../model/event.ts';
@@ -10,13 +11,14 @@ import { quietViews, testClock, testSettings } from './testing/test-server.ts';
 
 const document = loadApiDocument();
 
-test('no route is without documentation, and nothing is documented that is not there', () => {
+test('no route is without documentation, and nothing is documented that is not there', async () => {
   const settings = testSettings();
   const silent = () => undefined;
+  const ledger = createMemoryLedger();
   const context = {
     version: '1.2.3',
-    views: quietViews(() => settings),
-    ledger: createMemoryLedger(),
+    views: { ...quietViews(() => settings), held: await loadHeldUsage(ledger) },
+    ledger,
     clock: testClock,
     logger: { debug: silent, info: silent, warn: silent, error: silent },
     metrics: new Registry(),

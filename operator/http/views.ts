@@ -5,6 +5,7 @@ import type { TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { Explanation } from '../metering/explanation.ts';
 import type { Catalog } from '../model/catalog.ts';
@@ -16,6 +17,7 @@ export interface Views {
   settings(): Settings;
   catalog(): Catalog;
   readonly discovery: DiscoveryView;
+  readonly held: HeldView;
   readonly metering: MeteringView;
   readonly explanations: ExplanationsView;
   readonly destinations: DestinationsView;
@@ -23,6 +25,9 @@ export interface Views {
   /** What must hold before `/readyz` says ok, in the order it is shown. */
   readiness(): readonly ReadinessCheck[];
 }
+
+/** The way of pushed usage into the ledger, and what is held on it. */
+export type HeldView = Omit<HeldUsage, 'load' | 'releaseKnown'>;
 
 export interface ReadinessCheck {
   readonly name: string;

@@ -4,18 +4,20 @@ import { createDelivery, type Delivery } from '../delivery/delivery.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createRateWatch, type TooSlow } from '../delivery/operations/rate-watch.ts';
+import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
+import { createHeldUsage, type HeldUsage } from '../ingest/held-usage.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Gap } from '../windows/gaps.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
 import type { Metering } from './metering.ts';
-import type { Part } from './parts.ts';
+import { aborted, type Part } from './parts.ts';
 
 /** What goes to billing systems, and what comes back from them. */
 export interface Billing {
@@ -26,6 +28,7 @@ export interface Billing {
     readonly tooSlow?: TooSlow;
   };
   readonly enforcement: Enforcement;
+  readonly held: HeldUsage;
   readonly cursors: CursorRetirement;
   readonly parts: readonly Part[];
 }
@@ -66,8 +69,10 @@ export async function buildDelivery(
     overridesKnown: (signal) => customResources.ready(signal),
     events: createEventRecorder({ connection, clock, logger, instance }),
   });
+  const { held, part: heldPart } = await buildHeldUsage(context, discovery, metering);
   return {
     delivery,
+    held,
     noticedOf: (status) =>
       omitUndefined({ drift: drift.reportOf(status.name), tooSlow: rate.tooSlow(status) }),
     enforcement,
@@ -82,8 +87,44 @@ export async function buildDelivery(
         },
       },
       { name: 'enforcement', run: (signal) => enforcement.run(signal) },
+      heldPart,
     ],
   };
+}
+
+/**
+ * The way of pushed usage into the ledger. Until the custom resources have been looked at, whatever they
+ * say, usage of tenants that nobody knows is held: it is released where they want it to be.
+ */
+async function buildHeldUsage(
+  { settings, ledger, clock, customResources }: BuildContext,
+  discovery: Discovery,
+  { catalog }: Pick<Metering, 'catalog'>,
+): Promise<{ readonly held: HeldUsage; readonly part: Part }> {
+  let configured = false;
+  const isDiscovered = (id: string): boolean => discovery.findTenant(id) !== undefined;
+  const held = createHeldUsage({
+    ledger,
+    clock,
+    unknownTenants: () => (configured ? settings.current().ingest.unknownTenants : 'hold'),
+    isDiscovered,
+    wasServed: (tenant) => wasServed(ledger, tenant),
+    isMeasuredHere: ({ metric, tenant }) =>
+      catalog().find(metric)?.source !== 'custom' && isDiscovered(tenant),
+  });
+  await held.load();
+  const part = whenConfigured(customResources, {
+    name: 'held usage',
+    run: async (signal) => {
+      configured = true;
+      const look = (): void => void held.releaseKnown();
+      const endings = [discovery.subscribe(look), settings.subscribe(look)];
+      look();
+      await aborted(signal);
+      for (const end of endings) end();
+    },
+  });
+  return { held, part };
 }
 
 /** Delivery by the settings in force, which must know every destination; offboards whom discovery has given up. */

@@ -197,6 +197,16 @@ const ROWS: readonly Row[] = [
     invalid: ['1s', 'must be a duration of at least 1h'],
   },
   {
+    field: 'ingest.unknownTenants',
+    effect: () => world.heldOfStranger(),
+    environment: 1,
+    phases: [
+      ['create', 0],
+      ['hold', 1],
+    ],
+    invalid: ['bill', 'Unsupported value'],
+  },
+  {
     field: 'privateNodeBilling',
     effect: billed,
     environment: [],

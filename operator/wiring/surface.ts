@@ -73,13 +73,18 @@ function createStatusMetrics(
   };
   gauge(
     'meterfeed_tenants',
-    'Tenants that discovery knows.',
+    'Tenants that discovery knows, and those that usage was pushed for.',
     () => views.discovery.tenants().length,
   );
   gauge(
     'meterfeed_tenant_clusters',
     'Tenant clusters that discovery knows.',
     () => views.discovery.clusters().length,
+  );
+  gauge(
+    'meterfeed_held_events',
+    'Pushed events of tenants that nobody knows, held until somebody decides.',
+    () => views.held.list().reduce((sum, { events }) => sum + events, 0),
   );
   gauge(
     'meterfeed_failed_tenant_apis',

@@ -2,12 +2,15 @@ import type { SettingsStore } from '../config/settings.ts';
 import type {
   DeliveryView,
   EnforcementView as EnforcementStatusView,
+  HeldView as HeldStatusView,
   TenantsView,
   WindowsView as WindowsStatusView,
 } from '../controllers/views.ts';
 import type { ReadinessCheck, Views } from '../http/views.ts';
+import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Tenant } from '../model/tenant.ts';
 import { type FailedTenantApi, mergeFailures } from '../tenant-api/tenant-api.ts';
 import { TENANT_API } from '../windows/tenant-scopes.ts';
 import type { WindowReport } from '../windows/window-report.ts';
@@ -31,15 +34,19 @@ export interface Engine {
 export function httpViews(engine: Engine): Views {
   const { settings, metering } = engine;
   const { discovery } = engine.cluster;
-  const { delivery, noticedOf, enforcement } = engine.billing;
+  const { delivery, noticedOf, enforcement, held } = engine.billing;
   const { windows } = metering;
   return {
+    held,
     settings: () => settings.current(),
     catalog: metering.catalog,
     discovery: {
       known: () => discovery.known(),
       lookedAt: () => discovery.lookedAt(),
-      tenants: () => discovery.tenants(),
+      tenants: () => [
+        ...discovery.tenants(),
+        ...pushedTenants(held, settings.current().identity.region),
+      ],
       clusters: () => discovery.clusters(),
       problems: () => attributionProblems({ discovery, windows }),
     },
@@ -71,18 +78,27 @@ export function httpViews(engine: Engine): Views {
   };
 }
 
+/** Tenants that only pushed usage tells of, as far as it does. */
+function pushedTenants(held: Pick<HeldUsage, 'pushedTenants'>, region: string): readonly Tenant[] {
+  return held.pushedTenants().map(({ id, since }) => {
+    return { id, displayName: id, region, clusters: [], createdAt: since };
+  });
+}
+
 /** What the status of the custom resources shows. */
 export function controllerViews(engine: Engine): {
   readonly delivery: DeliveryView;
   readonly tenants: TenantsView;
   readonly windows: WindowsStatusView;
   readonly enforcement: EnforcementStatusView;
+  readonly held: HeldStatusView;
 } {
   const { settings, metering } = engine;
   const { discovery } = engine.cluster;
-  const { delivery, noticedOf, enforcement } = engine.billing;
+  const { delivery, noticedOf, enforcement, held } = engine.billing;
   const { windows } = metering;
   return {
+    held,
     enforcement: {
       mode: () => settings.current().enforcement.mode,
       status: () => enforcement.status(),

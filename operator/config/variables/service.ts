@@ -73,6 +73,14 @@ export const SERVICE_VARIABLES = {
     shown: 'masked',
     test: 'operator/http/access.test.ts',
   },
+  INGEST_UNKNOWN_TENANTS: {
+    meaning:
+      'What becomes of pushed usage of a tenant that nobody knows: `hold` keeps it until somebody releases or renames it, `create` makes a customer of the name at once (docs/events.md#unknown-tenants).',
+    parser: choice('hold', 'create'),
+    default: 'hold',
+    fields: ['MeteringPolicy spec.ingest.unknownTenants'],
+    test: 'operator/http/held-tenants.test.ts',
+  },
   API_TOKEN_FILE: {
     meaning:
       'A file with more tokens as in API_TOKEN, one a line. It is read again when it changes; a token that is gone from it is good for five minutes more.',

@@ -68,6 +68,10 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       mode: () => engine.enforcement.mode(),
       status: () => engine.enforcement.status(),
     },
+    held: {
+      list: () => engine.held.list(),
+      pushedTenants: () => engine.held.pushedTenants(),
+    },
     cursors: {
       retire: async (destination) => {
         if (rig.retirement.kind === 'retired') retired.push(destination);

@@ -72,6 +72,7 @@ export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
     delivery: { list: () => [] },
     tenants: tenantsOf(),
     windows: windowsOf(),
+    held: { list: () => [], pushedTenants: () => [] },
     enforcement: {
       mode: () => 'observe',
       status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),

@@ -156,6 +156,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       ownNodeDowntimePercent: 5,
       excludeNamespaces: ['kube-system', 'monitoring'],
       retention: '30d',
+      ingest: { unknownTenants: 'create' },
       discovery: {
         namespaces: ['vcluster-acme'],
         platformCluster: 'control-plane-1',

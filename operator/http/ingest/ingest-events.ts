@@ -1,5 +1,6 @@
 import type { IngestToken } from '../../config/settings.ts';
-import type { AppendOutcome, EventOutcome, Ledger } from '../../ledger/ledger.ts';
+import type { HeldUsage, PushOutcome } from '../../ingest/held-usage.ts';
+import type { EventOutcome } from '../../ledger/ledger.ts';
 import { type Catalog, isGeneralDimension } from '../../model/catalog.ts';
 import { completeEvent } from '../../model/complete-event.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -19,6 +20,8 @@ export interface IngestAnswer {
   readonly duplicates: number;
   readonly rejected: readonly Rejection[];
   readonly ids: readonly string[];
+  /** Of the accepted and the duplicate events those that wait until somebody decides; absent when there are none. */
+  readonly held?: readonly { readonly tenant: string; readonly events: number }[];
   /** What was recorded otherwise than it was meant, perhaps; absent when there is nothing to say. */
   readonly warnings?: readonly Warning[];
 }
@@ -61,13 +64,13 @@ export type IngestOutcome =
   | { readonly kind: 'not-known-yet' }
   /** Nothing is recorded: an event is not one that the token is for. */
   | { readonly kind: 'out-of-scope'; readonly problem: string }
-  | Extract<AppendOutcome, { kind: 'failed' }>;
+  | Exclude<PushOutcome, { kind: 'appended' }>;
 
 /** Checks each event for itself, appends the good ones as one durable batch, and tells what became of each. */
 export async function ingestEvents(
   inputs: readonly unknown[],
   context: IngestContext,
-  ledger: Ledger,
+  ledger: Pick<HeldUsage, 'push'>,
 ): Promise<IngestOutcome> {
   const rejected: Rejection[] = [];
   const warnings: Warning[] = [];
@@ -106,16 +109,20 @@ export async function ingestEvents(
     }
   }
   if (good.length === 0) return answer([], rejected, []);
-  const appended = await ledger.append({ events: good.map(({ event }) => event) });
-  if (appended.kind === 'failed') return appended;
-  return answer(good, rejected, appended.outcomes, warnings);
+  const pushed = await ledger.push(good.map(({ event }) => event));
+  if (pushed.kind !== 'appended') return pushed;
+  const { held, outcomes } = pushed;
+  return answer(good, rejected, outcomes, {
+    ...(held.size > 0 && { held: [...held].map(([tenant, events]) => ({ tenant, events })) }),
+    ...(warnings.length > 0 && { warnings }),
+  });
 }
 
 function answer(
   good: readonly { readonly index: number; readonly event: UsageEvent }[],
   refused: readonly Rejection[],
   outcomes: readonly EventOutcome[],
-  warnings: readonly Warning[] = [],
+  more: Pick<IngestAnswer, 'held' | 'warnings'> = {},
 ): IngestOutcome {
   const counts = { accepted: 0, duplicate: 0, conflict: 0 };
   const rejected = [...refused];
@@ -128,8 +135,7 @@ function answer(
   }
   const inOrder = rejected.toSorted((a, b) => a.index - b.index);
   const { accepted, duplicate: duplicates } = counts;
-  const body = { accepted, duplicates, rejected: inOrder, ids };
-  return { kind: 'answered', answer: warnings.length === 0 ? body : { ...body, warnings } };
+  return { kind: 'answered', answer: { accepted, duplicates, rejected: inOrder, ids, ...more } };
 }
 
 /** Prices can depend only on what a metric declares; anything else is kept and delivered all the same. */

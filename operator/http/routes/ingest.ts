@@ -59,10 +59,11 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
             meteredHere: meteredHere(),
             scope: ingestScope(response),
           },
-          ledger,
+          views.held,
         );
         if (outcome.kind === 'not-known-yet') throw notKnownYet();
         if (outcome.kind === 'out-of-scope') throw new Problem(403, outcome.problem);
+        if (outcome.kind === 'too-much-held') throw tooMuchHeld();
         if (outcome.kind === 'failed') throw ledgerProblem(outcome);
         count(client, outcome.answer);
         const anyValid = outcome.answer.ids.length > 0;
@@ -107,6 +108,11 @@ function eventsOf(body: unknown): readonly unknown[] {
 function notKnownYet(): Problem {
   const what = 'waiting for discovery: metrics of the collector: whether it measures these itself';
   return tryLater(503, 5, `${what}: nothing was recorded: try again in a few seconds`);
+}
+
+function tooMuchHeld(): Problem {
+  const what = 'too much is held of tenants that nobody knows: nothing was recorded';
+  return tryLater(503, 60, `${what}: release, rename or discard it, see /api/v1/held-tenants`);
 }
 
 function ledgerProblem(failure: LedgerFailure): Problem {

@@ -9,6 +9,7 @@ import { eventsExportRoute } from './events-export.ts';
 import { explainRoute } from './explain.ts';
 import { gapsRoute } from './gaps.ts';
 import { healthRoutes } from './health.ts';
+import { heldTenantRoutes } from './held-tenants.ts';
 import { ingestRoute } from './ingest.ts';
 import { monthRoute } from './months.ts';
 import { reconcileRoute } from './reconcile.ts';
@@ -50,6 +51,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     monthRoute(context, scans),
     gapsRoute(context),
     ...tenantRoutes(context),
+    ...heldTenantRoutes(context, memory),
     ...destinationRoutes(context, memory),
     ...windowRoutes(context),
     reconcileRoute(context, scans),

@@ -35,6 +35,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
           enforcement: showEnforcement(views.enforcement.status()),
           tenants: views.discovery.tenants().length,
           tenant_clusters: views.discovery.clusters().length,
+          held_events: views.held.list().reduce((sum, { events }) => sum + events, 0),
           discovery_problems: views.discovery.problems(),
           failed_tenant_apis: views.metering
             .failedTenantApis()

@@ -10,6 +10,10 @@ import type { Route, RouteContext } from '../route.ts';
 
 /** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters. */
 export function tenantRoutes({ views }: RouteContext): readonly Route[] {
+  const shown = (tenant: Tenant) => ({
+    ...showTenant(tenant, stateOf(tenant.id)),
+    ...showPushed(views, tenant),
+  });
   const stateOf = (id: string): BillingState => views.enforcement.stateOf(id).state;
   return [
     {
@@ -22,7 +26,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
           readQuery(request, []);
           const tenants = views.discovery
             .tenants()
-            .map((tenant) => showTenant(tenant, stateOf(tenant.id)))
+            .map(shown)
             .toSorted((a, b) => (a.id < b.id ? -1 : 1));
           response.json({ tenants });
         },
@@ -42,8 +46,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
             throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
           }
           const clusters = views.discovery.clusters().filter((cluster) => cluster.tenant === id);
-          const shown = showTenant(tenant, stateOf(id));
-          response.json({ ...shown, tenant_clusters: clusters.map(showCluster) });
+          response.json({ ...shown(tenant), tenant_clusters: clusters.map(showCluster) });
         },
       ],
     },
@@ -68,6 +71,13 @@ function showTenant(tenant: Tenant, billingState: BillingState) {
     billing_state: billingState,
     created_at: isoTime(tenant.createdAt),
   };
+}
+
+/** A tenant that only pushed usage tells of, and how many of its events are held. */
+function showPushed({ held }: RouteContext['views'], { id }: Tenant) {
+  if (!held.pushedTenants().some((pushed) => pushed.id === id)) return {};
+  const waiting = held.list().find(({ tenant }) => tenant === id);
+  return { pushed: true, held_events: waiting?.events };
 }
 
 function inOrder(customerIds: CustomerIds) {

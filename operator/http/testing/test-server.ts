@@ -4,6 +4,7 @@ import type { Settings } from '../../config/settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
+import { loadHeldUsage } from '../../ingest/testing/held-usage.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -72,7 +73,12 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const metrics = new Registry();
   const log: string[] = [];
   const state = { settings: testSettings(options.environment) };
-  const views = { ...quietViews(() => state.settings), ...options.views };
+  const held = await loadHeldUsage(ledger, {
+    clock: testClock,
+    unknownTenants: () => state.settings.ingest.unknownTenants,
+    isDiscovered: (id) => views.discovery.tenants().some((tenant) => tenant.id === id),
+  });
+  const views: Views = { ...quietViews(() => state.settings), held, ...options.views };
   const write = (level: string) => (message: string, fields?: object) => {
     log.push(`${level} ${message} ${JSON.stringify(fields)}`);
   };
@@ -142,6 +148,7 @@ export function testSettings(environment: Readonly<Record<string, string>> = {})
       REGION: 'eu-central-1',
       LISTEN_ADDR: '127.0.0.1:0',
       CUSTOM_METRICS: 'tokens_used:tokens:model',
+      INGEST_UNKNOWN_TENANTS: 'create',
       API_TOKEN,
       INGEST_TOKEN,
       ...environment,
@@ -181,7 +188,7 @@ export function quietDiscovery(change: Partial<DiscoveryView> = {}): DiscoveryVi
 }
 
 /** An operator that has discovered nothing and delivers nowhere. */
-export function quietViews(settings: () => Settings): Views {
+export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
   return {
     settings,
     catalog: () => catalogOf(settings().metering.customMetrics),

@@ -56,6 +56,8 @@ export interface PolicyWorld {
   alert(): Promise<string>;
   /** Whether usage of two hours ago is still taken. */
   takesOldUsage(): Promise<boolean>;
+  /** What becomes of usage that is pushed for a tenant nobody knows: how much of it is held. */
+  heldOfStranger(): Promise<number>;
   /** What `own` is billed for in windows that begin after a moment, as `metric namespace`. */
   billed(since: number): Promise<readonly string[]>;
   /** The capacity types of `own` in the newest window that begins after a moment. */
@@ -203,6 +205,20 @@ export async function startPolicyWorld(
         accepted?: number;
       };
       return answer.accepted === 1;
+    },
+    heldOfStranger: async () => {
+      const end = Math.floor(Date.now() / 1000) * 1000;
+      const event = {
+        tenant: `stranger-${randomUUID()}`,
+        metric: 'tokens_used',
+        quantity: 1,
+        window_start: new Date(end - 10_000).toISOString(),
+        window_end: new Date(end).toISOString(),
+      };
+      const answer = (await (await ask('POST', '/api/v1/events', event)).json()) as {
+        held?: readonly { readonly events: number }[];
+      };
+      return answer.held?.[0]?.events ?? 0;
     },
     billed: async (since) => {
       const from = new Date(since).toISOString();

@@ -1,0 +1,168 @@
+import type { Request, Response } from 'express';
+import type { HeldDecision } from '../../ingest/held-usage.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
+import { encodeEvent } from '../../model/event.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { isoTime, jsonWithDecimals } from '../presentation.ts';
+import { badRequest, Problem, tryLater } from '../problem.ts';
+import { pathParameter, readQuery } from '../query.ts';
+import { parseBody, readBody } from '../request-body.ts';
+import type { Route, RouteContext } from '../route.ts';
+
+const PATH = '/api/v1/held-tenants';
+const MAX_BODY_BYTES = 4 * 1024;
+/** Of one tenant; sums are of all. */
+const MOST_SHOWN = 100;
+const LONGEST_TENANT = 128;
+
+/** Usage of tenants that nobody knows, and what an operator decides about it (docs/events.md#unknown-tenants). */
+export function heldTenantRoutes(
+  context: RouteContext,
+  memory: ConcurrencyLimit,
+): readonly Route[] {
+  const { held } = context.views;
+  const body = readBody({ maxBytes: MAX_BODY_BYTES, memory });
+  return [
+    {
+      method: 'get',
+      path: PATH,
+      access: 'read',
+      summary: 'usage of tenants that nobody knows, held',
+      handlers: [
+        (request, response) => {
+          readQuery(request, []);
+          const tenants = held.list().map(({ tenant, events, since }) => {
+            return { tenant, events, since: isoTime(since) };
+          });
+          response.json({ held_tenants: tenants });
+        },
+      ],
+    },
+    {
+      method: 'get',
+      path: `${PATH}/{tenant}`,
+      access: 'read',
+      summary: 'what is held of one tenant',
+      handlers: [(request, response) => showHeld(context, request, response)],
+    },
+    decisionRoute(context, 'release', 'let it go on, and all later usage of the tenant', (tenant) =>
+      held.release(tenant),
+    ),
+    {
+      method: 'post',
+      path: `${PATH}/{tenant}/rename`,
+      access: 'change',
+      summary: 'give it to a known tenant instead',
+      handlers: [
+        body,
+        async (request, response) => {
+          readQuery(request, []);
+          const tenant = pathParameter(request, 'tenant');
+          const to = readTo(request);
+          const outcome = await held.rename(tenant, to);
+          answer(context, response, { tenant, what: 'renamed', outcome, to });
+        },
+      ],
+    },
+    decisionRoute(context, 'discard', 'give it up; its ids stay used', (tenant) =>
+      held.discard(tenant),
+    ),
+  ];
+}
+
+function decisionRoute(
+  context: RouteContext,
+  word: 'release' | 'discard',
+  summary: string,
+  decide: (tenant: string) => Promise<HeldDecision>,
+): Route {
+  return {
+    method: 'post',
+    path: `${PATH}/{tenant}/${word}`,
+    access: 'change',
+    summary,
+    handlers: [
+      async (request, response) => {
+        readQuery(request, []);
+        const tenant = pathParameter(request, 'tenant');
+        const what = word === 'release' ? 'released' : 'discarded';
+        answer(context, response, { tenant, what, outcome: await decide(tenant) });
+      },
+    ],
+  };
+}
+
+async function showHeld(
+  { views }: RouteContext,
+  request: Request,
+  response: Response,
+): Promise<void> {
+  readQuery(request, []);
+  const tenant = pathParameter(request, 'tenant');
+  const found = views.held.list().find((one) => one.tenant === tenant);
+  if (found === undefined) throw noneHeld(tenant);
+  const sums = new Map<string, { metric: string; unit: string; events: number; nanos: bigint }>();
+  const shown: string[] = [];
+  for await (const { at, event } of views.held.eventsOf(tenant)) {
+    const { metric, unit, quantity } = event;
+    const key = `${metric}\0${unit}`;
+    const sum = sums.get(key) ?? { metric, unit, events: 0, nanos: 0n };
+    sum.events += 1;
+    sum.nanos += nanosFromDecimal(quantity);
+    sums.set(key, sum);
+    const line = `{"at":${JSON.stringify(isoTime(at))},"event":${encodeEvent(event)}}`;
+    if (shown.length < MOST_SHOWN) shown.push(line);
+  }
+  const rows = [...sums.values()].map(({ nanos, ...sum }) =>
+    jsonWithDecimals(sum, { quantity: decimalFromNanos(nanos) }),
+  );
+  const { events, since } = found;
+  const head = JSON.stringify({ tenant, events, since: isoTime(since) }).slice(0, -1);
+  response
+    .type('application/json')
+    .send(`${head},"sums":[${rows.join(',')}],"first_events":[${shown.join(',')}]}\n`);
+}
+
+interface Decided {
+  readonly tenant: string;
+  readonly what: 'released' | 'renamed' | 'discarded';
+  readonly outcome: HeldDecision;
+  readonly to?: string;
+}
+
+function answer({ logger }: RouteContext, response: Response, decided: Decided): void {
+  const { tenant, what, outcome, to } = decided;
+  switch (outcome.kind) {
+    case 'decided': {
+      const { events, duplicates, conflicts } = outcome;
+      const fields = { tenant, ...omitUndefined({ to }), events, duplicates };
+      // What an operator does by hand is always in the log.
+      logger.info(`[http] an operator ${what} held usage`, {
+        ...fields,
+        conflicts: conflicts.length,
+      });
+      response.json({ ...fields, ...(conflicts.length > 0 && { conflicts }) });
+      return;
+    }
+    case 'none-held':
+      throw noneHeld(tenant);
+    case 'refused':
+      throw new Problem(409, `${outcome.reason}: nothing was changed`);
+    default:
+      throw tryLater(503, 5, `ledger write failed: ${outcome.message}: try again`);
+  }
+}
+
+function noneHeld(tenant: string): Problem {
+  return new Problem(404, `nothing is held of tenant ${quote(tenant)}: see ${PATH}`);
+}
+
+function readTo(request: Request): string {
+  const body = parseBody(request.body);
+  const to = isRecord(body) ? body['to'] : undefined;
+  if (typeof to === 'string' && to !== '' && to.length <= LONGEST_TENANT) return to;
+  throw badRequest(`not a tenant: to: ${quote(to)}: send {"to": "the tenant it belongs to"}`);
+}
