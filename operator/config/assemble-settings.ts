@@ -96,6 +96,7 @@ function assembleMetering(values: Values): MeteringSettings {
     podLifetime: values.POD_LIFETIME,
     privateNodeBilling: values.PRIVATE_NODE_BILLING,
     ownNodeTrust: values.OWN_NODE_TRUST,
+    maxOwnNodes: values.MAX_OWN_NODES,
     excludeNamespaces: values.TENANT_EXCLUDE_NAMESPACES,
     gpuResources: values.GPU_RESOURCES,
     capacityTypeLabel: values.CAPACITY_TYPE_LABEL ?? `${values.LABEL_PREFIX}/capacity-type`,

@@ -143,6 +143,7 @@ export interface TenantOverrideSpec {
     ownNodeLabels?: {
       [k: string]: string;
     };
+    maxOwnNodes?: number;
     excludeNamespaces?: string[];
     egressQuery?: string;
     gpuUtilQuery?: string;
@@ -180,6 +181,7 @@ export interface MeteringPolicySpec {
   privateNodeBilling?: 'node' | 'usage';
   ownNodeTrust?: 'tenant' | 'provider';
   ownNodeDowntimePercent?: number;
+  maxOwnNodes?: number;
   excludeNamespaces?: string[];
   egressQuery?: string;
   gpuUtilQuery?: string;

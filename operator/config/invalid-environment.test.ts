@@ -128,6 +128,10 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
     'BILLING_A_MAX_RPS: not a whole number: "-1"; give a whole number between 0 and 10000',
   ],
   [
+    { MAX_OWN_NODES: 'all' },
+    'MAX_OWN_NODES: not a whole number: "all"; give a whole number between 0 and 20000',
+  ],
+  [
     { DATA_DIR: 'data' },
     'DATA_DIR: not an absolute path: "data"; give an absolute path, such as /var/lib/meterfeed',
   ],

@@ -94,6 +94,7 @@ const EFFECTS: readonly Effect[] = [
     'dedicated-to=%s',
   ],
   ['OWN_NODE_DOWNTIME_PERCENT', '25', (s) => s.metering.ownNodeDowntimePercent, 25],
+  ['MAX_OWN_NODES', '5000', (s) => s.metering.maxOwnNodes, 5000],
   ['OWN_NODE_TRUST', 'provider', (s) => s.metering.ownNodeTrust, 'provider'],
   ['PRIVATE_NODE_BILLING', 'usage', (s) => s.metering.privateNodeBilling, 'usage'],
   ['TENANT_EXCLUDE_NAMESPACES', 'none', (s) => s.metering.excludeNamespaces, []],

@@ -74,6 +74,8 @@ export interface TenantMeteringSettings {
   readonly privateNodeBilling: 'node' | 'usage';
   /** Whose word counts about what own nodes are and whether they are up (docs/metering.md#whose-word-counts). */
   readonly ownNodeTrust: 'tenant' | 'provider';
+  /** Own nodes of a tenant cluster that a window bills; more are held (docs/metering.md#more-own-nodes-than-are-billed). */
+  readonly maxOwnNodes: number;
   /** What the provider says of all own nodes of the tenant cluster, as labels of a node. */
   readonly ownNodeLabels?: Readonly<Record<string, string>>;
   readonly excludeNamespaces: readonly string[];

@@ -149,6 +149,7 @@ function layersOf(
       privateNodeBilling: spec.privateNodeBilling,
       ownNodeTrust: spec.ownNodeTrust,
       ownNodeDowntimePercent: spec.ownNodeDowntimePercent,
+      maxOwnNodes: spec.maxOwnNodes,
       excludeNamespaces: spec.excludeNamespaces,
       egressQuery: spec.egressQuery,
       gpuUtilQuery: spec.gpuUtilQuery,

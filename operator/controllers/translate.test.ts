@@ -283,6 +283,7 @@ describe('the MeteringPolicy', () => {
           privateNodeBilling: 'usage',
           ownNodeTrust: 'provider',
           ownNodeDowntimePercent: 5,
+          maxOwnNodes: 200,
           excludeNamespaces: ['kube-system', 'monitoring'],
           egressQuery: 'none',
           gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',

@@ -70,6 +70,7 @@ export function overriddenMetering(
     gpuQuantity: merged.gpuQuantity,
     privateNodeBilling: merged.privateNodeBilling,
     ownNodeTrust: merged.ownNodeTrust,
+    maxOwnNodes: merged.maxOwnNodes,
     excludeNamespaces: merged.excludeNamespaces,
     podLifetime: merged.podLifetime,
     ...omitUndefined({ egressQuery, gpuUtilQuery, gpuCountQuery, ownNodeLabels }),

@@ -3,19 +3,16 @@ import type { Observation } from './observation.ts';
 import type { Timeline } from './timeline.ts';
 import type { Timelines } from './timelines.ts';
 
-/** Is told of every timeline that is looked at; may throw to end that. */
-export type OnSeen = () => void;
+/** Is asked for every timeline that is looked at, whether it is seen; may throw to end that. */
+export type Sees = (timeline: Timeline<unknown>) => boolean;
 
-/** The same timelines, of which every look is told. What changes them goes to them as ever. */
-function seenTimelines<T extends Projected, S>(
+/** The same timelines, of which a part is seen. What changes them goes to them as ever. */
+export function seenTimelines<T extends Projected, S>(
   timelines: Timelines<T, S>,
-  onSeen: OnSeen,
+  sees: Sees,
 ): Timelines<T, S> {
   function* each(list: Iterable<Timeline<S>>): Iterable<Timeline<S>> {
-    for (const timeline of list) {
-      onSeen();
-      yield timeline;
-    }
+    for (const timeline of list) if (sees(timeline)) yield timeline;
   }
   return {
     kind: timelines.kind,
@@ -38,10 +35,10 @@ function seenTimelines<T extends Projected, S>(
   };
 }
 
-/** The same observation, of which every look at a timeline is told. */
-export function seenObservation(observation: Observation, onSeen: OnSeen): Observation {
+/** The same observation, of which a part is seen. */
+export function seenObservation(observation: Observation, sees: Sees): Observation {
   const seen = <T extends Projected, S>(timelines: Timelines<T, S>): Timelines<T, S> =>
-    seenTimelines(timelines, onSeen);
+    seenTimelines(timelines, sees);
   const { tenantClusters, usage } = observation;
   return {
     pods: seen(observation.pods),

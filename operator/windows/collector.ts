@@ -12,6 +12,7 @@ import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
+import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import type { CollectorSources } from './scope.ts';
@@ -59,13 +60,13 @@ export interface WindowsView {
   pastGaps(): readonly Gap[];
   /** Oldest first, of the last day or so. */
   reports(): readonly WindowReport[];
-  /** Tenant clusters that are left out of windows, since something of theirs threw or took too much. */
-  quarantined(): readonly QuarantinedTenant[];
+  /** Tenant clusters that are left out of windows, since something of theirs threw or took too much, whole or with some nodes. */
+  heldTenants(): readonly HeldTenant[];
   /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
   readonly metricsFailure: UsageFailure | undefined;
 }
 
-export interface QuarantinedTenant {
+export interface HeldTenant {
   readonly tenantCluster: string;
   readonly reason: string;
   /** Milliseconds since the epoch. */
@@ -102,6 +103,7 @@ class WindowCollector implements Collector {
   readonly #usage: HostUsage;
   readonly #tenantUsage: UsageSampler;
   readonly #quarantine: Quarantine;
+  readonly #ownNodes: OwnNodeNotices;
   readonly #due: DueWindows;
   readonly #closer: WindowCloser;
   /** The settings that the timelines of nodes were last read by. */
@@ -126,11 +128,13 @@ class WindowCollector implements Collector {
     this.#usage = createHostUsage(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
     this.#quarantine = new Quarantine(options);
+    this.#ownNodes = new OwnNodeNotices(logger);
     const quarantine = this.#quarantine;
     const shared = { ...options, scopes: this.#scopes, gaps: this.#gaps, quarantine };
     this.#due = new DueWindows(shared);
     this.#closer = new WindowCloser({
       ...shared,
+      ownNodes: this.#ownNodes,
       due: this.#due,
       reports: this.#reports,
       appender: createAppender(options),
@@ -159,11 +163,12 @@ class WindowCollector implements Collector {
     return this.#reports.list();
   }
 
-  quarantined(): readonly QuarantinedTenant[] {
-    return this.#quarantine.list().flatMap(({ name, reason, since }) => {
+  heldTenants(): readonly HeldTenant[] {
+    const quarantined = this.#quarantine.list().flatMap(({ name, reason, since }) => {
       const tenantCluster = tenantClusterOf(name);
       return tenantCluster === undefined ? [] : [{ tenantCluster, reason, since }];
     });
+    return [...quarantined, ...this.#ownNodes.list()];
   }
 
   get metricsFailure(): UsageFailure | undefined {

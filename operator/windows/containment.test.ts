@@ -137,7 +137,7 @@ describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
     const own = events.filter(({ dimensions }) => dimensions?.['tenant_cluster'] === HONEST.id);
     const hours = own.filter(({ metric }) => metric === NODE).map(({ quantity }) => quantity);
     expect(new Set(hours)).toEqual(new Set(['0.016666667']));
-    expect(process.collector.quarantined()).toMatchObject([{ tenantCluster: HOSTILE.id, reason }]);
+    expect(process.collector.heldTenants()).toMatchObject([{ tenantCluster: HOSTILE.id, reason }]);
     expect(process.collector.gaps()).toMatchObject([
       { source: 'tenant-api', scope: HOSTILE.id, from: at(0), reason },
     ]);
@@ -148,7 +148,7 @@ describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
     await pass(clock, 600);
     const last = Math.floor((clock.now() - at(0)) / 60_000);
     expect(await billedNodes(ledger, HOSTILE.id)).toEqual(minutes(1, last));
-    expect(process.collector.quarantined()).toEqual([]);
+    expect(process.collector.heldTenants()).toEqual([]);
     expect(process.collector.gaps()).toEqual([]);
     const whole = await eventsOf(ledger);
     expect(new Set(whole.map(({ id }) => id)).size).toBe(whole.length);
@@ -175,7 +175,7 @@ describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
     after.undo();
     await pass(clock, 300);
     expect(await billedNodes(ledger, HOSTILE.id)).toEqual(minutes(1, 8));
-    expect(after.process.collector.quarantined()).toEqual([]);
+    expect(after.process.collector.heldTenants()).toEqual([]);
     const ids = (await eventsOf(ledger)).map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
     await after.process.kill();

@@ -1,6 +1,7 @@
 import type { Ledger } from '../ledger/ledger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
+import type { OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import { forgetTenantApi } from './tenant-journal.ts';
 import type { TenantScope, TenantScopes } from './tenant-scopes.ts';
@@ -10,6 +11,7 @@ export interface EndedTenantsOptions {
   readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
   readonly gaps: Gaps;
   readonly quarantine: Pick<Quarantine, 'release'>;
+  readonly ownNodes: Pick<OwnNodeNotices, 'forget'>;
   readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
   /** The window size in force, milliseconds. */
   readonly windowMs: number;
@@ -17,7 +19,7 @@ export interface EndedTenantsOptions {
 
 /** Forgets the tenant clusters that are gone and whose last window is closed. */
 export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<void> {
-  const { scopes, ledger, gaps, quarantine } = options;
+  const { scopes, ledger, gaps, quarantine, ownNodes } = options;
   for (const scope of scopes.all) {
     const { tenant, progress } = scope;
     if (tenant.ended === undefined || progress.end < tenant.ended.at) continue;
@@ -29,6 +31,7 @@ export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<
     if (outcome.kind !== 'written') continue;
     scopes.drop(tenant.id);
     quarantine.release(scope.scope.name);
+    ownNodes.forget(tenant.id);
   }
 }
 

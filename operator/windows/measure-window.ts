@@ -9,6 +9,7 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Window } from '../model/window.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { DueWindow } from './due-windows.ts';
+import { type HeldNodes, type LimitedNodes, limitOwnNodes } from './own-node-limit.ts';
 import type { Scope, ScopeState } from './scope.ts';
 import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
@@ -21,6 +22,8 @@ export interface Measured extends Assembled {
   readonly findings: Findings;
   /** What was found in tenant clusters with nodes of their own, by their ids. */
   readonly ownFindings: ReadonlyMap<string, Findings>;
+  /** Own nodes that were left out, by tenant cluster. */
+  readonly heldNodes: ReadonlyMap<string, HeldNodes>;
   readonly settlement: Settlement;
   readonly backfilled: boolean;
 }
@@ -63,6 +66,7 @@ export function measureWindow({ window, members }: DueWindow, options: MeasureOp
   const whole = [...host.members];
   const failed = [...host.failed];
   const ownFindings = new Map<string, Findings>();
+  const heldNodes = new Map<string, HeldNodes>();
   const begun = now();
   // Those that have failed before come last.
   for (const member of own.toSorted((a, b) => attempts(a.scope.name) - attempts(b.scope.name))) {
@@ -76,13 +80,14 @@ export function measureWindow({ window, members }: DueWindow, options: MeasureOp
     }
     charges.push(measured.tally);
     ownFindings.set(scope.gapsOf.scope, measured.findings);
+    if (measured.heldNodes !== undefined) heldNodes.set(scope.gapsOf.scope, measured.heldNodes);
     whole.push(member);
   }
   const all = charges.flatMap((tally) => [...tally.charges()]);
   const settlement = settleCredits(all, credits, window.end, maxBackfillMs);
   const assembled = assembleEvents(settlement.settled, { window, recordedAt, backfilled });
-  const { findings } = host;
-  return { members: whole, failed, findings, ownFindings, settlement, backfilled, ...assembled };
+  const found = { findings: host.findings, ownFindings, heldNodes };
+  return { members: whole, failed, ...found, settlement, backfilled, ...assembled };
 }
 
 type Shared = Pick<MeterInput, 'window' | 'settings'>;
@@ -116,22 +121,25 @@ const MS = 500;
 /** What the usual object takes on a slow machine, ten times over. */
 const MS_PER_OBJECT = 0.3;
 const CHARGES = 20_000;
+const CHARGES_PER_NODE = 10;
 
 function measureOwn(
   member: ScopeState,
   shared: Shared,
   { now, tries }: { readonly now: () => number; readonly tries: number },
-): Pick<MeterInput, 'tally' | 'findings'> {
+): Pick<MeterInput, 'tally' | 'findings'> & Pick<LimitedNodes, 'heldNodes'> {
   const tally = createTally();
   const findings = createFindings();
-  const { observation } = member.scope;
+  const { observation, heldNodes } = limitOwnNodes(member.scope.observation, shared.window);
   const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   const kinds = [pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices];
   const objects = kinds.reduce((sum, { size }) => sum + size, 0);
   const ms = Math.round((MS + objects * MS_PER_OBJECT) * 2 ** Math.min(tries, MOST_DOUBLINGS));
-  const budgeted = withinBudget({ observation, tally }, { ms, charges: CHARGES }, now);
+  const billed = heldNodes?.limit ?? nodes.size;
+  const charges = CHARGES + billed * CHARGES_PER_NODE;
+  const budgeted = withinBudget({ observation, tally }, { ms, charges }, now);
   runMeters(member, { ...shared, findings, ...budgeted });
-  return { tally, findings };
+  return { tally, findings, heldNodes };
 }
 
 function runMeters(

@@ -23,6 +23,7 @@ import {
 import type { RestoredJournal } from './journal.ts';
 import { JournalWriter } from './journal-writer.ts';
 import { type Measured, measureWindow } from './measure-window.ts';
+import { heldNodesGap, type OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { Scopes } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
@@ -40,6 +41,7 @@ export interface WindowCloserOptions {
   readonly due: DueWindows;
   readonly gaps: Gaps;
   readonly quarantine: Quarantine;
+  readonly ownNodes: OwnNodeNotices;
   readonly reports: WindowReports;
   readonly metrics: CollectorMetrics;
   readonly appender: Appender;
@@ -174,16 +176,18 @@ export class WindowCloser {
 
   #noteGaps(
     { window, members }: DueWindow,
-    { findings, ownFindings }: Measured,
+    { findings, ownFindings, heldNodes }: Measured,
     now: number,
   ): void {
-    const { gaps, metrics, settings, usageFailures, tenantUsageFailure } = this.#options;
+    const { gaps, metrics, settings, usageFailures, tenantUsageFailure, ownNodes } = this.#options;
+    for (const id of ownFindings.keys()) ownNodes.note(id, window, heldNodes.get(id));
     const hasPods = members.some(({ scope }) => scope.name === 'pods');
     const noted = [
       ...[...ownFindings].flatMap(([id, found]) => [
         ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
         ...omittedSliceGaps(window, found, id),
       ]),
+      ...[...heldNodes].map(([id, held]) => heldNodesGap(window, id, held)),
       ...omittedSliceGaps(window, findings),
       ...(hasPods ? unsampledGaps(window, findings, usageFailures) : []),
     ];

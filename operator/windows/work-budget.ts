@@ -38,7 +38,10 @@ export function withinBudget(
   const charges = new Set<object>();
   return {
     checkpoint,
-    observation: seenObservation(observation, checkpoint),
+    observation: seenObservation(observation, () => {
+      checkpoint();
+      return true;
+    }),
     tally: {
       charges: () => tally.charges(),
       charge: (identity) => {

@@ -96,6 +96,10 @@ const billed = async (): Promise<unknown> => {
   return found.filter((line) => NODE.includes(line) || line.startsWith('tenant_cpu_core_hours '));
 };
 
+/** Whether nodes of `own` are held. */
+const tooManyNodes = async (): Promise<boolean> =>
+  (await world.failure('own'))?.includes('MAX_OWN_NODES') ?? false;
+
 const ROWS: readonly Row[] = [
   {
     field: 'discovery.namespaces',
@@ -223,6 +227,16 @@ const ROWS: readonly Row[] = [
     environment: [],
     phases: [undefined, ['provider', ['on-demand']], ['tenant', ['spot']], undefined],
     invalid: ['host', 'Unsupported value'],
+  },
+  {
+    field: 'maxOwnNodes',
+    effect: () => tooManyNodes(),
+    environment: false,
+    phases: [
+      [1, true],
+      [2, false],
+    ],
+    invalid: [-1, 'greater than or equal to 0'],
   },
   {
     field: 'excludeNamespaces',
@@ -420,7 +434,16 @@ describe('the fields of a TenantOverride', () => {
     },
   );
 
+  test('maxOwnNodes holds what is more, and is given back', TEST_TIMEOUT, async () => {
+    await apply({ tenantAPI: { allowedHosts: ['127.0.0.1'] } });
+    await host.call('POST', OVERRIDES, override({ maxOwnNodes: 1 }));
+    await expect.poll(tooManyNodes, PATIENCE).toBe(true);
+    await host.call('DELETE', `${OVERRIDES}/own`);
+    await expect.poll(tooManyNodes, PATIENCE).toBe(false);
+  });
+
   test.each([
+    [{ maxOwnNodes: 20_001 }, 'spec.metering.maxOwnNodes: Invalid value'],
     [{ ownNodeTrust: 'host' }, 'spec.metering.ownNodeTrust: Unsupported value'],
     [{ ownNodeLabels: { '-': 'spot' } }, 'a key must be a label key'],
     [{ ownNodeLabels: { 'karpenter.sh/capacity-type': 'a b' } }, 'should match'],

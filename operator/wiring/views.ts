@@ -129,7 +129,7 @@ export function controllerViews(engine: Engine): {
 
 /** Tenant clusters whose own API cannot be read, and those whose windows cannot be closed for what they hold. */
 function failedTenantApis({ cluster, metering }: Engine): readonly FailedTenantApi[] {
-  return mergeFailures(metering.windows.quarantined(), cluster.tenantApis.failures());
+  return mergeFailures(metering.windows.heldTenants(), cluster.tenantApis.failures());
 }
 
 /** What makes it unclear whom something is billed to. */

@@ -150,6 +150,14 @@ export const METERING_VARIABLES = {
     fields: ['MeteringPolicy spec.ownNodeDowntimePercent'],
     test: 'operator/windows/own-node-watch.test.ts',
   },
+  MAX_OWN_NODES: {
+    meaning:
+      'Own nodes of one tenant cluster that a window bills; those beyond are held and shown (docs/metering.md#more-own-nodes-than-are-billed).',
+    parser: integer(0, 20_000),
+    default: '1000',
+    fields: ['MeteringPolicy spec.maxOwnNodes', 'TenantOverride spec.metering.maxOwnNodes'],
+    test: 'operator/windows/many-own-nodes.test.ts',
+  },
   TENANT_EXCLUDE_NAMESPACES: {
     meaning: 'Namespaces inside tenant clusters whose pods are free when pods are billed.',
     parser: list(namespaceName()),

@@ -49,6 +49,7 @@ export function clusterOf(
       gpuQuantity: 'equivalents',
       privateNodeBilling: 'node',
       ownNodeTrust: 'tenant',
+      maxOwnNodes: 1_000,
       excludeNamespaces: [],
       podLifetime: 'running',
     },

@@ -205,6 +205,7 @@ export function cluster(
       gpuQuantity: 'equivalents',
       privateNodeBilling: 'node',
       ownNodeTrust: 'tenant',
+      maxOwnNodes: 1_000,
       excludeNamespaces: ['kube-system'],
       podLifetime: 'running',
       ...metering,

@@ -330,10 +330,11 @@ async function createTenants(host: TestCluster, ownKubeconfig: string): Promise<
   }
 }
 
-/** A node of `own`, with a pod in each of two namespaces. */
+/** Two nodes of `own`, with a pod in each of two namespaces on the larger. */
 async function createOwnNode(api: TestCluster): Promise<void> {
   const labels = { 'karpenter.sh/capacity-type': 'spot' };
   await addNode(api, 'node-1', { labels, capacity: { cpu: '8', memory: '16Gi', pods: '10' } });
+  await addNode(api, 'node-2', { labels, capacity: { cpu: '4', memory: '8Gi', pods: '10' } });
   for (const name of ['lab', 'shop']) {
     await api.call('POST', '/api/v1/namespaces', { metadata: { name } });
     await api.request('POST', `/api/v1/namespaces/${name}/serviceaccounts`, {
