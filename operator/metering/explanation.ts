@@ -5,8 +5,6 @@ import {
   type EventNote,
   type EvidenceChanges,
   type NewSpan,
-  NUMBERED,
-  type Share,
   type SpanAmounts,
 } from './evidence-changes.ts';
 import { createNumbering, type Subject } from './subject.ts';
@@ -35,6 +33,18 @@ export interface Explanation {
   readonly rest: { readonly count: number; readonly quantity: number };
 }
 
+/** `node` is the number of its node in `nodes`, `from` and `to` are milliseconds after the start of the window. */
+export type Share = readonly [
+  subject: number,
+  uid: string,
+  name: string,
+  node: number | null,
+  from: number,
+  to: number,
+  quantity: number,
+  carried: 0 | 1,
+];
+
 /** What one closing of a window told of the event's tenant. */
 export interface ClosingEvidence {
   /** Of the window, milliseconds since the epoch. */
@@ -48,9 +58,6 @@ export class Explainer {
   readonly #key: string;
   readonly #start: number;
   readonly #end: number;
-  readonly #subjects = new Latest<Subject>();
-  readonly #nodes = new Latest<string>();
-  readonly #rates = new Latest<bigint>();
   /** Of the event's charge, by number, as far as they may reach into its window. */
   readonly #spans = new Map<number, KnownSpan>();
   #charge = -1;
@@ -72,11 +79,8 @@ export class Explainer {
       if (key === this.#key) this.#begin(this.#chargeCount);
       this.#chargeCount += 1;
     }
-    this.#subjects.addAll(changes.subjects);
-    this.#nodes.addAll(changes.nodes);
-    this.#rates.addAll(changes.rates.map(BigInt));
     for (const span of changes.spans) {
-      if (span[0] === this.#charge) this.#spans.set(this.#spanCount, this.#known(span, start));
+      if (span[0] === this.#charge) this.#spans.set(this.#spanCount, known(span, start, changes));
       this.#spanCount += 1;
     }
     for (const [number, to] of changes.ended) {
@@ -87,8 +91,9 @@ export class Explainer {
       if (to <= this.#start) this.#spans.delete(number);
     }
     const note = changes.notes.find(({ charge }) => charge === this.#charge);
-    const isOwn = note !== undefined && start === this.#start;
-    this.#note = isOwn ? { note, shares: this.#late(note) } : undefined;
+    if (note !== undefined && start === this.#start) {
+      this.#note = { note, shares: late(note, changes) };
+    }
   }
 
   /** With the amounts of the event's own closing; undefined where nothing is known of the event. */
@@ -104,9 +109,9 @@ export class Explainer {
       return { of, rest: [...bounds, nanos / 1e9, 0] } satisfies KnownShare;
     });
     const quantity = Number(this.#event.quantity);
-    const { shares: late = [], note } = this.#note ?? {};
+    const { shares: carriedShares = [], note } = this.#note ?? {};
     const { carried = 0, givenBack = 0, rest = NOTHING_LEFT_OUT } = note ?? {};
-    const all = [...measured, ...late];
+    const all = [...measured, ...carriedShares];
     const sum = all.reduce((total, share) => total + share.rest[2], rest.quantity + givenBack);
     return {
       id: this.#event.id,
@@ -120,7 +125,6 @@ export class Explainer {
   }
 
   #beginAfresh(): void {
-    for (const values of [this.#subjects, this.#nodes, this.#rates]) values.clear();
     this.#begin(-1);
     this.#chargeCount = 0;
     this.#spanCount = 0;
@@ -129,28 +133,28 @@ export class Explainer {
   #begin(charge: number): void {
     this.#charge = charge;
     this.#spans.clear();
+    this.#note = undefined;
   }
+}
 
-  #known([, subject, node, rate, uid, name, from, to]: NewSpan, start: number): KnownSpan {
-    return {
-      of: this.#object(subject, node, uid, name),
-      rate: rate === null ? undefined : this.#rates.get(rate),
-      from: start + from,
-      to: to === null ? Infinity : start + to,
-    };
-  }
+function known(
+  [, subject, node, rate, uid, name, from, to]: NewSpan,
+  start: number,
+  { subjects }: EvidenceChanges,
+): KnownSpan {
+  return {
+    of: { subject: subjects[subject], node, uid, name },
+    rate: rate === null ? undefined : BigInt(rate),
+    from: start + from,
+    to: to === null ? Infinity : start + to,
+  };
+}
 
-  #late({ shares }: EventNote): readonly KnownShare[] {
-    return shares.map(([subject, uid, name, node, ...rest]) => ({
-      of: this.#object(subject, node, uid, name),
-      rest,
-    }));
-  }
-
-  #object(subject: number, node: number | null, uid: string, name: string): KnownObject {
-    const onNode = node === null ? undefined : this.#nodes.get(node);
-    return { subject: this.#subjects.get(subject), node: onNode, uid, name };
-  }
+function late({ shares }: EventNote, { subjects }: EvidenceChanges): readonly KnownShare[] {
+  return shares.map(([subject, node, uid, name, ...rest]) => ({
+    of: { subject: subjects[subject], node, uid, name },
+    rest: [...rest, 1],
+  }));
 }
 
 /** Each share is rounded to nine decimals, as the event is; doubles add a little. */
@@ -161,7 +165,7 @@ const NOTHING_LEFT_OUT = { count: 0, quantity: 0 };
 interface KnownObject {
   readonly subject: Subject | undefined;
   /** Its name. */
-  readonly node: string | undefined;
+  readonly node: string | null;
   readonly uid: string;
   readonly name: string;
 }
@@ -179,33 +183,6 @@ interface KnownShare {
   readonly rest: readonly [from: number, to: number, quantity: number, carried: 0 | 1];
 }
 
-/** Values by their numbers, those that a closing can refer to. */
-class Latest<T> {
-  readonly #values = new Map<number, T>();
-  #next = 0;
-
-  /** Adds those of one closing. */
-  addAll(values: readonly T[]): void {
-    for (const number of this.#values.keys()) {
-      if (number >= this.#next - NUMBERED) break;
-      this.#values.delete(number);
-    }
-    for (const value of values) {
-      this.#values.set(this.#next, value);
-      this.#next += 1;
-    }
-  }
-
-  get(number: number): T | undefined {
-    return this.#values.get(number);
-  }
-
-  clear(): void {
-    this.#values.clear();
-    this.#next = 0;
-  }
-}
-
 /** Nanos of the event's unit. */
 function steady(rate: bigint | undefined, ms: number, divisor: bigint): number {
   return rate === undefined ? 0 : Number(divideHalfUp(rate * BigInt(ms), divisor));
@@ -213,15 +190,15 @@ function steady(rate: bigint | undefined, ms: number, divisor: bigint): number {
 
 /** The shares, with the subjects and nodes that they name. */
 function listed(all: readonly KnownShare[]): Pick<Explanation, 'subjects' | 'nodes' | 'shares'> {
-  const subjects: Subject[] = [];
+  const subjects: string[] = [];
   const nodes: string[] = [];
-  const subjectNumbers = createNumbering<Subject>((subject) => void subjects.push(subject));
-  const nodeNumbers = createNumbering<string>((node) => void nodes.push(node));
+  const subjectNumber = createNumbering<string>((subject) => void subjects.push(subject));
+  const nodeNumber = createNumbering<string>((node) => void nodes.push(node));
   const shares = all.flatMap(({ of, rest }): Share[] => {
     const { subject, node, uid, name } = of;
     if (subject === undefined) return [];
-    const onNode = node === undefined ? null : nodeNumbers(node);
-    return [[subjectNumbers(subject), uid, name, onNode, ...rest]];
+    const onNode = node === null ? null : nodeNumber(node);
+    return [[subjectNumber(JSON.stringify(subject)), uid, name, onNode, ...rest]];
   });
-  return { subjects, nodes, shares };
+  return { subjects: subjects.map((text) => JSON.parse(text) as Subject), nodes, shares };
 }

@@ -15,9 +15,9 @@ export interface OpenSpan {
 export class OpenSpans {
   /** End of that window, milliseconds since the epoch. */
   readonly reached: number;
-  readonly #numbers: number[] = [];
-  readonly #evidence: Evidence[] = [];
-  readonly #rates: (bigint | undefined)[] = [];
+  #numbers: number[] = [];
+  #evidence: Evidence[] = [];
+  #rates: (bigint | undefined)[] = [];
 
   constructor(reached: number) {
     this.reached = reached;
@@ -27,6 +27,14 @@ export class OpenSpans {
     this.#numbers.push(number);
     this.#evidence.push(evidence);
     this.#rates.push(rate);
+  }
+
+  /** To be called when all are added: gives back the room that lists take to grow. */
+  complete(): this {
+    this.#numbers = this.#numbers.slice();
+    this.#evidence = this.#evidence.slice();
+    this.#rates = this.#rates.slice();
+    return this;
   }
 
   /** Finds which of them go on, each once, in a window that starts then. */

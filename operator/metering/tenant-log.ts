@@ -1,15 +1,15 @@
+import { hash } from 'node:crypto';
 import { quantityOf } from '../model/catalog.ts';
 import type { Window } from '../model/window.ts';
 import type { Settled } from './credits.ts';
 import {
   type EventNote,
   type EvidenceChanges,
-  NUMBERED,
-  type Share,
+  type LateShare,
   type TenantEvidence,
 } from './evidence-changes.ts';
 import { OpenSpans } from './open-spans.ts';
-import { createSubjectKeys, round, subjectOf } from './subject.ts';
+import { createNumbering, createSubjectKeys, round, subjectOf } from './subject.ts';
 import { type Evidence, identityKey, NO_SHARES } from './tally.ts';
 
 /** Open spans of what has had no event for so long, and for two windows, are forgotten. */
@@ -30,9 +30,6 @@ type Draft = {
 /** What is known of one tenant's charges, so that only what is new of them is told. */
 export class TenantLog {
   readonly #charges = new Map<string, ChargeLog>();
-  readonly #subjects = new Numbers<string>();
-  readonly #nodes = new Numbers<string>();
-  readonly #rates = new Numbers<bigint>();
   #chargeCount = 0;
   #spanCount = 0;
   #afresh = true;
@@ -48,11 +45,11 @@ export class TenantLog {
       if (isOld(seenAt, now, window)) this.#charges.delete(key);
     }
     const draft = emptyDraft();
-    const numbersOf = this.#createObjectNumbers(draft);
+    const numberOf = createSubjectNumbers(draft);
     for (const one of settled) {
       const log = this.#chargeLog(draft, identityKey(one.charge.identity));
       log.seenAt = now;
-      this.#closeCharge(draft, log, one, window, numbersOf);
+      this.#closeCharge(draft, log, one, window, numberOf);
     }
     const { amounts, ...lists } = draft;
     if (Object.values(lists).every((list) => list.length === 0)) {
@@ -68,20 +65,21 @@ export class TenantLog {
     log: ChargeLog,
     settled: Settled,
     window: Window,
-    numbersOf: (evidence: Evidence) => ObjectNumbers,
+    subjectNumber: (evidence: Evidence) => number,
   ): void {
     const { evidence: all, rates, amounts } = settled.charge.shares ?? NO_SHARES;
     const inUnit = unitOf(settled);
     const windowMs = window.end - window.start;
     const before = log.open.matching(window.start);
     const open = new OpenSpans(window.end);
-    const late: Share[] = [];
+    const late: LateShare[] = [];
     for (const [index, evidence] of all.entries()) {
       const { object, from, to, carried } = evidence;
+      const { uid, name } = object;
+      const { node = null } = evidence.state;
       const quantity = inUnit(amounts[index] ?? 0);
       if (carried) {
-        const { subject, node } = numbersOf(evidence);
-        late.push([subject, object.uid, object.name, node, from, to, quantity, 1]);
+        late.push([subjectNumber(evidence), node, uid, name, from, to, quantity]);
         continue;
       }
       const rate = rates[index];
@@ -90,11 +88,10 @@ export class TenantLog {
       const span = known ?? { number: this.#spanCount, evidence, rate };
       if (known === undefined) {
         this.#spanCount += 1;
-        const { subject, node } = numbersOf(evidence);
-        const rateNumber = rate === undefined ? null : this.#rateNumber(draft, rate);
-        const bounds = [from, goesOn ? null : to] as const;
-        const { uid, name } = object;
-        draft.spans.push([log.number, subject, node, rateNumber, uid, name, ...bounds]);
+        const subject = subjectNumber(evidence);
+        const rateText = rate === undefined ? null : String(rate);
+        const until = goesOn ? null : to;
+        draft.spans.push([log.number, subject, node, rateText, uid, name, from, until]);
       } else if (!goesOn) draft.ended.push([span.number, to]);
       if (rate === undefined || rate !== span.rate) {
         draft.amounts.spans.push(span.number);
@@ -103,71 +100,43 @@ export class TenantLog {
       if (goesOn) open.add(span);
     }
     for (const number of before.left()) draft.ended.push([number, log.open.reached - window.start]);
-    log.open = open;
+    log.open = open.complete();
     const note = noteOf(settled, log.number, late);
     if (note !== undefined) draft.notes.push(note);
   }
 
   #chargeLog(draft: Draft, key: string): ChargeLog {
-    const known = this.#charges.get(key);
+    // Less memory than the key itself.
+    const digest = hash('sha1', key, 'base64url');
+    const known = this.#charges.get(digest);
     if (known !== undefined) return known;
     const log = { number: this.#chargeCount, seenAt: 0, open: new OpenSpans(-Infinity) };
     this.#chargeCount += 1;
-    this.#charges.set(key, log);
+    this.#charges.set(digest, log);
     draft.charges.push(key);
     return log;
   }
-
-  #createObjectNumbers(draft: Draft): (evidence: Evidence) => ObjectNumbers {
-    const keyOf = createSubjectKeys();
-    const subjects = new Map<string, number>();
-    const subjectNumber = (evidence: Evidence): number => {
-      const key = keyOf(evidence);
-      const found = subjects.get(key);
-      if (found !== undefined) return found;
-      const subject = subjectOf(evidence);
-      const number = this.#subjects.of(JSON.stringify(subject), () => {
-        draft.subjects.push(subject);
-      });
-      subjects.set(key, number);
-      return number;
-    };
-    return (evidence) => {
-      const { node: name } = evidence.state;
-      const onFirst = (of: string): void => void draft.nodes.push(of);
-      const node = name === undefined ? null : this.#nodes.of(name, onFirst);
-      return { subject: subjectNumber(evidence), node };
-    };
-  }
-
-  #rateNumber(draft: Draft, rate: bigint): number {
-    return this.#rates.of(rate, () => void draft.rates.push(String(rate)));
-  }
 }
 
-interface ObjectNumbers {
-  readonly subject: number;
-  readonly node: number | null;
-}
-
-/** Gives equal values one number, in the order of their first use. */
-class Numbers<T> {
-  readonly #numbers = new Map<T, number>();
-  #next = 0;
-
-  of(value: T, onFirst: (value: T) => void): number {
-    const known = this.#numbers.get(value);
-    if (known !== undefined) return known;
-    if (this.#numbers.size >= NUMBERED) this.#numbers.clear();
-    onFirst(value);
-    this.#numbers.set(value, this.#next);
-    this.#next += 1;
-    return this.#next - 1;
-  }
+/** Adds subjects to what is told, those that are told already once. */
+function createSubjectNumbers(draft: Draft): (evidence: Evidence) => number {
+  const keyOf = createSubjectKeys();
+  let current: Evidence | undefined;
+  const numberOf = createNumbering<string>(() => {
+    if (current !== undefined) draft.subjects.push(subjectOf(current));
+  });
+  return (evidence) => {
+    current = evidence;
+    return numberOf(keyOf(evidence));
+  };
 }
 
 /** Undefined where the spans alone say everything: nothing carried, given back or left out. */
-function noteOf(settled: Settled, number: number, late: readonly Share[]): EventNote | undefined {
+function noteOf(
+  settled: Settled,
+  number: number,
+  late: readonly LateShare[],
+): EventNote | undefined {
   const { charge, total } = settled;
   const { rest } = charge.shares ?? NO_SHARES;
   const givenBack = total - charge.amount - charge.carried;
@@ -198,8 +167,6 @@ function emptyDraft(): Draft {
   return {
     charges: [],
     subjects: [],
-    nodes: [],
-    rates: [],
     spans: [],
     ended: [],
     notes: [],

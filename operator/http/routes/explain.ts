@@ -1,5 +1,4 @@
-import type { Share } from '../../metering/evidence-changes.ts';
-import type { Explanation } from '../../metering/explanation.ts';
+import type { Explanation, Share } from '../../metering/explanation.ts';
 import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
