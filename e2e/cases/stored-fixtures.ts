@@ -102,10 +102,10 @@ export function storeFixtures(options: StoredFixturesOptions): StoredFixtures {
 
   /** Gives the answer to the last request. */
   async function create(name: string, object: RawObject): Promise<RawObject> {
-    const { labels, annotations, deletionTimestamp } = record(object['metadata']);
+    const { labels, annotations, ownerReferences, deletionTimestamp } = record(object['metadata']);
     const ends = deletionTimestamp !== undefined;
     const finalizers = ends ? { finalizers: ['example.com/cases'] } : {};
-    const metadata = { name, labels, annotations, ...finalizers };
+    const metadata = { name, labels, annotations, ownerReferences, ...finalizers };
     const { status, ...rest } = manifestOf(kind, object);
     const runtimeClass = kind === 'pods' ? runtimeClassOf(rest) : undefined;
     // It may be there already.

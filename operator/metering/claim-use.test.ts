@@ -153,6 +153,28 @@ describe('where claims are used', () => {
     expect([...findings.unattributed]).toEqual([]);
   });
 
+  test.each([
+    ['another tenant cluster', { 'vcluster.loft.sh/managed-by': 'b' }],
+    ['nobody', { 'vcluster.loft.sh/managed-by': 'nobody' }],
+    ['the control plane', { app: 'vcluster', release: 'a' }],
+  ])('D22: a template whose claim says that it is of %s is billed with its pod', (_, labels) => {
+    const world = draWorld({ claims: [] });
+    world.clusters([cluster('a'), cluster('b')]);
+    world.resourceClaim(resourceClaim({ labels, madeFor: 'c' }));
+    const { events, findings } = world.close(START, START + HOUR);
+    expect(total(events, GPU, { tenant: 'tenant-tenant-a-a' })).toBe(1);
+    expect(total(events, GPU)).toBe(1);
+    expect([...findings.unattributed]).toEqual([]);
+  });
+
+  test('D22: what a template says counts for nothing either while no pod of the claim is known', () => {
+    const world = draWorld({ pods: [], claims: [], podLifetime: 'scheduled' });
+    const labels = { 'vcluster.loft.sh/managed-by': 'nobody' };
+    world.resourceClaim(resourceClaim({ labels, madeFor: 'c' }));
+    const { events } = world.close(START, START + HOUR);
+    expect(total(events, GPU, { tenant: 'tenant-tenant-a-a' })).toBe(1);
+  });
+
   test('the namespace inside the tenant cluster is the claim’s', () => {
     const world = draWorld({});
     world.clusters([cluster('a', { meterByNamespace: true })]);

@@ -4,6 +4,7 @@ import {
   type ClaimState,
   sameAllocation,
 } from '../observation/resource-claim.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { type ObjectLabels, sameLabels } from '../observation/object-labels.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodState } from '../observation/pod.ts';
@@ -142,18 +143,18 @@ function continues(a: Given, b: Given): boolean {
 }
 
 /**
- * Whose a claim is. The syncer of a tenant cluster labels the claims that it brings; those that the
- * cluster itself makes for a pod, out of a template or for extended resources, have no such label
- * and belong to whom the pod belongs.
+ * Whose a claim is: whose the pods are that it was reserved for, since a tenant may write labels of
+ * claims through a template. The labels of its own count only while no pod of it is known, and are
+ * none where the cluster made it for a pod (docs/discovery.md#whose-an-object-is).
  */
 function ownerLabels(
   { state, pods }: Allocated,
   podSpans: (uid: string) => readonly Span<PodState>[],
 ): ObjectLabels {
-  if (state.labels.managedBy !== undefined) return state.labels;
+  const { virtualNamespace } = state.labels;
   for (const uid of pods) {
     const pod = podSpans(uid).at(-1);
-    if (pod !== undefined) return pod.state.labels;
+    if (pod !== undefined) return { ...pod.state.labels, ...omitUndefined({ virtualNamespace }) };
   }
   return state.labels;
 }

@@ -56,13 +56,23 @@ export function projectResourceClaim(
     uid,
     name,
     namespace: textAt(metadata, 'namespace') ?? '',
-    labels: objectLabels(metadata, api),
+    labels: isMadeForPod(metadata) ? NO_LABELS : objectLabels(metadata, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     pods: consumers.filter(isPod).flatMap((consumer) => textAt(consumer, 'uid') ?? []),
     otherConsumer: consumers.some((consumer) => !isPod(consumer)),
     ...('allocation' in status ? allocated(recordAt(status, 'allocation')) : {}),
   };
 }
+
+/**
+ * The cluster makes it for a pod, out of a template or for extended resources, with the labels that the
+ * template says: whoever writes the template could name anybody with them.
+ */
+function isMadeForPod(metadata: RawObject): boolean {
+  return listAt(metadata, 'ownerReferences').some(({ kind }) => kind === 'Pod');
+}
+
+const NO_LABELS: ObjectLabels = {};
 
 function allocated(allocation: RawObject): Pick<ResourceClaimView, 'allocation' | 'allocatedAt'> {
   const results = listAt(recordAt(allocation, 'devices'), 'results');

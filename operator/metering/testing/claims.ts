@@ -67,6 +67,8 @@ export interface ClaimFixture {
   readonly pods?: readonly string[];
   readonly reservedFor?: readonly RawObject[];
   readonly node?: string;
+  /** The pod that the cluster made it for, out of a template. */
+  readonly madeFor?: string;
   /** How it asked; by default for as many devices as it was given. */
   readonly requests?: readonly RawObject[];
 }
@@ -83,6 +85,19 @@ export function resourceClaim(fixture: ClaimFixture = {}): RawObject {
       namespace: 'tenant-a',
       creationTimestamp: iso(LONG_AGO),
       labels: fixture.labels ?? OWN_LABELS,
+      ...(fixture.madeFor !== undefined && {
+        annotations: { 'resource.kubernetes.io/pod-claim-name': 'gpu' },
+        ownerReferences: [
+          {
+            apiVersion: 'v1',
+            kind: 'Pod',
+            name: fixture.madeFor,
+            uid: `uid-${fixture.madeFor}`,
+            controller: true,
+            blockOwnerDeletion: true,
+          },
+        ],
+      }),
     },
     spec: fixture.requests === undefined ? {} : { devices: { requests: fixture.requests } },
     status:
