@@ -1,4 +1,4 @@
-import { CONTROL_PLANE_APPS } from './selection.ts';
+import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './selection.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
 /** The labels of a pod, claim or Service that say whose it is. */
@@ -36,5 +36,6 @@ export function attribute(
   }
   const [only, ...others] = clusters;
   if (only === undefined || others.length > 0) return { kind: 'unattributed' };
-  return { kind: 'tenant', cluster: only };
+  const isHelper = app !== undefined && CONTROL_PLANE_HELPER_APPS.includes(app);
+  return { kind: isHelper ? 'control-plane' : 'tenant', cluster: only };
 }

@@ -331,16 +331,25 @@ describe('news of tenant clusters comes late', () => {
   });
 });
 
-test('one round over a thousand tenant clusters takes long', async () => {
+/** The shortest of five rounds over so many tenant clusters, milliseconds. */
+async function roundMs(tenantClusters: number): Promise<number> {
   const { discovery, sources } = createDiscoveryRig();
-  for (let index = 0; index < 1_000; index++) {
+  for (let index = 0; index < tenantClusters; index++) {
     sources.namespaces.put(namespaceObject(`host-${index}`));
     sources.statefulSets.put(workload(`host-${index}`, 'x'));
   }
-  await discovery.round();
-  const start = performance.now();
-  await discovery.round();
-  expect(performance.now() - start).toBeLessThan(500);
-  expect(discovery.clusters().length).toBe(1_000);
+  const times: number[] = [];
+  for (let round = 0; round < 6; round++) {
+    const start = performance.now();
+    await discovery.round();
+    // The first one remembers everybody.
+    if (round > 0) times.push(performance.now() - start);
+  }
+  expect(discovery.clusters().length).toBe(tenantClusters);
   expect(discovery.findTenant('tenant-host-7-x')?.clusters).toStrictEqual(['tenant-host-7-x']);
+  return Math.min(...times);
+}
+
+test('a round over four times as many tenant clusters takes sixteen times as long', async () => {
+  expect((await roundMs(1_200)) / (await roundMs(300))).toBeLessThan(12);
 });

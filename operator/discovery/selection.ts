@@ -9,6 +9,12 @@ export const CONTROL_PLANE_APPS: readonly string[] = [
   'vcluster-controller',
 ];
 
+/**
+ * Values of `app` on helpers that a control plane starts for itself, without a `release`: pods that take and
+ * restore its snapshots.
+ */
+export const CONTROL_PLANE_HELPER_APPS: readonly string[] = ['vcluster-snapshot'];
+
 /** The label selector of the two workload watches. */
 export const WORKLOAD_SELECTOR = `app in (${DISCOVERY_APPS.join(',')})`;
 
