@@ -28,6 +28,8 @@ export interface DiscoveryOptions {
   readonly customerIdKeys: CustomerIdKeys;
   /** TENANT_CLUSTERS_FILE, where there is one. */
   readonly external?: ExternalFile;
+  /** Ids of customers that are still billed for what a tenant cluster left behind. */
+  readonly stillBilled?: () => readonly string[];
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -183,7 +185,13 @@ class Rounds implements Discovery {
     const takenOver = new Set(this.#accepted);
     const step = stepOffboarding(
       acceptOffboardings(memory.tenants, takenOver),
-      { tenants: nextTenants, unmetered: unmeteredTenants(next.clusters, nextTenants) },
+      {
+        tenants: nextTenants,
+        staying: new Set([
+          ...unmeteredTenants(next.clusters, nextTenants),
+          ...(this.#options.stillBilled?.() ?? []),
+        ]),
+      },
       at,
       settings.discovery.offboardGraceMs,
     );

@@ -24,7 +24,7 @@ function simulate(
   const log: string[] = [];
   let held = { count: 0, of: 0 };
   for (const [minute, present, unmetered = []] of rounds) {
-    const roster = { tenants: present.map(tenant), unmetered: new Set(unmetered) };
+    const roster = { tenants: present.map(tenant), staying: new Set(unmetered) };
     const step = stepOffboarding(known, roster, START + minute * MINUTE, graceMs);
     known = step.known;
     held = step.held;
@@ -211,7 +211,7 @@ test('whatever comes and goes, no customer is offboarded within the grace of bei
         now += minutes * MINUTE;
         const present = flags.flatMap((there, index) => (there ? [`t${index}`] : []));
         for (const id of present) seen.set(id, now);
-        const roster = { tenants: present.map(tenant), unmetered: new Set<string>() };
+        const roster = { tenants: present.map(tenant), staying: new Set<string>() };
         const step = stepOffboarding(known, roster, now, GRACE);
         for (const { id } of step.offboarded)
           expect(now - (seen.get(id) ?? now)).toBeGreaterThan(GRACE);

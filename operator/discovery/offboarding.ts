@@ -31,8 +31,11 @@ export type KnownTenants = ReadonlyMap<string, KnownTenant>;
 export interface Roster {
   /** Customers with a metered cluster. */
   readonly tenants: readonly Tenant[];
-  /** Customers all of whose clusters are left unmetered: they are still there. */
-  readonly unmetered: ReadonlySet<string>;
+  /**
+   * Customers without one that are still there: all of their clusters are left unmetered, or objects
+   * of one that is gone are billed on.
+   */
+  readonly staying: ReadonlySet<string>;
 }
 
 export interface OffboardingStep {
@@ -71,7 +74,7 @@ export function stepOffboarding(
   let vanished = 0;
   for (const [id, entry] of known) {
     if (next.has(id)) continue;
-    if (roster.unmetered.has(id)) {
+    if (roster.staying.has(id)) {
       if (entry.presence.kind !== 'offboarded') {
         next.set(id, { ...entry, presence: { kind: 'present' } });
       }

@@ -3,6 +3,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { HeldGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
+import { candidatesFor } from '../observation/tenant-cluster-timeline.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import { createDeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
@@ -76,7 +77,12 @@ function collect<S extends { readonly labels: ObjectLabels }>(
         const holder = holderOf(state);
         if (holder === undefined) continue;
         const bounds = [Math.max(from, window.start), Math.min(to, window.end)] as const;
-        for (const owned of ownersOf(input, namespace, state.labels, ...bounds)) {
+        const since = spans[0]?.from ?? from;
+        for (const owned of ownersOf(
+          input,
+          { namespace, labels: state.labels, since },
+          ...bounds,
+        )) {
           if (!counts(holder, owned.cluster)) continue;
           const known = holds.get(holder.node) ?? [];
           holds.set(holder.node, known);
@@ -112,11 +118,18 @@ function heldOn(
   });
 }
 
+/** What of an object says who is billed for it. */
+interface OwnedObject {
+  readonly namespace: string;
+  readonly labels: ObjectLabels;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
 /** Who is billed for an object, stretch by stretch, without holes. */
 function ownersOf(
   input: MeterInput,
-  namespace: string,
-  labels: ObjectLabels,
+  { namespace, labels, since }: OwnedObject,
   from: number,
   to: number,
 ): readonly OwnedTime[] {
@@ -129,7 +142,7 @@ function ownersOf(
     owned.push({
       from: start,
       to: end,
-      cluster: billedTo(input, namespace, labels, tenancy.clusters),
+      cluster: billedTo(input, namespace, labels, candidatesFor(tenancy, since)),
     });
     at = end;
   }

@@ -71,6 +71,16 @@ describe('storage', () => {
   });
 });
 
+test('S17: volumes and load balancers outlive the tenant cluster that is uninstalled', () => {
+  const events = hour((world) => {
+    world.claim(claim({ name: 'v' }));
+    world.service(service({ name: 's' }));
+    world.clusters([], START + HOUR / 2);
+  });
+  expect(total(events, 'tenant_storage_gb_hours')).toBe(100);
+  expect(total(events, 'tenant_lb_hours')).toBe(1);
+});
+
 describe('load balancers', () => {
   test.each([
     { id: 'L02 ClusterIP', object: service({ name: 's', type: 'ClusterIP' }), want: 0 },

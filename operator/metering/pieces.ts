@@ -1,7 +1,7 @@
 import { type Attribution, attribute } from '../discovery/attribution.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
-import type { Tenancy } from '../observation/tenant-cluster-timeline.ts';
+import { candidatesFor, type Tenancy } from '../observation/tenant-cluster-timeline.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
 import type { MeterInput } from './meter.ts';
 
@@ -121,7 +121,9 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
     return found;
   };
 
-  const ownerOf = (labels: ObjectLabels, tenancy: Tenancy): Attribution => {
+  const ownerOf = (labels: ObjectLabels, tenancy: Tenancy, objectSince: number): Attribution => {
+    if (tenancy.leaving !== undefined)
+      return attribute(labels, candidatesFor(tenancy, objectSince));
     const perTenancy = answers.get(tenancy) ?? new Map<ObjectLabels, Attribution>();
     answers.set(tenancy, perTenancy);
     const known = perTenancy.get(labels);
@@ -140,7 +142,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const start = Math.max(span.from, tenancy.from);
           const end = Math.min(span.to, tenancy.to);
           if (end <= start) continue;
-          const owner = ownerOf(span.state.labels, tenancy);
+          const owner = ownerOf(span.state.labels, tenancy, spans[0]?.from ?? span.from);
           if (owner.kind === 'unattributed') {
             input.findings.unattributed.add(`${timeline.namespace}/${timeline.name}`);
             continue;

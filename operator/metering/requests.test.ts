@@ -189,6 +189,36 @@ describe('CPU and memory by requests', () => {
     expect(cpu(hour(build(true)))).toBe(0.7);
   });
 
+  test('C28: a pod that takes a snapshot of the control plane is the control plane’s', () => {
+    const build = (meterControlPlane: boolean) => (world: World) => {
+      world.clusters([cluster('a', { meterControlPlane })]);
+      const labels = { app: 'vcluster-snapshot' };
+      world.pod(pod({ name: 'snapshot', labels, containers: [{ cpu: '400m' }] }));
+      // A tenant's own pod of that label was brought by the syncer.
+      const own = { ...OWN_LABELS, app: 'vcluster-snapshot' };
+      world.pod(pod({ name: 'p', labels: own, containers: [{ cpu: '100m' }] }));
+    };
+    expect(cpu(hour(build(false)))).toBe(0.1);
+    expect(cpu(hour(build(true)))).toBe(0.5);
+  });
+
+  test('C27: pods of a tenant cluster that is uninstalled are billed until they have ended', () => {
+    const left = START + 10 * 60_000;
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const old = pod({ name: 'old', containers: [{ cpu: '6' }] });
+    world.pod(old);
+    world.pod(pod({ name: 'unlabelled', labels: {}, containers: [{ cpu: '60' }] }));
+    world.clusters([], left);
+    // Whoever uses the namespace next does not do so at the expense of who left it.
+    const later = { createdAt: left + 1, labels: {}, containers: [{ cpu: '7' }] };
+    world.pod(pod({ name: 'later', ...later }), left + 1);
+    world.podGone(old, START + 20 * 60_000);
+    const { events, findings } = world.close(START, START + HOUR);
+    expect(cpu(events)).toBe(6 / 3 + 60);
+    expect([...findings.unattributed]).toEqual(['tenant-a/later']);
+  });
+
   test('C18: a tenant cannot make a pod free with the control plane label', () => {
     const events = hour((world) => {
       const labels = { ...OWN_LABELS, app: 'vcluster', release: 'renamed' };

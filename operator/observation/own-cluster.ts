@@ -28,12 +28,16 @@ export function tenancyOf(all: TenantClusterTimelines, id: string): TenantCluste
   const isOwn = (cluster: TenantCluster): boolean => cluster.id === id;
   return {
     observe: (clusters, at) => all.observe(clusters, at),
+    release: (holdsObjects, at) => all.release(holdsObjects, at),
     prune: (horizon) => all.prune(horizon),
     snapshot: () => all.snapshot(),
     restore: (snapshot, at) => all.restore(snapshot, at),
     statesOf: (of, from, to) => all.statesOf(of, from, to),
     get current() {
       return all.current.filter(isOwn);
+    },
+    get leaving() {
+      return all.leaving.filter(({ cluster }) => isOwn(cluster));
     },
     get sequence() {
       return all.sequence;

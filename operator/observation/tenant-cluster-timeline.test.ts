@@ -70,4 +70,38 @@ describe('tenant clusters', () => {
     timelines.prune(200);
     expect(timelines.during(0, 1000)).toEqual([]);
   });
+
+  const leavingAt = (timelines: ReturnType<typeof createTenantClusterTimelines>, at: number) =>
+    timelines.tenancies('tenant-a', at, at + 1).flatMap(({ leaving = [] }) => leaving);
+
+  test('that are gone are leaving until nothing of them is there, also after a restart', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([born(0)], 100);
+    timelines.observe([], 200);
+    timelines.release(() => true, 300);
+    timelines.prune(300);
+    expect(leavingAt(timelines, 150)).toEqual([]);
+    expect(leavingAt(timelines, 500)).toEqual([{ cluster: born(0), leftAt: 200 }]);
+    const restored = createTenantClusterTimelines();
+    restored.restore(JSON.parse(JSON.stringify(timelines.snapshot())), timelines.observedAt);
+    expect(restored.current).toEqual([]);
+    expect(restored.leaving).toEqual([{ cluster: born(0), leftAt: 200 }]);
+    restored.release(() => false, 400);
+    expect(restored.leaving).toEqual([]);
+    expect(leavingAt(restored, 399)).toHaveLength(1);
+    expect(leavingAt(restored, 400)).toEqual([]);
+    restored.prune(400);
+    expect(restored.snapshot()).toEqual([]);
+  });
+
+  test('that come back leave no longer', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([born(0)], 100);
+    timelines.observe([], 200);
+    timelines.observe([], 250);
+    timelines.observe([born(0)], 300);
+    expect(leavingAt(timelines, 220)).toHaveLength(1);
+    expect(leavingAt(timelines, 320)).toEqual([]);
+    expect(timelines.leaving).toEqual([]);
+  });
 });

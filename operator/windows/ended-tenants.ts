@@ -1,4 +1,8 @@
+import { attribute } from '../discovery/attribution.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
+import type { Observation } from '../observation/observation.ts';
+import type { Timeline } from '../observation/timeline.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
 import type { OwnNodeNotices } from './own-node-limit.ts';
@@ -46,4 +50,24 @@ function noteLost(
   const reason = 'the tenant cluster is gone, and its API had failed before';
   const gap = { source: 'collector', scope: tenant.id, from, to: at, reason };
   metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
+}
+
+/**
+ * Ends the leaving of tenant clusters of which nothing is on the host cluster any more that could be
+ * billed to them (docs/discovery.md#uninstalling).
+ */
+export function releaseLeft(observation: Observation, now: number): void {
+  const { tenantClusters, pods, volumes, loadBalancers, resourceClaims } = observation;
+  tenantClusters.release((left) => {
+    const isTheirs = ({ spans, gone }: Timeline<{ readonly labels: ObjectLabels }>): boolean => {
+      const [first] = spans;
+      const last = spans.at(-1);
+      if (gone || first === undefined || last === undefined || last.to < Infinity) return false;
+      if (first.from >= left.leftAt) return false;
+      return attribute(last.state.labels, [left.cluster]).kind !== 'unattributed';
+    };
+    return [pods, volumes, loadBalancers, resourceClaims].some((timelines) =>
+      [...timelines.inNamespace(left.cluster.namespace)].some(isTheirs),
+    );
+  }, now);
 }

@@ -235,9 +235,10 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
   };
 }
 
-/** Namespaces whose tenant clusters are billed by what their pods use. */
+/** Namespaces whose tenant clusters, those that are leaving included, are billed by what their pods use. */
 function wantedNamespaces({ tenantClusters }: Observation): ReadonlySet<string> {
-  const clusters = tenantClusters.current.filter(
+  const leaving = tenantClusters.leaving.map(({ cluster }) => cluster);
+  const clusters = [...tenantClusters.current, ...leaving].filter(
     ({ excluded, source, metering }) =>
       !excluded && source === 'workload' && metering.cpuMemoryBasis !== 'requests',
   );

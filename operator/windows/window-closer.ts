@@ -11,7 +11,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { AppendEnd, Appender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
-import { forgetEndedTenants } from './ended-tenants.ts';
+import { forgetEndedTenants, releaseLeft } from './ended-tenants.ts';
 import {
   type Gaps,
   omittedSliceGaps,
@@ -171,6 +171,7 @@ export class WindowCloser {
     const oldest = least(ends.map(([, end]) => end));
     const pods = ends.find(([name]) => name === 'pods')?.[1] ?? oldest;
     observation.usage.prune(pods, holdMs);
+    releaseLeft(observation, this.#options.clock.now());
     observation.tenantClusters.prune(oldest - maxBackfillMs);
   }
 

@@ -60,6 +60,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     sources: watches.discovery,
     customerIdKeys: CUSTOMER_ID_KEYS,
     records: ledger,
+    stillBilled: () => observation.tenantClusters.leaving.map(({ cluster }) => cluster.tenant),
     clock,
     logger,
     ...omitUndefined({ external: externalFile(context) }),
