@@ -34,6 +34,7 @@ generate: $(INSTALLED) ## Files that are derived from others
 
 e2e: $(INSTALLED) ## The long end-to-end suites
 	@$(WITH_NODE) node e2e/control-plane/prepare.ts
+	@$(WITH_NODE) node e2e/tools/prepare.ts kube-controller-manager
 	@$(WITH_NODE) vitest run --config vitest.long.config.ts
 
 bench: $(INSTALLED) ## Benches, one JSON line per figure

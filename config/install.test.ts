@@ -60,6 +60,22 @@ describe('installing on a fresh cluster', () => {
     expect(production.map(({ kind }) => kind)).toContain('NetworkPolicy');
   });
 
+  test('uninstalling takes the ledger, its credentials or the custom resources along', async () => {
+    const kindsOf = async (directory: string): Promise<readonly string[]> =>
+      (await build(directory)).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    const removed = await kindsOf('config/uninstall');
+    expect(
+      removed.filter((object) => /^(Namespace|CustomRes|Persist|Secret)/.test(object)),
+    ).toEqual([]);
+    const kept = (await kindsOf('.')).filter((object) => !removed.includes(object));
+    expect(kept).toEqual([
+      'Namespace meterfeed-system',
+      'CustomResourceDefinition billingdestinations.meterfeed.io',
+      'CustomResourceDefinition meteringpolicies.meterfeed.io',
+      'CustomResourceDefinition tenantoverrides.meterfeed.io',
+    ]);
+  });
+
   test('the pod is one that the restricted pod security level admits', async () => {
     const template = await podTemplate();
     expect(await admit(template.spec)).toBe(201);

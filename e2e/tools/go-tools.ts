@@ -2,26 +2,46 @@ import { access, constants, mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { withLock } from '../control-plane/cache.ts';
 import { buildModule, requireGo } from '../control-plane/go-build.ts';
-import { platformName } from '../control-plane/release.ts';
+import { KUBERNETES_VERSION, platformName } from '../control-plane/release.ts';
 
-/** Programs that tests need and that are built from Go modules; each has its go.mod and go.sum under build/. */
+interface Tool {
+  readonly package: string;
+  readonly version: string;
+  /** Holds its go.mod and go.sum; by default `build/<name>`. */
+  readonly directory?: string;
+}
+
+const KUBERNETES_MODULE = resolve(import.meta.dirname, '../control-plane/build/kubernetes');
+
+/** Programs that tests need and that are built from Go modules. */
 export const GO_TOOLS = {
   /** Checks requests to Stripe against Stripe's own OpenAPI specification. */
   'stripe-mock': { package: 'github.com/stripe/stripe-mock', version: 'v0.197.0' },
   /** Rates Kubernetes manifests. */
   'kube-score': { package: 'github.com/zegl/kube-score/cmd/kube-score', version: 'v1.20.0' },
-} as const;
+  /** Empties namespaces, makes pods and volumes: only the long suites run it, since it takes five minutes to build. */
+  'kube-controller-manager': {
+    package: 'k8s.io/kubernetes/cmd/kube-controller-manager',
+    version: KUBERNETES_VERSION,
+    directory: KUBERNETES_MODULE,
+  },
+} as const satisfies Readonly<Record<string, Tool>>;
 
 export type GoTool = keyof typeof GO_TOOLS;
 
-export const GO_TOOL_NAMES = Object.keys(GO_TOOLS) as readonly GoTool[];
+/** Those of `make test`. */
+export const GO_TOOL_NAMES: readonly GoTool[] = ['stripe-mock', 'kube-score'];
+
+export function isGoTool(name: string): name is GoTool {
+  return Object.hasOwn(GO_TOOLS, name);
+}
 
 /** Kept by `make clean`, like the control plane's. */
 const CACHE_DIRECTORY = resolve(import.meta.dirname, '../../.cache/tools');
 
 /**
  * The path of a program, built when it is not in the cache: needs `go` and a Go module proxy, takes
- * about half a minute. Rejects with the reason when it cannot be had.
+ * about half a minute, the controller manager five. Rejects with the reason when it cannot be had.
  */
 export async function findGoTool(
   name: GoTool,
@@ -41,8 +61,9 @@ async function build(name: GoTool, file: string, progress: (line: string) => voi
   await requireGo();
   const staging = join(root(file), `.staging-${process.pid}`);
   await mkdir(staging, { recursive: true });
-  const directory = join(import.meta.dirname, 'build', name);
-  const packages = [GO_TOOLS[name].package];
+  const tool: Tool = GO_TOOLS[name];
+  const { directory = join(import.meta.dirname, 'build', name) } = tool;
+  const packages = [tool.package];
   const output = (into: string): string => join(into, name);
   await buildModule({ directory, packages, output, linkerFlags: '-s -w' }, staging, progress);
   await rm(dirname(file), { recursive: true, force: true });

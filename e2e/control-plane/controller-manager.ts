@@ -1,0 +1,63 @@
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { type ManagedProcess, startProcess } from '../processes/managed-process.ts';
+import { findGoTool } from '../tools/go-tools.ts';
+import { renderFlags } from './flags.ts';
+import { freePort } from './ports.ts';
+
+/** What empties namespaces, collects what owners leave behind, makes pods of StatefulSets, and binds, makes and deletes volumes. */
+const CONTROLLERS = [
+  'namespace-controller',
+  'garbage-collector-controller',
+  'statefulset-controller',
+  'persistentvolume-binder-controller',
+  'persistentvolume-protection-controller',
+  'persistentvolumeclaim-protection-controller',
+];
+
+/** Its provisioner of volumes: directories of this machine, below `/tmp/hostpath_pv`. */
+export const HOST_PATH_PROVISIONER = 'kubernetes.io/host-path';
+
+/** Starts a real kube-controller-manager for a control plane; there is still no scheduler and no kubelet. */
+export async function startControllerManager({
+  directory,
+  kubeconfigPath,
+}: {
+  readonly directory: string;
+  readonly kubeconfigPath: string;
+}): Promise<ManagedProcess> {
+  const command = await findGoTool('kube-controller-manager', (line) =>
+    process.stderr.write(`[tools] ${line}\n`),
+  );
+  const port = await freePort();
+  return startProcess({
+    name: 'kube-controller-manager',
+    command,
+    args: renderFlags({
+      kubeconfig: kubeconfigPath,
+      controllers: CONTROLLERS.join(),
+      'enable-hostpath-provisioner': 'true',
+      'leader-elect': 'false',
+      'bind-address': '127.0.0.1',
+      'secure-port': String(port),
+      'cert-dir': join(directory, 'controller-manager'),
+      // How soon what changed is seen where no watch tells.
+      'pvclaimbinder-sync-period': '1s',
+    }),
+    env: { PATH: process.env['PATH'] },
+    logFile: join(directory, 'kube-controller-manager.log'),
+    pidFile: join(directory, 'kube-controller-manager.pid'),
+    ready: () => listens(port),
+  });
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
