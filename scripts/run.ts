@@ -68,6 +68,9 @@ function announce({ operator: { address }, invoices, prometheus }: LocalCloud): 
       `  tail -f ${path(files.operatorLog)}`,
       'docs/first-steps.md goes on from here, with a destination of your own.',
       '',
+      ...(process.env['API_TOKEN'] === undefined
+        ? ['Reading is open. To push events and to replay: `API_TOKEN=try make run`.']
+        : []),
       'Ctrl-C stops everything; `make run` goes on from there, `make clean` forgets it.',
     ].join('\n'),
   );

@@ -15,9 +15,9 @@ import { startReceiver } from '../receiver/receiver.ts';
 import { ensureOwnNodeClusters } from '../simulator/own-nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { applyCustomResources } from './custom-resources.ts';
-import { createKubectl } from '../control-plane/kubectl.ts';
+import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';
 import { startLocalTelemetry } from './local-telemetry.ts';
-import { type RunningOperator, startOperator } from './operator-process.ts';
+import { type SupervisedOperator, superviseOperator } from './operator-supervisor.ts';
 import type { RunFiles } from './run-directory.ts';
 
 export interface LocalCloudOptions {
@@ -34,8 +34,9 @@ export interface LocalCloud {
   readonly invoices: string;
   /** A Prometheus server that scrapes the simulated cloud; undefined where none is installed. */
   readonly prometheus: string | undefined;
-  readonly operator: RunningOperator;
-  /** Resolves with the first process that ends unasked, and how. */
+  /** Started again when it ends. */
+  readonly operator: SupervisedOperator;
+  /** Resolves with the first of the control planes' processes that ends unasked, and how. */
   readonly failed: Promise<string>;
   /** Ends everything in order: operator, Prometheus, simulator, Lago, receiver, API servers, etcd. */
   stop(): Promise<void>;
@@ -105,8 +106,9 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     parts.push(() => telemetry.stop());
 
     progress('starting the operator');
-    const operator = await startOperator({
+    const operator = await superviseOperator({
       files,
+      progress,
       kubeconfig: files.kubeconfig,
       env: { ...LOCAL_SETTINGS, ...telemetry.env },
       signal,
@@ -114,12 +116,11 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     });
     parts.push(() => operator.stop());
     signal.throwIfAborted();
-    const died = operator.exited.then((how) => `operator: ${how}`);
     return {
       operator,
       invoices: `${lago.url}/`,
       prometheus: telemetry.url,
-      failed: Promise.race([plane.failed, tenantPlane.failed, died]),
+      failed: Promise.race([plane.failed, tenantPlane.failed]),
       stop,
     };
   } catch (error) {
@@ -161,13 +162,14 @@ async function bringUpControlPlanes(
 }> {
   const binaries = await findBinaries({ assets: process.env['KUBEBUILDER_ASSETS'], progress });
   await rm(files.kubectl, { force: true });
-  await symlink(binaries.kubectl, files.kubectl);
+  const kubectl = await findKubectl(binaries.kubectl);
+  await symlink(kubectl, files.kubectl);
   progress('starting etcd and kube-apiserver, for the host and for one tenant cluster');
   const { directory, tenantPlane: own } = files;
   const plane = await startControlPlane({ binaries, directory, ephemeral: false });
   try {
     const tenantPlane = await startControlPlane({ binaries, directory: own, ephemeral: false });
-    return { plane, tenantPlane, kubectlProgram: binaries.kubectl };
+    return { plane, tenantPlane, kubectlProgram: kubectl };
   } catch (error) {
     await plane.stop();
     throw error;

@@ -10,6 +10,8 @@ export interface RunFiles {
   /** The operator's ledger. */
   readonly data: string;
   readonly operatorLog: string;
+  /** Of the operator that ended unasked last. */
+  readonly lastOperatorLog: string;
   readonly operatorPid: string;
   readonly operatorPort: string;
   /** The address of the operator's API, one line. */
@@ -26,7 +28,7 @@ export interface RunFiles {
   readonly runPid: string;
   /** A second control plane: the own API server of a tenant cluster with nodes of its own. */
   readonly tenantPlane: string;
-  /** A link to the kubectl of the control plane's release. */
+  /** A link to the kubectl on the PATH where its version fits, else to the one of the control plane. */
   readonly kubectl: string;
 }
 
@@ -37,6 +39,7 @@ export function runFiles(directory: string = RUN_DIRECTORY): RunFiles {
     kubeconfig: file('kubeconfig'),
     data: file('data'),
     operatorLog: file('operator.log'),
+    lastOperatorLog: file('operator.1.log'),
     operatorPid: file('operator.pid'),
     operatorPort: file('operator.port'),
     address: file('address'),
