@@ -190,9 +190,10 @@ describe('what the provider says', () => {
 
   test('of a machine’s size, health and kind is what is billed', () => {
     const record = {
-      cpu: 16_000_000_000n,
+      cpu: 384_000_000_000n,
       memory: 0n,
       extended: new Map([[GPU, { capacity: 1, allocatable: 1 }]]),
+      down: false,
     };
     let word: ProviderWord = {
       labels: {
@@ -204,10 +205,10 @@ describe('what the provider says', () => {
     };
     const world = worldOf(() => word);
     world.node(gpuNode(N1), START - HOUR);
-    word = { ...word, record: { ...record, downSince: START + HOUR / 2 } };
+    word = { ...word, record: { ...record, down: true, downSince: START + HOUR / 2 } };
     world.observation.nodes.refresh(START + HOUR / 2);
     const { events } = world.close(START, START + HOUR);
-    expect(sums(events)).toEqual([0.5, 0.5, 0.5, 8, 1024]);
+    expect(sums(events)).toEqual([0.5, 0.5, 0.5, 192, 1024]);
     expect(only(events, 'node')).toMatchObject({
       sku: 'p5.4xlarge',
       dimensions: { capacity_type: 'spot' },

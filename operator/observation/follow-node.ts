@@ -18,9 +18,11 @@ interface NodePlace {
   readonly foreignSince?: number | undefined;
   /** The API that shows it. */
   readonly api?: Api;
-  /** Given where the tenant's word does not count. */
-  readonly word?: ProviderWord | undefined;
+  /** Given where the tenant's word does not count; `pending` while nobody knows what the provider says. */
+  readonly word?: ProviderWord | 'pending' | undefined;
 }
+
+const NOTHING_SAID: ProviderWord = { labels: {} };
 
 /**
  * Follows a node from its creation. Its state changes when the change arrives, but for going down:
@@ -32,10 +34,14 @@ export function followNode(
   node: NodeView,
   settings: NodeSettings,
   seen: Sighting,
-  { foreignSince, api = API_OF_HOST, word }: NodePlace = {},
+  { foreignSince, api = API_OF_HOST, word: given }: NodePlace = {},
 ): void {
   const share = (state: NodeState): NodeState => shareNodeState(state, api);
   let current = currentState(timeline);
+  // What the provider said before goes on, and so does the tenant's word where it has counted until now.
+  if (given === 'pending' && current?.trust === 'provider') return;
+  const unsaid = current === undefined ? NOTHING_SAID : undefined;
+  const word = given === 'pending' ? unsaid : given;
   const told = nodeState(node, settings, api);
   const own =
     word === undefined

@@ -59,7 +59,7 @@ export interface ObservationOptions {
   /** Since when a node is one of another cluster that only shows here; undefined when it is none. */
   readonly foreignSince?: (node: NodeView) => number | undefined;
   /** What the provider says of a node, where it is his word that counts; undefined where the node's own does. */
-  readonly providerWord?: (node: NodeView) => ProviderWord | undefined;
+  readonly providerWord?: (node: NodeView) => ProviderWord | 'pending' | undefined;
   /** Whether a claim or Service is a tenant's view of one that is billed on the host cluster. */
   readonly isSynced?: (object: VolumeClaimView | LoadBalancerView) => boolean;
 }

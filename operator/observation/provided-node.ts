@@ -23,8 +23,10 @@ export interface MachineFacts {
   readonly cpu: bigint;
   readonly memory: bigint;
   readonly extended: ReadonlyMap<string, ExtendedResource>;
-  /** Since when the record says that the machine is down, milliseconds since the epoch. */
-  readonly downSince?: number | undefined;
+  /** The record says that the machine is down. */
+  readonly down: boolean;
+  /** Since when, milliseconds since the epoch, where the record says. */
+  readonly downSince?: number;
 }
 
 interface Readings {
@@ -61,8 +63,10 @@ export function providedState(readings: Readings): NodeState {
   const recorded = word.source === undefined && last?.provenBy !== undefined && !isOverridden(last);
   const { capacityType, gpu } = said.decidedBy ?? {};
   const gpuType = gpu === undefined ? gpuTypeOf(told, held(gpuTypeRead)) : said.gpuType;
-  const capacity = (read: 'cpu' | 'memory'): bigint =>
-    said[read] > 0n ? said[read] : larger(told[read], held((state) => state[read])?.[read] ?? 0n);
+  const most = (amount: 'cpu' | 'memory'): bigint => {
+    const before = held((state) => state[amount])?.[amount] ?? 0n;
+    return larger(said[amount], larger(told[amount], before));
+  };
   const state: NodeState = {
     capacityType:
       capacityType === undefined ? (recorded ? last.capacityType : DEAREST) : said.capacityType,
@@ -73,8 +77,8 @@ export function providedState(readings: Readings): NodeState {
       sku: first('sku'),
       provenBy: word.source ?? (recorded ? last.provenBy : undefined),
     }),
-    cpu: capacity('cpu'),
-    memory: capacity('memory'),
+    cpu: most('cpu'),
+    memory: most('memory'),
     gpuType,
     devices: devicesOf(told, gpuType),
     gpus: gpusOf(
@@ -82,7 +86,7 @@ export function providedState(readings: Readings): NodeState {
       said.gpus.length > 0 ? said.gpus : dearerGpus(told, held(installed)),
       gpuType,
     ),
-    down: word.record?.downSince !== undefined,
+    down: word.record?.down === true,
     dedicatedTo: told.dedicatedTo,
     trust: 'provider',
   };

@@ -202,8 +202,11 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     for (const timeline of this.#all()) {
       if (timeline.gone) continue;
       // Settings hold from their change on, whatever times the object gives.
+      const { versionAt } = timeline;
       timeline.versionAt = at;
       this.#see(timeline.view, { at, knownUntil: at, late: false });
+      // The object was not seen again: it may be gone since.
+      timeline.versionAt = versionAt;
     }
   }
 

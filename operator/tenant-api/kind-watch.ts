@@ -49,10 +49,14 @@ export interface WatchPoint {
   readonly knownAt: number;
 }
 
-export interface KindWatchOptions<T extends Projected, S> {
+/** Where a watch brings what it sees. */
+export type WatchedTimelines<T extends Projected> = SourceHandler<T> &
+  Pick<Timelines<T, unknown>, 'kind' | 'listed' | 'forget'>;
+
+export interface KindWatchOptions<T extends Projected> {
   readonly resource: ApiResource;
   readonly project: Projection<T>;
-  readonly timelines: Timelines<T, S>;
+  readonly timelines: WatchedTimelines<T>;
   /** Called before the timelines. */
   readonly handlers?: readonly SourceHandler<T>[];
   /** What the timelines are given instead of a version that has arrived. */
@@ -70,14 +74,12 @@ export interface KindWatchOf<T extends Projected> extends KindWatch {
   find(namespace: string, name: string): T | undefined;
 }
 
-export function createKindWatch<T extends Projected, S>(
-  options: KindWatchOptions<T, S>,
-): KindWatchOf<T> {
+export function createKindWatch<T extends Projected>(options: KindWatchOptions<T>): KindWatchOf<T> {
   return new RestartableWatch(options);
 }
 
-class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
-  readonly #options: KindWatchOptions<T, S>;
+class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
+  readonly #options: KindWatchOptions<T>;
   /** Where the watch goes on from: what the journal knew, or what was held when it was stopped. */
   #resume: ResumePoint<T> | undefined;
   #source: Source<T> | undefined;
@@ -89,7 +91,7 @@ class RestartableWatch<T extends Projected, S> implements KindWatchOf<T> {
   /** The uids of objects whose change was not taken in: the next list tells it once more. */
   readonly #untold = new Set<string>();
 
-  constructor(options: KindWatchOptions<T, S>) {
+  constructor(options: KindWatchOptions<T>) {
     this.#options = options;
     this.#resume = options.resume;
     this.#stopped = {

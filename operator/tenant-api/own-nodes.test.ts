@@ -19,18 +19,20 @@ function node(
 function setUp(hosts: readonly RawObject[] = [], source: 'workload' | 'external' = 'workload') {
   const logger = createCapturingLogger();
   const known = new Set<string>();
+  const proven = new Set<string>();
   const views = hosts.flatMap((host) => projectNode(host) ?? []);
   const own = createOwnNodes({
     host: { find: (_namespace, name) => views.find((view) => view.name === name) },
     cluster: () => tenantCluster('a', { source }),
     isKnown: (uid) => known.has(uid),
+    isProven: ({ name }) => proven.has(name),
     logger,
   });
   const isOwn = (object: RawObject): boolean => {
     const view = own.project(object);
     return view !== undefined && own.foreignSince(view) === undefined;
   };
-  return { own, isOwn, known, logger };
+  return { own, isOwn, known, proven, logger };
 }
 
 const FAKE = { 'vcluster.loft.sh/fake-node': 'true' };

@@ -1,5 +1,6 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Projection, RawObject } from '../kubernetes/source.ts';
+import { machineIds } from '../observation/machine-record.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
 import { recordAt, textAt } from '../observation/raw-fields.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -22,6 +23,8 @@ export interface OwnNodesOptions {
   readonly cluster: () => TenantCluster | undefined;
   /** A node that was its own before: whatever labels it is given later, it stays that. */
   readonly isKnown: (uid: string) => boolean;
+  /** Whether the provider's record of its machine proves that it is its own. */
+  readonly isProven: (node: NodeView) => boolean;
   readonly logger: Logger;
 }
 
@@ -41,7 +44,7 @@ const COMPLAINTS = 20;
  * they are different machines, and a label that does not fit the node is logged.
  */
 export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
-  const { host, isKnown, logger } = options;
+  const { host, isKnown, isProven, logger } = options;
   const complained = new Set<string>();
 
   const complain = (name: string, message: string): void => {
@@ -57,7 +60,10 @@ export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
     if (hosts === undefined) return undefined;
     const { machine } = hosts;
     const differs = machine !== undefined && node.machine !== undefined && machine !== node.machine;
-    return differs ? undefined : hosts.createdAt;
+    if (differs) return undefined;
+    const ids = machineIds(hosts);
+    const isSame = machineIds(node).some((id) => ids.includes(id));
+    return !isSame && isProven(node) ? undefined : hosts.createdAt;
   };
 
   const checkLabel = (object: RawObject, node: NodeView, label: string): void => {
@@ -74,7 +80,7 @@ export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
       if (node === undefined) return undefined;
       const label = NOT_OWN.find((name) => textAt(node.labels, name) !== undefined);
       if (label === undefined) return node;
-      if (!isKnown(node.uid)) {
+      if (!isKnown(node.uid) && !(isProven(node) && foreignSince(node) === undefined)) {
         checkLabel(object, node, label);
         return undefined;
       }

@@ -14,7 +14,7 @@ import { type NodeView, projectNode } from '../observation/node.ts';
 import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import { currentState } from '../observation/timeline.ts';
 import { createTenantApis } from './tenant-apis.ts';
-import { fakeDiscovery, tenantCluster } from './testing/tenant-clusters.ts';
+import { fakeDiscovery, noMachineRecords, tenantCluster } from './testing/tenant-clusters.ts';
 
 const a = tenantCluster('a');
 
@@ -42,6 +42,7 @@ function setUp() {
     enabled: () => true,
     discovery: { ...fakeDiscovery(a), known: () => true },
     tenantClusters,
+    machines: noMachineRecords(),
     host: {
       nodes: { ...nodes, health: () => ({ state: 'synced', since: 0, freshAt: START }) },
       volumes,

@@ -5,46 +5,24 @@ import { pause } from '../kubernetes/abort.ts';
 import type { Projected, SourceHandler, SourceHealth } from '../kubernetes/source.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
-import {
-  createObservation,
-  type Observation,
-  type ObservationOptions,
-} from '../observation/observation.ts';
+import type { Observation } from '../observation/observation.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
-import { tenancyOf } from '../observation/own-cluster.ts';
-import { OWN_NODE_LABELS, type ProviderWord } from '../observation/provided-node.ts';
-import type { TenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
-import { createOwnNodes, type OwnNodes } from './own-nodes.ts';
-import { createSyncedObjects, type HostObjects } from './synced-objects.ts';
+import { type Inside, type InsideOptions, lookInside } from './inside.ts';
 import { type FailedTenantApi, mergeFailures, type TenantApiAccess } from './tenant-api.ts';
 import { type Reachability, TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
 
-export interface TenantApisOptions {
+export interface TenantApisOptions extends InsideOptions {
   readonly access: TenantApiAccess;
   /** TENANT_API; without it what the journal knows is closed and forgotten. */
   readonly enabled: () => boolean;
   readonly discovery: Pick<Discovery, 'clusters' | 'subscribe' | 'known'>;
-  /** Tenant clusters over time. */
-  readonly tenantClusters: TenantClusterTimelines;
-  /** What the host cluster has, so that nothing is billed twice. */
-  readonly host: {
-    readonly nodes: {
-      health(): SourceHealth;
-      find(namespace: string, name: string): NodeView | undefined;
-    };
-    readonly volumes: HostObjects;
-    readonly loadBalancers: HostObjects;
-  };
-  /** How objects are followed, as on the host. */
-  readonly observing: Pick<ObservationOptions, 'nodeSettings' | 'billedUntil' | 'countClamped'>;
+  readonly host: InsideOptions['host'] & { readonly nodes: { health(): SourceHealth } };
   readonly limits?: TenantLimits;
   readonly clock: Clock;
   readonly random: () => number;
-  readonly logger: Logger;
 }
 
 /** What the journal knew of a tenant cluster's API; the observation is one that {@link TenantApis.observe} made. */
@@ -78,12 +56,9 @@ export interface TenantApis {
 /** First lists under way at the same time. */
 const STARTS_AT_ONCE = 32;
 const REPORT_MS = 10_000;
-
-/** How a tenant cluster is looked at, from inside. */
-interface Inside {
-  readonly observation: Observation;
-  readonly ownNodes: OwnNodes;
-}
+/** So long the first lists of the records of machines are waited for. */
+const RECORDS_MS = 15_000;
+const LOOK_MS = 50;
 
 export function createTenantApis(options: TenantApisOptions): TenantApis {
   return new WatchedTenantApis(options);
@@ -133,7 +108,10 @@ class WatchedTenantApis implements TenantApis {
   }
 
   restore(known: readonly KnownTenantApi[]): void {
-    for (const each of known) this.#open(each.id, each);
+    for (const each of known) {
+      this.#inside(each.id).machines.restore(this.observe(each.id).nodes);
+      this.#open(each.id, each);
+    }
   }
 
   release(id: string): void {
@@ -142,12 +120,16 @@ class WatchedTenantApis implements TenantApis {
     this.#insides.delete(id);
     this.#counts.delete(id);
     this.#trusts.delete(id);
+    this.#options.machines.forget(id);
     void unit?.close().then(() => this.#review());
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { access, discovery, clock } = this.#options;
     const review = (): void => this.#review();
+    await this.#recordsKnown(signal);
+    this.#options.machines.subscribe((tenants) => this.#recordsChanged(tenants));
+    for (const unit of this.#units.values()) unit.providerChanged();
     const ends = [access.subscribe(review), discovery.subscribe(review)];
     review();
     while (await pause(clock, REPORT_MS, signal)) {
@@ -220,9 +202,20 @@ class WatchedTenantApis implements TenantApis {
     const trust = JSON.stringify([ownNodeTrust, ownNodeLabels]);
     const before = this.#trusts.get(unit.id);
     this.#trusts.set(unit.id, trust);
-    if (before !== undefined && before !== trust) {
-      unit.observation.nodes.refresh(this.#options.clock.now());
+    if (before !== undefined && before !== trust) unit.providerChanged();
+  }
+
+  /** A node must not be taken for one without a record because nobody has read the records yet. */
+  async #recordsKnown(signal: AbortSignal): Promise<void> {
+    const { machines, clock } = this.#options;
+    for (let waited = 0; machines.pending && waited < RECORDS_MS; waited += LOOK_MS) {
+      if (!(await pause(clock, LOOK_MS, signal))) return;
     }
+  }
+
+  #recordsChanged(tenants: ReadonlySet<string>): void {
+    if (this.#closed) return;
+    for (const id of tenants) this.#units.get(id)?.providerChanged();
   }
 
   /** Of a tenant cluster that is not in the access's lists. */
@@ -257,42 +250,6 @@ class WatchedTenantApis implements TenantApis {
     );
     return owner === undefined ? undefined : this.#units.get(owner.id);
   }
-}
-
-function lookInside(id: string, options: TenantApisOptions): Inside {
-  const { host, tenantClusters, logger } = options;
-  const cluster = (): TenantCluster | undefined =>
-    tenantClusters.current.find((each) => each.id === id);
-  const isKnown = (uid: string): boolean =>
-    [...observation.nodes.inNamespace('')].some(
-      (node) => node.uid === uid && node.spans.at(-1)?.state.foreign !== true,
-    );
-  const ownNodes = createOwnNodes({ host: host.nodes, cluster, isKnown, logger });
-  const isSyncedVolume = createSyncedObjects(host.volumes, cluster);
-  const isSyncedLoadBalancer = createSyncedObjects(host.loadBalancers, cluster);
-  const whole = createObservation({
-    ...options.observing,
-    foreignSince: ownNodes.foreignSince,
-    providerWord: () => wordOf(cluster()),
-    isSynced: (object) =>
-      'bound' in object ? isSyncedVolume(object) : isSyncedLoadBalancer(object),
-  });
-  const observation: Observation = {
-    ...whole,
-    // Everything is closed together here, so that one timeline of each pod and node is enough.
-    pods: whole.gpuPods,
-    nodes: whole.gpuNodes,
-    tenantClusters: tenancyOf(tenantClusters, id),
-  };
-  return { observation, ownNodes };
-}
-
-/** What the provider says of a tenant cluster's own nodes, where it is his word that counts. */
-function wordOf(cluster: TenantCluster | undefined): ProviderWord | undefined {
-  if (cluster?.metering.ownNodeTrust !== 'provider') return undefined;
-  const { ownNodeLabels } = cluster.metering;
-  if (ownNodeLabels === undefined) return { labels: {} };
-  return { labels: ownNodeLabels, source: OWN_NODE_LABELS };
 }
 
 /** That an API cannot be reached matters where the tenant cluster is known to have nodes of its own. */

@@ -57,8 +57,16 @@ function start(limits: Partial<TenantLimits>) {
       host: { find: () => undefined },
       cluster: () => cluster,
       isKnown: () => false,
+      isProven: () => false,
       logger,
     }),
+    machines: {
+      word: () => undefined,
+      isProven: () => false,
+      lives: () => false,
+      release: () => undefined,
+      restore: () => undefined,
+    },
     hostNodes: {
       resource: { plural: 'nodes of this cluster' },
       health: () => ({ state: 'synced', since: 0, freshAt: clock.now() }),

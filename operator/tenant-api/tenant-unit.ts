@@ -13,6 +13,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { KindWatch, WatchPoint } from './kind-watch.ts';
 import { type Budget, createBudget, type FirstLists, type TenantLimits } from './limits.ts';
+import type { NodeMachines } from './node-machines.ts';
 import type { OwnNodes } from './own-nodes.ts';
 import type { FailedTenantApi } from './tenant-api.ts';
 import {
@@ -44,6 +45,7 @@ export interface TenantUnitOptions {
   readonly id: string;
   readonly observation: Observation;
   readonly ownNodes: OwnNodes;
+  readonly machines: NodeMachines;
   /** The watch of the host's nodes: while it fails nobody knows which nodes are the tenant's own. */
   readonly hostNodes: TenantSource;
   readonly hasOwnNodes: boolean;
@@ -198,6 +200,16 @@ export class TenantUnit {
     if (this.#watches.nodes.find('', name) !== undefined) this.refresh('nodes');
   }
 
+  /** What the provider says of its nodes, or whether that counts, has changed. */
+  providerChanged(): void {
+    try {
+      this.#watches.hiddenNodes.review(this.#options.clock.now());
+    } catch (error) {
+      this.#suspend(`nodes cannot be followed: ${errorText(error)}`);
+    }
+    this.refresh('nodes');
+  }
+
   /** Follows its objects of a kind anew: what they mean has changed elsewhere. */
   refresh(kind: RefreshedKind): void {
     try {
@@ -326,6 +338,7 @@ export class TenantUnit {
 
   #end(): void {
     const at = this.#options.clock.now();
+    this.#watches.hiddenNodes.close();
     const known = this.#watches.all.filter((watch) => watch.point(at) !== undefined);
     const until = known.map((watch) => watch.end());
     this.#stopAll('gone');

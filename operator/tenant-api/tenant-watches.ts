@@ -18,7 +18,9 @@ import { projectResourceSlice, type ResourceSliceView } from '../observation/res
 import type { Clock } from '../telemetry/clock.ts';
 import type { LogFields, Logger } from '../telemetry/logger.ts';
 import { createKindWatch, type KindWatch, type KindWatchOf } from './kind-watch.ts';
+import { HiddenNodes } from './hidden-nodes.ts';
 import type { Budget } from './limits.ts';
+import type { NodeMachines } from './node-machines.ts';
 import type { OwnNodes } from './own-nodes.ts';
 
 /** Where the watches of a tenant cluster go on from; undefined where nothing is known. */
@@ -35,6 +37,8 @@ export interface TenantResume {
 export interface TenantWatches {
   readonly nodes: KindWatchOf<NodeView>;
   readonly pods: KindWatchOf<PodView>;
+  /** Nodes that the API shows no more, and whose machines live on. */
+  readonly hiddenNodes: HiddenNodes;
   readonly all: readonly KindWatch[];
   /**
    * Which are needed: of a tenant cluster without nodes of its own only the nodes, in case it gets
@@ -48,6 +52,7 @@ export interface TenantWatchesOptions {
   readonly id: string;
   readonly observation: Observation;
   readonly ownNodes: OwnNodes;
+  readonly machines: NodeMachines;
   readonly onNode: SourceHandler<NodeView>;
   readonly resume: Partial<TenantResume>;
   readonly budget: Budget;
@@ -64,11 +69,17 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
   const { observation, ownNodes, onNode, resume, budget, clock, random } = options;
   const logger = atDebug(options.logger, { tenantCluster: options.id });
   const common = { budget, clock, random, logger };
+  const hiddenNodes = new HiddenNodes({
+    timelines: observation.nodes,
+    lives: (node) => options.machines.lives(node),
+    release: (uid) => options.machines.release(uid),
+    known: resume.nodes,
+  });
   const nodes = createKindWatch({
     ...common,
     resource: { ...CORE, plural: 'nodes' },
     project: ownNodes.project,
-    timelines: observation.nodes,
+    timelines: hiddenNodes,
     handlers: [onNode],
     adjust: fromWhenItWasSeen,
     resume: resume.nodes,
@@ -111,6 +122,7 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
   return {
     nodes,
     pods,
+    hiddenNodes,
     all: [nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices],
     needed: (hasOwnNodes, cluster) => {
       if (!hasOwnNodes) return [nodes];

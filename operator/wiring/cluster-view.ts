@@ -17,6 +17,7 @@ import { restoreJournal, type RestoredJournal } from '../windows/journal.ts';
 import { restoreTenantApis, type RestoredTenantApi } from '../windows/tenant-journal.ts';
 import type { BuildContext } from './build-context.ts';
 import { whenConfigured } from './custom-resources.ts';
+import { createMachineRecordWatch } from './machine-records.ts';
 import type { Part } from './parts.ts';
 import { createWatches, type Watches } from './watches.ts';
 
@@ -124,8 +125,16 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
   const common = { clock, random, logger, discovery };
   const { watchNamespaces } = context;
   const access = createTenantApiAccess({ ...common, connection, settings, watchNamespaces });
+  const machines = createMachineRecordWatch({
+    ...common,
+    connection,
+    settings,
+    watchNamespaces: context.watchNamespaces,
+    hostNode: (name) => nodes.find('', name),
+  });
   const apis = createTenantApis({
     ...common,
+    machines: machines.records,
     access,
     enabled: () => settings.current().tenantApi.enabled,
     tenantClusters: observation.tenantClusters,
@@ -137,6 +146,7 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
   watches.subscribe(apis.onHost);
   const parts: readonly Part[] = [
     { name: 'access to tenant APIs', run: (signal) => access.run(signal) },
+    machines.part,
     { name: 'watches of tenant APIs', run: (signal) => apis.run(signal) },
   ];
   return { apis, restored, parts: parts.map((part) => whenConfigured(customResources, part)) };

@@ -1,3 +1,5 @@
+import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import { MachineRecords } from '../machine-records.ts';
 import { settingsFrom } from '../../discovery/testing/host.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Discovery, DiscoveryListener } from '../../discovery/discovery.ts';
@@ -40,4 +42,13 @@ export function fakeDiscovery(...first: readonly TenantCluster[]): FakeDiscovery
       for (const listener of listeners) listener(clusters, 0);
     },
   };
+}
+
+/** No record of any machine. */
+export function noMachineRecords(): MachineRecords {
+  return new MachineRecords({
+    pending: () => false,
+    hostNode: () => undefined,
+    logger: createCapturingLogger(),
+  });
 }

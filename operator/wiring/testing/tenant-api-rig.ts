@@ -14,7 +14,8 @@ import { systemClock } from '../../telemetry/system-clock.ts';
 import type { TenantLimits } from '../../tenant-api/limits.ts';
 import type { FailedTenantApi, TenantApi, TenantApiAccess } from '../../tenant-api/tenant-api.ts';
 import { createTenantApis } from '../../tenant-api/tenant-apis.ts';
-import { fakeDiscovery } from '../../tenant-api/testing/tenant-clusters.ts';
+import type { MachineRecords } from '../../tenant-api/machine-records.ts';
+import { fakeDiscovery, noMachineRecords } from '../../tenant-api/testing/tenant-clusters.ts';
 import { createCollectorMetrics } from '../../windows/collector-metrics.ts';
 import { createCollector } from '../../windows/collector.ts';
 import { restoreJournal } from '../../windows/journal.ts';
@@ -32,6 +33,8 @@ export interface RigOptions {
   /** Kubeconfigs of those tenant clusters, by id; without one it is a failure. */
   readonly kubeconfigs: Readonly<Record<string, string>>;
   readonly limits?: TenantLimits;
+  /** The host's records of machines. */
+  readonly machines?: MachineRecords;
   /** Nodes of the host. */
   readonly hostNodes?: readonly NodeView[];
 }
@@ -113,6 +116,7 @@ export async function startRig(options: RigOptions) {
     enabled: () => true,
     discovery: { ...discovery, known: () => true },
     tenantClusters: observation.tenantClusters,
+    machines: options.machines ?? noMachineRecords(),
     host: {
       nodes,
       volumes: quietSource('persistentvolumeclaims'),

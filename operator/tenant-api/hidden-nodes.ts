@@ -1,0 +1,106 @@
+import type { Arrival, Projected } from '../kubernetes/source.ts';
+import { machineIds } from '../observation/machine-record.ts';
+import type { NodeState } from '../observation/node-state.ts';
+import type { NodeView } from '../observation/node.ts';
+import type { Timelines } from '../observation/timelines.ts';
+import type { WatchedTimelines } from './kind-watch.ts';
+
+export interface HiddenNodesOptions {
+  readonly timelines: Timelines<NodeView, NodeState>;
+  /** Whether a record of the host's says that the node's machine is there, and the node is billed by it. */
+  readonly lives: (node: NodeView) => boolean;
+  /** The node is gone for good. */
+  readonly release: (uid: string) => void;
+  /** What the journal knew of nodes, and until when. */
+  readonly known: { readonly objects: Iterable<NodeView>; readonly knownAt?: number } | undefined;
+}
+
+interface Hidden {
+  readonly node: NodeView;
+  /** Wall clock, milliseconds; 0 where the journal knew of it. */
+  readonly since: number;
+}
+
+/**
+ * Between the watch of a tenant cluster's nodes and their timelines: a node that its API shows no more
+ * goes on as it was while the record of its machine lives (docs/metering.md#records-of-machines), and
+ * ends where that machine becomes a node of another name.
+ */
+export class HiddenNodes implements WatchedTimelines<NodeView> {
+  readonly #options: HiddenNodesOptions;
+  readonly #hidden = new Map<string, Hidden>();
+  /** Until when it was known that the hidden nodes of the journal had a record. */
+  #knownAt: number | undefined;
+
+  constructor(options: HiddenNodesOptions) {
+    this.#options = options;
+    const { objects, knownAt } = options.known ?? { objects: [] };
+    for (const node of objects)
+      if (node.hidden === true) this.#hidden.set(node.uid, { node, since: 0 });
+    this.#knownAt = knownAt;
+  }
+
+  get kind(): string {
+    return this.#options.timelines.kind;
+  }
+
+  /** How many there are. */
+  get size(): number {
+    return this.#hidden.size;
+  }
+
+  upserted(next: NodeView, previous: NodeView | undefined, arrival: Arrival): void {
+    this.#hidden.delete(next.uid);
+    let { createdAt } = next;
+    const ids = machineIds(next);
+    for (const { node, since } of this.#hidden.values()) {
+      if (!machineIds(node).some((id) => ids.includes(id))) continue;
+      // The machine is billed as one node at any time.
+      const at = Math.min(arrival.at, Math.max(createdAt, since));
+      this.#end(node, { at, knownUntil: at, late: false });
+      createdAt = Math.max(createdAt, at);
+    }
+    this.#options.timelines.upserted({ ...next, createdAt }, previous, arrival);
+  }
+
+  deleted(last: NodeView, arrival: Arrival): void {
+    if (!this.#options.lives(last)) {
+      this.#end(last, arrival);
+      return;
+    }
+    const node: NodeView = { ...last, hidden: true };
+    this.#hidden.set(last.uid, { node, since: arrival.at });
+    this.#options.timelines.upserted(node, last, arrival);
+  }
+
+  listed(holds: (object: Projected) => boolean, knownUntil: number): void {
+    const isThere = (object: Projected): boolean => holds(object) || this.#hidden.has(object.uid);
+    this.#options.timelines.listed(isThere, knownUntil);
+  }
+
+  forget(): void {
+    this.#hidden.clear();
+    this.#options.timelines.forget();
+  }
+
+  /** Ends those whose machine has no record any more. */
+  review(now: number): void {
+    const late = this.#knownAt;
+    for (const { node } of this.#hidden.values()) {
+      if (this.#options.lives(node)) continue;
+      this.#end(node, { at: now, knownUntil: late ?? now, late: late !== undefined });
+    }
+    this.#knownAt = undefined;
+  }
+
+  /** The tenant cluster is gone, and is asked about nothing more. */
+  close(): void {
+    this.#hidden.clear();
+  }
+
+  #end(node: NodeView, arrival: Arrival): void {
+    this.#hidden.delete(node.uid);
+    this.#options.timelines.deleted(node, arrival);
+    this.#options.release(node.uid);
+  }
+}

@@ -1,0 +1,180 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { SourceHandler } from '../kubernetes/source.ts';
+import { greatest } from '../model/extremes.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { machineIds, type MachineRecord } from '../observation/machine-record.ts';
+import type { NodeView } from '../observation/node.ts';
+import { OWN_NODE_LABELS, type ProviderWord } from '../observation/provided-node.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+export interface MachineRecordsOptions {
+  /** Nothing is known of the records yet: what was billed until now goes on. */
+  readonly pending: () => boolean;
+  /** Nodes of the host cluster: their machines are nobody's own. */
+  readonly hostNode: (name: string) => NodeView | undefined;
+  readonly logger: Logger;
+}
+
+/** What there is besides what a TenantOverride says. */
+type Owner = Pick<TenantCluster, 'id' | 'name'>;
+
+/** The node that a record proves. */
+interface Claim {
+  readonly tenant: string;
+  readonly uid: string;
+}
+
+/** So many nodes that show the machine of another are complained about. */
+const COMPLAINTS = 100;
+
+/**
+ * The host cluster's own records of machines, by what identifies a machine. A record proves one node:
+ * the first that shows its machine, of whichever tenant cluster, until that node is gone
+ * (docs/metering.md#records-of-machines).
+ */
+export class MachineRecords {
+  readonly handler: SourceHandler<MachineRecord>;
+  readonly #options: MachineRecordsOptions;
+  readonly #byId = new Map<string, Map<string, MachineRecord>>();
+  readonly #claims = new Map<string, Claim>();
+  /** Of which tenant clusters nodes were looked up by an id. */
+  readonly #asked = new Map<string, Set<string>>();
+  readonly #listeners = new Set<(tenants: ReadonlySet<string>) => void>();
+  readonly #complained = new Set<string>();
+  readonly #changed = new Set<string>();
+
+  constructor(options: MachineRecordsOptions) {
+    this.#options = options;
+    this.handler = {
+      upserted: (next, previous) => {
+        if (previous !== undefined) this.#take(previous);
+        for (const id of next.ids) {
+          const records = this.#byId.get(id) ?? new Map<string, MachineRecord>();
+          this.#byId.set(id, records.set(next.title, next));
+        }
+        this.#tell([...next.ids, ...(previous?.ids ?? [])]);
+      },
+      deleted: (last) => {
+        this.#take(last);
+        this.#claims.delete(last.title);
+        this.#tell(last.ids);
+      },
+    };
+  }
+
+  /** See {@link MachineRecordsOptions}. */
+  get pending(): boolean {
+    return this.#options.pending();
+  }
+
+  /** Is told of tenant clusters for whose nodes a record has come, changed or gone. */
+  subscribe(listener: (tenants: ReadonlySet<string>) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** The records that prove a node, which proves no other from then on. */
+  of(owner: Owner, node: NodeView): readonly MachineRecord[] {
+    return this.find(owner, node).filter((record) => this.#claim(record, owner, node));
+  }
+
+  /** The records of a node's machine, as far as it could be that of a node of this tenant cluster. */
+  find(owner: Owner, node: NodeView): readonly MachineRecord[] {
+    const found = new Map<string, MachineRecord>();
+    for (const id of machineIds(node)) {
+      this.#asked.set(id, (this.#asked.get(id) ?? new Set()).add(owner.id));
+      for (const [title, record] of this.#byId.get(id) ?? []) {
+        const other = record.cluster !== undefined && record.cluster !== owner.name;
+        if (!other && !this.#isHosts(record)) found.set(title, record);
+      }
+    }
+    return [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, record]) => record);
+  }
+
+  /** The journal says that a node was proven by records of these titles. */
+  restore({ id: tenant }: Pick<Owner, 'id'>, uid: string, titles: readonly string[]): void {
+    for (const title of titles) this.#claims.set(title, { tenant, uid });
+  }
+
+  /** A node is gone: what proved it may prove another. */
+  release(uid: string): void {
+    for (const [title, claim] of this.#claims) if (claim.uid === uid) this.#claims.delete(title);
+  }
+
+  /** A tenant cluster is gone. */
+  forget(tenant: string): void {
+    for (const [title, claim] of this.#claims) {
+      if (claim.tenant === tenant) this.#claims.delete(title);
+    }
+    for (const [id, tenants] of this.#asked) {
+      tenants.delete(tenant);
+      if (tenants.size === 0) this.#asked.delete(id);
+    }
+  }
+
+  #claim(record: MachineRecord, { id: tenant }: Owner, { uid, name }: NodeView): boolean {
+    const claim = this.#claims.get(record.title);
+    if (claim === undefined) this.#claims.set(record.title, { tenant, uid });
+    if (claim === undefined || claim.uid === uid) return true;
+    const key = `${record.title} ${uid}`;
+    if (this.#complained.has(key) || this.#complained.size >= COMPLAINTS) return false;
+    this.#complained.add(key);
+    this.#options.logger.warn(
+      `[metrics] tenant cluster ${tenant}: node ${name} shows the machine of ${record.title}, which proves another node: it is billed at the dearest reading`,
+    );
+    return false;
+  }
+
+  #isHosts({ nodeName, ids }: MachineRecord): boolean {
+    const host = nodeName === undefined ? undefined : this.#options.hostNode(nodeName);
+    return host !== undefined && machineIds(host).some((id) => ids.includes(id));
+  }
+
+  #take({ ids, title }: MachineRecord): void {
+    for (const id of ids) {
+      const records = this.#byId.get(id);
+      records?.delete(title);
+      if (records?.size === 0) this.#byId.delete(id);
+    }
+  }
+
+  /** A list brings many records at once; each tenant cluster is told once. */
+  #tell(ids: readonly string[]): void {
+    const before = this.#changed.size;
+    for (const id of ids) for (const tenant of this.#asked.get(id) ?? []) this.#changed.add(tenant);
+    if (before > 0 || this.#changed.size === 0) return;
+    queueMicrotask(() => {
+      const tenants = new Set(this.#changed);
+      this.#changed.clear();
+      for (const listener of this.#listeners) listener(tenants);
+    });
+  }
+}
+
+/**
+ * What the provider says of a node: the records of its machine, and over their labels those of the
+ * TenantOverride.
+ */
+export function providerWord(
+  records: readonly MachineRecord[],
+  ownNodeLabels: Readonly<Record<string, string>> | undefined,
+): ProviderWord {
+  const titles = records.map(({ title }) => title);
+  const sources = ownNodeLabels === undefined ? titles : [...titles, OWN_NODE_LABELS];
+  const labels = Object.assign({}, ...records.map((record) => record.labels), ownNodeLabels);
+  if (sources.length === 0) return { labels };
+  const down = records.filter((record) => record.down);
+  const times = down.flatMap(({ downSince }) => downSince ?? []);
+  const largest = (amounts: readonly bigint[]): bigint =>
+    amounts.reduce((most, amount) => (amount > most ? amount : most), 0n);
+  return {
+    labels,
+    source: sources.join(', '),
+    record: {
+      cpu: largest(records.map(({ cpu }) => cpu)),
+      memory: largest(records.map(({ memory }) => memory)),
+      extended: records.find(({ extended }) => extended.size > 0)?.extended ?? new Map(),
+      down: down.length > 0,
+      ...omitUndefined({ downSince: times.length === 0 ? undefined : greatest(times) }),
+    },
+  };
+}
