@@ -7,6 +7,7 @@ WORKDIR /src
 COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
+COPY docs docs
 COPY operator operator
 COPY scripts scripts
 RUN node scripts/bundle.ts && node scripts/sbom.ts dist/sbom.cdx.json

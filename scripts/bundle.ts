@@ -2,7 +2,7 @@ import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { build } from 'esbuild';
-import { vendorFiles } from '../operator/http/dashboard/dashboard.ts';
+import { documentFiles, vendorFiles } from '../operator/http/dashboard/dashboard.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const CLIENT = join(ROOT, 'operator/http/dashboard/client');
@@ -46,7 +46,9 @@ export async function bundle(directory: string): Promise<void> {
 async function copyDashboard(target: string): Promise<void> {
   const served = (path: string): boolean => !/\.(ts|json)$/.test(path);
   await cp(CLIENT, target, { recursive: true, filter: served });
-  for (const [path, file] of vendorFiles()) await cp(file, join(target, path));
+  for (const [path, file] of [...vendorFiles(), ...documentFiles()]) {
+    await cp(file, join(target, path));
+  }
 }
 
 /** A package and what it depends on, without sources and without other platforms' binaries. */

@@ -22,7 +22,7 @@ try {
   const { page } = await openPage(browser, { token: API_TOKEN, width: 1200 });
   await page.setViewportSize({ width: 1200, height: 860 });
   await page.goto(`http://127.0.0.1:${server.port}/`);
-  await page.getByText('acme-research').first().waitFor();
+  await page.getByText('Acme Research').first().waitFor();
   await page.locator('canvas').waitFor();
   await page.waitForLoadState('networkidle');
   await page.screenshot({ path: join(DIRECTORY, 'dashboard.png') });

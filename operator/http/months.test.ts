@@ -41,7 +41,7 @@ describe('a month', () => {
       whole_days: 20,
       before: '2026-10',
       measured_since: expect.stringMatching(/^2026-10-01T0/),
-      rows: [{ tenant: 'acme', quantity: 42, before: 62, change: 0 }],
+      rows: [{ tenant: 'acme', quantity: 42, before: 62, change: 0, compared_with: 40 }],
     });
   });
 

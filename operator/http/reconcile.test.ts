@@ -177,6 +177,39 @@ describe('reconciliation', () => {
     ]);
   });
 
+  test('of a month whose events are deleted compares the sums that are kept, each once', async () => {
+    const usageDirectory = join(directory, 'usage');
+    const horizon = Date.UTC(2026, 10, 21, 12);
+    const gone: Ledger = { ...ledger, stats: () => ({ ...ledger.stats(), horizon }) };
+    await using later: TestServer = await startTestServer({
+      usageDirectory,
+      ledger: gone,
+      views: {
+        destinations: {
+          ...quietViews(() => later.settings).destinations,
+          list: () => live.delivery.statuses(),
+          reconcile: (name, query, signal) => live.delivery.reconcile(name, query, signal),
+        },
+      },
+    });
+    const month = '/api/v1/reconcile?from=2026-11-01&to=2026-12-01';
+    const { json, text } = await later.call('GET', month, { token });
+    expect(json).toMatchObject({
+      note: expect.stringContaining('every event is kept: 2026-11-22T00:00:00Z'),
+      results: [
+        { destination: 'billing_c', ok: true, rows: [{ tenant: 'a' }, {}, { tenant: 'b' }] },
+        { destination: 'hook', ok: false, error: expect.stringContaining('cannot be asked') },
+      ],
+    });
+    expect(text).toContain('"expected":12345.678901235,"recorded":12345.678901235,"difference":0');
+    const some = await later.call('GET', `${month}&destination=billing_c&sku=small&tenant=b`, {
+      token,
+    });
+    expect(some.json).toMatchObject({
+      results: [{ ok: true, rows: [{ tenant: 'b', ledger: 1 }] }],
+    });
+  });
+
   test.each([
     ['from=2026-11-21T09:00:00Z', 400, 'not the beginning of a UTC day: from'],
     ['from=2026-11-21&to=2026-11-21', 400, 'to must be after from'],

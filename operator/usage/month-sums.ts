@@ -65,6 +65,8 @@ export interface MonthRow {
    * have more than as many days of the month before. Absent on its first day.
    */
   readonly change?: string;
+  /** What of the month before that is compared with; absent with the change. */
+  readonly comparedWith?: string;
   /** What it comes to at its end, if the rest goes on as the last days; absent when it is over or too new. */
   readonly forecast?: string;
 }
@@ -76,7 +78,8 @@ interface Sum {
   events: number;
   quantity: bigint;
   before: bigint;
-  change: bigint;
+  compared: bigint;
+  comparedWith: bigint;
   recent: bigint;
 }
 
@@ -105,10 +108,10 @@ export class MonthSums {
     if (at >= from && at < to) {
       sum.quantity += nanos;
       sum.events += events;
-      if (at < from + whole) sum.change += nanos;
+      if (at < from + whole) sum.compared += nanos;
     } else if (at >= before && at < from) {
       sum.before += nanos;
-      if (at < before + wholeBefore) sum.change -= nanos;
+      if (at < before + wholeBefore) sum.comparedWith += nanos;
     }
     if (recent !== undefined && at >= recent.from && at < recent.to) sum.recent += nanos;
     return true;
@@ -118,14 +121,15 @@ export class MonthSums {
   rows(): readonly MonthRow[] {
     return [...this.#sums]
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .map(([, { keys, metric, unit, events, ...sum }]) => ({
-        keys,
-        metric,
-        unit,
-        events,
+      .map(([, sum]) => ({
+        keys: sum.keys,
+        metric: sum.metric,
+        unit: sum.unit,
+        events: sum.events,
         quantity: decimalFromNanos(sum.quantity),
         before: decimalFromNanos(sum.before),
-        ...omitUndefined({ change: this.#change(sum.change), forecast: this.#forecast(sum) }),
+        ...this.#change(sum),
+        ...omitUndefined({ forecast: this.#forecast(sum) }),
       }));
   }
 
@@ -136,19 +140,28 @@ export class MonthSums {
     const known = this.#sums.get(name);
     if (known !== undefined) return known;
     if (this.#sums.size >= this.#maxRows) return undefined;
-    const nothing = { events: 0, quantity: 0n, before: 0n, change: 0n, recent: 0n };
+    const nothing = {
+      events: 0,
+      quantity: 0n,
+      before: 0n,
+      compared: 0n,
+      comparedWith: 0n,
+      recent: 0n,
+    };
     const sum = { keys, metric, unit, ...nothing };
     this.#sums.set(name, sum);
     return sum;
   }
 
-  #change(nanos: bigint): string | undefined {
-    if (this.#span.until < this.#span.to && this.#span.wholeDays === 0) return undefined;
-    return nanos < 0n ? `-${decimalFromNanos(-nanos)}` : decimalFromNanos(nanos);
+  #change({ compared, comparedWith }: Sum): Pick<MonthRow, 'change' | 'comparedWith'> {
+    if (this.#span.until < this.#span.to && this.#span.wholeDays === 0) return {};
+    const more = compared - comparedWith;
+    const change = more < 0n ? `-${decimalFromNanos(-more)}` : decimalFromNanos(more);
+    return { change, comparedWith: decimalFromNanos(comparedWith) };
   }
 
   /** So far, and the rest at the rate of the recent days. */
-  #forecast({ quantity, recent }: Pick<Sum, 'quantity' | 'recent'>): string | undefined {
+  #forecast({ quantity, recent }: Sum): string | undefined {
     const { until, to, recent: days } = this.#span;
     if (days === undefined) return undefined;
     const rest = divideHalfUp(recent * BigInt(to - until), BigInt(days.to - days.from));

@@ -83,7 +83,11 @@ class LedgerTotals implements UsageTotals {
     }
   }
 
-  async since(): Promise<number | undefined> {
+  since(): Promise<number | undefined> {
+    return this.#lock.read(() => this.#since());
+  }
+
+  async #since(): Promise<number | undefined> {
     const [day, hour] = await Promise.all([this.#store.first('day'), this.#store.first('hour')]);
     if (day === undefined) return this.#firstUnsummed();
     return Date.parse(periodStart(hour?.startsWith(day) === true ? hour : day));

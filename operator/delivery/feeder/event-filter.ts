@@ -16,7 +16,7 @@ export function createEventFilter(
   destination: Choice,
   filter: MetricFilter | undefined,
   find: (code: string) => MetricDefinition | undefined,
-): (event: UsageEvent) => boolean {
+): (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean {
   return (event) => wants(find(event.metric) ?? forgottenMetric(event), destination, filter);
 }
 
@@ -50,7 +50,7 @@ function wants(
   return filter?.include?.includes(metric.code) ?? destination.accepts(metric);
 }
 
-function forgottenMetric({ metric, unit }: UsageEvent): MetricDefinition {
+function forgottenMetric({ metric, unit }: Pick<UsageEvent, 'metric' | 'unit'>): MetricDefinition {
   return {
     code: metric,
     name: metric,

@@ -1,7 +1,7 @@
 import pLimit from 'p-limit';
 import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
+import { type Decimal, decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Acknowledgements } from '../records/acknowledgements.ts';
@@ -13,6 +13,8 @@ const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
 /** Rows that the destination is asked after in one reconciliation. */
 const MAX_QUESTIONS = 500;
+const FORGOTTEN =
+  'the events are deleted, and with them what was acknowledged; this destination cannot be asked what it has';
 /** How often a row is compared while delivery goes on underneath. */
 const ROUNDS = 3;
 
@@ -107,6 +109,7 @@ async function askDestination(
     withheld: decimalFromNanos(withheld),
   };
   if (destination.totals === undefined) {
+    if (sum.hasDeleted) return { ...row, note: FORGOTTEN };
     const { acknowledged } = sum;
     const difference = signed(acknowledged - delivered);
     return { ...row, acknowledged: decimalFromNanos(acknowledged), difference };
@@ -140,6 +143,23 @@ export interface ReconcileQuery {
   readonly questions?: number;
   /** Where among the rows the questions begin, as a share of them; 0 unless told otherwise. */
   readonly beginAt?: number;
+  /** The first days of the range, where their events are deleted. */
+  readonly deleted?: DeletedDays;
+}
+
+/**
+ * Days whose events are gone and whose sums are kept: every event was passed by every cursor before it
+ * was deleted, so they count as delivered.
+ */
+export interface DeletedDays {
+  /** The first midnight from which on every event is kept, milliseconds since the epoch. */
+  readonly until: number;
+  readonly sums: readonly {
+    readonly tenant: string;
+    readonly metric: string;
+    readonly unit: string;
+    readonly quantity: Decimal;
+  }[];
 }
 
 export interface SumOptions {
@@ -147,7 +167,7 @@ export interface SumOptions {
   readonly records: DeliveryRecords;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   readonly acknowledgements: Pick<Acknowledgements, 'has'>;
-  readonly wants: (event: UsageEvent) => boolean;
+  readonly wants: (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean;
   readonly cursor: () => number;
 }
 
@@ -158,6 +178,8 @@ export type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked' | 'withhel
 export type Sums = { readonly tenant: string; readonly metric: string } & Record<Part, bigint> & {
     /** Of those not pending, what the destination acknowledged. */
     acknowledged: bigint;
+    /** Some of the events are deleted, and with them what was acknowledged. */
+    hasDeleted: boolean;
   };
 
 /** Tells the rows of one destination apart. */
@@ -168,7 +190,7 @@ export function keyOf({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>)
 /** The ledger's sums of a range, for each pair of tenant and metric that the query selects. */
 export async function sumLedger(
   options: SumOptions,
-  { from, to, tenant, selects }: ReconcileQuery,
+  { from, to, tenant, selects, deleted }: ReconcileQuery,
   signal: AbortSignal,
 ): Promise<readonly Sums[]> {
   const parked = createSequenceSet();
@@ -184,7 +206,16 @@ export async function sumLedger(
   };
   const sums = new Map<string, Sums>();
   const selected = new Set<string>();
-  for await (const { sequence, event } of options.ledger.scan(from, to, signal)) {
+  for (const sum of deleted?.sums ?? []) {
+    if (!options.wants(sum)) continue;
+    const key = keyOf(sum);
+    const known = sums.get(key) ?? { ...emptySums(sum), hasDeleted: true };
+    known.delivered += nanosFromDecimal(sum.quantity);
+    sums.set(key, known);
+    selected.add(key);
+  }
+  const first = Math.min(deleted?.until ?? from, to);
+  for await (const { sequence, event } of options.ledger.scan(first, to, signal)) {
     if (tenant !== undefined && event.tenant !== tenant) continue;
     if (!options.wants(event)) continue;
     const key = keyOf(event);
@@ -199,7 +230,7 @@ export async function sumLedger(
   return [...sums].filter(([key]) => selected.has(key)).map(([, sum]) => sum);
 }
 
-function emptySums({ tenant, metric }: UsageEvent): Sums {
+function emptySums({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): Sums {
   const parts = { delivered: 0n, pending: 0n, deadLetters: 0n, parked: 0n, withheld: 0n };
-  return { tenant, metric, ...parts, acknowledged: 0n };
+  return { tenant, metric, ...parts, acknowledged: 0n, hasDeleted: false };
 }

@@ -39,6 +39,14 @@ const PAGES: readonly (readonly [hash: string, text: string])[] = [
   ['#/usage?range=custom&from=2026-11-01&to=2026-11-21', 'Sums'],
   ['#/tenants', 'What they used'],
   ['#/tenants/acme', 'Billed as'],
+  ['#/months/2026-11', 'Does the billing system agree'],
+  ['#/months/2026-11?tenant=acme', 'By model and class'],
+  ['#/gaps', 'What it says'],
+  [
+    '#/sums?metric=tenant_gpu_hours&from=2026-11-21T08:00:00Z&to=2026-11-21T09:00:00Z',
+    'GPU-hours in',
+  ],
+  ['#/docs/metering.md?at=gpus', 'Lifetimes, not samples'],
   ['#/windows', 'backfilled'],
   [`#/windows/${LAST_WINDOW}`, 'Where GPU time went'],
   ['#/destinations', 'archive'],
@@ -132,7 +140,7 @@ test('what a client pushed under a hostile name is text on every page that shows
   ] as const) {
     const { page, problems } = await visit(hash, text);
     const cells = page.locator('main :is(th, td, dd, h1)');
-    await cells.filter({ hasText: HOSTILE[0] }).first().waitFor();
+    await cells.filter({ hasText: HOSTILE[0], visible: true }).first().waitFor();
     expect(await page.locator('main script, main img, main iframe, main [onerror]').count()).toBe(
       0,
     );
@@ -184,7 +192,7 @@ describe('dead letters', () => {
 
   test('are discarded only when they are chosen and it is confirmed', async () => {
     const { page } = await visit('#/destinations/archive', '422: unknown plan');
-    expect(await page.getByRole('button', { name: 'Discard 0' }).isDisabled()).toBe(true);
+    expect(await page.getByRole('button', { name: 'Discard the chosen' }).isDisabled()).toBe(true);
     await page.getByRole('checkbox').first().check();
     await page.getByRole('button', { name: 'Discard 1' }).first().click();
     await confirm(page, /Leave it/);

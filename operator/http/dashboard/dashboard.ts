@@ -19,6 +19,7 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
   '.svg': 'image/svg+xml',
+  '.md': 'text/markdown; charset=utf-8',
 };
 
 /** The libraries that the pages load, by the name they are served under, and the file of the package it is. */
@@ -29,6 +30,9 @@ const VENDOR: Readonly<Record<string, string>> = {
   'vendor/uplot.js': 'uplot/dist/uPlot.esm.js',
   'vendor/uplot.css': 'uplot/dist/uPlot.min.css',
 };
+
+/** The pages of the documentation, which explanations lead to. */
+const DOCUMENTS = join(import.meta.dirname, '../../../docs');
 
 /** Browsers know no packages: where one library names another, its path stands instead. */
 const PREACT_IMPORT = 'from"preact"';
@@ -47,7 +51,11 @@ export function readAssets(directory = CLIENT): ReadonlyMap<string, Asset> {
     const beside = join(directory, path);
     return [path, existsSync(beside) ? beside : packageFile(module)] as const;
   });
-  return new Map([...own, ...vendor].map(([path, file]) => [path, readAsset(path, file)]));
+  const beside = own.some(([path]) => path.startsWith('docs/'));
+  const documents = beside ? [] : documentFiles();
+  return new Map(
+    [...own, ...vendor, ...documents].map(([path, file]) => [path, readAsset(path, file)]),
+  );
 }
 
 /** The page itself, which loads the rest. */
@@ -60,6 +68,13 @@ export function dashboardPage(assets: ReadonlyMap<string, Asset>): Asset {
 /** The libraries' files, to be copied beside the pages by who builds the image. */
 export function vendorFiles(): readonly (readonly [path: string, file: string])[] {
   return Object.entries(VENDOR).map(([path, module]) => [path, packageFile(module)]);
+}
+
+/** The documentation's files, to be copied beside the pages likewise. */
+export function documentFiles(): readonly (readonly [path: string, file: string])[] {
+  return readdirSync(DOCUMENTS)
+    .filter((name) => extname(name) === '.md')
+    .map((name) => [`docs/${name}`, join(DOCUMENTS, name)]);
 }
 
 function packageFile(module: string): string {

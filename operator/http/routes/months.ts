@@ -123,14 +123,15 @@ async function* lines(
   });
   yield `${head.slice(0, -1)},"rows":[`;
   for (const [index, row] of rows.entries()) {
-    const { keys, metric, unit, events, quantity, change, forecast } = row;
+    const { keys, metric, unit, events, quantity, before: whole, change, forecast } = row;
     const fields = {
       ...Object.fromEntries(groupBy.map((key, place) => [key, keys[place]])),
       metric,
       unit,
       events,
     };
-    const json = jsonWithDecimals(fields, { quantity, before: row.before, change, forecast });
+    const decimals = { quantity, before: whole, change, compared_with: row.comparedWith, forecast };
+    const json = jsonWithDecimals(fields, decimals);
     yield `${index === 0 ? '' : ','}${json}`;
   }
   yield ']}\n';

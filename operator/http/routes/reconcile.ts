@@ -1,5 +1,5 @@
 import type { Response } from 'express';
-import type { ReconcileRow } from '../../delivery/operations/reconcile.ts';
+import type { DeletedDays, ReconcileRow } from '../../delivery/operations/reconcile.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
@@ -14,11 +14,16 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
-import type { TimeRange } from '../../usage/usage-sums.ts';
+import { createUsageSums, type EventFilter, type TimeRange } from '../../usage/usage-sums.ts';
 import type { ReconcileOutcome } from '../views.ts';
+import { addUsage, MAX_ROWS, rebuilding, tooManyRows } from './usage.ts';
+
+const DAY_MS = 86_400_000;
 
 const DELETED =
   'some events of the range may have been deleted by RETENTION: the ledger has less than was delivered';
+const SUMMED =
+  'the events of the first days are deleted: their sums are compared, and what was refused or held back then shows as a difference; from here on every event is kept:';
 
 interface Result {
   readonly destination: string;
@@ -44,22 +49,52 @@ export function reconcileRoute(context: RouteContext, scans: ConcurrencyLimit): 
           query.get('destination'),
         );
         const tenant = query.get('tenant');
-        const asked = {
-          ...range,
-          ...omitUndefined({ tenant }),
-          selects: readFilter(query),
-        };
         scans.hold(1, response);
         const signal = goneSignal(response);
+        const filter = { selects: readFilter(query), tenant };
+        const deleted = await sumDeleted(context, range, filter, signal);
+        const asked = {
+          ...range,
+          ...omitUndefined({ tenant, deleted }),
+          selects: filter.selects,
+        };
         const results: Result[] = [];
         for (const destination of names) {
           const outcome = await views.destinations.reconcile(destination, asked, signal);
           results.push({ destination, ...resultOf(outcome) });
         }
-        await sendResults(response, range, range.from < ledger.stats().horizon, results);
+        const partial = range.from < ledger.stats().horizon ? DELETED : undefined;
+        const note = deleted === undefined ? partial : `${SUMMED} ${isoTime(deleted.until)}`;
+        await sendResults(response, range, note, results);
       },
     ],
   };
+}
+
+/** The sums of the days whose events are deleted; undefined where there are none, or none are kept. */
+async function sumDeleted(
+  context: RouteContext,
+  { from, to }: TimeRange,
+  { selects, tenant }: { readonly selects: EventFilter; readonly tenant: string | undefined },
+  signal: AbortSignal,
+): Promise<DeletedDays | undefined> {
+  const { horizon } = context.ledger.stats();
+  if (from >= horizon || context.totals() === undefined) return undefined;
+  const until = Math.min(Math.ceil(horizon / DAY_MS) * DAY_MS, to);
+  const selected = new Set<string>();
+  const sums = createUsageSums(['tenant'], MAX_ROWS);
+  const filter: EventFilter = (item) => {
+    if (selects(item)) selected.add(`${item.tenant}\0${item.metric}`);
+    return tenant === undefined || item.tenant === tenant;
+  };
+  const range = { from, to: until };
+  const outcome = await addUsage(context, sums, { range, filter, tenant, hourly: false, signal });
+  if (outcome.kind === 'full') throw tooManyRows();
+  if (outcome.kind === 'rebuilding') throw rebuilding();
+  const rows = sums
+    .rows()
+    .map(({ keys: [of = ''], metric, unit, quantity }) => ({ tenant: of, metric, unit, quantity }));
+  return { until, sums: rows.filter((row) => selected.has(`${row.tenant}\0${row.metric}`)) };
 }
 
 function chosenNames(all: readonly string[], wanted: string | undefined): readonly string[] {
@@ -80,10 +115,10 @@ function resultOf(outcome: ReconcileOutcome): Omit<Result, 'destination'> {
 async function sendResults(
   response: Response,
   { from, to }: TimeRange,
-  partial: boolean,
+  note: string | undefined,
   results: readonly Result[],
 ): Promise<void> {
-  const head = { from: isoTime(from), to: isoTime(to), ...(partial && { note: DELETED }) };
+  const head = { from: isoTime(from), to: isoTime(to), ...omitUndefined({ note }) };
   response.type('application/json');
   await streamLines(
     response,

@@ -47,12 +47,12 @@ export function url(path, parameters = {}) {
 
 /**
  * @param {string} address
- * @param {{ method?: string, body?: unknown, signal?: AbortSignal }} [options]
+ * @param {{ method?: string, body?: unknown, signal?: AbortSignal, patience?: number }} [options]
  * @returns {Promise<Response>}
  */
-async function request(address, { method = 'GET', body, signal } = {}) {
+async function request(address, { method = 'GET', body, signal, patience = TIMEOUT_MS } = {}) {
   const held = token.get();
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  const timeout = AbortSignal.timeout(patience);
   let response;
   try {
     response = await fetch(address, {
@@ -92,22 +92,27 @@ async function errorText(response) {
 }
 
 /**
- * Lines of NDJSON become `{ items }`. A busy operator is asked again, for it says when.
+ * Lines of NDJSON become `{ items }`, a document `{ text }`. A busy operator is asked again, for it says when.
  * @param {string} address
- * @param {AbortSignal} [signal]
- * @param {number} [attempts]
+ * @param {{ signal?: AbortSignal, attempts?: number, patience?: number }} [options] patience in milliseconds
  * @returns {Promise<any>}
  */
-export async function read(address, signal, attempts = 3) {
+export async function read(address, { signal, attempts = 3, patience = TIMEOUT_MS } = {}) {
   let response;
   try {
-    response = await request(address, signal === undefined ? {} : { signal });
+    response = await request(address, { patience, ...(signal === undefined ? {} : { signal }) });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 503 || attempts <= 1) throw error;
     await new Promise((resolve) => setTimeout(resolve, BUSY_MS));
-    return read(address, signal, attempts - 1);
+    return read(address, {
+      patience,
+      attempts: attempts - 1,
+      ...(signal === undefined ? {} : { signal }),
+    });
   }
-  if (!response.headers.get('Content-Type')?.includes('ndjson')) return response.json();
+  const type = response.headers.get('Content-Type') ?? '';
+  if (type.includes('markdown')) return { text: await response.text() };
+  if (!type.includes('ndjson')) return response.json();
   const lines = (await response.text()).split('\n').filter((line) => line !== '');
   return { items: lines.map((line) => JSON.parse(line)) };
 }
@@ -145,7 +150,7 @@ export function useApi(address, everyMs) {
     const stop = new AbortController();
     const refresh = () => {
       if (document.hidden) return;
-      read(address, stop.signal).then(
+      read(address, { signal: stop.signal }).then(
         (data) => !stop.signal.aborted && setState({ address, data }),
         (error) => {
           if (stop.signal.aborted) return;

@@ -1,8 +1,7 @@
-import { html, useLayoutEffect, useRef, useState } from './preact.js';
-import { download } from './api.js';
+import { html, useLayoutEffect, useRef } from './preact.js';
 
 /** @typedef {import('preact').ComponentChildren} Children */
-/** @typedef {'good' | 'warn' | 'bad' | 'plain'} Tone */
+/** @typedef {'good' | 'warn' | 'bad' | 'plain'} Tone `bad` is for what loses money, and nothing else */
 
 /**
  * @param {{ label: string, value: Children, note?: Children, tone?: Tone }} properties
@@ -27,38 +26,15 @@ export function Card({ title, children }) {
   return html`<section class="card">${title && html`<h2>${title}</h2>`} ${children}</section>`;
 }
 
-/**
- * A table that scrolls inside its own frame. A column is text unless it says `number`.
- * @template Row
- * @param {{
- *   caption: string,
- *   columns: { name: string, number?: boolean, cell: (row: Row) => Children }[],
- *   rows: Row[],
- *   empty: Children,
- * }} properties
- */
-export function Table({ caption, columns, rows, empty }) {
-  if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
-  const [first, ...others] = columns;
-  const kind = (/** @type {{ number?: boolean }} */ { number }) => (number ? 'number' : 'text');
+const SKELETON_LINES = 4;
+
+/** The place of what is still coming. */
+export function Skeleton() {
+  const lines = Array.from({ length: SKELETON_LINES });
   return html`
-    <div class="scroll" tabindex="0" role="region" aria-label=${caption}>
-      <table>
-        <caption>${caption}</caption>
-        <thead>
-          <tr>${columns.map((column) => html`<th scope="col" class=${kind(column)}>${column.name}</th>`)}</tr>
-        </thead>
-        <tbody>
-          ${rows.map(
-            (row) => html`
-              <tr>
-                <th scope="row">${first?.cell(row)}</th>
-                ${others.map((column) => html`<td class=${kind(column)}>${column.cell(row)}</td>`)}
-              </tr>
-            `,
-          )}
-        </tbody>
-      </table>
+    <div class="skeleton" role="status">
+      <span class="unseen">Loading…</span>
+      ${lines.map(() => html`<span class="line" aria-hidden="true"></span>`)}
     </div>
   `;
 }
@@ -69,10 +45,10 @@ export function Table({ caption, columns, rows, empty }) {
  * @param {{ state: { loading: boolean, error: import('./api.js').ApiError | undefined, reload: () => void } }} properties
  */
 export function ErrorNotice({ state }) {
-  if (state.loading) return html`<p class="empty" role="status">Loading…</p>`;
+  if (state.loading) return html`<${Skeleton} />`;
   if (state.error === undefined) return null;
   return html`
-    <div class="notice bad" role="alert">
+    <div class="notice warn" role="alert">
       <p>${state.error.message}</p>
       <button onClick=${state.reload}>Try again</button>
     </div>
@@ -102,69 +78,19 @@ export function PageHead({ title, children }) {
   `;
 }
 
-/** @param {{ address: string, name: string, children?: Children }} properties */
-export function DownloadButton({ address, name, children }) {
-  const [state, setState] = useState('');
-  const run = async () => {
-    setState('Downloading…');
-    try {
-      await download(address, name);
-      setState('');
-    } catch (error) {
-      setState(error instanceof Error ? error.message : String(error));
-    }
-  };
+/** Where the reader came through. @param {{ steps: { text: string, href: string }[], here: string }} properties */
+export function Trail({ steps, here }) {
   return html`
-    <button class="download" onClick=${run}>${children}</button>
-    <span role="status">${state}</span>
+    <nav class="trail" aria-label="The way here">
+      <ol>
+        ${steps.map(({ text, href }) => html`<li><a href=${href}>${text}</a></li>`)}
+        <li aria-current="page">${here}</li>
+      </ol>
+    </nav>
   `;
 }
 
-/**
- * Asks before something is changed for good.
- * @param {{
- *   label: string, question: string, explanation: string, tone?: 'primary' | 'danger', disabled?: boolean,
- *   action: () => Promise<string>, onDone: () => void,
- * }} properties
- */
-export function ConfirmButton({
-  label,
-  question,
-  explanation,
-  tone = 'primary',
-  disabled = false,
-  action,
-  onDone,
-}) {
-  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  const [result, setResult] = useState('');
-  const [busy, setBusy] = useState(false);
-  const run = async () => {
-    setBusy(true);
-    try {
-      setResult(await action());
-      onDone();
-    } catch (error) {
-      setResult(error instanceof Error ? error.message : String(error));
-    }
-    setBusy(false);
-    dialog.current?.close();
-  };
-  return html`
-    <button class=${tone} disabled=${disabled} onClick=${() => dialog.current?.showModal()}>${label}</button>
-    <span role="status">${result}</span>
-    <dialog ref=${dialog} aria-label=${question}>
-      <h2>${question}</h2>
-      <p>${explanation}</p>
-      <div class="buttons">
-        <button onClick=${() => dialog.current?.close()}>Leave it</button>
-        <button class=${tone} disabled=${busy} onClick=${run}>${label}</button>
-      </div>
-    </dialog>
-  `;
-}
-
-/** Rows as bars, the longest first. @param {{ rows: { name: string, value: number, text: string }[], empty: string }} properties */
+/** Rows as bars, the longest first. @param {{ rows: { name: Children, value: number, text: string }[], empty: string }} properties */
 export function Bars({ rows, empty }) {
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
   const longest = Math.max(...rows.map(({ value }) => value), Number.MIN_VALUE);
@@ -182,4 +108,21 @@ export function Bars({ rows, empty }) {
       )}
     </ul>
   `;
+}
+
+/** One of several. @param {{ label: string, value: string, options: string[][], onChoose: (value: string) => void }} properties */
+export function Choice({ label, value, options, onChoose }) {
+  return html`
+    <label class="field">
+      ${label}
+      <select value=${value} onChange=${(/** @type {any} */ event) => onChoose(event.currentTarget.value)}>
+        ${options.map(([one, text]) => html`<option value=${one} selected=${one === value}>${text}</option>`)}
+      </select>
+    </label>
+  `;
+}
+
+/** A link may name something that is not in the list. @param {string[][]} options @param {string} chosen */
+export function withChosen(options, chosen) {
+  return options.some(([value]) => value === chosen) ? options : [...options, [chosen, chosen]];
 }

@@ -1,37 +1,38 @@
-import { html, render, useEffect, useState } from './preact.js';
+import { html, render, useEffect, useMemo, useState } from './preact.js';
 import { onRefused, token, useApi } from './api.js';
-import { link, usePlace } from './location.js';
+import { usePlace } from './location.js';
+import { SiteFooter, SiteHeader } from './menu.js';
+import { createNames, NamesContext } from './names.js';
 import { DestinationPage, DestinationsPage } from './pages/destinations.js';
+import { DocsPage } from './pages/docs.js';
 import { EnforcementPage } from './pages/enforcement.js';
 import { EventPage } from './pages/event.js';
+import { GapsPage } from './pages/gaps.js';
+import { MonthPage } from './pages/months.js';
 import { OverviewPage } from './pages/overview.js';
-import { TenantPage, TenantsPage } from './pages/tenants.js';
+import { SumsPage } from './pages/sums.js';
+import { TenantPage } from './pages/tenant.js';
+import { TenantsPage } from './pages/tenants.js';
 import { UsagePage } from './pages/usage.js';
 import { WindowPage, WindowsPage } from './pages/windows.js';
 import { PageHead } from './components.js';
 
 /** @typedef {import('./location.js').Place} Place */
 
-const NAVIGATION = [
-  ['', 'Overview'],
-  ['usage', 'Usage'],
-  ['tenants', 'Tenants'],
-  ['windows', 'Windows'],
-  ['destinations', 'Destinations'],
-  ['enforcement', 'Enforcement'],
-];
-
-const THEME_KEY = 'meterfeed-theme';
 const STATUS_MS = 15_000;
+const NAMES_MS = 60_000;
 
 /** @param {{ place: Place, status: any }} properties */
 function Page({ place, status }) {
   const { page, args, query } = place;
   const [id] = args;
   if (page === '') return html`<${OverviewPage} status=${status} query=${query} />`;
-  if (page === 'usage') return html`<${UsagePage} query=${query} />`;
+  if (page === 'usage') return html`<${UsagePage} query=${query} status=${status} />`;
+  if (page === 'months') return html`<${MonthPage} month=${id} query=${query} />`;
+  if (page === 'sums') return html`<${SumsPage} query=${query} />`;
+  if (page === 'gaps') return html`<${GapsPage} query=${query} />`;
   if (page === 'tenants' && id !== undefined)
-    return html`<${TenantPage} id=${id} query=${query} />`;
+    return html`<${TenantPage} id=${id} query=${query} status=${status} />`;
   if (page === 'tenants') return html`<${TenantsPage} query=${query} />`;
   if (page === 'windows' && id !== undefined) return html`<${WindowPage} end=${id} />`;
   if (page === 'windows') return html`<${WindowsPage} />`;
@@ -40,6 +41,7 @@ function Page({ place, status }) {
   if (page === 'destinations') return html`<${DestinationsPage} status=${status} />`;
   if (page === 'enforcement') return html`<${EnforcementPage} />`;
   if (page === 'events' && id !== undefined) return html`<${EventPage} id=${id} />`;
+  if (page === 'docs') return html`<${DocsPage} page=${id ?? 'README.md'} query=${query} />`;
   return html`
     <${PageHead} title="No such page" />
     <p>The link names a page that does not exist. <a href="#/">Go to the overview</a>.</p>
@@ -72,52 +74,29 @@ function TokenForm({ onGiven }) {
   `;
 }
 
-function ThemeButton() {
-  const [theme, setTheme] = useState(localStorage.getItem(THEME_KEY) ?? '');
-  useEffect(() => {
-    if (theme === '') delete document.documentElement.dataset['theme'];
-    else document.documentElement.dataset['theme'] = theme;
-    localStorage.setItem(THEME_KEY, theme);
-  }, [theme]);
-  return html`
-    <label class="field">
-      Theme
-      <select value=${theme} onChange=${(/** @type {any} */ event) => setTheme(event.currentTarget.value)}>
-        <option value="" selected=${theme === ''}>As the system</option>
-        <option value="light" selected=${theme === 'light'}>Light</option>
-        <option value="dark" selected=${theme === 'dark'}>Dark</option>
-      </select>
-    </label>
-  `;
-}
-
 function App() {
   const place = usePlace();
   const [refused, setRefused] = useState(false);
   useEffect(() => onRefused(() => setRefused(true)), []);
   const status = useApi(refused ? undefined : '/api/v1/status', STATUS_MS);
+  const catalog = useApi(refused ? undefined : '/api/v1/catalog', NAMES_MS);
+  const tenants = useApi(refused ? undefined : '/api/v1/tenants', NAMES_MS);
+  const names = useMemo(
+    () => createNames(catalog.data?.metrics ?? [], tenants.data?.tenants ?? []),
+    [catalog.data, tenants.data],
+  );
   const { data } = status;
   return html`
     <a class="skip" href="#content" onClick=${skipToContent}>Skip to the content</a>
-    <header class="site">
-      <a class="brand" href="#/"><img src="/dashboard/icon.svg" alt="" />meterfeed</a>
-      <nav class="site" aria-label="Pages">
-        ${NAVIGATION.map(
-          ([page = '', text]) => html`
-            <a href=${link(page === '' ? [] : [page])} aria-current=${place.page === page ? 'page' : undefined}>${text}</a>
-          `,
-        )}
-      </nav>
-      ${data && html`<span class="cluster">${data.cluster} · ${data.region}</span>`}
-      <${ThemeButton} />
-    </header>
+    <${SiteHeader} page=${place.page} status=${data} />
     <main id="content" tabindex="-1">
       ${
         refused
           ? html`<${TokenForm} onGiven=${() => setRefused(false)} />`
-          : html`<${Page} key=${`${place.page}/${place.args.join('/')}`} place=${place} status=${status} />`
+          : html`<${NamesContext.Provider} value=${names}><${Page} key=${`${place.page}/${place.args.join('/')}`} place=${place} status=${status} /></${NamesContext.Provider}>`
       }
     </main>
+    <${SiteFooter} status=${data} />
   `;
 }
 

@@ -1,9 +1,10 @@
 import htm from './vendor/htm.js';
 import { h } from './vendor/preact.js';
 
-export { render } from './vendor/preact.js';
+export { createContext, render } from './vendor/preact.js';
 export {
   useCallback,
+  useContext,
   useEffect,
   useLayoutEffect,
   useMemo,

@@ -1,60 +1,87 @@
 import { html } from './preact.js';
+import { Choice } from './components.js';
+import { monthText } from './format.js';
 import { setQuery } from './location.js';
 
-const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
+/** A page that shows the last hour moves on this often. */
+const HOUR_STEP_MS = 5 * MINUTE_MS;
 
-/** @typedef {{ from: string, to: string, name: string, bucket: 'hour' | 'day' }} TimeRange RFC 3339 or a UTC day */
-
-const NAMES = [
-  ['24h', 'Last 24 hours'],
-  ['7d', 'Last 7 days'],
-  ['month', 'This month'],
-  ['last-month', 'Last month'],
-  ['custom', 'Chosen days'],
-];
+/**
+ * @typedef {{ from: string, to: string, name: string, bucket: 'window' | 'hour' | 'day' }} TimeRange
+ * RFC 3339 or a UTC day
+ */
 
 /**
  * The range that a page shows, whole hours and days of UTC, so that the server answers from the sums
- * it keeps.
+ * it keeps; the last hour is told window by window.
  * @param {URLSearchParams} query
  * @param {number} now
+ * @param {string} [otherwise] the range of a page whose link names none
  * @returns {TimeRange}
  */
-export function rangeOf(query, now) {
-  const name = query.get('range') ?? '24h';
-  const today = new Date(now);
+export function rangeOf(query, now, otherwise = 'month') {
+  const name = query.get('range') ?? otherwise;
   const end = (Math.floor(now / HOUR_MS) + 1) * HOUR_MS;
-  const month = (/** @type {number} */ back) =>
-    Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - back);
+  if (name === '1h') {
+    const last = (Math.floor(now / HOUR_STEP_MS) + 1) * HOUR_STEP_MS;
+    return range(name, last - HOUR_MS - HOUR_STEP_MS, last, 'window');
+  }
+  if (name === '24h') return range(name, end - DAY_MS, end, 'hour');
   if (name === '7d') return range(name, Math.floor(now / DAY_MS) * DAY_MS - 6 * DAY_MS, end);
-  if (name === 'month') return range(name, month(0), end);
-  if (name === 'last-month') return range(name, month(1), month(0));
+  if (name === 'last-month') return range(name, monthStart(now, 1), monthStart(now, 0));
   if (name === 'custom') {
     const from = Date.parse(query.get('from') ?? '');
     const last = Date.parse(query.get('to') ?? '');
     if (Number.isFinite(from) && Number.isFinite(last) && last >= from)
       return range(name, from, last + DAY_MS);
   }
-  return range(name === 'custom' ? 'custom' : '24h', end - DAY_MS, end);
+  return range('month', monthStart(now, 0), end);
 }
 
-/** @param {string} name @param {number} from @param {number} to @returns {TimeRange} */
-function range(name, from, to) {
-  return {
-    name,
-    from: new Date(from).toISOString(),
-    to: new Date(to).toISOString(),
-    bucket: to - from > 8 * DAY_MS ? 'day' : 'hour',
-  };
+/** @param {number} now @param {number} back */
+function monthStart(now, back) {
+  const today = new Date(now);
+  return Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - back);
+}
+
+/** @param {string} name @param {number} from @param {number} to @param {TimeRange['bucket']} [bucket] @returns {TimeRange} */
+function range(name, from, to, bucket = to - from > 8 * DAY_MS ? 'day' : 'hour') {
+  return { name, from: new Date(from).toISOString(), to: new Date(to).toISOString(), bucket };
+}
+
+/** What a link to the same range says. @param {TimeRange} shown */
+export function rangeQuery({ name, from, to }) {
+  return name === 'custom'
+    ? { range: name, from: from.slice(0, 10), to: lastDay(to) }
+    : { range: name };
+}
+
+/** @param {string} to */
+function lastDay(to) {
+  return new Date(Date.parse(to) - 1).toISOString().slice(0, 10);
+}
+
+/** `2026-11`. @param {number} now @param {number} back how many months ago */
+export function monthOf(now, back) {
+  return new Date(monthStart(now, back)).toISOString().slice(0, 7);
 }
 
 /** @param {{ range: TimeRange }} properties */
 export function RangePicker({ range: shown }) {
-  const choose = (/** @type {any} */ event) => {
-    const name = event.currentTarget.value;
-    const lastDay = new Date(Date.parse(shown.to) - 1).toISOString().slice(0, 10);
-    const days = name === 'custom' ? { from: shown.from.slice(0, 10), to: lastDay } : {};
+  const now = Date.now();
+  const names = [
+    ['month', `This month, ${monthText(monthOf(now, 0))}`],
+    ['last-month', `Last month, ${monthText(monthOf(now, 1))}`],
+    ['7d', 'Last 7 days'],
+    ['24h', 'Last 24 hours'],
+    ['1h', 'Last hour'],
+    ['custom', 'Chosen days'],
+  ];
+  const choose = (/** @type {string} */ name) => {
+    const days = name === 'custom' ? { from: shown.from.slice(0, 10), to: lastDay(shown.to) } : {};
     setQuery({ range: name, from: undefined, to: undefined, ...days });
   };
   const day = (/** @type {'from' | 'to'} */ name, /** @type {string} */ value) => html`
@@ -64,13 +91,8 @@ export function RangePicker({ range: shown }) {
     </label>
   `;
   return html`
-    <label class="field">
-      Time
-      <select value=${shown.name} onChange=${choose}>
-        ${NAMES.map(([value, text]) => html`<option value=${value} selected=${value === shown.name}>${text}</option>`)}
-      </select>
-    </label>
+    <${Choice} label="Time" value=${shown.name} options=${names} onChoose=${choose} />
     ${shown.name === 'custom' && day('from', shown.from.slice(0, 10))}
-    ${shown.name === 'custom' && day('to', new Date(Date.parse(shown.to) - 1).toISOString().slice(0, 10))}
+    ${shown.name === 'custom' && day('to', lastDay(shown.to))}
   `;
 }

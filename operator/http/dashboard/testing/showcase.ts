@@ -5,12 +5,20 @@ import { deriveEventId } from '../../../model/event-id.ts';
 import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';
 import { parseDecimal } from '../../../model/decimal.ts';
 import { formatInstant } from '../../../model/window.ts';
+import type { ReconcileQuery } from '../../../delivery/operations/reconcile.ts';
+import { createUsageSums } from '../../../usage/usage-sums.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
-import type { DestinationStatusView, Views } from '../../views.ts';
+import type {
+  DeadLetter,
+  DestinationStatusView,
+  GapView,
+  ReconcileOutcome,
+  Views,
+} from '../../views.ts';
 
 const HOUR = 3_600_000;
 
-/** A day of a small GPU cloud, for pictures. */
+/** Seven weeks of a small GPU cloud, for pictures and for questions about a month. */
 export interface Showcase {
   readonly ledger: Ledger;
   readonly views: (settings: () => Settings) => Partial<Views>;
@@ -28,6 +36,8 @@ interface Line {
 /** Busy by day, less by night. */
 const day = (base: number, swing: number, peak: number) => (hour: number) =>
   base + swing * (1 + Math.cos(((hour - peak) / 12) * Math.PI));
+
+const UPTIME = line('globex', 'tenant_instance_hours', 'hours', () => 1);
 
 const LINES: readonly Line[] = [
   gpus('acme-research', 'NVIDIA-H100-80GB-HBM3', day(6, 5, 14)),
@@ -51,18 +61,47 @@ const TENANTS = [
   ['pied-piper', 'Pied Piper'],
 ] as const;
 
-export async function createShowcase(): Promise<Showcase> {
-  const ledger = createMemoryLedger();
-  const first = Math.floor(NOW / HOUR) * HOUR - 23 * HOUR;
-  const starts = Array.from({ length: 23 }, (_, hour) => first + hour * HOUR);
-  const events = starts.flatMap((start) =>
-    LINES.map((one) => event(one, start, one.at(new Date(start).getUTCHours()))),
-  );
-  await ledger.append({ events, windowEnd: NOW - 20_000 });
-  return { ledger, views: (settings) => views(settings) };
+/** When measuring began there. */
+export const SHOWCASE_BEGAN = Date.UTC(2026, 9, 3, 8);
+
+/** Nothing of CPU and memory was measured here, of all tenants; and nothing of one tenant cluster. */
+const OUTAGE = { from: Date.UTC(2026, 10, 20, 21), to: Date.UTC(2026, 10, 20, 23) };
+const GAPS: readonly GapView[] = [
+  { source: 'metrics', scope: '*', ...OUTAGE, reason: 'HTTP 503: the server is shutting down' },
+  { source: 'gpus', scope: 'gpus', ...OUTAGE, reason: 'watch of resourceslices: HTTP 503' },
+  ...[1, 2, 3].map((hour) => ({
+    source: 'tenant-api',
+    scope: 'initech',
+    from: NOW - (hour * 3 + 2) * HOUR,
+    to: NOW - hour * 3 * HOUR,
+    reason: `nodes: connect ECONNREFUSED 10.0.${hour}.7:6443`,
+  })),
+  { source: 'tenant-api', scope: 'hooli', from: NOW - HOUR, to: NOW, reason: 'nodes: HTTP 401' },
+];
+
+/** Grows by a half in the seven weeks. */
+function growth(start: number): number {
+  return 0.8 + (0.4 * (start - SHOWCASE_BEGAN)) / (NOW - SHOWCASE_BEGAN);
 }
 
-function views(settings: () => Settings): Partial<Views> {
+/** Tenant clusters that are up do not grow. */
+function amountAt({ metric, at }: Line, start: number): number {
+  const amount = at(new Date(start).getUTCHours());
+  return metric === UPTIME.metric ? amount : growth(start) * amount;
+}
+
+export async function createShowcase(): Promise<Showcase> {
+  const ledger = createMemoryLedger();
+  const hours = Math.floor((NOW - SHOWCASE_BEGAN) / HOUR);
+  const starts = Array.from({ length: hours }, (_, hour) => SHOWCASE_BEGAN + hour * HOUR);
+  const events = starts
+    .filter((start) => start < OUTAGE.from || start >= OUTAGE.to)
+    .flatMap((start) => LINES.map((one) => event(one, start, amountAt(one, start))));
+  await ledger.append({ events, windowEnd: NOW });
+  return { ledger, views: (settings) => views(settings, ledger) };
+}
+
+function views(settings: () => Settings, ledger: Ledger): Partial<Views> {
   const quiet = quietViews(settings);
   const destination: DestinationStatusView = {
     name: 'lago',
@@ -90,11 +129,38 @@ function views(settings: () => Settings): Partial<Views> {
       tenants: () => TENANTS.map(([id, displayName]) => testTenant(id, { displayName })),
       clusters: () => TENANTS.map(([id]) => testCluster(id, settings())),
     },
+    metering: { ...quiet.metering, gaps: () => GAPS },
     destinations: {
       ...quiet.destinations,
-      list: () => [destination, { ...destination, name: 'data-lake', type: 'webhook' }],
+      list: () => [
+        destination,
+        { ...destination, name: 'data-lake', type: 'webhook', deadLetters: LETTERS.length },
+      ],
+      deadLetters: async (name) => ({ deadLetters: name === 'data-lake' ? LETTERS : [] }),
+      reconcile: (name, query) => reconcile(ledger, name, query),
     },
   };
+}
+
+/** Everything agrees, but that the data lake has less of one sum. */
+async function reconcile(
+  ledger: Ledger,
+  name: string,
+  { from, to, tenant }: ReconcileQuery,
+): Promise<ReconcileOutcome> {
+  const sums = createUsageSums(['tenant'], 1000);
+  for await (const { event: one } of ledger.scan(from, to, new AbortController().signal)) {
+    if (tenant === undefined || one.tenant === tenant) sums.add(one);
+  }
+  const nothing = { pending: '0', deadLetters: '0', parked: '0', withheld: '0' };
+  const rows = sums.rows().map(({ keys: [of = ''], metric, quantity }) => {
+    const short = name === 'data-lake' && of === 'globex' && metric === 'tenant_gpu_hours';
+    const reported = short ? '0' : quantity;
+    const difference = short ? `-${quantity}` : '0';
+    const row = { tenant: of, metric, ledger: quantity, delivered: quantity, ...nothing };
+    return { ...row, reported, difference };
+  });
+  return { kind: 'reconciled', rows };
 }
 
 function gpus(tenant: string, sku: string, at: Line['at']): Line {
@@ -104,6 +170,13 @@ function gpus(tenant: string, sku: string, at: Line['at']): Line {
 function line(tenant: string, metric: string, unit: string, at: Line['at']): Line {
   return { tenant, metric, unit, at };
 }
+
+const LETTERS: readonly DeadLetter[] = Array.from({ length: 27 }, (_, index) => ({
+  sequence: index + 1,
+  at: NOW - (index + 1) * HOUR,
+  reason: index < 20 ? `422: unknown project "p-${index}"` : '413: the body is too large',
+  event: event(LINES[index % LINES.length] ?? UPTIME, NOW - (index + 1) * HOUR, 1.25),
+}));
 
 function event({ tenant, metric, unit, sku }: Line, start: number, amount: number): UsageEvent {
   const quantity = parseDecimal(amount.toFixed(9));

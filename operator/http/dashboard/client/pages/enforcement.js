@@ -1,8 +1,10 @@
 import { html, useState } from '../preact.js';
 import { change, useApi } from '../api.js';
-import { Badge, Card, ConfirmButton, PageHead, Table, ErrorNotice } from '../components.js';
+import { ConfirmButton } from '../buttons.js';
+import { Badge, Card, ErrorNotice, PageHead } from '../components.js';
 import { time } from '../format.js';
-import { link } from '../location.js';
+import { TenantLink, useNames } from '../names.js';
+import { Table } from '../table.js';
 
 const REFRESH_MS = 15_000;
 
@@ -34,8 +36,7 @@ export function EnforcementPage() {
           columns=${[
             {
               name: 'Tenant',
-              cell: (/** @type {any} */ one) =>
-                html`<a href=${link(['tenants', one.tenant])}>${one.tenant}</a>`,
+              cell: (/** @type {any} */ one) => html`<${TenantLink} id=${one.tenant} />`,
             },
             {
               name: 'State',
@@ -86,7 +87,7 @@ function Clear({ tenant, onDone }) {
 
 /** @param {{ onDone: () => void }} properties */
 function SetByHand({ onDone }) {
-  const tenants = useApi('/api/v1/tenants');
+  const { tenants } = useNames();
   const [tenant, setTenant] = useState('');
   const [state, setState] = useState('active');
   const [reason, setReason] = useState('');
@@ -97,7 +98,6 @@ function SetByHand({ onDone }) {
   };
   const field = (/** @type {(value: string) => void} */ put) => (/** @type {any} */ event) =>
     put(event.currentTarget.value);
-  const ids = (tenants.data?.tenants ?? []).map((/** @type {any} */ one) => one.id);
   return html`
     <${Card} title="Set a state by hand">
       <p class="muted">It wins over everything that billing systems say, until it is cleared.</p>
@@ -105,7 +105,7 @@ function SetByHand({ onDone }) {
         <label class="field">Tenant
           <select value=${tenant} onChange=${field(setTenant)}>
             <option value="">Choose a tenant</option>
-            ${ids.map((/** @type {string} */ id) => html`<option value=${id} selected=${id === tenant}>${id}</option>`)}
+            ${tenants.map(({ id, display_name: name }) => html`<option value=${id} selected=${id === tenant}>${name}</option>`)}
           </select>
         </label>
         <label class="field">State

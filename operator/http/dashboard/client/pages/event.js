@@ -1,8 +1,12 @@
 import { html } from '../preact.js';
 import { useApi } from '../api.js';
-import { Card, Notice, PageHead, Table, ErrorNotice } from '../components.js';
-import { count, quantity, time } from '../format.js';
+import { CopyButton } from '../buttons.js';
+import { Card, ErrorNotice, Notice, PageHead, Trail } from '../components.js';
+import { clock, counted, dayText, plain, quantity, time, unitText } from '../format.js';
 import { link } from '../location.js';
+import { TenantLink, useNames } from '../names.js';
+import { sumPlace } from '../sums.js';
+import { Table } from '../table.js';
 
 /** The objects, spans and rule behind one number. @param {{ id: string }} properties */
 export function EventPage({ id }) {
@@ -17,7 +21,9 @@ export function EventPage({ id }) {
 /** @param {{ explanation: any }} properties */
 function Explanation({ explanation }) {
   const { event, source, rule, objects, not_listed: rest } = explanation;
+  const names = useNames();
   return html`
+    <${Trail} steps=${stepsTo(event, names)} here=${`${clock(event.window_start).slice(11)} to ${clock(event.window_end).slice(11)} UTC`} />
     ${explanation.backfilled && html`<${Notice} title="Backfilled"><p>The window was closed late, after downtime or a failed source.</p></${Notice}>`}
     ${
       (explanation.gaps ?? []).length > 0 &&
@@ -30,10 +36,10 @@ function Explanation({ explanation }) {
     <div class="grid">
       <${Card} title="The event">
         <dl class="facts">
-          <dt>Id</dt><dd><code>${event.id}</code></dd>
-          <dt>Tenant</dt><dd><a href=${link(['tenants', event.tenant])}>${event.tenant}</a></dd>
-          <dt>Metric</dt><dd>${event.metric}</dd>
-          <dt>Quantity</dt><dd><strong>${event.quantity}</strong> ${event.unit}</dd>
+          <dt>Id</dt><dd><${CopyButton} text=${event.id} what="event id" /></dd>
+          <dt>Tenant</dt><dd><${TenantLink} id=${event.tenant} /></dd>
+          <dt>Metric</dt><dd>${names.metric(event.metric)} <${CopyButton} text=${event.metric} what="metric code" /></dd>
+          <dt>Quantity</dt><dd><strong>${event.quantity}</strong> ${unitText(event.unit)}</dd>
           <dt>Window</dt><dd><a href=${link(['windows', event.window_end])}>${time(event.window_start)} to ${time(event.window_end)}</a></dd>
           <dt>Source</dt><dd>${source}</dd>
           ${event.sku && html`<dt>SKU</dt><dd>${event.sku}</dd>`}
@@ -42,7 +48,7 @@ function Explanation({ explanation }) {
       </${Card}>
       <${Card} title="The rule">
         <p>${rule.text}</p>
-        <p class="muted">In full: ${rule.documentation}</p>
+        <p><a href=${documentPlace(rule.documentation)}>The rule in full</a></p>
         ${
           explanation.query &&
           html`
@@ -58,7 +64,7 @@ function Explanation({ explanation }) {
       </${Card}>
     </div>
     <${Card} title="What it is made of">
-      <${Table} caption=${`Stretches in which nothing changed: ${count(objects.length)}`} rows=${objects}
+      <${Table} caption=${`${counted(objects.length, 'stretch', 'stretches')} in which nothing changed`} rows=${objects}
         empty=${source === 'collector' ? 'No object is kept for it.' : 'A client pushed this event: it has no objects here.'}
         columns=${[
           {
@@ -74,7 +80,7 @@ function Explanation({ explanation }) {
             cell: (/** @type {any} */ one) => quantity(one.seconds),
           },
           {
-            name: event.unit,
+            name: unitText(event.unit),
             number: true,
             cell: (/** @type {any} */ one) => String(one.quantity),
           },
@@ -86,24 +92,54 @@ function Explanation({ explanation }) {
               `${one.owned_by}${one.carried ? '; carried from an earlier window' : ''}`,
           },
         ]} />
-      ${rest && rest.count > 0 && html`<p>${count(rest.count)} more stretches make up ${String(rest.quantity)} ${event.unit}.</p>`}
+      ${rest && rest.count > 0 && html`<p>${counted(rest.count, 'more stretch', 'more stretches')} make up ${String(rest.quantity)} ${unitText(event.unit)}.</p>`}
     </${Card}>
   `;
+}
+
+/** The sums that the event is a part of, the largest first. @param {any} event @param {import('../names.js').Names} names */
+function stepsTo(event, names) {
+  const { tenant, metric, sku, window_start: start } = event;
+  const of = { tenant, metric, sku, cluster: event.dimensions?.tenant_cluster };
+  const [year = 0, month = 1, day = 1] = start.slice(0, 10).split('-').map(Number);
+  const hour = Number(start.slice(11, 13));
+  const place = (/** @type {number} */ from, /** @type {number} */ to) =>
+    sumPlace({ ...of, from: new Date(from).toISOString(), to: new Date(to).toISOString() });
+  return [
+    { text: names.tenant(tenant), href: link(['tenants', tenant]) },
+    {
+      text: `${names.metric(metric)}, by day`,
+      href: place(Date.UTC(year, month - 1), Date.UTC(year, month)),
+    },
+    {
+      text: dayText(start),
+      href: place(Date.UTC(year, month - 1, day), Date.UTC(year, month - 1, day + 1)),
+    },
+    {
+      text: `${start.slice(11, 13)}:00`,
+      href: place(Date.UTC(year, month - 1, day, hour), Date.UTC(year, month - 1, day, hour + 1)),
+    },
+  ];
+}
+
+/** `docs/metering.md#gpus` as it opens here. @param {string} documentation */
+function documentPlace(documentation) {
+  const [path = '', anchor] = documentation.replace(/^docs\//, '').split('#', 2);
+  return link(['docs', path], { at: anchor });
 }
 
 /** @param {string} name @param {number | undefined} value @param {string} unit */
 function amount(name, value, unit) {
   return value === undefined || value === 0
     ? null
-    : html`<dt>${name}</dt><dd>${String(value)} ${unit}</dd>`;
+    : html`<dt>${name}</dt><dd>${String(value)} ${unitText(unit)}</dd>`;
 }
 
 /** @param {any} one */
 function sizeOf({ gpus, requests, size_gib: size }) {
-  if (gpus) return `${gpus.devices} × ${gpus.type}, ${gpus.profile} = ${quantity(gpus.gpus)} GPUs`;
-  if (requests)
-    return `requests ${quantity(requests.cpu)} CPU, ${quantity(requests.memory_gib)} GiB`;
-  return size === undefined ? '–' : `${quantity(size)} GiB`;
+  if (gpus) return `${gpus.devices} × ${gpus.type}, ${gpus.profile} = ${plain(gpus.gpus)} GPUs`;
+  if (requests) return `requests ${plain(requests.cpu)} CPU, ${plain(requests.memory_gib)} GiB`;
+  return size === undefined ? '–' : `${plain(size)} GiB`;
 }
 
 /** The node, and the labels that decided what it counts as. @param {any} one */

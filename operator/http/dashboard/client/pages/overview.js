@@ -1,17 +1,26 @@
 import { html, useMemo, useState } from '../preact.js';
 import { read, useApi, url } from '../api.js';
 import { StackedChart } from '../chart.js';
-import { Bars, Card, Notice, PageHead, Table, Tile, ErrorNotice } from '../components.js';
-import { ago, bytes, count, quantity, time } from '../format.js';
+import { Bars, Card, ErrorNotice, Notice, PageHead, Tile } from '../components.js';
+import { ago, bytes, count, counted, plain, quantity, time } from '../format.js';
+import { GapList } from '../gap-list.js';
+import { useHoles } from '../holes.js';
 import { link } from '../location.js';
-import { toSeries, totalsBy } from '../series.js';
+import { toSeries } from '../series.js';
+import { SumLink } from '../sums.js';
+import { Table } from '../table.js';
 import { RangePicker, rangeOf } from '../time-range.js';
+import { TenantUsage } from '../tenant-usage.js';
 import { destinationColumns, healthOf } from './destinations.js';
-import { TenantUsage } from './tenants.js';
+
+/** @typedef {import('../time-range.js').TimeRange} TimeRange */
 
 const USAGE_MS = 60_000;
 const GPU_HOURS = 'tenant_gpu_hours';
 const TOP = 10;
+const VERIFY_MS = 600_000;
+/** Gaps have a page of their own. */
+const GAPS_SHOWN = 3;
 
 /** Windows are late when two more should have closed since. */
 const LATE_WINDOWS = 3;
@@ -19,10 +28,10 @@ const LATE_WINDOWS = 3;
 /** Everything at a glance. @param {{ status: any, query: URLSearchParams }} properties */
 export function OverviewPage({ status, query }) {
   const now = Date.now();
-  const range = rangeOf(query, now);
+  const range = rangeOf(query, now, '24h');
   const { from, to } = range;
   const gpus = useApi(
-    url('/api/v1/usage', { group_by: `sku,${range.bucket}`, metric: GPU_HOURS, from, to }),
+    url('/api/v1/usage', { group_by: 'sku', metric: GPU_HOURS, from, to }),
     USAGE_MS,
   );
   const { data } = status;
@@ -32,17 +41,10 @@ export function OverviewPage({ status, query }) {
     ${data && html`<${Warnings} status=${data} />`}
     ${data && html`<${Tiles} status=${data} gpus=${gpus.data} now=${now} />`}
     <div class="grid">
-      <${Card} title="GPU-hours over time"><${GpuChart} gpus=${gpus} range=${range} /></${Card}>
-      <${Card} title="GPU-hours by SKU">
-        <${ErrorNotice} state=${gpus} />
-        ${
-          gpus.data &&
-          html`<${Bars} empty="No GPU was used in this time."
-          rows=${totalsBy(gpus.data.rows, 'sku')
-            .slice(0, TOP)
-            .map(([name, value]) => ({ name: name || 'no SKU', value, text: quantity(value) }))} />`
-        }
+      <${Card} title="GPU-hours over time">
+        ${data && html`<${GpuChart} range=${range} windowSeconds=${data.window_seconds} />`}
       </${Card}>
+      <${Card} title="GPU-hours by SKU"><${GpuBars} gpus=${gpus} range=${range} /></${Card}>
     </div>
     <${Card} title="Usage by tenant"><${TenantUsage} range=${range} /></${Card}>
     ${
@@ -52,7 +54,7 @@ export function OverviewPage({ status, query }) {
         <${Table} caption="Where usage is delivered to" columns=${destinationColumns(now)} rows=${data.destinations}
           empty="No destination is configured: usage is metered and kept in the ledger. Apply a BillingDestination to deliver it." />
       </${Card}>
-      <${Gaps} gaps=${data.gaps} />
+      <${OpenGaps} />
       <${FailedTenantApis} failed=${data.failed_tenant_apis} />
       <${LedgerCard} ledger=${data.ledger} now=${now} />
     `
@@ -68,9 +70,11 @@ function Warnings({ status }) {
       `The metrics API cannot be read since ${time(status.metrics_api_failure.since)}, so CPU and memory usage are gaps: ${status.metrics_api_failure.reason}`,
     );
   }
-  for (const problem of status.ledger.problems) lines.unshift(`Ledger: ${problem}`);
-  if (lines.length === 0) return null;
-  return html`<${Notice} title="To know"><ul>${lines.map((line) => html`<li>${line}</li>`)}</ul></${Notice}>`;
+  const { problems } = status.ledger;
+  return html`
+    ${problems.length > 0 && html`<${Notice} tone="bad" title="The ledger"><ul>${problems.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul></${Notice}>`}
+    ${lines.length > 0 && html`<${Notice} title="To know"><ul>${lines.map((line) => html`<li>${line}</li>`)}</ul></${Notice}>`}
+  `;
 }
 
 /** @param {{ status: any, gpus: any, now: number }} properties */
@@ -78,49 +82,79 @@ function Tiles({ status, gpus, now }) {
   const { last_window_end: last, window_seconds: seconds } = status;
   const late =
     last === undefined || now - Date.parse(last) > LATE_WINDOWS * seconds * 1000 + 15_000;
-  const well = status.destinations.filter(
-    (/** @type {any} */ one) => healthOf(one).tone === 'good',
-  ).length;
-  const all = status.destinations.length;
+  const tones = status.destinations.map((/** @type {any} */ one) => healthOf(one).tone);
+  const all = tones.length;
+  const well = tones.filter((/** @type {string} */ tone) => tone === 'good').length;
+  const letters = status.destinations.reduce(
+    (/** @type {number} */ sum, /** @type {any} */ one) => sum + one.dead_letters,
+    0,
+  );
   const failed = status.failed_tenant_apis.length;
+  const open = status.gaps.filter((/** @type {any} */ gap) => last === undefined || gap.to >= last);
   return html`
     <div class="tiles">
-      <${Tile} label="Tenants" value=${count(status.tenants)} note=${`${count(status.tenant_clusters)} tenant clusters`} />
-      <${Tile} label="GPU-hours" value=${gpus === undefined ? '…' : quantity(totalOf(gpus.rows))} note="in the chosen time" />
-      <${Tile} label="Last window" value=${ago(last, now)} note=${late ? 'windows are not closing: see the log' : `every ${status.window}`} tone=${late ? 'bad' : 'good'} />
-      <${Tile} label="Destinations well" value=${`${well} of ${all}`} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'bad'} />
-      <${Tile} label="Open gaps" value=${count(status.gaps.length)} note="stretches not measured yet" tone=${status.gaps.length === 0 ? 'good' : 'warn'} />
+      <${Tile} label="Tenants" value=${count(status.tenants)} note=${counted(status.tenant_clusters, 'tenant cluster')} />
+      <${Tile} label="GPU-hours" value=${gpus === undefined ? '…' : quantity(gpus.totals[0]?.quantity ?? 0)} note="in the chosen time" />
+      <${Tile} label="Last window" value=${ago(last, now)} note=${late ? 'windows are not closing: see the log' : `every ${status.window}`} tone=${late ? 'warn' : 'good'} />
+      <${Tile} label="Destinations well" value=${`${well} of ${all}`} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'warn'} />
+      <${Tile} label="Dead letters" value=${count(letters)} note=${letters === 0 ? 'nothing was refused' : 'refused, so not billed'} tone=${letters === 0 ? 'good' : 'bad'} />
+      <${Tile} label="Open gaps" value=${count(open.length)} note=${html`<a href="#/gaps">What was not measured</a>`} tone=${open.length === 0 ? 'good' : 'warn'} />
       <${Tile} label="Failed tenant APIs" value=${count(failed)} tone=${failed === 0 ? 'good' : 'warn'} />
     </div>
   `;
 }
 
-/** @param {{ gpus: any, range: import('../time-range.js').TimeRange }} properties */
-function GpuChart({ gpus, range }) {
+/** @param {{ range: TimeRange, windowSeconds: number }} properties */
+function GpuChart({ range, windowSeconds }) {
+  const { from, to, bucket } = range;
+  const gpus = useApi(
+    url('/api/v1/usage', { group_by: `sku,${bucket}`, metric: GPU_HOURS, from, to }),
+    USAGE_MS,
+  );
+  const holes = useHoles({ from, to, metric: GPU_HOURS });
   const rows = gpus.data?.rows;
   const drawn = useMemo(
-    () => (rows === undefined ? undefined : toSeries(rows, 'sku', range)),
-    [rows, range.from, range.to],
+    () => (rows === undefined ? undefined : toSeries(rows, 'sku', range, windowSeconds)),
+    [rows, from, to, windowSeconds],
   );
+  const total = `${plain(gpus.data?.totals[0]?.quantity ?? 0)} GPU-hours`;
   return html`
     <${ErrorNotice} state=${gpus} />
-    ${drawn && html`<${StackedChart} title="GPU-hours by SKU" unit=${`GPU-hours per ${range.bucket}`} ...${drawn} />`}
+    ${drawn && html`<${StackedChart} title="GPU-hours by SKU" unit=${`GPU-hours per ${bucket}`} drawn=${drawn} holes=${holes} total=${total} />`}
   `;
 }
 
-/** @param {{ gaps: any[] }} properties */
-function Gaps({ gaps }) {
+/** @param {{ gpus: ReturnType<typeof useApi>, range: TimeRange }} properties */
+function GpuBars({ gpus, range: { from, to } }) {
+  const rows = (gpus.data?.rows ?? []).toSorted(
+    (/** @type {any} */ a, /** @type {any} */ b) => b.quantity - a.quantity,
+  );
   return html`
-    <${Card} title="Gaps">
-      <${Table} caption="What could not be measured. Nothing is billed for it unless it can be filled." rows=${gaps}
-        empty="None: everything was measured."
-        columns=${[
-          { name: 'Source', cell: (/** @type {any} */ gap) => gap.source },
-          { name: 'Scope', cell: (/** @type {any} */ gap) => gap.scope },
-          { name: 'From', cell: (/** @type {any} */ gap) => time(gap.from) },
-          { name: 'To', cell: (/** @type {any} */ gap) => time(gap.to) },
-          { name: 'Reason', cell: (/** @type {any} */ gap) => gap.reason },
-        ]} />
+    <${ErrorNotice} state=${gpus} />
+    ${
+      gpus.data &&
+      html`<${Bars} empty="No GPU was used in this time."
+        rows=${rows.slice(0, TOP).map((/** @type {any} */ row) => ({
+          name:
+            row.sku === ''
+              ? 'no SKU'
+              : html`<${SumLink} of=${{ metric: GPU_HOURS, sku: row.sku, from, to }} label=${`GPU hours on ${row.sku}`} text=${row.sku} />`,
+          value: row.quantity,
+          text: quantity(row.quantity),
+        }))} />`
+    }
+  `;
+}
+
+/** What is not measured now; what has ended is on the page of gaps. */
+function OpenGaps() {
+  const gaps = useApi('/api/v1/gaps', USAGE_MS);
+  const open = gaps.data?.open ?? [];
+  return html`
+    <${Card} title="Not measured now">
+      <${ErrorNotice} state=${gaps} />
+      ${gaps.data && html`<${GapList} groups=${open.slice(0, GAPS_SHOWN)} empty="Everything is measured." />`}
+      <p><a href="#/gaps">All gaps, also those that have ended</a></p>
     </${Card}>
   `;
 }
@@ -146,8 +180,10 @@ function LedgerCard({ ledger, now }) {
   const verify = async () => {
     setResult('Reading every stored byte…');
     try {
-      const report = await read('/api/v1/ledger/verify');
-      setResult(`Intact: ${count(report.records)} events in ${count(report.segments)} segments.`);
+      const report = await read('/api/v1/ledger/verify', { patience: VERIFY_MS });
+      setResult(
+        `Intact: ${counted(report.records, 'event')} in ${counted(report.segments, 'segment')}.`,
+      );
     } catch (error) {
       setResult(error instanceof Error ? error.message : String(error));
     }
@@ -156,17 +192,12 @@ function LedgerCard({ ledger, now }) {
     <${Card} title="Ledger">
       <dl class="facts">
         <dt>Events</dt><dd>${count(ledger.committed)}, the oldest recorded ${ago(ledger.oldest_at, now)}</dd>
-        <dt>Size</dt><dd>${bytes(ledger.bytes)} in ${ledger.segments === 1 ? 'one segment' : `${count(ledger.segments)} segments`}; the volume is ${Math.round(ledger.disk.used_ratio * 100)} % full (${ledger.disk.level})</dd>
-        <dt>Conflicts</dt><dd>${count(ledger.conflicts)} events came again with another quantity; the first one stayed</dd>
+        <dt>Size</dt><dd>${bytes(ledger.bytes)} in ${counted(ledger.segments, 'segment')}; the volume is ${Math.round(ledger.disk.used_ratio * 100)} % full (${ledger.disk.level})</dd>
+        <dt>Conflicts</dt><dd>${counted(ledger.conflicts, 'event')} came again with another quantity; the first one stayed</dd>
         <dt>Chain</dt><dd><code>${ledger.chain}</code></dd>
       </dl>
       <p><button onClick=${verify}>Check the ledger</button> <span role="status">${result}</span></p>
       <p><a href=${link(['windows'])}>Window reports</a></p>
     </${Card}>
   `;
-}
-
-/** @param {any[]} rows */
-function totalOf(rows) {
-  return rows.reduce((sum, row) => sum + row.quantity, 0);
 }

@@ -1,11 +1,16 @@
 import { html, useMemo } from '../preact.js';
 import { useApi, url } from '../api.js';
+import { DownloadButton } from '../buttons.js';
 import { StackedChart } from '../chart.js';
-import { Card, DownloadButton, PageHead, Table, ErrorNotice } from '../components.js';
-import { count, quantity } from '../format.js';
-import { link, setQuery } from '../location.js';
-import { toSeries, totalsBy } from '../series.js';
-import { RangePicker, rangeOf } from '../time-range.js';
+import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
+import { counted, decimalsOf, plain, quantity, unitText } from '../format.js';
+import { useHoles } from '../holes.js';
+import { setQuery } from '../location.js';
+import { TenantLink, useNames } from '../names.js';
+import { toSeries } from '../series.js';
+import { SumLink } from '../sums.js';
+import { Table } from '../table.js';
+import { RangePicker, rangeOf, rangeQuery } from '../time-range.js';
 
 const REFRESH_MS = 60_000;
 const DEFAULT_METRIC = 'tenant_gpu_hours';
@@ -26,84 +31,123 @@ const KEYS = [
   ['source', 'Source'],
 ];
 
-/** One metric over time, split by any key. @param {{ query: URLSearchParams }} properties */
-export function UsagePage({ query }) {
+/** The filter that a value of a key is; of other keys a sum cannot be asked for alone. @type {Record<string, string>} */
+const FILTERS = {
+  tenant: 'tenant',
+  sku: 'sku',
+  tenant_cluster: 'cluster',
+  project: 'project',
+  region: 'region',
+};
+
+/** One metric over time, split by any key. @param {{ query: URLSearchParams, status: any }} properties */
+export function UsagePage({ query, status }) {
+  const names = useNames();
   const range = rangeOf(query, Date.now());
   const { from, to } = range;
   const metric = query.get('metric') ?? DEFAULT_METRIC;
   const key = query.get('by') ?? 'tenant';
   const tenant = query.get('tenant') ?? '';
-  const catalog = useApi('/api/v1/catalog');
-  const tenants = useApi('/api/v1/tenants');
   const asked = { metric, tenant, from, to };
-  const usage = useApi(
-    url('/api/v1/usage', { ...asked, group_by: `${key},${range.bucket}` }),
-    REFRESH_MS,
-  );
-  const rows = usage.data?.rows;
-  const drawn = useMemo(
-    () => (rows === undefined ? undefined : toSeries(rows, key, range)),
-    [rows, key, from, to],
-  );
-  const unit = rows?.[0]?.unit ?? '';
-  const metrics = (catalog.data?.metrics ?? []).map((/** @type {any} */ one) => [
-    one.code,
-    `${one.name} (${one.unit})`,
-  ]);
-  const ids = (tenants.data?.tenants ?? []).map((/** @type {any} */ one) => [one.id, one.id]);
-  const totals = rows === undefined ? [] : totalsBy(rows, key);
-  const keyName = KEYS.find(([value]) => value === key)?.[1] ?? key;
+  const metrics = names.metrics.map(({ code, unit }) => [code, names.metricWithUnit(code, unit)]);
+  const ids = names.tenants.map(({ id, display_name: name }) => [id, name]);
+  const choose = (/** @type {string} */ name) => (/** @type {string} */ value) =>
+    setQuery({ [name]: value });
   return html`
     <${PageHead} title="Usage"><${RangePicker} range=${range} /></${PageHead}>
     <div class="controls">
-      <${Choice} label="Metric" value=${metric} name="metric" options=${withChosen(metrics, metric)} />
-      <${Choice} label="Split by" value=${key} name="by" options=${withChosen(KEYS, key)} />
-      <${Choice} label="Tenant" value=${tenant} name="tenant" options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]} />
+      <${Choice} label="Metric" value=${metric} options=${withChosen(metrics, metric)} onChoose=${choose('metric')} />
+      <${Choice} label="Split by" value=${key} options=${withChosen(KEYS, key)} onChoose=${choose('by')} />
+      <${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]} onChoose=${choose('tenant')} />
     </div>
+    ${status.data && html`<${UsageChart} asked=${asked} by=${key} range=${range} windowSeconds=${status.data.window_seconds} />`}
+    <${Sums} asked=${asked} by=${key} range=${range} />
+  `;
+}
+
+/**
+ * @param {{ asked: { metric: string, tenant: string, from: string, to: string }, by: string,
+ *   range: import('../time-range.js').TimeRange, windowSeconds: number }} properties
+ */
+export function UsageChart({ asked, by, range, windowSeconds }) {
+  const names = useNames();
+  const { metric, from, to } = asked;
+  const usage = useApi(
+    url('/api/v1/usage', { ...asked, group_by: `${by},${range.bucket}` }),
+    REFRESH_MS,
+  );
+  const holes = useHoles(asked);
+  const rows = usage.data?.rows;
+  const drawn = useMemo(() => {
+    const nameOf = by === 'tenant' ? names.tenant : undefined;
+    return rows === undefined ? undefined : toSeries(rows, by, range, windowSeconds, nameOf);
+  }, [rows, by, from, to, windowSeconds]);
+  const total = usage.data?.totals[0];
+  const unit = unitText(total?.unit ?? '');
+  return html`
+    <${Card} title="Over time">
+      <${ErrorNotice} state=${usage} />
+      ${drawn && html`<${StackedChart} title=${`${names.metric(metric)} by ${nameOfKey(by)}`} unit=${`${unit} per ${range.bucket}`} drawn=${drawn} holes=${holes} total=${`${plain(total?.quantity ?? 0)} ${unit}`} />`}
+    </${Card}>
+  `;
+}
+
+/** @param {string} key */
+function nameOfKey(key) {
+  const name = KEYS.find(([value]) => value === key)?.[1];
+  return name === undefined || name === 'SKU' ? (name ?? key) : name.toLowerCase();
+}
+
+/**
+ * @param {{ asked: { metric: string, tenant: string, from: string, to: string }, by: string,
+ *   range: import('../time-range.js').TimeRange }} properties
+ */
+function Sums({ asked, by, range }) {
+  const names = useNames();
+  const { metric, from } = asked;
+  const usage = useApi(url('/api/v1/usage', { ...asked, group_by: by }), REFRESH_MS);
+  const { data } = usage;
+  const rows = (data?.rows ?? []).toSorted(
+    (/** @type {any} */ a, /** @type {any} */ b) => b.quantity - a.quantity,
+  );
+  const [total] = data?.totals ?? [];
+  const unit = total?.unit ?? '';
+  const decimals = decimalsOf(
+    unit,
+    rows.map((/** @type {any} */ row) => row.quantity),
+  );
+  const head = KEYS.find(([value]) => value === by)?.[1] ?? by;
+  const filter = FILTERS[by];
+  return html`
     <${ErrorNotice} state=${usage} />
-    ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
-    ${drawn && html`<${Card}><${StackedChart} title=${`${metric} by ${keyName.toLowerCase()}`} unit=${`${unit} per ${range.bucket}`} ...${drawn} /></${Card}>`}
+    ${data?.note && html`<p class="notice warn">${data.note}</p>`}
     ${
-      usage.data &&
+      data &&
       html`
-      <${Card} title="Sums">
-        <${Table} caption=${`${metric}, ${count(usage.data.events)} events`} rows=${totals} empty="Nothing was measured in this time."
+      <${Card} title=${total === undefined ? 'Sums' : `Sums: ${quantity(total.quantity, decimals)} ${unitText(unit)} in ${counted(total.events, 'event')}`}>
+        <${Table} caption=${names.metric(metric)} rows=${rows} empty="Nothing was used in this time."
           columns=${[
             {
-              name: keyName,
-              cell: (/** @type {[string, number]} */ [value]) =>
-                key === 'tenant'
-                  ? html`<a href=${link(['tenants', value], { range: range.name })}>${value}</a>`
-                  : value || 'none',
+              name: head,
+              cell: (/** @type {any} */ row) =>
+                by === 'tenant'
+                  ? html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`
+                  : row[by] || 'none',
             },
             {
-              name: unit === '' ? 'Quantity' : unit,
+              name: names.metricWithUnit(metric, unit),
               number: true,
-              cell: (/** @type {[string, number]} */ [, sum]) => quantity(sum),
+              cell: (/** @type {any} */ row) =>
+                filter === undefined || row[by] === ''
+                  ? quantity(row.quantity, decimals)
+                  : html`<${SumLink} of=${{ ...asked, [filter]: row[by] }} label=${row[by]} text=${quantity(row.quantity, decimals)} />`,
             },
           ]} />
-        <${DownloadButton} name=${`usage-${metric}.csv`} address=${url('/api/v1/usage', { ...asked, group_by: `${key},${range.bucket}`, format: 'csv' })}>Sums as CSV</${DownloadButton}>
+        <${DownloadButton} name=${`usage-${metric}-${from.slice(0, 10)}.csv`} address=${url('/api/v1/usage', { ...asked, group_by: range.bucket === 'window' ? by : `${by},${range.bucket}`, format: 'csv' })}>Sums as CSV</${DownloadButton}>
         <${DownloadButton} name=${`events-${metric}.ndjson`} address=${url('/api/v1/events', asked)}>Events as NDJSON</${DownloadButton}>
         <${DownloadButton} name=${`events-${metric}.csv`} address=${url('/api/v1/events', { ...asked, format: 'csv' })}>Events as CSV</${DownloadButton}>
       </${Card}>
     `
     }
-  `;
-}
-
-/** A link may name something that is not in the list. @param {string[][]} options @param {string} chosen */
-function withChosen(options, chosen) {
-  return options.some(([value]) => value === chosen) ? options : [...options, [chosen, chosen]];
-}
-
-/** @param {{ label: string, name: string, value: string, options: string[][] }} properties */
-function Choice({ label, name, value, options }) {
-  return html`
-    <label class="field">
-      ${label}
-      <select value=${value} onChange=${(/** @type {any} */ event) => setQuery({ [name]: event.currentTarget.value })}>
-        ${options.map(([one, text]) => html`<option value=${one} selected=${one === value}>${text}</option>`)}
-      </select>
-    </label>
   `;
 }

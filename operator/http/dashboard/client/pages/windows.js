@@ -1,8 +1,10 @@
 import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
-import { Badge, Card, Notice, PageHead, Table, ErrorNotice } from '../components.js';
-import { count, quantity, time } from '../format.js';
+import { Badge, Card, ErrorNotice, Notice, PageHead } from '../components.js';
+import { count, counted, plain, quantity, time } from '../format.js';
+import { GapList } from '../gap-list.js';
 import { link } from '../location.js';
+import { Table } from '../table.js';
 
 const REFRESH_MS = 30_000;
 const SHOWN = 100;
@@ -19,7 +21,7 @@ export function WindowsPage() {
       windows.data &&
       html`
       <${Card}>
-        <${Table} caption=${`The last ${SHOWN} reports, newest first`} rows=${windows.data.windows}
+        <${Table} caption=${`The last ${counted(windows.data.windows.length, 'report')}, newest first`} rows=${windows.data.windows}
           empty="No window has closed yet. The first one closes a few seconds after its end."
           columns=${[
             {
@@ -33,7 +35,7 @@ export function WindowsPage() {
               name: 'Closed after',
               number: true,
               cell: (/** @type {any} */ one) =>
-                `${quantity((Date.parse(one.closed_at) - Date.parse(one.window_end)) / 1000)} s`,
+                `${((Date.parse(one.closed_at) - Date.parse(one.window_end)) / 1000).toFixed(1)} s`,
             },
             { name: 'State', cell: stateOf },
           ]} />
@@ -48,9 +50,7 @@ function stateOf(report) {
   const unaccounted = unaccountedOf(report);
   const marks = [
     ...(report.gaps.length > 0
-      ? [
-          html`<${Badge} tone="warn">${report.gaps.length === 1 ? '1 gap' : `${report.gaps.length} gaps`}</${Badge}>`,
-        ]
+      ? [html`<${Badge} tone="warn">${counted(report.gaps.length, 'gap')}</${Badge}>`]
       : []),
     ...(report.backfilled ? [html`<${Badge} tone="plain">backfilled</${Badge}>`] : []),
     ...(report.refused.length > 0
@@ -58,7 +58,7 @@ function stateOf(report) {
       : []),
     ...(unaccounted === 0
       ? []
-      : [html`<${Badge} tone="bad">${quantity(unaccounted)} GPU-seconds unaccounted</${Badge}>`]),
+      : [html`<${Badge} tone="bad">${plain(unaccounted)} GPU-seconds unaccounted</${Badge}>`]),
   ];
   return marks.length === 0 ? html`<${Badge} tone="good">complete</${Badge}>` : marks;
 }
@@ -101,20 +101,15 @@ function Report({ report }) {
           <dt>From</dt><dd>${time(report.window_start)}</dd>
           <dt>To</dt><dd>${time(report.window_end)}</dd>
           <dt>Closed</dt><dd>${time(report.closed_at)}, in ${count(report.duration_ms)} ms</dd>
-          <dt>Events</dt><dd>${count(report.events)} for ${count(report.tenants)} tenants in ${count(report.tenant_clusters)} tenant clusters</dd>
+          <dt>Events</dt><dd>${counted(report.events, 'event')} for ${counted(report.tenants, 'tenant')} in ${counted(report.tenant_clusters, 'tenant cluster')}</dd>
           <dt>Measured</dt><dd>${report.scopes.join(', ')}${report.backfilled ? ', backfilled' : ''}</dd>
-          <dt>Duplicates</dt><dd>${count(report.duplicates)}; ${count(report.conflicts)} conflicts</dd>
-          <dt>Open credit</dt><dd>${quantity(report.open_credit_seconds)} s billed too much before, to be given back</dd>
-          <dt>Unattributed</dt><dd>${count(report.unattributed.total)} objects${report.unattributed.items.length > 0 ? `: ${report.unattributed.items.join(', ')}` : ''}</dd>
+          <dt>Duplicates</dt><dd>${count(report.duplicates)}; ${counted(report.conflicts, 'conflict')}</dd>
+          <dt>Open credit</dt><dd>${plain(report.open_credit_seconds)} s billed too much before, to be given back</dd>
+          <dt>Unattributed</dt><dd>${counted(report.unattributed.total, 'object')}${report.unattributed.items.length > 0 ? `: ${report.unattributed.items.join(', ')}` : ''}</dd>
         </dl>
       </${Card}>
       <${Card} title="Gaps">
-        <${Table} caption="Stretches of this window that were not measured" rows=${report.gaps} empty="None: everything was measured."
-          columns=${[
-            { name: 'Source', cell: (/** @type {any} */ gap) => gap.source },
-            { name: 'Scope', cell: (/** @type {any} */ gap) => gap.scope },
-            { name: 'Reason', cell: (/** @type {any} */ gap) => gap.reason },
-          ]} />
+        <${WindowGaps} report=${report} />
       </${Card}>
     </div>
     <${Card} title="Where GPU time went">
@@ -144,6 +139,18 @@ function Report({ report }) {
       </${Card}>
     `
     }
+  `;
+}
+
+/** Of the window, by cause. @param {{ report: any }} properties */
+function WindowGaps({ report }) {
+  const { gaps, window_start: from, window_end: to } = report;
+  const grouped = useApi(gaps.length === 0 ? undefined : url('/api/v1/gaps', { from, to }));
+  if (gaps.length === 0) return html`<p class="empty">None: everything was measured.</p>`;
+  const { data } = grouped;
+  return html`
+    <${ErrorNotice} state=${grouped} />
+    ${data && html`<${GapList} groups=${[...data.open, ...data.ended]} empty="They have been filled since." />`}
   `;
 }
 

@@ -1,0 +1,98 @@
+import { html, useRef, useState } from './preact.js';
+import { download } from './api.js';
+
+/** @typedef {import('preact').ComponentChildren} Children */
+
+const SAID_MS = 2000;
+
+/** Copies an id or a code, which nobody has to read. @param {{ text: string, what: string }} properties */
+export function CopyButton({ text, what }) {
+  const [said, setSaid] = useState('');
+  const copy = async () => {
+    setSaid((await copied(text)) ? 'Copied' : text);
+    setTimeout(() => setSaid(''), SAID_MS);
+  };
+  return html`
+    <button class="copy" title=${text} onClick=${copy}>Copy ${what}</button>
+    <span role="status" class="said">${said}</span>
+  `;
+}
+
+/** Browsers give the clipboard to secure pages only; others select the text of a field. @param {string} text */
+async function copied(text) {
+  if (navigator.clipboard !== undefined) {
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    );
+  }
+  const field = document.createElement('textarea');
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand('copy');
+  field.remove();
+  return done;
+}
+
+/** @param {{ address: string, name: string, children?: Children }} properties */
+export function DownloadButton({ address, name, children }) {
+  const [state, setState] = useState('');
+  const run = async () => {
+    setState('Downloading…');
+    try {
+      await download(address, name);
+      setState('');
+    } catch (error) {
+      setState(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return html`
+    <button class="download" onClick=${run}>${children}</button>
+    <span role="status">${state}</span>
+  `;
+}
+
+/**
+ * Asks before something is changed for good.
+ * @param {{
+ *   label: string, question: string, explanation: string, tone?: 'primary' | 'danger', disabled?: boolean,
+ *   action: () => Promise<string>, onDone: () => void,
+ * }} properties
+ */
+export function ConfirmButton({
+  label,
+  question,
+  explanation,
+  tone = 'primary',
+  disabled = false,
+  action,
+  onDone,
+}) {
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const [result, setResult] = useState('');
+  const [busy, setBusy] = useState(false);
+  const run = async () => {
+    setBusy(true);
+    try {
+      setResult(await action());
+      onDone();
+    } catch (error) {
+      setResult(error instanceof Error ? error.message : String(error));
+    }
+    setBusy(false);
+    dialog.current?.close();
+  };
+  return html`
+    <button class=${tone} disabled=${disabled} onClick=${() => dialog.current?.showModal()}>${label}</button>
+    <span role="status">${result}</span>
+    <dialog ref=${dialog} aria-label=${question}>
+      <h2>${question}</h2>
+      <p>${explanation}</p>
+      <div class="buttons">
+        <button onClick=${() => dialog.current?.close()}>Leave it</button>
+        <button class=${tone} disabled=${busy} onClick=${run}>${label}</button>
+      </div>
+    </dialog>
+  `;
+}

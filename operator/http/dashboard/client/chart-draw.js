@@ -1,0 +1,130 @@
+import { createTooltip } from './chart-tooltip.js';
+import { plain } from './format.js';
+import uPlot from './vendor/uplot.js';
+
+export const HEIGHT = 260;
+const HATCH = 8;
+/** A strip at the top tells that some tenant clusters were not measured. */
+const PARTLY_HEIGHT = 12;
+
+/** @typedef {import('./series.js').Drawn & { holes: import('./holes.js').Hole[], running: boolean, colours: string[], decimals: number }} Drawing */
+
+/**
+ * Stacked steps, opaque, with hatching where nothing was measured and where the last step still runs.
+ * @param {HTMLElement} element
+ * @param {Drawing} drawing
+ */
+export function drawChart(element, drawing) {
+  const { times, step, series, colours } = drawing;
+  const style = getComputedStyle(document.documentElement);
+  const resolve = (/** @type {string} */ name) => colourOf(element, style.getPropertyValue(name));
+  const [text, line, surface] = [resolve('--muted'), resolve('--line'), resolve('--surface')];
+  const end = (times.at(-1) ?? 0) + step;
+  const steps = uPlot.paths.stepped?.({ align: 1 });
+  const axis = {
+    stroke: text,
+    grid: { stroke: line, width: 1 },
+    ticks: { stroke: line, width: 1 },
+  };
+  return new uPlot(
+    {
+      width: element.clientWidth,
+      height: HEIGHT,
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
+      legend: { show: false },
+      cursor: { points: { show: false }, drag: { x: false, y: false } },
+      scales: { y: { range: (_, __, max) => [0, max <= 0 ? 1 : max * 1.05] } },
+      axes: [
+        { ...axis, values: (_, splits) => splits.map(timeMark) },
+        { ...axis, size: 70, values: (_, splits) => splits.map(plain) },
+      ],
+      series: [
+        {},
+        ...series.map(({ name }, index) => ({
+          label: name,
+          stroke: colours[index] ?? '',
+          fill: colours[index] ?? '',
+          width: 1,
+          ...(steps === undefined ? {} : { paths: steps }),
+          points: { show: false },
+        })),
+      ],
+      hooks: { draw: [(plot) => drawMarks(plot, drawing, { text, surface })] },
+      plugins: [createTooltip(drawing)],
+    },
+    // The last step needs an end.
+    [[...times, end], ...stacked(drawing).map((values) => [...values, values.at(-1) ?? 0])],
+    element,
+  );
+}
+
+/** The last series lies at the bottom, so each is drawn down to the axis and covered by those below it. @param {Drawing} drawing */
+function stacked({ times, series }) {
+  return series.map((_, first) =>
+    times.map((__, at) =>
+      series.slice(first).reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
+    ),
+  );
+}
+
+/**
+ * @param {uPlot} plot @param {Drawing} drawing @param {{ text: string, surface: string }} colours
+ */
+function drawMarks(plot, { times, step, holes, running }, { text, surface }) {
+  const { ctx, bbox } = plot;
+  const fill = (/** @type {number} */ from, /** @type {number} */ to, height = bbox.height) => {
+    const left = Math.max(plot.valToPos(from, 'x', true), bbox.left);
+    const right = Math.min(plot.valToPos(to, 'x', true), bbox.left + bbox.width);
+    if (right > left) ctx.fillRect(left, bbox.top, Math.max(right - left, 2), height);
+  };
+  ctx.save();
+  const last = times.at(-1) ?? 0;
+  if (running) {
+    ctx.globalAlpha = 0.45;
+    ctx.fillStyle = surface;
+    fill(last, last + step);
+    ctx.globalAlpha = 1;
+  }
+  const hatching = ctx.createPattern(hatch(text), 'repeat');
+  if (hatching !== null) {
+    ctx.fillStyle = hatching;
+    for (const { from, to, partly } of holes) {
+      fill(from, Math.min(to, Date.now() / 1000), partly ? PARTLY_HEIGHT : bbox.height);
+    }
+  }
+  ctx.restore();
+}
+
+/** @param {string} colour */
+function hatch(colour) {
+  const tile = document.createElement('canvas');
+  tile.width = HATCH;
+  tile.height = HATCH;
+  const context = tile.getContext('2d');
+  if (context === null) return tile;
+  context.strokeStyle = colour;
+  context.globalAlpha = 0.7;
+  context.beginPath();
+  for (const offset of [-HATCH, 0, HATCH]) {
+    context.moveTo(offset, HATCH);
+    context.lineTo(offset + HATCH, 0);
+  }
+  context.stroke();
+  return tile;
+}
+
+/** The hour, or the day where one begins. @param {number} seconds */
+function timeMark(seconds) {
+  const iso = new Date(seconds * 1000).toISOString();
+  return iso.slice(11, 16) === '00:00' ? iso.slice(5, 10) : iso.slice(11, 16);
+}
+
+/** The colour that a CSS expression comes to here; a canvas understands no `light-dark()`. @param {HTMLElement} element @param {string} value */
+function colourOf(element, value) {
+  const probe = document.createElement('span');
+  probe.style.color = value;
+  element.append(probe);
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
+}

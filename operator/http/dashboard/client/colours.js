@@ -1,0 +1,56 @@
+import { OTHERS } from './series.js';
+
+/** Told apart by colour-blind readers too, in both themes. */
+const COLOURS = [
+  '#3d7fdb',
+  '#e08a1e',
+  '#2c9c69',
+  '#c95bb0',
+  '#8a6fd8',
+  '#c4483c',
+  '#4fb0c6',
+  '#93a32b',
+];
+const OTHERS_COLOUR = '#8b95a3';
+const KEY = 'meterfeed-colours';
+/** More names than this are not remembered. */
+const MOST = 500;
+
+/** The place of each name in the order in which this tab first saw it. @type {Map<string, number>} */
+const places = new Map(remembered());
+
+/**
+ * A colour for each series: the one that it had before on any page of this tab, unless a larger
+ * series of this chart has it.
+ * @param {string[]} names the largest first
+ * @returns {string[]}
+ */
+export function coloursOf(names) {
+  const taken = new Set();
+  const colours = names.map((name) => {
+    if (name === OTHERS) return OTHERS_COLOUR;
+    const wish = placeOf(name) % COLOURS.length;
+    const free = COLOURS.findIndex((_, offset) => !taken.has((wish + offset) % COLOURS.length));
+    const chosen = (wish + Math.max(free, 0)) % COLOURS.length;
+    taken.add(chosen);
+    return COLOURS[chosen] ?? OTHERS_COLOUR;
+  });
+  sessionStorage.setItem(KEY, JSON.stringify([...places]));
+  return colours;
+}
+
+/** @param {string} name */
+function placeOf(name) {
+  const place = places.get(name) ?? places.size;
+  if (places.size < MOST) places.set(name, place);
+  return place;
+}
+
+/** @returns {[string, number][]} */
+function remembered() {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEY) ?? '[]');
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,124 @@
+import { html, useState } from './preact.js';
+import { change, useApi, url } from './api.js';
+import { ConfirmButton } from './buttons.js';
+import { Card, ErrorNotice } from './components.js';
+import { count, counted, quantity, time, unitText } from './format.js';
+import { link } from './location.js';
+import { TenantLink, useNames } from './names.js';
+import { Table } from './table.js';
+
+const REFRESH_MS = 15_000;
+const PAGE = 1000;
+/** Of one reason, until somebody asks for all. */
+const EVENTS_SHOWN = 20;
+const SAME_ID = 'Each keeps its id, so what the destination already has is not billed twice.';
+
+/**
+ * Events that a destination has refused, by the reason.
+ * @param {{ one: any, onChange: () => void }} properties `one` is the destination
+ */
+export function DeadLetters({ one, onChange }) {
+  const { name, dead_letters: known } = one;
+  const base = `/api/v1/destinations/${encodeURIComponent(name)}/dead-letters`;
+  const page = useApi(url(base, { limit: PAGE }), REFRESH_MS);
+  const [chosen, setChosen] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
+  const letters = page.data?.dead_letters ?? [];
+  const ids = letters
+    .map((/** @type {any} */ letter) => letter.event.id)
+    .filter((/** @type {string} */ id) => chosen.has(id));
+  const done = () => {
+    setChosen(new Set());
+    page.reload();
+    onChange();
+  };
+  const choose = (/** @type {string[]} */ some, /** @type {boolean} */ wanted) => {
+    const rest = [...chosen].filter((id) => !some.includes(id));
+    setChosen(new Set(wanted ? [...rest, ...some] : rest));
+  };
+  const replay = async (/** @type {unknown} */ body) => {
+    const outcome = await change(`${base}/replay`, body);
+    return `${outcome.replayed} delivered, ${outcome.still_rejected} refused again, ${outcome.pending} under way.`;
+  };
+  const discard = async () => `${(await change(`${base}/discard`, { ids })).discarded} discarded.`;
+  const some = ids.length === 0 ? 'the chosen' : count(ids.length);
+  const reasons = [...Map.groupBy(letters, (/** @type {any} */ letter) => formOf(letter.reason))];
+  return html`
+    <${Card} title="Dead letters">
+      <p class="muted">
+        Events that ${name} will never accept as they are. They are kept until they are sent once more, after
+        the cause is mended, or discarded.
+      </p>
+      <${ErrorNotice} state=${page} />
+      ${
+        letters.length > 0 &&
+        html`
+        <div class="controls">
+          <${ConfirmButton} label="Send all again" question=${`Send ${counted(known, 'dead letter')} again?`} onDone=${done}
+            explanation=${SAME_ID} action=${() => replay({ all: true })} />
+          <${ConfirmButton} label=${ids.length === 0 ? 'Send the chosen again' : `Send ${some} again`} disabled=${ids.length === 0} question="Send the chosen events again?" onDone=${done}
+            explanation=${SAME_ID} action=${() => replay({ ids })} />
+          <${ConfirmButton} label=${`Discard ${some}`} tone="danger" disabled=${ids.length === 0} question="Discard the chosen events?" onDone=${done}
+            explanation="They will never be billed at this destination. The ledger keeps them until RETENTION." action=${discard} />
+        </div>
+        ${letters.length < known && html`<p>The first ${count(letters.length)} of ${count(known)}:</p>`}
+      `
+      }
+      ${page.data && letters.length === 0 && html`<p class="empty">${one.delivered_events > 0 ? 'None: everything was accepted.' : 'None: nothing was sent yet since the operator started.'}</p>`}
+      ${reasons.map(([form, group]) => html`<${Reason} key=${form} letters=${group} chosen=${chosen} choose=${choose} />`)}
+    </${Card}>
+  `;
+}
+
+/** Reasons that differ only in what they name are one. @param {string} reason */
+function formOf(reason) {
+  return reason.replaceAll(/"[^"]*"/g, '""').replaceAll(/\d+/g, '0');
+}
+
+/** @param {{ letters: any[], chosen: ReadonlySet<string>, choose: (ids: string[], wanted: boolean) => void }} properties */
+function Reason({ letters, chosen, choose }) {
+  const names = useNames();
+  const [all, setAll] = useState(false);
+  const ids = letters.map(({ event }) => event.id);
+  const [first] = letters;
+  const tenants = [...Map.groupBy(letters, ({ event }) => event.tenant)];
+  const shown = all ? letters : letters.slice(0, EVENTS_SHOWN);
+  const check = (/** @type {string[]} */ some, /** @type {any} */ label) => html`
+    <label class="check"><input type="checkbox" checked=${some.every((id) => chosen.has(id))} onChange=${(/** @type {any} */ event) => choose(some, event.currentTarget.checked)} /> <span>${label}</span></label>
+  `;
+  return html`
+    <section class="reason">
+      <h3>${first.reason}</h3>
+      <p>${counted(letters.length, 'event')} of ${tenants.map(([id, of], index) => html`${index > 0 && ', '}<${TenantLink} id=${id} /> (${count(of.length)})`)}</p>
+      ${check(ids, letters.length === 1 ? 'Choose it' : `Choose all ${count(letters.length)}`)}
+      <details>
+        <summary>${letters.length === 1 ? 'The event' : 'The events'}</summary>
+        <${Table} caption="Refused" rows=${shown} empty="None."
+          columns=${[
+            {
+              name: 'Event',
+              cell: (/** @type {any} */ { event }) => check([event.id], names.metric(event.metric)),
+            },
+            {
+              name: 'Tenant',
+              cell: (/** @type {any} */ { event }) => html`<${TenantLink} id=${event.tenant} />`,
+            },
+            { name: 'SKU', cell: (/** @type {any} */ { event }) => event.sku ?? '–' },
+            {
+              name: 'Quantity',
+              number: true,
+              cell: (/** @type {any} */ { event }) =>
+                `${quantity(event.quantity)} ${unitText(event.unit)}`,
+            },
+            { name: 'Reason', cell: (/** @type {any} */ letter) => letter.reason },
+            { name: 'Since', cell: (/** @type {any} */ letter) => time(letter.at) },
+            {
+              name: 'Why',
+              cell: (/** @type {any} */ { event }) =>
+                html`<a href=${link(['events', event.id])} aria-label=${`Explain ${event.id}`}>Explain</a>`,
+            },
+          ]} />
+        ${shown.length < letters.length && html`<button onClick=${() => setAll(true)}>Show all ${count(letters.length)}</button>`}
+      </details>
+    </section>
+  `;
+}

@@ -1,0 +1,127 @@
+import { html } from '../preact.js';
+import { useApi, url } from '../api.js';
+import { Agreement } from '../agreement.js';
+import { Card, Choice, ErrorNotice, Notice, PageHead, withChosen } from '../components.js';
+import { dayText, monthText, quantity, time } from '../format.js';
+import { GapList } from '../gap-list.js';
+import { link, setQuery } from '../location.js';
+import { MonthTable } from '../month-table.js';
+import { useNames } from '../names.js';
+import { monthOf } from '../time-range.js';
+
+const REFRESH_MS = 60_000;
+const DOWNTIME = 'tenant_gpu_downtime_hours';
+const FIRST_METRIC = 'tenant_gpu_hours';
+const MONTHS_OFFERED = 14;
+
+/** A calendar month, of all or of one tenant. @param {{ month: string | undefined, query: URLSearchParams }} properties */
+export function MonthPage({ month = monthOf(Date.now(), 0), query }) {
+  const names = useNames();
+  const tenant = query.get('tenant') ?? '';
+  const address = `/api/v1/months/${month}`;
+  const metrics = useApi(url(address, { tenant, group_by: 'metric' }), REFRESH_MS);
+  const { data } = metrics;
+  const ids = names.tenants.map(({ id, display_name: name }) => [id, name]);
+  const title = `${monthText(month)}${tenant === '' ? '' : `, ${names.tenant(tenant)}`}`;
+  return html`
+    <${PageHead} title=${title}>
+      <${MonthSteps} month=${month} tenant=${tenant} />
+      <${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]}
+        onChoose=${(/** @type {string} */ value) => setQuery({ tenant: value })} />
+    </${PageHead}>
+    <${ErrorNotice} state=${metrics} />
+    ${data && html`<${MonthNotes} month=${data} />`}
+    ${data && html`<${Card} title="By metric"><${MonthTable} month=${data} tenant=${tenant} by="metric" /></${Card}>`}
+    ${data && (tenant === '' ? html`<${ByTenant} address=${address} rows=${data.rows} query=${query} />` : html`<${BySku} address=${address} tenant=${tenant} />`)}
+    ${data && html`<${Agreement} from=${data.from} to=${data.to} tenant=${tenant} />`}
+    ${data && html`<${NotMeasured} month=${data} tenant=${tenant} />`}
+  `;
+}
+
+/** The months before and after, and a list of them. @param {{ month: string, tenant: string }} properties */
+function MonthSteps({ month, tenant }) {
+  const now = Date.now();
+  const months = Array.from({ length: MONTHS_OFFERED }, (_, back) => monthOf(now, back));
+  const [year = 0, index = 1] = month.split('-').map(Number);
+  const beside = (/** @type {number} */ step) =>
+    new Date(Date.UTC(year, index - 1 + step)).toISOString().slice(0, 7);
+  const to = (/** @type {string} */ other) => link(['months', other], { tenant });
+  const [newest = month] = months;
+  return html`
+    <a class="button" href=${to(beside(-1))}>‹ ${monthText(beside(-1))}</a>
+    ${month < newest && html`<a class="button" href=${to(beside(1))}>${monthText(beside(1))} ›</a>`}
+    <${Choice} label="Month" value=${month} options=${withChosen(
+      months.map((one) => [one, monthText(one)]),
+      month,
+    )} onChoose=${(/** @type {string} */ other) => location.assign(to(other))} />
+  `;
+}
+
+/** @param {{ month: any }} properties */
+function MonthNotes({ month }) {
+  const { over, whole_days: days, measured_since: since, before } = month;
+  const late = since !== undefined && Date.parse(since) > Date.parse(month.from);
+  return html`
+    ${month.note && html`<${Notice} title="To know"><p>${month.note}</p></${Notice}>`}
+    ${since !== undefined && Date.parse(since) > Date.parse(`${before}-01`) && html`<p class="notice">Measuring began on ${time(since)}: ${late ? `of this month, and of ${monthText(before)}, nothing is known before.` : `of ${monthText(before)} nothing is known before.`}</p>`}
+    ${
+      !over &&
+      html`<p class="muted">
+        The month is under way, until ${time(month.until)}. ${
+          days === 0
+            ? 'Its change shows when its first day is over.'
+            : `Its change is that of its ${days} whole days against as many of ${monthText(before)}.`
+        } At its end: what it has, and the rest as on the last whole days, seven at most.
+      </p>`
+    }
+  `;
+}
+
+/** @param {{ address: string, rows: any[], query: URLSearchParams }} properties */
+function ByTenant({ address, rows, query }) {
+  const names = useNames();
+  const codes = [...new Set(rows.map(({ metric }) => metric))];
+  const first = codes.includes(FIRST_METRIC) ? FIRST_METRIC : codes[0];
+  const metric = query.get('metric') ?? first;
+  const month = useApi(metric && url(address, { group_by: 'tenant', metric }), REFRESH_MS);
+  if (metric === undefined) return null;
+  const options = codes.map((code) => [code, names.metric(code)]);
+  return html`
+    <${Card} title="By tenant">
+      <div class="controls">
+        <${Choice} label="Metric" value=${metric} options=${withChosen(options, metric)} onChoose=${(/** @type {string} */ code) => setQuery({ metric: code })} />
+      </div>
+      <${ErrorNotice} state=${month} />
+      ${month.data && html`<${MonthTable} month=${month.data} tenant="" by="tenant" />`}
+    </${Card}>
+  `;
+}
+
+/** @param {{ address: string, tenant: string }} properties */
+function BySku({ address, tenant }) {
+  const month = useApi(url(address, { group_by: 'sku', tenant }), REFRESH_MS);
+  return html`
+    <${Card} title="By model and class">
+      <${ErrorNotice} state=${month} />
+      ${month.data && html`<${MonthTable} month=${{ ...month.data, rows: month.data.rows.filter((/** @type {any} */ row) => row.sku !== '') }} tenant=${tenant} by="sku" />`}
+    </${Card}>
+  `;
+}
+
+/** @param {{ month: any, tenant: string }} properties */
+function NotMeasured({ month, tenant }) {
+  const gaps = useApi(
+    url('/api/v1/gaps', { from: month.from, to: month.until, tenant }),
+    REFRESH_MS,
+  );
+  const down = month.rows.find((/** @type {any} */ row) => row.metric === DOWNTIME);
+  const groups = gaps.data === undefined ? [] : [...gaps.data.open, ...gaps.data.ended];
+  return html`
+    <${Card} title="What was not measured, and what was down">
+      <${ErrorNotice} state=${gaps} />
+      ${gaps.data && html`<${GapList} groups=${groups} empty=${`No gap from ${dayText(month.from)} on is known.`} />`}
+      <p>GPU downtime: ${down === undefined ? 'none' : `${quantity(down.quantity)} GPU-hours, which are charged nowhere`}.</p>
+      <p class="muted">Gaps are kept for at least 62 days.</p>
+    </${Card}>
+  `;
+}

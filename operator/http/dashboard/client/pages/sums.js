@@ -1,0 +1,197 @@
+import { html } from '../preact.js';
+import { Agreement } from '../agreement.js';
+import { useApi, url } from '../api.js';
+import { Card, ErrorNotice, PageHead, Trail } from '../components.js';
+import { clock, counted, dayText, decimalsOf, monthText, quantity, unitText } from '../format.js';
+import { useNames } from '../names.js';
+import { sumPlace } from '../sums.js';
+import { Table } from '../table.js';
+
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const EVENTS_SHOWN = 200;
+
+/** @typedef {import('../sums.js').SumOf} SumOf */
+/** @typedef {'day' | 'hour' | 'window'} Level what the rows of a page are */
+
+/**
+ * One sum, taken apart: a range into days, a day into hours, an hour into windows, a window into events, each
+ * of which says why it is what it is.
+ * @param {{ query: URLSearchParams }} properties
+ */
+export function SumsPage({ query }) {
+  const of = /** @type {SumOf} */ (/** @type {unknown} */ (Object.fromEntries(query)));
+  const names = useNames();
+  const lasts = Date.parse(of.to) - Date.parse(of.from);
+  const { metric, tenant, sku, cluster } = of;
+  const title = [
+    names.metric(metric),
+    ...(tenant ? [names.tenant(tenant)] : []),
+    ...[sku, cluster].filter((one) => one !== undefined),
+  ].join(', ');
+  const whole = Date.parse(of.from) % DAY_MS === 0 && lasts % DAY_MS === 0;
+  return html`
+    <${PageHead} title=${title} />
+    <${Trail} steps=${stepsAbove(of)} here=${spanText(of.from, of.to)} />
+    ${Number.isNaN(lasts) ? html`<p class="notice">This link names no time.</p>` : html`<${Parts} of=${of} level=${levelOf(lasts)} />`}
+    ${whole && lasts === DAY_MS && html`<${Agreement} from=${of.from} to=${of.to} tenant=${tenant ?? ''} />`}
+  `;
+}
+
+/** @param {number} lasts @returns {Level | 'event'} */
+function levelOf(lasts) {
+  if (lasts > DAY_MS) return 'day';
+  if (lasts > HOUR_MS) return 'hour';
+  return lasts === HOUR_MS ? 'window' : 'event';
+}
+
+/** The larger stretches that a stretch lies in, each a link. @param {SumOf} of */
+function stepsAbove(of) {
+  const start = Date.parse(of.from);
+  const lasts = Date.parse(of.to) - start;
+  const month = new Date(start).toISOString().slice(0, 7);
+  const [year = 0, index = 1] = month.split('-').map(Number);
+  const spans = [
+    { from: Date.UTC(year, index - 1), to: Date.UTC(year, index) },
+    ...[DAY_MS, HOUR_MS].map((length) => {
+      const from = Math.floor(start / length) * length;
+      return { from, to: from + length };
+    }),
+  ];
+  return spans
+    .filter(({ from, to }) => to - from > lasts)
+    .map(({ from, to }) => {
+      const [first, end] = [new Date(from).toISOString(), new Date(to).toISOString()];
+      return { text: spanText(first, end), href: sumPlace({ ...of, from: first, to: end }) };
+    });
+}
+
+/** @param {string} from @param {string} to */
+function isMonth(from, to) {
+  const [year = 0, index = 1] = from.slice(0, 7).split('-').map(Number);
+  return Date.parse(from) === Date.UTC(year, index - 1) && Date.parse(to) === Date.UTC(year, index);
+}
+
+/** @param {string} from @param {string} to */
+function spanText(from, to) {
+  const lasts = Date.parse(to) - Date.parse(from);
+  if (Number.isNaN(lasts)) return 'no time';
+  if (lasts === DAY_MS) return dayText(from);
+  if (isMonth(from, to)) return monthText(from.slice(0, 7));
+  if (lasts > DAY_MS) {
+    const last = new Date(Date.parse(to) - 1).toISOString();
+    return `${dayText(from)} to ${dayText(last)}`;
+  }
+  return `${clock(from).slice(11)} to ${clock(to).slice(11)} UTC`;
+}
+
+const HEADS = { day: 'Day (UTC)', hour: 'Hour (UTC)', window: 'Window (UTC)' };
+
+/** @param {{ of: SumOf, level: Level | 'event' }} properties */
+function Parts({ of, level }) {
+  if (level === 'event') return html`<${Events} of=${of} />`;
+  return html`<${PartSums} of=${of} level=${level} />`;
+}
+
+/** @param {{ of: SumOf, level: Level }} properties */
+function PartSums({ of, level }) {
+  const names = useNames();
+  const usage = useApi(url('/api/v1/usage', { ...of, group_by: level }));
+  const { data } = usage;
+  const rows = data?.rows ?? [];
+  const total = data?.totals[0];
+  const unit = total?.unit ?? '';
+  const decimals = decimalsOf(
+    unit,
+    rows.map((/** @type {any} */ row) => row.quantity),
+  );
+  const spans = rows.map((/** @type {any} */ row, /** @type {number} */ index) => ({
+    ...spanOf(level, row[level], rows[index + 1]?.[level], of.to),
+    row,
+  }));
+  if (level === 'window' && rows.length === 1) return html`<${Events} of=${of} />`;
+  return html`
+    <${ErrorNotice} state=${usage} />
+    ${data?.note && html`<p class="notice warn">${data.note}</p>`}
+    ${
+      data &&
+      html`
+      <${Card} title=${total === undefined ? 'Nothing' : `${quantity(total.quantity, decimals)} ${unitText(unit)} in ${counted(total.events, 'event')}`}>
+        <${Table} caption=${`${names.metricWithUnit(of.metric, unit)} by ${level}`} rows=${spans} empty=${emptyText(level)}
+          columns=${[
+            {
+              name: HEADS[level],
+              cell: (/** @type {any} */ { from, to }) =>
+                html`<a href=${sumPlace({ ...of, from, to })}>${level === 'day' ? dayText(from) : clock(from)}</a>`,
+            },
+            {
+              name: names.metricWithUnit(of.metric, unit),
+              number: true,
+              cell: (/** @type {any} */ { row }) => quantity(row.quantity, decimals),
+            },
+            { name: 'Events', number: true, cell: (/** @type {any} */ { row }) => row.events },
+          ]} />
+      </${Card}>
+    `
+    }
+  `;
+}
+
+/** @param {Level} level */
+function emptyText(level) {
+  if (level === 'window')
+    return 'Nothing here. Windows are told from the events, which are kept for RETENTION; hours are kept for 35 days and days for 400.';
+  return level === 'hour'
+    ? 'Nothing here. Hours are kept for 35 days, days for 400.'
+    : 'Nothing was used in this time.';
+}
+
+/** From when to when a row is; a window lasts until the next one or the hour's end. @param {Level} level @param {string} start @param {string | undefined} next @param {string} end */
+function spanOf(level, start, next, end) {
+  const from = new Date(start).toISOString();
+  if (level === 'window') return { from, to: next ?? end };
+  const lasts = level === 'day' ? DAY_MS : HOUR_MS;
+  return { from, to: new Date(Date.parse(from) + lasts).toISOString() };
+}
+
+/** @param {{ of: SumOf }} properties */
+function Events({ of }) {
+  const names = useNames();
+  const events = useApi(url('/api/v1/events', { ...of, limit: EVENTS_SHOWN }));
+  const rows = events.data?.items ?? [];
+  const unit = rows[0]?.unit ?? '';
+  const decimals = decimalsOf(
+    unit,
+    rows.map((/** @type {any} */ row) => row.quantity),
+  );
+  return html`
+    <${ErrorNotice} state=${events} />
+    ${
+      events.data &&
+      html`
+      <${Card} title="Events">
+        <${Table} caption=${rows.length < EVENTS_SHOWN ? 'What the sum is made of' : `The first ${EVENTS_SHOWN}`} rows=${rows}
+          empty="None is kept. Events are kept for RETENTION, their sums for longer."
+          columns=${[
+            {
+              name: 'Event',
+              cell: (/** @type {any} */ event) =>
+                html`<a href=${`#/events/${encodeURIComponent(event.id)}`}>Why ${quantity(event.quantity, decimals)}?</a>`,
+            },
+            {
+              name: names.metricWithUnit(of.metric, unit),
+              number: true,
+              cell: (/** @type {any} */ event) => quantity(event.quantity, decimals),
+            },
+            { name: 'Tenant', cell: (/** @type {any} */ event) => names.tenant(event.tenant) },
+            { name: 'SKU', cell: (/** @type {any} */ event) => event.sku ?? '–' },
+            {
+              name: 'Tenant cluster',
+              cell: (/** @type {any} */ event) => event.dimensions?.tenant_cluster ?? '–',
+            },
+          ]} />
+      </${Card}>
+    `
+    }
+  `;
+}

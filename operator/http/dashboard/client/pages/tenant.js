@@ -1,0 +1,132 @@
+import { html } from '../preact.js';
+import { useApi, url } from '../api.js';
+import { CopyButton, DownloadButton } from '../buttons.js';
+import { Badge, Card, Choice, ErrorNotice, PageHead } from '../components.js';
+import { decimalsOf, quantity, time } from '../format.js';
+import { link, setQuery } from '../location.js';
+import { NameWithId, useNames } from '../names.js';
+import { SumLink } from '../sums.js';
+import { Table } from '../table.js';
+import { monthOf, RangePicker, rangeOf } from '../time-range.js';
+import { UsageChart } from './usage.js';
+
+const REFRESH_MS = 60_000;
+const FIRST_METRIC = 'tenant_gpu_hours';
+
+/** One tenant. @param {{ id: string, query: URLSearchParams, status: any }} properties */
+export function TenantPage({ id, query, status }) {
+  const names = useNames();
+  const range = rangeOf(query, Date.now());
+  const { from, to } = range;
+  const tenant = useApi(`/api/v1/tenants/${encodeURIComponent(id)}`, REFRESH_MS);
+  const usage = useApi(
+    url('/api/v1/usage', { tenant: id, group_by: 'sku,tenant_cluster', from, to }),
+    REFRESH_MS,
+  );
+  const codes = [...new Set((usage.data?.rows ?? []).map((/** @type {any} */ row) => row.metric))];
+  const metric =
+    query.get('metric') ??
+    (codes.length === 0 || codes.includes(FIRST_METRIC) ? FIRST_METRIC : String(codes[0]));
+  const options = [...new Set([metric, ...codes])].map((code) => [code, names.metric(code)]);
+  const month = range.name === 'last-month' ? monthOf(Date.now(), 1) : monthOf(Date.now(), 0);
+  return html`
+    <${PageHead} title=${tenant.data?.display_name ?? names.tenant(id)}>
+      <a class="button" href=${link(['months', month], { tenant: id })}>Month, agreement and gaps</a>
+      <${RangePicker} range=${range} />
+    </${PageHead}>
+    ${
+      tenant.error?.status === 404
+        ? html`<p class="notice">No tenant cluster of <code>${id}</code> exists now. What it used before is below.</p>`
+        : html`<${ErrorNotice} state=${tenant} />`
+    }
+    <div class="controls">
+      <${Choice} label="Metric" value=${metric} options=${options} onChoose=${(/** @type {string} */ code) => setQuery({ metric: code })} />
+    </div>
+    ${status.data && html`<${UsageChart} asked=${{ metric, tenant: id, from, to }} by="sku" range=${range} windowSeconds=${status.data.window_seconds} />`}
+    <${Card} title="Usage">
+      <${ErrorNotice} state=${usage} />
+      ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} />`}
+    </${Card}>
+    ${tenant.data && html`<${TenantFacts} tenant=${tenant.data} />`}
+  `;
+}
+
+/** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, rows: any[] }} properties */
+function TenantSums({ id, range: { from, to }, rows }) {
+  const names = useNames();
+  const byUnit = Map.groupBy(rows, (row) => row.unit);
+  const decimals = new Map(
+    [...byUnit].map(([unit, of]) => [
+      unit,
+      decimalsOf(
+        unit,
+        of.map((row) => row.quantity),
+      ),
+    ]),
+  );
+  return html`
+    <${Table} caption=${`Sums from ${time(from)} to ${time(to)}`} rows=${rows} empty="Nothing was used in this time."
+      columns=${[
+        {
+          name: 'Metric',
+          cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric, row.unit),
+        },
+        { name: 'SKU', cell: (/** @type {any} */ row) => row.sku || '–' },
+        { name: 'Tenant cluster', cell: (/** @type {any} */ row) => row.tenant_cluster || '–' },
+        {
+          name: 'Quantity',
+          number: true,
+          cell: (/** @type {any} */ row) =>
+            html`<${SumLink} label=${`${names.metric(row.metric)} ${row.sku}`} text=${quantity(row.quantity, decimals.get(row.unit))}
+              of=${{ metric: row.metric, tenant: id, from, to, sku: row.sku, cluster: row.tenant_cluster }} />`,
+        },
+      ]} />
+    <${DownloadButton} name=${`usage-${id}.csv`} address=${url('/api/v1/usage', { tenant: id, group_by: 'sku,tenant_cluster', format: 'csv', from, to })}>Usage as CSV</${DownloadButton}>
+    <${DownloadButton} name=${`events-${id}.ndjson`} address=${url('/api/v1/events', { tenant: id, from, to })}>Events as NDJSON</${DownloadButton}>
+    <${DownloadButton} name=${`events-${id}.csv`} address=${url('/api/v1/events', { tenant: id, format: 'csv', from, to })}>Events as CSV</${DownloadButton}>
+  `;
+}
+
+/** @param {{ tenant: any }} properties */
+function TenantFacts({ tenant }) {
+  const facts = [
+    ['Plan', tenant.plan ?? 'the default plan'],
+    ['Currency', tenant.currency],
+    ['Project', tenant.project],
+    ['Class', tenant.class],
+    ['Email', tenant.email],
+    ['Billing state', tenant.billing_state],
+    ...Object.entries(tenant.provider_ids ?? {}).map(([system, id]) => [
+      `${system.charAt(0).toUpperCase()}${system.slice(1)} customer`,
+      id,
+    ]),
+    ['Since', time(tenant.created_at)],
+  ].filter(([, value]) => typeof value === 'string');
+  return html`
+    <div class="grid">
+      <${Card} title="Tenant">
+        <dl class="facts">
+          <dt>Billed as</dt><dd>${tenant.id} <${CopyButton} text=${tenant.id} what="tenant id" /></dd>
+          ${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}
+        </dl>
+      </${Card}>
+      <${Card} title="Tenant clusters">
+        <${Table} caption="Billed to this tenant" rows=${tenant.tenant_clusters} empty="None now."
+          columns=${[
+            {
+              name: 'Tenant cluster',
+              cell: (/** @type {any} */ one) =>
+                html`<${NameWithId} name=${one.display_name ?? one.name} id=${one.id} what="tenant cluster id" />`,
+            },
+            { name: 'Namespace', cell: (/** @type {any} */ one) => one.namespace },
+            { name: 'Since', cell: (/** @type {any} */ one) => time(one.created_at) },
+            {
+              name: 'Metered',
+              cell: (/** @type {any} */ one) =>
+                one.excluded ? html`<${Badge} tone="warn">not metered</${Badge}>` : 'yes',
+            },
+          ]} />
+      </${Card}>
+    </div>
+  `;
+}
