@@ -75,6 +75,9 @@ function report(size: Size, figures: ScaleFigures): void {
   print('event_loop_stall_max_ms', figures.stallMaxMs, 'ms', perWindow);
   print('api_requests_per_window', figures.requestsPerWindow, 'requests', perWindow);
   print('events_per_window', figures.eventsPerWindow, 'events', perWindow);
+  const { first, perWindow: further } = figures.explanationBytes;
+  print('explanation_bytes_per_pod', first, 'bytes', perWindow);
+  print('explanation_bytes_per_pod_and_window', further, 'bytes', perWindow);
   print('start_to_ready_seconds', figures.readySeconds, 's', of);
   const { restart } = figures;
   if (restart === undefined) return;

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Size } from './population.ts';
@@ -50,6 +51,8 @@ export interface ScaleFigures {
   readonly stallP99Ms: number;
   readonly stallMaxMs: number;
   readonly requestsPerWindow: number;
+  /** Of the files of explanations for each pod: when the first window is closed, and what each further one adds. */
+  readonly explanationBytes: { readonly first: number; readonly perWindow: number };
   readonly restart?: RestartFigures;
 }
 
@@ -89,7 +92,7 @@ export async function measureScale(options: MeasureOptions): Promise<ScaleFigure
 }
 
 async function measureWindows(
-  { windowSeconds, windows, settled }: MeasureOptions,
+  { size, windowSeconds, windows, settled, directory }: MeasureOptions,
   operator: RunningOperator,
   api: ChildProcess,
   begun: number,
@@ -104,6 +107,7 @@ async function measureWindows(
   const seen = (await reports()).length;
   operator.tell('reset');
   const requestsBefore = await requestsOf(api);
+  const explainedBefore = await explanationBytes(directory);
   const cpuBefore = operator.cpuSeconds();
   const measuredFrom = performance.now();
   const rss: number[] = [];
@@ -115,6 +119,7 @@ async function measureWindows(
   });
   const inWindows = (performance.now() - measuredFrom) / 1000 / windowSeconds;
   const requests = (await requestsOf(api)) - requestsBefore;
+  const explained = (await explanationBytes(directory)) - explainedBefore;
   const cpuSeconds = operator.cpuSeconds() - cpuBefore;
   const stalls = await operator.ask<{ p99: number; max: number }>('stalls');
   const peak = operator.residentMiB('VmHWM');
@@ -140,6 +145,10 @@ async function measureWindows(
     stallP99Ms: stalls.p99,
     stallMaxMs: stalls.max,
     requestsPerWindow: requests / inWindows,
+    explanationBytes: {
+      first: explainedBefore / size.pods,
+      perWindow: explained / measured.length / size.pods,
+    },
   };
 }
 
@@ -159,6 +168,12 @@ async function measureRestart(
   } finally {
     await operator.stop();
   }
+}
+
+async function explanationBytes(directory: string): Promise<number> {
+  const files = join(directory, 'data', 'explanations');
+  const sizes = (await readdir(files)).map(async (name) => (await stat(join(files, name))).size);
+  return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 async function requestsOf(api: ChildProcess): Promise<number> {
