@@ -50,6 +50,14 @@ function runs(observation: Observation): [number, number][] {
     .map(({ from, to }) => [(from - START) / 1000, (to - START) / 1000]);
 }
 
+test('an object that is followed anew, and was gone by then, is billed until it was last seen', () => {
+  const observation = observe();
+  observation.pods.upserted(running, undefined, live(9));
+  observation.pods.refresh(at(60));
+  observation.pods.deleted(running, { at: at(61), knownUntil: at(20), late: true });
+  expect(runs(observation)).toEqual([[7, 20]]);
+});
+
 describe('a pod', () => {
   test('is billed for the seconds between its API times, however late they arrive', () => {
     const observation = observe();

@@ -84,4 +84,31 @@ describe('labels of the syncer’s that a tenant sets itself', () => {
     expect(isOwn(node('g1', SYNCED, { osImage: 'Debian 13' }))).toBe(false);
     expect(logger.lines.join()).toContain('node g1 carries vcluster.loft.sh/managed-by');
   });
+
+  test('do not hide a machine that the provider has a record of', () => {
+    const { isOwn, proven } = setUp();
+    proven.add('g1');
+    expect(isOwn(node('g1', FAKE))).toBe(true);
+    expect(isOwn(node('g2', FAKE))).toBe(false);
+  });
+});
+
+describe('a name of one of the host’s that a tenant gives its own node', () => {
+  const ofMachine = (name: string, providerID: string): RawObject => ({
+    ...node(name),
+    spec: { providerID },
+  });
+
+  test('does not hide it where the provider has a record of its machine', () => {
+    const { isOwn, proven } = setUp([ofMachine('h1', 'cloud:///i-1')]);
+    expect(isOwn(ofMachine('h1', 'cloud:///i-2'))).toBe(false);
+    proven.add('h1');
+    expect(isOwn(ofMachine('h1', 'cloud:///i-2'))).toBe(true);
+  });
+
+  test('is that of the host’s node where both say that they are one machine', () => {
+    const { isOwn, proven } = setUp([ofMachine('h1', 'cloud:///i-1')]);
+    proven.add('h1');
+    expect(isOwn(ofMachine('h1', 'cloud:///i-1'))).toBe(false);
+  });
 });
