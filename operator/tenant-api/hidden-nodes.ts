@@ -52,7 +52,7 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
   upserted(next: NodeView, previous: NodeView | undefined, arrival: Arrival): void {
     this.#hidden.delete(next.uid);
     let { createdAt } = next;
-    const ids = machineIds(next);
+    const ids = this.#hidden.size === 0 ? [] : machineIds(next);
     for (const { node, since } of this.#hidden.values()) {
       if (!machineIds(node).some((id) => ids.includes(id))) continue;
       // The machine is billed as one node at any time.
@@ -60,7 +60,8 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
       this.#end(node, { at, knownUntil: at, late: false });
       createdAt = Math.max(createdAt, at);
     }
-    this.#options.timelines.upserted({ ...next, createdAt }, previous, arrival);
+    const view = createdAt === next.createdAt ? next : { ...next, createdAt };
+    this.#options.timelines.upserted(view, previous, arrival);
   }
 
   deleted(last: NodeView, arrival: Arrival): void {
