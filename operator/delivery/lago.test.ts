@@ -6,6 +6,7 @@ import type { Tenant } from '../model/tenant.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
+import { correctionOf } from '../model/correction.ts';
 import { decimalFromNanos, nanosFromDecimal } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { createFastClock } from './testing/fast-clock.ts';
@@ -116,6 +117,25 @@ test.each(['postgres', 'clickhouse'] as const)(
     expect(await (await fetch(`${world.lago.url}/_fake/unbilled`)).json()).toStrictEqual([]);
   },
 );
+
+test('a correction is taken off the invoice, to the ninth decimal', async () => {
+  const world = await createWorld();
+  const [mistaken, ...others] = usage(['a'], 2);
+  if (mistaken === undefined) throw new Error('no event');
+  await world.ledger.append({ events: [mistaken, ...others] });
+  await drained(world);
+  const note = { reason: 'pushed twice', author: 'ann' };
+  const at = '2026-11-21T10:00:00Z';
+  const undone = correctionOf({ event: mistaken, sequence: 1 }, 1, -133_333_333n, at, note);
+  await world.ledger.append({ events: [undone] });
+  await drained(world);
+  expect(await invoiced(world)).toStrictEqual(sums(others));
+  const day = { from: Date.UTC(2026, 10, 21), to: Date.UTC(2026, 10, 22) };
+  const { signal } = new AbortController();
+  const outcome = await world.delivery.reconcile('billing_c', day, signal);
+  if (outcome.kind !== 'reconciled') throw new Error(outcome.kind);
+  expect(outcome.rows.map(({ difference }) => difference)).toStrictEqual(['0', '0']);
+});
 
 test('backfilled usage from before the tenant was first delivered is invoiced', async () => {
   const world = await createWorld();

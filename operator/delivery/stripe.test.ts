@@ -8,6 +8,7 @@ import type { Tenant } from '../model/tenant.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
+import { correctionOf } from '../model/correction.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { createFastClock } from './testing/fast-clock.ts';
 import { tenantNamed } from './testing/harness.ts';
@@ -112,6 +113,24 @@ function nodes(tenant: string, count: number, window = 0, first = 0): UsageEvent
 function taken({ stripe }: Estate): string[] {
   return stripe.state.events.map(({ identifier }) => identifier);
 }
+
+test('a correction is taken off what Stripe counts, with a long quantity too', async () => {
+  const estate = await createEstate();
+  const [mistaken, kept] = nodes('a', 2);
+  if (mistaken === undefined || kept === undefined) throw new Error('no event');
+  await estate.ledger.append({ events: [mistaken, kept] });
+  const operator = await live(estate, TEST_WINDOW_START + 3_600_000);
+  await drained(operator, estate.ledger);
+  const note = { reason: 'pushed twice', author: 'ann' };
+  const at = '2026-11-21T10:00:00Z';
+  const corrected = { event: mistaken, sequence: 1 };
+  const undone = correctionOf(corrected, 1, -133_333_333n, at, note);
+  const large = correctionOf(corrected, 2, -1_234_567_890_123_456_789n, at, note);
+  await estate.ledger.append({ events: [undone, large] });
+  await drained(operator, estate.ledger);
+  expect(taken(estate)).toStrictEqual([mistaken.id, kept.id, undone.id, large.id]);
+  expect(operator.delivery.status('stripe')).toMatchObject({ deadLetters: 0 });
+});
 
 test('resets, lost answers, stored failures and rate limits: Stripe counts exactly the ledger', async () => {
   const estate = await createEstate();

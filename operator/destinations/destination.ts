@@ -80,6 +80,8 @@ export interface DestinationLimits {
   readonly batchEvents: number;
   /** Bytes of a call's body, where the other side bounds them. */
   readonly batchBytes?: number;
+  /** Takes back usage by negative quantities, which corrections have. */
+  readonly negativeQuantities?: true;
   /** Older events are refused by the other side and become dead letters. */
   readonly maxAgeMs?: number;
   /** How long the other side remembers event ids; undefined means for ever. */

@@ -1,4 +1,5 @@
 import { sortedEntries } from './bytewise.ts';
+import { CORRECTION_ID_PREFIX } from './correction.ts';
 import { type Decimal, losesDigits, roundToDecimal } from './decimal.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from './event-id.ts';
 import { SCHEMA_VERSION, type UsageEvent } from './event.ts';
@@ -71,6 +72,9 @@ export function completeEvent(input: unknown, completion: Completion): Completed
     return invalid(id, `rounds to zero: quantity: ${sent}: the smallest is 0.000000001`);
   }
   const draft = assemble(input, quantity, unit, completion);
+  if (draft.id.startsWith?.(CORRECTION_ID_PREFIX)) {
+    return invalid(id, `reserved for corrections: id: ${quote(id)}: choose another`);
+  }
   const problem = eventProblem(draft);
   if (problem !== undefined) return invalid(id, problem);
   const derived = deriveEventId(draft);

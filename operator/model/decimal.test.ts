@@ -5,8 +5,10 @@ import {
   divideHalfUp,
   nanosFromDecimal,
   parseDecimal,
+  parseSigned,
   roundToDecimal,
   scaleToDecimal,
+  signedFromNanos,
 } from './decimal.ts';
 
 const nanos = fc.bigInt({ min: 0n, max: 10n ** 27n });
@@ -14,6 +16,22 @@ const nanos = fc.bigInt({ min: 0n, max: 10n ** 27n });
 describe('a quantity as decimal text', () => {
   test('comes back to the same count of nano-units', () => {
     fc.assert(fc.property(nanos, (n) => nanosFromDecimal(decimalFromNanos(n)) === n));
+  });
+
+  test('comes back with its sign, where a correction takes something back', () => {
+    const signed = fc.bigInt({ min: -(10n ** 27n), max: 10n ** 27n });
+    fc.assert(
+      fc.property(signed, (n) => {
+        const text = signedFromNanos(n);
+        expect([nanosFromDecimal(text), parseSigned(text)]).toStrictEqual([n, text]);
+      }),
+    );
+    expect(['-0', '--1', '-', '-1e3'].map(parseSigned)).toStrictEqual([
+      '0',
+      undefined,
+      undefined,
+      undefined,
+    ]);
   });
 
   test('is plain: no exponent, no sign, no trailing zero, at most nine fraction digits', () => {

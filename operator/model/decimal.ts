@@ -7,7 +7,10 @@
 
 declare const decimalBrand: unique symbol;
 
-/** Plain decimal text, never negative, never in exponent form, no trailing zeros: `"0.133333333"`. */
+/**
+ * Plain decimal text, never in exponent form, no trailing zeros: `"0.133333333"`. Negative only in
+ * corrections, and in sums over them (docs/events.md#corrections).
+ */
 export type Decimal = string & { readonly [decimalBrand]: true };
 
 /** Fraction digits of a quantity. */
@@ -31,8 +34,14 @@ export function decimalFromNanos(nanos: bigint): Decimal {
   return (trimmed === '' ? `${whole}` : `${whole}.${trimmed}`) as Decimal;
 }
 
+/** The decimal text of a count of nano-units that may be negative. */
+export function signedFromNanos(nanos: bigint): Decimal {
+  return nanos < 0n ? (`-${decimalFromNanos(-nanos)}` as Decimal) : decimalFromNanos(nanos);
+}
+
 /** The exact count of nano-units of a decimal text. */
 export function nanosFromDecimal(text: Decimal): bigint {
+  if (text.startsWith('-')) return -nanosFromDecimal(text.slice(1) as Decimal);
   const [whole = '0', fraction = ''] = text.split('.');
   return BigInt(whole) * NANOS_PER_UNIT + BigInt(fraction.padEnd(DECIMAL_PLACES, '0'));
 }
@@ -42,6 +51,13 @@ export function parseDecimal(text: string): Decimal | undefined {
   if (CANONICAL_PATTERN.test(text)) return text as Decimal;
   if (!DECIMAL_PATTERN.test(text)) return undefined;
   return decimalFromNanos(nanosFromDecimal(text as Decimal));
+}
+
+/** As {@link parseDecimal}, with a sign or without. */
+export function parseSigned(text: string): Decimal | undefined {
+  if (!text.startsWith('-')) return parseDecimal(text);
+  const amount = parseDecimal(text.slice(1));
+  return amount && signedFromNanos(-nanosFromDecimal(amount));
 }
 
 /**

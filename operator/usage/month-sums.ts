@@ -1,4 +1,4 @@
-import { decimalFromNanos, divideHalfUp, nanosFromDecimal } from '../model/decimal.ts';
+import { signedFromNanos, divideHalfUp, nanosFromDecimal } from '../model/decimal.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { createKeyReaders, type UsageItem } from './usage-sums.ts';
 
@@ -126,8 +126,8 @@ export class MonthSums {
         metric: sum.metric,
         unit: sum.unit,
         events: sum.events,
-        quantity: decimalFromNanos(sum.quantity),
-        before: decimalFromNanos(sum.before),
+        quantity: signedFromNanos(sum.quantity),
+        before: signedFromNanos(sum.before),
         ...this.#change(sum),
         ...omitUndefined({ forecast: this.#forecast(sum) }),
       }));
@@ -156,8 +156,8 @@ export class MonthSums {
   #change({ compared, comparedWith }: Sum): Pick<MonthRow, 'change' | 'comparedWith'> {
     if (this.#span.until < this.#span.to && this.#span.wholeDays === 0) return {};
     const more = compared - comparedWith;
-    const change = more < 0n ? `-${decimalFromNanos(-more)}` : decimalFromNanos(more);
-    return { change, comparedWith: decimalFromNanos(comparedWith) };
+    const change = signedFromNanos(more);
+    return { change, comparedWith: signedFromNanos(comparedWith) };
   }
 
   /** So far, and the rest at the rate of the recent days. */
@@ -165,6 +165,6 @@ export class MonthSums {
     const { until, to, recent: days } = this.#span;
     if (days === undefined) return undefined;
     const rest = divideHalfUp(recent * BigInt(to - until), BigInt(days.to - days.from));
-    return decimalFromNanos(quantity + rest);
+    return signedFromNanos(quantity + rest);
   }
 }

@@ -1,4 +1,4 @@
-import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
+import { signedFromNanos, nanosFromDecimal, parseSigned } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { periodStart } from './periods.ts';
 import type { UsageItem } from './usage-sums.ts';
@@ -49,7 +49,7 @@ export class SumRows {
 
   encode(): string {
     const rows = [...this.#sums].map(
-      ([identity, { nanos, events }]) => `[${identity},"${decimalFromNanos(nanos)}",${events}]`,
+      ([identity, { nanos, events }]) => `[${identity},"${signedFromNanos(nanos)}",${events}]`,
     );
     return `[${rows.join(',')}]`;
   }
@@ -78,7 +78,7 @@ export function* decodeSums(
       tenant,
       metric,
       unit,
-      quantity: decimalFromNanos(nanosOf(quantity)),
+      quantity: signedFromNanos(nanosOf(quantity)),
       window_start: start,
       ...(region !== null && { region }),
       ...(project !== null && { project }),
@@ -106,7 +106,7 @@ function identityText(event: UsageEvent): string {
 }
 
 function nanosOf(quantity: string): bigint {
-  const decimal = parseDecimal(quantity);
+  const decimal = parseSigned(quantity);
   if (decimal === undefined) throw new Error(`not a decimal: usage sums: "${quantity}"`);
   return nanosFromDecimal(decimal);
 }

@@ -1,4 +1,4 @@
-import { type Decimal, decimalFromNanos, nanosFromDecimal } from '../model/decimal.ts';
+import { type Decimal, signedFromNanos, nanosFromDecimal } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
 
 /** Fields of an event that sums can be grouped by; any other key is a dimension. */
@@ -81,7 +81,7 @@ export function createUsageSums(groupBy: readonly string[], maxRows: number): Us
     rows: () =>
       [...sums.entries()]
         .toSorted(([a], [b]) => (a < b ? -1 : 1))
-        .map(([, { nanos, ...sum }]) => ({ ...sum, quantity: decimalFromNanos(nanos) })),
+        .map(([, { nanos, ...sum }]) => ({ ...sum, quantity: signedFromNanos(nanos) })),
     get events() {
       return total;
     },

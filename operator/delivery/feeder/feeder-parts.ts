@@ -19,6 +19,7 @@ import { createInFlight } from '../records/in-flight.ts';
 import { createSettlementWriter } from '../records/settlement-writer.ts';
 import { createBootstrap } from './bootstrap.ts';
 import { createCircuit } from './circuit.ts';
+import { createCorrectionGate } from './correction-gate.ts';
 import { createEventFilter, unknownMetrics } from './event-filter.ts';
 import { createHealth } from './health.ts';
 import { createPending } from './pending.ts';
@@ -82,7 +83,15 @@ export function createFeederParts(options: FeederOptions) {
     acknowledgements,
   });
   const verify = createVerification({ destination, ledger, records, deadLetters, pending });
-  const sendRound = createSendRound({ destination, provisioner, inFlight, clock, verify });
+  const corrections = createCorrectionGate({ destination, records, deadLetters, pending });
+  const sendRound = createSendRound({
+    destination,
+    provisioner,
+    inFlight,
+    clock,
+    verify,
+    corrections,
+  });
   const replays = createReplaySessions(clock);
   const batchEvents = (): number => destination.limits.batchEvents;
   const lane = { records, settlements, sendRound, batchEvents };

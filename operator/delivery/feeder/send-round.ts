@@ -10,6 +10,7 @@ import {
 } from '../delivery-result.ts';
 import type { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
 import type { InFlight } from '../records/in-flight.ts';
+import type { CorrectionGate } from './correction-gate.ts';
 import { type SendReport, sendBatch } from './send-batch.ts';
 import type { Verification } from './verification.ts';
 
@@ -26,6 +27,7 @@ export interface SendRoundOptions {
   readonly inFlight: InFlight;
   readonly clock: Clock;
   readonly verify: Verification;
+  readonly corrections: CorrectionGate;
 }
 
 /** `admitted` when the caller has provisioned the tenants itself. */
@@ -37,10 +39,10 @@ export type SendRound = (
 
 /**
  * One attempt to send events: too old ones become dead letters, tenants are provisioned first, what
- * may have been sent long ago is asked after, and the rest is put on record as in flight and sent.
+ * may have been sent long ago is asked after, corrections wait for what they correct, and the rest is put on record as in flight and sent.
  */
 export function createSendRound(options: SendRoundOptions): SendRound {
-  const { destination, provisioner, inFlight, clock, verify } = options;
+  const { destination, provisioner, inFlight, clock, verify, corrections } = options;
   return async (queued, signal, admitted = false) => {
     const results = new Map<number, DeliveryResult>();
     const isOpen = ({ sequence }: QueuedEvent): boolean => !results.has(sequence);
@@ -51,6 +53,10 @@ export function createSendRound(options: SendRoundOptions): SendRound {
       const reason = ageProblem(event.window_start, destination.limits.maxAgeMs, clock.now());
       if (reason !== undefined) results.set(sequence, { kind: 'dead', reason });
     }
+
+    const kept = await corrections(queued.filter(isOpen));
+    for (const [sequence, { result }] of kept)
+      if (result !== undefined) results.set(sequence, result);
 
     if (!admitted) {
       const open = queued.filter(isOpen);
@@ -64,7 +70,9 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     }
     if (blocked?.kind === 'hold') return { results, blocked };
 
-    const ready = queued.filter((one) => isOpen(one) && !waiting.has(one.event.tenant));
+    const ready = queued.filter(
+      (one) => isOpen(one) && !waiting.has(one.event.tenant) && !kept.has(one.sequence),
+    );
     const overdue = inFlight.overdue(ready);
     const verified = await verify(overdue, signal);
     blocked = graver(blocked, verified.blocked);

@@ -1,7 +1,7 @@
 import pLimit from 'p-limit';
 import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { type Decimal, decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
+import { type Decimal, signedFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Acknowledgements } from '../records/acknowledgements.ts';
@@ -101,34 +101,31 @@ async function askDestination(
   const row = {
     tenant,
     metric,
-    ledger: decimalFromNanos(delivered + pending + deadLetters + parked + withheld),
-    delivered: decimalFromNanos(delivered),
-    pending: decimalFromNanos(pending),
-    deadLetters: decimalFromNanos(deadLetters),
-    parked: decimalFromNanos(parked),
-    withheld: decimalFromNanos(withheld),
+    ledger: signedFromNanos(delivered + pending + deadLetters + parked + withheld),
+    delivered: signedFromNanos(delivered),
+    pending: signedFromNanos(pending),
+    deadLetters: signedFromNanos(deadLetters),
+    parked: signedFromNanos(parked),
+    withheld: signedFromNanos(withheld),
   };
   if (destination.totals === undefined) {
     if (sum.hasDeleted) return { ...row, note: FORGOTTEN };
     const { acknowledged } = sum;
-    const difference = signed(acknowledged - delivered);
-    return { ...row, acknowledged: decimalFromNanos(acknowledged), difference };
+    const difference = signedFromNanos(acknowledged - delivered);
+    return { ...row, acknowledged: signedFromNanos(acknowledged), difference };
   }
   if (question > questions) return { ...row, note: 'too many rows: ask for one tenant' };
   const query = { tenant: await describe(tenant), metric, from, to };
   const outcome = await destination.totals(query, signal);
   if (outcome.kind !== 'total') return { ...row, note: outcome.reason };
   const difference = nanosOf(outcome.quantity) - delivered;
-  return { ...row, reported: outcome.quantity, difference: signed(difference) };
+  return { ...row, reported: outcome.quantity, difference: signedFromNanos(difference) };
 }
 
 function nanosOf(text: string): bigint {
+  if (text.startsWith('-')) return -nanosOf(text.slice(1));
   const [whole = '0', fraction = ''] = text.split('.');
   return BigInt(whole) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
-}
-
-function signed(nanos: bigint): string {
-  return nanos < 0n ? `-${decimalFromNanos(-nanos)}` : decimalFromNanos(nanos);
 }
 
 export interface ReconcileQuery {

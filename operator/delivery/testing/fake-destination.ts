@@ -64,7 +64,11 @@ const ANSWERS: Readonly<Record<Extract<Reaction, string>, DeliveryOutcome>> = {
 /** A billing system that keeps what it was sent, and misbehaves as it is told. */
 export function createFakeDestination(options: FakeOptions = {}): FakeDestination {
   const now = options.now ?? (() => 0);
-  const limits = { batchEvents: 10, ...options.limits };
+  const limits: DestinationLimits = {
+    batchEvents: 10,
+    negativeQuantities: true,
+    ...options.limits,
+  };
   const taken = new Map<string, number>();
   const takenEver: string[] = [];
   const billedTwice: string[] = [];

@@ -1,5 +1,5 @@
 import type { MetricDefinition } from '../../model/catalog.ts';
-import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
+import { signedFromNanos, nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
 import type { Tenant } from '../../model/tenant.ts';
@@ -45,7 +45,7 @@ class Lago implements Destination {
   readonly name: string;
   readonly type = 'lago';
   /** Lago remembers transaction ids for ever and takes events of any age. */
-  readonly limits = { batchEvents: SEND_EVENTS };
+  readonly limits = { batchEvents: SEND_EVENTS, negativeQuantities: true } as const;
   readonly #settings: LagoSettings;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -163,10 +163,10 @@ class Lago implements Destination {
     for (const event of list.items) {
       const at = Date.parse(textOf(event, 'timestamp') ?? '');
       if (at < from || at >= to || !isRecord(event['properties'])) continue;
-      const quantity = parseDecimal(String(event['properties'][field]));
+      const quantity = parseSigned(String(event['properties'][field]));
       if (quantity !== undefined) nanos += nanosFromDecimal(quantity);
     }
-    return { kind: 'total', quantity: decimalFromNanos(nanos) };
+    return { kind: 'total', quantity: signedFromNanos(nanos) };
   }
 
   unpriced(): readonly UnpricedUsage[] {

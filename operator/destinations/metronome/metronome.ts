@@ -1,5 +1,5 @@
 import type { MetricDefinition } from '../../model/catalog.ts';
-import { decimalFromNanos, nanosFromDecimal, roundToDecimal } from '../../model/decimal.ts';
+import { signedFromNanos, nanosFromDecimal, roundToDecimal } from '../../model/decimal.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
@@ -184,7 +184,7 @@ class Metronome implements Destination {
       sums.set(id, (sums.get(id) ?? 0n) + nanosFromDecimal(value));
     }
     const nanos = [...sums.values()].reduce((most, sum) => (sum > most ? sum : most), 0n);
-    return { kind: 'total', quantity: decimalFromNanos(nanos) };
+    return { kind: 'total', quantity: signedFromNanos(nanos) };
   }
 
   async tenantsOf(

@@ -8,7 +8,7 @@ export function createNoop(name: string, { logger }: DestinationContext): Destin
   return {
     name,
     type: 'noop',
-    limits: { batchEvents: BATCH_EVENTS },
+    limits: { batchEvents: BATCH_EVENTS, negativeQuantities: true },
     accepts: () => true,
     bootstrap: done,
     provision: done,

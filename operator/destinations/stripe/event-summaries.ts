@@ -1,7 +1,7 @@
 import {
   decimalFromNanos,
   nanosFromDecimal,
-  parseDecimal,
+  parseSigned,
   roundToDecimal,
 } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -202,5 +202,5 @@ function minuteOf({ window_start }: UsageEvent): number {
 
 /** What Stripe was sent of it. */
 function nanosOf({ quantity }: UsageEvent): bigint {
-  return nanosFromDecimal(parseDecimal(meterValue(quantity)) ?? quantity);
+  return nanosFromDecimal(parseSigned(meterValue(quantity)) ?? quantity);
 }

@@ -197,6 +197,7 @@ const MAX_DIGITS = 15;
 
 /** A quantity as Stripe takes it: plain decimal text of at most 15 significant digits, half to even. */
 export function meterValue(quantity: Decimal): string {
+  if (quantity.startsWith('-')) return `-${meterValue(quantity.slice(1) as Decimal)}`;
   const [whole = '0', fraction = ''] = quantity.split('.');
   const digits = (whole + fraction).replace(/^0+/, '');
   const surplus = digits.length - MAX_DIGITS;

@@ -107,6 +107,7 @@ class Stripe implements Destination {
     this.#errorReports = createErrorReports(name, client, clock, logger);
     this.#unpriced = new UnpricedWatch(settings.splitMetersBy);
     this.limits = {
+      negativeQuantities: true,
       batchEvents: batchEvents(client.eventsPerSecond),
       maxAgeMs: MAX_AGE_MS,
       idMemoryMs: ID_MEMORY_MS,

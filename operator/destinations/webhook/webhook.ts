@@ -100,7 +100,11 @@ class Webhook implements Destination {
   }
 
   get limits(): DestinationLimits {
-    return { batchEvents: BATCH_EVENTS, batchBytes: this.#batchBytes };
+    return {
+      batchEvents: BATCH_EVENTS,
+      batchBytes: this.#batchBytes,
+      negativeQuantities: true,
+    };
   }
 
   encodedBytes(event: UsageEvent): number {

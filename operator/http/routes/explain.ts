@@ -1,5 +1,6 @@
 import type { Explanation, Share } from '../../metering/explanation.ts';
 import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
+import { isCorrection } from '../../model/correction.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
@@ -32,7 +33,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Concurrency
           );
         }
         if (event.source !== COLLECTOR) {
-          send(event, showPushed(event));
+          send(event, isCorrection(event) ? showCorrection(event) : showPushed(event));
           return;
         }
         const found = await views.explanations.find(event);
@@ -55,6 +56,18 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Concurrency
         }
       },
     ],
+  };
+}
+
+function showCorrection({ source, properties = {} }: UsageEvent): object {
+  const { corrects, author, reason } = properties;
+  return {
+    source,
+    rule: {
+      text: `${quote(author)} corrected event ${quote(corrects)}: ${quote(reason)}; the number is the difference.`,
+      documentation: 'docs/events.md#corrections',
+    },
+    objects: [],
   };
 }
 

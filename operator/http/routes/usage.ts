@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express';
 import { isGeneralDimension } from '../../model/catalog.ts';
-import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
+import { signedFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
@@ -253,7 +253,7 @@ function totalsOf(rows: readonly UsageRow[]): readonly string[] {
     totals.set(key, total);
   }
   return [...totals.values()].map(({ nanos, ...total }) =>
-    jsonWithDecimals(total, { quantity: decimalFromNanos(nanos) }),
+    jsonWithDecimals(total, { quantity: signedFromNanos(nanos) }),
   );
 }
 

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { nanosFromDecimal, decimalFromNanos } from '../../model/decimal.ts';
+import { nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { decodeStoredEvent, type EventEntry, walkEvents } from '../leveldb/event-walk.ts';
 import { inspectSegments } from './inspection.ts';
@@ -58,7 +58,7 @@ export async function* sumEvents(
   for (const [key, { nanos, events }] of [...sums].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
     const [tenant, metric] = JSON.parse(key) as [string, string];
     const names = JSON.stringify({ tenant, metric, events }).slice(0, -1);
-    yield `${names},"quantity":${decimalFromNanos(nanos)}}`;
+    yield `${names},"quantity":${signedFromNanos(nanos)}}`;
   }
 }
 

@@ -1,0 +1,155 @@
+import type { Request } from 'express';
+import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
+import { NumberText } from '../../model/complete-event.ts';
+import {
+  CORRECTION_ID_PREFIX,
+  correctionId,
+  type CorrectionNote,
+  correctionOf,
+} from '../../model/correction.ts';
+import {
+  type Decimal,
+  losesDigits,
+  nanosFromDecimal,
+  roundToDecimal,
+  signedFromNanos,
+} from '../../model/decimal.ts';
+import { EVENT_LIMITS } from '../../model/event-schema.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { jsonWithDecimals } from '../presentation.ts';
+import { badRequest, Problem, tryLater } from '../problem.ts';
+import { pathParameter, readQuery } from '../query.ts';
+import { parseBody, readBody } from '../request-body.ts';
+import type { Route, RouteContext } from '../route.ts';
+
+const MAX_BODY_BYTES = 4 * 1024;
+const MAX_QUANTITY_NANOS = BigInt(EVENT_LIMITS.quantity) * 1_000_000_000n;
+/** Of one event; each is looked up to know what the event counts as. */
+const MOST_CORRECTIONS = 100;
+const LONGEST_TEXT = 256;
+const CLEAN_TEXT = /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u;
+
+/** POST /api/v1/events/{id}/corrections: makes an event count as another quantity (docs/events.md#corrections). */
+export function correctionsRoute(
+  context: RouteContext,
+  memory: ConcurrencyLimit,
+  scans: ConcurrencyLimit,
+): Route {
+  let last: Promise<unknown> = Promise.resolve();
+  /** One at a time: what an event counts as must not change between the look and the write. */
+  const inTurn = <T>(action: () => Promise<T>): Promise<T> => {
+    const turn = last.then(action, action);
+    last = turn.catch(() => undefined);
+    return turn;
+  };
+  return {
+    method: 'post',
+    path: '/api/v1/events/{id}/corrections',
+    access: 'change',
+    summary: 'make an event count as another quantity, or as nothing',
+    handlers: [
+      readBody({ maxBytes: MAX_BODY_BYTES, memory }),
+      async (request, response) => {
+        readQuery(request, []);
+        const id = pathParameter(request, 'id');
+        const wanted = readBodyOf(request);
+        scans.hold(1, response);
+        const { event, before } = await inTurn(() => correct(context, id, wanted));
+        const body = jsonWithDecimals(
+          { corrects: id, ...(event !== undefined && { id: event.id }) },
+          { before, after: wanted.quantity, difference: event?.quantity ?? '0' },
+        );
+        response.type('application/json').send(`${body}\n`);
+      },
+    ],
+  };
+}
+
+interface Wanted extends CorrectionNote {
+  readonly quantity: Decimal;
+}
+
+/** Appends the difference; no event where the quantity counts as wanted already. */
+async function correct(
+  { ledger, clock, logger }: RouteContext,
+  id: string,
+  wanted: Wanted,
+): Promise<{ readonly event?: UsageEvent; readonly before: string }> {
+  const stored = await findStored(ledger, id);
+  let nanos = nanosFromDecimal(stored.event.quantity);
+  let number = 1;
+  for (; number <= MOST_CORRECTIONS; number += 1) {
+    const earlier = await ledger.find(correctionId(id, number));
+    if (earlier === undefined) break;
+    nanos += nanosFromDecimal(earlier.quantity);
+  }
+  const before = signedFromNanos(nanos);
+  const difference = nanosFromDecimal(wanted.quantity) - nanos;
+  if (difference === 0n) return { before };
+  if (number > MOST_CORRECTIONS) {
+    throw new Problem(
+      409,
+      `corrected ${MOST_CORRECTIONS} times: id: ${quote(id)}: nothing was changed`,
+    );
+  }
+  const recordedAt = new Date(clock.now()).toISOString();
+  const event = correctionOf(stored, number, difference, recordedAt, wanted);
+  const outcome = await ledger.append({ events: [event] });
+  if (outcome.kind === 'failed') {
+    throw tryLater(503, 5, `ledger write failed: ${outcome.message}: nothing was recorded`);
+  }
+  const { author, reason, quantity } = wanted;
+  const fields = { id, correction: event.id, before, after: quantity, author, reason };
+  // What an operator does by hand is always in the log.
+  logger.info('[http] an operator corrected an event', fields);
+  return { event, before };
+}
+
+async function findStored(ledger: Ledger, id: string): Promise<StoredEvent> {
+  if (id.startsWith(CORRECTION_ID_PREFIX)) {
+    const mend = 'correct the event that its property "corrects" names, once more';
+    throw new Problem(409, `a correction itself: id: ${quote(id)}: ${mend}`);
+  }
+  const event = await ledger.find(id);
+  if (event !== undefined) {
+    const from = Date.parse(event.window_start);
+    for await (const stored of ledger.scan(from, from + 1)) {
+      if (stored.event.id === id) return stored;
+    }
+  }
+  const mend = 'what is held is renamed or discarded, see /api/v1/held-tenants';
+  throw new Problem(404, `no such event, or no longer kept: id: ${quote(id)}: ${mend}`);
+}
+
+function readBodyOf(request: Request): Wanted {
+  const body = parseBody(request.body);
+  if (!isRecord(body)) {
+    throw badRequest(`not an object: body: send {"quantity": 0, "reason": "…", "author": "…"}`);
+  }
+  return {
+    quantity: readQuantity(body['quantity']),
+    reason: readText(body, 'reason'),
+    author: readText(body, 'author'),
+  };
+}
+
+function readQuantity(value: unknown): Decimal {
+  const text = value instanceof NumberText ? value.text : String(value);
+  const isNumber = typeof value === 'number' || value instanceof NumberText;
+  const quantity = isNumber && !losesDigits(text) ? roundToDecimal(text) : undefined;
+  if (quantity !== undefined && nanosFromDecimal(quantity) <= MAX_QUANTITY_NANOS) return quantity;
+  throw badRequest(
+    `not a number of at least 0 with at most nine decimals: quantity: ${quote(isNumber ? text : value)}: send what the event is to count as, 0 for nothing`,
+  );
+}
+
+function readText(body: Readonly<Record<string, unknown>>, field: 'reason' | 'author'): string {
+  const text = body[field];
+  if (typeof text === 'string' && text.length <= LONGEST_TEXT && CLEAN_TEXT.test(text)) return text;
+  throw badRequest(
+    `not a text of 1 to ${LONGEST_TEXT} characters: ${field}: ${quote(text)}: say ${field === 'reason' ? 'why' : 'who corrects it'}`,
+  );
+}

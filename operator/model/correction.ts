@@ -1,0 +1,64 @@
+import { hash } from 'node:crypto';
+import { type Decimal, nanosFromDecimal, signedFromNanos } from './decimal.ts';
+import type { UsageEvent } from './event.ts';
+
+/** The source of every correction; nobody can push it in, since what is pushed is named after its sender. */
+const SOURCE = 'correction';
+
+/** The prefix of ids of corrections, which no pushed event may have. */
+export const CORRECTION_ID_PREFIX = 'cor1_';
+
+const HEX_DIGITS = 32;
+
+/** Who corrects an event, and why. */
+export interface CorrectionNote {
+  readonly reason: string;
+  readonly author: string;
+}
+
+/** An event with its place in the ledger. */
+interface Corrected {
+  readonly event: UsageEvent;
+  readonly sequence: number;
+}
+
+/** The id of the n-th correction of an event, n from 1: found again without any list of them. */
+export function correctionId(corrected: string, number: number): string {
+  const digest = hash('sha256', corrected, 'hex').slice(0, HEX_DIGITS);
+  return `${CORRECTION_ID_PREFIX}${digest}_${number}`;
+}
+
+/**
+ * The event that makes a quantity count as another one (docs/events.md#corrections): the same identity and
+ * window under an id of its own, with the difference, which may be negative.
+ */
+export function correctionOf(
+  { event, sequence }: Corrected,
+  number: number,
+  difference: bigint,
+  recordedAt: string,
+  { reason, author }: CorrectionNote,
+): UsageEvent {
+  return {
+    ...event,
+    id: correctionId(event.id, number),
+    quantity: signedFromNanos(difference),
+    recorded_at: recordedAt,
+    properties: { corrects: event.id, corrects_sequence: sequence, reason, author },
+    source: SOURCE,
+  };
+}
+
+export function isCorrection({ source }: UsageEvent): boolean {
+  return source === SOURCE;
+}
+
+/** The ledger's number of the event that a correction corrects. */
+export function correctedSequence({ properties }: UsageEvent): number {
+  return Number(properties?.['corrects_sequence']);
+}
+
+/** Whether a quantity takes something back. */
+export function isNegative(quantity: Decimal): boolean {
+  return nanosFromDecimal(quantity) < 0n;
+}
