@@ -12,8 +12,8 @@ export interface NamespacedSourceOptions<T extends Projected> extends ReflectorO
 
 /**
  * One source over everything, or over the given namespaces with one watch each, so that rights in
- * those namespaces suffice. Its resourceVersion is then a JSON object of one version per namespace,
- * which only this function reads again.
+ * those namespaces suffice. Its resourceVersion is then a JSON object with a version and a freshness of
+ * each namespace that was listed, which only this file reads again.
  */
 export function createSource<T extends Projected>(options: NamespacedSourceOptions<T>): Source<T> {
   const { namespaces, ...shared } = options;
@@ -26,7 +26,7 @@ export function createSource<T extends Projected>(options: NamespacedSourceOptio
       ...(resume && isOfNamespaces && { resume: { ...resume, resourceVersion: undefined } }),
     });
   }
-  const versions = parseVersions(resume?.resourceVersion);
+  const points = parsePoints(resume?.resourceVersion);
   const objects = [...(resume?.objects ?? [])];
   const sources = [...new Set(namespaces)].map((namespace) =>
     createReflector({
@@ -35,7 +35,7 @@ export function createSource<T extends Projected>(options: NamespacedSourceOptio
       ...omitUndefined({
         resume: resume && {
           ...resume,
-          resourceVersion: versions.get(namespace),
+          ...pointIn(points, namespace, resume.knownAt ?? 0),
           objects: objects.filter((object) => object.namespace === namespace),
         },
       }),
@@ -50,6 +50,7 @@ function mergeSources<T extends Projected>(
 ): Source<T> {
   return {
     resource,
+    parts: sources,
     run: async (signal) => {
       await Promise.all(sources.map((source) => source.run(signal)));
     },
@@ -88,22 +89,67 @@ function worst(healths: readonly SourceHealth[]): SourceHealth {
   };
 }
 
-function formatVersions<T extends Projected>(sources: readonly Source<T>[]): string | undefined {
-  const versions = sources.map((source) => [source.resource.namespace, source.resourceVersion()]);
-  if (versions.some(([, version]) => version === undefined)) return undefined;
-  return JSON.stringify(Object.fromEntries(versions));
+/** Where the watch of one namespace goes on. */
+interface NamespacePoint {
+  readonly resourceVersion: string | undefined;
+  readonly knownAt: number;
 }
 
-/** Empty when it was written for other namespaces or for none: then a list finds the differences. */
-function parseVersions(text: string | undefined): ReadonlyMap<string, string> {
-  if (text === undefined || !text.startsWith('{')) return new Map();
+/** Until when the objects of a namespace were known at a point that this file wrote. */
+export function knownAtIn(
+  point: { readonly resourceVersion?: string; readonly knownAt: number } | undefined,
+  namespace: string,
+): number {
+  if (point === undefined) return 0;
+  return pointIn(parsePoints(point.resourceVersion), namespace, point.knownAt).knownAt;
+}
+
+function pointIn(
+  points: ReadonlyMap<string, Partial<NamespacePoint>> | undefined,
+  namespace: string,
+  knownAt: number,
+): NamespacePoint {
+  // One that was never listed is not known of at all.
+  if (points !== undefined && !points.has(namespace))
+    return { resourceVersion: undefined, knownAt: 0 };
+  const point = points?.get(namespace);
+  return { resourceVersion: point?.resourceVersion, knownAt: point?.knownAt ?? knownAt };
+}
+
+function formatVersions<T extends Projected>(sources: readonly Source<T>[]): string | undefined {
+  const listed = sources.flatMap((source) => {
+    const { freshAt } = source.health();
+    const { namespace } = source.resource;
+    if (freshAt === 0 || namespace === undefined) return [];
+    return [[namespace, [source.resourceVersion() ?? null, freshAt]] as const];
+  });
+  return listed.length === 0 ? undefined : JSON.stringify(Object.fromEntries(listed));
+}
+
+/** Undefined when it was written for no namespaces: then lists find the differences. */
+function parsePoints(
+  text: string | undefined,
+): ReadonlyMap<string, Partial<NamespacePoint>> | undefined {
+  if (text === undefined || !text.startsWith('{')) return undefined;
   try {
     const parsed: unknown = JSON.parse(text);
-    const entries = isRecord(parsed) ? Object.entries(parsed) : [];
     return new Map(
-      entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+      Object.entries(isRecord(parsed) ? parsed : {}).map(([namespace, point]) => [
+        namespace,
+        parsePoint(point),
+      ]),
     );
   } catch {
-    return new Map();
+    return undefined;
   }
+}
+
+/** A version alone is what older releases wrote. */
+function parsePoint(point: unknown): Partial<NamespacePoint> {
+  if (typeof point === 'string') return { resourceVersion: point };
+  const [resourceVersion, knownAt] = Array.isArray(point) ? (point as unknown[]) : [];
+  return omitUndefined({
+    resourceVersion: typeof resourceVersion === 'string' ? resourceVersion : undefined,
+    knownAt: typeof knownAt === 'number' ? knownAt : undefined,
+  });
 }

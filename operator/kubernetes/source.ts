@@ -67,6 +67,8 @@ export interface SourceHealth {
 /** A live, projected view of one resource, kept by one watch. */
 export interface Source<T extends Projected> {
   readonly resource: ApiResource;
+  /** One for each namespace, where it is watched by namespaces. */
+  readonly parts?: readonly Source<T>[];
   /** Lists and watches until the signal is aborted; never rejects for anything the API server does. */
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when the first list is in, or the resource is known to be absent. */

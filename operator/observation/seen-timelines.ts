@@ -24,14 +24,16 @@ export function seenTimelines<T extends Projected, S>(
     late: () => each(timelines.late()),
     upserted: (next, previous, arrival) => timelines.upserted(next, previous, arrival),
     deleted: (last, arrival) => timelines.deleted(last, arrival),
-    settle: (end) => timelines.settle(end),
+    settle: (end, part) => timelines.settle(end, part),
+    setApart: (namespace, settled) => timelines.setApart(namespace, settled),
+    rejoin: (namespace) => timelines.rejoin(namespace),
     drain: (limit) => timelines.drain(limit),
     putBack: (drained) => timelines.putBack(drained),
     restore: (restored, settled) => timelines.restore(restored, settled),
     discard: (uids) => timelines.discard(uids),
     forget: () => timelines.forget(),
     refresh: (at) => timelines.refresh(at),
-    listed: (holds, knownUntil) => timelines.listed(holds, knownUntil),
+    listed: (holds, knownUntil, isListed) => timelines.listed(holds, knownUntil, isListed),
   };
 }
 
@@ -53,4 +55,12 @@ export function seenObservation(observation: Observation, sees: Sees): Observati
     tenantClusters,
     usage,
   };
+}
+
+/** The same observation with the objects of some namespaces; what is in none is in all of them. */
+export function observationOf(
+  observation: Observation,
+  includes: (namespace: string) => boolean,
+): Observation {
+  return seenObservation(observation, ({ namespace }) => namespace === '' || includes(namespace));
 }

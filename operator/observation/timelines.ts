@@ -53,8 +53,15 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   inNamespace(namespace: string): Iterable<Timeline<S>>;
   /** Those whose billed past has changed since the last window was closed. */
   late(): Iterable<Timeline<S>>;
-  /** Everything before `end` is billed as it stands; forgets what no late fact can change any more. */
-  settle(end: number): void;
+  /**
+   * Everything before `end` is billed as it stands, outside of namespaces that are apart; forgets what
+   * no late fact can change any more.
+   */
+  settle(end: number, part?: SettledPart): void;
+  /** The windows of a namespace are closed apart from now on; they are closed up to `settled`. */
+  setApart(namespace: string, settled: number): void;
+  /** They are closed with the others again: both have got to the same end. */
+  rejoin(namespace: string): void;
   /** Changes of timelines since the last call, for the journal; of `limit` timelines at most, the rest with later calls. */
   drain(limit?: number): Drained<T, S>;
   /** What was drained is not written after all: it is drained again. */
@@ -70,8 +77,20 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   /**
    * The first list is in: from here on it is known what closed windows billed. What the journal knew
    * and the watch does not hold vanished unseen, and is billed until it was last known to be there.
+   * With `isListed` only that of some namespaces.
    */
-  listed(holds: (object: Projected) => boolean, knownUntil: number): void;
+  listed(
+    holds: (object: Projected) => boolean,
+    knownUntil: number,
+    isListed?: (namespace: string) => boolean,
+  ): void;
+}
+
+export interface SettledPart {
+  /** The one namespace that is settled; it is apart. */
+  readonly namespace?: string;
+  /** What was there from here on is still needed, where others are not settled as far. */
+  readonly keptFrom?: number;
 }
 
 /** How long a timeline whose object is gone is kept, so that a tenant cluster found late still gets it. */
@@ -98,6 +117,8 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   #settled = -Infinity;
   /** Without a journal nobody knows what closed windows billed of the objects of the first list. */
   #pastKnown = false;
+  /** Up to where namespaces are settled that are apart. */
+  readonly #apart = new Map<string, number>();
 
   constructor(rules: TimelineRules<T, S>, countClamped: () => void) {
     this.#rules = rules;
@@ -132,30 +153,44 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const known = arrival.late ? this.#find(last) : undefined;
     const timeline = known ?? this.#see(last, arrival);
     const seen = this.#sighting(timeline, last, arrival, false);
-    const present = arrival.late ? this.#lastKnown(arrival.knownUntil) : arrival.at;
+    const present = arrival.late ? this.#lastKnown(last, arrival.knownUntil) : arrival.at;
     this.#end(timeline, present, (latest) => {
       if (this.#rules.finish === undefined) enter(timeline, undefined, latest);
       else this.#rules.finish(timeline, last, seen, latest);
     });
   }
 
-  settle(boundary: number): void {
-    this.#settled = boundary;
+  settle(boundary: number, { namespace: only, keptFrom = boundary }: SettledPart = {}): void {
+    if (only === undefined) this.#settled = boundary;
+    else this.#apart.set(only, boundary);
+    const isSettled = (namespace: string): boolean =>
+      only === undefined ? !this.#apart.has(namespace) : namespace === only;
     for (const timeline of this.#late) {
+      if (!isSettled(timeline.namespace)) continue;
       timeline.billed = undefined;
       // The journal may know it as late: after a restart it would be settled once more.
       timeline.dirty = true;
+      this.#late.delete(timeline);
     }
-    this.#late.clear();
-    const horizon = boundary - GONE_KEPT_MS;
-    for (const timelines of this.#byNamespace.values()) {
+    const kept = Math.min(boundary, keptFrom);
+    const horizon = kept - GONE_KEPT_MS;
+    for (const [namespace, timelines] of this.#byNamespace) {
+      if (!isSettled(namespace)) continue;
       for (const timeline of timelines.values()) {
         if (timeline.gone && this.#rules.isNeeded?.(timeline.view, horizon) === true) continue;
-        timeline.spans = spansAfter(timeline.spans, boundary - SPANS_KEPT_MS);
+        timeline.spans = spansAfter(timeline.spans, kept - SPANS_KEPT_MS);
         const last = timeline.spans.at(-1);
         if (timeline.gone && (last?.to ?? timeline.versionAt) <= horizon) this.#drop(timeline);
       }
     }
+  }
+
+  setApart(namespace: string, settled: number): void {
+    this.#apart.set(namespace, settled);
+  }
+
+  rejoin(namespace: string): void {
+    this.#apart.delete(namespace);
   }
 
   drain(limit = Infinity): Drained<T, S> {
@@ -210,10 +245,14 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     }
   }
 
-  listed(holds: (object: Projected) => boolean, knownUntil: number): void {
-    const known = this.#lastKnown(knownUntil);
+  listed(
+    holds: (object: Projected) => boolean,
+    knownUntil: number,
+    isListed: (namespace: string) => boolean = () => true,
+  ): void {
     for (const timeline of this.#all()) {
-      if (timeline.gone || holds(timeline)) continue;
+      if (timeline.gone || !isListed(timeline.namespace) || holds(timeline)) continue;
+      const known = this.#lastKnown(timeline, knownUntil);
       this.#end(timeline, known, (latest) => enter(timeline, undefined, latest));
     }
     this.#pastKnown = true;
@@ -266,7 +305,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   /** Remembers what was billed where a change reached back before the last closed window. */
   #rememberBilled(timeline: Timeline<S>, before: readonly Span<S>[]): void {
     if (timeline.spans === before || timeline.billed !== undefined || !this.#pastKnown) return;
-    if (agreeBefore(before, timeline.spans, this.#settled)) return;
+    if (agreeBefore(before, timeline.spans, this.#settledIn(timeline.namespace))) return;
     timeline.billed = before;
     this.#late.add(timeline);
   }
@@ -275,8 +314,12 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
    * When an object that vanished unseen is known to have been there. A window was closed only with all
    * of it seen, so that what was billed of it stands.
    */
-  #lastKnown(knownUntil: number): number {
-    return Math.max(knownUntil, this.#settled);
+  #lastKnown({ namespace }: Projected, knownUntil: number): number {
+    return Math.max(knownUntil, this.#settledIn(namespace));
+  }
+
+  #settledIn(namespace: string): number {
+    return this.#apart.get(namespace) ?? this.#settled;
   }
 
   /** `known` is when it is known to have been there: at its newest version at the least. */

@@ -12,6 +12,7 @@ import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
+import { partsOf } from './host-scope.ts';
 import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
@@ -196,7 +197,9 @@ class WindowCollector implements Collector {
   async #sample(sampler: UsageSampler, signal: AbortSignal): Promise<void> {
     const { clock, settings, sources } = this.#options;
     // Only an abort ends the wait without a list.
-    await sources.pods.ready(signal).catch(() => undefined);
+    await Promise.any(partsOf([sources.pods]).map((part) => part.ready(signal))).catch(
+      () => undefined,
+    );
     if (!signal.aborted) await sampler.sample(clock.now(), signal);
     while (!signal.aborted) {
       const interval = sampleIntervalMs(settings().metering.windowMs);

@@ -36,6 +36,9 @@ const UNDISCOVERED: Obstacle = {
   reason: 'tenant clusters are not known yet',
 };
 
+/** A watch that breaks off for a moment is waited for. */
+const DIVIDE_AFTER_MS = 2_000;
+
 /** Finds what can be closed, and keeps the gaps of what cannot. */
 export class DueWindows {
   readonly #options: DueWindowsOptions;
@@ -53,12 +56,13 @@ export class DueWindows {
   next(): DueWindow | undefined {
     const { scopes, clock } = this.#options;
     const now = clock.now();
+    this.#divide(now);
     const ready = scopes.all.filter((state) => {
       this.#giveUpExpired(state);
       const window = this.#upcoming(state);
       return this.#dueAt(window) <= now && this.#isReady(state, window);
     });
-    const ofHost = ready.filter(({ scope }) => scope.ownNodes !== true);
+    const ofHost = ready.filter((state) => scopes.host.includes(state));
     const window = this.#oldest(ofHost) ?? this.#oldest(ready);
     if (window === undefined) return undefined;
     const members = ready.filter((state) => {
@@ -73,9 +77,9 @@ export class DueWindows {
     const { scopes, clock } = this.#options;
     const now = clock.now();
     const due = (state: ScopeState): number => this.#dueAt(this.#upcoming(state));
-    // A tenant cluster's API that is dead is looked at now and then, not all the time.
-    const ofTenants = scopes.tenants.all.map(due).filter((time) => time > now);
-    return least([...scopes.host.map(due), ...ofTenants]);
+    // What is dead of a single tenant cluster is looked at now and then, not all the time.
+    const others = scopes.all.filter((state) => !scopes.host.includes(state));
+    return least([...scopes.host.map(due), ...others.map(due).filter((time) => time > now)]);
   }
 
   /** How long ago the oldest window of this cluster ended that is not closed, milliseconds. */
@@ -83,6 +87,18 @@ export class DueWindows {
     const { scopes, clock } = this.#options;
     const end = least(scopes.host.map((state) => this.#upcoming(state).end));
     return Math.max(0, clock.now() - end);
+  }
+
+  /** With WATCH_NAMESPACES, one namespace that cannot be watched holds nobody else's windows. */
+  #divide(now: number): void {
+    const { scopes, observation } = this.#options;
+    if (observation.tenantClusters.observedAt === 0) return;
+    for (const state of scopes.host) {
+      const { end } = this.#upcoming(state);
+      const delayMs = this.#metering.settlingDelayMs;
+      if (now < end + delayMs + DIVIDE_AFTER_MS) continue;
+      scopes.divide(state, { end, delayMs, now });
+    }
   }
 
   get #metering(): Settings['metering'] {

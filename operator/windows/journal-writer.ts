@@ -133,6 +133,7 @@ export class JournalWriter {
     const { scopes, observation, clock } = this.#options;
     return {
       scopes: Object.fromEntries(scopes.host.map(({ scope, progress }) => [scope.name, progress])),
+      apart: scopes.apart(),
       credits: this.#options.credits(),
       watches: this.#resumable(scopes.watchPoints(clock.now())),
       tenantClustersObservedAt: observation.tenantClusters.observedAt,

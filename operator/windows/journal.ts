@@ -35,6 +35,8 @@ export const JOURNAL_VERSION = 1;
 /** The part of the journal that is written with every window. */
 export interface CollectorState {
   readonly scopes: Readonly<Partial<Record<ScopeName, ScopeProgress>>>;
+  /** Of namespaces that are apart, by scope and namespace. */
+  readonly apart?: Readonly<Record<string, ScopeProgress>>;
   readonly credits: readonly Credit[];
   /** By kind of timeline: where its watch can be resumed, and until when its view is known to hold. */
   readonly watches: Readonly<Record<string, WatchPoint>>;

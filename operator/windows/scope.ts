@@ -11,7 +11,9 @@ export type ScopeName = 'pods' | 'gpus' | 'volumes' | 'load-balancers' | 'worklo
 
 /** A watch, as far as the collector needs to know it. */
 export interface WatchedSource<T extends Projected = Projected> {
-  readonly resource: { readonly plural: string };
+  readonly resource: { readonly plural: string; readonly namespace?: string };
+  /** One for each namespace, where it is watched by namespaces. */
+  readonly parts?: readonly WatchedSource<T>[];
   health(): SourceHealth;
   ready(signal: AbortSignal): Promise<void>;
   find(namespace: string, name: string): T | undefined;
@@ -38,9 +40,7 @@ export interface WatchPoint {
 
 /** Timelines as the collector settles them. */
 export interface Settleable {
-  readonly kind: string;
   settle(end: number): void;
-  listed(holds: (object: Projected) => boolean, knownUntil: number): void;
 }
 
 /**
@@ -58,6 +58,8 @@ export interface Scope {
   readonly timelines: readonly Settleable[];
   /** Its observation is that of a tenant cluster with nodes of its own. */
   readonly ownNodes?: true;
+  /** The one namespace that it stands for, whose windows are closed apart from its kind's. */
+  readonly namespace?: string;
   /** How its gaps are named: what they cost, and what has failed where that is not the watch. */
   readonly gapsOf: { readonly scope: string; readonly source?: string };
   /** False while nobody misses anything if it cannot be closed. */

@@ -1,34 +1,34 @@
+import { knownAtIn } from '../kubernetes/namespaced-source.ts';
 import type { Projected } from '../kubernetes/source.ts';
-import { meterClaimedGpus, meterGpuHours } from '../metering/gpu-hours.ts';
-import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
-import { balanceGpus } from '../metering/gpu-balance.ts';
-import { meterInstanceHours } from '../metering/instance-hours.ts';
-import { meterLoadBalancers, meterStorage } from '../metering/held-resources.ts';
-import { meterWholeNodes } from '../metering/whole-nodes.ts';
+import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Observation } from '../observation/observation.ts';
+import { type HostTimelines, HostScope, hostKinds, partsOf } from './host-scope.ts';
 import type { CollectorState } from './journal.ts';
 import { firstProgress } from './schedule.ts';
-import {
-  type CollectorSources,
-  obstacle,
-  type Scope,
-  type ScopeName,
-  type ScopeProgress,
-  type ScopeState,
-  type Settleable,
-  type WatchedSource,
-  type WatchPoint,
+import type {
+  CollectorSources,
+  ScopeProgress,
+  ScopeState,
+  Settling,
+  WatchedSource,
+  WatchPoint,
 } from './scope.ts';
 import { createTenantScopes, type TenantObjectsList, type TenantScopes } from './tenant-scopes.ts';
 
 /** All scopes. */
 export interface Scopes {
-  /** What is metered out of watches on this cluster. */
+  /** What is metered out of watches on this cluster, but for namespaces that are apart. */
   readonly host: readonly ScopeState[];
   /** Tenant clusters with nodes of their own. */
   readonly tenants: TenantScopes;
-  /** Both. */
+  /** How far the windows of namespaces are closed that are apart, by scope and namespace; for the journal. */
+  apart(): Readonly<Record<string, ScopeProgress>>;
+  /** Sets those namespaces apart that alone hold back a window of a scope of this cluster. */
+  divide(state: ScopeState, settling: Settling): void;
+  /** Takes those back that were closed with the same window as the others. */
+  rejoin(closed: readonly ScopeState[]): void;
+  /** All of them. */
   readonly all: readonly ScopeState[];
   /** The window size in force where windows are closed furthest. */
   readonly windowMs: number;
@@ -52,13 +52,14 @@ export interface ScopesOptions {
   readonly wantedMs: () => number;
 }
 
-/** A scope of this cluster, whose watches list for the first time. */
-interface HostScope extends ScopeState {
-  listed: boolean;
-}
-
 /** Timelines with the watches that feed them. */
-type Watched = readonly [timelines: Settleable, sources: readonly WatchedSource[]];
+type Watched = readonly [timelines: HostTimelines, sources: readonly WatchedSource[]];
+
+/** What a watch lists: one namespace, or everything. */
+interface ListedPart {
+  readonly namespace: string | undefined;
+  readonly isListed: (namespace: string) => boolean;
+}
 
 export function createScopes(options: ScopesOptions): Scopes {
   return new AllScopes(options);
@@ -69,19 +70,30 @@ class AllScopes implements Scopes {
   readonly tenants: TenantScopes;
   readonly #restored: CollectorState | undefined;
   readonly #watched: readonly Watched[];
-  /** Kinds of timelines whose watches have listed. */
-  readonly #listed = new Set<string>();
+  /** Watches whose first list is in, and has been compared with the journal. */
+  readonly #listed = new Set<WatchedSource>();
 
   constructor(options: ScopesOptions) {
-    const { observation, restored } = options;
+    const { observation, restored, sources } = options;
     this.#restored = restored;
     this.#watched = watchedTimelines(options);
-    this.host = hostScopes(options).map((scope) => ({
-      scope,
-      progress: restored?.scopes[scope.name] ?? progressWithoutJournal(options),
-      learntUntil: 0,
-      listed: false,
-    }));
+    const tenantClustersIn = (namespace: string): readonly string[] =>
+      observation.tenantClusters.current.flatMap((cluster) =>
+        cluster.namespace === namespace && !cluster.excluded ? [cluster.id] : [],
+      );
+    this.host = hostKinds(observation, sources).map(
+      (kind) =>
+        new HostScope({
+          kind,
+          progress: restored?.scopes[kind.name] ?? progressWithoutJournal(options),
+          isListed: (part) => this.#listed.has(part),
+          tenantClustersIn,
+        }),
+    );
+    for (const [name, progress] of Object.entries(restored?.apart ?? {})) {
+      const [kind = '', namespace = ''] = name.split('/');
+      this.host.find(({ scope }) => scope.name === kind)?.setApart(namespace, progress);
+    }
     this.tenants = createTenantScopes({
       tenants: options.tenants,
       restored: options.restoredTenants,
@@ -96,79 +108,68 @@ class AllScopes implements Scopes {
   }
 
   get all(): readonly ScopeState[] {
-    return [...this.host, ...this.tenants.all];
+    return [...this.host, ...this.host.flatMap(({ apart }) => apart), ...this.tenants.all];
   }
 
   get windowMs(): number {
     return this.#furthest.progress.sizeMs;
   }
 
-  async awaitLists(signal: AbortSignal): Promise<void> {
-    const lists = new Map(
-      this.#watched.map((watched) => [watched[0], this.#awaitList(watched, signal)]),
-    );
-    const ready = this.host.map(async (state) => {
-      // Together: a rejection of one that nobody awaits yet would end the process.
-      await Promise.all(state.scope.timelines.map(async (timelines) => lists.get(timelines)));
-      state.listed = true;
-    });
-    // Only an abort ends the wait for a list early.
-    await Promise.allSettled(ready);
+  apart(): Readonly<Record<string, ScopeProgress>> {
+    const states = this.host.flatMap(({ apart }) => apart);
+    return Object.fromEntries(states.map(({ scope, progress }) => [scope.name, progress]));
   }
 
-  async #awaitList([timelines, sources]: Watched, signal: AbortSignal): Promise<void> {
-    await Promise.all(sources.map((source) => source.ready(signal)));
-    const holds = ({ uid, namespace, name }: Projected): boolean =>
-      sources.some((source) => source.find(namespace, name)?.uid === uid);
-    this.#listed.add(timelines.kind);
-    timelines.listed(holds, this.#restored?.watches[timelines.kind]?.knownAt ?? 0);
+  divide(state: ScopeState, settling: Settling): void {
+    if (state instanceof HostScope) state.divide(settling);
+  }
+
+  rejoin(closed: readonly ScopeState[]): void {
+    for (const state of this.host) state.rejoin(closed);
+  }
+
+  async awaitLists(signal: AbortSignal): Promise<void> {
+    const lists = this.#watched.flatMap(([timelines, sources]) => {
+      const byNamespace = Map.groupBy(partsOf(sources), ({ resource }) => resource.namespace);
+      return [...byNamespace].map(([namespace, parts]) => {
+        // What the journal has of a namespace that is not watched any more ends with any of the lists.
+        const isListed = (each: string): boolean =>
+          namespace === undefined || each === namespace || !byNamespace.has(each);
+        return this.#awaitList(timelines, parts, { namespace, isListed }, signal);
+      });
+    });
+    // Only an abort ends the wait for a list early.
+    await Promise.allSettled(lists);
+  }
+
+  async #awaitList(
+    timelines: HostTimelines,
+    parts: readonly WatchedSource[],
+    { namespace, isListed }: ListedPart,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await Promise.all(parts.map((part) => part.ready(signal)));
+    const holds = ({ uid, namespace: where, name }: Projected): boolean =>
+      parts.some((part) => part.find(where, name)?.uid === uid);
+    const point = this.#restored?.watches[timelines.kind];
+    const knownAt = namespace === undefined ? point?.knownAt : knownAtIn(point, namespace);
+    timelines.listed(holds, knownAt ?? 0, isListed);
+    for (const part of parts) this.#listed.add(part);
   }
 
   watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
     return Object.fromEntries(
       this.#watched.flatMap(([{ kind }, sources]) => {
         const before = this.#restored?.watches[kind];
-        const point = this.#listed.has(kind) ? pointOf(sources, before, now) : before;
+        const listed = partsOf(sources).filter((part) => this.#listed.has(part));
+        const isWhole = sources.every((source) =>
+          (source.parts ?? [source]).some((part) => this.#listed.has(part)),
+        );
+        const point = isWhole ? pointOf(sources, listed, before, now) : before;
         return point === undefined ? [] : [[kind, point]];
       }),
     );
   }
-}
-
-function hostScopes({
-  observation,
-  sources,
-}: ScopesOptions): readonly (Scope & { readonly name: ScopeName })[] {
-  const { pods, nodes, volumes, loadBalancers, workloads } = observation;
-  const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
-  const scope = (
-    name: ScopeName,
-    meters: Scope['meters'],
-    timelines: Scope['timelines'],
-    watched: readonly WatchedSource[],
-    seen = observation,
-  ) => ({
-    name,
-    meters,
-    timelines,
-    observation: seen,
-    gapsOf: { scope: name },
-    expected: true,
-    obstacle: (settling: Parameters<Scope['obstacle']>[0]) => obstacle(watched, settling),
-  });
-  return [
-    scope('pods', [meterCpuAndMemory], [pods, nodes], [sources.pods, sources.nodes]),
-    scope(
-      'gpus',
-      [meterGpuHours, meterClaimedGpus, meterWholeNodes, balanceGpus],
-      [gpuPods, gpuNodes, resourceClaims, resourceSlices],
-      [sources.pods, sources.nodes, sources.resourceClaims, sources.resourceSlices],
-      { ...observation, pods: gpuPods, nodes: gpuNodes },
-    ),
-    scope('volumes', [meterStorage], [volumes], [sources.volumes]),
-    scope('load-balancers', [meterLoadBalancers], [loadBalancers], [sources.loadBalancers]),
-    scope('workloads', [meterInstanceHours], [workloads], sources.workloads),
-  ];
 }
 
 function watchedTimelines({ observation, sources }: ScopesOptions): readonly Watched[] {
@@ -188,10 +189,11 @@ function watchedTimelines({ observation, sources }: ScopesOptions): readonly Wat
 /** A resumed watch on which nothing has come yet knows what was known before. */
 function pointOf(
   watched: readonly WatchedSource[],
+  listed: readonly WatchedSource[],
   before: WatchPoint | undefined,
   now: number,
 ): WatchPoint {
-  const freshAt = Math.min(now, ...watched.map((source) => source.health().freshAt));
+  const freshAt = Math.min(now, least(listed.map((part) => part.health().freshAt)));
   const knownAt = Math.max(freshAt, before?.knownAt ?? 0);
   const resourceVersion = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
   return { knownAt, ...omitUndefined({ resourceVersion }) };

@@ -167,10 +167,11 @@ export class WindowCloser {
       quarantine.release(scope.name);
       if (scope.ownNodes === true) scope.observation.usage.prune(end, holdMs);
     }
+    scopes.rejoin(members);
     const ends = scopes.all.map(({ scope, progress }) => [scope.name, progress.end] as const);
     const oldest = least(ends.map(([, end]) => end));
-    const pods = ends.find(([name]) => name === 'pods')?.[1] ?? oldest;
-    observation.usage.prune(pods, holdMs);
+    const pods = ends.filter(([name]) => name === 'pods' || name.startsWith('pods/'));
+    observation.usage.prune(least(pods.map(([, end]) => end)), holdMs);
     releaseLeft(observation, this.#options.clock.now());
     observation.tenantClusters.prune(oldest - maxBackfillMs);
   }
@@ -182,7 +183,7 @@ export class WindowCloser {
   ): void {
     const { gaps, metrics, settings, usageFailures, tenantUsageFailure, ownNodes } = this.#options;
     for (const id of ownFindings.keys()) ownNodes.note(id, window, heldNodes.get(id));
-    const hasPods = members.some(({ scope }) => scope.name === 'pods');
+    const hasPods = members.some(({ scope }) => /^pods(\/|$)/.test(scope.name));
     const noted = [
       ...[...ownFindings].flatMap(([id, found]) => [
         ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),

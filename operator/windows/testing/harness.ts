@@ -47,6 +47,9 @@ export interface HandSource<T extends Projected = Projected> extends WatchedSour
   fail(reason: string): void;
   /** A relist is in: these are the objects there are. */
   recover(objects: readonly RawObject[]): void;
+  /** The same of one namespace, where it is watched by namespaces. */
+  failIn(namespace: string, reason: string): void;
+  recoverIn(namespace: string, objects: readonly RawObject[]): void;
 }
 
 export interface Process {
@@ -85,6 +88,10 @@ export interface HarnessOptions {
   >;
   /** A plural whose watch is refused from the beginning: its first list never comes. */
   readonly forbidden?: string;
+  /** WATCH_NAMESPACES: each has a watch of its own. */
+  readonly watchNamespaces?: readonly string[];
+  /** A namespace whose pods cannot be listed from the beginning. */
+  readonly forbiddenNamespace?: string;
   /** Tenant clusters with nodes of their own. */
   readonly tenants?: TenantObjectsList;
   /** The same with what the ledger's journal knows of them; built when there is an observation. */
@@ -141,7 +148,18 @@ export async function startProcess(
     objects: readonly RawObject[] = [],
   ) => {
     const forbidden = options.forbidden === plural;
-    return createHandSource({ plural, project, handlers, from, objects, clock, forbidden });
+    const isDivided = plural !== 'nodes' && plural !== 'resourceslices';
+    return createHandSource({
+      plural,
+      project,
+      handlers,
+      from,
+      objects,
+      clock,
+      forbidden,
+      namespaces: isDivided ? (options.watchNamespaces ?? []) : [],
+      forbiddenNamespace: plural === 'pods' ? options.forbiddenNamespace : undefined,
+    });
   };
   const { objects = {} } = options;
   const pods = make(
@@ -294,13 +312,15 @@ interface HandSourceOptions<T extends Projected> {
   readonly project: Projection<T>;
   readonly handlers: readonly SourceHandler<T>[];
   readonly forbidden: boolean;
+  readonly namespaces: readonly string[];
+  readonly forbiddenNamespace: string | undefined;
   readonly from: Resume<T> | undefined;
   readonly objects: readonly RawObject[];
   readonly clock: ManualClock;
 }
 
 function createHandSource<T extends Projected>(options: HandSourceOptions<T>): HandSource<T> {
-  const { handlers, project, clock, from, forbidden } = options;
+  const { handlers, project, clock, from, forbidden, forbiddenNamespace } = options;
   const view = new Map<string, T>();
   let failure: string | undefined;
   let seenAt = clock.now();
@@ -332,10 +352,52 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     seenAt = clock.now();
   };
   for (const object of from?.objects ?? []) view.set(key(object), object);
+  const failures = new Map<string, { readonly reason: string; readonly seenAt: number }>();
+  const lists = new Map<string, PromiseWithResolvers<void>>();
   if (forbidden) failure = 'HTTP 403 Forbidden';
-  else relist(options.objects, from?.knownAt ?? 0);
+  else if (forbiddenNamespace === undefined) relist(options.objects, from?.knownAt ?? 0);
+  else {
+    lists.set(forbiddenNamespace, Promise.withResolvers());
+    const seen = from === undefined ? 0 : seenAt;
+    failures.set(forbiddenNamespace, { reason: 'HTTP 403 Forbidden', seenAt: seen });
+    const kept = [...view.values()].filter(({ namespace }) => namespace === forbiddenNamespace);
+    for (const object of kept) view.delete(key(object));
+    relist(
+      options.objects.filter((object) => projected(object).namespace !== forbiddenNamespace),
+      from?.knownAt ?? 0,
+    );
+    for (const object of kept) view.set(key(object), object);
+  }
+  const parts = options.namespaces.map(
+    (namespace): WatchedSource<T> => ({
+      resource: { plural: options.plural, namespace },
+      ready: () => lists.get(namespace)?.promise ?? Promise.resolve(),
+      resourceVersion: () => '1',
+      find: (where, name) => view.get(`${where}/${name}`),
+      health: () => {
+        const failed = failures.get(namespace);
+        if (failed === undefined) {
+          return { state: 'synced', since: seenAt, freshAt: clock.now(), returnedAt };
+        }
+        const since = failed.seenAt;
+        return { state: 'failing', since, freshAt: since, reason: failed.reason };
+      },
+    }),
+  );
   return {
     resource: { plural: options.plural },
+    ...(parts.length > 0 && { parts }),
+    failIn: (namespace, reason) => void failures.set(namespace, { reason, seenAt: clock.now() }),
+    recoverIn: (namespace, objects) => {
+      const knownUntil = failures.get(namespace)?.seenAt ?? 0;
+      failures.delete(namespace);
+      returnedAt = clock.now();
+      const others = [...view.values()].filter((held) => held.namespace !== namespace);
+      for (const held of others) view.delete(key(held));
+      relist(objects, knownUntil);
+      for (const held of others) view.set(key(held), held);
+      lists.get(namespace)?.resolve();
+    },
     ready: (signal) => (forbidden ? rejectedOn(signal) : Promise.resolve()),
     resourceVersion: () => '1',
     find: (namespace, name) => view.get(`${namespace}/${name}`),
