@@ -6,9 +6,12 @@ import {
   API_TOKEN,
   INGEST_TOKEN,
   NOW,
+  quietDiscovery,
   startTestServer,
+  testTenant,
   type TestServer,
 } from '../testing/test-server.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { launchBrowser, openPage, type PageOptions, type WatchedPage } from './testing/browser.ts';
 import { createEstate, type Estate, HOSTILE, SHOWN_EVENT } from './testing/estate.ts';
 
@@ -254,6 +257,27 @@ test('a destination that cannot start is missing, and the others are counted as 
   await page.getByRole('link', { name: 'lost' }).click();
   await page.getByText('cannot start').waitFor();
   await page.getByText(message).first().waitFor();
+  await page.context().close();
+});
+
+test('usage pushed under a mistyped name is shown, and given to the tenant that was meant', async () => {
+  const ledger = createMemoryLedger();
+  await using at: TestServer = await startTestServer({
+    ledger,
+    environment: { INGEST_UNKNOWN_TENANTS: 'hold' },
+    views: { discovery: quietDiscovery({ tenants: () => [testTenant('acme')] }) },
+  });
+  const window = { window_start: '2026-11-21T08:00:00Z', window_end: '2026-11-21T08:01:00Z' };
+  const event = { id: 'typo-1', tenant: 'acmee', metric: 'tokens_used', quantity: 3, ...window };
+  await at.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body: { events: [event] } });
+  const { page } = await visit('#/', 'Usage is held of 1 tenant', { at });
+  await page.getByRole('link', { name: 'Release or rename it' }).click();
+  await page.getByRole('combobox', { name: 'Meant was' }).selectOption('acme');
+  await page.getByRole('button', { name: 'Rename' }).first().click();
+  const dialog = page.getByRole('dialog').filter({ visible: true });
+  await dialog.getByRole('button', { name: 'Rename' }).click();
+  await page.getByText('Held usage').waitFor({ state: 'detached' });
+  expect(await ledger.find('typo-1')).toMatchObject({ tenant: 'acme' });
   await page.context().close();
 });
 

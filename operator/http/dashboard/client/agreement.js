@@ -85,7 +85,7 @@ function Result({ result: { destination, error, rows } }) {
   return html`
     <h3>${destination} <${Verdict} rows=${rows} differing=${differing.length} unanswered=${unanswered} error=${error} /></h3>
     ${error && html`<p>${error}</p>`}
-    <p>${counted(rows.length, 'sum')} of tenant and metric: ${counts}.${unsent.length > 0 && ` Of ${count(unsent.length)} not all is sent.`}</p>
+    ${rows.length > 0 && html`<p>${counted(rows.length, 'sum')} of tenant and metric: ${counts}.${unsent.length > 0 && ` Of ${count(unsent.length)} not all is sent.`}</p>`}
     ${
       differing.length > 0 &&
       html`<${Table} caption="Sums that differ" rows=${differing} empty="None."
@@ -105,7 +105,7 @@ function Verdict({ rows, differing, unanswered, error }) {
   if (differing > 0)
     return html`<${Badge} tone=${short ? 'bad' : 'warn'}>does not agree</${Badge}>`;
   if (error !== undefined || unanswered > 0)
-    return html`<${Badge} tone="warn">not all compared</${Badge}>`;
+    return html`<${Badge} tone="warn">${rows.length === 0 ? 'not compared' : 'not all compared'}</${Badge}>`;
   if (rows.length === 0) return html`<${Badge} tone="plain">nothing to compare</${Badge}>`;
   return html`<${Badge} tone="good">agrees</${Badge}>`;
 }

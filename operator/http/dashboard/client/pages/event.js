@@ -72,8 +72,8 @@ function Explanation({ explanation }) {
             cell: (/** @type {any} */ one) =>
               `${one.kind} ${one.namespace ? `${one.namespace}/` : ''}${one.name}`,
           },
-          { name: 'From', cell: (/** @type {any} */ one) => time(one.from) },
-          { name: 'To', cell: (/** @type {any} */ one) => time(one.to) },
+          { name: 'From (UTC)', cell: (/** @type {any} */ one) => moment(one.from, event) },
+          { name: 'To (UTC)', cell: (/** @type {any} */ one) => moment(one.to, event) },
           {
             name: 'Seconds',
             number: true,
@@ -95,6 +95,11 @@ function Explanation({ explanation }) {
       ${rest && rest.count > 0 && html`<p>${counted(rest.count, 'more stretch', 'more stretches')} make up ${String(rest.quantity)} ${unitText(event.unit)}.</p>`}
     </${Card}>
   `;
+}
+
+/** The day is said where it is not that of the window. @param {string} at @param {any} event */
+function moment(at, { window_start: start }) {
+  return at.slice(0, 10) === start.slice(0, 10) ? clock(at).slice(11) : clock(at);
 }
 
 /** The sums that the event is a part of, the largest first. @param {any} event @param {import('../names.js').Names} names */

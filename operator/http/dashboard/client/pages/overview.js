@@ -4,6 +4,7 @@ import { StackedChart } from '../chart.js';
 import { Bars, Card, ErrorNotice, Notice, PageHead, Tile } from '../components.js';
 import { ago, bytes, count, counted, plain, quantity, time } from '../format.js';
 import { GapList } from '../gap-list.js';
+import { HeldNotice } from '../held-tenants.js';
 import { useHoles } from '../holes.js';
 import { link } from '../location.js';
 import { toSeries } from '../series.js';
@@ -39,6 +40,7 @@ export function OverviewPage({ status, query }) {
     <${PageHead} title="Overview"><${RangePicker} range=${range} /></${PageHead}>
     <${ErrorNotice} state=${status} />
     ${data && html`<${Warnings} status=${data} />`}
+    <${HeldNotice} />
     ${data && html`<${Tiles} status=${data} gpus=${gpus.data} now=${now} />`}
     <div class="grid">
       <${Card} title="GPU-hours over time">

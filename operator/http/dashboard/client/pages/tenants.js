@@ -2,6 +2,7 @@ import { html } from '../preact.js';
 import { useApi } from '../api.js';
 import { Card, ErrorNotice, PageHead } from '../components.js';
 import { time } from '../format.js';
+import { HeldTenants } from '../held-tenants.js';
 import { CopyButton } from '../buttons.js';
 import { TenantLink } from '../names.js';
 import { Table } from '../table.js';
@@ -16,6 +17,7 @@ export function TenantsPage({ query }) {
   const tenants = useApi('/api/v1/tenants', REFRESH_MS);
   return html`
     <${PageHead} title="Tenants"><${RangePicker} range=${range} /></${PageHead}>
+    <${HeldTenants} />
     <${Card} title="What they used"><${TenantUsage} range=${range} /></${Card}>
     <${Card} title="Who is billed">
       <${ErrorNotice} state=${tenants} />

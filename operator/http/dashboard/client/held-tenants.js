@@ -1,0 +1,75 @@
+import { html, useState } from './preact.js';
+import { change, useApi } from './api.js';
+import { ConfirmButton } from './buttons.js';
+import { Card, Choice, ErrorNotice, Notice } from './components.js';
+import { count, counted, time } from './format.js';
+import { useNames } from './names.js';
+import { Table } from './table.js';
+
+const PATH = '/api/v1/held-tenants';
+const REFRESH_MS = 30_000;
+const NAMES_SHOWN = 5;
+
+/** Usage that was pushed for a name that nobody knows: mostly a typing error. Nothing is shown where there is none. */
+export function HeldTenants() {
+  const held = useApi(PATH, REFRESH_MS);
+  const rows = held.data?.held_tenants ?? [];
+  if (held.error === undefined && rows.length === 0) return null;
+  return html`
+    <${Card} title="Held: pushed for tenants that nobody knows">
+      <${ErrorNotice} state=${held} />
+      <p class="muted">It is kept and billed to nobody until somebody decides, or the tenant is discovered.</p>
+      <${Table} caption="Held usage" rows=${rows} empty="None."
+        columns=${[
+          { name: 'Pushed for', cell: (/** @type {any} */ one) => one.tenant },
+          { name: 'Events', number: true, cell: (/** @type {any} */ one) => count(one.events) },
+          { name: 'Since', cell: (/** @type {any} */ one) => time(one.since) },
+          {
+            name: 'Decide',
+            cell: (/** @type {any} */ one) =>
+              html`<${Decision} one=${one} onDone=${held.reload} />`,
+          },
+        ]} />
+    </${Card}>
+  `;
+}
+
+/** Leads to what is held, where there is something. */
+export function HeldNotice() {
+  const held = useApi(PATH, REFRESH_MS);
+  const names = (held.data?.held_tenants ?? []).map((/** @type {any} */ one) => one.tenant);
+  if (names.length === 0) return null;
+  return html`
+    <${Notice} title=${`Usage is held of ${counted(names.length, 'tenant')} that nobody knows`}>
+      <p><a href="#/tenants">Release or rename it</a>: ${names.slice(0, NAMES_SHOWN).join(', ')}</p>
+    </${Notice}>
+  `;
+}
+
+/** @param {{ one: any, onDone: () => void }} properties */
+function Decision({ one, onDone }) {
+  const { tenants } = useNames();
+  const [to, setTo] = useState('');
+  const base = `${PATH}/${encodeURIComponent(one.tenant)}`;
+  const events = counted(one.events, 'event');
+  const decide = async (/** @type {string} */ word, /** @type {unknown} */ body) => {
+    const { events: moved, conflicts = [] } = await change(`${base}/${word}`, body);
+    const kept =
+      conflicts.length === 0
+        ? ''
+        : ` ${counted(conflicts.length, 'event')} still held: another quantity is recorded under the same id.`;
+    return `${counted(moved, 'event')} done.${kept}`;
+  };
+  const ids = tenants.map(({ id, display_name: name }) => [id, name]);
+  return html`
+    <div class="controls">
+      <${ConfirmButton} label="Release" question=${`Bill ${events} to ${one.tenant}?`} onDone=${onDone} action=${() => decide('release', undefined)}
+        explanation="It goes on as it is, and so does all later usage of this name: billing systems may create a customer of it." />
+      <${Choice} label="Meant was" value=${to} options=${[['', 'Choose a tenant'], ...ids]} onChoose=${setTo} />
+      <${ConfirmButton} label="Rename" disabled=${to === ''} question=${`Give ${events} of ${one.tenant} to ${to}?`} onDone=${onDone} action=${() => decide('rename', { to })}
+        explanation="The events go on with the name of the tenant that was meant." />
+      <${ConfirmButton} label="Discard" tone="danger" question=${`Discard ${events} of ${one.tenant}?`} onDone=${onDone} action=${() => decide('discard', undefined)}
+        explanation="They will never be billed; their ids stay used." />
+    </div>
+  `;
+}
