@@ -19,7 +19,8 @@ describe('make run', () => {
     await rm(files.directory, { recursive: true, force: true });
   });
 
-  const start = (): RunProcess => startRun(files, { OPERATOR_PROGRAM: STUB });
+  const start = (env: Readonly<Record<string, string>> = {}): RunProcess =>
+    startRun(files, { OPERATOR_PROGRAM: STUB, ...env });
 
   const expectExit = async (run: RunProcess, code: number): Promise<void> => {
     const exited = await run.exited;
@@ -64,8 +65,13 @@ describe('make run', () => {
   }, 120_000);
 
   test('the death of the operator ends everything, instead of being said and made up for', async () => {
-    const run = start();
+    const run = start({ API_TOKEN: 'secret-of-the-reader' });
     await run.ready;
+    // What it prints to try works with the token, which it does not print.
+    await expect
+      .poll(() => run.output())
+      .toMatch(/curl -H "Authorization: Bearer \$API_TOKEN" 'http:/);
+    expect(run.output()).not.toContain('secret-of-the-reader');
     const second = start();
     await expectExit(second, 1);
     expect(second.output()).toMatch(/process \d+ is running it; stop that first/);
@@ -88,5 +94,5 @@ describe('make run', () => {
     run.child.kill('SIGINT');
     await expectExit(run, 0);
     expect(processes().filter((pid) => pid !== undefined)).toEqual([]);
-  }, 90_000);
+  }, 180_000);
 });

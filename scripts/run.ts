@@ -46,6 +46,8 @@ async function main(): Promise<number> {
 
 function announce({ operator: { address }, invoices, prometheus }: LocalCloud): void {
   const path = (file: string): string => relative(process.cwd(), file) || '.';
+  const locked = process.env['API_TOKEN'] !== undefined;
+  const curl = locked ? 'curl -H "Authorization: Bearer $API_TOKEN"' : 'curl';
   const kubectl = `${path(files.kubectl)} --kubeconfig ${path(files.kubeconfig)}`;
   console.log(
     [
@@ -59,18 +61,18 @@ function announce({ operator: { address }, invoices, prometheus }: LocalCloud): 
       'want a Secret, and the kubeconfig of tenant cluster relic is one that the operator refuses.',
       '',
       'Try, in another terminal (a window closes every 10 s; the first events are there after half a minute):',
-      `  curl '${address}/api/v1/usage?group_by=tenant'`,
-      `  curl '${address}/api/v1/status'`,
-      `  curl '${address}/api/v1/reconcile?from=${today()}'`,
+      `  ${curl} '${address}/api/v1/usage?group_by=tenant'`,
+      `  ${curl} '${address}/api/v1/status'`,
+      `  ${curl} '${address}/api/v1/reconcile?from=${today()}'`,
       `  ${kubectl} get meteringpolicies,billingdestinations,tenantoverrides`,
       `  ${kubectl} get pods -A -w`,
       `  tail -f ${path(files.received)}`,
       `  tail -f ${path(files.operatorLog)}`,
       'docs/first-steps.md goes on from here, with a destination of your own.',
       '',
-      ...(process.env['API_TOKEN'] === undefined
-        ? ['Reading is open. To push events and to replay: `API_TOKEN=try make run`.']
-        : []),
+      locked
+        ? 'Reading and changing take the token of API_TOKEN; set it in that terminal, too.'
+        : 'Reading is open. To push events and to replay: `API_TOKEN=try make run`.',
       'Ctrl-C stops everything; `make run` goes on from there, `make clean` forgets it.',
     ].join('\n'),
   );

@@ -115,17 +115,19 @@ describe('the main job', () => {
   });
 
   test('the API shows the destinations that cannot start as kubectl does', async () => {
-    const path =
-      'jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].reason}{"\\n"}{end}';
-    const shown = (await kubectl(['get', 'billingdestinations', '--output', path])).trim();
-    const { destinations } = (await api('/api/v1/destinations')) as {
-      destinations: readonly { name: string; problem?: { reason: string } }[];
-    };
-    const told = destinations.map(
-      ({ name, problem }) => `${name} ${problem?.reason ?? 'Delivering'}`,
-    );
-    expect(told.toSorted()).toEqual(shown.split('\n').toSorted());
-    expect(told).toContain('lago SecretNotFound');
+    const reason = '.status.conditions[?(@.type=="Ready")].reason';
+    const path = `jsonpath={range .items[*]}{.metadata.name} {${reason}}{"\\n"}{end}`;
+    await vi.waitFor(async () => {
+      const shown = (await kubectl(['get', 'billingdestinations', '--output', path])).trim();
+      const { destinations } = (await api('/api/v1/destinations')) as {
+        destinations: readonly { name: string; problem?: { reason: string } }[];
+      };
+      const told = destinations.map(
+        ({ name, problem }) => `${name} ${problem?.reason ?? 'Delivering'}`,
+      );
+      expect(told.toSorted()).toEqual(shown.split('\n').toSorted());
+      expect(told).toContain('lago SecretNotFound');
+    }, STATUS_MS);
   });
 
   test('kubectl shows readiness, tenants and lag', async () => {
