@@ -3,11 +3,14 @@ import { describe, expect, test } from 'vitest';
 import type { Ledger, LedgerFailure } from '../ledger/ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { useLedgers } from '../ledger/testing/use-ledgers.ts';
+import { correctionOf } from '../model/correction.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { HeldUsage, HeldUsageOptions } from './held-usage.ts';
 import { loadHeldUsage } from './testing/held-usage.ts';
 
+const used = useLedgers();
 const KNOWN = 'acme';
 
 /** Pushed for `tenant`, with the derived id. */
@@ -175,6 +178,31 @@ describe('usage of a tenant that nobody knows', () => {
     });
     expect(await outcomes(held, pushed('old', { id: 'a' }))).toEqual(['accepted']);
     expect(await stored(ledger)).toStrictEqual(['old a']);
+  });
+
+  test('is where it was on the volume after every restart, held, renamed, corrected', async () => {
+    const directory = await used.directory();
+    const reopen = async (before?: Ledger) => {
+      await before?.close();
+      return world(await used.open(directory, { segmentLimits: { events: 2, bytes: 1_000_000 } }));
+    };
+    let { ledger, held } = await reopen();
+    const events = ['a', 'b', 'c', 'd', 'e'].map((id) => pushed('acm', { id }));
+    await held.push([...events, pushed(KNOWN, { id: 'k' })]);
+    ({ ledger, held } = await reopen(ledger));
+    expect(held.list()).toMatchObject([{ tenant: 'acm', events: 5 }]);
+    expect(await held.rename('acm', KNOWN)).toMatchObject({ events: 5 });
+    ({ ledger, held } = await reopen(ledger));
+    expect(await outcomes(held, ...events)).toStrictEqual(events.map(() => 'duplicate'));
+    expect(await stored(ledger)).toHaveLength(6);
+    const event = await ledger.find('a');
+    if (event === undefined) throw new Error('lost');
+    const note = { reason: 'pushed twice', author: 'ann' };
+    const undone = correctionOf({ event, sequence: 2 }, 1, -16_666_667n, event.recorded_at, note);
+    await ledger.append({ events: [undone] });
+    ({ ledger, held } = await reopen(ledger));
+    expect(await ledger.find(undone.id)).toStrictEqual(undone);
+    expect(await ledger.verify()).toMatchObject({ ok: true, records: 7, errors: [] });
   });
 
   test('that cannot be written is not acknowledged and not shown', async () => {

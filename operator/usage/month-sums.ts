@@ -51,7 +51,7 @@ export function monthSpan(
   };
 }
 
-/** One row of a month. Quantities are plain decimal text; only a change may be below zero. */
+/** One row of a month. Quantities are plain decimal text, below zero where corrections outweigh usage. */
 export interface MonthRow {
   readonly keys: readonly string[];
   readonly metric: string;
