@@ -64,3 +64,10 @@ export function observationOf(
 ): Observation {
   return seenObservation(observation, ({ namespace }) => namespace === '' || includes(namespace));
 }
+
+/** Namespaces in which anything is. */
+export function namespacesOf(observation: Observation): readonly string[] {
+  const { pods, volumes, loadBalancers, workloads, resourceClaims } = observation;
+  const kinds = [pods, volumes, loadBalancers, workloads, resourceClaims];
+  return [...new Set(kinds.flatMap((kind) => [...kind.namespaces()].map(([name]) => name)))];
+}

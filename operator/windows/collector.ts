@@ -166,10 +166,23 @@ class WindowCollector implements Collector {
 
   heldTenants(): readonly HeldTenant[] {
     const quarantined = this.#quarantine.list().flatMap(({ name, reason, since }) => {
-      const tenantCluster = tenantClusterOf(name);
-      return tenantCluster === undefined ? [] : [{ tenantCluster, reason, since }];
+      return this.#tenantClustersOf(name).map((tenantCluster) => ({
+        tenantCluster,
+        reason,
+        since,
+      }));
     });
     return [...quarantined, ...this.#ownNodes.list()];
+  }
+
+  /** Those that a scope of this name stands for, where it does not stand for all. */
+  #tenantClustersOf(name: string): readonly string[] {
+    const own = tenantClusterOf(name);
+    if (own !== undefined) return [own];
+    const [, namespace] = name.split('/');
+    return this.#options.observation.tenantClusters.current.flatMap((cluster) =>
+      cluster.namespace === namespace ? [cluster.id] : [],
+    );
   }
 
   get metricsFailure(): UsageFailure | undefined {

@@ -8,9 +8,11 @@ import { createHandTenant, type HandTenant } from './testing/hand-tenant.ts';
 import {
   at,
   clockAt,
+  coreSeconds,
   eventsOf,
   life,
   pass,
+  type Process,
   settingsOf,
   startProcess,
   windowsOf,
@@ -180,4 +182,64 @@ describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
     expect(new Set(ids).size).toBe(ids.length);
     await after.process.kill();
   });
+});
+
+/** Makes whatever looks at the pods of a namespace of the host throw. */
+function breakPods(process: Process, namespace: string): () => void {
+  const broken = [...process.observation.pods.inNamespace(namespace)];
+  const spans = broken.map((timeline) => timeline.spans);
+  for (const timeline of broken) {
+    timeline.spans = timeline.spans.map(({ from, to, state }) => ({
+      from,
+      to,
+      state: {
+        ...state,
+        get labels(): never {
+          throw new RangeError('Maximum call stack size exceeded');
+        },
+      },
+    }));
+  }
+  return () => {
+    for (const [index, timeline] of broken.entries()) timeline.spans = spans[index] ?? [];
+  };
+}
+
+test('objects on the host that make measuring throw hold their own namespace alone', async () => {
+  const clock = clockAt(-20);
+  const ledger = createMemoryLedger();
+  const other = cluster('b', {}, { namespace: 'tenant-b' });
+  const labels = (name: string) => ({ 'vcluster.loft.sh/managed-by': name });
+  const process = await startProcess({
+    ledger,
+    clock,
+    objects: {
+      pods: [
+        pod({ ...life, labels: labels('a') }),
+        pod({ ...life, name: 'q', namespace: 'tenant-b', labels: labels('b') }),
+      ],
+      workloads: [workload({ name: 'a' })],
+    },
+  });
+  process.discover([HOSTILE, other]);
+  const of = async (id: string) =>
+    (await eventsOf(ledger)).filter(({ dimensions }) => dimensions?.['tenant_cluster'] === id);
+  const undo = breakPods(process, 'tenant-a');
+  await pass(clock, 20 + 183);
+  expect(coreSeconds(await of(other.id))).toBe(180);
+  expect(windowsOf(await of(HOSTILE.id))).toEqual([]);
+  expect(windowsOf(await of(HOSTILE.id), 'tenant_instance_hours')).toEqual(minutes(1, 3));
+  const reason = 'measuring a window failed: Maximum call stack size exceeded';
+  expect(process.collector.heldTenants()).toMatchObject([{ tenantCluster: HOSTILE.id, reason }]);
+  expect(process.collector.gaps()).toMatchObject([{ source: 'pods', scope: HOSTILE.id, reason }]);
+
+  undo();
+  await pass(clock, 600);
+  const closed = Math.floor((clock.now() - at(0)) / 60_000);
+  expect(coreSeconds(await of(HOSTILE.id))).toBe(closed * 60);
+  expect(coreSeconds(await of(other.id))).toBe(closed * 60);
+  expect(windowsOf(await of(HOSTILE.id)).toSorted()).toEqual(minutes(1, closed));
+  expect(process.collector.heldTenants()).toEqual([]);
+  expect(process.collector.gaps()).toEqual([]);
+  await process.kill();
 });

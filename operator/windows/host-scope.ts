@@ -181,7 +181,9 @@ export class HostScope implements ScopeState {
     for (const namespace of failing) this.setApart(namespace, this.progress, this.learntUntil);
   }
 
-  setApart(namespace: string, progress: ScopeProgress, learntUntil = 0): void {
+  /** Closes the windows of a namespace by themselves; gives the name of their scope. */
+  setApart(namespace: string, progress: ScopeProgress, learntUntil = 0): string {
+    const name = `${this.#options.kind.name}/${namespace}`;
     const { kind, isListed, tenantClustersIn } = this.#options;
     for (const timelines of kind.namespaced) timelines.setApart(namespace, progress.end);
     const parts = (): readonly WatchedSource[] =>
@@ -196,7 +198,7 @@ export class HostScope implements ScopeState {
         return parts().every(isListed);
       },
       scope: {
-        name: `${kind.name}/${namespace}`,
+        name,
         namespace,
         meters: kind.meters,
         observation: observationOf(kind.observation, (each) => each === namespace),
@@ -213,6 +215,7 @@ export class HostScope implements ScopeState {
       },
     });
     this.#look();
+    return name;
   }
 
   /** Takes back those that were closed with the same window as all others. */

@@ -11,6 +11,7 @@ import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { DueWindow } from './due-windows.ts';
 import { type HeldNodes, type LimitedNodes, limitOwnNodes } from './own-node-limit.ts';
 import type { Scope, ScopeState } from './scope.ts';
+import { namespacesOf, observationOf } from '../observation/seen-timelines.ts';
 import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
 /** What measuring a window came to. */
@@ -31,6 +32,8 @@ export interface Measured extends Assembled {
 export interface FailedScope {
   readonly scope: Scope;
   readonly reason: string;
+  /** The namespaces whose objects alone are to blame, of a scope that has all of them. */
+  readonly namespaces?: readonly string[];
 }
 
 export interface MeasureOptions {
@@ -109,10 +112,34 @@ function measureHost(members: readonly ScopeState[], shared: Shared): MeasuredHo
       const measured = attempt(member.scope, () => runMeters(member, alone));
       return { member, failed: measured };
     });
-    const failed = sorted.flatMap((one) => one.failed ?? []);
+    const failed = sorted.flatMap(({ member, failed: one }) =>
+      one === undefined ? [] : { ...one, namespaces: culpritsOf(member, shared) },
+    );
     const whole = sorted.flatMap((one) => (one.failed === undefined ? [one.member] : []));
     return { ...measureHost(whole, shared), failed };
   }
+}
+
+/** Namespaces of this cluster without which a scope can be measured; none where that does not help. */
+function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
+  const { namespace, observation } = member.scope;
+  if (namespace !== undefined) return [];
+  const fails = (included: ReadonlySet<string>): boolean => {
+    const part = observationOf(observation, (each) => included.has(each));
+    const alone = { ...shared, tally: createTally(), findings: createFindings() };
+    const measured = attempt(member.scope, () =>
+      runMeters(member, { ...alone, observation: part }),
+    );
+    return measured !== undefined;
+  };
+  if (fails(new Set())) return [];
+  const search = (names: readonly string[]): readonly string[] => {
+    if (!fails(new Set(names))) return [];
+    if (names.length === 1) return names;
+    const middle = Math.ceil(names.length / 2);
+    return [...search(names.slice(0, middle)), ...search(names.slice(middle))];
+  };
+  return search(namespacesOf(observation));
 }
 
 /** Twice as much each time again, so that one that is honest and slow gets through. */

@@ -8,6 +8,7 @@ import type { CollectorState } from './journal.ts';
 import { firstProgress } from './schedule.ts';
 import type {
   CollectorSources,
+  Scope,
   ScopeProgress,
   ScopeState,
   Settling,
@@ -26,6 +27,8 @@ export interface Scopes {
   apart(): Readonly<Record<string, ScopeProgress>>;
   /** Sets those namespaces apart that alone hold back a window of a scope of this cluster. */
   divide(state: ScopeState, settling: Settling): void;
+  /** Sets namespaces of a scope of this cluster apart; gives the names of their own scopes. */
+  setApart(scope: Scope, namespaces: readonly string[]): readonly string[];
   /** Takes those back that were closed with the same window as the others. */
   rejoin(closed: readonly ScopeState[]): void;
   /** All of them. */
@@ -122,6 +125,12 @@ class AllScopes implements Scopes {
 
   divide(state: ScopeState, settling: Settling): void {
     if (state instanceof HostScope) state.divide(settling);
+  }
+
+  setApart(scope: Scope, namespaces: readonly string[]): readonly string[] {
+    const state = this.host.find((each) => each.scope === scope);
+    if (state === undefined) return [];
+    return namespaces.map((name) => state.setApart(name, state.progress, state.learntUntil));
   }
 
   rejoin(closed: readonly ScopeState[]): void {

@@ -22,7 +22,7 @@ import {
 } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { JournalWriter } from './journal-writer.ts';
-import { type Measured, measureWindow } from './measure-window.ts';
+import { type FailedScope, type Measured, measureWindow } from './measure-window.ts';
 import { heldNodesGap, type OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { Scopes } from './scopes.ts';
@@ -91,14 +91,14 @@ export class WindowCloser {
 
   /** From measuring until both are drained nothing here waits, so that events and journal are of one moment. */
   async #close(next: DueWindow, signal: AbortSignal): Promise<AppendEnd | undefined> {
-    const { clock, ledger, appender, reports, explanations, quarantine } = this.#options;
+    const { clock, ledger, appender, reports, explanations } = this.#options;
     const { window } = next;
     const begun = clock.monotonic();
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
     const due = this.#writable(next);
     const measured = this.#measure(due, closedAt);
-    for (const { scope, reason } of measured.failed) quarantine.hold(scope.name, reason);
+    for (const failed of measured.failed) this.#hold(failed);
     const closed = { window, members: measured.members };
     // Nothing of those that failed is billed; they are held, so that this comes to an end.
     if (closed.members.length === 0) return undefined;
@@ -128,6 +128,13 @@ export class WindowCloser {
   /** Without the tenant clusters whose journal could not be written, and still cannot. */
   #writable({ window, members }: DueWindow): DueWindow {
     return { window, members: members.filter((member) => this.journal.canWrite(member)) };
+  }
+
+  /** Of a scope of this cluster the namespaces that are to blame, where that is known. */
+  #hold({ scope, reason, namespaces = [] }: FailedScope): void {
+    const { scopes, quarantine } = this.#options;
+    const names = namespaces.length === 0 ? [scope.name] : scopes.setApart(scope, namespaces);
+    for (const name of names) quarantine.hold(name, reason);
   }
 
   #measure(next: DueWindow, recordedAt: string): Measured {
