@@ -121,7 +121,7 @@ function NotMeasured({ month, tenant }) {
       <${ErrorNotice} state=${gaps} />
       ${gaps.data && html`<${GapList} groups=${groups} empty=${`No gap from ${dayText(month.from)} on is known.`} />`}
       <p>GPU downtime: ${down === undefined ? 'none' : `${quantity(down.quantity)} GPU-hours, which are charged nowhere`}.</p>
-      <p class="muted">Gaps are kept for at least 62 days.</p>
+      <p class="muted">Gaps are kept for at least 62 days. <a href="#/docs/bills.md">How to read this page</a></p>
     </${Card}>
   `;
 }

@@ -45,15 +45,16 @@ export function TenantPage({ id, query, status }) {
     ${status.data && html`<${UsageChart} asked=${{ metric, tenant: id, from, to }} by="sku" range=${range} windowSeconds=${status.data.window_seconds} />`}
     <${Card} title="Usage">
       <${ErrorNotice} state=${usage} />
-      ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} />`}
+      ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} clusters=${tenant.data?.tenant_clusters ?? []} />`}
     </${Card}>
     ${tenant.data && html`<${TenantFacts} tenant=${tenant.data} />`}
   `;
 }
 
-/** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, rows: any[] }} properties */
-function TenantSums({ id, range: { from, to }, rows }) {
+/** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, rows: any[], clusters: any[] }} properties */
+function TenantSums({ id, range: { from, to }, rows, clusters }) {
   const names = useNames();
+  const clusterNames = new Map(clusters.map((one) => [one.id, one.display_name ?? one.name]));
   const byUnit = Map.groupBy(rows, (row) => row.unit);
   const decimals = new Map(
     [...byUnit].map(([unit, of]) => [
@@ -72,7 +73,11 @@ function TenantSums({ id, range: { from, to }, rows }) {
           cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric, row.unit),
         },
         { name: 'SKU', cell: (/** @type {any} */ row) => row.sku || '–' },
-        { name: 'Tenant cluster', cell: (/** @type {any} */ row) => row.tenant_cluster || '–' },
+        {
+          name: 'Tenant cluster',
+          cell: (/** @type {any} */ row) =>
+            clusterNames.get(row.tenant_cluster) ?? (row.tenant_cluster || '–'),
+        },
         {
           name: 'Quantity',
           number: true,
