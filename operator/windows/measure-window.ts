@@ -106,7 +106,7 @@ function measureHost(members: readonly ScopeState[], shared: Shared): MeasuredHo
   try {
     for (const member of members) runMeters(member, { ...shared, tally, findings });
     return { members, failed: [], findings, tallies: [tally] };
-  } catch {
+  } catch (error) {
     const sorted = members.map((member) => {
       const alone = { ...shared, tally: createTally(), findings: createFindings() };
       const measured = attempt(member.scope, () => runMeters(member, alone));
@@ -115,6 +115,12 @@ function measureHost(members: readonly ScopeState[], shared: Shared): MeasuredHo
     const failed = sorted.flatMap(({ member, failed: one }) =>
       one === undefined ? [] : { ...one, namespaces: culpritsOf(member, shared) },
     );
+    if (failed.length === 0) {
+      // Each can be measured, and all together cannot: none may be billed by half.
+      const reason = `measuring a window failed: ${errorText(error)}`;
+      const all = members.map(({ scope }) => ({ scope, reason }));
+      return { members: [], failed: all, findings: createFindings(), tallies: [] };
+    }
     const whole = sorted.flatMap((one) => (one.failed === undefined ? [one.member] : []));
     return { ...measureHost(whole, shared), failed };
   }
