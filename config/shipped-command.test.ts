@@ -94,6 +94,15 @@ test('the second wall does not stand: a process that the operator starts is refu
   await expect(
     attempt("import('node:fs').then((f) => f.writeFileSync('/etc/x', ''))"),
   ).rejects.toThrow('ERR_ACCESS_DENIED');
+  // As the operator starts its thread.
+  const inThread = (script: string): string =>
+    `import('node:worker_threads').then(({ Worker }) => new Worker(${JSON.stringify(script)}, { eval: true, env: {} }))`;
+  await expect(
+    attempt(inThread("import('node:child_process').then((c) => c.execSync('true'))")),
+  ).rejects.toThrow('ERR_ACCESS_DENIED');
+  await expect(
+    attempt(inThread("import('node:fs').then((f) => f.readFileSync('/proc/self/environ'))")),
+  ).rejects.toThrow('ERR_ACCESS_DENIED');
 });
 
 test('a path that the image keeps closed is named before anything is begun, and all are', async () => {
@@ -182,7 +191,7 @@ test(
         expect(failed.get(id), name).toContain(field);
       }
       expect(failed.get('tenant-tenant-missing-missing')).toContain('missing');
-      expect(failed.has('tenant-tenant-own-own')).toBe(false);
+      expect(failed.get('tenant-tenant-own-own')).toBe(undefined);
       expect(JSON.stringify([...failed])).not.toContain('canary');
 
       const metered = await eventsOnce((events) => events.includes('tenant_private_node_hours'));

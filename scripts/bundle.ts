@@ -15,16 +15,22 @@ const PLATFORMS = ['linux-x64', 'linux-arm64'];
 const REQUIRE_BANNER =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
 
+/** The operator, and the thread that reads tenant APIs (operator/tenant-api/reading/foreign-reader.ts). */
+const ENTRY_POINTS = {
+  main: join(ROOT, 'operator/main.ts'),
+  'tenant-reader': join(ROOT, 'operator/tenant-api/reading/worker.ts'),
+};
+
 /**
- * Puts all that the image contains into a directory: the operator as one file, the dashboard's files
- * beside it, and LevelDB's binding with its dependencies.
+ * Puts all that the image contains into a directory: the operator and its thread as one file each, the
+ * dashboard's files beside them, and LevelDB's binding with its dependencies.
  */
 export async function bundle(directory: string): Promise<void> {
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
   await build({
-    entryPoints: [join(ROOT, 'operator/main.ts')],
-    outfile: join(directory, 'main.js'),
+    entryPoints: ENTRY_POINTS,
+    outdir: directory,
     bundle: true,
     platform: 'node',
     target: 'node24',
@@ -32,6 +38,7 @@ export async function bundle(directory: string): Promise<void> {
     minifySyntax: true,
     minifyWhitespace: true,
     keepNames: true,
+    charset: 'utf8',
     legalComments: 'external',
     external: [NATIVE_PACKAGE],
     banner: { js: REQUIRE_BANNER },

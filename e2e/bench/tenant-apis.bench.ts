@@ -75,6 +75,7 @@ try {
   print('window_measure_seconds', figures.measureSeconds, 's', of);
   print('rss_mib', figures.rssPeakMiB, 'MiB', of);
   print('event_loop_stall_p99_ms', figures.stallP99Ms, 'ms', of);
+  print('event_loop_stall_max_ms', figures.stallMaxMs, 'ms', of);
   print('cpu_seconds_per_window', figures.cpuSecondsPerWindow, 's', of);
   print('events_per_window', figures.eventsPerWindow, 'events', of);
   print('failed_tenant_apis', shown?.failed ?? Number.NaN, 'tenant clusters', of);

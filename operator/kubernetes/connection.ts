@@ -1,7 +1,7 @@
 import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import type { Dispatcher } from 'undici';
 import { withoutSecret } from '../telemetry/scrubber.ts';
-import { linkAbort } from './abort.ts';
+import { createDeadline, unlessAborted } from './deadline.ts';
 import {
   type NetworkFailure,
   networkFailure,
@@ -27,7 +27,14 @@ export interface RequestOptions {
   readonly timeoutMs?: number;
   /** Told how many bytes have come, for whoever bounds them. */
   readonly onReceived?: (bytes: number) => void;
+  /** Makes the body out of the bytes of a 2xx answer, elsewhere; parsed as JSON without it. */
+  readonly read?: ReadBody;
 }
+
+export type ReadBody = (
+  bytes: Uint8Array<ArrayBuffer>,
+  signal: AbortSignal,
+) => Promise<{ readonly kind: 'ok'; readonly body: unknown } | NetworkFailure>;
 
 export type RequestOutcome =
   | { readonly kind: 'ok'; readonly status: number; readonly body: unknown }
@@ -77,7 +84,7 @@ export interface ConnectionOptions {
 
 const DEFAULT_TIMEOUT_MS = 15_000;
 const USER_AGENT = 'meterfeed';
-/** An object is at most a few MiB; a longer line means that this is not a watch stream. */
+/** An object has a few MiB at most; what is longer is no watch stream. */
 const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
 /** Opens nothing yet; the first request does. */
@@ -89,16 +96,16 @@ class PooledConnection implements Connection {
   readonly #kubeConfig: PooledKubeConfig;
   /** Characters of one line of a stream; undefined for the default. */
   readonly #mostLineLength: number | undefined;
+  readonly #mostParsedBytes: number;
   /** Credentials that the server is shown with each request. */
   readonly #shown: readonly string[];
 
   constructor(options: ConnectionOptions) {
     this.#kubeConfig = new PooledKubeConfig(options.kubeConfig, options.limits);
     this.#mostLineLength = options.limits?.lineLength;
+    this.#mostParsedBytes = options.limits?.parsedBytes ?? Infinity;
     const { token, password } = options.kubeConfig.getCurrentUser() ?? {};
-    this.#shown = [token, password].flatMap((secret) =>
-      secret === undefined || secret === '' ? [] : [secret],
-    );
+    this.#shown = [token, password].flatMap((secret) => secret || []);
   }
 
   get kubeConfig(): KubeConfig {
@@ -115,13 +122,13 @@ class PooledConnection implements Connection {
     try {
       const sent = this.#send(path, 'requests', { ...options, signal: deadline.signal });
       const response = await unlessAborted(sent, deadline.signal);
-      const text = await response.body.text();
-      options.onReceived?.(text.length);
-      const body = parseJson(text);
-      if (response.statusCode < 200 || response.statusCode > 299) {
-        return this.#refusal(response, body);
-      }
-      return { kind: 'ok', status: response.statusCode, body };
+      const status = response.statusCode;
+      if (status < 200 || status > 299) return await this.#refusal(response, options.onReceived);
+      const bytes = new Uint8Array(await response.body.arrayBuffer());
+      options.onReceived?.(bytes.length);
+      const read = options.read ?? this.#parse;
+      const outcome = await read(bytes, deadline.signal);
+      return outcome.kind === 'ok' ? { ...outcome, status } : outcome;
     } catch (error) {
       if (deadline.expired()) return timedOut(timeoutMs);
       return options.signal?.aborted === true ? ABORTED : networkFailure(error);
@@ -137,9 +144,9 @@ class PooledConnection implements Connection {
       const sent = this.#send(path, 'streams', { ...options, signal: deadline.signal });
       const response = await unlessAborted(sent, deadline.signal);
       if (response.statusCode !== 200) {
-        const body = parseJson(await response.body.text());
+        const refusal = await this.#refusal(response, options.onReceived);
         deadline.release();
-        return this.#refusal(response, body);
+        return refusal;
       }
       deadline.disarm();
       response.body.once('close', deadline.release);
@@ -193,8 +200,17 @@ class PooledConnection implements Connection {
     });
   }
 
+  readonly #parse: ReadBody = async (bytes) => {
+    if (bytes.length > this.#mostParsedBytes) return TOO_MUCH_TO_PARSE;
+    return { kind: 'ok', body: parseJson(new TextDecoder().decode(bytes)) };
+  };
+
   /** What the server was shown must not come back in its words: they end up in logs and statuses. */
-  #refusal(response: Dispatcher.ResponseData, body: unknown): StatusFailure {
+  async #refusal(
+    response: Dispatcher.ResponseData,
+    onReceived: RequestOptions['onReceived'],
+  ): Promise<StatusFailure> {
+    const body = parseJson(await beginningOf(response.body, onReceived));
     // The whole body: a message is cut short, and a secret in it perhaps with it.
     const said = this.#shown.reduce(withoutSecret, JSON.stringify(body ?? null));
     const retryAfter = response.headers['retry-after'];
@@ -206,19 +222,31 @@ class PooledConnection implements Connection {
   }
 }
 
-/**
- * A request that still waits for a connection does not hear its signal: it would wait for as long as
- * a silent server takes every connection in turn. It ends by itself later, when it would be sent.
- */
-async function unlessAborted<T>(sent: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = new Promise<never>((_, reject) => {
-    const abort = (): void => reject(new Error('aborted'));
-    if (signal.aborted) abort();
-    else signal.addEventListener('abort', abort, { once: true });
-  });
-  sent.catch(() => undefined);
-  return Promise.race([sent, aborted]);
+/** Of an answer that says why not. */
+const MOST_REFUSAL_BYTES = 256 * 1024;
+
+/** The text of a body that is no longer than it may be; of a longer one nothing is read on. */
+async function beginningOf(
+  body: AsyncIterable<Uint8Array>,
+  onReceived: RequestOptions['onReceived'],
+): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  // Leaving the loop cuts the connection.
+  for await (const chunk of body) {
+    onReceived?.(chunk.length);
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > MOST_REFUSAL_BYTES) return '';
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
+
+const TOO_MUCH_TO_PARSE: NetworkFailure = {
+  kind: 'network',
+  message: 'the answer is longer than what is expected of it',
+  tooLarge: true,
+};
 
 async function* reporting(
   chunks: AsyncIterable<Uint8Array>,
@@ -243,35 +271,6 @@ export function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-interface Deadline {
-  readonly signal: AbortSignal;
-  readonly expired: () => boolean;
-  /** The time is kept; the signal still follows the caller's. */
-  readonly disarm: () => void;
-  /** Nothing is awaited any more. */
-  readonly release: () => void;
-}
-
-/** A signal of its own per request: `AbortSignal.any` on a long-lived signal would pile up listeners. */
-function createDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadline {
-  const link = linkAbort(outer ?? new AbortController().signal);
-  let expired = false;
-  const timer = setTimeout(() => {
-    expired = true;
-    link.abort();
-  }, timeoutMs);
-  const disarm = (): void => clearTimeout(timer);
-  return {
-    signal: link.signal,
-    expired: () => expired,
-    disarm,
-    release: () => {
-      disarm();
-      link.release();
-    },
-  };
 }
 
 /**

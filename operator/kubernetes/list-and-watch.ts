@@ -60,18 +60,28 @@ export async function readPages(options: ListPagesOptions): Promise<ListOutcome>
     }
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const page = parsePage(outcome.body);
+    let turn = performance.now();
     if (page === undefined) return NOT_A_LIST;
     if (options.pageSize !== undefined && page.items.length > options.pageSize * MOST_OF_ASKED) {
       return NOT_A_PAGE;
     }
     for (const item of page.items) {
       if (isRecord(item)) options.onItem({ ...page.typeMeta, ...item });
+      if (options.pageSize === undefined || performance.now() - turn < TURN_MS) continue;
+      await new Promise(setImmediate);
+      turn = performance.now();
+      if (options.signal.aborted) return ABORTED;
     }
     resourceVersion ??= page.resourceVersion;
     token = page.next;
     if (token === undefined) return { kind: 'complete', resourceVersion };
   }
 }
+
+/** Then everybody else has a turn, where a page may hold what somebody else likes; milliseconds. */
+const TURN_MS = 10;
+
+const ABORTED: ListOutcome = { kind: 'failed', failure: { kind: 'network', message: 'aborted' } };
 
 const NOT_A_PAGE: ListOutcome = {
   kind: 'failed',

@@ -30,6 +30,8 @@ export interface ConnectionLimits {
   readonly streamConnections: number;
   /** Of one answer that ends by itself. */
   readonly responseBytes: number;
+  /** Of one that is parsed in one go, so that everybody else waits for it. */
+  readonly parsedBytes: number;
   /** Of one event of a watch, characters. */
   readonly lineLength: number;
 }

@@ -11,6 +11,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { MachineRecords } from './machine-records.ts';
 import { createNodeMachines, type NodeMachines } from './node-machines.ts';
 import { createOwnNodes, type HostNodes, type OwnNodes } from './own-nodes.ts';
+import { readView } from './reading/read-apart.ts';
 import { createSyncedObjects, type HostObjects } from './synced-objects.ts';
 
 /** How a tenant cluster is looked at, from inside. */
@@ -47,7 +48,14 @@ export function lookInside(id: string, options: InsideOptions): Inside {
     );
   const machines = createNodeMachines({ id, cluster, records: options.machines });
   const isProven = (node: NodeView): boolean => machines.isProven(node);
-  const ownNodes = createOwnNodes({ host: host.nodes, cluster, isKnown, isProven, logger });
+  const ownNodes = createOwnNodes({
+    host: host.nodes,
+    cluster,
+    view: (object) => readView<NodeView>(observation)(object),
+    isKnown,
+    isProven,
+    logger,
+  });
   const isSyncedVolume = createSyncedObjects(host.volumes, cluster);
   const isSyncedLoadBalancer = createSyncedObjects(host.loadBalancers, cluster);
   const whole = createObservation({

@@ -16,7 +16,7 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { foreignObjectProblem } from './foreign-object.ts';
+import { foreignObjectProblem } from './reading/foreign-object.ts';
 import type { Budget } from './limits.ts';
 
 /** Small enough for the bytes that one answer may have, with objects of the usual size. */

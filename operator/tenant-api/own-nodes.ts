@@ -21,6 +21,8 @@ export interface OwnNodes {
 export interface OwnNodesOptions {
   readonly host: HostNodes;
   readonly cluster: () => TenantCluster | undefined;
+  /** Of the API's nodes, as they come. */
+  readonly view?: Projection<NodeView>;
   /** A node that was its own before: whatever labels it is given later, it stays that. */
   readonly isKnown: (uid: string) => boolean;
   /** Whether the provider's record of its machine proves that it is its own. */
@@ -44,7 +46,7 @@ const COMPLAINTS = 20;
  * they are different machines, and a label that does not fit the node is logged.
  */
 export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
-  const { host, isKnown, isProven, logger } = options;
+  const { host, isKnown, isProven, logger, view = projectNode } = options;
   const complained = new Set<string>();
 
   const complain = (name: string, message: string): void => {
@@ -76,7 +78,7 @@ export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
   return {
     foreignSince,
     project: (object) => {
-      const node = projectNode(object);
+      const node = view(object);
       if (node === undefined) return undefined;
       const label = NOT_OWN.find((name) => textAt(node.labels, name) !== undefined);
       if (label === undefined) return node;

@@ -14,6 +14,7 @@ import { type NodeView, projectNode } from '../observation/node.ts';
 import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import { currentState } from '../observation/timeline.ts';
 import { createTenantApis } from './tenant-apis.ts';
+import { readHere } from './testing/read-here.ts';
 import { fakeDiscovery, noMachineRecords, tenantCluster } from './testing/tenant-clusters.ts';
 
 const a = tenantCluster('a');
@@ -49,6 +50,7 @@ function setUp() {
       loadBalancers,
     },
     observing: { nodeSettings: () => NODE_SETTINGS, billedUntil: (present) => present },
+    reader: readHere,
     clock,
     random: () => 0.5,
     logger: createCapturingLogger(),

@@ -10,6 +10,7 @@ import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { type Inside, type InsideOptions, lookInside } from './inside.ts';
+import type { ForeignReader } from './reading/foreign-reader.ts';
 import { type FailedTenantApi, mergeFailures, type TenantApiAccess } from './tenant-api.ts';
 import { type Reachability, TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
@@ -21,6 +22,8 @@ export interface TenantApisOptions extends InsideOptions {
   readonly discovery: Pick<Discovery, 'clusters' | 'subscribe' | 'known'>;
   readonly host: InsideOptions['host'] & { readonly nodes: { health(): SourceHealth } };
   readonly limits?: TenantLimits;
+  /** Reads what the APIs send; closed by whoever made it. */
+  readonly reader: ForeignReader;
   readonly clock: Clock;
   readonly random: () => number;
 }
@@ -121,6 +124,7 @@ class WatchedTenantApis implements TenantApis {
     this.#counts.delete(id);
     this.#trusts.delete(id);
     this.#options.machines.forget(id);
+    this.#options.reader.forget(id);
     void unit?.close().then(() => this.#review());
   }
 

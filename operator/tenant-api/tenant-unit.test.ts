@@ -12,6 +12,7 @@ import { createObservation } from '../observation/observation.ts';
 import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { createOwnNodes } from './own-nodes.ts';
 import { TenantUnit } from './tenant-unit.ts';
+import { readHere } from './testing/read-here.ts';
 import { tenantCluster } from './testing/tenant-clusters.ts';
 
 const cluster = tenantCluster('a');
@@ -76,6 +77,7 @@ function start(limits: Partial<TenantLimits>) {
     limits: { ...DEFAULT_LIMITS, ...limits },
     firstLists: createFirstLists(),
     limit: pLimit(1),
+    reader: readHere,
     clock,
     random: () => 0.5,
     logger,
@@ -83,6 +85,9 @@ function start(limits: Partial<TenantLimits>) {
   unit.take({ kind: 'reachable', cluster, connection: nodesOf(connection) });
   return { leftAlone: () => logger.lines.filter((line) => line.includes('left alone')) };
 }
+
+/** As long as a busy machine may need. */
+const until = (holds: () => boolean) => vi.waitUntil(holds, { timeout: 20_000 });
 
 const UNCHANGED = `${JSON.stringify({
   type: 'MODIFIED',
@@ -96,18 +101,18 @@ describe('a tenant’s API keeps the operator busy with what changes nothing', (
     ['empty lines', { receivedBytes: 9_000 }, '\n', 'more than 9000 bytes received in 60 seconds'],
   ])('endless unchanged %s of a watch', async (_, limits, text, reason) => {
     start(limits);
-    await vi.waitUntil(() => server.openWatches === 1);
+    await until(() => server.openWatches === 1);
     for (let chunk = 0; chunk < 10; chunk += 1) server.write(text.repeat(1_000));
-    await vi.waitUntil(() => unit.failure() !== undefined);
+    await until(() => unit.failure() !== undefined);
     expect(unit.failure()).toEqual({ tenantCluster: cluster.id, reason, since: clock.now() });
-    await vi.waitUntil(() => server.openWatches === 0);
+    await until(() => server.openWatches === 0);
   });
 
   test('pages without an end', async () => {
     const page = { metadata: { resourceVersion: '1', continue: 'more' }, items: [] };
     server.always('list', { kind: 'answer', code: 200, body: page });
     start({ requests: 20 });
-    await vi.waitUntil(() => unit.failure() !== undefined);
+    await until(() => unit.failure() !== undefined);
     expect(unit.failure()?.reason).toBe('more than 20 requests in 60 seconds');
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(server.requests.length).toBeLessThanOrEqual(21);
@@ -121,7 +126,7 @@ test('each time again it is left alone for longer, and a good hour is a new begi
   const { leftAlone } = start({});
   const minutes = [5, 10, 20, 40, 60, 60];
   for (const [index, pause] of minutes.entries()) {
-    await vi.waitUntil(() => leftAlone().length === index + 1);
+    await until(() => leftAlone().length === index + 1);
     expect(leftAlone().at(-1)).toContain(`left alone for ${pause} minutes: nodes metadata.name`);
     if (index === minutes.length - 1) server.always('list', undefined);
     const asked = server.requests.length;
@@ -129,11 +134,11 @@ test('each time again it is left alone for longer, and a good hour is a new begi
     expect(server.requests.length).toBe(asked);
     await clock.advance(1);
   }
-  await vi.waitUntil(() => unit.failure() === undefined && server.openWatches === 1);
+  await until(() => unit.failure() === undefined && server.openWatches === 1);
   await clock.advance(3_600_000);
-  await vi.waitUntil(() => server.openWatches === 1);
+  await until(() => server.openWatches === 1);
   server.write(UNCHANGED.replace('"n"', '"N"'));
-  await vi.waitUntil(() => leftAlone().length === minutes.length + 1);
+  await until(() => leftAlone().length === minutes.length + 1);
   expect(leftAlone().at(-1)).toContain('left alone for 5 minutes');
 });
 
@@ -145,9 +150,9 @@ test('a node that cannot be followed anew leaves the API alone, and is followed 
   });
   unit.refresh('nodes');
   expect(unit.failure()?.reason).toBe('nodes cannot be followed: too deep');
-  await vi.waitUntil(() => clock.sleepers > 0);
+  await until(() => clock.sleepers > 0);
   await clock.advance(300_000);
-  await vi.waitUntil(() => unit.failure() === undefined);
+  await until(() => unit.failure() === undefined);
   expect(refresh).toHaveBeenCalledTimes(2);
 });
 

@@ -15,6 +15,8 @@ import type { KindWatch, WatchPoint } from './kind-watch.ts';
 import { type Budget, createBudget, type FirstLists, type TenantLimits } from './limits.ts';
 import type { NodeMachines } from './node-machines.ts';
 import type { OwnNodes } from './own-nodes.ts';
+import type { ForeignReader } from './reading/foreign-reader.ts';
+import { readApart } from './reading/read-apart.ts';
 import type { FailedTenantApi } from './tenant-api.ts';
 import {
   createTenantWatches,
@@ -55,6 +57,8 @@ export interface TenantUnitOptions {
   readonly firstLists: FirstLists;
   /** Of first lists under way at the same time, shared with all other tenant clusters. */
   readonly limit: LimitFunction;
+  /** Shared with all other tenant clusters. */
+  readonly reader: Pick<ForeignReader, 'of'>;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
@@ -315,7 +319,10 @@ export class TenantUnit {
   #connectionTo(connection: Connection): WatchConnection {
     const known = this.#connection;
     if (known?.of === connection) return known;
-    const made = watchConnection(connection, this.#budget.counted(connection));
+    const { id, reader } = this.#options;
+    const refuse = (reason: string): void => this.#budget.refuse(reason);
+    const apart = readApart(connection, reader.of(id), refuse);
+    const made = watchConnection(connection, this.#budget.counted(apart));
     this.#connection = made;
     return made;
   }

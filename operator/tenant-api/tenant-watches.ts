@@ -3,18 +3,12 @@ import type { Connection } from '../kubernetes/connection.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { Arrival, SourceHandler } from '../kubernetes/source.ts';
-import {
-  type LoadBalancerView,
-  projectLoadBalancer,
-  projectVolumeClaim,
-  type VolumeClaimView,
-} from '../observation/held-objects.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
-import { insideTenant } from '../observation/own-cluster.ts';
-import { type PodView, projectPod } from '../observation/pod.ts';
-import { projectResourceClaim, type ResourceClaimView } from '../observation/resource-claim.ts';
-import { projectResourceSlice, type ResourceSliceView } from '../observation/resource-slice.ts';
+import type { PodView } from '../observation/pod.ts';
+import type { ResourceClaimView } from '../observation/resource-claim.ts';
+import type { ResourceSliceView } from '../observation/resource-slice.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { LogFields, Logger } from '../telemetry/logger.ts';
 import { createKindWatch, type KindWatch, type KindWatchOf } from './kind-watch.ts';
@@ -22,6 +16,7 @@ import { HiddenNodes } from './hidden-nodes.ts';
 import type { Budget } from './limits.ts';
 import type { NodeMachines } from './node-machines.ts';
 import type { OwnNodes } from './own-nodes.ts';
+import { readView } from './reading/read-apart.ts';
 
 /** Where the watches of a tenant cluster go on from; undefined where nothing is known. */
 export interface TenantResume {
@@ -87,35 +82,35 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
   const pods = createKindWatch({
     ...common,
     resource: { ...CORE, plural: 'pods' },
-    project: insideTenant(projectPod, observation),
+    project: readView(observation),
     timelines: observation.pods,
     resume: resume.pods,
   });
   const volumes = createKindWatch({
     ...common,
     resource: { ...CORE, plural: 'persistentvolumeclaims' },
-    project: insideTenant(projectVolumeClaim, observation),
+    project: readView(observation),
     timelines: observation.volumes,
     resume: resume.volumes,
   });
   const loadBalancers = createKindWatch({
     ...common,
     resource: { ...CORE, plural: 'services' },
-    project: insideTenant(projectLoadBalancer, observation),
+    project: readView(observation),
     timelines: observation.loadBalancers,
     resume: resume.loadBalancers,
   });
   const resourceClaims = createKindWatch({
     ...common,
     resource: { ...RESOURCE, plural: 'resourceclaims' },
-    project: insideTenant(projectResourceClaim, observation),
+    project: readView(observation),
     timelines: observation.resourceClaims,
     resume: resume.resourceClaims,
   });
   const resourceSlices = createKindWatch({
     ...common,
     resource: { ...RESOURCE, plural: 'resourceslices' },
-    project: (object) => projectResourceSlice(object, observation),
+    project: readView(observation),
     timelines: observation.resourceSlices,
     resume: resume.resourceSlices,
   });
@@ -169,7 +164,7 @@ export interface WatchConnection {
   for(watch: KindWatch): Pick<Connection, 'request' | 'stream'>;
 }
 
-/** `counted` is the connection as the watches use it. */
+/** `counted` is the connection as the watches use it: what it gives was read apart. */
 export function watchConnection(
   connection: Connection,
   counted: Pick<Connection, 'request' | 'stream'>,

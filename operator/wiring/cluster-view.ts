@@ -12,6 +12,8 @@ import {
 } from '../observation/observation.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createTenantApiAccess } from '../tenant-api/access.ts';
+import { createForeignReader } from '../tenant-api/reading/foreign-reader.ts';
+import { countReaderDeaths } from '../tenant-api/reading/reader-metrics.ts';
 import { createTenantApis, type TenantApis } from '../tenant-api/tenant-apis.ts';
 import { restoreJournal, type RestoredJournal } from '../windows/journal.ts';
 import { restoreTenantApis, type RestoredTenantApi } from '../windows/tenant-journal.ts';
@@ -132,10 +134,17 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
     watchNamespaces: context.watchNamespaces,
     hostNode: (name) => nodes.find('', name),
   });
+  const reader = createForeignReader({
+    clock,
+    random,
+    logger,
+    onDeath: countReaderDeaths(context.registry),
+  });
   const apis = createTenantApis({
     ...common,
     machines: machines.records,
     access,
+    reader,
     enabled: () => settings.current().tenantApi.enabled,
     tenantClusters: observation.tenantClusters,
     host: { nodes, volumes, loadBalancers },
@@ -147,7 +156,13 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
   const parts: readonly Part[] = [
     { name: 'access to tenant APIs', run: (signal) => access.run(signal) },
     machines.part,
-    { name: 'watches of tenant APIs', run: (signal) => apis.run(signal) },
+    {
+      name: 'watches of tenant APIs',
+      run: async (signal) => {
+        await apis.run(signal);
+        await reader.close();
+      },
+    },
   ];
   return { apis, restored, parts: parts.map((part) => whenConfigured(customResources, part)) };
 }

@@ -135,9 +135,12 @@ function claim(tenant: string): object {
   };
 }
 
-/** Four kinds: a web page, JSON of another kind, an answer without an end, a list without an end. */
+/**
+ * Six kinds: a web page, JSON of another kind, an answer without an end, as many values as fit, a list
+ * without an end, and one of pages that are as large as they may be and keep every rule.
+ */
 function garbage(number: number, request: IncomingMessage, response: ServerResponse): void {
-  switch (number % 4) {
+  switch (number % 6) {
     case 0:
       response.writeHead(200, { 'content-type': 'text/html' }).end('<html>Sign in</html>');
       break;
@@ -146,6 +149,13 @@ function garbage(number: number, request: IncomingMessage, response: ServerRespo
       break;
     case 2:
       endless(response);
+      break;
+    case 3:
+      response.writeHead(200, { 'content-type': 'application/json' }).end(VALUES);
+      break;
+    case 4:
+      // Slowly enough to stay within the bytes and the time that a tenant cluster has in a minute.
+      setTimeout(() => sendText(response, 200, largePage()), LARGE_PAGE_MS);
       break;
     default: {
       const items = some(500, (index) => ({ metadata: meta(`${request.url}-${index}`) }));
@@ -165,6 +175,27 @@ function endless(response: ServerResponse): void {
   more();
 }
 
+const LARGE_BYTES = 2_000_000;
+const LARGE_PAGE_MS = 1_200;
+const LABELS = Object.fromEntries(
+  Array.from({ length: 300 }, (_, index) => [`example.com/label-${index}`, 'x'.repeat(48)]),
+);
+const VALUES = `{"metadata":{"resourceVersion":"1"},"items":[${'{},'.repeat(LARGE_BYTES / 3)}{}]}`;
+const LARGE_ITEMS = some(88, (index) => ({
+  metadata: { ...meta(`large-${index}`), labels: LABELS },
+}))
+  .map((item) => JSON.stringify(item))
+  .join(',');
+
+/** The same nodes again and again. */
+function largePage(): string {
+  return `{"metadata":{"resourceVersion":"1","continue":"${Math.random()}"},"items":[${LARGE_ITEMS}]}`;
+}
+
 function send(response: ServerResponse, code: number, body: object): void {
-  response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  sendText(response, code, JSON.stringify(body));
+}
+
+function sendText(response: ServerResponse, code: number, body: string): void {
+  response.writeHead(code, { 'content-type': 'application/json' }).end(body);
 }

@@ -66,8 +66,9 @@ const LIMITS = {
   requestConnections: 2,
   // One for each kind that is watched, and one in reserve while another is being replaced.
   streamConnections: 10,
-  // Parsed in one go, so this is how long everybody else may wait: 8 MiB of `{}` take over a second.
+  // Lists and watches are parsed in another thread (reading/foreign-reader.ts), anything else here.
   responseBytes: 2 * 1024 * 1024,
+  parsedBytes: 256 * 1024,
   lineLength: 2 * 1024 * 1024,
 } as const;
 

@@ -13,6 +13,7 @@ import { createObservation } from '../../observation/observation.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { TenantLimits } from '../../tenant-api/limits.ts';
 import type { FailedTenantApi, TenantApi, TenantApiAccess } from '../../tenant-api/tenant-api.ts';
+import { createForeignReader } from '../../tenant-api/reading/foreign-reader.ts';
 import { createTenantApis } from '../../tenant-api/tenant-apis.ts';
 import type { MachineRecords } from '../../tenant-api/machine-records.ts';
 import { fakeDiscovery, noMachineRecords } from '../../tenant-api/testing/tenant-clusters.ts';
@@ -110,9 +111,11 @@ export async function startRig(options: RigOptions) {
   const access = handAccess(discovery.clusters);
   for (const [id, kubeconfig] of Object.entries(options.kubeconfigs)) access.give(id, kubeconfig);
   const nodes = quietSource('nodes', options.hostNodes);
+  const reader = createForeignReader(common);
   const apis = createTenantApis({
     ...common,
     access: access.access,
+    reader,
     enabled: () => true,
     discovery: { ...discovery, known: () => true },
     tenantClusters: observation.tenantClusters,
@@ -161,7 +164,11 @@ export async function startRig(options: RigOptions) {
     observation.tenantClusters.observe(clusters, clock.now());
   observe(options.clusters);
   const stop = new AbortController();
-  const running = [apis.run(stop.signal), collector.run(stop.signal)];
+  const watching = async (): Promise<void> => {
+    await apis.run(stop.signal);
+    await reader.close();
+  };
+  const running = [watching(), collector.run(stop.signal)];
   const end = async (): Promise<void> => {
     stop.abort();
     await Promise.all(running);

@@ -1,6 +1,6 @@
-import { isRecord } from '../model/is-record.ts';
-import type { RawObject } from '../kubernetes/source.ts';
-import { metadataOf } from '../kubernetes/resource.ts';
+import { isRecord } from '../../model/is-record.ts';
+import type { RawObject } from '../../kubernetes/source.ts';
+import { metadataOf } from '../../kubernetes/resource.ts';
 
 /** Deeper than any object of Kubernetes, its managed fields included. */
 const DEEPEST = 64;

@@ -1,0 +1,196 @@
+import { identify, metadataOf } from '../../kubernetes/resource.ts';
+import type { Projected, RawObject } from '../../kubernetes/source.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { projectLoadBalancer, projectVolumeClaim } from '../../observation/held-objects.ts';
+import { encodeJson } from '../../observation/journal-text.ts';
+import { projectNode } from '../../observation/node.ts';
+import { insideTenant } from '../../observation/own-cluster.ts';
+import { projectPod } from '../../observation/pod.ts';
+import { recordAt, textAt } from '../../observation/raw-fields.ts';
+import { projectResourceClaim } from '../../observation/resource-claim.ts';
+import { projectResourceSlice } from '../../observation/resource-slice.ts';
+import type { Api } from '../../observation/shared-values.ts';
+import { foreignObjectProblem } from './foreign-object.ts';
+
+/** What of an API server's bytes is to be made something of. */
+export interface ForeignBytes {
+  /** A page of a list, or whole lines of a watch. */
+  readonly what: 'page' | 'events';
+  /** Of the resource, one of {@link isForeignKind}. */
+  readonly plural: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * What was made of it: lists and events as Kubernetes has them, but of each object only its identity and
+ * `view`, what is kept of it, as `encodeJson` writes it; of a node also the name of its operating system.
+ */
+export type ForeignAnswer =
+  | { readonly kind: 'page'; readonly body: unknown }
+  | { readonly kind: 'events'; readonly lines: readonly string[] }
+  /** It breaks Kubernetes' own rules: nothing that the server says is believed. */
+  | { readonly kind: 'refused'; readonly reason: string }
+  /** It is no such answer; a smaller one may be where it is too large. */
+  | { readonly kind: 'failed'; readonly reason: string; readonly tooLarge?: true };
+
+type Project = (object: RawObject, api: Api) => Projected | undefined;
+
+const KINDS: ReadonlyMap<string, Project> = new Map<string, Project>([
+  ['nodes', projectNode],
+  ['pods', (object, api) => insideTenant(projectPod, api)(object)],
+  ['persistentvolumeclaims', (object, api) => insideTenant(projectVolumeClaim, api)(object)],
+  ['services', (object, api) => insideTenant(projectLoadBalancer, api)(object)],
+  ['resourceclaims', (object, api) => insideTenant(projectResourceClaim, api)(object)],
+  ['resourceslices', projectResourceSlice],
+]);
+
+/** Whether objects of a resource can be read here. */
+export function isForeignKind(plural: string): boolean {
+  return KINDS.has(plural);
+}
+
+/** Values in one answer; a page of a hundred of the largest objects has some fifty thousand. */
+const MOST_VALUES = 200_000;
+/** What a list may have, asked for however few. */
+const MOST_ITEMS = 1_000;
+/** Of what is kept of one object, as text; a node has some kilobytes, 128 devices some ten. */
+const MOST_VIEW_LENGTH = 256 * 1024;
+/** A token is the server's own, and sent back to it in an address. */
+const MOST_TOKEN_LENGTH = 8 * 1024;
+const MOST_VERSION_LENGTH = 128;
+const MOST_SYSTEM_NAME_LENGTH = 256;
+
+/** Parses and projects. A function of the bytes alone, so that it may be called in any thread. */
+export function readForeignBytes({ what, plural, bytes }: ForeignBytes): ForeignAnswer {
+  if (valuesIn(bytes) > MOST_VALUES) {
+    return { kind: 'failed', reason: `more than ${MOST_VALUES} values at once`, tooLarge: true };
+  }
+  const text = new TextDecoder().decode(bytes);
+  const project = KINDS.get(plural) ?? (() => undefined);
+  // Values are shared among the objects of one answer, and forgotten with it.
+  const api = {};
+  const reduce = (object: RawObject): Reduced | Refused => reduced(object, project, api);
+  const answer = what === 'page' ? readPage(text, reduce) : readLines(text, reduce);
+  return answer.kind === 'refused' ? { ...answer, reason: `${plural} ${answer.reason}` } : answer;
+}
+
+const COMMA = 0x2c;
+const BRACE = 0x7b;
+const BRACKET = 0x5b;
+
+/** At least as many as there are; looked at before anything is made of them. */
+function valuesIn(bytes: Uint8Array): number {
+  let values = 0;
+  for (const byte of bytes) {
+    if (byte === COMMA || byte === BRACE || byte === BRACKET) values += 1;
+  }
+  return values;
+}
+
+type Refused = Extract<ForeignAnswer, { kind: 'refused' }>;
+type Reduced = { readonly kind: 'reduced'; readonly object: RawObject };
+
+/** The object without anything that is not kept; without even a name where it has no identity. */
+function reduced(object: RawObject, project: Project, api: Api): Reduced | Refused {
+  const identity = identify(object);
+  if (identity === undefined) return { kind: 'reduced', object: {} };
+  const problem = foreignObjectProblem(object);
+  if (problem !== undefined) return { kind: 'refused', reason: problem };
+  const projected = project(object, api);
+  const view = projected && encodeJson(projected);
+  if (view !== undefined && view.length > MOST_VIEW_LENGTH) {
+    const reason = `"${identity.name}": what is kept of it is longer than ${MOST_VIEW_LENGTH}`;
+    return { kind: 'refused', reason };
+  }
+  const status = recordAt(object, 'status');
+  const osImage = textAt(recordAt(status, 'nodeInfo'), 'osImage')?.slice(
+    0,
+    MOST_SYSTEM_NAME_LENGTH,
+  );
+  const kept = osImage === undefined ? undefined : { nodeInfo: { osImage } };
+  return {
+    kind: 'reduced',
+    object: { metadata: identity, ...omitUndefined({ view, status: kept }) },
+  };
+}
+
+type Reduce = (object: RawObject) => Reduced | Refused;
+
+function readPage(text: string, reduce: Reduce): ForeignAnswer {
+  const list = parse(text);
+  const listed = isRecord(list) ? (list['items'] ?? []) : undefined;
+  const { resourceVersion, continue: token } = metadataOf(list);
+  if (!Array.isArray(listed) || !isShort(resourceVersion, MOST_VERSION_LENGTH)) {
+    return { kind: 'failed', reason: 'the answer is not a Kubernetes list' };
+  }
+  if (listed.length > MOST_ITEMS) {
+    const reason = 'the answer has many more objects than were asked for';
+    return { kind: 'failed', reason };
+  }
+  if (token !== undefined && !isShort(token, MOST_TOKEN_LENGTH)) {
+    return { kind: 'failed', reason: 'metadata.continue: not a text of at most 8 KiB' };
+  }
+  const items: RawObject[] = [];
+  for (const item of listed) {
+    if (!isRecord(item)) continue;
+    const outcome = reduce(item);
+    if (outcome.kind === 'refused') return outcome;
+    items.push(outcome.object);
+  }
+  const metadata = { resourceVersion, ...omitUndefined({ continue: token }) };
+  return { kind: 'page', body: { metadata, items } };
+}
+
+function readLines(text: string, reduce: Reduce): ForeignAnswer {
+  const lines: string[] = [];
+  for (const line of text.split('\n')) {
+    if (line === '') continue;
+    const outcome = readEvent(parse(line), reduce);
+    if (outcome.kind === 'refused') return outcome;
+    lines.push(JSON.stringify(outcome.object));
+  }
+  return { kind: 'events', lines };
+}
+
+/** What whoever follows the watch takes for none of its events. */
+const NO_EVENT: Reduced = { kind: 'reduced', object: {} };
+
+function readEvent(event: unknown, reduce: Reduce): Reduced | Refused {
+  if (!isRecord(event)) return NO_EVENT;
+  const { type, object } = event;
+  if (!isRecord(object)) return NO_EVENT;
+  switch (type) {
+    case 'ADDED':
+    case 'MODIFIED':
+    case 'DELETED': {
+      const outcome = reduce(object);
+      return outcome.kind === 'refused' ? outcome : asEvent(type, outcome.object);
+    }
+    case 'BOOKMARK': {
+      const { resourceVersion } = metadataOf(object);
+      if (!isShort(resourceVersion, MOST_VERSION_LENGTH)) return NO_EVENT;
+      return asEvent(type, { metadata: { resourceVersion } });
+    }
+    case 'ERROR':
+      return asEvent(type, typeof object['code'] === 'number' ? { code: object['code'] } : {});
+    default:
+      return NO_EVENT;
+  }
+}
+
+function asEvent(type: string, object: RawObject): Reduced {
+  return { kind: 'reduced', object: { type, object } };
+}
+
+function isShort(value: unknown, most: number): boolean {
+  return typeof value === 'string' && value.length <= most;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
