@@ -11,12 +11,13 @@ import { compareBytewise } from '../model/bytewise.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { createKubeconfigSource, type KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import { createOpenKubeconfig, type OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
+import { ExternalNames } from './kubeconfig/external-names.ts';
 import { KubeconfigSecrets } from './kubeconfig/kubeconfig-secrets.ts';
 import { KubeconfigFollower } from './kubeconfig-follower.ts';
 import type { FailedTenantApi, TenantApi, TenantApiAccess } from './tenant-api.ts';
 
 export interface TenantApiAccessOptions {
-  /** To the host's API server, for the Secrets. */
+  /** To the host's API server, for the Secrets and the Services. */
   readonly connection: Pick<Connection, 'request' | 'stream' | 'kubeConfig'>;
   /** The namespaces that are watched; empty means all. */
   readonly watchNamespaces: readonly string[];
@@ -55,6 +56,7 @@ export function createTenantApiAccess(options: TenantApiAccessOptions): TenantAp
 class KubeconfigAccess implements TenantApiAccess {
   readonly #options: TenantApiAccessOptions;
   readonly #secrets: KubeconfigSecrets;
+  readonly #externalNames: ExternalNames;
   readonly #source: KubeconfigSource;
   readonly #open: OpenKubeconfig;
   readonly #limit = pLimit(READS_AT_ONCE);
@@ -74,7 +76,9 @@ class KubeconfigAccess implements TenantApiAccess {
       secrets: this.#secrets,
       settings: () => this.#settings,
     });
+    this.#externalNames = new ExternalNames(options);
     this.#open = createOpenKubeconfig({
+      externalName: (namespace, name) => this.#externalNames.of(namespace, name),
       allowedHosts: () => this.#settings.allowedHosts,
       hostApi: addressOf(connection),
       now: () => clock.now(),
@@ -104,6 +108,7 @@ class KubeconfigAccess implements TenantApiAccess {
     const review = (): void => {
       const { enabled, kubeconfigSecret } = this.#settings;
       this.#secrets.follow(enabled ? kubeconfigSecret : undefined, signal);
+      this.#externalNames.follow(enabled, signal);
       this.#reconcile(enabled ? discovery.clusters() : [], signal);
     };
     const endings = [

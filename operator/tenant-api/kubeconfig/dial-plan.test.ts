@@ -2,7 +2,12 @@ import { expect, test } from 'vitest';
 import { Secret } from '../../model/secret.ts';
 import { type DialPlan, planDial } from './dial-plan.ts';
 
-function plan(server: string, allowedHosts: readonly string[] = [], tlsServerName?: string) {
+function plan(
+  server: string,
+  allowedHosts: readonly string[] = [],
+  tlsServerName?: string,
+  externalName: (namespace: string, name: string) => string | undefined = () => undefined,
+) {
   return planDial(
     {
       server: new URL(server),
@@ -15,6 +20,7 @@ function plan(server: string, allowedHosts: readonly string[] = [], tlsServerNam
       name: 'a',
       allowedHosts,
       hostApi: '10.0.0.1:443',
+      externalName,
     },
   );
 }
@@ -108,6 +114,45 @@ test('the Service of a tenant cluster resolves to something else than a Service'
   expect(problem(service, ['0.0.0.0/0'], '169.254.169.254')).toContain('link-local');
   expect(problem(service, [], '10.0.0.1')).toContain('the host cluster’s API server');
 });
+
+test.each([
+  ['https://localhost:8443', []],
+  ['https://a.tenant-a.svc', []],
+  ['https://other.tenant-b.svc', ['other.tenant-b.svc']],
+] as const)(
+  'a Service of type ExternalName leads where nothing may be dialled: %s',
+  (server, listed) => {
+    const aliases: Record<string, string> = {};
+    const outcome = plan(
+      server,
+      listed,
+      undefined,
+      (namespace, name) => aliases[`${namespace}/${name}`],
+    );
+    if (outcome.kind !== 'dial') throw new Error(outcome.reason);
+    expect(outcome.addressProblem('10.1.2.3')).toBeUndefined();
+    // Whoever may edit the Service changes it after the kubeconfig was accepted.
+    aliases['tenant-a/a'] = 'vault.internal.example';
+    aliases['tenant-b/other'] = 'vault.internal.example';
+    expect(outcome.addressProblem('10.1.2.3')).toMatch(
+      /^address not allowed: the Service is of type ExternalName and leads to "vault\.internal\.example"; list that in TENANT_API_ALLOWED_HOSTS/,
+    );
+    const again = (...more: string[]) =>
+      plan(
+        server,
+        [...listed, ...more],
+        undefined,
+        (namespace, name) => aliases[`${namespace}/${name}`],
+      );
+    expect(shown(again())[0]).toContain(
+      'clusters[0].cluster.server: address not allowed: the Service',
+    );
+    for (const allowed of [again('vault.internal.example'), again('10.1.0.0/16')]) {
+      if (allowed.kind !== 'dial') throw new Error(allowed.reason);
+      expect(allowed.addressProblem('10.1.2.3')).toBeUndefined();
+    }
+  },
+);
 
 test('a name that is only allowed by network is dialled wherever it leads', () => {
   const named = 'https://api.example.com';

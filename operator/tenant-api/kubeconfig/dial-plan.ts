@@ -14,6 +14,8 @@ export type DialRule =
       readonly allowedHosts: readonly string[];
       /** `host:port` of the host cluster's API server, which no tenant cluster is. */
       readonly hostApi: string;
+      /** The name that a Service is an alias of, now; undefined for any other Service. */
+      readonly externalName: (namespace: string, name: string) => string | undefined;
     }
   /** The administrator's word: anything but link-local and cloud metadata addresses. */
   | { readonly kind: 'administrator' };
@@ -51,8 +53,14 @@ export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPla
   const checkFor =
     (dialled: URL) =>
     (address: string): string | undefined =>
+      aliasProblem(dialled, rule, allowed, address) ??
       problemOf(address, dialled, rule.hostApi, allowed.networks);
   const service = serviceOf(server, rule, allowed);
+  // Where networks are listed, the address decides.
+  const alias = allowed.hasNetworks
+    ? undefined
+    : aliasProblem(service?.url ?? server, rule, allowed);
+  if (alias !== undefined) return refused(alias);
   if (service !== undefined) {
     return plan(kubeconfig, service.url, service.certificateName, checkFor(service.url));
   }
@@ -107,6 +115,24 @@ function serviceOf(
   const forms = [`${name}.${namespace}`, service, `${service}.cluster.local`];
   if (!forms.includes(host)) return undefined;
   return { url: at(service, server, server.port), certificateName: host };
+}
+
+/** `name.namespace`, with or without `.svc` and the cluster's domain. */
+const SERVICE = /^(?<name>[^.]+)\.(?<namespace>[^.]+)(\.svc(\..*)?)?\.?$/;
+
+/** A Service that is an alias of another name leads wherever whoever may edit it likes. */
+function aliasProblem(
+  { hostname }: URL,
+  { externalName }: Extract<DialRule, { kind: 'tenant' }>,
+  allowed: AllowedHosts,
+  address?: string,
+): string | undefined {
+  const { name = '', namespace = '' } = SERVICE.exec(hostname.toLowerCase())?.groups ?? {};
+  const alias = externalName(namespace, name);
+  if (alias === undefined || allowed.names.has(alias)) return undefined;
+  const family = address !== undefined && isIPv4(address) ? 'ipv4' : 'ipv6';
+  if (address !== undefined && allowed.networks.check(address, family)) return undefined;
+  return `address not allowed: the Service is of type ExternalName and leads to "${alias}"; list that in TENANT_API_ALLOWED_HOSTS or spec.tenantAPI.allowedHosts of the MeteringPolicy`;
 }
 
 function at(host: string, server: URL, port: string): URL {

@@ -92,6 +92,7 @@ function connect(
     name: 'a',
     allowedHosts,
     hostApi: '10.0.0.1:443',
+    externalName: () => undefined,
   });
   if (plan.kind === 'refused') throw new Error(plan.reason);
   const connection = openConnection(read.kubeconfig, plan, lookup);

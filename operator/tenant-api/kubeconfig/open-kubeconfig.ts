@@ -25,13 +25,15 @@ export interface OpenKubeconfigOptions {
   readonly allowedHosts: () => readonly string[];
   /** `host:port` of the host cluster's API server. */
   readonly hostApi: string;
+  /** As {@link DialRule} has it. */
+  readonly externalName: (namespace: string, name: string) => string | undefined;
   readonly now: () => number;
   /** For tests: how names become addresses. */
   readonly lookup?: AddressLookup;
 }
 
 export function createOpenKubeconfig(options: OpenKubeconfigOptions): OpenKubeconfig {
-  const { allowedHosts, hostApi, now, lookup } = options;
+  const { allowedHosts, hostApi, externalName, now, lookup } = options;
   return (text, cluster) => {
     const read = readForeignKubeconfig(text.reveal());
     if (read.kind === 'refused') return read;
@@ -44,7 +46,8 @@ export function createOpenKubeconfig(options: OpenKubeconfigOptions): OpenKubeco
         reason: `users[0].user: the credential ended at ${ended}; renew it`,
       };
     }
-    const plan = planDial(kubeconfig, ruleOf(cluster, allowedHosts(), hostApi));
+    const rule = ruleOf(cluster, { allowedHosts: allowedHosts(), hostApi, externalName });
+    const plan = planDial(kubeconfig, rule);
     if (plan.kind === 'refused') return plan;
     return { kind: 'opened', connection: openConnection(kubeconfig, plan, lookup), validUntil };
   };
@@ -52,12 +55,11 @@ export function createOpenKubeconfig(options: OpenKubeconfigOptions): OpenKubeco
 
 function ruleOf(
   { source, namespace, name }: TenantCluster,
-  allowedHosts: readonly string[],
-  hostApi: string,
+  host: Pick<Extract<DialRule, { kind: 'tenant' }>, 'allowedHosts' | 'hostApi' | 'externalName'>,
 ): DialRule {
   // The administrator mounted the file of an external one; anybody else's Secret is the tenant's word.
   if (source === 'external') return { kind: 'administrator' };
-  return { kind: 'tenant', namespace, name, allowedHosts, hostApi };
+  return { kind: 'tenant', namespace, name, ...host };
 }
 
 /** What one tenant's API may take up, so that a slow or hostile one costs nothing to the others. */

@@ -35,6 +35,7 @@ function reasonOf(text: string): string {
     name: 'a',
     allowedHosts: [],
     hostApi: '10.0.0.1:443',
+    externalName: () => undefined,
   });
   return plan.kind === 'refused' ? plan.reason : `dialled: ${plan.server}`;
 }
@@ -151,6 +152,7 @@ describe('a credential whose end is no date', () => {
     const open = createOpenKubeconfig({
       allowedHosts: () => [],
       hostApi: '10.0.0.1:443',
+      externalName: () => undefined,
       now: () => Date.UTC(2026, 0, 1),
     });
     await fc.assert(

@@ -35,7 +35,8 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
       kubeConfig,
       stream: async () => statusFailure(403, {}),
       request: async (path) => {
-        if (path === '/api/v1/secrets') return statusFailure(403, {});
+        if (path === '/api/v1/secrets' || path === '/api/v1/services')
+          return statusFailure(403, {});
         const [, namespace, name] = /namespaces\/([^/]+)\/secrets\/([^/]+)$/.exec(path) ?? [];
         asked.push(`${namespace}/${name}`);
         const answer = secrets.get(`${namespace}/${name}`) ?? statusFailure(404, {});
@@ -47,10 +48,10 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
   const stop = new AbortController();
   // After the test has put its first Secrets.
   const running = new Promise(setImmediate).then(() => access.run(stop.signal));
-  /** One for each tenant cluster, and two of the watch of all Secrets, which is refused. */
+  /** One for each tenant cluster, and two of each watch: of Secrets and of Services, which are refused. */
   const sleepers = (): number =>
     settings.current().tenantApi.enabled
-      ? discovery.clusters().filter(({ excluded }) => !excluded).length + 2
+      ? discovery.clusters().filter(({ excluded }) => !excluded).length + 4
       : 0;
   /** Until every tenant cluster that is followed has been looked at, and waits for the next time. */
   const settle = async (): Promise<void> => {

@@ -1,0 +1,81 @@
+import { linkAbort } from '../../kubernetes/abort.ts';
+import type { Connection } from '../../kubernetes/connection.ts';
+import { createSource } from '../../kubernetes/namespaced-source.ts';
+import type { Projected, RawObject, Source } from '../../kubernetes/source.ts';
+import { identify } from '../../kubernetes/resource.ts';
+import { recordAt, textAt } from '../../observation/raw-fields.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+
+export interface ExternalNamesOptions {
+  /** To the host's API server. */
+  readonly connection: Pick<Connection, 'request' | 'stream'>;
+  /** Empty means all. */
+  readonly watchNamespaces: readonly string[];
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+}
+
+interface ExternalNameView extends Projected {
+  readonly externalName: string;
+}
+
+const SELECTORS = {
+  fieldSelector: 'spec.type=ExternalName',
+  // Those that a tenant makes inside of its cluster have names that no tenant cluster has.
+  labelSelector: '!vcluster.loft.sh/managed-by',
+} as const;
+
+/**
+ * Where Services of type ExternalName of the host cluster lead: a name of a Service is an alias of
+ * whatever whoever may edit it likes (https://kubernetes.io/docs/concepts/services-networking/service/#externalname).
+ */
+export class ExternalNames {
+  readonly #options: ExternalNamesOptions;
+  #source: Source<ExternalNameView> | undefined;
+  #stop = (): void => undefined;
+
+  constructor(options: ExternalNamesOptions) {
+    this.#options = options;
+  }
+
+  /** Watches from now on, or does not. */
+  follow(enabled: boolean, signal: AbortSignal): void {
+    if (enabled === (this.#source !== undefined)) return;
+    this.#stop();
+    this.#source = undefined;
+    if (!enabled || signal.aborted) return;
+    const { connection, watchNamespaces, clock, random, logger } = this.#options;
+    const link = linkAbort(signal);
+    this.#stop = link.abort;
+    this.#source = createSource<ExternalNameView>({
+      connection,
+      resource: { group: '', version: 'v1', plural: 'services' },
+      namespaces: watchNamespaces,
+      ...SELECTORS,
+      project: viewOf,
+      handlers: [],
+      clock,
+      random,
+      logger,
+    });
+    void this.#source.run(link.signal).finally(link.release);
+  }
+
+  /** The name that a Service is an alias of, in lower case; undefined for any other Service. */
+  of(namespace: string, name: string): string | undefined {
+    return this.#source?.find(namespace, name)?.externalName;
+  }
+}
+
+function viewOf(object: RawObject): ExternalNameView | undefined {
+  const identity = identify(object);
+  const spec = recordAt(object, 'spec');
+  // Whether or not the API server knows the selector.
+  if (identity === undefined || spec['type'] !== 'ExternalName') return undefined;
+  const { uid, namespace, name } = identity;
+  const externalName = (textAt(spec, 'externalName') ?? '').toLowerCase().replace(/\.$/, '');
+  return { uid, namespace, name, externalName };
+}
