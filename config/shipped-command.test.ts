@@ -35,8 +35,8 @@ let operator: RunningOperator | undefined;
 let receiver: Awaited<ReturnType<typeof startReceiver>> | undefined;
 
 const INGEST_TOKEN = 'pushes-tokens-4f6a1d9b';
-/** Beside the native module. */
-const MAX_BUNDLE_BYTES = 10 * 1024 * 1024;
+/** Beside the native module; the book is in it. */
+const MAX_BUNDLE_BYTES = 11 * 1024 * 1024;
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'meterfeed-shipped-'));
