@@ -247,6 +247,26 @@ describe('a custom resource whose spec cannot be used', () => {
     await harness.stop();
   });
 
+  test('forgets to end the tenants that left while it could not start', async () => {
+    let existing: readonly (typeof lago)[] = [lago];
+    const destination = createFakeDestination({ name: 'lago' });
+    const harness = createHarness({
+      destinations: new Map([['lago', destination]]),
+      existing: () => existing,
+    });
+    await harness.append(...eventsOf(['a']));
+    await harness.start();
+    await harness.delivery.apply([testSettings({ name: 'lago', startFrom: 'earliest' })]);
+    await harness.clock.until(() => destination.taken.length === 1);
+    await harness.delivery.apply([]);
+    await harness.delivery.offboard(tenantNamed('a'));
+    existing = [];
+    await harness.delivery.apply([testSettings({ name: 'lago' })]);
+    await harness.clock.until(() => destination.offboarded.length > 0);
+    expect(destination.offboarded).toStrictEqual(['a']);
+    await harness.stop();
+  });
+
   test('is listed, and unknown to every operation upon it', async () => {
     const harness = createHarness({ existing: () => [lago] });
     await harness.start();

@@ -161,8 +161,12 @@ class DeliveryEngine implements Delivery {
   };
 
   readonly offboard: Delivery['offboard'] = async (tenant) => {
-    const feeders = [...this.#feeders.values()];
-    const outcomes = await Promise.all(feeders.map((feeder) => feeder.offboard(tenant)));
+    // Whoever is not told now is not told again: those that have not started remember it, too.
+    const waiting = (this.#options.existing?.() ?? [])
+      .filter(({ name }) => !this.#feeders.has(name))
+      .map((one) => createStandIn(one, one.problem?.message ?? 'not started yet', this.#options));
+    const asked = [...this.#feeders.values(), ...waiting];
+    const outcomes = await Promise.all(asked.map((feeder) => feeder.offboard(tenant)));
     return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
   };
 

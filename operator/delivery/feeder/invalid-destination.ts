@@ -6,30 +6,28 @@ import { createDeliveryRecords } from '../records/delivery-records.ts';
 import type { Feeder } from './feeder.ts';
 
 /**
- * Stands in for a destination whose settings are invalid: it keeps its place, shows why it stands
- * still, and remembers whom to offboard once it works.
+ * Stands in for a destination whose settings are invalid: it keeps its place, and shows why it stands
+ * still.
  */
 export function createInvalidDestinationFeeder(
   settings: DestinationSettings,
   reason: string,
   { ledger, clock }: { readonly ledger: Ledger; readonly clock: Clock },
 ): Feeder {
-  const records = createDeliveryRecords(ledger, settings.name);
   return {
     settings,
     start: () => undefined,
     stop: async () => undefined,
     wake: () => undefined,
-    offboard: (tenant) => {
-      const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
-      return ledger.writeRecords([records.putOffboard(request)]);
-    },
     ...createStandIn(settings, reason, { ledger, clock }),
   };
 }
 
-/** What is shown of a destination that cannot start, and done about it: nothing, with the reason. */
-export type StandIn = Pick<Feeder, 'status' | 'operations' | 'reconcile'>;
+/**
+ * What is shown of a destination that cannot start, and done about it: nothing, with the reason. It
+ * remembers whom to offboard once it works.
+ */
+export type StandIn = Pick<Feeder, 'status' | 'operations' | 'reconcile' | 'offboard'>;
 
 export function createStandIn(
   destination: ExistingDestination,
@@ -67,5 +65,9 @@ export function createStandIn(
       moveCursor: refuse,
     },
     reconcile: refuse,
+    offboard: (tenant) => {
+      const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
+      return ledger.writeRecords([createDeliveryRecords(ledger, name).putOffboard(request)]);
+    },
   };
 }
