@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run run-against-cluster test check generate e2e bench faults image clean
+.PHONY: help run run-against-cluster test check generate e2e bench faults hostile image clean
 
 # The packages bring the Node release that the sources need. npm itself must not run on it, because
 # `npm ci` replaces it.
@@ -42,6 +42,9 @@ bench: $(INSTALLED) ## Benches, one JSON line per figure
 
 faults: $(INSTALLED) ## A thousand seeded accidents of the ledger and of delivery; SEED=… RUNS=…
 	@npm run --silent faults -- --seed $(or $(SEED),1) --runs $(or $(RUNS),1000)
+
+hostile: $(INSTALLED) ## A thousand seeded attacks on the operator as it is shipped; SEED=… RUNS=…
+	@npm run --silent hostile -- --seed $(or $(SEED),1) --runs $(or $(RUNS),1000)
 
 image: ## The container image, as IMAGE (default: meterfeed and the version of package.json)
 	docker build --tag $(or $(IMAGE),meterfeed:$(shell sed -n 's/^  "version": "\(.*\)",/\1/p' package.json)) .

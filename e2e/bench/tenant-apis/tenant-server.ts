@@ -2,11 +2,13 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer, type Server } from 'node:net';
+import { HostileApi, TENANT_API_ATTACKS } from '../../hostile/attacks/tenant-api.ts';
 
 /**
  * Stand-ins for the APIs of many tenant clusters, in a process of its own: good ones by the path
  * `/good/<number>`, ones that answer garbage by `/garbage/<number>`, ones that take the request and say
- * nothing by `/silent`, and a port that does not even answer the handshake. Arguments: certificate and
+ * nothing by `/silent`, ones that attack in every way of the hostile suite, each in another one, by
+ * `/hostile/<number>`, and a port that does not even answer the handshake. Arguments: certificate and
  * key, as JSON. Tells its parent the two ports.
  */
 const { cert, key } = JSON.parse(process.argv[2] ?? '{}') as { cert: string; key: string };
@@ -22,11 +24,28 @@ const server = createHttpsServer({ cert, key }, (request, response) => {
   const [, kind = '', number = '0', ...rest] = url.pathname.split('/');
   if (kind === 'good') good(`/${rest.join('/')}`, number, url.searchParams, response);
   else if (kind === 'garbage') garbage(Number(number), request, response);
+  else if (kind === 'hostile') {
+    hostile(Number(number)).handle(request, response, `/${rest.join('/')}${url.search}`);
+  }
 });
+server.on('tlsClientError', () => undefined);
+server.on('clientError', (_error, socket) => socket.destroy());
 // An accepted connection on which nothing is ever said.
 const deaf = createServer((socket) => void socket.on('error', () => undefined).resume());
 process.send?.({ port: await listen(server), deaf: await listen(deaf) });
 process.on('disconnect', () => process.exit());
+
+const attackers = new Map<number, HostileApi>();
+
+/** Each of them in one way, all ways in turns. */
+function hostile(number: number): HostileApi {
+  const known = attackers.get(number);
+  if (known !== undefined) return known;
+  const { name = '' } = TENANT_API_ATTACKS[number % TENANT_API_ATTACKS.length] ?? {};
+  const made = new HostileApi(number, [{ kind: 'tenant-api', name, seed: number }]);
+  attackers.set(number, made);
+  return made;
+}
 
 async function listen(one: Server): Promise<number> {
   one.listen(0, '127.0.0.1');

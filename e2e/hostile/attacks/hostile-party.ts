@@ -1,0 +1,59 @@
+import { join } from 'node:path';
+import type { Needle } from '../observer/secrets.ts';
+import { startSideProcess } from '../side-process.ts';
+import type { RunPlan } from './attack.ts';
+
+export interface PartyArguments {
+  /** For serving APIs of tenant clusters, PEM. */
+  readonly cert: string;
+  readonly key: string;
+  /** What billing systems are asked with, and sign with. */
+  readonly vendorKeys: Readonly<Record<string, string>>;
+  readonly webhookSecrets: Readonly<Record<string, string>>;
+  readonly ingestToken: string;
+  /** What must not be seen, but for what belongs to whom it is sent to. */
+  readonly needles: readonly Needle[];
+  /** The texts of other tenants that strangers must not be told. */
+  readonly private: readonly Needle[];
+}
+
+export interface PartyOrder {
+  readonly id: number;
+  /** Where the operator listens; from the start of it on. */
+  readonly target?: { readonly port: number; readonly probePort: number };
+  readonly begin?: readonly RunPlan[];
+  /** Runs whose attacks are over. */
+  readonly end?: readonly number[];
+}
+
+export interface PartyReport {
+  /** What was seen since the last report that must not be: what, and where. */
+  readonly leaks: readonly string[];
+  /** Requests of the operator to APIs of hostile tenant clusters so far. */
+  readonly asked: number;
+  /** Answers of the operator to peers so far. */
+  readonly answers: number;
+}
+
+/** Everybody who wishes the operator ill, in a process of their own. */
+export interface HostileParty {
+  /** The port of the APIs of hostile tenant clusters, each below `/<run>`. */
+  readonly apiPort: number;
+  readonly vendorUrls: Readonly<Record<string, string>>;
+  order(order: Omit<PartyOrder, 'id'>): Promise<PartyReport>;
+  stop(): void;
+}
+
+export async function startHostileParty(given: PartyArguments): Promise<HostileParty> {
+  const side = await startSideProcess(join(import.meta.dirname, 'process.ts'), given);
+  const { apiPort, vendorUrls } = side.ready as {
+    readonly apiPort: number;
+    readonly vendorUrls: Readonly<Record<string, string>>;
+  };
+  return {
+    apiPort,
+    vendorUrls,
+    order: async (order) => (await side.order(order)) as PartyReport,
+    stop: () => side.stop(),
+  };
+}

@@ -1,0 +1,67 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createRandom } from '../../faults/random.ts';
+import { groupOf } from '../world/serve-api.ts';
+import { type Attack, clusterOf } from './attack.ts';
+import { KINDS, objectsOf, podMetrics } from './hostile-cluster.ts';
+import { type Asked, beginWatch, type Liar, type Lie, listOf, sendJson, sendText } from './lie.ts';
+import { LYING_ANSWERS } from './lying-answers.ts';
+import { LYING_LISTS } from './lying-lists.ts';
+import { LYING_WATCHES } from './lying-watches.ts';
+
+/** How the API servers of hostile tenant clusters misbehave. */
+export const TENANT_API_ATTACKS: readonly Liar[] = [
+  ...LYING_LISTS,
+  ...LYING_WATCHES,
+  ...LYING_ANSWERS,
+];
+
+/** The API server of one run's tenant cluster: honest but for the lies that its attacks are. */
+export class HostileApi {
+  readonly #cluster: string;
+  readonly #bornAt = Date.now() - 86_400_000;
+  readonly #lies: readonly Lie[];
+  readonly #open = new Set<ServerResponse>();
+
+  constructor(run: number, attacks: readonly Attack[]) {
+    this.#cluster = clusterOf(run);
+    this.#lies = attacks.flatMap(({ name, seed }) => {
+      const liar = TENANT_API_ATTACKS.find((each) => each.name === name);
+      return liar === undefined ? [] : [liar.make(createRandom(seed))];
+    });
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse, path: string): void {
+    response.on('error', () => undefined);
+    this.#open.add(response);
+    response.once('close', () => this.#open.delete(response));
+    const url = new URL(path, 'https://hostile');
+    const words = url.pathname.split('/');
+    const asked: Asked = {
+      url: path,
+      plural: words.at(-1) ?? '',
+      isWatch: url.searchParams.get('watch') === 'true',
+      query: url.searchParams,
+      authorization: request.headers.authorization ?? '',
+      cluster: this.#cluster,
+      bornAt: this.#bornAt,
+    };
+    const lie = this.#lies.find((each) => each.takes(asked));
+    if (lie === undefined) this.#beHonest(asked, response);
+    else lie.answer(asked, response);
+  }
+
+  /** Cuts what is open. */
+  close(): void {
+    for (const response of this.#open) response.destroy();
+  }
+
+  #beHonest(asked: Asked, response: ServerResponse): void {
+    if (asked.url.includes('metrics.k8s.io')) return sendJson(response, 200, listOf(podMetrics(2)));
+    const group = groupOf(asked.url);
+    if (group !== undefined) return sendJson(response, 200, group);
+    const kind = KINDS.find((each) => each === asked.plural);
+    if (kind === undefined) return sendText(response, 404, '{"kind":"Status","code":404}');
+    if (asked.isWatch) return beginWatch(response);
+    sendJson(response, 200, listOf(objectsOf(kind, asked.cluster, asked.bornAt)));
+  }
+}

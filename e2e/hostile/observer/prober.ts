@@ -1,0 +1,87 @@
+import { type ClientRequest, request } from 'node:http';
+import type { ProberReport } from './probes.ts';
+import { mainWaitedMs } from './processor-time.ts';
+
+/**
+ * Asks the operator's probes as the kubelet does, in a process of its own that does nothing else, so
+ * that its own timers show what the machine is worth.
+ */
+const { address } = JSON.parse(process.argv[2] ?? '{}') as { readonly address: string };
+const EVERY_MS = 250;
+/** The StatefulSet's `timeoutSeconds`, without the time in which the operator had no processor. */
+const TIMEOUT_MS = 5_000;
+/** Unanswered ones at a time: the kubelet has one, and what is stuck needs no further ones. */
+const MOST_OPEN = 8;
+const TICK_MS = 20;
+const TOO_LATE = `no answer in ${TIMEOUT_MS} ms`;
+
+let report: ProberReport = { asked: 0, unanswered: [], slowestMs: 0, machineStallMs: 0 };
+let pid: number | undefined;
+const open = new Set<Open>();
+let last = performance.now();
+
+setInterval(() => {
+  const now = performance.now();
+  report = { ...report, machineStallMs: Math.max(report.machineStallMs, now - last - TICK_MS) };
+  last = now;
+}, TICK_MS);
+setInterval(() => {
+  for (const asked of open) if (took(asked) > TIMEOUT_MS) end(asked, TOO_LATE);
+  if (pid !== undefined && open.size < MOST_OPEN)
+    for (const path of ['/healthz', '/readyz']) probe(path);
+}, EVERY_MS);
+
+/** One question that has no answer yet. */
+interface Open {
+  readonly path: string;
+  readonly sent: ClientRequest;
+  readonly begun: number;
+  /** Of whom it is asked, and for how long that one had been without a processor then. */
+  readonly pid: number | undefined;
+  readonly waited: number;
+}
+
+function probe(path: string): void {
+  const sent = request(`${address}${path}`, { agent: false });
+  const asked: Open = { path, sent, begun: performance.now(), pid, waited: mainWaitedMs(pid) };
+  open.add(asked);
+  sent.once('response', (answer) => {
+    answer.resume();
+    answer.once('error', () => undefined);
+    end(asked, answer.statusCode === 200 ? undefined : `HTTP ${answer.statusCode}`);
+  });
+  sent.once('error', (error) => end(asked, error.message));
+  sent.end();
+}
+
+/** How long it has taken so far, without the time in which the operator had no processor. */
+function took(asked: Open): number {
+  return performance.now() - asked.begun - withoutProcessor(asked);
+}
+
+function withoutProcessor(asked: Open): number {
+  return Math.max(0, mainWaitedMs(asked.pid) - asked.waited);
+}
+
+function end(asked: Open, problem?: string): void {
+  if (!open.delete(asked)) return;
+  asked.sent.destroy();
+  // What is cut off by a kill that was planned does not count, nor does what the server gave up on
+  // because most of the time it had no processor to read the request with.
+  const isKnown = problem !== undefined && asked.pid === pid;
+  const isOurs = isKnown && (problem === TOO_LATE || took(asked) > withoutProcessor(asked));
+  report = {
+    ...report,
+    asked: report.asked + 1,
+    slowestMs: Math.max(report.slowestMs, took(asked)),
+    unanswered: isOurs ? [...report.unanswered, `${asked.path}: ${problem}`] : report.unanswered,
+  };
+}
+
+process.on('message', (order: { readonly id: number; readonly up?: number | 'down' }) => {
+  if (order.up !== undefined) pid = order.up === 'down' ? undefined : order.up;
+  process.send?.({ id: order.id, report });
+  report = { asked: 0, unanswered: [], slowestMs: 0, machineStallMs: 0 };
+});
+process.on('disconnect', () => process.exit());
+process.send?.({ id: 0 });

@@ -1,0 +1,31 @@
+import { join } from 'node:path';
+import { startSideProcess } from '../side-process.ts';
+
+/** What the probes came to since the last report. */
+export interface ProberReport {
+  readonly asked: number;
+  /** Path and what happened instead of 200. */
+  readonly unanswered: readonly string[];
+  readonly slowestMs: number;
+  /** How late timers were of the process that asks. */
+  readonly machineStallMs: number;
+}
+
+/** Asks the operator's probes all the time that it is up. */
+export interface Probes {
+  /** The operator is up from now on, as the process of this id, or is not. */
+  tell(up: number | 'down'): Promise<void>;
+  take(): Promise<ProberReport>;
+  stop(): void;
+}
+
+export async function startProbes(address: string): Promise<Probes> {
+  const side = await startSideProcess(join(import.meta.dirname, 'prober.ts'), { address });
+  const report = async (order: object): Promise<ProberReport> =>
+    ((await side.order(order)) as { readonly report: ProberReport }).report;
+  return {
+    tell: async (up) => void (await report({ up })),
+    take: () => report({}),
+    stop: () => side.stop(),
+  };
+}

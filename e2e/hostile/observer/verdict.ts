@@ -1,0 +1,77 @@
+/** What can go wrong, as the last line counts it. */
+export type Failing = 'ended' | 'misbilled' | 'starved' | 'leaked';
+
+export interface Failure {
+  readonly kind: Failing;
+  readonly what: string;
+  /** The runs whose attacks were under way. */
+  readonly runs: readonly number[];
+}
+
+/** The last line. */
+export interface Totals {
+  readonly runs: number;
+  readonly ended: number;
+  readonly misbilled: number;
+  readonly starved: number;
+  readonly leaked: number;
+  /** The longest that the operator's main thread was busy at a stretch; what the machine is to blame for is left out. */
+  readonly worst_stall_ms: number;
+  readonly peak_rss_mib: number;
+  /** How late a timer was in a process that does nothing else: what the machine is worth. */
+  readonly machine_stall_ms: number;
+}
+
+/** From when on the main thread holds others up, milliseconds. */
+export const LONGEST_STALL_MS = 250;
+
+/** Collects failures, each told once when it happens. */
+export class Verdict {
+  readonly #counts = { ended: 0, misbilled: 0, starved: 0, leaked: 0 };
+  readonly #told = new Set<string>();
+  readonly #active: () => readonly number[];
+  readonly #tell: (failure: Failure) => void;
+  #stall = 0;
+  #machine = 0;
+
+  constructor(active: () => readonly number[], tell: (failure: Failure) => void) {
+    this.#active = active;
+    this.#tell = tell;
+  }
+
+  fail(kind: Failing, what: string): void {
+    this.#counts[kind] += 1;
+    const line = `${kind} ${what.slice(0, 200)}`;
+    if (this.#told.has(line)) return;
+    this.#told.add(line);
+    this.#tell({ kind, what, runs: this.#active() });
+  }
+
+  /** True when it is the longest so far and too long. */
+  stall(ms: number): boolean {
+    const isNews = ms > this.#stall && ms >= LONGEST_STALL_MS;
+    this.#stall = Math.max(this.#stall, ms);
+    return isNews;
+  }
+
+  machineStall(ms: number): void {
+    this.#machine = Math.max(this.#machine, ms);
+  }
+
+  totals(runs: number, peakRssMiB: number): Totals {
+    return {
+      runs,
+      ...this.#counts,
+      worst_stall_ms: Math.round(this.#stall),
+      peak_rss_mib: Math.round(peakRssMiB),
+      machine_stall_ms: Math.round(this.#machine),
+    };
+  }
+}
+
+/** Whether nothing went wrong. */
+export function isSound(totals: Totals, memoryLimitMiB: number): boolean {
+  const { ended, misbilled, starved, leaked } = totals;
+  if (ended + misbilled + starved + leaked > 0) return false;
+  return totals.worst_stall_ms < LONGEST_STALL_MS && totals.peak_rss_mib <= memoryLimitMiB;
+}

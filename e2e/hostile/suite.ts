@@ -1,0 +1,289 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pLimit from 'p-limit';
+import { createRandom } from '../faults/random.ts';
+import { clusterOf, type RunPlan } from './attacks/attack.ts';
+import { HOST_ATTACKS, TRIGGER_ATTACK } from './attacks/host-objects.ts';
+import { honestKubeconfig, KUBECONFIG_ATTACKS } from './attacks/kubeconfigs.ts';
+import { Bills } from './observer/bills.ts';
+import { holdDeliveries } from './observer/deliveries.ts';
+import { Outputs } from './observer/outputs.ts';
+import { waitedMs } from './observer/processor-time.ts';
+import { compareBill } from './observer/truth.ts';
+import { type Failure, type Totals, Verdict } from './observer/verdict.ts';
+import { type Stage, startStage } from './stage.ts';
+import { override, type Put, tenantCluster } from './world/honest-estate.ts';
+import { Jobs } from './world/jobs.ts';
+import { kubeconfigSecret } from './world/objects.ts';
+
+export interface SuiteOptions {
+  /** Runs that are under way together, in one window. */
+  readonly jobs: number;
+  /** Waves from one restart of the operator to the next. */
+  readonly restartEvery: number;
+  readonly plant?: string;
+  readonly failed: (failure: Failure) => void;
+  /** Told after each wave: of how many runs, and what was seen so far. */
+  readonly progress: (totals: Totals) => void;
+}
+
+export interface SuiteResult {
+  readonly totals: Totals;
+  readonly memoryLimitMiB: number;
+}
+
+const WINDOW_SECONDS = 10;
+const WINDOW_MS = WINDOW_SECONDS * 1000;
+/** Of the operator, by default. */
+const SETTLING_MS = 3_000;
+/** A window that is billed later than this after it could be is late. */
+const LATE_MS = 5_000;
+const BASELINE_MS = 90_000;
+/** Moments of a wave, from the beginning of its window. */
+const MOMENTS = { begin: 300, job: 2_000, restart: 5_000, end: 5_500, jobEnd: 7_000 } as const;
+const LOOK_MS = 500;
+const MOST_STARTS = 3;
+
+/** Lets plans attack one operator, wave by wave, and says what came of it. */
+export async function runSuite(
+  plans: readonly RunPlan[],
+  options: SuiteOptions,
+): Promise<SuiteResult> {
+  const directory = await mkdtemp(join(tmpdir(), 'hostile-'));
+  const active = new Set<number>();
+  const verdict = new Verdict(() => [...active].toSorted((a, b) => a - b), options.failed);
+  const stage = await startStage({
+    directory,
+    windowSeconds: WINDOW_SECONDS,
+    verdict,
+    ...(options.plant === undefined ? {} : { plant: options.plant }),
+  });
+  const suite = new Suite(stage, verdict, active, options);
+  try {
+    await suite.run(plans);
+    return {
+      totals: verdict.totals(plans.length, stage.operator.peakMiB()),
+      memoryLimitMiB: stage.operator.memoryLimitMiB,
+    };
+  } finally {
+    await stage.stop();
+    if (process.env['HOSTILE_KEEP'] === undefined) {
+      await rm(directory, { recursive: true, force: true });
+    }
+  }
+}
+
+class Suite {
+  readonly #stage: Stage;
+  readonly #verdict: Verdict;
+  readonly #active: Set<number>;
+  readonly #options: SuiteOptions;
+  readonly #bills: Bills;
+  readonly #outputs: Outputs;
+  /** A planned restart and one after an accident do not meet. */
+  readonly #oneStart = pLimit(1);
+  readonly #jobs: Jobs;
+  #done = 0;
+  #isOver = false;
+
+  constructor(stage: Stage, verdict: Verdict, active: Set<number>, options: SuiteOptions) {
+    this.#stage = stage;
+    this.#verdict = verdict;
+    this.#active = active;
+    this.#options = options;
+    this.#jobs = new Jobs(stage.world);
+    this.#outputs = new Outputs(stage.needles, verdict, stage.operator.logFile);
+    this.#bills = new Bills({
+      address: stage.operator.address,
+      token: stage.secrets.apiToken,
+      tenants: stage.estate.tenants,
+      charges: () => [...stage.estate.charges, ...this.#jobs.charges()],
+      verdict,
+      waitedMs: () => waitedMs(stage.operator.pid),
+    });
+  }
+
+  async run(plans: readonly RunPlan[]): Promise<void> {
+    await this.#start();
+    await this.#awaitHonestBill();
+    this.#stage.operator.takeStall();
+    const looking = this.#lookOn();
+    const { jobs, restartEvery } = this.#options;
+    const waves = Math.ceil(plans.length / jobs);
+    let before: readonly RunPlan[] = [];
+    // One wave more than there are attacks, in which the last ones bear on a window's end.
+    for (let wave = 0; wave <= waves; wave += 1) {
+      const now = plans.slice(wave * jobs, (wave + 1) * jobs);
+      const isRestart = wave === waves || wave % restartEvery === restartEvery - 1;
+      await this.#wave(now, before, isRestart ? restartSignal(wave, restartEvery) : undefined);
+      this.#done += before.length;
+      before = now;
+      this.#options.progress(this.#verdict.totals(this.#done, this.#stage.operator.peakMiB()));
+    }
+    await this.#settle();
+    this.#isOver = true;
+    await looking;
+    await holdDeliveries(this.#stage.received, this.#bills.verified, this.#verdict);
+    this.#outputs.lookAtLog();
+  }
+
+  /** One window: new attacks begin, and those of the window before end when they have met its closing. */
+  async #wave(
+    now: readonly RunPlan[],
+    before: readonly RunPlan[],
+    restart: 'SIGTERM' | 'SIGKILL' | undefined,
+  ): Promise<void> {
+    const start = Math.ceil(Date.now() / WINDOW_MS) * WINDOW_MS;
+    const window = { start, end: start + WINDOW_MS };
+    this.#bills.expect(window, window.end + SETTLING_MS + LATE_MS);
+    await until(start + MOMENTS.begin);
+    for (const { run } of now) this.#active.add(run);
+    await this.#stage.world.order({ puts: now.flatMap((plan) => this.#putsOf(plan)) });
+    await this.#stage.party.order({ begin: now });
+    await until(start + MOMENTS.job);
+    await this.#jobs.begin();
+    await until(start + MOMENTS.restart);
+    if (restart !== undefined) await this.#oneStart(() => this.#restart(restart));
+    await until(start + MOMENTS.end);
+    await this.#endRuns(before.map(({ run }) => run));
+    await until(start + MOMENTS.jobEnd);
+    await this.#jobs.end();
+    await this.#lookAround();
+    await until(window.end - 50);
+  }
+
+  #putsOf({ run, attacks }: RunPlan): readonly Put[] {
+    const name = clusterOf(run);
+    const means = this.#stage.kubeconfigMeans(run);
+    const [bad] = attacks.filter(({ kind }) => kind === 'kubeconfig');
+    const made = KUBECONFIG_ATTACKS.find((attack) => attack.name === bad?.name);
+    const text = made?.make(createRandom(bad?.seed ?? 0), means) ?? honestKubeconfig(means);
+    const byUse = createRandom(run).chance(0.5);
+    const hostPuts = attacks.flatMap(({ kind, name: called, seed }) => {
+      if (kind !== 'host') return [];
+      const attack = [...HOST_ATTACKS, TRIGGER_ATTACK].find((each) => each.name === called);
+      return attack?.make(createRandom(seed), name) ?? [];
+    });
+    const path = `/api/v1/namespaces/${name}/secrets/svc-kubeconfig`;
+    return [
+      { api: 'host', path, object: kubeconfigSecret(text) },
+      ...(byUse ? [override(name, { privateNodeBilling: 'usage', cpuMemoryBasis: 'usage' })] : []),
+      ...tenantCluster(name, Date.now() - 60_000),
+      ...hostPuts,
+    ];
+  }
+
+  /** Starts it again and again; when it does not stay up with what the hostile have done, without that. */
+  async #start(): Promise<void> {
+    const { operator, probes } = this.#stage;
+    for (let left = 2 * MOST_STARTS; left > 0; left -= 1) {
+      if (left === MOST_STARTS) await this.#endRuns([...this.#active]);
+      if (await operator.start()) {
+        await probes.tell(operator.pid ?? 'down');
+        this.#bills.excuse(Date.now() + SETTLING_MS + LATE_MS);
+        return;
+      }
+    }
+    throw new Error(`hostile: the operator does not start any more; see ${operator.logFile}`);
+  }
+
+  async #restart(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    const { operator, probes } = this.#stage;
+    await probes.tell('down');
+    await operator.stop(signal);
+    await this.#start();
+  }
+
+  /** After an accident, unless that has been done meanwhile. */
+  async #startAgain(): Promise<void> {
+    if (this.#stage.operator.hasEnded) await this.#start();
+  }
+
+  /** Their attacks end, and their tenant clusters are no more. */
+  async #endRuns(runs: readonly number[]): Promise<void> {
+    await this.#stage.party.order({ end: runs });
+    const overrides = runs.map((run) => override(clusterOf(run), {}).path);
+    await this.#stage.world.order({ namespaces: runs.map(clusterOf), deletions: overrides });
+    for (const run of runs) this.#active.delete(run);
+  }
+
+  /** Watches the operator all the time: bills, probes, stalls; starts it again when it has ended. */
+  async #lookOn(): Promise<void> {
+    const { operator, probes } = this.#stage;
+    while (!this.#isOver) {
+      if (operator.isUp) await this.#bills.verify(Date.now());
+      const { unanswered, machineStallMs } = await probes.take();
+      for (const what of unanswered) {
+        if (operator.isUp) this.#verdict.fail('starved', `probe ${what}`);
+      }
+      this.#verdict.machineStall(machineStallMs);
+      const { own, late } = operator.takeStall();
+      if (this.#verdict.stall(own)) {
+        const runs = [...this.#active].join(', ');
+        const machine = Math.round(late - own);
+        console.error(
+          `stall of ${Math.round(own)} ms (and ${machine} ms without a processor), runs ${runs}`,
+        );
+      }
+      if (operator.hasEnded) {
+        await probes.tell('down');
+        await this.#oneStart(() => this.#startAgain());
+      }
+      await delay(LOOK_MS);
+    }
+  }
+
+  /** What the operator has said to everybody, and what the hostile party has seen. */
+  async #lookAround(): Promise<void> {
+    const { world, party, operator, secrets } = this.#stage;
+    const { written } = await world.order({});
+    for (const text of written) this.#outputs.look('what it writes into the host’s API', text);
+    const { leaks } = await party.order({});
+    for (const leak of leaks) this.#verdict.fail('leaked', leak);
+    this.#outputs.lookAtLog();
+    if (operator.isUp) await this.#outputs.lookAtApi(operator.address, secrets.apiToken);
+  }
+
+  /** Until one window is billed as it must be: attacks are held against a bill that is right without them. */
+  async #awaitHonestBill(): Promise<void> {
+    const { estate } = this.#stage;
+    const deadline = Date.now() + BASELINE_MS;
+    let problem = '';
+    while (Date.now() < deadline) {
+      const end = Math.floor((Date.now() - SETTLING_MS) / WINDOW_MS) * WINDOW_MS;
+      const window = { start: end - WINDOW_MS, end };
+      const events = await this.#bills.events(window);
+      const { missing, wrong } = compareBill(events ?? [], estate.charges, estate.tenants, window);
+      if (missing.length + wrong.length === 0) return;
+      problem = [...missing.map((what) => `${what}: missing`), ...wrong].join('; ');
+      await delay(LOOK_MS);
+    }
+    throw new Error(`hostile: the bill is wrong without any attack: ${problem}`);
+  }
+
+  /** Until every window has been verified. */
+  async #settle(): Promise<void> {
+    const deadline = Date.now() + WINDOW_MS + SETTLING_MS + LATE_MS + BASELINE_MS;
+    while (this.#bills.pending > 0 && Date.now() < deadline) await delay(LOOK_MS);
+    for (let left = this.#bills.pending; left > 0; left -= 1) {
+      this.#verdict.fail('misbilled', 'a window was never billed');
+    }
+  }
+}
+
+/** In turns. */
+function restartSignal(wave: number, every: number): 'SIGTERM' | 'SIGKILL' {
+  return Math.floor(wave / every) % 2 === 0 ? 'SIGKILL' : 'SIGTERM';
+}
+
+async function until(time: number): Promise<void> {
+  await delay(Math.max(0, time - Date.now()));
+}
+
+/** The lines of failures, for people. */
+export function describeFailure({ kind, what, runs }: Failure, seed: number): string {
+  const replays = runs.map((run) => `--seed ${seed} --run ${run}`).join(', ');
+  return `${kind}: ${what}\n  under way: ${replays || 'nothing'}`;
+}
