@@ -8,14 +8,21 @@ const arrival = { at: 0, knownUntil: 0, late: false };
 function setUp(limits: Partial<TenantLimits>) {
   const told: string[] = [];
   let now = 0;
+  let states = 0;
   const budget = createBudget({
     limits: { ...DEFAULT_LIMITS, objects: 1e9, bytes: 1e9, changes: 1e9, ...limits },
     now: () => now,
     onExceeded: (reason) => told.push(reason),
     firstLists: createFirstLists(),
     isListed: () => true,
+    states: () => states,
   });
-  return { budget, told, pass: (ms: number) => void (now += ms) };
+  return {
+    budget,
+    told,
+    remember: (count: number) => void (states = count),
+    pass: (ms: number) => void (now += ms),
+  };
 }
 
 describe('what one tenant’s API may take up', () => {
@@ -50,6 +57,23 @@ describe('what one tenant’s API may take up', () => {
     expect(told).toEqual(['objects of more than 1000 bytes']);
   });
 
+  test('is what it was, too: slow changes of few objects fill the memory while no window is closed', () => {
+    const { budget, told, pass, remember } = setUp({ states: 5_000 });
+    const nodes = budget.handler('nodes');
+    const change = (times: number): void => {
+      for (let count = 0; count < times; count += 1) {
+        nodes.upserted(object('a'), object('a'), arrival);
+        pass(1_000);
+      }
+    };
+    remember(5_000);
+    change(1_000);
+    expect(told).toEqual([]);
+    remember(5_001);
+    change(1_000);
+    expect(told).toEqual(['more than 5000 states of objects since the last closed window']);
+  });
+
   test('is a rate as well: one object that changes all the time is too much, one that changes often is not', () => {
     const { budget, told, pass } = setUp({ changes: 3 });
     const nodes = budget.handler('nodes');
@@ -79,6 +103,7 @@ describe('many tenants’ first lists without an end fill the memory together', 
         onExceeded: (reason) => told.push(reason),
         firstLists,
         isListed: () => listed,
+        states: () => 0,
       });
       const nodes = budget.handler('nodes');
       let next = 0;

@@ -16,6 +16,8 @@ export interface TenantLimits {
   readonly events: number;
   /** Pages of lists and beginnings of watches in {@link MINUTE_MS}. */
   readonly requests: number;
+  /** States of objects that are remembered because no closed window has billed them yet. */
+  readonly states: number;
 }
 
 export const DEFAULT_LIMITS: TenantLimits = {
@@ -26,7 +28,12 @@ export const DEFAULT_LIMITS: TenantLimits = {
   receivedBytes: 256 * 1024 * 1024,
   events: 120_000,
   requests: 3_000,
+  // About 40 MiB.
+  states: 200_000,
 };
+
+/** How many changes come between two counts of the states that are remembered. */
+const CHANGES_COUNTED = 1_000;
 
 const PERIOD_MS = 10_000;
 const MINUTE_MS = 60_000;
@@ -55,6 +62,8 @@ export interface BudgetOptions {
   readonly firstLists: FirstLists;
   /** The first lists of this tenant cluster are in. */
   readonly isListed: () => boolean;
+  /** How many states of its objects are remembered. */
+  readonly states: () => number;
 }
 
 interface Held {
@@ -67,10 +76,22 @@ export function createBudget(options: BudgetOptions): Budget {
   const firstList: FirstList = { isComplete: isListed, onTooMany: onExceeded };
   let firstObjects = 0;
   const kinds = new Map<string, Held>();
-  const countChange = createRate(options, limits.changes, PERIOD_MS, 'changes');
+  const countChangeRate = createRate(options, limits.changes, PERIOD_MS, 'changes');
   const countReceived = createRate(options, limits.receivedBytes, MINUTE_MS, 'bytes received');
   const countEvent = createRate(options, limits.events, MINUTE_MS, 'events of watches');
   const countRequest = createRate(options, limits.requests, MINUTE_MS, 'requests');
+
+  let changesUntilCount = CHANGES_COUNTED;
+  /** While its windows are held nothing that changed is forgotten, however slowly it comes. */
+  const countChange = (): void => {
+    countChangeRate();
+    changesUntilCount -= 1;
+    if (changesUntilCount > 0) return;
+    changesUntilCount = CHANGES_COUNTED;
+    if (options.states() > limits.states) {
+      onExceeded(`more than ${limits.states} states of objects since the last closed window`);
+    }
+  };
 
   const heldOf = (kind: string): Held => {
     const held = kinds.get(kind) ?? { objects: 0, bytes: 0 };

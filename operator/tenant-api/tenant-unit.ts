@@ -20,6 +20,7 @@ import { readApart } from './reading/read-apart.ts';
 import type { FailedTenantApi } from './tenant-api.ts';
 import {
   createTenantWatches,
+  statesIn,
   type TenantResume,
   type TenantWatches,
   type WatchConnection,
@@ -116,6 +117,7 @@ export class TenantUnit {
       now: () => clock.monotonic(),
       onExceeded: (reason) => this.#suspend(reason),
       isListed: () => this.listed,
+      states: () => statesIn(options.observation),
     });
     this.#watches = createTenantWatches({
       ...options,

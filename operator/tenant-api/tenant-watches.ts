@@ -131,6 +131,18 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
 /** A node that is older than this when it is first seen carried other labels before. */
 const CREATION_DELAY_MS = 60_000;
 
+/** How many states of a tenant cluster's objects are remembered, of those that are gone, too. */
+export function statesIn(observation: Observation): number {
+  const { nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
+  let states = 0;
+  for (const timelines of [nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices]) {
+    for (const [, each] of timelines.namespaces()) {
+      for (const { spans } of each) states += 1 + spans.length;
+    }
+  }
+  return states;
+}
+
 /** A node that was there before but carried a label of the syncer's counts from when it lost it. */
 function fromWhenItWasSeen(
   next: NodeView,

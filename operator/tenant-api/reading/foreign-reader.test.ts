@@ -96,7 +96,10 @@ describe('one tenant cluster takes the thread from all others', () => {
 
   test('beyond a share of each minute its API is left alone', async () => {
     const { read } = start({ cpuMs: 0 });
-    expect(await read('hostile', GOOD)).toEqual({
+    let answer = await read('hostile', GOOD);
+    // A single small answer may take less than the clock can tell.
+    while (answer.kind !== 'refused') answer = await read('hostile', GOOD);
+    expect(answer).toEqual({
       kind: 'refused',
       reason: 'more than 0 seconds of reading in a minute',
     });
