@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { isMainThread } from 'node:worker_threads';
 
 /**
  * Loaded into the operator's process before it for the self-check: from the moment on at which the
@@ -11,7 +12,8 @@ const planted = (process.env['HOSTILE_PLANT'] ?? '').split(',');
 const originalParse = JSON.parse;
 /** That it has been triggered, also for the process after this one: a bug that ended it would do so for ever. */
 const mark = join(process.env['DATA_DIR'] ?? '', '../tmp/planted');
-let isTriggered = existsSync(mark);
+// Threads of the operator load this as well, and have nothing of its environment.
+let isTriggered = isMainThread && existsSync(mark);
 
 /** Blocks the main thread, for so long if nobody else wants the processor. */
 function beBusy(ms: number): void {
@@ -50,7 +52,7 @@ function fail(why: string): never {
   throw new Error(why);
 }
 
-JSON.parse = function parse(text: string, ...rest: []): unknown {
+function parse(this: JSON, text: string, ...rest: []): unknown {
   if (!isTriggered && typeof text === 'string' && text.includes(TRIGGER)) {
     isTriggered = true;
     writeFileSync(mark, planted.join());
@@ -59,4 +61,6 @@ JSON.parse = function parse(text: string, ...rest: []): unknown {
   const isMisread = isTriggered && planted.includes('misbilled') && typeof text === 'string';
   const read = isMisread ? text.replaceAll('"cpu":"3600m"', '"cpu":"3700m"') : text;
   return originalParse.call(this, read, ...rest) as unknown;
-};
+}
+
+if (isMainThread) JSON.parse = parse;
