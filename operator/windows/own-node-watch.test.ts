@@ -67,6 +67,21 @@ describe('a tenant whose word counts', () => {
     expect(logger.lines.filter((line) => line.includes('were down for'))).toHaveLength(2);
   });
 
+  test.each([
+    [0, 1],
+    [11, 1],
+    [12, 0],
+    [100, 0],
+  ])('OWN_NODE_DOWNTIME_PERCENT=%i: 11.7 %% of a day exceeds it: %i', async (percent, exceeded) => {
+    const { watch, value } = setUp(percent);
+    const world = worldOf();
+    world.node(gpuNode(DOWN), START + 30 * MINUTE);
+    world.node(gpuNode(N1), START + 37 * MINUTE);
+    watch.note(...hourOf(world));
+    expect(await value('downtime_exceeded')).toBe(exceeded);
+    expect(watch.problems()).toHaveLength(exceeded);
+  });
+
   test('and says late that a node was down is found out', async () => {
     const { watch, value } = setUp();
     const world = worldOf();
