@@ -13,11 +13,15 @@ type Path = readonly (string | number)[];
 export function mutated(object: RawObject, random: Random): RawObject {
   let result: unknown = structuredClone(object);
   for (let left = random.between(1, 4); left > 0; left -= 1) {
-    const path = random.pick(pathsOf(result));
-    result = changed(result, path, random.pick(CHANGES), random);
+    const paths = pathsOf(result);
+    if (paths.length === 0) break;
+    result = changed(result, random.pick(paths), random.pick(CHANGES), random);
   }
   return isRecord(result) ? result : object;
 }
+
+/** What is copied may hold copies itself: without a bound it would be more than a text can hold. */
+const MOST_COPIED_CHARACTERS = 8 * 1024 * 1024;
 
 type Change = (parent: Record<string, unknown> | unknown[], key: string, random: Random) => void;
 
@@ -32,7 +36,9 @@ const CHANGES: readonly Change[] = [
   (parent, key, random) => {
     if (Array.isArray(parent)) {
       const [entry] = parent.slice(Number(key));
-      for (let left = random.pick([1, 100, 5_000]); left > 0; left -= 1) parent.push(entry);
+      const most = MOST_COPIED_CHARACTERS / (JSON.stringify(entry ?? null).length + 1);
+      const copies = Math.min(random.pick([1, 100, 5_000]), most);
+      for (let made = 0; made < copies; made += 1) parent.push(entry);
       return;
     }
     const value = parent[key];
