@@ -7,7 +7,7 @@ import { describeFailure, runSuite } from '../e2e/hostile/suite.ts';
 /**
  * `npm run hostile -- --seed S --runs N`: seeded attacks of a hostile tenant and of strangers on the
  * operator as it is shipped, with honest tenants beside them. The last line is what came of it; ends with 1
- * unless nothing went wrong. `--run K` does one run alone, `--self-check` plants bugs in the
+ * unless nothing went wrong. `--run K` does one run alone, `--run K-L` those, `--self-check` plants bugs in the
  * operator and sees each counted, `--jobs` is how many runs share a window, `--only TEXT` takes only
  * attacks whose kind or name contains it.
  */
@@ -32,7 +32,7 @@ async function attack(): Promise<number> {
   const numbers =
     values.run === undefined
       ? Array.from({ length: runs }, (_, index) => index)
-      : [wholeNumber('--run', values.run, 0)];
+      : numbersOf(values.run);
   const plans = numbers
     .map((run) => planOf(seed, run))
     .map(({ run, attacks }) => ({
@@ -61,6 +61,14 @@ async function check(): Promise<number> {
   const results = await selfCheck((line) => console.error(line));
   for (const result of results) console.log(JSON.stringify(result));
   return results.every(({ seen }) => seen) ? 0 : 1;
+}
+
+/** `7`, or `32-47`: what shared a window when something went wrong. */
+function numbersOf(text: string): readonly number[] {
+  const [first = '', last = first] = text.split('-', 2);
+  const from = wholeNumber('--run', first, 0);
+  const to = wholeNumber('--run', last, from);
+  return Array.from({ length: to - from + 1 }, (_, index) => from + index);
 }
 
 function wholeNumber(name: string, text: string, least: number): number {

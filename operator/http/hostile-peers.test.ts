@@ -97,7 +97,7 @@ test('webhooks that send all they announce but its last byte fill 16 MiB of thei
   using _open = await openSockets(server.port, 64, most, (answer) => {
     if (answer.includes('503 Service Unavailable')) busy += 1;
   });
-  await expect.poll(() => busy).toBeGreaterThanOrEqual(48);
+  await expect.poll(() => busy, { timeout: 20_000 }).toBeGreaterThanOrEqual(48);
   const body = '{}'.padEnd(10 * MIB);
   const push = await server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body });
   expect(push.status).toBe(400);

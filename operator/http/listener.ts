@@ -3,6 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { Counter, type Registry } from 'prom-client';
 import type { ListenAddress } from '../config/parsers/hosts.ts';
 import type { HttpLimits } from './limits.ts';
+import { refusePipelining } from './pipelining.ts';
 
 /** While stopping. */
 const IDLE_SWEEP_MS = 20;
@@ -15,13 +16,13 @@ export interface ListenerOptions {
   readonly refused: RefusedConnections;
 }
 
-/** Counts a connection that was closed at once, by the limit that it was over. */
-export type RefusedConnections = (reason: 'address' | 'all') => void;
+/** Counts a connection that was closed without an answer, by the limit that it was over. */
+export type RefusedConnections = (reason: 'address' | 'all' | 'pipelining') => void;
 
 export function createRefusedConnections(metrics: Registry): RefusedConnections {
   const counter = new Counter({
     name: 'meterfeed_http_refused_connections_total',
-    help: 'Connections closed at once, because their address or all together had too many',
+    help: 'Connections closed because their address (address) or all together (all) had too many, or because requests came without waiting for answers (pipelining)',
     labelNames: ['reason'],
     registers: [metrics],
   });
@@ -94,6 +95,7 @@ export class Listener {
       return;
     }
     this.#connections.set(address, open + 1);
+    refusePipelining(socket, () => this.#options.refused('pipelining'));
     socket.once('close', () => {
       const left = (this.#connections.get(address) ?? 1) - 1;
       if (left === 0) this.#connections.delete(address);
