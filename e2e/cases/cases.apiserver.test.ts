@@ -40,6 +40,7 @@ const TABLES = [
   'metering/events',
   'discovery/discover',
   'discovery/discovery',
+  'discovery/synced-namespaces',
   'windows/collector',
   'windows/restart',
   'windows/failures',

@@ -17,6 +17,8 @@ import {
   overridden,
   overriddenMetering,
 } from './overrides.ts';
+import { findSyncedNamespaces } from './synced-namespaces.ts';
+import { hostProject, projectOf } from './platform-project.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 import type { ControlPlaneWorkload, HostNamespace, PlatformInstance } from './views.ts';
 
@@ -27,6 +29,10 @@ export interface DiscoverInput {
   /** Empty when the platform API is absent. */
   readonly instances: Iterable<PlatformInstance>;
   readonly namespace: (name: string) => HostNamespace | undefined;
+  /** All of them. */
+  readonly namespaces: Iterable<HostNamespace>;
+  /** The namespace that the operator runs in, where it is known. */
+  readonly ownNamespace?: string | undefined;
   readonly customerIdKeys: CustomerIdKeys;
   /** Out of TENANT_CLUSTERS_FILE. */
   readonly external: readonly ListedCluster[];
@@ -68,7 +74,13 @@ export function discover(input: DiscoverInput): Discovered {
   });
   const external = input.external.map((listed) => ({ ...listed, namespace: '' }));
   const { ids, added } = assignIds([...found.candidates, ...external], input.assignedIds);
-  const problems = [...found.problems];
+  const synced = findSyncedNamespaces({
+    namespaces: input.namespaces,
+    clusters: found.candidates,
+    watchNamespaces: settings.discovery.watchNamespaces,
+    ownNamespace: input.ownNamespace,
+  });
+  const problems = [...found.problems, ...synced.problems];
   const uses = new Map(settings.overrides.map(({ name }) => [name, newUse(name)]));
   const clusters: TenantCluster[] = [];
   for (const candidate of found.candidates) {
@@ -89,7 +101,8 @@ export function discover(input: DiscoverInput): Discovered {
       problems,
       uses,
     });
-    clusters.push(cluster);
+    const syncedNamespaces = synced.byPlace.get(placeKey(candidate));
+    clusters.push({ ...cluster, ...omitUndefined({ syncedNamespaces }) });
   }
   for (const listed of external) {
     clusters.push(describeExternal(listed, ids.get(placeKey(listed)) ?? '', input));
@@ -271,19 +284,4 @@ function billingDetails(values: MetadataValues, customerIdKeys: CustomerIdKeys) 
 function tenantOf(id: string, project: string | undefined, settings: Settings): string {
   const byProject = settings.identity.tenantSource === 'project' && project !== undefined;
   return byProject ? projectTenant(project) : id;
-}
-
-const PROJECT_PREFIXES = ['loft-p-', 'p-'] as const;
-
-/** The platform keeps a project's instances in a namespace named for it, which its users cannot choose. */
-function projectOf(instance: PlatformInstance | undefined): string | undefined {
-  if (instance === undefined) return undefined;
-  const prefix = PROJECT_PREFIXES.find((known) => instance.namespace.startsWith(known));
-  if (prefix !== undefined) return instance.namespace.slice(prefix.length) || undefined;
-  return instance.metadata.labels['loft.sh/project'] || undefined;
-}
-
-/** What the platform wrote on the host namespace, so that the project is the same without its API. */
-function hostProject({ metadata: { labels } }: HostNamespace): string | undefined {
-  return labels['loft.sh/vcluster-instance-project'] || labels['loft.sh/project'] || undefined;
 }

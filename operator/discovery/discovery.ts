@@ -26,6 +26,8 @@ export interface DiscoveryOptions {
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly records: RecordStore;
   readonly customerIdKeys: CustomerIdKeys;
+  /** The namespace that the operator runs in, which is no tenant's. */
+  readonly ownNamespace?: string;
   /** TENANT_CLUSTERS_FILE, where there is one. */
   readonly external?: ExternalFile;
   /** Ids of customers that are still billed for what a tenant cluster left behind. */
@@ -221,6 +223,8 @@ class Rounds implements Discovery {
       workloads: [...sources.statefulSets.values(), ...sources.deployments.values()],
       instances: platform === 'present' ? sources.instances.values() : [],
       namespace: (name) => sources.namespaces.find('', name),
+      namespaces: sources.namespaces.values(),
+      ownNamespace: this.#options.ownNamespace,
       customerIdKeys,
       external,
       assignedIds: assignedIds(memory),

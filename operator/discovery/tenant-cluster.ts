@@ -12,6 +12,11 @@ export interface TenantCluster {
   /** Host namespace that holds its control plane and synced objects. */
   readonly namespace: string;
   readonly name: string;
+  /**
+   * Further host namespaces, which its syncer maps one to one and which are its own as a whole, sorted by
+   * name (docs/discovery.md#namespaces-that-a-syncer-maps); absent where there are none.
+   */
+  readonly syncedNamespaces?: readonly SyncedNamespace[];
   /** Billing customer: override → label or annotation → TENANT_SOURCE (docs/discovery.md#who-is-billed). */
   readonly tenant: string;
   readonly displayName: string;
@@ -39,6 +44,21 @@ export interface TenantCluster {
   readonly metering: TenantMeteringSettings;
   /** Names of the TenantOverrides that apply, most specific first. */
   readonly overrides: readonly string[];
+}
+
+/** A host namespace that a syncer maps one to one. */
+export interface SyncedNamespace {
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+}
+
+/** Every host namespace that objects of a tenant cluster are in: its control plane's, and those its syncer maps. */
+export function namespacesOf({
+  namespace,
+  syncedNamespaces = [],
+}: Pick<TenantCluster, 'namespace' | 'syncedNamespaces'>): readonly string[] {
+  return [namespace, ...syncedNamespaces.map(({ name }) => name)];
 }
 
 /** `private`: it has nodes of its own. `shared`: its pods run on the host's. */

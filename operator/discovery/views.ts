@@ -28,6 +28,8 @@ export interface ControlPlaneWorkload extends Projected {
 /** A Namespace of the host cluster. */
 export interface HostNamespace extends Projected {
   readonly metadata: Metadata;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
 }
 
 /** A virtual cluster instance of the platform (`management.loft.sh/v1`). */
@@ -72,7 +74,8 @@ export function controlPlaneWorkload(labelPrefix: string): Projection<ControlPla
 export function hostNamespace(labelPrefix: string): Projection<HostNamespace> {
   return (object) => {
     const identity = identityOf(object);
-    return identity && { ...identity, metadata: metadataOf(object, labelPrefix) };
+    if (identity === undefined) return undefined;
+    return { ...identity, metadata: metadataOf(object, labelPrefix), createdAt: createdAt(object) };
   };
 }
 

@@ -62,6 +62,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     settings,
     sources: watches.discovery,
     customerIdKeys: CUSTOMER_ID_KEYS,
+    ownNamespace: context.namespace,
     records: ledger,
     stillBilled: () => observation.tenantClusters.leaving.map(({ cluster }) => cluster.tenant),
     clock,

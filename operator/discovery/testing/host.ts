@@ -56,6 +56,8 @@ export function discoverHost(host: Host): Discovered {
       host.missing?.includes(name) === true
         ? undefined
         : (namespaces.get(name) ?? namespacesOf([namespaceObject(name)])[0]),
+    namespaces: namespaces.values(),
+    ownNamespace: 'meterfeed-system',
     customerIdKeys: CUSTOMER_ID_KEYS,
     external: host.external ?? [],
     assignedIds: host.assignedIds ?? new Map(),

@@ -1,0 +1,109 @@
+import { compareBytewise } from '../model/bytewise.ts';
+import { quote } from '../model/quote.ts';
+import { type Place, placeKey } from './cluster-ids.ts';
+import { MANAGED_BY_LABEL } from './selection.ts';
+import type { SyncedNamespace } from './tenant-cluster.ts';
+import type { HostNamespace } from './views.ts';
+
+/**
+ * What a syncer writes on every Namespace of the host cluster that it maps one to one: the name of its
+ * tenant cluster, and the namespace of that one's control plane
+ * (https://www.vcluster.com/docs/vcluster/configure/vcluster-yaml/sync/to-host).
+ */
+const NAME_LABEL = 'vcluster.loft.sh/vcluster-name';
+const NAMESPACE_LABEL = 'vcluster.loft.sh/vcluster-namespace';
+
+/** Namespaces of this prefix are Kubernetes' own. */
+const SYSTEM_PREFIX = 'kube-';
+
+export interface SyncedNamespacesInput {
+  readonly namespaces: Iterable<HostNamespace>;
+  /** The tenant clusters of this round, excluded ones included. */
+  readonly clusters: readonly Place[];
+  /** Empty means all. */
+  readonly watchNamespaces: readonly string[];
+  /** The namespace that the operator runs in. */
+  readonly ownNamespace?: string | undefined;
+}
+
+export interface SyncedNamespaces {
+  /** By {@link placeKey} of their tenant cluster, sorted by name. */
+  readonly byPlace: ReadonlyMap<string, readonly SyncedNamespace[]>;
+  /** Namespaces that are nobody's although they say so, and why; one line each, sorted. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * The host namespaces that syncers have mapped, each given to at most one tenant cluster
+ * (docs/discovery.md#namespaces-that-a-syncer-maps).
+ */
+export function findSyncedNamespaces(input: SyncedNamespacesInput): SyncedNamespaces {
+  const watched = new Set(input.watchNamespaces);
+  const isWatched = (namespace: string) => watched.size === 0 || watched.has(namespace);
+  const claims = createClaims(input);
+  const byPlace = new Map<string, SyncedNamespace[]>();
+  const problems: string[] = [];
+  const labelled = [...input.namespaces]
+    .filter(({ metadata: { labels } }) => NAME_LABEL in labels || NAMESPACE_LABEL in labels)
+    .toSorted((a, b) => compareBytewise(a.name, b.name));
+  for (const namespace of labelled) {
+    const { name, createdAt, metadata } = namespace;
+    const of = {
+      namespace: metadata.labels[NAMESPACE_LABEL] ?? '',
+      name: metadata.labels[NAME_LABEL] ?? '',
+    };
+    // What is in there is its own anyway; and what is not watched is another operator's affair.
+    if (of.namespace === name || (of.namespace !== '' && !isWatched(of.namespace))) continue;
+    const refusal = claims.refusalOf(namespace, of);
+    if (refusal !== undefined) {
+      problems.push(`Namespace ${name}: ${refusal}`);
+      continue;
+    }
+    if (!isWatched(name)) {
+      const what = `belongs to tenant cluster ${placeKey(of)}, but is not one of WATCH_NAMESPACES`;
+      problems.push(`Namespace ${name}: ${what}: nothing in it is billed; add ${quote(name)}`);
+    }
+    const known = byPlace.get(placeKey(of)) ?? [];
+    byPlace.set(placeKey(of), known);
+    known.push({ name, createdAt });
+  }
+  return { byPlace, problems };
+}
+
+/** Judges what Namespaces say. */
+function createClaims({ clusters, ownNamespace }: SyncedNamespacesInput) {
+  const places = new Set(clusters.map(placeKey));
+  const controlPlanes = new Map(clusters.map((place) => [place.namespace, place]));
+  const byMarker = new Map(clusters.map((place) => [markerOf(place), place]));
+
+  return {
+    /** Why a Namespace is not the tenant cluster's that its labels name; undefined when it is. */
+    refusalOf({ name, metadata: { labels } }: HostNamespace, of: Place): string | undefined {
+      const label = of.name === '' ? NAME_LABEL : NAMESPACE_LABEL;
+      if (of.name === '' || of.namespace === '') {
+        return `label ${label}: missing; a syncer sets it and ${label === NAME_LABEL ? NAMESPACE_LABEL : NAME_LABEL} together`;
+      }
+      const said = `labels name tenant cluster ${quote(placeKey(of))}`;
+      if (name.startsWith(SYSTEM_PREFIX) || name === ownNamespace) {
+        return `${said}: refused for a system namespace; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
+      }
+      const resident = controlPlanes.get(name);
+      if (resident !== undefined) {
+        return `${said}: refused, since it holds the control plane of ${placeKey(resident)}; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
+      }
+      if (!places.has(placeKey(of))) {
+        return `${said}, and there is none: what is created in it is billed to nobody; delete it, or correct the labels`;
+      }
+      const other = byMarker.get(labels[MANAGED_BY_LABEL] ?? '');
+      if (other !== undefined && placeKey(other) !== placeKey(of)) {
+        return `${said}, and ${MANAGED_BY_LABEL} names ${placeKey(other)}: refused for both; remove the labels of one`;
+      }
+      return undefined;
+    },
+  };
+}
+
+/** How a syncer names its tenant cluster on objects of the whole cluster. */
+function markerOf({ namespace, name }: Place): string {
+  return `${namespace}-x-${name}`;
+}
