@@ -13,20 +13,29 @@ import { gpuNode, H100 } from './testing/gpu-nodes.ts';
 import { cluster, iso, OWN_LABELS, pod } from './testing/objects.ts';
 import { HOUR, START, total } from './testing/world.ts';
 
+/** As NVIDIA's driver publishes it where any number of claims may share it. */
+const UNLIMITED = {
+  ...wholeGpu(0),
+  allowMultipleAllocations: true,
+  capacity: { memory: { value: '80Gi' } },
+};
+
 /** The attributes of the GPUs of N1 on its tenant's own node. */
 const WHOLE_NODE = ['8', H100, H100, 'full', 'on-demand', 'dedicated_node'];
 
 describe('devices that several claims hold', () => {
-  const shared = (name: string, memory?: string): ClaimFixture => ({
+  const consuming = (name: string, consumedCapacity?: RawObject): ClaimFixture => ({
     name,
     labels: { ...OWN_LABELS, 'vcluster.loft.sh/namespace': name },
     devices: [
       result('gpu-0', {
         shareID: `00000000-0000-4000-8000-000000000${name.charCodeAt(0)}`,
-        ...(memory === undefined ? {} : { consumedCapacity: { memory, streams: '1' } }),
+        ...(consumedCapacity === undefined ? {} : { consumedCapacity }),
       }),
     ],
   });
+  const shared = (name: string, memory?: string): ClaimFixture =>
+    consuming(name, memory === undefined ? undefined : { memory, streams: '1' });
   const sharing = (fixtures: readonly ClaimFixture[], capacity: RawObject = {}) =>
     draHour({
       slices: [slice({ devices: [{ ...wholeGpu(0), allowMultipleAllocations: true, capacity }] })],
@@ -44,6 +53,70 @@ describe('devices that several claims hold', () => {
   test('are split evenly where capacities do not say', () => {
     expect(total(sharing([shared('p')]), GPU)).toBe(1);
     expect(total(sharing([shared('p'), shared('q'), shared('r')]), GPU)).toBe(1);
+  });
+
+  const FOUR = { memory: { value: '80Gi' }, shares: { value: '4' } };
+
+  test.each<[string, readonly ClaimFixture[], RawObject, number]>([
+    ['D23: one of four shares', [consuming('p', { memory: '0', shares: '1' })], FOUR, 0.25],
+    [
+      'D24: shares that are unequal',
+      [consuming('p', { memory: '0', shares: '1' }), consuming('q', { memory: '0', shares: '2' })],
+      FOUR,
+      0.75,
+    ],
+    [
+      'D25: memory before shares, where it is more than nothing',
+      [
+        consuming('p', { memory: '8Gi', shares: '1' }),
+        consuming('q', { memory: '0', shares: '1' }),
+      ],
+      FOUR,
+      0.35,
+    ],
+    [
+      'D26: unlimited: the only holder has the device',
+      [consuming('p', { memory: '0' })],
+      { memory: { value: '80Gi' } },
+      1,
+    ],
+    [
+      'D27: unlimited: split among its holders',
+      [consuming('p', { memory: '0' }), consuming('q', { memory: '0' })],
+      { memory: { value: '80Gi' } },
+      1,
+    ],
+    [
+      'D28: holders that come to more than the device are cut to it',
+      [
+        consuming('p', { memory: '60Gi' }),
+        consuming('q', { memory: '0' }),
+        consuming('r', { memory: '0' }),
+      ],
+      { memory: { value: '80Gi' } },
+      1,
+    ],
+  ])('%s', (_name, fixtures, capacity, want) => {
+    expect(total(sharing(fixtures, capacity), GPU)).toBeCloseTo(want, 8);
+  });
+
+  test('D27: each of the holders pays the same while it holds', () => {
+    const world = draWorld({
+      slices: [slice({ devices: [UNLIMITED] })],
+      pods: [{ name: 'p' }],
+      claims: [consuming('p', { memory: '0' })],
+    });
+    world.clusters([cluster('a', { meterByNamespace: true })]);
+    world.pod(pod({ name: 'q', node: 'n1', startedAt: START + HOUR / 2 }), START + HOUR / 2);
+    world.resourceClaim(resourceClaim(consuming('q', { memory: '0' })), START + HOUR / 2);
+    const { events, explanations, findings } = world.close(START, START + HOUR);
+    expect(total(events, GPU, { namespace: 'p' })).toBe(0.75);
+    expect(total(events, GPU, { namespace: 'q' })).toBe(0.25);
+    const told = explanations.flatMap(({ subjects }) => subjects.flatMap(({ gpus }) => gpus ?? []));
+    expect(new Set(told.map(({ sharedBy }) => sharedBy))).toEqual(
+      new Set(['split evenly among 1', 'split evenly among 2']),
+    );
+    for (const { unaccounted } of findings.gpuBalances) expect(unaccounted).toBe(0n);
   });
 
   test('count once while claims come and go', () => {

@@ -1,15 +1,21 @@
-import {
-  type AllocatedDevice,
-  type ClaimAllocation,
-  type ClaimState,
-  sameAllocation,
-} from '../observation/resource-claim.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { type ObjectLabels, sameLabels } from '../observation/object-labels.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodState } from '../observation/pod.ts';
-import { keyOf } from '../observation/shared-values.ts';
+import {
+  type ClaimAllocation,
+  type ClaimState,
+  sameAllocation,
+} from '../observation/resource-claim.ts';
 import { type Span, splitAtEdges, type Timeline } from '../observation/timeline.ts';
+import {
+  type Holders,
+  type Holdings,
+  holdersAt,
+  holdingsOf,
+  holdingsWithin,
+  sameHolders,
+} from './device-holders.ts';
 
 /** How the devices of a resource claim were used during a span. */
 export interface ClaimUse {
@@ -19,8 +25,8 @@ export interface ClaimUse {
   readonly allocation: ClaimAllocation;
   /** Where they are used; absent where nothing says. */
   readonly node?: string;
-  /** How many claims hold each of the devices, this one included; in the order of the allocation. */
-  readonly holders: readonly number[];
+  /** What all claims hold of each of the devices, this one included; in the order of the allocation. */
+  readonly holders: readonly Holders[];
 }
 
 /** The use of claims as timelines of their own, derived from those of claims and pods. */
@@ -220,16 +226,13 @@ function sameUse(a: ClaimUse, b: ClaimUse): boolean {
     a.phase === b.phase &&
     a.node === b.node &&
     continues(a, b) &&
-    String(a.holders) === String(b.holders)
+    a.holders.every((holders, index) => sameHolders(holders, b.holders[index] ?? []))
   );
 }
 
-/** Devices that several claims may hold, each with the times at which some claim did. */
-type Holdings = ReadonlyMap<string, readonly Interval[]>;
-
 /**
- * Cuts the spans of claims where the number of claims that hold one of their devices changes. By it
- * a device without capacities to go by is split evenly, so that it counts once.
+ * Cuts the spans of claims where others begin or cease to hold one of their devices. By what all of
+ * them hold a device is split, so that it counts once.
  */
 function withHolders(uses: ReadonlyMap<Timeline<ClaimState>, readonly Span<Use>[]>): Uses {
   const holdings = holdingsOf([...uses.values()].flat());
@@ -238,36 +241,14 @@ function withHolders(uses: ReadonlyMap<Timeline<ClaimState>, readonly Span<Use>[
   );
 }
 
-function holdingsOf(spans: readonly Span<Use>[]): Holdings {
-  const holdings = new Map<string, Interval[]>();
-  for (const { from, to, state } of spans) {
-    for (const device of state.allocation.devices) {
-      if (device.share === undefined) continue;
-      const key = deviceKey(device);
-      const known = holdings.get(key) ?? [];
-      known.push({ from, to });
-      holdings.set(key, known);
-    }
-  }
-  return holdings;
-}
-
-/** The stretches of a use in which the number of claims that hold each of its devices does not change. */
+/** The stretches of a use in which what claims hold of each of its devices does not change. */
 function cutUse({ from, to, state }: Span<Use>, holdings: Holdings): readonly Span<ClaimUse>[] {
   const shared = state.allocation.devices.map((device) =>
-    device.share === undefined ? [] : (holdings.get(deviceKey(device)) ?? []),
+    holdingsWithin(holdings, device, from, to),
   );
   return splitAtEdges(from, to, shared.flat()).map(([start, end]) => ({
     from: start,
     to: end,
-    state: { ...state, holders: shared.map((holders) => Math.max(1, countAt(holders, start))) },
+    state: { ...state, holders: shared.map((stretches) => holdersAt(stretches, start)) },
   }));
-}
-
-function countAt(intervals: readonly Interval[], at: number): number {
-  return intervals.filter(({ from, to }) => from <= at && at < to).length;
-}
-
-function deviceKey({ driver, pool, device }: AllocatedDevice): string {
-  return keyOf([driver, pool, device]);
 }

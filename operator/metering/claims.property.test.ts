@@ -22,6 +22,9 @@ interface Run {
 interface Claim {
   /** One device of its own, or a share of the device that such claims have in common. */
   readonly shares: boolean;
+  /** GiB of 80 and shares of four that it consumes of that. */
+  readonly memory: number;
+  readonly parts: number;
   readonly runs: readonly Run[];
   /** How long after its last pod's end the claim is given back. */
   readonly release: number;
@@ -37,6 +40,8 @@ const run: fc.Arbitrary<Run> = fc
   .map(({ length, ...rest }) => ({ ...rest, end: rest.start + length }));
 const claim: fc.Arbitrary<Claim> = fc.record({
   shares: fc.boolean(),
+  memory: fc.constantFrom(0, 0, 7, 20, 80),
+  parts: fc.integer({ min: 0, max: 4 }),
   runs: fc.array(run, { minLength: 1, maxLength: 3 }),
   release: fc.integer({ min: 0, max: 10 }),
 });
@@ -49,11 +54,17 @@ interface Happening {
 }
 
 /** A claim from its allocation to its release, with its pods, as their events arrive. */
-function happeningsOf({ shares, runs, release }: Claim, index: number): readonly Happening[] {
+function happeningsOf(
+  { shares, memory, parts, runs, release }: Claim,
+  index: number,
+): readonly Happening[] {
   const name = `c${index}`;
   const pods = runs.map((_, number) => `${name}-${number}`);
   const device = shares
-    ? result('gpu-shared', { shareID: `share-${index}` })
+    ? result('gpu-shared', {
+        shareID: `share-${index}`,
+        consumedCapacity: { memory: `${memory}Gi`, shares: `${parts}` },
+      })
     : result(`gpu-${index}`);
   const allocated = resourceClaim({ name, pods, devices: [device] });
   const arrivals = runs.map(({ end, endDelay }) => end + endDelay);
@@ -99,7 +110,13 @@ function play(claims: readonly Claim[]) {
   const world = createWorld({ windowMs: WINDOW });
   world.clusters([cluster('a')]);
   world.node(gpuNode({ ...N1, capacity: {} }));
-  const shared = { ...wholeGpu(99), name: 'gpu-shared', allowMultipleAllocations: true };
+  const capacity = { memory: { value: '80Gi' }, shares: { value: '4' } };
+  const shared = {
+    ...wholeGpu(99),
+    name: 'gpu-shared',
+    allowMultipleAllocations: true,
+    capacity,
+  };
   const whole = Array.from({ length: 7 }, (_, index) => wholeGpu(index));
   world.slice(slice({ devices: [...whole, shared] }));
   const happenings = claims.flatMap(happeningsOf).toSorted((a, b) => a.second - b.second);
@@ -141,6 +158,7 @@ test('what is billed never exceeds what is installed, shares included, and all o
           expect(balance.billed).toBeLessThanOrEqual(balance.installed);
           expect(balance.unaccounted).toBe(0n);
           expect(balance.idle).toBeGreaterThanOrEqual(0n);
+          expect(balance.billed + balance.idle).toBe(balance.installed);
         }
       }
     }),

@@ -14,8 +14,9 @@ import type { AllocatedDevice } from '../observation/resource-claim.ts';
 import type { PublishedDevice } from '../observation/resource-slice.ts';
 import { keyOf } from '../observation/shared-values.ts';
 import type { ClaimUse } from './claim-use.ts';
-import type { GpuQuantity } from './meter.ts';
 import type { DeviceCatalogue } from './device-catalogue.ts';
+import { shareOf } from './device-share.ts';
+import type { GpuQuantity } from './meter.ts';
 
 /**
  * What the claim's devices of the listed drivers come to, devices of a kind together
@@ -33,17 +34,18 @@ export function claimedGpus(
     if (!drivers.includes(allocated.driver)) continue;
     const known = published(allocated);
     const device = kindOf(allocated, known, node);
-    const shareIn = (whole: bigint): bigint =>
-      shareOf(whole, allocated, known, holders[index] ?? 1);
+    const share = shareOf(allocated, known?.capacity, holders[index] ?? []);
     const key = keyOf([device.type, device.profile]);
     const before = kinds.get(key);
+    const sharedBy = before?.sharedBy ?? share.by;
     kinds.set(key, {
       device,
       devices: (before?.devices ?? 0) + 1,
-      parts: (before?.parts ?? 0n) + shareIn(device.parts),
+      parts: (before?.parts ?? 0n) + share.of(device.parts),
       ...(quantity === 'devices' && {
-        asDevices: (before?.asDevices ?? 0n) + shareIn(PARTS_PER_GPU),
+        asDevices: (before?.asDevices ?? 0n) + share.of(PARTS_PER_GPU),
       }),
+      ...(sharedBy === undefined ? {} : { sharedBy }),
     });
   }
   return [...kinds.values()];
@@ -89,25 +91,4 @@ function productOf(known: PublishedDevice | undefined): string | undefined {
 function profileInName(device: string): string {
   const [, slices, memory] = /-mig-(\d+g)(\d+gb)/.exec(device) ?? [];
   return slices === undefined || memory === undefined ? FULL : migProfile(`${slices}.${memory}`);
-}
-
-/**
- * A share counts for what it consumes of the device's memory, or of its first capacity; where
- * capacities do not say, all that hold the device count for the same. Shares never exceed the device.
- */
-function shareOf(
-  parts: bigint,
-  allocated: AllocatedDevice,
-  known: PublishedDevice | undefined,
-  holders: number,
-): bigint {
-  if (allocated.share === undefined) return parts;
-  const { consumed } = allocated;
-  const capacity = known?.capacity;
-  const common = [...(consumed?.keys() ?? [])].filter((name) => (capacity?.get(name) ?? 0n) > 0n);
-  const measure = common.find((name) => name === 'memory' || name.endsWith('/memory')) ?? common[0];
-  const all = measure === undefined ? undefined : capacity?.get(measure);
-  const used = measure === undefined ? undefined : consumed?.get(measure);
-  if (all === undefined || used === undefined) return parts / BigInt(holders);
-  return used >= all ? parts : (parts * used) / all;
 }

@@ -1,7 +1,8 @@
-import type { NodeState } from '../observation/node-state.ts';
-import type { ObjectLabels } from '../observation/object-labels.ts';
 import { divideHalfUp } from '../model/decimal.ts';
 import { gpusOf } from '../model/gpu-parts.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { NodeState } from '../observation/node-state.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { GpuQuantity } from './meter.ts';
 import type { Evidence } from './tally.ts';
 
@@ -23,6 +24,8 @@ export interface Subject {
     readonly countedAs?: GpuQuantity;
     /** With `devices`: what they counted for, below `devices` where claims share one. */
     readonly counted?: number;
+    /** How the share of a device came about; absent where its profile says it all. */
+    readonly sharedBy?: string;
   };
   /** Absent when its node was never seen. */
   readonly node?: {
@@ -54,7 +57,7 @@ export function createSubjectKeys(): (evidence: Evidence) => string {
     const rate =
       gpus === undefined
         ? numberOf(state.requests ?? state)
-        : `${numberOf(gpus.device)}×${gpus.devices}×${gpus.parts}×${gpus.asDevices ?? ''}`;
+        : `${numberOf(gpus.device)}×${gpus.devices}×${gpus.parts}×${gpus.asDevices ?? ''}×${gpus.sharedBy ?? ''}`;
     return `${kind} ${numberOf(object.namespace)} ${numberOf(state.labels)} ${numberOf(node)} ${rate}`;
   };
 }
@@ -81,6 +84,7 @@ export function subjectOf({ kind, object, state, gpus, node }: Evidence): Subjec
             ...(gpus.asDevices === undefined
               ? { countedAs: 'equivalents' }
               : { countedAs: 'devices', counted: round(gpusOf(gpus.asDevices)) }),
+            ...omitUndefined({ sharedBy: gpus.sharedBy }),
           },
         }),
     ...(node === undefined ? {} : { node: nodeOf(kind, node, gpus !== undefined) }),

@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import type { RawObject } from '../kubernetes/source.ts';
+import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
 import { sums } from './testing/node-hours.ts';
 import { cluster, pod } from './testing/objects.ts';
@@ -43,6 +45,32 @@ test.each<[string, NodeFixture, string, number, number]>([
   const end = START + hours * HOUR;
   world.pod(pod({ ...fixture, phase: 'Succeeded', finishedAt: end }), end);
   const { events } = world.close(START, START + 14 * HOUR);
+  const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
+  expect([event?.sku, Number(event?.quantity)]).toEqual(published(begins));
+});
+
+const MEMORY = { memory: { value: '80Gi' } };
+const SHARES = { ...MEMORY, shares: { value: '4' } };
+
+test.each<[string, RawObject, readonly RawObject[], number]>([
+  ['a claim of 20 GiB', MEMORY, [{ memory: '20Gi' }], 6],
+  ['a claim of one of the four', SHARES, [{ memory: '0', shares: '1' }], 6],
+  ['one of two claims that hold', MEMORY, [{ memory: '0' }, { memory: '0' }], 5],
+])('the accountant reckons as the meter does: %s', (begins, capacity, consumed, hours) => {
+  const world = createWorld();
+  world.clusters([cluster('c0'), cluster('c1')]);
+  world.node(gpuNode({ ...N1, capacity: {} }));
+  const shared = { ...wholeGpu(0), allowMultipleAllocations: true, capacity };
+  world.slice(slice({ devices: [shared] }));
+  const end = START + hours * HOUR;
+  for (const [index, consumedCapacity] of consumed.entries()) {
+    const name = `c${index}`;
+    const labels = { 'vcluster.loft.sh/managed-by': name };
+    const devices = [result('gpu-0', { shareID: `share-${index}`, consumedCapacity })];
+    world.pod(pod({ name, labels, node: 'n1' }));
+    world.resourceClaim(resourceClaim({ name, labels, devices }));
+  }
+  const { events } = world.close(START, end);
   const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
   expect([event?.sku, Number(event?.quantity)]).toEqual(published(begins));
 });

@@ -28,6 +28,8 @@ export interface HeldGpus {
    * whole; absent where it is `parts`.
    */
   readonly asDevices?: bigint;
+  /** How a share of a device came about, for explanations; absent where the device says it all. */
+  readonly sharedBy?: string;
 }
 
 /** The GPUs of one model that a node has. All amounts but `devices` are parts. */
