@@ -19,6 +19,8 @@ export interface CandidateInput {
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
   readonly platformCluster?: string | undefined;
+  /** Names of the tenant clusters in TENANT_CLUSTERS_FILE. */
+  readonly externalNames?: readonly string[];
 }
 
 export interface Candidates {
@@ -40,6 +42,7 @@ export function findCandidates(input: CandidateInput): Candidates {
   );
   const problems: string[] = [];
   const instances = chooseInstances(input, problems);
+  problems.push(...unnamedProblems(input));
   const candidates: Candidate[] = [];
   for (const place of new Set([...workloads.keys(), ...instances.keys()])) {
     const [namespace = '', name = ''] = place.split('/');
@@ -83,6 +86,30 @@ function chooseInstances(
     );
   }
   return chosen;
+}
+
+/**
+ * Instances that nothing on this cluster belongs to (standalone and external ones): nobody meters them until
+ * TENANT_CLUSTERS_FILE names them (docs/tenant-apis.md#external-tenant-clusters). An entry stands for one; where
+ * instances of several projects have one name, the later ones are named `<namespace>.<name>`.
+ */
+function unnamedProblems({ instances, platformCluster, externalNames }: CandidateInput): string[] {
+  const elsewhere = [...instances].filter(
+    ({ ignored, hostNamespace, cluster }) =>
+      !ignored &&
+      hostNamespace === undefined &&
+      (platformCluster === undefined || cluster === undefined || cluster === platformCluster),
+  );
+  const listed = new Set(externalNames);
+  const named = new Set<string>();
+  return elsewhere.toSorted(byStayThenAge).flatMap((instance) => {
+    const { namespace, name } = instance;
+    if (listed.has(`${namespace}.${name}`)) return [];
+    const entry = named.has(name) ? `${namespace}.${name}` : name;
+    named.add(name);
+    if (listed.has(entry)) return [];
+    return `platform instance without a namespace on this cluster: ${nameOf(instance)}: nothing of it is metered; give it an entry "${entry}" in TENANT_CLUSTERS_FILE`;
+  });
 }
 
 function placeOf(namespace: string, name: string): string {

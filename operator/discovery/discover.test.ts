@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { ListedCluster } from './external-file.ts';
 import { discoverHost, type Host } from './testing/host.ts';
 import { instance, namespaceObject, workload } from './testing/objects.ts';
 
@@ -131,6 +132,35 @@ describe('an instance of the platform is metered in the wrong namespace, or twic
   test('an instance whose host namespace is not here is on another cluster', () => {
     const instances = [instance('p-team1', 'x', x), instance('p-team1', 'standalone')];
     expect(clustersOf({ instances, missing: ['loft-team1-v-x'] })).toStrictEqual([]);
+  });
+
+  test('I13: an instance without a host namespace is unmetered, and said so until a file names it', () => {
+    const file = (name: string): ListedCluster => {
+      return { name, kubeconfig: `/etc/meterfeed/tenants/${name}`, since: 0, metadata: {} };
+    };
+    const nagged = (host: Host): readonly string[] => discoverHost(host).problems;
+    const nag = (instanceName: string, entry: string): string =>
+      `platform instance without a namespace on this cluster: ${instanceName}: nothing of it is metered; give it an entry "${entry}" in TENANT_CLUSTERS_FILE`;
+    const instances = [
+      instance('p-a', 'edge', { created: '2026-02-01T00:00:00Z' }),
+      instance('p-b', 'edge', { created: '2026-02-02T00:00:00Z' }),
+      instance('p-b', 'attached', { cluster: 'c1' }),
+      instance('p-b', 'moved', { ignored: true }),
+    ];
+    expect(nagged({ instances })).toStrictEqual([
+      nag('p-b/attached', 'attached'),
+      nag('p-a/edge', 'edge'),
+      nag('p-b/edge', 'p-b.edge'),
+    ]);
+    expect(nagged({ instances, external: ['edge', 'attached'].map(file) })).toStrictEqual([
+      nag('p-b/edge', 'p-b.edge'),
+    ]);
+    const all = ['p-a.edge', 'p-b.edge', 'attached'].map(file);
+    expect(nagged({ instances, external: all })).toStrictEqual([]);
+    // What the platform keeps on another cluster is that cluster's operator's.
+    const environment = { PLATFORM_CLUSTER: 'c2' };
+    expect(nagged({ instances, external: all.slice(0, 2), environment })).toStrictEqual([]);
+    expect(nagged({ instances, environment })).toHaveLength(2);
   });
 
   test('I12: of an instance that moves between projects only the clone counts', () => {

@@ -71,6 +71,7 @@ export function discover(input: DiscoverInput): Discovered {
     namespaceExists: (name) => input.namespace(name) !== undefined,
     watchNamespaces: settings.discovery.watchNamespaces,
     platformCluster: settings.discovery.platformCluster,
+    externalNames: input.external.map(({ name }) => name),
   });
   const external = input.external.map((listed) => ({ ...listed, namespace: '' }));
   const { ids, added } = assignIds([...found.candidates, ...external], input.assignedIds);
