@@ -13,7 +13,7 @@ export const HOST_CASES: Readonly<Record<string, string>> = {
     C01 C02 C03 C04 C06 C07 C08 C11 C12 C13 C14 C15 C16 C17 C18 C20 C21 C22 C23 C26 C27 C28`,
   'storage, load balancers and instances': `
     S01 S03 S04 S08 S09 S10 S13 S15 S16 S17 L02 L03 L04 L05 L06 I01 I02 I03 I04 I05 I06 I07 I08 I09 I10
-    I11 I12 I13 I14`,
+    I11 I12 I13 I14 I15`,
   'dedicated nodes': `
     N01 N02 N03 N04 N05 N06 N08 N10 N11 N13 N14 N15 N16 N18 N19 N21 N22 N23 N24 N25 N29 N30 N31 N32`,
   'capacity types': 'T01 T02 T03 T04 T06 T07 T08 T09 T10 T11 T12 T14',
@@ -26,7 +26,7 @@ export const CLAIM_CASES = `${HOST_CASES['GPUs that claims give out']} N22 N23`;
 /** Those of tenant clusters with nodes of their own, and of Prometheus, which no object of the host holds. */
 export const OTHER_CASES: Readonly<Record<string, string>> = {
   'nodes of tenant clusters’ own': `
-    P01 P02 P04 P05 P06 P07 P08 P09 P11 P12 P13 P14 P16 P17`,
+    P01 P02 P04 P05 P06 P07 P08 P09 P11 P12 P13 P14 P16 P17 P18`,
   'what Prometheus measures': 'U01 U03 U04 U05 U06 U07 U08 U10 U11 U13 U14 U15 U16',
 };
 

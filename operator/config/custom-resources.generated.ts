@@ -278,6 +278,7 @@ export interface MeteringPolicyStatus {
       since: string;
     }[];
   };
+  withoutKubeconfig?: number;
   gaps?: {
     total: number;
     items?: {

@@ -92,6 +92,7 @@ export function policyFields(views: PolicyViews, windowMs: number): MeteringPoli
         since: formatInstant(since),
       })),
     },
+    withoutKubeconfig: windows.withoutKubeconfig(),
     gaps: {
       total: gaps.length,
       items: gaps.slice(0, MOST_ITEMS).map(({ source, scope, from, to, reason }) => ({

@@ -407,6 +407,7 @@ describe('the status of the policy', () => {
           { tenantCluster: 'tenant-x-y', reason: 'no Secret', since: '2026-11-21T12:00:00Z' },
         ],
       },
+      withoutKubeconfig: 0,
       gaps: {
         total: 2,
         items: [

@@ -86,6 +86,8 @@ export interface WindowsView {
   gaps(): readonly GapReport[];
   /** Tenant clusters whose own API could not be read (docs/operations.md#failed-tenant-apis). */
   failedTenantApis(): readonly FailedTenantApi[];
+  /** How many tenant clusters nobody gave a kubeconfig for that are not known to need one. */
+  withoutKubeconfig(): number;
   /** Why the metrics API cannot be read, if that is so. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
 }

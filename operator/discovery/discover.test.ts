@@ -134,7 +134,7 @@ describe('an instance of the platform is metered in the wrong namespace, or twic
     expect(clustersOf({ instances, missing: ['loft-team1-v-x'] })).toStrictEqual([]);
   });
 
-  test('I13: an instance without a host namespace is unmetered, and said so until a file names it', () => {
+  test('I15: an instance without a host namespace is unmetered, and said so until a file names it', () => {
     const file = (name: string): ListedCluster => {
       return { name, kubeconfig: `/etc/meterfeed/tenants/${name}`, since: 0, metadata: {} };
     };

@@ -54,6 +54,7 @@ const metering: MeteringView = {
   failedTenantApis: () => [
     { tenantCluster: 'tenant-a-b', reason: 'secret "svc-kubeconfig" not found', since: NOW },
   ],
+  withoutKubeconfig: () => Array.from({ length: 150 }, (_, index) => `tenant-shared-${index}`),
   metricsFailure: () => ({ reason: 'HTTP 503', since: NOW }),
   gaps: () => [gap],
   pastGaps: () => [],
@@ -104,6 +105,7 @@ describe('status', () => {
           since: '2026-11-21T09:05:00Z',
         },
       ],
+      without_kubeconfig: { total: 150, items: expect.toSatisfy((ids) => ids.length === 100) },
       metrics_api_failure: { reason: 'HTTP 503', since: '2026-11-21T09:05:00Z' },
       gaps: [{ source: 'metrics', scope: 'acme', to: '2026-11-21T09:05:00Z' }],
       ledger: { committed: 1, cursors: { webhook: 1 } },
@@ -135,6 +137,7 @@ describe('status', () => {
     expect(json).toMatchObject({
       adapters: [],
       failed_tenant_apis: [],
+      without_kubeconfig: { total: 0, items: [] },
       gaps: [],
       destinations: [],
     });

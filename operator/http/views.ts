@@ -50,6 +50,8 @@ export interface DiscoveryView {
 export interface MeteringView {
   /** Tenant clusters whose own API could not be read, see docs/tenant-apis.md. */
   failedTenantApis(): readonly FailedTenantApi[];
+  /** Ids of tenant clusters that nobody gave a kubeconfig for, and that are not known to need one. */
+  withoutKubeconfig(): readonly string[];
   /** Why the metrics API cannot be read, if that is so: CPU and memory usage are gaps meanwhile. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
   /** Stretches that could not be measured and are not filled yet. */

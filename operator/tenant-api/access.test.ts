@@ -27,7 +27,7 @@ function rigOf(environment: Environment, ...clusters: readonly TenantCluster[]) 
 }
 
 const PLACE = 'tenant-a/svc-kubeconfig';
-const MISSING = 'tenant-tenant-a-a: Secret "tenant-a/svc-kubeconfig": missing';
+const MISSING = 'tenant-tenant-a-a: no kubeconfig: Secret "tenant-a/svc-kubeconfig": missing';
 
 describe('a tenant cluster’s nodes are never unbilled without a failure that names it', () => {
   test('P04: its kubeconfig is missing', async () => {
@@ -35,7 +35,7 @@ describe('a tenant cluster’s nodes are never unbilled without a failure that n
     await rig.settle();
     expect(rig.failures()).toEqual([MISSING]);
     expect(rig.access.list()).toEqual([]);
-    expect(rig.access.failures()[0]?.since).toBe(rig.clock.now());
+    expect(rig.access.missing()[0]?.since).toBe(rig.clock.now());
   });
 
   test('its kubeconfig is forbidden', async () => {
@@ -53,10 +53,11 @@ describe('a tenant cluster’s nodes are never unbilled without a failure that n
     const since = rig.clock.now();
     rig.put(PLACE, 'nonsense');
     await rig.pass();
-    expect(rig.access.failures()).toEqual([
+    expect(rig.access.missing()).toEqual([
       {
         tenantCluster: 'tenant-tenant-a-a',
-        reason: 'Secret "tenant-a/svc-kubeconfig": not a kubeconfig',
+        kind: 'refused',
+        reason: 'kubeconfig refused: Secret "tenant-a/svc-kubeconfig": not a kubeconfig',
         since,
       },
     ]);
@@ -319,7 +320,7 @@ describe('tenant clusters come and go', () => {
     await rig.settle();
     expect(told).toBeGreaterThan(0);
     expect(told).toBeLessThan(25);
-    expect(rig.access.failures()).toHaveLength(49);
+    expect(rig.access.missing()).toHaveLength(49);
     end();
   });
 });
@@ -336,7 +337,7 @@ test('an external tenant cluster’s kubeconfig is read from its file, and again
   });
   const rig = rigOf({}, external);
   await rig.settle();
-  expect(rig.failures()).toEqual([`external-x: file "${kubeconfigFile}": ENOENT`]);
+  expect(rig.failures()).toEqual([`external-x: no kubeconfig: file "${kubeconfigFile}": ENOENT`]);
   const write = async (server: string) => {
     await writeFile(`${kubeconfigFile}.new`, kubeconfigText({ cluster: { server } }));
     await rename(`${kubeconfigFile}.new`, kubeconfigFile);

@@ -14,7 +14,7 @@ import { createOpenKubeconfig, type OpenKubeconfig } from './kubeconfig/open-kub
 import { ExternalNames } from './kubeconfig/external-names.ts';
 import { KubeconfigSecrets } from './kubeconfig/kubeconfig-secrets.ts';
 import { KubeconfigFollower } from './kubeconfig-follower.ts';
-import type { FailedTenantApi, TenantApi, TenantApiAccess } from './tenant-api.ts';
+import type { MissingKubeconfig, TenantApi, TenantApiAccess } from './tenant-api.ts';
 
 export interface TenantApiAccessOptions {
   /** To the host's API server, for the Secrets and the Services. */
@@ -46,8 +46,8 @@ interface Followed {
 /**
  * Which tenant APIs can be talked to: for every tenant cluster that discovery finds, its kubeconfig is
  * looked for, read by the allow-list and turned into a connection with bounds of its own
- * (docs/tenant-apis.md#what-a-kubeconfig-may-say). One that is missing, forbidden or refused is a
- * failure with a reason.
+ * (docs/tenant-apis.md#what-a-kubeconfig-may-say). What has none
+ * is listed with the reason.
  */
 export function createTenantApiAccess(options: TenantApiAccessOptions): TenantApiAccess {
   return new KubeconfigAccess(options);
@@ -94,8 +94,8 @@ class KubeconfigAccess implements TenantApiAccess {
     return this.#followers().flatMap(({ api }) => api ?? []);
   }
 
-  failures(): readonly FailedTenantApi[] {
-    return this.#followers().flatMap(({ failure }) => failure ?? []);
+  missing(): readonly MissingKubeconfig[] {
+    return this.#followers().flatMap(({ missing }) => missing ?? []);
   }
 
   subscribe(listener: () => void): () => void {

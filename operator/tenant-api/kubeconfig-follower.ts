@@ -9,7 +9,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import type { OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
-import type { FailedTenantApi, TenantApi } from './tenant-api.ts';
+import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
 
 export interface KubeconfigFollowerOptions {
   readonly cluster: TenantCluster;
@@ -50,7 +50,7 @@ export class KubeconfigFollower {
   readonly #backoff: Backoff;
   #cluster: TenantCluster;
   #held: Held | undefined;
-  #failure: FailedTenantApi | undefined;
+  #missing: MissingKubeconfig | undefined;
   /** How often what decides about its kubeconfig has changed. */
   #moves = 0;
   /** Monotonic. */
@@ -78,8 +78,8 @@ export class KubeconfigFollower {
   }
 
   /** A tenant cluster without nodes of its own needs no kubeconfig (docs/tenant-apis.md). */
-  get failure(): FailedTenantApi | undefined {
-    return this.#cluster.nodeMode === 'shared' ? undefined : this.#failure;
+  get missing(): MissingKubeconfig | undefined {
+    return this.#cluster.nodeMode === 'shared' ? undefined : this.#missing;
   }
 
   /** What discovery says of the tenant cluster now. */
@@ -136,7 +136,9 @@ export class KubeconfigFollower {
       return;
     }
     if (read.kind === 'found') this.#take(read);
-    else this.#fail(read.reason, 'debug');
+    else if (read.kind === 'refused') this.#refuse(read.reason);
+    else if (read.kind === 'unknown') this.#fail('unread', read.reason, 'debug');
+    else this.#fail('absent', `no kubeconfig: ${read.reason}`, this.#isExpected ? 'warn' : 'debug');
   }
 
   #take({ text, where }: Extract<Awaited<ReturnType<KubeconfigSource>>, { kind: 'found' }>): void {
@@ -153,7 +155,7 @@ export class KubeconfigFollower {
     }
     const opened = open(text, cluster);
     if (opened.kind === 'refused') {
-      this.#fail(`${where}: ${opened.reason}`, 'warn');
+      this.#refuse(`${where}: ${opened.reason}`);
       return;
     }
     const connection = reportingFailures(opened.connection, () => this.#lookSoon());
@@ -182,26 +184,38 @@ export class KubeconfigFollower {
     const left = (this.#held?.validUntil ?? Number.POSITIVE_INFINITY) - clock.now();
     const usual = Math.max(this.#sparingMs, LOOK_AGAIN_MS * (0.8 + 0.4 * random()));
     this.#plan(Math.min(usual, Math.max(SHORTEST_LOOK_MS, left)));
-    if (this.#failure === undefined) return;
-    this.#failure = undefined;
+    if (this.#missing === undefined) return;
+    this.#missing = undefined;
     onChange();
   }
 
-  #fail(reason: string, level: 'warn' | 'debug'): void {
+  /** Somebody misses its kubeconfig: there was one, or it is known to have nodes of its own. */
+  get #isExpected(): boolean {
+    const { source, nodeMode } = this.#cluster;
+    return this.#held !== undefined || source === 'external' || nodeMode === 'private';
+  }
+
+  #refuse(reason: string): void {
+    this.#fail('refused', `kubeconfig refused: ${reason}`, 'warn');
+  }
+
+  #fail(kind: MissingKubeconfig['kind'], reason: string, level: 'warn' | 'debug'): void {
     const { clock, logger, onChange } = this.#options;
     const { id } = this.#cluster;
     this.#retry();
     if (this.#held !== undefined) this.#replace(undefined);
-    if (this.#failure?.reason === reason) return;
+    if (this.#missing?.reason === reason) return;
     logger[level](`[controller] tenant API of ${id}: ${reason}`);
-    this.#failure = { tenantCluster: id, reason, since: this.#failure?.since ?? clock.now() };
+    const since = this.#missing?.since ?? clock.now();
+    this.#missing = { tenantCluster: id, kind, reason, since };
     onChange();
   }
 
   /** Its message could hold any part of the kubeconfig. */
   #failUnforeseen(error: unknown): void {
     const kind = error instanceof Error ? error.name : typeof error;
-    this.#fail(`its kubeconfig cannot be read: unexpected ${kind}; report it as a defect`, 'warn');
+    const reason = `its kubeconfig cannot be read: unexpected ${kind}; report it as a defect`;
+    this.#fail('unread', reason, 'warn');
   }
 
   #retry(): void {

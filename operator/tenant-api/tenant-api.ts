@@ -25,13 +25,21 @@ export interface FailedTenantApi {
   readonly since: number;
 }
 
+/**
+ * A tenant cluster without an accepted kubeconfig. `absent`: nobody gave one, as is usual where there are no nodes of its own;
+ * `refused`: what was given is not accepted; `unread`: it could not be asked for.
+ */
+export interface MissingKubeconfig extends FailedTenantApi {
+  readonly kind: 'absent' | 'refused' | 'unread';
+}
+
 /** Which tenant APIs can be talked to. */
 export interface TenantApiAccess {
   /** Those with an accepted kubeconfig, whether or not they answer. */
   list(): readonly TenantApi[];
-  /** Those without: no secret, forbidden, refused; by tenant cluster. */
-  failures(): readonly FailedTenantApi[];
-  /** Calls the listener after every change of {@link list} or {@link failures}; returns the end of the subscription. */
+  /** Those without, by tenant cluster. Whether it is a failure that nobody gave one depends on whether it has own nodes. */
+  missing(): readonly MissingKubeconfig[];
+  /** Calls the listener after every change of {@link list} or {@link missing}; returns the end of the subscription. */
   subscribe(listener: () => void): () => void;
   /** Follows discovery, the secrets and the files until the signal aborts; closes its connections then. */
   run(signal: AbortSignal): Promise<void>;

@@ -13,6 +13,8 @@ import {
 import { type NodeView, projectNode } from '../observation/node.ts';
 import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import { currentState } from '../observation/timeline.ts';
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { MissingKubeconfig } from './tenant-api.ts';
 import { createTenantApis } from './tenant-apis.ts';
 import { readHere } from './testing/read-here.ts';
 import { fakeDiscovery, noMachineRecords, tenantCluster } from './testing/tenant-clusters.ts';
@@ -26,7 +28,7 @@ function shelf<T extends Projected>() {
 }
 
 /** The APIs of tenant cluster `a`, of which the journal knows, next to a host that has these objects. */
-function setUp() {
+function setUp(missing: readonly MissingKubeconfig[] = [], clusters = [a]) {
   const clock = createManualClock(START);
   const tenantClusters = createTenantClusterTimelines();
   tenantClusters.observe([a], START);
@@ -36,12 +38,12 @@ function setUp() {
   const apis = createTenantApis({
     access: {
       list: () => [],
-      failures: () => [],
+      missing: () => missing,
       subscribe: () => () => undefined,
       run: () => Promise.resolve(),
     },
     enabled: () => true,
-    discovery: { ...fakeDiscovery(a), known: () => true },
+    discovery: { ...fakeDiscovery(...clusters), known: () => true },
     tenantClusters,
     machines: noMachineRecords(),
     host: {
@@ -115,4 +117,33 @@ test('a node that the host gets is the host’s from its creation there', () => 
   nodes.held.clear();
   inside.nodes.refresh(START + 2000);
   expect(state()).toEqual([undefined]);
+});
+
+test('P18: a shared tenant cluster that nobody gave a kubeconfig is listed as failing, or one with own nodes is not', () => {
+  const reason = 'no kubeconfig: Secret "x/svc-kubeconfig": missing';
+  const without = (cluster: TenantCluster, kind: MissingKubeconfig['kind'] = 'absent') => {
+    return { tenantCluster: cluster.id, kind, reason, since: START };
+  };
+  const shared = tenantCluster('shared');
+  const refused = tenantCluster('refused');
+  const unread = tenantCluster('unread');
+  const says = tenantCluster('says', { nodeMode: 'private' });
+  const external = tenantCluster('external', { source: 'external' });
+  const { apis } = setUp(
+    [
+      // The journal knows of its nodes.
+      without(a),
+      without(external),
+      without(refused, 'refused'),
+      without(says),
+      without(shared),
+      without(unread, 'unread'),
+    ],
+    [a, external, refused, says, shared, unread],
+  );
+  const failed = [a, external, refused, says, unread];
+  expect(apis.failures()).toEqual(
+    failed.map(({ id }) => ({ tenantCluster: id, reason, since: START })),
+  );
+  expect(apis.withoutKubeconfig()).toEqual([shared.id]);
 });

@@ -11,7 +11,12 @@ import type { Clock } from '../telemetry/clock.ts';
 import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { type Inside, type InsideOptions, lookInside } from './inside.ts';
 import type { ForeignReader } from './reading/foreign-reader.ts';
-import { type FailedTenantApi, mergeFailures, type TenantApiAccess } from './tenant-api.ts';
+import {
+  type FailedTenantApi,
+  mergeFailures,
+  type MissingKubeconfig,
+  type TenantApiAccess,
+} from './tenant-api.ts';
 import { type Reachability, TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
 
@@ -38,8 +43,13 @@ export interface KnownTenantApi {
 /** The APIs of tenant clusters with nodes of their own: what they show, and which fail. */
 export interface TenantApis {
   list(): readonly TenantUnit[];
-  /** By tenant cluster: without an accepted kubeconfig, or with one that does not work. */
+  /**
+   * By tenant cluster: with a kubeconfig that is refused or does not work; without one only where the tenant cluster
+   * has nodes of its own, had some, or says so.
+   */
   failures(): readonly FailedTenantApi[];
+  /** Ids of the others that nobody gave a kubeconfig, in order: nothing is known to be missed there. */
+  withoutKubeconfig(): readonly string[];
   /** An observation for the objects of a tenant cluster; the same one for the same id. */
   observe(id: string): Observation;
   /** Before {@link run}. */
@@ -101,9 +111,30 @@ class WatchedTenantApis implements TenantApis {
 
   failures(): readonly FailedTenantApi[] {
     return mergeFailures(
-      this.#options.access.failures(),
+      this.#withoutAccepted().missed.map(({ tenantCluster, reason, since }) => {
+        return { tenantCluster, reason, since };
+      }),
       this.list().flatMap((unit) => unit.failure() ?? []),
     );
+  }
+
+  withoutKubeconfig(): readonly string[] {
+    return this.#withoutAccepted().unneeded.map(({ tenantCluster }) => tenantCluster);
+  }
+
+  /** Those without an accepted kubeconfig: where that is a failure, and where nobody is known to need one. */
+  #withoutAccepted(): Record<'missed' | 'unneeded', readonly MissingKubeconfig[]> {
+    const { access, discovery } = this.#options;
+    const all = access.missing();
+    const absent = all.some(({ kind }) => kind === 'absent');
+    const clusters = absent ? discovery.clusters() : [];
+    const owners = new Set(clusters.flatMap((each) => (saysOwnNodes(each) ? [each.id] : [])));
+    const isMissed = ({ tenantCluster: id, kind }: MissingKubeconfig): boolean =>
+      kind !== 'absent' || owners.has(id) || this.#units.get(id)?.hasOwnNodes === true;
+    return {
+      missed: all.filter(isMissed),
+      unneeded: all.filter((each) => !isMissed(each)),
+    };
   }
 
   observe(id: string): Observation {
@@ -183,7 +214,7 @@ class WatchedTenantApis implements TenantApis {
     for (const { cluster, connection } of access.list()) {
       known.set(cluster.id, { kind: 'reachable', cluster, connection });
     }
-    for (const { tenantCluster, reason } of access.failures()) {
+    for (const { tenantCluster, reason } of access.missing()) {
       const cluster = clusters.get(tenantCluster);
       if (cluster !== undefined) known.set(tenantCluster, { kind: 'unreachable', cluster, reason });
     }
@@ -259,7 +290,10 @@ class WatchedTenantApis implements TenantApis {
 /** That an API cannot be reached matters where the tenant cluster is known to have nodes of its own. */
 function isMissed(reachability: Reachability): boolean {
   if (reachability.kind !== 'unreachable') return true;
-  const { source, nodeMode } = reachability.cluster;
+  return saysOwnNodes(reachability.cluster);
+}
+
+function saysOwnNodes({ source, nodeMode }: TenantCluster): boolean {
   return source === 'external' || nodeMode === 'private';
 }
 

@@ -255,11 +255,12 @@ describe('a tenant API that fails', () => {
 
   const begunAt = (rig: Rig): number => Date.parse(rig.collector.reports()[0]?.windowStart ?? '');
 
-  test('P04: without a kubeconfig it is listed, and a gap only where own nodes are known', async () => {
+  test('P04: without a kubeconfig it is listed, a failure and a gap only where own nodes are known', async () => {
     const known = cluster('b', {}, { nodeMode: 'private' });
     const { rig, ledger } = await rigOf([a, known], { kubeconfigs: {} });
     await waitUntil(() => rig.collector.gaps().length > 0, 'a gap');
-    expect(rig.apis.failures().map(({ tenantCluster }) => tenantCluster)).toEqual([a.id, b.id]);
+    expect(rig.apis.failures().map(({ tenantCluster }) => tenantCluster)).toEqual([b.id]);
+    expect(rig.apis.withoutKubeconfig()).toEqual([a.id]);
     expect(rig.collector.gaps().map(({ scope }) => scope)).toEqual([b.id]);
     await rig.stop();
     expect(await eventsOf(ledger)).toEqual([]);

@@ -135,20 +135,20 @@ const ROWS: readonly Row[] = [
   {
     field: 'tenantAPI.kubeconfigSecret',
     effect: () => world.failure('plain'),
-    environment: 'Secret "plain/svc-kubeconfig": missing',
+    environment: 'no kubeconfig: Secret "plain/svc-kubeconfig": missing',
     phases: [
-      ['set-kubeconfig', 'Secret "plain/set-kubeconfig": missing'],
-      ['changed-kubeconfig', 'Secret "plain/changed-kubeconfig": missing'],
+      ['set-kubeconfig', 'no kubeconfig: Secret "plain/set-kubeconfig": missing'],
+      ['changed-kubeconfig', 'no kubeconfig: Secret "plain/changed-kubeconfig": missing'],
     ],
     invalid: ['Upper', 'should match'],
   },
   {
     field: 'tenantAPI.adminFallback',
-    effect: async () => (await world.failure('fallback'))?.split(':')[0],
-    environment: 'Secret "fallback/svc-kubeconfig"',
+    effect: async () => (await world.failure('fallback'))?.split(':').slice(0, 2).join(':'),
+    environment: 'no kubeconfig: Secret "fallback/svc-kubeconfig"',
     phases: [
-      [true, 'Secret "fallback/vc-fallback"'],
-      [false, 'Secret "fallback/changed-kubeconfig"'],
+      [true, 'kubeconfig refused: Secret "fallback/vc-fallback"'],
+      [false, 'no kubeconfig: Secret "fallback/changed-kubeconfig"'],
     ],
     invalid: ['yes', 'must be of type boolean'],
   },

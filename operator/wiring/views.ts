@@ -52,6 +52,7 @@ export function httpViews(engine: Engine): Views {
     },
     metering: {
       failedTenantApis: () => failedTenantApis(engine),
+      withoutKubeconfig: () => engine.cluster.tenantApis.withoutKubeconfig(),
       gaps: metering.gaps,
       pastGaps: () => windows.pastGaps(),
       metricsFailure: () => windows.metricsFailure,
@@ -122,6 +123,7 @@ export function controllerViews(engine: Engine): {
       lastWindowEnd: () => windows.lastWindow?.end,
       gaps: metering.gaps,
       failedTenantApis: () => failedTenantApis(engine),
+      withoutKubeconfig: () => engine.cluster.tenantApis.withoutKubeconfig().length,
       metricsFailure: () => windows.metricsFailure,
     },
   };

@@ -61,6 +61,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       lastWindowEnd: () => engine.windows.lastWindowEnd(),
       gaps: () => engine.windows.gaps(),
       failedTenantApis: () => engine.windows.failedTenantApis(),
+      withoutKubeconfig: () => engine.windows.withoutKubeconfig(),
       metricsFailure: () => engine.windows.metricsFailure(),
     },
     ledger: { stats: () => engine.ledger.stats() },

@@ -99,6 +99,7 @@ export function windowsOf(change: Partial<WindowsView> = {}): WindowsView {
     lastWindowEnd: () => undefined,
     gaps: () => [],
     failedTenantApis: () => [],
+    withoutKubeconfig: () => 0,
     metricsFailure: () => undefined,
     ...change,
   };

@@ -44,6 +44,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
               reason,
               since: isoTime(since),
             })),
+          without_kubeconfig: firstOf(views.metering.withoutKubeconfig()),
           metrics_api_failure: showFailure(views.metering.metricsFailure()),
           gaps: views.metering.gaps().map(showGap),
           ledger: { ...showLedger(stats, ledger.lowWater()), cursors: cursors(ledger.cursors()) },
@@ -53,6 +54,13 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
       },
     ],
   };
+}
+
+/** Usually most tenant clusters have no nodes of their own, and there may be thousands. */
+const MOST_ITEMS = 100;
+
+function firstOf(items: readonly string[]) {
+  return { total: items.length, items: items.slice(0, MOST_ITEMS) };
 }
 
 function showFailure(failure: { readonly reason: string; readonly since: number } | undefined) {

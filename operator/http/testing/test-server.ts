@@ -196,6 +196,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
     discovery: quietDiscovery(),
     metering: {
       failedTenantApis: () => [],
+      withoutKubeconfig: () => [],
       metricsFailure: () => undefined,
       gaps: () => [],
       pastGaps: () => [],

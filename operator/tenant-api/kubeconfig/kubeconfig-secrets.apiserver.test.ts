@@ -113,13 +113,17 @@ test('a thousand tenant clusters cost the API server a thousand requests again a
   await put(first?.namespace ?? '', 'next-token');
   await until(access, () => tokens(access).includes('next-token'));
   await api.call('DELETE', `/api/v1/namespaces/${second?.namespace}/secrets/svc-kubeconfig`);
-  await until(access, () => access.failures().length > 0);
-  expect(access.failures()).toMatchObject([
-    { tenantCluster: second?.id, reason: `Secret "${second?.namespace}/svc-kubeconfig": missing` },
+  await until(access, () => access.missing().length > 0);
+  expect(access.missing()).toMatchObject([
+    {
+      tenantCluster: second?.id,
+      kind: 'absent',
+      reason: `no kubeconfig: Secret "${second?.namespace}/svc-kubeconfig": missing`,
+    },
   ]);
   await put(second?.namespace ?? '', 'found-again');
   await until(access, () => tokens(access).includes('found-again'));
-  expect(access.failures()).toEqual([]);
+  expect(access.missing()).toEqual([]);
   expect(asked).toHaveLength(2);
 });
 

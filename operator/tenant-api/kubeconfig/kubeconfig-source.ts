@@ -56,7 +56,8 @@ export function createKubeconfigSource(options: KubeconfigSourceOptions): Kubeco
     const own = watched ?? (await askFor(cluster, kubeconfigSecret, signal));
     // An admin's credential is not taken where there is nothing to meter with it.
     const falls = adminFallback && cluster.nodeMode !== 'shared';
-    if (own.kind !== 'absent' || !falls) return own;
+    const isGiven = own.kind !== 'absent' && own.kind !== 'refused';
+    if (isGiven || !falls) return own;
     const admin = await askFor(cluster, `vc-${cluster.name}`, signal);
     return admin.kind === 'found' ? admin : { ...own, asked: true };
   };
@@ -77,7 +78,7 @@ async function readFile(path: string): Promise<KubeconfigRead> {
   try {
     await using file = await open(path);
     // A pipe would be waited for, and a directory cannot be read.
-    if (!(await file.stat()).isFile()) return { kind: 'absent', reason: `${where}: not a file` };
+    if (!(await file.stat()).isFile()) return { kind: 'refused', reason: `${where}: not a file` };
     const buffer = Buffer.alloc(MOST_KUBECONFIG_BYTES + 1);
     const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
     return { kind: 'found', text: new Secret(buffer.toString('utf8', 0, bytesRead)), where };

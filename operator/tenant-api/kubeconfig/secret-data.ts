@@ -6,8 +6,10 @@ import { MOST_KUBECONFIG_BYTES } from './read-kubeconfig.ts';
 /** What was found where the kubeconfig of a tenant cluster should be. */
 export type KubeconfigRead = (
   | { readonly kind: 'found'; readonly text: Secret; readonly where: string }
-  /** There is certainly none. */
+  /** Nobody gave one. */
   | { readonly kind: 'absent'; readonly reason: string }
+  /** Something was given that is none. */
+  | { readonly kind: 'refused'; readonly reason: string }
   /** Nobody knows: the question was refused or not answered. */
   | { readonly kind: 'unknown'; readonly reason: string }
 ) & {
@@ -27,7 +29,7 @@ export function readSecretData(secret: unknown, where: string): KubeconfigRead {
     if (typeof value !== 'string' || value === '') continue;
     return { kind: 'found', text: decode(value), where };
   }
-  return { kind: 'absent', reason: `${where}: none of the keys ${KEYS.join(', ')}` };
+  return { kind: 'refused', reason: `${where}: none of the keys ${KEYS.join(', ')}` };
 }
 
 /** No more than shows that there is too much: the reader of kubeconfigs refuses it then. */

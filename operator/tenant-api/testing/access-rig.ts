@@ -82,7 +82,7 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
       ),
     remove: (place: string) => void secrets.delete(place),
     failures: () =>
-      access.failures().map(({ tenantCluster, reason }) => `${tenantCluster}: ${reason}`),
+      access.missing().map(({ tenantCluster, reason }) => `${tenantCluster}: ${reason}`),
     stop: async () => {
       stop.abort();
       await running;

@@ -290,7 +290,9 @@ async function ready(address: string): Promise<void> {
 
 async function createTenants(host: TestCluster, ownKubeconfig: string): Promise<void> {
   for (const name of TENANTS) {
-    await host.call('POST', '/api/v1/namespaces', { metadata: { name } });
+    const isMissed = name === 'plain' || name === 'fallback';
+    const annotations = isMissed ? { 'meterfeed.io/node-mode': 'private' } : {};
+    await host.call('POST', '/api/v1/namespaces', { metadata: { name, annotations } });
     const labels = { app: 'vcluster', release: name };
     const path = `/apis/apps/v1/namespaces/${name}/statefulsets`;
     const made = await host.call('POST', path, {

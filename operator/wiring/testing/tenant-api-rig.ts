@@ -12,7 +12,7 @@ import type { NodeView } from '../../observation/node.ts';
 import { createObservation } from '../../observation/observation.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { TenantLimits } from '../../tenant-api/limits.ts';
-import type { FailedTenantApi, TenantApi, TenantApiAccess } from '../../tenant-api/tenant-api.ts';
+import type { MissingKubeconfig, TenantApi, TenantApiAccess } from '../../tenant-api/tenant-api.ts';
 import { createForeignReader } from '../../tenant-api/reading/foreign-reader.ts';
 import { createTenantApis } from '../../tenant-api/tenant-apis.ts';
 import type { MachineRecords } from '../../tenant-api/machine-records.ts';
@@ -65,9 +65,11 @@ export function handAccess(clusters: () => readonly TenantCluster[]) {
         const connection = connections.get(cluster.id);
         return connection === undefined ? [] : [{ cluster, connection }];
       }),
-    failures: () =>
-      clusters().flatMap(({ id }): FailedTenantApi[] =>
-        connections.has(id) ? [] : [{ tenantCluster: id, reason: 'no such Secret', since: 1 }],
+    missing: () =>
+      clusters().flatMap(({ id }): MissingKubeconfig[] =>
+        connections.has(id)
+          ? []
+          : [{ tenantCluster: id, kind: 'absent', reason: 'no such Secret', since: 1 }],
       ),
     subscribe: (listener) => {
       listeners.add(listener);

@@ -94,6 +94,7 @@ function richViews(settings: () => Settings, changes: string[]): Partial<Views> 
           since: NOW - MINUTE,
         },
       ],
+      withoutKubeconfig: () => [HOSTILE[0]],
       metricsFailure: () => ({ reason: HOSTILE[0], since: NOW - MINUTE }),
       gaps: () => [gap],
       pastGaps: () => [],

@@ -92,6 +92,7 @@ function Tiles({ status, gpus, now }) {
     0,
   );
   const failed = status.failed_tenant_apis.length;
+  const uncovered = status.without_kubeconfig.total;
   const open = status.gaps.filter((/** @type {any} */ gap) => last === undefined || gap.to >= last);
   return html`
     <div class="tiles">
@@ -101,7 +102,7 @@ function Tiles({ status, gpus, now }) {
       <${Tile} label="Destinations well" value=${`${well} of ${all}`} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'warn'} />
       <${Tile} label="Dead letters" value=${count(letters)} note=${letters === 0 ? 'nothing was refused' : 'refused, so not billed'} tone=${letters === 0 ? 'good' : 'bad'} />
       <${Tile} label="Open gaps" value=${count(open.length)} note=${html`<a href="#/gaps">What was not measured</a>`} tone=${open.length === 0 ? 'good' : 'warn'} />
-      <${Tile} label="Failed tenant APIs" value=${count(failed)} tone=${failed === 0 ? 'good' : 'warn'} />
+      <${Tile} label="Failed tenant APIs" value=${count(failed)} note=${uncovered === 0 ? undefined : `${counted(uncovered, 'tenant cluster')} without own nodes, as far as known, and without kubeconfig`} tone=${failed === 0 ? 'good' : 'warn'} />
     </div>
   `;
 }
@@ -166,7 +167,7 @@ function FailedTenantApis({ failed }) {
   if (failed.length === 0) return null;
   return html`
     <${Card} title="Tenant APIs that cannot be read">
-      <${Table} caption="Nodes that these tenant clusters have of their own are not metered until their API can be read. One without such nodes can say so: annotation node-mode: shared" rows=${failed} empty="None."
+      <${Table} caption="Nodes that these tenant clusters have of their own are not metered until their API can be read" rows=${failed} empty="None."
         columns=${[
           { name: 'Tenant cluster', cell: (/** @type {any} */ one) => one.tenant_cluster },
           { name: 'Since', cell: (/** @type {any} */ one) => time(one.since) },
