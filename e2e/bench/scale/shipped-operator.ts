@@ -1,12 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { transformSync } from 'esbuild';
-import { parse } from 'yaml';
 import { bundle } from '../../../scripts/bundle.ts';
 import { freePort } from '../../control-plane/ports.ts';
+import { shippedProcess } from '../../local/stateful-set.ts';
 
 /** The operator as it is in the image, with the options that the installation gives it. */
 export interface ShippedOperator {
@@ -48,7 +48,6 @@ export interface ShippedOperatorOptions {
   readonly environment?: Readonly<Record<string, string>> | undefined;
 }
 
-const ROOT = resolve(import.meta.dirname, '../../..');
 const TICKS_PER_SECOND = 100;
 
 export async function prepareOperator(options: ShippedOperatorOptions): Promise<ShippedOperator> {
@@ -71,7 +70,7 @@ export async function prepareOperator(options: ShippedOperatorOptions): Promise<
         stdio: ['ignore', log, log, 'ipc'],
         env: {
           PATH: process.env['PATH'],
-          ...shippedEnvironment(),
+          ...shippedProcess().environment,
           KUBECONFIG: kubeconfig,
           DATA_DIR: join(directory, 'data'),
           LISTEN_ADDR: `127.0.0.1:${port}`,
@@ -144,28 +143,6 @@ export async function end(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): P
   const escalation = setTimeout(() => child.kill('SIGKILL'), 20_000);
   await exited;
   clearTimeout(escalation);
-}
-
-interface Workload {
-  readonly spec: {
-    readonly template: {
-      readonly spec: {
-        readonly containers: readonly {
-          readonly env: readonly { readonly name: string; readonly value?: string }[];
-        }[];
-      };
-    };
-  };
-}
-
-/** What the installation gives the process, but for where things are. */
-function shippedEnvironment(): Record<string, string> {
-  const text = readFileSync(join(ROOT, 'config/operator/stateful-set.yaml'), 'utf8');
-  const [container] = (parse(text) as Workload).spec.template.spec.containers;
-  const values = (container?.env ?? []).flatMap(({ name, value }) =>
-    value === undefined ? [] : [[name, value] as const],
-  );
-  return Object.fromEntries(values);
 }
 
 function kubeconfigFor(server: string): string {

@@ -1,11 +1,12 @@
-import type { Random } from '../../faults/random.ts';
+import { parse } from 'yaml';
 import {
-  type KubeconfigParts,
   HOSTILE,
+  type KubeconfigParts,
   kubeconfigText,
   tokenEnding,
   withImpossibleEnd,
 } from '../../../operator/tenant-api/testing/kubeconfigs.ts';
+import type { Random } from '../../faults/random.ts';
 import { mutated } from './mutate.ts';
 import { expandMarks, hostileText } from './values.ts';
 
@@ -69,7 +70,7 @@ export const KUBECONFIG_ATTACKS: readonly KubeconfigAttack[] = [
   {
     name: 'a mutated kubeconfig',
     make: (random, means) => {
-      const whole = JSON.parse(honestJson(means)) as Readonly<Record<string, unknown>>;
+      const whole = parse(honestKubeconfig(means)) as Readonly<Record<string, unknown>>;
       return expandMarks(JSON.stringify(mutated(whole, random))).slice(0, MOST_BYTES);
     },
   },
@@ -169,20 +170,6 @@ function textOf(means: KubeconfigMeans, parts: KubeconfigParts): string {
       ...parts.cluster,
     },
     user: { token: means.token, ...parts.user },
-  });
-}
-
-function honestJson({ server, authority, token }: KubeconfigMeans): string {
-  return JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    preferences: {},
-    clusters: [
-      { name: 'own', cluster: { server, 'certificate-authority-data': base64(authority) } },
-    ],
-    contexts: [{ name: 'own', context: { cluster: 'own', user: 'own' } }],
-    users: [{ name: 'own', user: { token } }],
-    'current-context': 'own',
   });
 }
 

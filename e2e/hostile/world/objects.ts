@@ -1,4 +1,5 @@
 import type { RawObject } from '../../../operator/kubernetes/source.ts';
+import { kubeconfigText } from '../../../operator/tenant-api/testing/kubeconfigs.ts';
 
 /** The objects of the simulated clusters, each as plain as it can be and be billed. */
 
@@ -148,20 +149,6 @@ export function kubeconfigSecret(text: string, key = 'config'): RawObject {
 
 /** A kubeconfig as vCluster exports it. */
 export function kubeconfig(server: string, authority: string, token: string): string {
-  return JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [
-      {
-        name: 'own',
-        cluster: {
-          server,
-          'certificate-authority-data': Buffer.from(authority).toString('base64'),
-        },
-      },
-    ],
-    contexts: [{ name: 'own', context: { cluster: 'own', user: 'reader' } }],
-    users: [{ name: 'reader', user: { token } }],
-    'current-context': 'own',
-  });
+  const trusted = { 'certificate-authority-data': Buffer.from(authority).toString('base64') };
+  return kubeconfigText({ cluster: { server, ...trusted }, user: { token } });
 }

@@ -1,6 +1,7 @@
 import type { Ledger } from '../../ledger/ledger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { createHeldUsage, type HeldUsage, type HeldUsageOptions } from '../held-usage.ts';
+import type { HeldUsage, HeldUsageOptions } from '../held-usage.ts';
+import { createHeldUsage } from '../ledger-held-usage.ts';
 
 /** Held usage on a ledger, where nobody is known but those whom a test makes known. */
 export async function loadHeldUsage(

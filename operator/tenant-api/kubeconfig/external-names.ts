@@ -1,21 +1,14 @@
 import { linkAbort } from '../../kubernetes/abort.ts';
-import type { Connection } from '../../kubernetes/connection.ts';
 import { createSource } from '../../kubernetes/namespaced-source.ts';
-import type { Projected, RawObject, Source } from '../../kubernetes/source.ts';
+import type { WatchMeans } from '../../kubernetes/reflector-options.ts';
 import { identify } from '../../kubernetes/resource.ts';
+import type { Projected, RawObject, Source } from '../../kubernetes/source.ts';
 import { recordAt, textAt } from '../../observation/raw-fields.ts';
-import type { Clock } from '../../telemetry/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 
-export interface ExternalNamesOptions {
-  /** To the host's API server. */
-  readonly connection: Pick<Connection, 'request' | 'stream'>;
+/** The connection is to the host's API server. */
+export interface ExternalNamesOptions extends WatchMeans {
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
-  readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
 }
 
 interface ExternalNameView extends Projected {

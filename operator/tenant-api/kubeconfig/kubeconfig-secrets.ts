@@ -1,22 +1,15 @@
 import { linkAbort, untilAborted } from '../../kubernetes/abort.ts';
-import type { Connection } from '../../kubernetes/connection.ts';
 import { createSource } from '../../kubernetes/namespaced-source.ts';
 import { describeFailure, type RequestFailure } from '../../kubernetes/outcome.ts';
+import type { WatchMeans } from '../../kubernetes/reflector-options.ts';
 import { identify } from '../../kubernetes/resource.ts';
 import type { Projected, RawObject, Source, SourceHandler } from '../../kubernetes/source.ts';
-import type { Clock } from '../../telemetry/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import { type KubeconfigRead, readSecretData } from './secret-data.ts';
 
-export interface KubeconfigSecretsOptions {
-  /** To the host's API server. */
-  readonly connection: Pick<Connection, 'request' | 'stream'>;
+/** The connection is to the host's API server. */
+export interface KubeconfigSecretsOptions extends WatchMeans {
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
-  readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
   /** The Secret of this namespace has come, changed or gone; without one, those of all may have. */
   readonly onChange: (namespace?: string) => void;
 }

@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+
+const FILE = join(import.meta.dirname, '../../config/operator/stateful-set.yaml');
+const MEBIBYTE = 1024 * 1024;
+
+/** How the installation starts the operator's process. */
+export interface ShippedProcess {
+  /** What the StatefulSet sets, but for what depends on the cluster. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly memoryLimitBytes: number;
+}
+
+interface Workload {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly {
+          readonly env: readonly { readonly name: string; readonly value?: string }[];
+          readonly resources: { readonly limits: { readonly memory: string } };
+        }[];
+      };
+    };
+  };
+}
+
+/** Reads the StatefulSet of the base installation. */
+export function shippedProcess(): ShippedProcess {
+  const workload = parse(readFileSync(FILE, 'utf8')) as Workload;
+  const [container] = workload.spec.template.spec.containers;
+  const [, mebibytes] = /^(\d+)Mi$/.exec(container?.resources.limits.memory ?? '') ?? [];
+  if (container === undefined || mebibytes === undefined) {
+    throw new Error(`stateful set: ${FILE}: no memory limit in Mi`);
+  }
+  return {
+    environment: Object.fromEntries(
+      container.env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])),
+    ),
+    memoryLimitBytes: Number(mebibytes) * MEBIBYTE,
+  };
+}
