@@ -7,6 +7,7 @@ WORKDIR /src
 COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
+COPY README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md ./
 COPY docs docs
 COPY operator operator
 COPY scripts scripts

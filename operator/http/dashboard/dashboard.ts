@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { extname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Response } from 'express';
 import { Problem } from '../problem.ts';
@@ -20,6 +20,7 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
   '.svg': 'image/svg+xml',
   '.md': 'text/markdown; charset=utf-8',
+  '.yaml': 'text/yaml; charset=utf-8',
 };
 
 /** The libraries that the pages load, by the name they are served under, and the file of the package it is. */
@@ -31,8 +32,10 @@ const VENDOR: Readonly<Record<string, string>> = {
   'vendor/uplot.css': 'uplot/dist/uPlot.min.css',
 };
 
-/** The pages of the documentation, which explanations lead to. */
-const DOCUMENTS = join(import.meta.dirname, '../../../docs');
+const REPOSITORY = join(import.meta.dirname, '../../..');
+
+/** The pages beside the documentation that it leads to; they are served under `docs/repository/`. */
+const REPOSITORY_PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
 
 /** Browsers know no packages: where one library names another, its path stands instead. */
 const PREACT_IMPORT = 'from"preact"';
@@ -70,11 +73,19 @@ export function vendorFiles(): readonly (readonly [path: string, file: string])[
   return Object.entries(VENDOR).map(([path, module]) => [path, packageFile(module)]);
 }
 
-/** The documentation's files, to be copied beside the pages likewise. */
+/**
+ * The documentation's files, to be copied beside the pages likewise: all of `docs/` that can be read, and
+ * the pages at the top of the repository.
+ */
 export function documentFiles(): readonly (readonly [path: string, file: string])[] {
-  return readdirSync(DOCUMENTS)
-    .filter((name) => extname(name) === '.md')
-    .map((name) => [`docs/${name}`, join(DOCUMENTS, name)]);
+  const documents = join(REPOSITORY, 'docs');
+  const pages = readdirSync(documents, { recursive: true, encoding: 'utf8' })
+    .filter((path) => ['.md', '.yaml'].includes(extname(path)))
+    .map((path) => [`docs/${path.replaceAll(sep, '/')}`, join(documents, path)] as const);
+  const others = REPOSITORY_PAGES.map(
+    (name) => [`docs/repository/${name}`, join(REPOSITORY, name)] as const,
+  );
+  return [...pages, ...others];
 }
 
 function packageFile(module: string): string {
@@ -95,16 +106,17 @@ function readAsset(path: string, file: string): Asset {
  * client, with the token that their reader gives them.
  */
 export function dashboardRoutes(assets: ReadonlyMap<string, Asset>): readonly Route[] {
-  return ['/dashboard/{file}', '/dashboard/{folder}/{file}'].map((path) => ({
+  const paths = ['{file}', '{folder}/{file}', '{folder}/{inner}/{file}'];
+  return paths.map((path) => ({
     method: 'get',
-    path,
+    path: `/dashboard/${path}`,
     access: 'open',
     summary: 'a file of the dashboard',
     handlers: [
       (request, response) => {
         readQuery(request, []);
-        const { folder, file } = request.params;
-        const asset = assets.get([folder, file].filter(Boolean).join('/'));
+        const { folder, inner, file } = request.params;
+        const asset = assets.get([folder, inner, file].filter(Boolean).join('/'));
         if (asset === undefined) throw new Problem(404, 'no such file of the dashboard: open /');
         sendAsset(response, asset);
       },

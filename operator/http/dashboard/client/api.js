@@ -65,7 +65,9 @@ async function request(address, { method = 'GET', body, signal, patience = TIMEO
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       },
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
   } catch (error) {
     if (signal?.aborted) throw error;
@@ -111,13 +113,16 @@ export async function read(address, { signal, attempts = 3, patience = TIMEOUT_M
     });
   }
   const type = response.headers.get('Content-Type') ?? '';
-  if (type.includes('markdown')) return { text: await response.text() };
+  if (/markdown|yaml/.test(type)) return { text: await response.text() };
   if (!type.includes('ndjson')) return response.json();
   const lines = (await response.text()).split('\n').filter((line) => line !== '');
   return { items: lines.map((line) => JSON.parse(line)) };
 }
 
-/** @param {string} address @param {unknown} body @param {string} [method] */
+/**
+ * @param {string} address @param {unknown} body a text is JSON already, so that its numbers keep every digit
+ * @param {string} [method]
+ */
 export async function change(address, body, method = 'POST') {
   const response = await request(address, { method, body });
   return response.status === 204 ? undefined : response.json();

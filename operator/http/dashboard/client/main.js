@@ -41,7 +41,8 @@ function Page({ place, status }) {
   if (page === 'destinations') return html`<${DestinationsPage} status=${status} />`;
   if (page === 'enforcement') return html`<${EnforcementPage} />`;
   if (page === 'events' && id !== undefined) return html`<${EventPage} id=${id} />`;
-  if (page === 'docs') return html`<${DocsPage} page=${id ?? 'README.md'} query=${query} />`;
+  if (page === 'docs')
+    return html`<${DocsPage} page=${id === undefined ? 'README.md' : args.join('/')} query=${query} />`;
   return html`
     <${PageHead} title="No such page" />
     <p>The link names a page that does not exist. <a href="#/">Go to the overview</a>.</p>
@@ -82,7 +83,7 @@ function App() {
   const catalog = useApi(refused ? undefined : '/api/v1/catalog', NAMES_MS);
   const tenants = useApi(refused ? undefined : '/api/v1/tenants', NAMES_MS);
   const names = useMemo(
-    () => createNames(catalog.data?.metrics ?? [], tenants.data?.tenants ?? []),
+    () => createNames(catalog.data?.metrics ?? [], tenants.data?.tenants),
     [catalog.data, tenants.data],
   );
   const { data } = status;

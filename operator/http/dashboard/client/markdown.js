@@ -1,21 +1,35 @@
 import { html } from './preact.js';
-import { link } from './location.js';
+import { placeFrom } from './documents.js';
 
 /** @typedef {import('preact').ComponentChildren} Children */
-/** @typedef {{ id: string, level: number, text: string }} Heading */
+/**
+ * What the blocks of a page share: its name, and how often each anchor was given.
+ * @typedef {{ page: string, anchors: Map<string, number> }} Context
+ */
 
-/** The anchor of a heading, as code hosts make it. @param {string} text */
-export function anchorOf(text) {
-  return text
+/**
+ * The anchor of a heading, as code hosts make it: the second of the same text ends in `-1`.
+ * @param {string} title @param {Map<string, number>} given
+ */
+function anchorOf(title, given) {
+  const anchor = title
+    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
     .trim()
     .replaceAll(/\s/g, '-');
+  const before = given.get(anchor) ?? 0;
+  given.set(anchor, before + 1);
+  return before === 0 ? anchor : `${anchor}-${before}`;
 }
 
-/** As much of Markdown as the documentation uses, as elements: never as markup. @param {{ text: string }} properties */
-export function Markdown({ text }) {
-  return html`${blocksOf(text).map(block)}`;
+/**
+ * As much of Markdown as the documentation uses, as elements: never as markup.
+ * @param {{ text: string, page: string }} properties `page` is where its links start from
+ */
+export function Markdown({ text, page }) {
+  const context = { page, anchors: new Map() };
+  return html`${blocksOf(text).map((lines) => block(lines, context))}`;
 }
 
 /** Lines that belong together: fenced code, or what stands between empty lines. @param {string} text */
@@ -34,29 +48,36 @@ function blocksOf(text) {
   return blocks;
 }
 
-/** @param {string[]} lines @returns {Children} */
-function block(lines) {
+/** @param {string[]} lines @param {Context} context @returns {Children} */
+function block(lines, context) {
   const [first = ''] = lines;
   const [, marks = '', title = ''] = /^(#{1,6})\s+(.*)$/.exec(first) ?? [];
-  if (marks !== '') return heading(marks.length, title);
+  if (marks !== '') return heading(marks.length, title, context);
   if (first.trimStart().startsWith('```'))
     return html`<pre tabindex="0">${lines.slice(1, -1).join('\n')}</pre>`;
   if (first.startsWith('<!--')) return null;
-  if (first.startsWith('|')) return table(lines);
-  if (/^\s*(-|\d+\.)\s/.test(first)) return list(lines);
-  return html`<p>${inline(lines.join(' '))}</p>`;
+  if (first.startsWith('>')) return quotation(lines, context);
+  if (first.startsWith('|')) return table(lines, context);
+  if (/^\s*(-|\d+\.)\s/.test(first)) return list(lines, context);
+  return html`<p>${inline(lines.join(' '), context)}</p>`;
 }
 
-/** @param {number} level @param {string} title */
-function heading(level, title) {
-  const id = anchorOf(title.replaceAll('`', ''));
+/** @param {string[]} lines @param {Context} context */
+function quotation(lines, context) {
+  const text = lines.map((line) => line.replace(/^> ?/, '')).join('\n');
+  return html`<blockquote>${blocksOf(text).map((part) => block(part, context))}</blockquote>`;
+}
+
+/** @param {number} level @param {string} title @param {Context} context */
+function heading(level, title, context) {
+  const id = anchorOf(title, context.anchors);
   return level <= 2
-    ? html`<h2 id=${id} tabindex="-1">${inline(title)}</h2>`
-    : html`<h3 id=${id} tabindex="-1">${inline(title)}</h3>`;
+    ? html`<h2 id=${id} tabindex="-1">${inline(title, context)}</h2>`
+    : html`<h3 id=${id} tabindex="-1">${inline(title, context)}</h3>`;
 }
 
-/** @param {string[]} lines */
-function list(lines) {
+/** @param {string[]} lines @param {Context} context */
+function list(lines, context) {
   /** @type {string[]} */
   const items = [];
   for (const line of lines) {
@@ -64,12 +85,15 @@ function list(lines) {
     if (text === undefined) items.push(`${items.pop() ?? ''} ${line.trim()}`);
     else items.push(text);
   }
-  const shown = items.map((item) => html`<li>${inline(item)}</li>`);
-  return /^\s*\d/.test(lines[0] ?? '') ? html`<ol>${shown}</ol>` : html`<ul>${shown}</ul>`;
+  const shown = items.map((item) => html`<li>${inline(item, context)}</li>`);
+  const [, start] = /^\s*(\d+)\./.exec(lines[0] ?? '') ?? [];
+  return start === undefined
+    ? html`<ul>${shown}</ul>`
+    : html`<ol start=${Number(start)}>${shown}</ol>`;
 }
 
-/** @param {string[]} lines */
-function table(lines) {
+/** @param {string[]} lines @param {Context} context */
+function table(lines, context) {
   const [head = [], , ...rows] = lines.map((line) =>
     line
       .replaceAll(/^\||\|$/g, '')
@@ -79,44 +103,42 @@ function table(lines) {
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${head.join(', ')}>
       <table>
-        <thead><tr>${head.map((cell) => html`<th scope="col">${cell === '' ? '–' : inline(cell)}</th>`)}</tr></thead>
-        <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${inline(cell)}</td>`)}</tr>`)}</tbody>
+        <thead><tr>${head.map((cell) => html`<th scope="col">${cell === '' ? '–' : inline(cell, context)}</th>`)}</tr></thead>
+        <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${inline(cell, context)}</td>`)}</tr>`)}</tbody>
       </table>
     </div>
   `;
 }
 
-const INLINE = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*|<a id="[^"]*"><\/a>|\[([^\]]*)\]\(([^)]*)\)/g;
+const INLINE =
+  /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*|<a id="([^"]*)"><\/a>|!\[([^\]]*)\]\([^)]*\)|\[([^\]]*)\]\(([^)]*)\)/g;
 
-/** @param {string} text @returns {Children[]} */
-function inline(text) {
+/** @param {string} text @param {Context} context @returns {Children[]} */
+function inline(text, context) {
   /** @type {Children[]} */
   const parts = [];
   let at = 0;
   for (const match of text.matchAll(INLINE)) {
-    const [whole, code, bold, slanted, label, target = ''] = match;
+    const [whole, code, bold, slanted, anchor, picture, label, target = ''] = match;
     parts.push(text.slice(at, match.index));
     if (code !== undefined) parts.push(html`<code>${code}</code>`);
-    else if (bold !== undefined) parts.push(html`<strong>${inline(bold)}</strong>`);
-    else if (slanted !== undefined) parts.push(html`<em>${inline(slanted)}</em>`);
-    else if (label !== undefined) parts.push(reference(label, target));
+    else if (bold !== undefined) parts.push(html`<strong>${inline(bold, context)}</strong>`);
+    else if (slanted !== undefined) parts.push(html`<em>${inline(slanted, context)}</em>`);
+    else if (anchor !== undefined) parts.push(html`<span id=${anchor} tabindex="-1"></span>`);
+    else if (picture !== undefined) parts.push(html`<em>(picture: ${picture})</em>`);
+    else if (label !== undefined) parts.push(reference(label, target, context));
     at = match.index + whole.length;
   }
   parts.push(text.slice(at));
   return parts;
 }
 
-/** A link opens where it can: pages of the documentation here, sites in the browser. @param {string} label @param {string} target */
-function reference(label, target) {
+/** A link opens where it can: pages of the documentation here, sites in the browser. @param {string} label @param {string} target @param {Context} context */
+function reference(label, target, context) {
   if (/^https?:/.test(target))
-    return html`<a href=${target} rel="noreferrer noopener" target="_blank">${inline(label)}</a>`;
-  const [path = '', anchor] = target.split('#', 2);
-  if (/^[a-z-]+\.md$/i.test(path) || path === '')
-    return html`<a href=${link(['docs', path === '' ? currentPage() : path], { at: anchor })}>${inline(label)}</a>`;
-  return inline(label);
-}
-
-/** The page that is read now. */
-function currentPage() {
-  return decodeURIComponent(/^#\/docs\/([^?]+)/.exec(location.hash)?.[1] ?? 'README.md');
+    return html`<a href=${target} rel="noreferrer noopener" target="_blank">${inline(label, context)}</a>`;
+  const place = placeFrom(context.page, target);
+  return place === undefined
+    ? inline(label, context)
+    : html`<a href=${place}>${inline(label, context)}</a>`;
 }

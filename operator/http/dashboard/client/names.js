@@ -11,13 +11,50 @@ import { link } from './location.js';
  * @property {(code: string) => string} metric its name
  * @property {(code: string, unit?: string) => string} metricWithUnit its name and its unit, which is said once
  * @property {(id: string) => string} tenant its display name
+ * @property {(id: string) => string} cluster the name of a tenant cluster
+ * @property {(key: string, value: string) => string} value of what usage can be split by, `tenant_cluster` for one
  */
 
-/** @param {any[]} metrics @param {any[]} tenants @returns {Names} */
-export function createNames(metrics, tenants) {
+/** What usage can be split by, in the order in which it is offered. */
+export const KEYS = [
+  ['tenant', 'Tenant'],
+  ['sku', 'SKU'],
+  ['tenant_cluster', 'Tenant cluster'],
+  ['project', 'Project'],
+  ['capacity_type', 'Capacity type'],
+  ['billing_mode', 'Billing mode'],
+  ['tenant_class', 'Tenant class'],
+  ['gpu_type', 'GPU type'],
+  ['gpu_profile', 'GPU profile'],
+  ['region', 'Region'],
+  ['zone', 'Zone'],
+  ['namespace', 'Namespace'],
+  ['source', 'Source'],
+];
+const KEY_NAMES = new Map(/** @type {[string, string][]} */ (KEYS));
+
+/** The name of a dimension or field of events; one of a custom metric's in words. @param {string} key */
+export function keyName(key) {
+  return KEY_NAMES.get(key) ?? sentence(key);
+}
+
+/** @param {any[]} metrics @param {any[] | undefined} known the tenants; undefined while they are not here yet @returns {Names} */
+export function createNames(metrics, known) {
+  const tenants = known ?? [];
   const byCode = new Map(metrics.map((metric) => [metric.code, metric]));
   const byId = new Map(tenants.map((tenant) => [tenant.id, tenant.display_name]));
-  const metric = (/** @type {string} */ code) => byCode.get(code)?.name ?? code;
+  const clusters = new Map(tenants.flatMap((tenant) => Object.entries(tenant.cluster_names ?? {})));
+  const metric = (/** @type {string} */ code) => {
+    const name = byCode.get(code)?.name ?? code;
+    return name === code ? sentence(code) : name;
+  };
+  const tenant = (/** @type {string} */ id) => byId.get(id) || id;
+  const cluster = (/** @type {string} */ id) => {
+    const bare = id.replace(/^(tenant|external|project)-(?=.)/, '');
+    return (
+      clusters.get(id) ?? (known === undefined || bare === id ? bare : `${bare} (no longer there)`)
+    );
+  };
   return {
     metrics,
     tenants,
@@ -26,8 +63,29 @@ export function createNames(metrics, tenants) {
       const name = metric(code);
       return unit === '' || words(name).includes(words(unit)) ? name : `${name}, ${unitText(unit)}`;
     },
-    tenant: (id) => byId.get(id) || id,
+    tenant,
+    cluster,
+    value: (key, value) => {
+      if (value === '') return 'none';
+      if (key === 'tenant') return tenant(value);
+      if (key === 'tenant_cluster') return cluster(value);
+      if (key === 'source') return sourceText(value);
+      return key === 'billing_mode' ? value.replaceAll('_', ' ') : value;
+    },
   };
+}
+
+/** Who an event is from. @param {string} source */
+export function sourceText(source) {
+  if (source === 'collector') return 'measured here';
+  if (source === 'correction') return 'corrected by hand';
+  return source.replace(/^ingest:/, 'pushed by ');
+}
+
+/** `tokens_used` as people write it. @param {string} code */
+function sentence(code) {
+  const text = code.replaceAll('_', ' ').trim();
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** @param {string} text */
@@ -35,7 +93,7 @@ function words(text) {
   return text.toLowerCase().replaceAll(/[^a-z0-9]+/g, ' ');
 }
 
-export const NamesContext = createContext(createNames([], []));
+export const NamesContext = createContext(createNames([], undefined));
 
 /** @returns {Names} */
 export function useNames() {
@@ -50,4 +108,9 @@ export function TenantLink({ id, query = {} }) {
 /** A name with the id behind it, to be copied. @param {{ name: string, id: string, what: string }} properties */
 export function NameWithId({ name, id, what }) {
   return html`${name} <${CopyButton} text=${id} what=${what} />`;
+}
+
+/** A tenant cluster by name, with its id to be copied. @param {{ id: string }} properties */
+export function ClusterName({ id }) {
+  return html`<${NameWithId} name=${useNames().cluster(id)} id=${id} what="tenant cluster id" />`;
 }

@@ -3,9 +3,9 @@ import { useApi } from '../api.js';
 import { Card, ErrorNotice, PageHead } from '../components.js';
 import { Markdown } from '../markdown.js';
 
-/** A page of the documentation that this operator came with. @param {{ page: string, query: URLSearchParams }} properties */
+/** A page of the documentation that this operator came with; a file of another kind as it is. @param {{ page: string, query: URLSearchParams }} properties */
 export function DocsPage({ page, query }) {
-  const document = useApi(`/dashboard/docs/${encodeURIComponent(page)}`);
+  const document = useApi(`/dashboard/docs/${page.split('/').map(encodeURIComponent).join('/')}`);
   const text = document.data?.text;
   const at = query.get('at');
   useEffect(() => {
@@ -14,10 +14,11 @@ export function DocsPage({ page, query }) {
     place?.scrollIntoView();
     place?.focus({ preventScroll: true });
   }, [text, at]);
-  const title = /^# (.*)$/m.exec(text ?? '')?.[1] ?? 'Documentation';
+  const isPage = page.endsWith('.md');
+  const title = isPage ? (/^# (.*)$/m.exec(text ?? '')?.[1] ?? 'Documentation') : page;
   return html`
     <${PageHead} title=${title}><a href="#/docs/README.md">All pages</a></${PageHead}>
     <${ErrorNotice} state=${document} />
-    ${text !== undefined && html`<${Card}><div class="prose"><${Markdown} text=${text.replace(/^# .*$/m, '')} /></div></${Card}>`}
+    ${text !== undefined && html`<${Card}>${isPage ? html`<div class="prose"><${Markdown} text=${text.replace(/^# .*$/m, '')} page=${page} /></div>` : html`<pre tabindex="0">${text}</pre>`}</${Card}>`}
   `;
 }
