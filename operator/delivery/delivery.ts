@@ -10,6 +10,7 @@ import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
+import type { QueuedEvent } from './delivery-result.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
 import { createFeeder, type Feeder } from './feeder/feeder.ts';
 import {
@@ -18,6 +19,7 @@ import {
   type StandIn,
 } from './feeder/invalid-destination.ts';
 import type { TenantSource } from './lanes/tenant-directory.ts';
+import type { CorrectionOutlook } from './operations/correction-outlook.ts';
 import type {
   DeadLetterPage,
   DiscardOutcome,
@@ -75,6 +77,8 @@ export interface Delivery {
     query: ReconcileQuery,
     signal: AbortSignal,
   ): Promise<ReconcileOutcome | UnknownDestination>;
+  /** What would become of a correction of an event there; undefined when there is no such destination. */
+  correctionOutlook(name: string, stored: QueuedEvent): Promise<CorrectionOutlook | undefined>;
 }
 
 export interface DeliveryOptions {
@@ -184,6 +188,9 @@ class DeliveryEngine implements Delivery {
 
   readonly reconcile: Delivery['reconcile'] = (name, query, signal) =>
     this.#with(name, (feeder) => feeder.reconcile(query, signal));
+
+  readonly correctionOutlook: Delivery['correctionOutlook'] = async (name, stored) =>
+    this.#find(name)?.correctionOutlook(stored);
 
   readonly tenantsOf: Delivery['tenantsOf'] = async (system, customer, signal) => {
     let answer: CustomerAnswer = { kind: 'unknown' };

@@ -9,9 +9,11 @@ import {
   API_TOKEN,
   INGEST_TOKEN,
   NOW,
+  quietViews,
   startTestServer,
   type TestServer,
 } from './testing/test-server.ts';
+import type { DestinationsView, DestinationStatusView } from './views.ts';
 
 const HOUR = 3_600_000;
 const WHO = { reason: 'pushed twice', author: 'ann@example.com' };
@@ -22,6 +24,25 @@ const mistaken = testEvent({
   quantity: '5.000000001',
 });
 const other = testEvent({ id: 'e-2', tenant: 'a', windowStart: NOW - HOUR, quantity: '1' });
+
+const WELL: Omit<DestinationStatusView, 'name'> = {
+  type: 'webhook',
+  ready: true,
+  suspended: false,
+  bootstrapped: true,
+  cursor: 2,
+  lagEvents: 0,
+  lagSeconds: 0,
+  delivered: 2,
+  skipped: 0,
+  deadLetters: 0,
+  parked: 0,
+  parkedTenants: [],
+  offboarding: 0,
+  unknownMetrics: [],
+  unpriced: [],
+  consecutiveFailures: 0,
+};
 
 async function start(usageDirectory?: string): Promise<TestServer> {
   const ledger = createMemoryLedger();
@@ -125,6 +146,45 @@ test('what cannot be corrected is refused with what to do instead', async () => 
   }
   expect((await correct(server, { quantity: 0, ...WHO }, 'e-1', INGEST_TOKEN)).status).toBe(403);
   expect(await events(server)).toHaveLength(3);
+});
+
+test('what an event counts as, who corrected it and where that would go can be asked before', async () => {
+  const ledger = createMemoryLedger();
+  await ledger.append({ events: [other, mistaken] });
+  const { destinations } = quietViews(() => server.settings);
+  const list = () => ['well', 'gone'].map((name) => ({ ...WELL, name }));
+  const correctionOutlook: DestinationsView['correctionOutlook'] = async (name, { sequence }) =>
+    name === 'well' && sequence === 2 ? { standing: 'delivered', takesNegative: false } : undefined;
+  await using server: TestServer = await startTestServer({
+    ledger,
+    views: { destinations: { ...destinations, list, correctionOutlook } },
+  });
+  const ask = (id: string, token?: string) =>
+    server.call('GET', `/api/v1/events/${id}/corrections`, { ...(token && { token }) });
+  expect((await ask('e-1', API_TOKEN)).json).toMatchObject({
+    event: { id: 'e-1' },
+    corrections: [],
+    counts_as: 5.000000001,
+    destinations: [{ name: 'well', standing: 'delivered', takes_negative: false }],
+  });
+  await correct(server, { quantity: 3, ...WHO });
+  const { json, text } = await ask('e-1', API_TOKEN);
+  expect(json).toMatchObject({ counts_as: 3, corrections: [{ properties: WHO }] });
+  expect(text).toContain('"quantity":-2.000000001');
+  expect(json).not.toHaveProperty('refused');
+  const [{ id }] = (json as { corrections: [{ id: string }] }).corrections;
+  const itself = await ask(id, API_TOKEN);
+  expect(itself.json).toMatchObject({ refused: expect.stringContaining('once more') });
+  expect((await ask('e-9', API_TOKEN)).status).toBe(404);
+  expect((await ask('e-1')).status).toBe(401);
+});
+
+test('where nothing can be changed that is told before somebody fills in a form', async () => {
+  const ledger = createMemoryLedger();
+  await ledger.append({ events: [mistaken] });
+  await using server = await startTestServer({ ledger, environment: { API_TOKEN: '' } });
+  const { json } = await server.call('GET', '/api/v1/events/e-1/corrections');
+  expect(json).toMatchObject({ refused: expect.stringContaining('API_TOKEN') });
 });
 
 test('nobody pushes a correction: its ids, its source and quantities below zero are refused', async () => {

@@ -189,6 +189,23 @@ test('the catalogue has the ten metrics of the collector and the custom ones', a
   });
 });
 
+test('tenant clusters of one name can be told apart', async () => {
+  const named = (id: string, name: string, displayName = 'Acme') => ({
+    ...testCluster(id, testSettings()),
+    name,
+    displayName,
+  });
+  const clusters = () => [named('a', 'main'), named('b', 'test'), named('c', 'main', 'Globex')];
+  const tenants = () => [testTenant('acme', { clusters: ['a', 'b', 'c', 'gone'] })];
+  await using server = await startTestServer({
+    views: { discovery: quietDiscovery({ tenants, clusters }) },
+  });
+  const { json } = await server.call('GET', '/api/v1/tenants', { token });
+  expect(json).toMatchObject({
+    tenants: [{ cluster_names: { a: 'Acme, main', b: 'Acme, test', c: 'Globex', gone: 'gone' } }],
+  });
+});
+
 describe('tenants', () => {
   const tenants = () => [
     testTenant('b', { plan: 'gold', customerIds: { stripe: 'cus_1' }, costCenter: 'cc-9' }),
@@ -513,6 +530,7 @@ function withDestinations(change: Partial<DestinationsView>): DestinationsView {
     discard: async () => ({ kind: 'discarded', discarded: 0 }),
     moveCursor: async (_name, sequence) => ({ kind: 'moved', sequence, warnings: [] }),
     reconcile: async () => ({ kind: 'reconciled', rows: [] }),
+    correctionOutlook: async () => ({ standing: 'delivered', takesNegative: true }),
     ...change,
   };
 }

@@ -1,5 +1,6 @@
 import type { Settings } from '../config/settings.ts';
 import type { DestinationProblem } from '../delivery/destination-status.ts';
+import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
@@ -8,6 +9,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { Explanation } from '../metering/explanation.ts';
+import type { StoredEvent } from '../ledger/ledger.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
@@ -114,6 +116,8 @@ export interface DestinationsView {
   moveCursor(name: string, sequence: number): Promise<MoveOutcome>;
   /** Compares the ledger's sums of whole UTC days with what the destination has recorded. */
   reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome>;
+  /** What would become of a correction of an event there; undefined when there is no such destination. */
+  correctionOutlook(name: string, stored: StoredEvent): Promise<CorrectionOutlook | undefined>;
 }
 
 export type ReconcileOutcome =

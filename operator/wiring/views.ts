@@ -73,6 +73,7 @@ export function httpViews(engine: Engine): Views {
       discard: (name, ids) => delivery.discard(name, ids),
       moveCursor: (name, sequence) => delivery.moveCursor(name, sequence),
       reconcile: (name, query, signal) => delivery.reconcile(name, query, signal),
+      correctionOutlook: (name, stored) => delivery.correctionOutlook(name, stored),
     },
     enforcement,
     readiness: () => readiness(engine),

@@ -114,3 +114,30 @@ test('where nothing can be taken back a negative correction is told, and a posit
   expect(nanosFromDecimal(more.quantity)).toBe(3_000_000_000n);
   await harness.stop();
 });
+
+test('what is told beforehand of a correction is what becomes of it', async () => {
+  const harness = createHarness();
+  harness.destination.react = (events) =>
+    events.map(({ tenant }) =>
+      tenant === 'a' ? { kind: 'delivered' } : { kind: 'rejected', reason: 'no such code' },
+    );
+  const refused = testEvent({ id: 'refused', tenant: 'b' });
+  const passedOver = { ...testEvent({ id: 'other', tenant: 'a' }), metric: 'tenant_gpu_hours' };
+  const early = testEvent({ id: 'early', tenant: 'a' });
+  const outlook = async (event: UsageEvent, sequence: number) =>
+    (await harness.delivery.correctionOutlook('fake', { event, sequence }))?.standing;
+  await harness.append(early);
+  await harness.start({ startFrom: 'now', metrics: { exclude: [passedOver.metric] } });
+  await harness.drained();
+  await harness.append(ORIGINAL, refused, passedOver);
+  expect(await outlook(ORIGINAL, 2)).toBe('waiting');
+  await harness.drained();
+  expect(await outlook(early, 1)).toBe('never-sent');
+  expect(await outlook(ORIGINAL, 2)).toBe('delivered');
+  expect(await outlook(refused, 3)).toBe('dead-letter');
+  expect(await outlook(passedOver, 4)).toBe('not-wanted');
+  expect(await harness.delivery.correctionOutlook('gone', { event: early, sequence: 1 })).toBe(
+    undefined,
+  );
+  await harness.stop();
+});

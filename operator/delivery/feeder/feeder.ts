@@ -7,6 +7,10 @@ import type { Tenant } from '../../model/tenant.ts';
 import { type BlockReason, graver, retryDelayMs } from '../delivery-result.ts';
 import { cursorStatus, type DestinationStatus } from '../destination-status.ts';
 import type { LaneReport } from '../lanes/parked-lane.ts';
+import {
+  createCorrectionOutlook,
+  type CorrectionOutlookOf,
+} from '../operations/correction-outlook.ts';
 import { createOperations, type Operations } from '../operations/operations.ts';
 import { createReconcile, type Reconcile } from '../operations/reconcile.ts';
 import { createFeederParts, type FeederOptions, type FeederParts } from './feeder-parts.ts';
@@ -26,6 +30,7 @@ export interface Feeder {
   /** What an operator may do about it. */
   readonly operations: Operations;
   readonly reconcile: Reconcile;
+  readonly correctionOutlook: CorrectionOutlookOf;
   /** Begins delivering; a suspended one only finds its place. */
   start(): void;
   /** Ends after the batch under way, within ten seconds, and closes the destination. */
@@ -44,6 +49,7 @@ class DestinationFeeder implements Feeder {
   readonly settings: DestinationSettings;
   readonly operations: Operations;
   readonly reconcile: Reconcile;
+  readonly correctionOutlook: CorrectionOutlookOf;
   readonly #options: FeederOptions;
   readonly #parts: FeederParts;
   readonly #loop: Loop;
@@ -94,6 +100,8 @@ class DestinationFeeder implements Feeder {
       cursor: () => this.#cursor() ?? 0,
       describe: (tenant) => parts.directory.find(tenant),
     });
+    const cursor = (): number | undefined => this.#cursor();
+    this.correctionOutlook = createCorrectionOutlook({ ...parts, destination, clock, cursor });
   }
 
   start(): void {

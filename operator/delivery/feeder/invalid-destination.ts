@@ -27,7 +27,10 @@ export function createInvalidDestinationFeeder(
  * What is shown of a destination that cannot start, and done about it: nothing, with the reason. It
  * remembers whom to offboard once it works.
  */
-export type StandIn = Pick<Feeder, 'status' | 'operations' | 'reconcile' | 'offboard'>;
+export type StandIn = Pick<
+  Feeder,
+  'status' | 'operations' | 'reconcile' | 'correctionOutlook' | 'offboard'
+>;
 
 export function createStandIn(
   destination: ExistingDestination,
@@ -65,6 +68,7 @@ export function createStandIn(
       moveCursor: refuse,
     },
     reconcile: refuse,
+    correctionOutlook: async () => ({ standing: 'waiting', takesNegative: true }),
     offboard: (tenant) => {
       const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
       return ledger.writeRecords([createDeliveryRecords(ledger, name).putOffboard(request)]);

@@ -116,7 +116,8 @@ function settle(
   for (const [tenant, reason] of refusedTenants) provisioner.refused(tenant, reason);
 }
 
-function ageProblem(
+/** Why an event is too old for a destination, if it is. */
+export function ageProblem(
   windowStart: string,
   maxAgeMs: number | undefined,
   now: number,

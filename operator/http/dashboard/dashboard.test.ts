@@ -225,7 +225,7 @@ test('a billing state is set and cleared by hand after a confirmation', async ()
   await page.getByRole('combobox', { name: 'State' }).selectOption('suspended');
   await page.getByRole('button', { name: 'Set the state' }).first().click();
   await confirm('Set the state');
-  await page.getByText('acme is suspended.').waitFor();
+  await page.getByText(`Acme ${HOSTILE[0]} is suspended.`).waitFor();
   await page.getByRole('button', { name: 'Clear' }).first().click();
   await confirm('Clear');
   await page.getByText('active', { exact: true }).first().waitFor();

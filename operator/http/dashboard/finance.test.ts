@@ -5,7 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
 import { launchBrowser, openPage, type PageOptions } from './testing/browser.ts';
-import { createShowcase } from './testing/showcase.ts';
+import { createShowcase, SHOWCASE_EVENT } from './testing/showcase.ts';
 
 let browser: Browser;
 let server: TestServer;
@@ -84,16 +84,35 @@ describe('who reads a bill', () => {
     await page.context().close();
   });
 
-  test.each(['#/', '#/months/2026-11', '#/usage', '#/tenants', '#/gaps'])(
-    'meets names on %s, not codes: of metrics, of tenants, with units once',
-    async (hash) => {
-      const page = await open(hash);
-      await seen(page, /Acme Research|Hooli/).waitFor();
-      const text = await page.locator('main').textContent();
-      expect(text).not.toMatch(/tenant_\w+|acme-research|hours \(|undefined|NaN/);
-      await page.context().close();
-    },
-  );
+  test.each([
+    '#/',
+    '#/months/2026-11',
+    '#/usage',
+    '#/usage?by=tenant_cluster',
+    '#/usage?by=source',
+    '#/tenants',
+    '#/tenants/acme-research',
+    '#/gaps?range=month',
+    '#/windows/2026-11-21T09:00:00Z',
+    '#/destinations/data-lake',
+    '#/sums?metric=tenant_gpu_hours&tenant=acme-research&cluster=tenant-acme-research-main&from=2026-11-20T14:00:00Z&to=2026-11-20T15:00:00Z',
+    `#/events/${SHOWCASE_EVENT}`,
+  ])('meets names on %s, not codes: of metrics, of tenants, with units once', async (hash) => {
+    const page = await open(hash);
+    await seen(page, /Acme Research|Hooli|measured here/).waitFor();
+    await page.waitForLoadState('networkidle');
+    const text = await page.locator('main').textContent();
+    // A tenant's id stands where it is copied from, on its own page.
+    const readable = text?.replace('acme-research Copy tenant id', '');
+    expect(readable).not.toMatch(
+      /tenant_\w+|tenant-\w+-main|svc1_|acme-research|hours \(|undefined|NaN/,
+    );
+    const labels = await page
+      .locator('main [aria-label]')
+      .evaluateAll((all) => all.map((one) => String(one.ariaLabel)));
+    expect(labels.join()).not.toMatch(/tenant_\w+|tenant-\w+-main|svc1_/);
+    await page.context().close();
+  });
 });
 
 describe('a chart', () => {

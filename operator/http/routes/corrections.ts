@@ -2,10 +2,10 @@ import type { Request } from 'express';
 import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
 import { NumberText } from '../../model/complete-event.ts';
 import {
-  CORRECTION_ID_PREFIX,
   correctionId,
   type CorrectionNote,
   correctionOf,
+  isCorrection,
 } from '../../model/correction.ts';
 import {
   type Decimal,
@@ -15,8 +15,9 @@ import {
   signedFromNanos,
 } from '../../model/decimal.ts';
 import { EVENT_LIMITS } from '../../model/event-schema.ts';
-import type { UsageEvent } from '../../model/event.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { jsonWithDecimals } from '../presentation.ts';
@@ -30,10 +31,66 @@ const MAX_QUANTITY_NANOS = BigInt(EVENT_LIMITS.quantity) * 1_000_000_000n;
 /** Of one event; each is looked up to know what the event counts as. */
 const MOST_CORRECTIONS = 100;
 const LONGEST_TEXT = 256;
+const CORRECT_THE_EVENT = 'correct the event that its property "corrects" names, once more';
 const CLEAN_TEXT = /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u;
 
-/** POST /api/v1/events/{id}/corrections: makes an event count as another quantity (docs/events.md#corrections). */
-export function correctionsRoute(
+/** GET and POST /api/v1/events/{id}/corrections: what an event counts as, and making it count as another quantity (docs/events.md#corrections). */
+export function correctionRoutes(
+  context: RouteContext,
+  memory: ConcurrencyLimit,
+  scans: ConcurrencyLimit,
+): readonly Route[] {
+  return [readRoute(context, scans), writeRoute(context, memory, scans)];
+}
+
+function readRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+  const { ledger, views } = context;
+  return {
+    method: 'get',
+    path: '/api/v1/events/{id}/corrections',
+    access: 'read',
+    summary: 'what an event counts as, and what would become of a correction',
+    handlers: [
+      async (request, response) => {
+        readQuery(request, []);
+        const id = pathParameter(request, 'id');
+        scans.hold(1, response);
+        const stored = await findStored(ledger, id);
+        const { earlier, nanos } = await countOf(ledger, stored.event);
+        const refused = refusalOf(context, stored.event, earlier.length);
+        const destinations = await Promise.all(
+          views.destinations.list().map(({ name }) => outlookAt(views, name, stored)),
+        );
+        const rest = { ...omitUndefined({ refused }), destinations: destinations.flat() };
+        // The quantities are exact decimals, which JSON.stringify would make texts.
+        const events = `"event":${encodeEvent(stored.event)},"corrections":[${earlier.map(encodeEvent).join(',')}]`;
+        const body = jsonWithDecimals(rest, { counts_as: signedFromNanos(nanos) });
+        response.type('application/json').send(`{${events},${body.slice(1)}\n`);
+      },
+    ],
+  };
+}
+
+async function outlookAt({ destinations }: RouteContext['views'], name: string, of: StoredEvent) {
+  const outlook = await destinations.correctionOutlook(name, of);
+  if (outlook === undefined) return [];
+  return [{ name, standing: outlook.standing, takes_negative: outlook.takesNegative }];
+}
+
+/** Why nobody can correct an event, if that is so. */
+function refusalOf(
+  { views }: RouteContext,
+  event: UsageEvent,
+  corrections: number,
+): string | undefined {
+  const { http } = views.settings();
+  if (isCorrection(event)) return CORRECT_THE_EVENT;
+  if (corrections >= MOST_CORRECTIONS) return `it was corrected ${MOST_CORRECTIONS} times`;
+  if (http.apiTokens.length > 0 || http.apiTokenFile !== undefined) return undefined;
+  return 'changes need a token, and the operator has none: set API_TOKEN';
+}
+
+function writeRoute(
   context: RouteContext,
   memory: ConcurrencyLimit,
   scans: ConcurrencyLimit,
@@ -79,24 +136,21 @@ async function correct(
   wanted: Wanted,
 ): Promise<{ readonly event?: UsageEvent; readonly before: string }> {
   const stored = await findStored(ledger, id);
-  let nanos = nanosFromDecimal(stored.event.quantity);
-  let number = 1;
-  for (; number <= MOST_CORRECTIONS; number += 1) {
-    const earlier = await ledger.find(correctionId(id, number));
-    if (earlier === undefined) break;
-    nanos += nanosFromDecimal(earlier.quantity);
+  if (isCorrection(stored.event)) {
+    throw new Problem(409, `a correction itself: id: ${quote(id)}: ${CORRECT_THE_EVENT}`);
   }
+  const { earlier, nanos } = await countOf(ledger, stored.event);
   const before = signedFromNanos(nanos);
   const difference = nanosFromDecimal(wanted.quantity) - nanos;
   if (difference === 0n) return { before };
-  if (number > MOST_CORRECTIONS) {
+  if (earlier.length >= MOST_CORRECTIONS) {
     throw new Problem(
       409,
       `corrected ${MOST_CORRECTIONS} times: id: ${quote(id)}: nothing was changed`,
     );
   }
   const recordedAt = new Date(clock.now()).toISOString();
-  const event = correctionOf(stored, number, difference, recordedAt, wanted);
+  const event = correctionOf(stored, earlier.length + 1, difference, recordedAt, wanted);
   const outcome = await ledger.append({ events: [event] });
   if (outcome.kind === 'failed') {
     throw tryLater(503, 5, `ledger write failed: ${outcome.message}: nothing was recorded`);
@@ -108,11 +162,23 @@ async function correct(
   return { event, before };
 }
 
-async function findStored(ledger: Ledger, id: string): Promise<StoredEvent> {
-  if (id.startsWith(CORRECTION_ID_PREFIX)) {
-    const mend = 'correct the event that its property "corrects" names, once more';
-    throw new Problem(409, `a correction itself: id: ${quote(id)}: ${mend}`);
+/** The corrections of an event so far, the oldest first, and what it counts as with them. */
+async function countOf(
+  ledger: Ledger,
+  event: UsageEvent,
+): Promise<{ readonly earlier: readonly UsageEvent[]; readonly nanos: bigint }> {
+  const earlier: UsageEvent[] = [];
+  let nanos = nanosFromDecimal(event.quantity);
+  while (earlier.length < MOST_CORRECTIONS) {
+    const next = await ledger.find(correctionId(event.id, earlier.length + 1));
+    if (next === undefined) break;
+    earlier.push(next);
+    nanos += nanosFromDecimal(next.quantity);
   }
+  return { earlier, nanos };
+}
+
+async function findStored(ledger: Ledger, id: string): Promise<StoredEvent> {
   const event = await ledger.find(id);
   if (event !== undefined) {
     const from = Date.parse(event.window_start);

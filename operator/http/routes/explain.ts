@@ -77,7 +77,7 @@ function showPushed({ source = '' }: UsageEvent): object {
     source,
     rule: {
       text: `Client ${client} sent this event to POST /api/v1/events; it is stored as it was sent, and nothing was measured.`,
-      documentation: 'docs/openapi.yaml',
+      documentation: 'docs/events.md#pushed-events',
     },
     objects: [],
   };

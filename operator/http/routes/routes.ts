@@ -4,7 +4,7 @@ import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { billingStateRoutes } from './billing-states.ts';
 import { catalogRoute } from './catalog.ts';
-import { correctionsRoute } from './corrections.ts';
+import { correctionRoutes } from './corrections.ts';
 import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
 import { explainRoute } from './explain.ts';
@@ -47,7 +47,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     statusRoute(context),
     catalogRoute(context),
     eventsExportRoute(context, scans),
-    correctionsRoute(context, memory, scans),
+    ...correctionRoutes(context, memory, scans),
     explainRoute(context, scans),
     usageRoute(context, scans),
     monthRoute(context, scans),

@@ -10,8 +10,9 @@ import type { Route, RouteContext } from '../route.ts';
 
 /** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters. */
 export function tenantRoutes({ views }: RouteContext): readonly Route[] {
-  const shown = (tenant: Tenant) => ({
+  const shown = (tenant: Tenant, names: ReadonlyMap<string, string>) => ({
     ...showTenant(tenant, stateOf(tenant.id)),
+    cluster_names: Object.fromEntries(tenant.clusters.map((id) => [id, names.get(id) ?? id])),
     ...showPushed(views, tenant),
   });
   const stateOf = (id: string): BillingState => views.enforcement.stateOf(id).state;
@@ -24,9 +25,10 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
       handlers: [
         (request, response) => {
           readQuery(request, []);
+          const names = clusterNames(views.discovery.clusters());
           const tenants = views.discovery
             .tenants()
-            .map(shown)
+            .map((tenant) => shown(tenant, names))
             .toSorted((a, b) => (a.id < b.id ? -1 : 1));
           response.json({ tenants });
         },
@@ -45,12 +47,31 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
           if (tenant === undefined) {
             throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
           }
-          const clusters = views.discovery.clusters().filter((cluster) => cluster.tenant === id);
-          response.json({ ...shown(tenant), tenant_clusters: clusters.map(showCluster) });
+          const all = views.discovery.clusters();
+          const clusters = all.filter((cluster) => cluster.tenant === id);
+          response.json({
+            ...shown(tenant, clusterNames(all)),
+            tenant_clusters: clusters.map(showCluster),
+          });
         },
       ],
     },
   ];
+}
+
+/** What people call each tenant cluster, by id; those of one display name are told apart by what tells them apart. */
+function clusterNames(clusters: readonly TenantCluster[]): ReadonlyMap<string, string> {
+  const names = [
+    ({ displayName }: TenantCluster) => displayName,
+    ({ displayName, name }: TenantCluster) => `${displayName}, ${name}`,
+    ({ displayName, name, namespace }: TenantCluster) => `${displayName}, ${namespace}/${name}`,
+  ].map((nameOf) => ({ nameOf, taken: Map.groupBy(clusters, nameOf) }));
+  return new Map(
+    clusters.map((cluster) => {
+      const unique = names.find(({ nameOf, taken }) => taken.get(nameOf(cluster))?.length === 1);
+      return [cluster.id, unique?.nameOf(cluster) ?? cluster.id];
+    }),
+  );
 }
 
 /** The names of the earlier release; what is not set is left out. */

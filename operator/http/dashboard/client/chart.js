@@ -16,7 +16,7 @@ export function StackedChart({ title, unit, drawn, holes, total }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   const { times, step, series } = drawn;
   const running = (times.at(-1) ?? 0) + step > Date.now() / 1000;
-  const colours = coloursOf(series.map(({ name }) => name));
+  const colours = coloursOf(series.map(({ key }) => key));
   const decimals = decimalsOf(
     unit,
     series.flatMap(({ values }) => values),

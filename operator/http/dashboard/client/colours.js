@@ -13,23 +13,23 @@ const COLOURS = [
 ];
 const OTHERS_COLOUR = '#8b95a3';
 const KEY = 'meterfeed-colours';
-/** More names than this are not remembered. */
+/** More keys than this are not remembered. */
 const MOST = 500;
 
-/** The place of each name in the order in which this tab first saw it. @type {Map<string, number>} */
+/** The place of each key in the order in which this tab first saw it. @type {Map<string, number>} */
 const places = new Map(remembered());
 
 /**
  * A colour for each series: the one that it had before on any page of this tab, unless a larger
  * series of this chart has it.
- * @param {string[]} names the largest first
+ * @param {string[]} keys of the series, the largest first
  * @returns {string[]}
  */
-export function coloursOf(names) {
+export function coloursOf(keys) {
   const taken = new Set();
-  const colours = names.map((name) => {
-    if (name === OTHERS) return OTHERS_COLOUR;
-    const wish = placeOf(name) % COLOURS.length;
+  const colours = keys.map((key) => {
+    if (key === OTHERS) return OTHERS_COLOUR;
+    const wish = placeOf(key) % COLOURS.length;
     const free = COLOURS.findIndex((_, offset) => !taken.has((wish + offset) % COLOURS.length));
     const chosen = (wish + Math.max(free, 0)) % COLOURS.length;
     taken.add(chosen);
@@ -39,10 +39,10 @@ export function coloursOf(names) {
   return colours;
 }
 
-/** @param {string} name */
-function placeOf(name) {
-  const place = places.get(name) ?? places.size;
-  if (places.size < MOST) places.set(name, place);
+/** @param {string} key */
+function placeOf(key) {
+  const place = places.get(key) ?? places.size;
+  if (places.size < MOST) places.set(key, place);
   return place;
 }
 

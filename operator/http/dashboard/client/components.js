@@ -122,7 +122,7 @@ export function Choice({ label, value, options, onChoose }) {
   `;
 }
 
-/** A link may name something that is not in the list. @param {string[][]} options @param {string} chosen */
-export function withChosen(options, chosen) {
-  return options.some(([value]) => value === chosen) ? options : [...options, [chosen, chosen]];
+/** A link may name something that is not in the list. @param {string[][]} options @param {string} chosen @param {string} [name] */
+export function withChosen(options, chosen, name = chosen) {
+  return options.some(([value]) => value === chosen) ? options : [...options, [chosen, name]];
 }

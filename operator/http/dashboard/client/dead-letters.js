@@ -114,7 +114,7 @@ function Reason({ letters, chosen, choose }) {
             {
               name: 'Why',
               cell: (/** @type {any} */ { event }) =>
-                html`<a href=${link(['events', event.id])} aria-label=${`Explain ${event.id}`}>Explain</a>`,
+                html`<a href=${link(['events', event.id])} aria-label=${`Explain ${names.metric(event.metric)} of ${names.tenant(event.tenant)}, ${time(event.window_start)}`}>Explain</a>`,
             },
           ]} />
         ${shown.length < letters.length && html`<button onClick=${() => setAll(true)}>Show all ${count(letters.length)}</button>`}

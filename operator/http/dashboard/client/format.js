@@ -8,6 +8,7 @@ const ONE_DECIMAL = new Intl.NumberFormat('en', {
   minimumFractionDigits: 1,
   maximumFractionDigits: 1,
 });
+const EXACT = new Intl.NumberFormat('en', { maximumFractionDigits: 9 });
 const SMALLEST = 0.0005;
 
 /** Units that are measured over time or in bytes: they have fractions, also where one number has none. */
@@ -34,6 +35,14 @@ export function quantity(value, decimals = 3) {
 /** A number in a sentence or on an axis: no more decimals than it has. @param {number} value */
 export function plain(value) {
   return value > 0 && value < SMALLEST ? '< 0.001' : SHORT.format(value);
+}
+
+/**
+ * Every digit that a number has, for what is exact. With its sign where it is a difference.
+ * @param {number} value @param {boolean} [isDifference]
+ */
+export function exact(value, isDifference = false) {
+  return `${isDifference && value > 0 ? '+' : ''}${EXACT.format(value).replace('-', '−')}`;
 }
 
 /** With its sign, for what has changed. @param {number} value @param {number} [decimals] */

@@ -48,7 +48,7 @@ export function HeldNotice() {
 
 /** @param {{ one: any, onDone: () => void }} properties */
 function Decision({ one, onDone }) {
-  const { tenants } = useNames();
+  const names = useNames();
   const [to, setTo] = useState('');
   const base = `${PATH}/${encodeURIComponent(one.tenant)}`;
   const events = counted(one.events, 'event');
@@ -60,13 +60,13 @@ function Decision({ one, onDone }) {
         : ` ${counted(conflicts.length, 'event')} still held: another quantity is recorded under the same id.`;
     return `${counted(moved, 'event')} done.${kept}`;
   };
-  const ids = tenants.map(({ id, display_name: name }) => [id, name]);
+  const ids = names.tenants.map(({ id, display_name: name }) => [id, name]);
   return html`
     <div class="controls">
       <${ConfirmButton} label="Release" question=${`Bill ${events} to ${one.tenant}?`} onDone=${onDone} action=${() => decide('release', undefined)}
         explanation="It goes on as it is, and so does all later usage of this name: billing systems may create a customer of it." />
       <${Choice} label="Meant was" value=${to} options=${[['', 'Choose a tenant'], ...ids]} onChoose=${setTo} />
-      <${ConfirmButton} label="Rename" disabled=${to === ''} question=${`Give ${events} of ${one.tenant} to ${to}?`} onDone=${onDone} action=${() => decide('rename', { to })}
+      <${ConfirmButton} label="Rename" disabled=${to === ''} question=${`Give ${events} of ${one.tenant} to ${names.tenant(to)}?`} onDone=${onDone} action=${() => decide('rename', { to })}
         explanation="The events go on with the name of the tenant that was meant." />
       <${ConfirmButton} label="Discard" tone="danger" question=${`Discard ${events} of ${one.tenant}?`} onDone=${onDone} action=${() => decide('discard', undefined)}
         explanation="They will never be billed; their ids stay used." />

@@ -1,5 +1,6 @@
 import { useMemo } from './preact.js';
 import { useApi, url } from './api.js';
+import { isCluster } from './gap-words.js';
 
 const REFRESH_MS = 60_000;
 
@@ -7,9 +8,6 @@ const REFRESH_MS = 60_000;
  * Seconds since the epoch; `partly` where only some tenant clusters were not measured.
  * @typedef {{ from: number, to: number, partly: boolean }} Hole
  */
-
-/** Scopes that are not one tenant cluster. */
-const ALL = new Set(['*', 'pods', 'gpus', 'volumes', 'load-balancers', 'workloads']);
 
 /**
  * When a metric was not measured, for charts: the gaps that bear on it, and all before the first measurement.
@@ -24,7 +22,7 @@ export function useHoles({ from, to, tenant, metric }) {
 /** @param {any} gaps @param {string | undefined} tenant @returns {Hole[]} */
 function holesOf({ from, open, ended, measured_since: since }, tenant) {
   const stretches = [...open, ...ended].flatMap(({ scopes, stretches: all }) => {
-    const partly = !tenant && !scopes.some((/** @type {string} */ scope) => ALL.has(scope));
+    const partly = !tenant && scopes.every(isCluster);
     return all.map((/** @type {any} */ one) => ({ ...one, partly }));
   });
   if (since !== undefined && Date.parse(since) > Date.parse(from))

@@ -2,11 +2,13 @@
 
 const STEP_S = { hour: 3600, day: 86_400 };
 const SHOWN = 8;
-export const OTHERS = 'others';
+/** The key of what is drawn together; nothing else is called so. */
+export const OTHERS = '\u0000others';
 
 /**
  * What a chart draws: `times` are the beginnings of its steps, seconds since the epoch.
- * @typedef {{ times: number[], step: number, series: { name: string, values: number[] }[] }} Drawn
+ * @typedef {{ times: number[], step: number, series: { key: string, name: string, values: number[] }[] }} Drawn
+ *   `key` stays with a series, also where two are called the same
  */
 
 /**
@@ -16,28 +18,29 @@ export const OTHERS = 'others';
  * @param {string} key
  * @param {TimeRange} range
  * @param {number} windowSeconds
- * @param {(value: string) => string} [nameOf]
+ * @param {(key: string, value: string) => string} nameOf
  * @returns {Drawn}
  */
-export function toSeries(rows, key, range, windowSeconds, nameOf = (value) => value) {
+export function toSeries(rows, key, range, windowSeconds, nameOf) {
   const step = range.bucket === 'window' ? windowSeconds : STEP_S[range.bucket];
   const times = timesOf(range, step);
   const [first = 0] = times;
   const totals = new Map();
   for (const row of rows) totals.set(row[key], (totals.get(row[key]) ?? 0) + row.quantity);
   const ranked = [...totals].toSorted((a, b) => b[1] - a[1]).map(([value]) => value);
-  const names = new Map(
-    ranked.map((value, index) => [value, index < SHOWN ? nameOf(value) || 'none' : OTHERS]),
-  );
   /** @type {Map<string, number[]>} */
-  const values = new Map(ranked.map((value) => [names.get(value) ?? OTHERS, times.map(() => 0)]));
+  const values = new Map(ranked.slice(0, SHOWN).map((value) => [value, times.map(() => 0)]));
+  const others = times.map(() => 0);
   for (const row of rows) {
-    const line = values.get(names.get(row[key]) ?? OTHERS);
+    const line = values.get(row[key]) ?? others;
     const at = Math.floor((Date.parse(startOf(row[range.bucket])) / 1000 - first) / step);
-    if (line !== undefined && at >= 0 && at < line.length)
-      line[at] = (line[at] ?? 0) + row.quantity;
+    if (at >= 0 && at < line.length) line[at] = (line[at] ?? 0) + row.quantity;
   }
-  return { times, step, series: [...values].map(([name, amounts]) => ({ name, values: amounts })) };
+  const series = [...values].map(([value, amounts]) => {
+    return { key: value, name: nameOf(key, value), values: amounts };
+  });
+  if (ranked.length > SHOWN) series.push({ key: OTHERS, name: 'others', values: others });
+  return { times, step, series };
 }
 
 /** The beginnings of all steps of a range until now, seconds since the epoch. @param {TimeRange} range @param {number} step */

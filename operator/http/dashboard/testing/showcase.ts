@@ -1,4 +1,5 @@
 import type { Settings } from '../../../config/settings.ts';
+import type { Explanation } from '../../../metering/explanation.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../../ledger/testing/memory-ledger.ts';
 import { deriveEventId } from '../../../model/event-id.ts';
@@ -14,6 +15,7 @@ import type {
   GapView,
   ReconcileOutcome,
   Views,
+  WindowReportView,
 } from '../../views.ts';
 
 const HOUR = 3_600_000;
@@ -36,6 +38,11 @@ interface Line {
 /** Busy by day, less by night. */
 const day = (base: number, swing: number, peak: number) => (hour: number) =>
   base + swing * (1 + Math.cos(((hour - peak) / 12) * Math.PI));
+
+/** The id of a tenant's only tenant cluster. */
+function clusterOf(tenant: string): string {
+  return `tenant-${tenant}-main`;
+}
 
 const UPTIME = line('globex', 'tenant_instance_hours', 'hours', () => 1);
 
@@ -71,12 +78,18 @@ const GAPS: readonly GapView[] = [
   { source: 'gpus', scope: 'gpus', ...OUTAGE, reason: 'watch of resourceslices: HTTP 503' },
   ...[1, 2, 3].map((hour) => ({
     source: 'tenant-api',
-    scope: 'initech',
+    scope: clusterOf('initech'),
     from: NOW - (hour * 3 + 2) * HOUR,
     to: NOW - hour * 3 * HOUR,
     reason: `nodes: connect ECONNREFUSED 10.0.${hour}.7:6443`,
   })),
-  { source: 'tenant-api', scope: 'hooli', from: NOW - HOUR, to: NOW, reason: 'nodes: HTTP 401' },
+  {
+    source: 'tenant-api',
+    scope: clusterOf('hooli'),
+    from: NOW - HOUR,
+    to: NOW,
+    reason: 'nodes: HTTP 401',
+  },
 ];
 
 /** Grows by a half in the seven weeks. */
@@ -126,10 +139,19 @@ function views(settings: () => Settings, ledger: Ledger): Partial<Views> {
   return {
     discovery: {
       ...quiet.discovery,
-      tenants: () => TENANTS.map(([id, displayName]) => testTenant(id, { displayName })),
-      clusters: () => TENANTS.map(([id]) => testCluster(id, settings())),
+      tenants: () =>
+        TENANTS.map(([id, displayName]) =>
+          testTenant(id, { displayName, clusters: [clusterOf(id)] }),
+        ),
+      clusters: () =>
+        TENANTS.map(([id, displayName]) => ({
+          ...testCluster(clusterOf(id), settings()),
+          tenant: id,
+          displayName,
+        })),
     },
-    metering: { ...quiet.metering, gaps: () => GAPS },
+    metering: { ...quiet.metering, gaps: () => GAPS, windows: () => WINDOWS },
+    explanations: { find: async (one) => ({ kind: 'found', explanation: explained(one) }) },
     destinations: {
       ...quiet.destinations,
       list: () => [
@@ -138,7 +160,80 @@ function views(settings: () => Settings, ledger: Ledger): Partial<Views> {
       ],
       deadLetters: async (name) => ({ deadLetters: name === 'data-lake' ? LETTERS : [] }),
       reconcile: (name, query) => reconcile(ledger, name, query),
+      correctionOutlook: async (name) => ({
+        standing: name === 'lago' ? 'delivered' : 'waiting',
+        takesNegative: true,
+      }),
     },
+  };
+}
+
+/** Hourly windows, one of which was closed late and one of which has gaps. */
+const WINDOWS: readonly WindowReportView[] = Array.from({ length: 24 }, (_, back) => {
+  const end = Math.floor(NOW / HOUR) * HOUR - back * HOUR;
+  const model = (gpuType: string, installed: number, billed: number, downtime = 0) => {
+    const idle = installed - billed - downtime;
+    const amounts = { installed, billed, idle, downtime, system: 0 };
+    return { gpuType, ...amounts, overlap: 0, carried: 0, unaccounted: 0 };
+  };
+  const models = [
+    model('NVIDIA-H100-80GB-HBM3', 115_200, 88_214.25 - 300 * back),
+    model('NVIDIA-A100-SXM4-80GB', 57_600, 21_600, 3_600),
+    model('AMD_Instinct_MI300X_OAM', 28_800, 28_800),
+  ];
+  return {
+    start: end - HOUR,
+    end,
+    events: LINES.length,
+    gaps: back === 0 ? GAPS.slice(-1) : [],
+    details: {
+      closedAt: new Date(end + 3_200).toISOString(),
+      durationMs: 41,
+      scopes: ['pods', 'gpus', 'volumes', 'load-balancers', 'workloads', 'tenant-api'],
+      duplicates: 0,
+      conflicts: 0,
+      tenants: TENANTS.length,
+      tenantClusters: TENANTS.length,
+      backfilled: back === 11,
+      refused: [],
+      unattributed: { total: 0, items: [] },
+      gpus: {
+        models,
+        nodes: [{ node: 'gpu-a-1', ...model('NVIDIA-H100-80GB-HBM3', 28_800, 28_800) }],
+      },
+      contestedNodes: [
+        { node: 'gpu-b-2', tenantClusters: [clusterOf('globex'), clusterOf('initech')] },
+      ],
+      openCreditSeconds: 0,
+      unsettledCreditSeconds: 0,
+    },
+  };
+});
+
+/** Two pods on one node, each for the whole hour. */
+function explained({ id, quantity }: UsageEvent): Explanation {
+  const gpus = { type: 'NVIDIA-H100-80GB-HBM3', profile: 'full', devices: 4, gpus: 4 };
+  return {
+    id,
+    measured: Number(quantity),
+    carried: 0,
+    givenBack: 0,
+    addsUp: true,
+    subjects: [
+      {
+        kind: 'Pod',
+        namespace: 'training',
+        ownedBy: 'label of the Namespace',
+        gpus,
+        node: { capacityType: 'on-demand', decidedBy: { sku: 'nvidia.com/gpu.product' } },
+      },
+    ],
+    nodes: ['gpu-a-1'],
+    shares: [
+      [0, 'uid-1', 'llm-finetune-0', 0, 0, HOUR, Number(quantity) / 2, 0],
+      [0, 'uid-2', 'llm-finetune-1', 0, 0, HOUR, Number(quantity) / 2, 0],
+    ],
+    rest: { count: 0, quantity: 0 },
   };
 }
 
@@ -162,6 +257,13 @@ async function reconcile(
   });
   return { kind: 'reconciled', rows };
 }
+
+/** One event of an hour of the last day. */
+export const SHOWCASE_EVENT = event(
+  LINES[0] ?? UPTIME,
+  Date.UTC(2026, 10, 20, 14),
+  amountAt(LINES[0] ?? UPTIME, Date.UTC(2026, 10, 20, 14)),
+).id;
 
 function gpus(tenant: string, sku: string, at: Line['at']): Line {
   return { tenant, metric: 'tenant_gpu_hours', unit: 'gpu-hours', sku, at };
@@ -188,7 +290,7 @@ function event({ tenant, metric, unit, sku }: Line, start: number, amount: numbe
     window_end: formatInstant(start + HOUR),
     region: 'eu-central-1',
     ...(sku !== undefined && { sku }),
-    dimensions: { tenant_cluster: `tenant-${tenant}-main` },
+    dimensions: { tenant_cluster: clusterOf(tenant) },
   };
   return {
     schema_version: SCHEMA_VERSION,

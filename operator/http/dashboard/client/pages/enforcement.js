@@ -75,26 +75,27 @@ function sources({ sources: all }) {
 
 /** @param {{ tenant: string, onDone: () => void }} properties */
 function Clear({ tenant, onDone }) {
+  const name = useNames().tenant(tenant);
   const clear = async () => {
     const now = await change(stateAddress(tenant), undefined, 'DELETE');
-    return `${tenant} is ${now.state}.`;
+    return `${name} is ${now.state}.`;
   };
   return html`
-    <${ConfirmButton} label="Clear" question=${`Clear the state of ${tenant}?`} onDone=${onDone} action=${clear}
+    <${ConfirmButton} label="Clear" question=${`Clear the state of ${name}?`} onDone=${onDone} action=${clear}
       explanation="What the billing systems have said counts again, also what they said meanwhile." />
   `;
 }
 
 /** @param {{ onDone: () => void }} properties */
 function SetByHand({ onDone }) {
-  const { tenants } = useNames();
+  const names = useNames();
   const [tenant, setTenant] = useState('');
   const [state, setState] = useState('active');
   const [reason, setReason] = useState('');
   const set = async () => {
     const body = { state, ...(reason === '' ? {} : { reason }) };
     const now = await change(stateAddress(tenant), body, 'PUT');
-    return `${tenant} is ${now.state}.`;
+    return `${names.tenant(tenant)} is ${now.state}.`;
   };
   const field = (/** @type {(value: string) => void} */ put) => (/** @type {any} */ event) =>
     put(event.currentTarget.value);
@@ -105,7 +106,7 @@ function SetByHand({ onDone }) {
         <label class="field">Tenant
           <select value=${tenant} onChange=${field(setTenant)}>
             <option value="">Choose a tenant</option>
-            ${tenants.map(({ id, display_name: name }) => html`<option value=${id} selected=${id === tenant}>${name}</option>`)}
+            ${names.tenants.map(({ id, display_name: name }) => html`<option value=${id} selected=${id === tenant}>${name}</option>`)}
           </select>
         </label>
         <label class="field">State
@@ -117,7 +118,7 @@ function SetByHand({ onDone }) {
           <input maxlength="256" value=${reason} onInput=${field(setReason)} />
         </label>
         <${ConfirmButton} label="Set the state" tone=${state === 'suspended' ? 'danger' : 'primary'} disabled=${tenant === ''}
-          question=${`Set ${tenant} to ${state}?`} onDone=${onDone} action=${set}
+          question=${`Set ${names.tenant(tenant)} to ${state}?`} onDone=${onDone} action=${set}
           explanation=${state === 'suspended' ? 'In mode enforce, new pods of its tenant clusters are refused.' : 'It stays so until it is cleared.'} />
       </div>
     </${Card}>

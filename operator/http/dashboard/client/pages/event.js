@@ -2,67 +2,107 @@ import { html } from '../preact.js';
 import { useApi } from '../api.js';
 import { CopyButton } from '../buttons.js';
 import { Card, ErrorNotice, Notice, PageHead, Trail } from '../components.js';
-import { clock, counted, dayText, plain, quantity, time, unitText } from '../format.js';
+import { correctionsAddress, Corrections } from '../correction.js';
+import { citedPlace } from '../documents.js';
+import { clock, counted, dayText, exact, plain, quantity, time, unitText } from '../format.js';
+import { causeText, scopeText } from '../gap-words.js';
 import { link } from '../location.js';
-import { TenantLink, useNames } from '../names.js';
+import { ClusterName, keyName, sourceText, TenantLink, useNames } from '../names.js';
 import { sumPlace } from '../sums.js';
 import { Table } from '../table.js';
 
-/** The objects, spans and rule behind one number. @param {{ id: string }} properties */
+/**
+ * The objects, spans and rule behind one number, and what was corrected of it. The event itself is shown also
+ * where nothing is kept of what it was made of.
+ * @param {{ id: string }} properties
+ */
 export function EventPage({ id }) {
   const explained = useApi(`/api/v1/events/${encodeURIComponent(id)}/explain`);
+  const corrected = useApi(correctionsAddress(id));
+  const event = corrected.data?.event ?? explained.data?.event;
   return html`
     <${PageHead} title="Why this number" />
+    ${event && html`<${Steps} event=${event} />`}
     <${ErrorNotice} state=${explained} />
-    ${explained.data && html`<${Explanation} explanation=${explained.data} />`}
+    ${explained.data && html`<${Notices} explanation=${explained.data} />`}
+    <div class="grid">
+      ${event && html`<${EventFacts} event=${event} />`}
+      ${explained.data && explained.data.source !== 'correction' && html`<${Rule} explanation=${explained.data} />`}
+    </div>
+    ${explained.data && explained.data.source !== 'correction' && html`<${Objects} explanation=${explained.data} />`}
+    ${corrected.data && html`<${Corrections} state=${corrected.data} onDone=${corrected.reload} />`}
+    ${corrected.error && corrected.error.status !== explained.error?.status && html`<${ErrorNotice} state=${corrected} />`}
   `;
 }
 
+/** @param {{ event: any }} properties */
+function Steps({ event }) {
+  const names = useNames();
+  return html`<${Trail} steps=${stepsTo(event, names)} here=${`${clock(event.window_start).slice(11)} to ${clock(event.window_end).slice(11)} UTC`} />`;
+}
+
 /** @param {{ explanation: any }} properties */
-function Explanation({ explanation }) {
-  const { event, source, rule, objects, not_listed: rest } = explanation;
+function Notices({ explanation }) {
   const names = useNames();
   return html`
-    <${Trail} steps=${stepsTo(event, names)} here=${`${clock(event.window_start).slice(11)} to ${clock(event.window_end).slice(11)} UTC`} />
     ${explanation.backfilled && html`<${Notice} title="Backfilled"><p>The window was closed late, after downtime or a failed source.</p></${Notice}>`}
     ${
       (explanation.gaps ?? []).length > 0 &&
       html`
         <${Notice} title="Not everything was measured in this window">
-          <ul>${explanation.gaps.map((/** @type {any} */ gap) => html`<li>${gap.source}, ${gap.scope}: ${gap.reason}</li>`)}</ul>
+          <ul>${explanation.gaps.map((/** @type {any} */ gap) => html`<li>${causeText(gap.source)}: ${scopeText(gap.scope, names)}. ${gap.reason}</li>`)}</ul>
         </${Notice}>
       `
     }
-    <div class="grid">
-      <${Card} title="The event">
-        <dl class="facts">
-          <dt>Id</dt><dd><${CopyButton} text=${event.id} what="event id" /></dd>
-          <dt>Tenant</dt><dd><${TenantLink} id=${event.tenant} /></dd>
-          <dt>Metric</dt><dd>${names.metric(event.metric)} <${CopyButton} text=${event.metric} what="metric code" /></dd>
-          <dt>Quantity</dt><dd><strong>${event.quantity}</strong> ${unitText(event.unit)}</dd>
-          <dt>Window</dt><dd><a href=${link(['windows', event.window_end])}>${time(event.window_start)} to ${time(event.window_end)}</a></dd>
-          <dt>Source</dt><dd>${source}</dd>
-          ${event.sku && html`<dt>SKU</dt><dd>${event.sku}</dd>`}
-          ${Object.entries(event.dimensions ?? {}).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}
-        </dl>
-      </${Card}>
-      <${Card} title="The rule">
-        <p>${rule.text}</p>
-        <p><a href=${documentPlace(rule.documentation)}>The rule in full</a></p>
-        ${
-          explanation.query &&
-          html`
-            <p>What Prometheus is asked, at ${time(explanation.query.time)}:</p>
-            <pre tabindex="0">${explanation.query.promql}</pre>
-          `
-        }
-        <dl class="facts">
-          ${amount('Measured in the window', explanation.measured, event.unit)}
-          ${amount('Carried from earlier windows', explanation.carried, event.unit)}
-          ${amount('Given back for earlier windows', explanation.given_back, event.unit)}
-        </dl>
-      </${Card}>
-    </div>
+  `;
+}
+
+/** @param {{ event: any }} properties */
+function EventFacts({ event }) {
+  const names = useNames();
+  return html`
+    <${Card} title="The event">
+      <dl class="facts">
+        <dt>Id</dt><dd><${CopyButton} text=${event.id} what="event id" /></dd>
+        <dt>Tenant</dt><dd><${TenantLink} id=${event.tenant} /></dd>
+        <dt>Metric</dt><dd>${names.metric(event.metric)} <${CopyButton} text=${event.metric} what="metric code" /></dd>
+        <dt>Quantity</dt><dd><strong>${exact(event.quantity)}</strong> ${unitText(event.unit)}</dd>
+        <dt>Window</dt><dd><a href=${link(['windows', event.window_end])}>${time(event.window_start)} to ${time(event.window_end)}</a></dd>
+        <dt>Source</dt><dd>${sourceText(event.source ?? '')}</dd>
+        ${event.sku && html`<dt>SKU</dt><dd>${event.sku}</dd>`}
+        ${Object.entries(event.dimensions ?? {}).map(([name, value]) => html`<dt>${keyName(name)}</dt><dd>${name === 'tenant_cluster' ? html`<${ClusterName} id=${value} />` : names.value(name, String(value))}</dd>`)}
+      </dl>
+    </${Card}>
+  `;
+}
+
+/** @param {{ explanation: any }} properties */
+function Rule({ explanation }) {
+  const { event, rule, query } = explanation;
+  return html`
+    <${Card} title="The rule">
+      <p>${rule.text}</p>
+      <p><a href=${citedPlace(rule.documentation)}>The rule in full</a></p>
+      ${
+        query &&
+        html`
+          <p>What Prometheus is asked, at ${time(query.time)}:</p>
+          <pre tabindex="0">${query.promql}</pre>
+        `
+      }
+      <dl class="facts">
+        ${amount('Measured in the window', explanation.measured, event.unit)}
+        ${amount('Carried from earlier windows', explanation.carried, event.unit)}
+        ${amount('Given back for earlier windows', explanation.given_back, event.unit)}
+      </dl>
+    </${Card}>
+  `;
+}
+
+/** @param {{ explanation: any }} properties */
+function Objects({ explanation }) {
+  const { event, source, objects, not_listed: rest } = explanation;
+  return html`
     <${Card} title="What it is made of">
       <${Table} caption=${`${counted(objects.length, 'stretch', 'stretches')} in which nothing changed`} rows=${objects}
         empty=${source === 'collector' ? 'No object is kept for it.' : 'A client pushed this event: it has no objects here.'}
@@ -82,7 +122,7 @@ function Explanation({ explanation }) {
           {
             name: unitText(event.unit),
             number: true,
-            cell: (/** @type {any} */ one) => String(one.quantity),
+            cell: (/** @type {any} */ one) => exact(one.quantity),
           },
           { name: 'Size', cell: sizeOf },
           { name: 'Node', cell: nodeOf },
@@ -92,7 +132,7 @@ function Explanation({ explanation }) {
               `${one.owned_by}${one.carried ? '; carried from an earlier window' : ''}`,
           },
         ]} />
-      ${rest && rest.count > 0 && html`<p>${counted(rest.count, 'more stretch', 'more stretches')} make up ${String(rest.quantity)} ${unitText(event.unit)}.</p>`}
+      ${rest && rest.count > 0 && html`<p>${counted(rest.count, 'more stretch', 'more stretches')} make up ${exact(rest.quantity)} ${unitText(event.unit)}.</p>`}
     </${Card}>
   `;
 }
@@ -127,17 +167,11 @@ function stepsTo(event, names) {
   ];
 }
 
-/** `docs/metering.md#gpus` as it opens here. @param {string} documentation */
-function documentPlace(documentation) {
-  const [path = '', anchor] = documentation.replace(/^docs\//, '').split('#', 2);
-  return link(['docs', path], { at: anchor });
-}
-
 /** @param {string} name @param {number | undefined} value @param {string} unit */
 function amount(name, value, unit) {
   return value === undefined || value === 0
     ? null
-    : html`<dt>${name}</dt><dd>${String(value)} ${unitText(unit)}</dd>`;
+    : html`<dt>${name}</dt><dd>${exact(value)} ${unitText(unit)}</dd>`;
 }
 
 /** @param {any} one */

@@ -1,5 +1,6 @@
 import { html, useMemo, useState } from '../preact.js';
 import { read, useApi, url } from '../api.js';
+import { CopyButton } from '../buttons.js';
 import { StackedChart } from '../chart.js';
 import { Bars, Card, ErrorNotice, Notice, PageHead, Tile } from '../components.js';
 import { ago, bytes, count, counted, plain, quantity, time } from '../format.js';
@@ -8,6 +9,7 @@ import { HeldNotice } from '../held-tenants.js';
 import { useHoles } from '../holes.js';
 import { link } from '../location.js';
 import { toSeries } from '../series.js';
+import { ClusterName, useNames } from '../names.js';
 import { SumLink } from '../sums.js';
 import { Table } from '../table.js';
 import { RangePicker, rangeOf } from '../time-range.js';
@@ -109,6 +111,7 @@ function Tiles({ status, gpus, now }) {
 
 /** @param {{ range: TimeRange, windowSeconds: number }} properties */
 function GpuChart({ range, windowSeconds }) {
+  const names = useNames();
   const { from, to, bucket } = range;
   const gpus = useApi(
     url('/api/v1/usage', { group_by: `sku,${bucket}`, metric: GPU_HOURS, from, to }),
@@ -117,8 +120,9 @@ function GpuChart({ range, windowSeconds }) {
   const holes = useHoles({ from, to, metric: GPU_HOURS });
   const rows = gpus.data?.rows;
   const drawn = useMemo(
-    () => (rows === undefined ? undefined : toSeries(rows, 'sku', range, windowSeconds)),
-    [rows, from, to, windowSeconds],
+    () =>
+      rows === undefined ? undefined : toSeries(rows, 'sku', range, windowSeconds, names.value),
+    [rows, from, to, windowSeconds, names],
   );
   const total = `${plain(gpus.data?.totals[0]?.quantity ?? 0)} GPU-hours`;
   return html`
@@ -169,7 +173,10 @@ function FailedTenantApis({ failed }) {
     <${Card} title="Tenant APIs that cannot be read">
       <${Table} caption="Nodes that these tenant clusters have of their own are not metered until their API can be read" rows=${failed} empty="None."
         columns=${[
-          { name: 'Tenant cluster', cell: (/** @type {any} */ one) => one.tenant_cluster },
+          {
+            name: 'Tenant cluster',
+            cell: (/** @type {any} */ one) => html`<${ClusterName} id=${one.tenant_cluster} />`,
+          },
           { name: 'Since', cell: (/** @type {any} */ one) => time(one.since) },
           { name: 'Reason', cell: (/** @type {any} */ one) => one.reason },
         ]} />
@@ -197,7 +204,7 @@ function LedgerCard({ ledger, now }) {
         <dt>Events</dt><dd>${count(ledger.committed)}, the oldest recorded ${ago(ledger.oldest_at, now)}</dd>
         <dt>Size</dt><dd>${bytes(ledger.bytes)} in ${counted(ledger.segments, 'segment')}; the volume is ${Math.round(ledger.disk.used_ratio * 100)} % full (${ledger.disk.level})</dd>
         <dt>Conflicts</dt><dd>${counted(ledger.conflicts, 'event')} came again with another quantity; the first one stayed</dd>
-        <dt>Chain</dt><dd><code>${ledger.chain}</code></dd>
+        <dt>Chain</dt><dd>What all of it adds up to <${CopyButton} text=${ledger.chain} what="hash" /></dd>
       </dl>
       <p><button onClick=${verify}>Check the ledger</button> <span role="status">${result}</span></p>
       <p><a href=${link(['windows'])}>Window reports</a></p>

@@ -3,7 +3,8 @@ import { Agreement } from '../agreement.js';
 import { useApi, url } from '../api.js';
 import { Card, ErrorNotice, PageHead, Trail } from '../components.js';
 import { clock, counted, dayText, decimalsOf, monthText, quantity, unitText } from '../format.js';
-import { useNames } from '../names.js';
+import { link } from '../location.js';
+import { ClusterName, TenantLink, useNames } from '../names.js';
 import { sumPlace } from '../sums.js';
 import { Table } from '../table.js';
 
@@ -27,7 +28,8 @@ export function SumsPage({ query }) {
   const title = [
     names.metric(metric),
     ...(tenant ? [names.tenant(tenant)] : []),
-    ...[sku, cluster].filter((one) => one !== undefined),
+    ...(sku ? [sku] : []),
+    ...(cluster ? [names.cluster(cluster)] : []),
   ].join(', ');
   const whole = Date.parse(of.from) % DAY_MS === 0 && lasts % DAY_MS === 0;
   return html`
@@ -164,6 +166,10 @@ function Events({ of }) {
     unit,
     rows.map((/** @type {any} */ row) => row.quantity),
   );
+  const corrections = Map.groupBy(
+    rows.filter((/** @type {any} */ event) => event.source === 'correction'),
+    (/** @type {any} */ event) => event.properties?.corrects,
+  );
   return html`
     <${ErrorNotice} state=${events} />
     ${
@@ -183,15 +189,39 @@ function Events({ of }) {
               number: true,
               cell: (/** @type {any} */ event) => quantity(event.quantity, decimals),
             },
-            { name: 'Tenant', cell: (/** @type {any} */ event) => names.tenant(event.tenant) },
+            {
+              name: 'Tenant',
+              cell: (/** @type {any} */ event) => html`<${TenantLink} id=${event.tenant} />`,
+            },
             { name: 'SKU', cell: (/** @type {any} */ event) => event.sku ?? '–' },
             {
               name: 'Tenant cluster',
-              cell: (/** @type {any} */ event) => event.dimensions?.tenant_cluster ?? '–',
+              cell: (/** @type {any} */ event) => {
+                const id = event.dimensions?.tenant_cluster;
+                return id === undefined ? '–' : html`<${ClusterName} id=${id} />`;
+              },
             },
+            ...(corrections.size === 0
+              ? []
+              : [
+                  {
+                    name: 'Correction',
+                    cell: (/** @type {any} */ event) => noteOf(event, corrections.get(event.id)),
+                  },
+                ]),
           ]} />
       </${Card}>
     `
     }
   `;
+}
+
+/** What is to be known of a corrected event, and of a correction. @param {any} event @param {any[] | undefined} corrections of it */
+function noteOf(event, corrections) {
+  if (event.source === 'correction') {
+    const { corrects, author, reason } = event.properties ?? {};
+    return html`by ${author} of <a href=${link(['events', String(corrects)])}>another event</a>: ${reason}`;
+  }
+  if (corrections === undefined) return '–';
+  return html`<a href=${link(['events', event.id])}>corrected ${corrections.length === 1 ? 'once' : `${corrections.length} times`}</a>`;
 }

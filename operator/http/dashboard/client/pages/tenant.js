@@ -4,7 +4,7 @@ import { CopyButton, DownloadButton } from '../buttons.js';
 import { Badge, Card, Choice, ErrorNotice, PageHead } from '../components.js';
 import { decimalsOf, quantity, time } from '../format.js';
 import { link, setQuery } from '../location.js';
-import { NameWithId, useNames } from '../names.js';
+import { ClusterName, useNames } from '../names.js';
 import { SumLink } from '../sums.js';
 import { Table } from '../table.js';
 import { monthOf, RangePicker, rangeOf } from '../time-range.js';
@@ -36,7 +36,7 @@ export function TenantPage({ id, query, status }) {
     </${PageHead}>
     ${
       tenant.error?.status === 404
-        ? html`<p class="notice">No tenant cluster of <code>${id}</code> exists now. What it used before is below.</p>`
+        ? html`<p class="notice">No tenant cluster of ${names.tenant(id)} exists now. What it used before is below.</p>`
         : html`<${ErrorNotice} state=${tenant} />`
     }
     <div class="controls">
@@ -45,16 +45,15 @@ export function TenantPage({ id, query, status }) {
     ${status.data && html`<${UsageChart} asked=${{ metric, tenant: id, from, to }} by="sku" range=${range} windowSeconds=${status.data.window_seconds} />`}
     <${Card} title="Usage">
       <${ErrorNotice} state=${usage} />
-      ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} clusters=${tenant.data?.tenant_clusters ?? []} />`}
+      ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} />`}
     </${Card}>
     ${tenant.data && html`<${TenantFacts} tenant=${tenant.data} />`}
   `;
 }
 
-/** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, rows: any[], clusters: any[] }} properties */
-function TenantSums({ id, range: { from, to }, rows, clusters }) {
+/** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, rows: any[] }} properties */
+function TenantSums({ id, range: { from, to }, rows }) {
   const names = useNames();
-  const clusterNames = new Map(clusters.map((one) => [one.id, one.display_name ?? one.name]));
   const byUnit = Map.groupBy(rows, (row) => row.unit);
   const decimals = new Map(
     [...byUnit].map(([unit, of]) => [
@@ -76,13 +75,13 @@ function TenantSums({ id, range: { from, to }, rows, clusters }) {
         {
           name: 'Tenant cluster',
           cell: (/** @type {any} */ row) =>
-            clusterNames.get(row.tenant_cluster) ?? (row.tenant_cluster || '–'),
+            row.tenant_cluster === '' ? '–' : names.cluster(row.tenant_cluster),
         },
         {
           name: 'Quantity',
           number: true,
           cell: (/** @type {any} */ row) =>
-            html`<${SumLink} label=${`${names.metric(row.metric)} ${row.sku}`} text=${quantity(row.quantity, decimals.get(row.unit))}
+            html`<${SumLink} label=${[names.metric(row.metric), row.sku, row.tenant_cluster && names.cluster(row.tenant_cluster)].filter(Boolean).join(', ')} text=${quantity(row.quantity, decimals.get(row.unit))}
               of=${{ metric: row.metric, tenant: id, from, to, sku: row.sku, cluster: row.tenant_cluster }} />`,
         },
       ]} />
@@ -103,10 +102,10 @@ function TenantFacts({ tenant }) {
     ['Billing state', tenant.billing_state],
     ...Object.entries(tenant.provider_ids ?? {}).map(([system, id]) => [
       `${system.charAt(0).toUpperCase()}${system.slice(1)} customer`,
-      id,
+      id && html`<${CopyButton} text=${id} what="customer id" />`,
     ]),
     ['Since', time(tenant.created_at)],
-  ].filter(([, value]) => typeof value === 'string');
+  ].filter(([, value]) => Boolean(value));
   return html`
     <div class="grid">
       <${Card} title="Tenant">
@@ -120,8 +119,7 @@ function TenantFacts({ tenant }) {
           columns=${[
             {
               name: 'Tenant cluster',
-              cell: (/** @type {any} */ one) =>
-                html`<${NameWithId} name=${one.display_name ?? one.name} id=${one.id} what="tenant cluster id" />`,
+              cell: (/** @type {any} */ one) => html`<${ClusterName} id=${one.id} />`,
             },
             { name: 'Namespace', cell: (/** @type {any} */ one) => one.namespace },
             { name: 'Since', cell: (/** @type {any} */ one) => time(one.created_at) },

@@ -6,7 +6,7 @@ import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.j
 import { counted, decimalsOf, plain, quantity, unitText } from '../format.js';
 import { useHoles } from '../holes.js';
 import { setQuery } from '../location.js';
-import { TenantLink, useNames } from '../names.js';
+import { ClusterName, KEYS, keyName, TenantLink, useNames } from '../names.js';
 import { toSeries } from '../series.js';
 import { SumLink } from '../sums.js';
 import { Table } from '../table.js';
@@ -14,22 +14,6 @@ import { RangePicker, rangeOf, rangeQuery } from '../time-range.js';
 
 const REFRESH_MS = 60_000;
 const DEFAULT_METRIC = 'tenant_gpu_hours';
-
-const KEYS = [
-  ['tenant', 'Tenant'],
-  ['sku', 'SKU'],
-  ['tenant_cluster', 'Tenant cluster'],
-  ['project', 'Project'],
-  ['capacity_type', 'Capacity type'],
-  ['billing_mode', 'Billing mode'],
-  ['tenant_class', 'Tenant class'],
-  ['gpu_type', 'GPU type'],
-  ['gpu_profile', 'GPU profile'],
-  ['region', 'Region'],
-  ['zone', 'Zone'],
-  ['namespace', 'Namespace'],
-  ['source', 'Source'],
-];
 
 /** The filter that a value of a key is; of other keys a sum cannot be asked for alone. @type {Record<string, string>} */
 const FILTERS = {
@@ -56,8 +40,8 @@ export function UsagePage({ query, status }) {
   return html`
     <${PageHead} title="Usage"><${RangePicker} range=${range} /></${PageHead}>
     <div class="controls">
-      <${Choice} label="Metric" value=${metric} options=${withChosen(metrics, metric)} onChoose=${choose('metric')} />
-      <${Choice} label="Split by" value=${key} options=${withChosen(KEYS, key)} onChoose=${choose('by')} />
+      <${Choice} label="Metric" value=${metric} options=${withChosen(metrics, metric, names.metric(metric))} onChoose=${choose('metric')} />
+      <${Choice} label="Split by" value=${key} options=${withChosen(KEYS, key, keyName(key))} onChoose=${choose('by')} />
       <${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]} onChoose=${choose('tenant')} />
     </div>
     ${status.data && html`<${UsageChart} asked=${asked} by=${key} range=${range} windowSeconds=${status.data.window_seconds} />`}
@@ -79,23 +63,22 @@ export function UsageChart({ asked, by, range, windowSeconds }) {
   const holes = useHoles(asked);
   const rows = usage.data?.rows;
   const drawn = useMemo(() => {
-    const nameOf = by === 'tenant' ? names.tenant : undefined;
-    return rows === undefined ? undefined : toSeries(rows, by, range, windowSeconds, nameOf);
-  }, [rows, by, from, to, windowSeconds]);
+    return rows === undefined ? undefined : toSeries(rows, by, range, windowSeconds, names.value);
+  }, [rows, by, from, to, windowSeconds, names]);
   const total = usage.data?.totals[0];
   const unit = unitText(total?.unit ?? '');
   return html`
     <${Card} title="Over time">
       <${ErrorNotice} state=${usage} />
-      ${drawn && html`<${StackedChart} title=${`${names.metric(metric)} by ${nameOfKey(by)}`} unit=${`${unit} per ${range.bucket}`} drawn=${drawn} holes=${holes} total=${`${plain(total?.quantity ?? 0)} ${unit}`} />`}
+      ${drawn && html`<${StackedChart} title=${`${names.metric(metric)} by ${keyInWords(by)}`} unit=${`${unit} per ${range.bucket}`} drawn=${drawn} holes=${holes} total=${`${plain(total?.quantity ?? 0)} ${unit}`} />`}
     </${Card}>
   `;
 }
 
-/** @param {string} key */
-function nameOfKey(key) {
-  const name = KEYS.find(([value]) => value === key)?.[1];
-  return name === undefined || name === 'SKU' ? (name ?? key) : name.toLowerCase();
+/** Within a sentence. @param {string} key */
+function keyInWords(key) {
+  const name = keyName(key);
+  return /^[A-Z]{2}/.test(name) ? name : name.toLowerCase();
 }
 
 /**
@@ -116,7 +99,6 @@ function Sums({ asked, by, range }) {
     unit,
     rows.map((/** @type {any} */ row) => row.quantity),
   );
-  const head = KEYS.find(([value]) => value === by)?.[1] ?? by;
   const filter = FILTERS[by];
   return html`
     <${ErrorNotice} state=${usage} />
@@ -128,11 +110,14 @@ function Sums({ asked, by, range }) {
         <${Table} caption=${names.metric(metric)} rows=${rows} empty="Nothing was used in this time."
           columns=${[
             {
-              name: head,
-              cell: (/** @type {any} */ row) =>
-                by === 'tenant'
-                  ? html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`
-                  : row[by] || 'none',
+              name: keyName(by),
+              cell: (/** @type {any} */ row) => {
+                if (by === 'tenant')
+                  return html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`;
+                if (by === 'tenant_cluster' && row[by] !== '')
+                  return html`<${ClusterName} id=${row[by]} />`;
+                return names.value(by, row[by]);
+              },
             },
             {
               name: names.metricWithUnit(metric, unit),
@@ -140,7 +125,7 @@ function Sums({ asked, by, range }) {
               cell: (/** @type {any} */ row) =>
                 filter === undefined || row[by] === ''
                   ? quantity(row.quantity, decimals)
-                  : html`<${SumLink} of=${{ ...asked, [filter]: row[by] }} label=${row[by]} text=${quantity(row.quantity, decimals)} />`,
+                  : html`<${SumLink} of=${{ ...asked, [filter]: row[by] }} label=${names.value(by, row[by])} text=${quantity(row.quantity, decimals)} />`,
             },
           ]} />
         <${DownloadButton} name=${`usage-${metric}-${from.slice(0, 10)}.csv`} address=${url('/api/v1/usage', { ...asked, group_by: range.bucket === 'window' ? by : `${by},${range.bucket}`, format: 'csv' })}>Sums as CSV</${DownloadButton}>

@@ -3,7 +3,9 @@ import { useApi, url } from '../api.js';
 import { Badge, Card, ErrorNotice, Notice, PageHead } from '../components.js';
 import { count, counted, plain, quantity, time } from '../format.js';
 import { GapList } from '../gap-list.js';
+import { scopeText } from '../gap-words.js';
 import { link } from '../location.js';
+import { ClusterName, useNames } from '../names.js';
 import { Table } from '../table.js';
 
 const REFRESH_MS = 30_000;
@@ -90,6 +92,7 @@ function readableEnd(end) {
 
 /** @param {{ report: any }} properties */
 function Report({ report }) {
+  const names = useNames();
   return html`
     ${
       report.refused.length > 0 &&
@@ -102,7 +105,7 @@ function Report({ report }) {
           <dt>To</dt><dd>${time(report.window_end)}</dd>
           <dt>Closed</dt><dd>${time(report.closed_at)}, in ${count(report.duration_ms)} ms</dd>
           <dt>Events</dt><dd>${counted(report.events, 'event')} for ${counted(report.tenants, 'tenant')} in ${counted(report.tenant_clusters, 'tenant cluster')}</dd>
-          <dt>Measured</dt><dd>${report.scopes.join(', ')}${report.backfilled ? ', backfilled' : ''}</dd>
+          <dt>Measured</dt><dd>${scopesText(report.scopes, names)}${report.backfilled ? ', backfilled' : ''}</dd>
           <dt>Duplicates</dt><dd>${count(report.duplicates)}; ${counted(report.conflicts, 'conflict')}</dd>
           <dt>Open credit</dt><dd>${plain(report.open_credit_seconds)} s billed too much before, to be given back</dd>
           <dt>Unattributed</dt><dd>${counted(report.unattributed.total, 'object')}${report.unattributed.items.length > 0 ? `: ${report.unattributed.items.join(', ')}` : ''}</dd>
@@ -133,13 +136,21 @@ function Report({ report }) {
             { name: 'Node', cell: (/** @type {any} */ one) => one.node },
             {
               name: 'Tenant clusters',
-              cell: (/** @type {any} */ one) => one.tenant_clusters.join(', '),
+              cell: (/** @type {any} */ one) =>
+                one.tenant_clusters.map(
+                  (/** @type {string} */ id) => html`<div><${ClusterName} id=${id} /></div>`,
+                ),
             },
           ]} />
       </${Card}>
     `
     }
   `;
+}
+
+/** @param {string[]} scopes @param {import('../names.js').Names} names */
+function scopesText(scopes, names) {
+  return scopes.map((scope) => scopeText(scope, names)).join(', ');
 }
 
 /** Of the window, by cause. @param {{ report: any }} properties */

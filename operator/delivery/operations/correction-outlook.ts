@@ -1,0 +1,59 @@
+import type { Destination } from '../../destinations/destination.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
+import type { Pending } from '../feeder/pending.ts';
+import { ageProblem } from '../feeder/send-round.ts';
+import type { ParkedTenants } from '../lanes/parked-tenants.ts';
+import type { DeadLetterIndex } from '../records/dead-letters.ts';
+import type { DeliveryRecords } from '../records/delivery-records.ts';
+import { isUnsent } from '../records/sequence-sets.ts';
+
+/** How an event stands at a destination, which decides what becomes of a correction of it there. */
+export interface CorrectionOutlook {
+  /**
+   * `delivered`: the difference is sent; `waiting`: the event is sent first; `dead-letter`, `never-sent`, `too-old`:
+   * the correction becomes a dead letter; `not-wanted`: neither concerns the destination.
+   */
+  readonly standing:
+    | 'delivered'
+    | 'waiting'
+    | 'dead-letter'
+    | 'never-sent'
+    | 'too-old'
+    | 'not-wanted';
+  /** Whether a difference below zero can be sent there. */
+  readonly takesNegative: boolean;
+}
+
+export type CorrectionOutlookOf = (stored: QueuedEvent) => Promise<CorrectionOutlook>;
+
+export interface CorrectionOutlookOptions {
+  readonly destination: Pick<Destination, 'limits'>;
+  readonly clock: Clock;
+  readonly records: Pick<DeliveryRecords, 'unsent'>;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  readonly parked: Pick<ParkedTenants, 'list'>;
+  readonly pending: Pick<Pending, 'isDelivered'>;
+  readonly wants: (event: QueuedEvent['event']) => boolean;
+  /** Where the cursor stands; undefined before there is one. */
+  readonly cursor: () => number | undefined;
+}
+
+/** Tells beforehand what the gate for corrections will do (docs/events.md#corrections). Changes nothing. */
+export function createCorrectionOutlook(options: CorrectionOutlookOptions): CorrectionOutlookOf {
+  const { destination, clock, records, deadLetters, parked, pending, wants, cursor } = options;
+  const { maxAgeMs, negativeQuantities = false } = destination.limits;
+  const standingOf = async ({ sequence, event }: QueuedEvent) => {
+    if (!wants(event)) return 'not-wanted';
+    if (deadLetters.has(sequence)) return 'dead-letter';
+    if (isUnsent(await records.unsent(), sequence)) return 'never-sent';
+    if (ageProblem(event.window_start, maxAgeMs, clock.now()) !== undefined) return 'too-old';
+    const isParked = parked.list().some(({ tenant }) => tenant === event.tenant);
+    const isOpen = sequence > (cursor() ?? 0) && !pending.isDelivered(sequence);
+    return isOpen || isParked ? 'waiting' : 'delivered';
+  };
+  return async (stored) => ({
+    standing: await standingOf(stored),
+    takesNegative: negativeQuantities,
+  });
+}

@@ -1,0 +1,40 @@
+/** @typedef {import('./names.js').Names} Names */
+
+/** @type {ReadonlyMap<string, string>} */
+const CAUSES = new Map([
+  ['metrics', 'CPU and memory usage could not be read'],
+  ['collector', 'Nobody was metering'],
+  ['tenant-api', 'The API of a tenant cluster could not be read'],
+  ['prometheus', 'Prometheus did not answer'],
+  ['resourceslices', 'A node publishes too many resource slices'],
+  ['own-nodes', 'A tenant cluster has more nodes of its own than are metered'],
+  ['quarantine', 'Something in a tenant cluster could not be measured'],
+  ['discovery', 'Tenant clusters could not be looked up'],
+  ['startup', 'The operator had not read the cluster yet'],
+]);
+
+/** Scopes that are not one tenant cluster. @type {ReadonlyMap<string, string>} */
+const KINDS = new Map([
+  ['*', 'all tenant clusters'],
+  ['pods', 'CPU and memory'],
+  ['gpus', 'GPUs and whole nodes'],
+  ['volumes', 'storage'],
+  ['load-balancers', 'load balancers'],
+  ['workloads', 'instance hours'],
+  ['tenant-api', 'nodes of tenant clusters\u2019 own'],
+]);
+
+/** Why something was not measured. @param {string} source */
+export function causeText(source) {
+  return CAUSES.get(source) ?? `The cluster's ${source} could not be watched`;
+}
+
+/** Whether a scope is one tenant cluster, rather than a kind of usage of all. @param {string} scope */
+export function isCluster(scope) {
+  return !KINDS.has(scope);
+}
+
+/** What was measured, or was not. @param {string} scope @param {Names} names */
+export function scopeText(scope, names) {
+  return KINDS.get(scope) ?? names.cluster(scope);
+}
