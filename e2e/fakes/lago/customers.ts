@@ -1,5 +1,6 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { invalid, isObject, notFound, ok, page, text } from './answers.ts';
+import { terminate } from './lifecycle.ts';
 import type { Customer, LagoState } from './state.ts';
 
 const MAX_NAME = 255;
@@ -42,6 +43,14 @@ export function upsertCustomer(
   }
   const existing = state.customers.get(id ?? '');
   const currency = text(input['currency']);
+  const timezone = text(input['timezone']);
+  if (
+    timezone !== undefined &&
+    !Intl.supportedValuesOf('timeZone').includes(timezone) &&
+    timezone !== 'UTC'
+  ) {
+    details['timezone'] = ['value_is_invalid'];
+  }
   const inUse = state.subscriptions.some((one) => one.external_customer_id === id);
   if (currency !== undefined && inUse && existing?.currency !== currency) {
     details['currency'] = ['currencies_does_not_match'];
@@ -51,6 +60,11 @@ export function upsertCustomer(
   customer.name = name ?? customer.name;
   customer.email = text(input['email']) ?? customer.email;
   customer.currency = currency ?? customer.currency;
+  customer.timezone = timezone ?? customer.timezone;
+  const grace = isObject(input['billing_configuration'])
+    ? input['billing_configuration']['invoice_grace_period']
+    : undefined;
+  if (typeof grace === 'number') customer.invoice_grace_period = grace;
   if (Array.isArray(metadata)) customer.metadata = metadata as Customer['metadata'];
   return ok({ customer });
 }
@@ -63,6 +77,8 @@ export function addCustomer(state: LagoState, id: string, at: number): Customer 
     name: null,
     email: null,
     currency: null,
+    timezone: null,
+    invoice_grace_period: null,
     metadata: [],
   };
   state.customers.set(id, customer);
@@ -75,8 +91,7 @@ export function deleteCustomer(state: LagoState, id: string, at: number): FakeRe
   state.customers.delete(id);
   for (const subscription of state.subscriptions) {
     if (subscription.external_customer_id !== id || subscription.status !== 'active') continue;
-    subscription.status = 'terminated';
-    subscription.terminated_at = new Date(at).toISOString();
+    terminate(state, subscription, at);
   }
   return ok({ customer });
 }

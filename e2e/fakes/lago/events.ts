@@ -1,5 +1,6 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { invalid, isObject, notFound, ok, page, text } from './answers.ts';
+import { billAtIngest } from './in-advance.ts';
 import type { LagoState, StoredEvent } from './state.ts';
 
 /** `postgres` refuses a duplicate and with it the whole batch; `clickhouse` lets the last one win. */
@@ -84,7 +85,12 @@ export function showEvent(state: LagoState, transactionId: string): FakeResponse
 /** Where an event may come again the last one wins, in the place of the first. */
 function storeEvent(state: LagoState, event: StoredEvent, store: EventStore): void {
   const key = keyOf(store, event);
-  state.events.set(key, event);
+  const first = state.events.get(key);
+  const { lago_id, created_at } = first ?? event;
+  state.events.set(key, { ...event, lago_id, created_at });
+  if (first !== undefined) return;
+  state.unvalidated.push(event);
+  billAtIngest(state, event);
 }
 
 /** The details of a refusal are keyed by the event's index, as text. */

@@ -6,13 +6,26 @@ import {
   type RequestJournal,
   startFakeServer,
 } from '../fake-server.ts';
+import type { Account } from '../account.ts';
+import { createTestClock, turnedBy } from '../test-clock.ts';
+import { accountOf } from './account.ts';
 import { badRequest, isObject, notFound, ok, UNAUTHORIZED } from './answers.ts';
 import { createMetric, listMetrics, showMetric, updateMetric } from './billable-metrics.ts';
 import { deleteCustomer, listCustomers, showCustomer, upsertCustomer } from './customers.ts';
 import { createBatch, createEvent, type EventStore, listEvents, showEvent } from './events.ts';
+import {
+  actOnInvoice,
+  createAddOn,
+  createCreditNote,
+  createInvoice,
+  listFees,
+  listInvoices,
+  pastUsage,
+} from './invoice-routes.ts';
 import { invoiceLines, invoicePage } from './invoices.ts';
+import { runJobs } from './jobs.ts';
 import { addCharge, createPlan, listCharges, listPlans, showPlan, updatePlan } from './plans.ts';
-import { createLagoState, type LagoState } from './state.ts';
+import { createLagoState, type LagoRules, type LagoState } from './state.ts';
 import {
   createSubscription,
   listSubscriptions,
@@ -31,6 +44,7 @@ export interface FakeLagoOptions {
   readonly batchMax?: number;
   /** A server of an older release, without routes for the charges of a plan. */
   readonly legacy?: boolean;
+  readonly rules?: Partial<LagoRules>;
   readonly journal?: RequestJournal;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
@@ -39,23 +53,41 @@ export interface FakeLagoOptions {
 
 export interface FakeLago extends FakeServer {
   readonly state: LagoState;
+  /** Sets the clock and runs every job that is due by then; from now on the clock stands still. */
+  readonly turnTo: (at: number) => void;
+  /** What became of all usage by now. */
+  readonly account: () => Account;
 }
 
 /**
  * A stateful stand-in for Lago (docs/destinations/lago.md#how-lago-answers): whole-batch rollback, errors
- * by index, duplicates remembered for ever, usage counted only from a subscription's start.
+ * by index, duplicates remembered for ever, invoices by the rules of its own jobs (`jobs.ts`).
  */
 export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago> {
-  const state = createLagoState();
+  const state = createLagoState(options.rules);
+  const clock = createTestClock(options.now);
+  const turnTo = (at: number): void => {
+    clock.turnTo(at);
+    runJobs(state, at);
+  };
   const server = await startFakeServer({
     ...options,
+    now: clock.now,
     authorize: ({ path, headers }) => {
       if (!path.startsWith(API)) return undefined;
       return headers['authorization'] === `Bearer ${options.apiKey}` ? undefined : UNAUTHORIZED;
     },
-    handle: (request) => route(state, request, options),
+    handle: (request) => {
+      runJobs(state, request.at);
+      return turnedBy(request, turnTo) ?? route(state, request, options);
+    },
   });
-  return { ...server, state };
+  return {
+    ...server,
+    state,
+    turnTo,
+    account: () => accountOf(state, clock.now()),
+  };
 }
 
 function route(state: LagoState, request: FakeRequest, options: FakeLagoOptions): FakeResponse {
@@ -66,6 +98,7 @@ function route(state: LagoState, request: FakeRequest, options: FakeLagoOptions)
     return path === '/' ? ok(invoicePage(state)) : ok(invoiceLines(state));
   }
   if (path === `${CONTROL_PREFIX}unbilled`) return ok(unbilledEvents(state));
+  if (path === `${CONTROL_PREFIX}account`) return ok(accountOf(state, request.at));
   if (!path.startsWith(API)) return notFound('resource');
   const segments = path.slice(API.length).split('/');
   const [resource = '', id, action] = segments.map(decodeURIComponent);
@@ -147,15 +180,53 @@ function dispatch(
     case 'POST subscriptions':
       return withRoot('subscription', (input) => createSubscription(state, input, at));
     case 'GET subscriptions *':
-      return showSubscription(state, key);
+      return showSubscription(state, key, request);
     case 'DELETE subscriptions *':
-      return terminateSubscription(state, key, at);
+      return terminateSubscription(state, key, request);
     case 'GET events':
       return listEvents(state, request);
     case 'POST events':
       return withRoot('event', (input) => createEvent(state, input, at, rules));
     case 'GET events *':
       return showEvent(state, key);
+    default:
+      return dispatchInvoices(state, request, shape, key, withRoot);
+  }
+}
+
+/** What has to do with invoices. */
+function dispatchInvoices(
+  state: LagoState,
+  request: FakeRequest,
+  shape: string,
+  key: string,
+  withRoot: (
+    root: string,
+    act: (input: Readonly<Record<string, unknown>>) => FakeResponse,
+  ) => FakeResponse,
+): FakeResponse {
+  const { at, query } = request;
+  switch (shape) {
+    case 'GET customers * past_usage':
+      return pastUsage(state, key, query);
+    case 'GET invoices':
+      return listInvoices(state, request);
+    case 'POST invoices':
+      return withRoot('invoice', (input) => createInvoice(state, input, at));
+    case 'GET invoices *':
+      return actOnInvoice(state, key, 'show', at);
+    case 'PUT invoices * refresh':
+      return actOnInvoice(state, key, 'refresh', at);
+    case 'PUT invoices * finalize':
+      return actOnInvoice(state, key, 'finalize', at);
+    case 'POST invoices * void':
+      return actOnInvoice(state, key, 'void', at);
+    case 'GET fees':
+      return listFees(state, request);
+    case 'POST add_ons':
+      return withRoot('add_on', (input) => createAddOn(state, input));
+    case 'POST credit_notes':
+      return withRoot('credit_note', (input) => createCreditNote(state, input, at));
     default:
       return notFound('resource');
   }

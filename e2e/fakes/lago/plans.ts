@@ -122,6 +122,7 @@ function readCharge(
     billable_metric_code: metric.code,
     code,
     charge_model: model,
+    pay_in_advance: input['pay_in_advance'] === true,
     created_at: new Date(at).toISOString(),
     properties,
     filters: (input['filters'] ?? []) as ChargeFilter[],

@@ -1,5 +1,24 @@
+import type { Exact } from '../exact.ts';
+
+/** How an installation of Lago is set up. */
+export interface LagoRules {
+  /** Days for which invoices stay drafts where the customer has no number of its own; 0 without a licence. */
+  readonly graceDays: number;
+}
+
 /** What the stand-in keeps. Shapes are Lago's own, reduced to what the stand-in acts on. */
 export interface LagoState {
+  readonly rules: LagoRules;
+  /** In the order in which they were made. */
+  readonly invoices: Invoice[];
+  readonly creditNotes: CreditNote[];
+  readonly addOns: Map<string, AddOn>;
+  /** Events that the hourly validation has not looked at yet. */
+  unvalidated: StoredEvent[];
+  /** What Lago tells by webhook, oldest first. */
+  readonly notices: Notice[];
+  /** Until when its jobs have run, milliseconds since the epoch; undefined before the first request. */
+  jobsRunUntil: number | undefined;
   readonly metrics: Map<string, Metric>;
   readonly plans: Map<string, Plan>;
   readonly customers: Map<string, Customer>;
@@ -45,6 +64,7 @@ export interface Charge {
   readonly billable_metric_code: string;
   readonly code: string;
   readonly charge_model: string;
+  readonly pay_in_advance: boolean;
   readonly created_at: string;
   properties: Readonly<Record<string, unknown>>;
   filters: readonly ChargeFilter[];
@@ -62,19 +82,103 @@ export interface Customer {
   name: string | null;
   email: string | null;
   currency: string | null;
+  timezone: string | null;
+  /** Days; null where the installation's count. */
+  invoice_grace_period: number | null;
   metadata: readonly { readonly key: string; readonly value: string }[];
 }
 
+/** One plan for one time. A change of plan ends one and begins another with the same external id. */
 export interface Subscription {
   readonly lago_id: string;
   readonly external_id: string;
   readonly external_customer_id: string;
   plan_code: string;
   status: 'pending' | 'active' | 'terminated' | 'canceled';
+  readonly billing_time: string;
   readonly subscription_at: string;
-  readonly started_at: string;
+  /** Null while it is pending. */
+  started_at: string | null;
   readonly created_at: string;
   terminated_at: string | null;
+  ending_at: string | null;
+  /** The one that it takes over from. */
+  readonly previous_id: string | null;
+  on_termination_invoice: 'generate' | 'skip';
+  /** The day, in days since the epoch, on which its last periodic invoice was made. */
+  billedOn: number | undefined;
+}
+
+/** What of a subscription is on an invoice; both ends belong to it, milliseconds since the epoch. */
+export interface InvoiceScope {
+  readonly subscription: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface Invoice {
+  readonly lago_id: string;
+  readonly number: string;
+  readonly customer: string;
+  readonly currency: string;
+  readonly type: 'subscription' | 'one_off';
+  readonly reason:
+    | 'subscription_periodic'
+    | 'subscription_terminating'
+    | 'in_advance_charge'
+    | 'one_off';
+  readonly scopes: readonly InvoiceScope[];
+  readonly createdAt: number;
+  status: 'draft' | 'finalized' | 'voided';
+  /** The day, in days since the epoch, from which a draft may be final. */
+  readonly issuingDay: number;
+  finalizedAt: number | undefined;
+  voidedAt: number | undefined;
+  payment_status: 'pending' | 'succeeded' | 'failed';
+  fees: readonly Fee[];
+}
+
+export interface Fee {
+  readonly lago_id: string;
+  readonly type: 'charge' | 'subscription' | 'add_on';
+  /** The code of the metric, the plan or the add-on. */
+  readonly code: string;
+  readonly charge: string | null;
+  readonly filters: Readonly<Record<string, readonly string[]>> | null;
+  readonly subscription: string | null;
+  readonly units: Exact;
+  /** In cents, not rounded. */
+  readonly cents: Exact;
+  /** Ids of the events that it counts. */
+  readonly events: readonly string[];
+  readonly from: number | null;
+  readonly to: number | null;
+}
+
+export interface AddOn {
+  readonly lago_id: string;
+  readonly name: string;
+  readonly code: string;
+  readonly amount_cents: number;
+  readonly amount_currency: string;
+}
+
+export interface CreditNote {
+  readonly lago_id: string;
+  readonly invoice: string;
+  readonly reason: string;
+  readonly cents: number;
+  readonly items: readonly { readonly fee: string; readonly cents: number }[];
+  readonly createdAt: number;
+}
+
+/** One webhook: `about` is the object under its own name. */
+export interface Notice {
+  readonly id: string;
+  readonly type: string;
+  readonly objectType: string;
+  readonly about: unknown;
+  readonly at: number;
 }
 
 export interface StoredEvent {
@@ -88,9 +192,16 @@ export interface StoredEvent {
   readonly created_at: string;
 }
 
-export function createLagoState(): LagoState {
+export function createLagoState(rules: Partial<LagoRules> = {}): LagoState {
   let counter = 0;
   return {
+    rules: { graceDays: 0, ...rules },
+    invoices: [],
+    creditNotes: [],
+    addOns: new Map(),
+    unvalidated: [],
+    notices: [],
+    jobsRunUntil: undefined,
     metrics: new Map(),
     plans: new Map(),
     customers: new Map(),
@@ -108,4 +219,18 @@ export function activeSubscription(state: LagoState, externalId: string): Subscr
   return state.subscriptions.find(
     ({ external_id, status }) => external_id === externalId && status === 'active',
   );
+}
+
+/** The one that takes over from a subscription, unless that was called off. */
+export function nextSubscription(
+  state: LagoState,
+  subscription: Subscription,
+): Subscription | undefined {
+  return state.subscriptions.find(
+    ({ previous_id, status }) => previous_id === subscription.lago_id && status !== 'canceled',
+  );
+}
+
+export function zoneOf(state: LagoState, customer: string): string {
+  return state.customers.get(customer)?.timezone ?? 'UTC';
 }

@@ -1,11 +1,22 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { invalid, notFound, ok, page, text } from './answers.ts';
 import { addCustomer } from './customers.ts';
-import { activeSubscription, type LagoState, type Subscription } from './state.ts';
+import { dayOf, intervalsPerYear } from './calendar.ts';
+import { handOver, start, terminate } from './lifecycle.ts';
+import { notifySubscription } from './notices.ts';
+import {
+  activeSubscription,
+  type LagoState,
+  nextSubscription,
+  type Plan,
+  type Subscription,
+  zoneOf,
+} from './state.ts';
+import { showSubscription as show } from './subscription-view.ts';
 
 export function listSubscriptions(
   state: LagoState,
-  { query }: FakeRequest,
+  { query, at }: FakeRequest,
   customer: string | null = query.get('external_customer_id'),
 ): FakeResponse {
   const asked = query.getAll('status[]');
@@ -19,64 +30,164 @@ export function listSubscriptions(
       (externalId === null || one.external_id === externalId) &&
       (plan === null || one.plan_code === plan),
   );
-  return page('subscriptions', found, query);
+  return page(
+    'subscriptions',
+    found.map((one) => show(state, one, at)),
+    query,
+  );
 }
 
-export function showSubscription(state: LagoState, externalId: string): FakeResponse {
-  const subscription = activeSubscription(state, externalId);
-  return subscription === undefined ? notFound('subscription') : ok({ subscription });
+export function showSubscription(
+  state: LagoState,
+  externalId: string,
+  { query, at }: FakeRequest,
+): FakeResponse {
+  const status = query.get('status') ?? 'active';
+  const subscription = state.subscriptions.findLast(
+    (one) => one.external_id === externalId && one.status === status,
+  );
+  return subscription === undefined
+    ? notFound('subscription')
+    : ok({ subscription: show(state, subscription, at) });
 }
 
-/** The same external id for the same customer is the same subscription; another plan changes its plan. */
+/**
+ * The same external id for the same customer is the same subscription. Another plan takes over at once
+ * when its base fee is at least as high by the year, else on the billing day; asking for the plan that is
+ * there does not call off one that waits (lago-api app/services/subscriptions/create_service.rb).
+ */
 export function createSubscription(
   state: LagoState,
   input: Readonly<Record<string, unknown>>,
   at: number,
 ): FakeResponse {
   const customer = text(input['external_customer_id']);
-  const planCode = text(input['plan_code']);
+  const plan = state.plans.get(text(input['plan_code']) ?? '');
   const externalId = text(input['external_id']);
   if (customer === undefined) return invalid({ external_customer_id: ['value_is_mandatory'] });
-  if (planCode === undefined || !state.plans.has(planCode)) return notFound('plan');
+  if (plan === undefined) return notFound('plan');
   if (externalId === undefined) return invalid({ external_id: ['value_is_mandatory'] });
   const existing = activeSubscription(state, externalId);
   if (existing !== undefined && existing.external_customer_id !== customer) {
     return invalid({ external_id: ['value_already_exist'] });
   }
-  if (existing !== undefined) {
-    existing.plan_code = planCode;
-    return ok({ subscription: existing });
+  if (existing !== undefined && existing.plan_code !== plan.code) {
+    const current = changePlan(state, existing, plan, at);
+    return ok({ subscription: show(state, current, at) });
   }
+  if (existing !== undefined) return ok({ subscription: show(state, existing, at) });
   const askedAt = Date.parse(text(input['subscription_at']) ?? new Date(at).toISOString());
   if (!Number.isFinite(askedAt)) return invalid({ subscription_at: ['invalid_date'] });
+  const endingAt = text(input['ending_at']);
+  if (endingAt !== undefined && !(Date.parse(endingAt) > at)) {
+    return invalid({ ending_at: ['invalid_date'] });
+  }
   if (!state.customers.has(customer)) addCustomer(state, customer, at);
-  const ended = state.subscriptions
-    .filter(({ external_id }) => external_id === externalId)
-    .map(({ terminated_at }) => Date.parse(terminated_at ?? '') || 0);
-  const subscription: Subscription = {
-    lago_id: state.nextId(),
+  const subscription = add(state, {
     external_id: externalId,
     external_customer_id: customer,
-    plan_code: planCode,
-    status: askedAt > at ? 'pending' : 'active',
+    plan_code: plan.code,
+    billing_time: text(input['billing_time']) ?? 'calendar',
     subscription_at: new Date(askedAt).toISOString(),
-    started_at: new Date(Math.max(askedAt, ...ended)).toISOString(),
     created_at: new Date(at).toISOString(),
-    terminated_at: null,
-  };
-  state.subscriptions.push(subscription);
-  return ok({ subscription });
+    ending_at: endingAt ?? null,
+    previous_id: null,
+  });
+  if (askedAt <= at || isToday(state, customer, askedAt, at)) {
+    start(state, subscription, startOf(state, subscription, askedAt, at));
+  }
+  return ok({ subscription: show(state, subscription, at) });
 }
 
-/** Ends it at once: later usage is not billed. */
+/** The subscription that is active afterwards. */
+function changePlan(state: LagoState, current: Subscription, plan: Plan, at: number): Subscription {
+  const waiting = nextSubscription(state, current);
+  if (waiting !== undefined) waiting.status = 'canceled';
+  const next = add(state, {
+    external_id: current.external_id,
+    external_customer_id: current.external_customer_id,
+    plan_code: plan.code,
+    billing_time: current.billing_time,
+    subscription_at: current.subscription_at,
+    created_at: new Date(at).toISOString(),
+    ending_at: current.ending_at,
+    previous_id: current.lago_id,
+  });
+  if (yearlyFee(plan) < yearlyFee(state.plans.get(current.plan_code))) {
+    notifySubscription(state, 'subscription.updated', current, at);
+    return current;
+  }
+  handOver(state, current, next, at);
+  return next;
+}
+
+function yearlyFee(plan: Plan | undefined): number {
+  return plan === undefined ? 0 : plan.amount_cents * intervalsPerYear(plan.interval);
+}
+
+/**
+ * A start on an earlier day is moved to the last end that was invoiced; one of today is taken as it is,
+ * even where it lies before such an end.
+ */
+function startOf(
+  state: LagoState,
+  { external_id, external_customer_id }: Subscription,
+  askedAt: number,
+  at: number,
+): number {
+  if (isToday(state, external_customer_id, askedAt, at)) return askedAt;
+  const ends = state.subscriptions
+    .filter((one) => one.external_id === external_id && one.on_termination_invoice === 'generate')
+    .map(({ terminated_at }) => Date.parse(terminated_at ?? '') || 0);
+  return Math.max(askedAt, ...ends);
+}
+
+function isToday(state: LagoState, customer: string, askedAt: number, at: number): boolean {
+  const zone = zoneOf(state, customer);
+  return dayOf(askedAt, zone) === dayOf(at, zone);
+}
+
+function add(
+  state: LagoState,
+  fields: Omit<
+    Subscription,
+    'lago_id' | 'status' | 'started_at' | 'terminated_at' | 'on_termination_invoice' | 'billedOn'
+  >,
+): Subscription {
+  const subscription: Subscription = {
+    lago_id: state.nextId(),
+    ...fields,
+    status: 'pending',
+    started_at: null,
+    terminated_at: null,
+    on_termination_invoice: 'generate',
+    billedOn: undefined,
+  };
+  state.subscriptions.push(subscription);
+  return subscription;
+}
+
+/** Ends it at once: later usage is not billed. `status=pending` calls off what waits, and that alone. */
 export function terminateSubscription(
   state: LagoState,
   externalId: string,
-  at: number,
+  { query, at }: FakeRequest,
 ): FakeResponse {
-  const subscription = activeSubscription(state, externalId);
+  const status = query.get('status') ?? 'active';
+  const subscription = state.subscriptions.findLast(
+    (one) => one.external_id === externalId && one.status === status,
+  );
   if (subscription === undefined) return notFound('subscription');
-  subscription.status = 'terminated';
-  subscription.terminated_at = new Date(at).toISOString();
-  return ok({ subscription });
+  if (subscription.status === 'pending') {
+    const current = activeSubscription(state, externalId);
+    subscription.status = 'canceled';
+    if (current !== undefined) notifySubscription(state, 'subscription.updated', current, at);
+  } else {
+    const asked = query.get('on_termination_invoice') ?? 'generate';
+    if (asked !== 'generate' && asked !== 'skip') {
+      return invalid({ on_termination_invoice: ['value_is_invalid'] });
+    }
+    terminate(state, subscription, at, asked);
+  }
+  return ok({ subscription: show(state, subscription, at) });
 }

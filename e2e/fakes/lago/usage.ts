@@ -1,20 +1,17 @@
 import type { FakeResponse } from '../fake-server.ts';
+import { exact, parseExact, plus, textOf, times, whole, ZERO } from '../exact.ts';
 import { notAllowed, notFound, ok } from './answers.ts';
+import { periodAt } from './billing-period.ts';
+import { filterOf, unitsOf } from './fees.ts';
 import {
   activeSubscription,
   type Charge,
-  type ChargeFilter,
   type LagoState,
   type StoredEvent,
   type Subscription,
 } from './state.ts';
 
-const SCALE = 18;
-/** Lago counts only values whose text looks like this; anything else is skipped without a word. */
-const COUNTED = /^-?\d+(\.\d+)?$/;
-
-const ALL_VALUES = '__ALL_FILTER_VALUES__';
-const CENTS = 100n;
+const CENTS = exact('100');
 
 /** What one charge of a subscription comes to. */
 export interface ChargeUsage {
@@ -26,13 +23,17 @@ export interface ChargeUsage {
 }
 
 /**
- * The events of a subscription that Lago bills: those with a timestamp from its start to its end, under
- * a metric of its plan, whose value is a number by its text.
+ * What the charges of a subscription come to: its events with a timestamp from its start to its end, or
+ * in a shorter time, under a metric of its plan, whose value is a number by its text.
  */
-export function chargesOf(state: LagoState, subscription: Subscription): ChargeUsage[] {
+export function chargesOf(
+  state: LagoState,
+  subscription: Subscription,
+  time = { from: 0, to: Number.POSITIVE_INFINITY },
+): ChargeUsage[] {
   const plan = state.plans.get(subscription.plan_code);
-  const from = Date.parse(subscription.started_at);
-  const to = Date.parse(subscription.terminated_at ?? '') || Number.POSITIVE_INFINITY;
+  const from = Math.max(startOf(subscription), time.from);
+  const to = Math.min(endOf(subscription), time.to);
   const mine = [...state.events.values()].filter(
     (event) =>
       event.external_subscription_id === subscription.external_id &&
@@ -40,38 +41,49 @@ export function chargesOf(state: LagoState, subscription: Subscription): ChargeU
       event.at <= to,
   );
   return (plan?.charges ?? []).map((charge) => {
-    const field = state.metrics.get(charge.billable_metric_code)?.field_name ?? '';
     const events = mine.filter(({ code }) => code === charge.billable_metric_code);
-    let units = 0n;
-    let amount = 0n;
+    let units = ZERO;
+    let cents = ZERO;
     for (const event of events) {
-      const value = scaled(event.properties[field]) ?? 0n;
-      units += value;
-      amount += multiplied(value, scaled(priceOf(charge, event)) ?? 0n);
+      const value = unitsOf(state, event) ?? ZERO;
+      const price = (filterOf(charge, event) ?? charge).properties['amount'];
+      units = plus(units, value);
+      cents = plus(cents, times(times(value, parseExact(String(price)) ?? ZERO), CENTS));
     }
-    const amountCents = Number(unscaled(amount * CENTS));
-    return { charge, units: unscaled(units), events: events.length, amountCents };
+    return { charge, units: textOf(units), events: events.length, amountCents: whole(cents) };
   });
 }
 
-/** Events that no subscription bills, for tests: sent in vain. */
+/**
+ * Events that no subscription bills by their timestamp, for tests: sent in vain. What came too late is not
+ * among them: that `accountOf` knows.
+ */
 export function unbilledEvents(state: LagoState): readonly StoredEvent[] {
   return [...state.events.values()].filter((event) => {
     const subscriptions = state.subscriptions.filter(
       ({ external_id }) => external_id === event.external_subscription_id,
     );
     return !subscriptions.some((subscription) => {
-      const end = Date.parse(subscription.terminated_at ?? '') || Number.POSITIVE_INFINITY;
-      const inTime = event.at >= Date.parse(subscription.started_at) && event.at <= end;
+      const inTime = event.at >= startOf(subscription) && event.at <= endOf(subscription);
       const charged = state.plans
         .get(subscription.plan_code)
         ?.charges.find(({ billable_metric_code }) => billable_metric_code === event.code);
-      const field = state.metrics.get(event.code)?.field_name ?? '';
-      return inTime && charged !== undefined && scaled(event.properties[field]) !== undefined;
+      return inTime && charged !== undefined && unitsOf(state, event) !== undefined;
     });
   });
 }
 
+/** Infinite for what has not begun. */
+export function startOf({ started_at }: Subscription): number {
+  return started_at === null ? Number.POSITIVE_INFINITY : Date.parse(started_at);
+}
+
+/** Infinite for what goes on. */
+export function endOf({ terminated_at }: Subscription): number {
+  return terminated_at === null ? Number.POSITIVE_INFINITY : Date.parse(terminated_at);
+}
+
+/** The running period of the active subscription, and nothing else. */
 export function currentUsage(
   state: LagoState,
   customerId: string,
@@ -83,14 +95,15 @@ export function currentUsage(
   if (subscription === undefined || subscription.external_customer_id !== customerId) {
     return notAllowed('no_active_subscription');
   }
-  const usage = chargesOf(state, subscription);
-  const total = usage.reduce((sum, { amountCents }) => sum + Math.round(amountCents), 0);
+  const period = periodAt(state, subscription, at);
+  const usage = chargesOf(state, subscription, period);
+  const total = usage.reduce((sum, { amountCents }) => sum + amountCents, 0);
   const currency = state.plans.get(subscription.plan_code)?.amount_currency ?? 'USD';
   return ok({
     customer_usage: {
-      from_datetime: monthStart(at),
-      to_datetime: new Date(at).toISOString(),
-      issuing_date: new Date(at).toISOString().slice(0, 10),
+      from_datetime: new Date(Math.max(period.from, startOf(subscription))).toISOString(),
+      to_datetime: new Date(period.to).toISOString(),
+      issuing_date: new Date(period.to + 1).toISOString().slice(0, 10),
       lago_invoice_id: null,
       currency,
       amount_cents: total,
@@ -102,7 +115,7 @@ export function currentUsage(
           units,
           total_aggregated_units: units,
           events_count: events,
-          amount_cents: Math.round(amountCents),
+          amount_cents: amountCents,
           amount_currency: currency,
           charge: {
             lago_id: charge.lago_id,
@@ -122,52 +135,4 @@ export function currentUsage(
       }),
     },
   });
-}
-
-/** The most specific filter that matches prices an event; with none the charge's own properties do. */
-function priceOf(charge: Charge, event: StoredEvent): unknown {
-  const best = charge.filters
-    .filter((filter) => matches(filter, event))
-    .toSorted((a, b) => Object.keys(b.values).length - Object.keys(a.values).length)
-    .at(0);
-  return (best ?? charge).properties['amount'];
-}
-
-function matches({ values }: ChargeFilter, event: StoredEvent): boolean {
-  return Object.entries(values).every(([key, wanted]) => {
-    const value = event.properties[key];
-    if (value === undefined) return false;
-    return (
-      wanted.includes(ALL_VALUES) ||
-      wanted.includes(typeof value === 'string' ? value : JSON.stringify(value))
-    );
-  });
-}
-
-function monthStart(at: number): string {
-  const date = new Date(at);
-  return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)).toISOString();
-}
-
-/** A property's value in units of 10^-18; undefined when Lago would not count it. */
-function scaled(value: unknown): bigint | undefined {
-  const text = typeof value === 'number' ? JSON.stringify(value) : value;
-  if (typeof text !== 'string' || !COUNTED.test(text)) return undefined;
-  const negative = text.startsWith('-');
-  const [whole = '0', fraction = ''] = text.replace('-', '').split('.');
-  const digits = BigInt(whole + fraction.slice(0, SCALE).padEnd(SCALE, '0'));
-  return negative ? -digits : digits;
-}
-
-/** Plain decimal text of a scaled number. */
-function unscaled(value: bigint): string {
-  const digits = (value < 0n ? -value : value).toString().padStart(SCALE + 1, '0');
-  const whole = digits.slice(0, -SCALE);
-  const fraction = digits.slice(-SCALE).replace(/0+$/, '');
-  return `${value < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
-}
-
-/** The product of two scaled numbers, scaled. */
-function multiplied(a: bigint, b: bigint): bigint {
-  return (a * b) / 10n ** BigInt(SCALE);
 }

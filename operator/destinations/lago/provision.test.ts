@@ -157,7 +157,10 @@ describe('a plan of its own', () => {
     expect(await destination.provision(testTenant({ plan: 'gold' }), NEVER)).toStrictEqual({
       kind: 'done',
     });
-    expect(lago.state.subscriptions).toMatchObject([{ plan_code: 'gold', status: 'active' }]);
+    expect(lago.state.subscriptions).toMatchObject([
+      { plan_code: 'tenant-standard', status: 'terminated' },
+      { plan_code: 'gold', status: 'active' },
+    ]);
   });
 
   test('that an operator set in Lago stays when the tenant names none', async () => {

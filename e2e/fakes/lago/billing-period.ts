@@ -1,0 +1,71 @@
+import { type Cycle, dayOf, periodOf, startOfDay } from './calendar.ts';
+import {
+  type InvoiceScope,
+  type LagoState,
+  nextSubscription,
+  type Subscription,
+  zoneOf,
+} from './state.ts';
+
+const DAY_MS = 86_400_000;
+
+/** The period of a subscription in which a moment lies; both ends belong to it. */
+export function periodAt(
+  state: LagoState,
+  subscription: Subscription,
+  at: number,
+): { readonly from: number; readonly to: number } {
+  const zone = zoneOf(state, subscription.external_customer_id);
+  const { first, next } = periodOf(dayOf(at, zone), cycleOf(state, subscription));
+  return { from: startOfDay(first, zone), to: startOfDay(next, zone) - 1 };
+}
+
+/** Whether the day of a moment is one on which a subscription's last period is invoiced. */
+export function isBillingDay(state: LagoState, subscription: Subscription, at: number): boolean {
+  const zone = zoneOf(state, subscription.external_customer_id);
+  const day = dayOf(at, zone);
+  return periodOf(day, cycleOf(state, subscription)).first === day;
+}
+
+/** The one period before a moment; what is older is on no invoice any more. */
+export function scopeBefore(
+  state: LagoState,
+  subscription: Subscription,
+  at: number,
+): InvoiceScope {
+  const { from } = periodAt(state, subscription, at);
+  const before = periodAt(state, subscription, from - 1);
+  return scope(subscription, before.from, before.to);
+}
+
+/**
+ * What the invoice of an end has: the running period until the end; or, where nobody was billed yet on the
+ * billing day, the period before it alone, so that the first hours of the new one are on no invoice
+ * (lago-api app/services/invoices/create_invoice_subscription_service.rb, termination_boundaries).
+ */
+export function scopeOfEnd(state: LagoState, subscription: Subscription, at: number): InvoiceScope {
+  const zone = zoneOf(state, subscription.external_customer_id);
+  const started = Date.parse(subscription.started_at ?? '');
+  const isAlone = nextSubscription(state, subscription) === undefined;
+  const isUnbilled = subscription.billedOn !== dayOf(at, zone);
+  if (isAlone && isUnbilled && at - DAY_MS >= started && isBillingDay(state, subscription, at)) {
+    return scopeBefore(state, subscription, at);
+  }
+  return scope(subscription, periodAt(state, subscription, at).from, at);
+}
+
+/** From the start of a subscription at the earliest. */
+function scope(subscription: Subscription, from: number, to: number): InvoiceScope {
+  const started = Date.parse(subscription.started_at ?? '');
+  return { subscription: subscription.lago_id, from: Math.max(from, started), to };
+}
+
+/** What decides when a subscription's periods begin. */
+export function cycleOf(state: LagoState, subscription: Subscription): Cycle {
+  const { plan_code, billing_time, subscription_at, external_customer_id } = subscription;
+  return {
+    interval: state.plans.get(plan_code)?.interval ?? 'monthly',
+    billingTime: billing_time,
+    anchorDay: dayOf(Date.parse(subscription_at), zoneOf(state, external_customer_id)),
+  };
+}

@@ -1,0 +1,93 @@
+import { dayOf } from './calendar.ts';
+import { feesOf } from './fees.ts';
+import { notify } from './notices.ts';
+import {
+  type Fee,
+  type Invoice,
+  type InvoiceScope,
+  type LagoState,
+  type Subscription,
+  zoneOf,
+} from './state.ts';
+
+/** Invoices what the scopes have: final at once without a grace period, a draft with one. */
+export function invoice(
+  state: LagoState,
+  customer: string,
+  currency: string,
+  reason: Invoice['reason'],
+  scopes: readonly InvoiceScope[],
+  at: number,
+): Invoice {
+  const grace = state.customers.get(customer)?.invoice_grace_period ?? state.rules.graceDays;
+  const made = add(state, customer, currency, reason, at, grace, scopes);
+  refresh(state, made);
+  if (grace === 0) setFinal(state, made, at);
+  else notify(state, 'invoice.drafted', made, at);
+  return made;
+}
+
+/** Invoices what belongs to no period: final at once, no grace period holds it. */
+export function invoiceFees(
+  state: LagoState,
+  customer: string,
+  currency: string,
+  reason: 'in_advance_charge' | 'one_off',
+  fees: readonly Fee[],
+  at: number,
+): Invoice {
+  const made = add(state, customer, currency, reason, at, 0);
+  made.fees = fees;
+  setFinal(state, made, at);
+  return made;
+}
+
+function add(
+  state: LagoState,
+  customer: string,
+  currency: string,
+  reason: Invoice['reason'],
+  at: number,
+  grace: number,
+  scopes: readonly InvoiceScope[] = [],
+): Invoice {
+  const made: Invoice = {
+    lago_id: state.nextId(),
+    number: `LAG-${String(state.invoices.length + 1).padStart(4, '0')}`,
+    customer,
+    currency,
+    type: reason === 'one_off' ? 'one_off' : 'subscription',
+    reason,
+    scopes,
+    createdAt: at,
+    status: 'draft',
+    issuingDay: dayOf(at, zoneOf(state, customer)) + grace,
+    finalizedAt: undefined,
+    voidedAt: undefined,
+    payment_status: 'pending',
+    fees: [],
+  };
+  state.invoices.push(made);
+  return made;
+}
+
+/** Computes a draft anew, with what has come meanwhile. */
+export function refresh(state: LagoState, draft: Invoice): void {
+  draft.fees = draft.scopes.flatMap((one) => feesOf(state, one));
+}
+
+/** From here on no event changes it. */
+export function finalize(state: LagoState, draft: Invoice, at: number): void {
+  refresh(state, draft);
+  setFinal(state, draft, at);
+}
+
+function setFinal(state: LagoState, made: Invoice, at: number): void {
+  made.status = 'finalized';
+  made.finalizedAt = at;
+  notify(state, 'invoice.created', made, at);
+}
+
+export function currencyOf(state: LagoState, { plan_code }: Subscription): string {
+  return state.plans.get(plan_code)?.amount_currency ?? '';
+}

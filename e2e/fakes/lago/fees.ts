@@ -1,0 +1,137 @@
+import { type Exact, exact, parseExact, share, sum, times, ZERO } from '../exact.ts';
+import { cycleOf } from './billing-period.ts';
+import { dayOf, periodOf } from './calendar.ts';
+import {
+  type Charge,
+  type ChargeFilter,
+  type Fee,
+  type InvoiceScope,
+  type LagoState,
+  type Plan,
+  type StoredEvent,
+  type Subscription,
+  nextSubscription,
+  zoneOf,
+} from './state.ts';
+
+const ALL_VALUES = '__ALL_FILTER_VALUES__';
+const CENTS = exact('100');
+const PRECISION = 15;
+
+/**
+ * What an invoice has of a subscription, by the plan and the events as they are now: there is no history
+ * of prices (lago-api app/services/invoices/calculate_fees_service.rb).
+ */
+export function feesOf(state: LagoState, scope: InvoiceScope): readonly Fee[] {
+  const subscription = state.subscriptions.find(({ lago_id }) => lago_id === scope.subscription);
+  const plan = state.plans.get(subscription?.plan_code ?? '');
+  if (subscription === undefined || plan === undefined) return [];
+  const base = baseFee(state, subscription, plan, scope);
+  const charges = plan.charges
+    .filter(({ pay_in_advance }) => !pay_in_advance)
+    .flatMap((charge) => chargeFees(state, subscription, charge, scope));
+  return base === undefined ? charges : [base, ...charges];
+}
+
+/** The plan's own price for the days in the scope. The day of an upgrade is the next plan's. */
+function baseFee(
+  state: LagoState,
+  subscription: Subscription,
+  plan: Plan,
+  { from, to }: InvoiceScope,
+): Fee | undefined {
+  if (plan.amount_cents === 0 || plan.pay_in_advance) return undefined;
+  const zone = zoneOf(state, subscription.external_customer_id);
+  const { first, next } = periodOf(dayOf(from, zone), cycleOf(state, subscription));
+  const isReplaced = nextSubscription(state, subscription)?.status === 'active';
+  const isWhole = dayOf(to + 1, zone) >= next;
+  const days =
+    Math.min(dayOf(to, zone) + (isReplaced && !isWhole ? 0 : 1), next) - dayOf(from, zone);
+  if (days <= 0) return undefined;
+  return {
+    lago_id: state.nextId(),
+    type: 'subscription',
+    code: plan.code,
+    charge: null,
+    filters: null,
+    subscription: subscription.lago_id,
+    units: exact('1'),
+    cents: share(exact(String(plan.amount_cents)), days, next - first, PRECISION),
+    events: [],
+    from,
+    to,
+  };
+}
+
+/** A fee for each price of a charge that something is charged by. */
+function chargeFees(
+  state: LagoState,
+  subscription: Subscription,
+  charge: Charge,
+  { from, to }: InvoiceScope,
+): readonly Fee[] {
+  const events = [...state.events.values()].filter(
+    (event) =>
+      event.external_subscription_id === subscription.external_id &&
+      event.code === charge.billable_metric_code &&
+      event.at >= from &&
+      event.at <= to &&
+      unitsOf(state, event) !== undefined,
+  );
+  const byPrice = Map.groupBy(events, (event) => filterOf(charge, event));
+  return [...byPrice].map(([filter, own]) =>
+    chargeFee(state, subscription, charge, filter, own, { from, to }),
+  );
+}
+
+export function chargeFee(
+  state: LagoState,
+  subscription: Subscription,
+  charge: Charge,
+  filter: ChargeFilter | undefined,
+  events: readonly StoredEvent[],
+  { from, to }: { readonly from: number; readonly to: number },
+): Fee {
+  const units = sum(events.map((event) => unitsOf(state, event) ?? ZERO));
+  const price = (filter ?? charge).properties['amount'];
+  const amount = typeof price === 'string' ? (parseExact(price) ?? ZERO) : ZERO;
+  return {
+    lago_id: state.nextId(),
+    type: 'charge',
+    code: charge.billable_metric_code,
+    charge: charge.lago_id,
+    filters: filter?.values ?? null,
+    subscription: subscription.lago_id,
+    units,
+    cents: times(times(units, amount), CENTS),
+    events: events.map(({ lago_id }) => lago_id),
+    from,
+    to,
+  };
+}
+
+/** What an event counts for; undefined where its text is no plain number, which Lago skips without a word. */
+export function unitsOf(state: LagoState, event: StoredEvent): Exact | undefined {
+  const value = event.properties[state.metrics.get(event.code)?.field_name ?? ''];
+  const text = typeof value === 'number' ? JSON.stringify(value) : value;
+  return typeof text === 'string' ? parseExact(text) : undefined;
+}
+
+/** The most specific filter that matches prices an event; with none the charge's own properties do. */
+export function filterOf(charge: Charge, event: StoredEvent): ChargeFilter | undefined {
+  return charge.filters
+    .filter((filter) => matches(filter, event))
+    .toSorted((a, b) => Object.keys(b.values).length - Object.keys(a.values).length)
+    .at(0);
+}
+
+function matches({ values }: ChargeFilter, event: StoredEvent): boolean {
+  return Object.entries(values).every(([key, wanted]) => {
+    const value = event.properties[key];
+    if (value === undefined) return false;
+    return (
+      wanted.includes(ALL_VALUES) ||
+      wanted.includes(typeof value === 'string' ? value : JSON.stringify(value))
+    );
+  });
+}

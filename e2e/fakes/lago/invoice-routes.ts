@@ -1,0 +1,224 @@
+import type { FakeRequest, FakeResponse } from '../fake-server.ts';
+import { type Exact, exact, parseExact, times } from '../exact.ts';
+import { invalid, isObject, notAllowed, notFound, ok, page, text } from './answers.ts';
+import { finalize, invoiceFees, refresh } from './billing.ts';
+import { showFee, showInvoice, totalCents } from './invoice-view.ts';
+import { notify } from './notices.ts';
+import type { CreditNote, Fee, Invoice, LagoState } from './state.ts';
+
+export function listInvoices(state: LagoState, { query }: FakeRequest): FakeResponse {
+  const customer = query.get('external_customer_id');
+  const subscription = query.get('external_subscription_id');
+  const status = [...query.getAll('status'), ...query.getAll('status[]')];
+  const found = state.invoices.filter(
+    (invoice) =>
+      (customer === null || invoice.customer === customer) &&
+      (status.length === 0 || status.includes(invoice.status)) &&
+      (subscription === null || isOf(state, invoice, subscription)),
+  );
+  return page(
+    'invoices',
+    found.toReversed().map((one) => showInvoice(state, one)),
+    query,
+  );
+}
+
+function isOf(state: LagoState, { fees }: Invoice, externalId: string): boolean {
+  const own = state.subscriptions.filter(({ external_id }) => external_id === externalId);
+  const ids = new Set(own.map(({ lago_id }) => lago_id));
+  return fees.some(({ subscription }) => subscription !== null && ids.has(subscription));
+}
+
+/** `GET /invoices/:id`, and what may be done to one. */
+export function actOnInvoice(
+  state: LagoState,
+  id: string,
+  action: 'show' | 'refresh' | 'finalize' | 'void',
+  at: number,
+): FakeResponse {
+  const invoice = state.invoices.find(({ lago_id }) => lago_id === id);
+  if (invoice === undefined) return notFound('invoice');
+  if (action === 'refresh' && invoice.status === 'draft') refresh(state, invoice);
+  if (action === 'finalize') {
+    if (invoice.status !== 'draft') return notFound('invoice');
+    finalize(state, invoice, at);
+  }
+  if (action === 'void') {
+    if (invoice.status !== 'finalized') return notAllowed('not_voidable');
+    invoice.status = 'voided';
+    invoice.voidedAt = at;
+    notify(state, 'invoice.voided', invoice, at);
+  }
+  return ok({ invoice: showInvoice(state, invoice) });
+}
+
+export function listFees(state: LagoState, { query }: FakeRequest): FakeResponse {
+  const customer = query.get('external_customer_id');
+  const subscription = query.get('external_subscription_id');
+  const metric = query.get('billable_metric_code');
+  const shown = state.invoices
+    .flatMap((invoice) => invoice.fees.map((fee) => showFee(state, invoice, fee)))
+    .filter(
+      (fee) =>
+        (customer === null || fee.external_customer_id === customer) &&
+        (subscription === null || fee.external_subscription_id === subscription) &&
+        (metric === null || fee.item.code === metric),
+    );
+  return page('fees', shown, query);
+}
+
+/** The periods that were invoiced, the newest first, each with the charges of its invoice. */
+export function pastUsage(
+  state: LagoState,
+  customer: string,
+  query: URLSearchParams,
+): FakeResponse {
+  if (!state.customers.has(customer)) return notFound('customer');
+  const wanted = query.get('external_subscription_id');
+  const own = new Set(
+    state.subscriptions
+      .filter((one) => one.external_customer_id === customer && one.external_id === wanted)
+      .map(({ lago_id }) => lago_id),
+  );
+  const periods = state.invoices.toReversed().flatMap((invoice) =>
+    invoice.scopes
+      .filter(({ subscription }) => own.has(subscription))
+      .map(({ subscription, from, to }) => ({
+        from_datetime: new Date(from).toISOString(),
+        to_datetime: new Date(to).toISOString(),
+        issuing_date: showInvoice(state, invoice).issuing_date,
+        lago_invoice_id: invoice.lago_id,
+        currency: invoice.currency,
+        amount_cents: totalCents(invoice),
+        charges_usage: invoice.fees
+          .filter((fee) => fee.type === 'charge' && fee.subscription === subscription)
+          .map((fee) => usageOf(state, invoice, fee)),
+      })),
+  );
+  return page('usage_periods', periods, query);
+}
+
+function usageOf(state: LagoState, invoice: Invoice, fee: Fee) {
+  const { units, events_count, amount_cents, amount_currency, lago_charge_id, item } = showFee(
+    state,
+    invoice,
+    fee,
+  );
+  const metric = state.metrics.get(item.code);
+  return {
+    units,
+    events_count,
+    amount_cents,
+    amount_currency,
+    charge: { lago_id: lago_charge_id },
+    billable_metric: { lago_id: metric?.lago_id, name: metric?.name, code: item.code },
+    filters: [],
+  };
+}
+
+export function createAddOn(
+  state: LagoState,
+  input: Readonly<Record<string, unknown>>,
+): FakeResponse {
+  const code = text(input['code']);
+  if (code === undefined) return invalid({ code: ['value_is_mandatory'] });
+  if (state.addOns.has(code)) return invalid({ code: ['value_already_exist'] });
+  const add_on = {
+    lago_id: state.nextId(),
+    name: text(input['name']) ?? code,
+    code,
+    amount_cents: Number(input['amount_cents']),
+    amount_currency: String(input['amount_currency']),
+  };
+  state.addOns.set(code, add_on);
+  return ok({ add_on });
+}
+
+/** A one-off invoice, of add-ons alone. */
+export function createInvoice(
+  state: LagoState,
+  input: Readonly<Record<string, unknown>>,
+  at: number,
+): FakeResponse {
+  const customer = text(input['external_customer_id']) ?? '';
+  if (!state.customers.has(customer)) return notFound('customer');
+  const items = Array.isArray(input['fees']) ? (input['fees'] as unknown[]).filter(isObject) : [];
+  const fees: Fee[] = [];
+  for (const item of items) {
+    const addOn = state.addOns.get(text(item['add_on_code']) ?? '');
+    if (addOn === undefined) return notFound('add_on');
+    const price = decimal(item['unit_amount_cents']) ?? exact(String(addOn.amount_cents));
+    const units = decimal(item['units']) ?? exact('1');
+    fees.push({
+      lago_id: state.nextId(),
+      type: 'add_on',
+      code: addOn.code,
+      charge: null,
+      filters: null,
+      subscription: null,
+      units,
+      cents: times(units, price),
+      events: [],
+      from: null,
+      to: null,
+    });
+  }
+  if (fees.length === 0) return invalid({ fees: ['value_is_mandatory'] });
+  const currency = text(input['currency']) ?? state.customers.get(customer)?.currency ?? 'USD';
+  const invoice = invoiceFees(state, customer, currency, 'one_off', fees, at);
+  return ok({ invoice: showInvoice(state, invoice) });
+}
+
+function decimal(value: unknown): Exact | undefined {
+  return parseExact(typeof value === 'number' ? JSON.stringify(value) : (text(value) ?? ''));
+}
+
+/** Credits fees of a final invoice, never more than they are. */
+export function createCreditNote(
+  state: LagoState,
+  input: Readonly<Record<string, unknown>>,
+  at: number,
+): FakeResponse {
+  const invoice = state.invoices.find(({ lago_id }) => lago_id === input['invoice_id']);
+  if (invoice === undefined) return notFound('invoice');
+  if (invoice.status !== 'finalized') return notAllowed('invalid_type_or_status');
+  const items = Array.isArray(input['items']) ? (input['items'] as unknown[]).filter(isObject) : [];
+  const credited = items.map((item) => ({
+    fee: String(item['fee_id']),
+    cents: Number(item['amount_cents']),
+  }));
+  if (credited.length === 0) return invalid({ items: ['value_is_mandatory'] });
+  for (const { fee, cents } of credited) {
+    const own = showInvoice(state, invoice).fees.find(({ lago_id }) => lago_id === fee);
+    if (own === undefined) return notFound('fee');
+    if (!(cents <= own.amount_cents - creditedSoFar(state, fee))) {
+      return invalid({ amount_cents: ['higher_than_remaining_fee_amount'] });
+    }
+  }
+  const note: CreditNote = {
+    lago_id: state.nextId(),
+    invoice: invoice.lago_id,
+    reason: text(input['reason']) ?? 'other',
+    cents: credited.reduce((total, { cents }) => total + cents, 0),
+    items: credited,
+    createdAt: at,
+  };
+  state.creditNotes.push(note);
+  return ok({
+    credit_note: {
+      lago_id: note.lago_id,
+      lago_invoice_id: note.invoice,
+      reason: note.reason,
+      credit_amount_cents: note.cents,
+      total_amount_cents: note.cents,
+      currency: invoice.currency,
+      created_at: new Date(at).toISOString(),
+      items: credited.map(({ fee, cents }) => ({ lago_fee_id: fee, amount_cents: cents })),
+    },
+  });
+}
+
+function creditedSoFar(state: LagoState, fee: string): number {
+  const items = state.creditNotes.flatMap((note) => note.items);
+  return items.reduce((total, item) => total + (item.fee === fee ? item.cents : 0), 0);
+}

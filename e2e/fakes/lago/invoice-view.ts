@@ -1,0 +1,98 @@
+import { textOf, whole } from '../exact.ts';
+import type { Fee, Invoice, LagoState } from './state.ts';
+
+const DAY_MS = 86_400_000;
+
+/** An invoice as Lago shows it (lago-api app/serializers/v1/invoice_serializer.rb). */
+export function showInvoice(state: LagoState, invoice: Invoice) {
+  const cents = totalCents(invoice);
+  const credited = state.creditNotes
+    .filter((note) => note.invoice === invoice.lago_id)
+    .reduce((total, note) => total + note.cents, 0);
+  const subscriptions = new Set(invoice.fees.flatMap(({ subscription }) => subscription ?? []));
+  return {
+    lago_id: invoice.lago_id,
+    billing_entity_code: 'default',
+    sequential_id: state.invoices.indexOf(invoice) + 1,
+    number: invoice.number,
+    issuing_date: isoDay(invoice.issuingDay),
+    payment_due_date: isoDay(invoice.issuingDay),
+    net_payment_term: 0,
+    invoice_type: invoice.type,
+    status: invoice.status,
+    payment_status: invoice.payment_status,
+    payment_overdue: false,
+    currency: invoice.currency,
+    fees_amount_cents: cents,
+    taxes_amount_cents: 0,
+    coupons_amount_cents: 0,
+    credit_notes_amount_cents: credited,
+    sub_total_excluding_taxes_amount_cents: cents,
+    sub_total_including_taxes_amount_cents: cents,
+    total_amount_cents: cents,
+    total_due_amount_cents: invoice.payment_status === 'succeeded' ? 0 : cents - credited,
+    prepaid_credit_amount_cents: 0,
+    version_number: 4,
+    created_at: new Date(invoice.createdAt).toISOString(),
+    updated_at: new Date(invoice.finalizedAt ?? invoice.createdAt).toISOString(),
+    voided_at: invoice.voidedAt === undefined ? null : new Date(invoice.voidedAt).toISOString(),
+    customer: state.customers.get(invoice.customer) ?? { external_id: invoice.customer },
+    subscriptions: state.subscriptions
+      .filter(({ lago_id }) => subscriptions.has(lago_id))
+      .map(({ lago_id, external_id, plan_code, status }) => ({
+        lago_id,
+        external_id,
+        plan_code,
+        status,
+      })),
+    billing_periods: invoice.scopes.map(({ subscription, from, to }) => ({
+      lago_subscription_id: subscription,
+      external_subscription_id: externalId(state, subscription),
+      charges_from_datetime: new Date(from).toISOString(),
+      charges_to_datetime: new Date(to).toISOString(),
+      invoicing_reason: invoice.reason,
+    })),
+    fees: invoice.fees.map((fee) => showFee(state, invoice, fee)),
+  };
+}
+
+/** One line (lago-api app/serializers/v1/fee_serializer.rb). */
+export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
+  const { lago_id, type, code, charge, filters, subscription, units, cents, from, to } = fee;
+  return {
+    lago_id,
+    lago_charge_id: charge,
+    lago_invoice_id: invoice.lago_id,
+    lago_subscription_id: subscription,
+    external_subscription_id: subscription === null ? null : externalId(state, subscription),
+    external_customer_id: invoice.customer,
+    item: { type, code, name: state.metrics.get(code)?.name ?? code, filters },
+    pay_in_advance: invoice.reason === 'in_advance_charge',
+    invoiceable: true,
+    amount_cents: whole(cents),
+    amount_currency: invoice.currency,
+    precise_amount: textOf({ ...cents, scale: cents.scale + 2 }),
+    taxes_amount_cents: 0,
+    total_amount_cents: whole(cents),
+    units: textOf(units),
+    total_aggregated_units: textOf(units),
+    events_count: fee.events.length,
+    payment_status: invoice.payment_status,
+    created_at: new Date(invoice.createdAt).toISOString(),
+    from_date: from === null ? null : new Date(from).toISOString(),
+    to_date: to === null ? null : new Date(to).toISOString(),
+  };
+}
+
+/** Fees are rounded one by one. */
+export function totalCents({ fees }: Invoice): number {
+  return fees.reduce((total, { cents }) => total + whole(cents), 0);
+}
+
+function externalId(state: LagoState, id: string): string | null {
+  return state.subscriptions.find(({ lago_id }) => lago_id === id)?.external_id ?? null;
+}
+
+function isoDay(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
+}
