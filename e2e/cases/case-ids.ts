@@ -6,6 +6,8 @@ export const HOST_CASES: Readonly<Record<string, string>> = {
   'GPUs that device plugins give out': `
     G01 G04 G05 G06 G07 G08 G10 G11 G13 G14 G15 G16 G17 G18 G19 G20 G21 G23 G25 G26 G27 G28 G29 G30
     G31 G32 G34 G35 G36 G37 G38 G39 G40`,
+  'GPUs that are shared without a resource': `
+    G41 G42 G43 G44 G45 G46 G47 G48 G49 G50 G51`,
   'GPUs that claims give out': `
     D01 D04 D05 D07 D08 D10 D11 D12 D13 D14 D15 D16 D18 D19 D20 D21 D22 D23 D24 D25 D26 D27
     D28`,

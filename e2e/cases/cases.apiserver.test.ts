@@ -30,6 +30,7 @@ const TABLES = [
   ...CLAIM_TABLES,
   'metering/gpu-hours',
   'metering/gpu-downtime',
+  'metering/hami-gpus',
   'metering/requests',
   'metering/usage',
   'metering/held-resources',

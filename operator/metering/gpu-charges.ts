@@ -91,6 +91,7 @@ function countOnce(charge: Charge, objects: Set<string>, uid: string, held: Held
   objects.add(uid);
   count(charge, 'pods');
   count(charge, 'gpu_devices', held.devices);
+  if (held.coresPct !== undefined) count(charge, 'gpu_cores_pct', held.coresPct);
 }
 
 /** Finds a charge without building an identity for every pod. */

@@ -8,7 +8,7 @@ import type { Timeline } from '../observation/timeline.ts';
 import { createDeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
 import { claimUses } from './claim-use.ts';
-import { pluggedGpus } from './gpu-hours.ts';
+import { mayHoldOfNode, pluggedGpus } from './gpu-hours.ts';
 import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-owners.ts';
 
@@ -40,7 +40,7 @@ export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHol
   const holds = new Map<string, GpuHold[]>();
   const nodeAt = nodesByName(input);
   collect(input, holds, nodeAt, observation.pods, (state) =>
-    state.requests.extended.size === 0
+    !mayHoldOfNode(state)
       ? undefined
       : {
           started: state.phase === 'running',

@@ -1,5 +1,6 @@
 import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { FULL, type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../observation/gpu-device.ts';
+import { HAMI_RESOURCE } from '../observation/hami-node.ts';
 import { migDevice } from '../observation/node-devices.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod.ts';
@@ -8,6 +9,7 @@ import { type ClaimUse, claimUses } from './claim-use.ts';
 import { createDeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
 import { createGpuCharges } from './gpu-charges.ts';
+import { hamiGpus } from './hami-gpus.ts';
 import { type GpuQuantity, isExcludedNamespace, type Meter, type MeterSettings } from './meter.ts';
 import { nodesByName } from './node-owners.ts';
 import { onLateNodes, visitPieces } from './pieces.ts';
@@ -26,7 +28,7 @@ export const meterGpuHours: Meter = (input) => {
     observation.pods,
     (piece) => {
       const { state, cluster, timeline, asBilled, carried, weight } = piece;
-      if (state.requests.extended.size === 0) return;
+      if (!mayHoldOfNode(state)) return;
       const { podLifetime, gpuQuantity } = cluster.metering;
       if (state.phase === 'bound' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
@@ -49,6 +51,11 @@ export const meterGpuHours: Meter = (input) => {
   );
 };
 
+/** Whether a pod may hold GPUs that are its node's to give, rather than a claim's. */
+export function mayHoldOfNode({ requests, gpuShares }: PodState): boolean {
+  return requests.extended.size > 0 || gpuShares !== undefined;
+}
+
 /**
  * What a pod holds of its node's device plugins. Devices stay with a pod for all its life, so its
  * effective requests are what it holds. `quantity` says what is billed of it.
@@ -60,7 +67,10 @@ export function pluggedGpus(
   quantity: GpuQuantity = 'equivalents',
 ): readonly HeldGpus[] {
   const held: HeldGpus[] = [];
+  const hami = node?.hami;
+  if (hami !== undefined) held.push(...hamiGpus(pod, hami, quantity));
   for (const [resource, devices] of pod.requests.extended) {
+    if (hami !== undefined && resource === HAMI_RESOURCE) continue;
     const device = deviceOf(resource, node, settings.gpuResources);
     if (device === undefined) continue;
     const gpus = { device, devices, parts: BigInt(devices) * device.parts };

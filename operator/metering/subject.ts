@@ -3,6 +3,7 @@ import { gpusOf } from '../model/gpu-parts.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
+import { keyOf } from '../observation/shared-values.ts';
 import type { GpuQuantity } from './meter.ts';
 import type { Evidence } from './tally.ts';
 
@@ -57,7 +58,7 @@ export function createSubjectKeys(): (evidence: Evidence) => string {
     const rate =
       gpus === undefined
         ? numberOf(state.requests ?? state)
-        : `${numberOf(gpus.device)}×${gpus.devices}×${gpus.parts}×${gpus.asDevices ?? ''}×${gpus.sharedBy ?? ''}`;
+        : `${keyOf([gpus.device.type, gpus.device.profile])}×${gpus.devices}×${gpus.parts}×${gpus.asDevices ?? ''}×${gpus.sharedBy ?? ''}`;
     return `${kind} ${numberOf(object.namespace)} ${numberOf(state.labels)} ${numberOf(node)} ${rate}`;
   };
 }

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
 import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
+import { hamiGiven, hamiNode } from './testing/hami.ts';
 import { sums } from './testing/node-hours.ts';
 import { cluster, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START } from './testing/world.ts';
@@ -45,6 +46,19 @@ test.each<[string, NodeFixture, string, number, number]>([
   const end = START + hours * HOUR;
   world.pod(pod({ ...fixture, phase: 'Succeeded', finishedAt: end }), end);
   const { events } = world.close(START, START + 14 * HOUR);
+  const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
+  expect([event?.sku, Number(event?.quantity)]).toEqual(published(begins));
+});
+
+test.each<[string, string, Readonly<Record<string, number>>, number]>([
+  ['HAMi, `nvidia.com/gpumem', `GPU-0,NVIDIA,20480,0:;`, { 'nvidia.com/gpumem': 20_480 }, 6],
+  ['HAMi, `nvidia.com/gpucores', `GPU-0,NVIDIA,81920,30:;`, { 'nvidia.com/gpucores': 30 }, 5],
+])('the accountant reckons as the meter does: %s', (begins, given, limits, hours) => {
+  const world = createWorld();
+  world.clusters([cluster('a')]);
+  world.node(hamiNode());
+  world.pod(hamiGiven(given, { containers: [{ [GPU]: 1, ...limits }] }));
+  const { events } = world.close(START, START + hours * HOUR);
   const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
   expect([event?.sku, Number(event?.quantity)]).toEqual(published(begins));
 });

@@ -28,6 +28,8 @@ export interface HeldGpus {
    * whole; absent where it is `parts`.
    */
   readonly asDevices?: bigint;
+  /** Percent of a device's cores that they may use, summed; absent where nothing limits cores. */
+  readonly coresPct?: number;
   /** How a share of a device came about, for explanations; absent where the device says it all. */
   readonly sharedBy?: string;
 }

@@ -6,7 +6,9 @@ import {
   decideCapacityType,
 } from './capacity-type.ts';
 import type { GpuDevice, NodeGpus } from './gpu-device.ts';
-import { gpuDevicesOf, installedGpus } from './node-devices.ts';
+import type { HamiDevice } from './hami-node.ts';
+import { hamiOf, installedGpus } from './installed-gpus.ts';
+import { gpuDevicesOf } from './node-devices.ts';
 import type { NodeView } from './node.ts';
 import { textAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
@@ -44,6 +46,8 @@ export interface NodeState {
   readonly gpuType: string;
   /** What one device of each of its GPU resources is. */
   readonly devices: ReadonlyMap<string, GpuDevice>;
+  /** Its GPUs that HAMi gives out, each under the model that holds; absent where HAMi does not serve it. */
+  readonly hami?: readonly HamiDevice[];
   /** Its GPUs by model. */
   readonly gpus: readonly NodeGpus[];
   /** It carries a taint of UNHEALTHY_NODE_TAINTS (docs/metering.md#downtime). */
@@ -91,6 +95,7 @@ export function nodeState(
 ): NodeState {
   const { labels } = node;
   const named = gpuDevicesOf(node, settings.gpuResources);
+  const hami = hamiOf(node, named);
   const { skuLabel, dedicatedNodeLabel } = settings;
   const [configuredLabel] = dedicatedNodeLabel?.split('=') ?? [];
   const capacityType = decideCapacityType(labels, settings.capacityTypeLabel);
@@ -107,7 +112,8 @@ export function nodeState(
     memory: node.memory,
     gpuType: named.type,
     devices: named.devices,
-    gpus: installedGpus(node, named),
+    ...omitUndefined({ hami }),
+    gpus: installedGpus(node, named, hami),
     down: node.taints.some(({ key }) => settings.unhealthyNodeTaints.includes(key)),
     dedicatedTo: {
       namespaceOrName: [...new Set(values)].toSorted(),

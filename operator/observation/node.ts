@@ -1,4 +1,5 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
+import { type HamiDevice, hamiDevices } from './hami-node.ts';
 import { amountAt, conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 
 /** What of a node bears on billing. Its labels are kept, since settings name some of them. */
@@ -17,6 +18,8 @@ export interface NodeView extends Projected {
   readonly machine?: string;
   /** What the cloud, or whoever made the machine, calls it; `aws:///us-east-1a/i-0123`. */
   readonly providerId?: string;
+  /** The GPUs that HAMi's device plugin registers; absent where it does not serve the node. */
+  readonly hami?: readonly HamiDevice[];
   /** Its API shows it no more, and the record of its machine lives on (docs/metering.md#whose-word-counts). */
   readonly hidden?: true;
 }
@@ -41,6 +44,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
   const status = recordAt(object, 'status');
   const capacity = recordAt(status, 'capacity');
   const notReadySince = notReady(status);
+  const hami = hamiDevices(metadata);
   const machine = textAt(recordAt(status, 'nodeInfo'), 'systemUUID');
   const providerId = textAt(recordAt(object, 'spec'), 'providerID');
   return {
@@ -59,6 +63,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
     ...(notReadySince === undefined ? {} : { notReadySince }),
     ...(machine === undefined || machine === '' ? {} : { machine }),
     ...(providerId === undefined || providerId === '' ? {} : { providerId }),
+    ...(hami === undefined ? {} : { hami }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { greatest, least } from '../model/extremes.ts';
 import type { Projected, RawObject, SourceHandler } from '../kubernetes/source.ts';
 import { effectiveRequests, type Requests, sameRequests } from './effective-requests.ts';
+import { greaterOf, type GpuShares, gpuShares, sameShares } from './gpu-shares.ts';
 import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
@@ -24,6 +25,8 @@ export interface PodView extends Projected {
   readonly finishedAt?: number;
   /** Phase Succeeded or Failed: it holds nothing any more. */
   readonly terminal: boolean;
+  /** What it holds of GPUs that no resource counts; absent where it says nothing of the kind. */
+  readonly gpuShares?: GpuShares;
   /** It uses resource claims, named by itself or made for its extended resources. */
   readonly hasClaims: boolean;
 }
@@ -52,6 +55,7 @@ export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView |
     ...times,
     ...optional('node', textAt(spec, 'nodeName')),
     ...optional('boundAt', boundAt(status)),
+    ...optional('gpuShares', gpuShares(metadata, spec)),
   };
 }
 
@@ -104,19 +108,30 @@ function optional<K extends string, V>(key: K, value: V | undefined): { [P in K]
   return value === undefined ? {} : ({ [key]: value } as { [P in K]?: V });
 }
 
-/** It may hold a GPU: by an extended resource, whichever settings make GPUs of, or by a claim. */
+/**
+ * It may hold a GPU: by an extended resource, whichever settings make GPUs of, by a claim, or by what
+ * annotations say.
+ */
 function mayHoldGpus(pod: PodView): boolean {
-  return pod.hasClaims || pod.requests.extended.size > 0;
+  return pod.hasClaims || pod.requests.extended.size > 0 || pod.gpuShares !== undefined;
 }
 
-/** A handler that is told of pods that may hold GPUs only; which ones do does not change in their lives. */
-export function forGpuPods(handler: SourceHandler<PodView>): SourceHandler<PodView> {
+/**
+ * Tells timelines of the pods that may hold GPUs only. One that did is told of to its end, since
+ * annotations come and go; of one that begins to later, what it was before is told first.
+ */
+export function forGpuPods(
+  timelines: SourceHandler<PodView> & { has(pod: PodView): boolean },
+): SourceHandler<PodView> {
   return {
     upserted: (next, previous, arrival) => {
-      if (mayHoldGpus(next)) handler.upserted(next, previous, arrival);
+      const known = timelines.has(next);
+      if (!known && !mayHoldGpus(next)) return;
+      if (!known && previous !== undefined) timelines.upserted(previous, undefined, arrival);
+      timelines.upserted(next, previous, arrival);
     },
     deleted: (last, arrival) => {
-      if (mayHoldGpus(last)) handler.deleted(last, arrival);
+      if (timelines.has(last) || mayHoldGpus(last)) timelines.deleted(last, arrival);
     },
   };
 }
@@ -131,6 +146,8 @@ export interface PodState {
   readonly node: string;
   readonly labels: ObjectLabels;
   readonly requests: Requests;
+  /** The most that it has said since it was bound; absent where it said nothing of the kind. */
+  readonly gpuShares?: GpuShares;
 }
 
 /**
@@ -147,16 +164,22 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
     enter(timeline, current, seen.believe(since));
   }
   if (current.phase === 'bound' && pod.started) {
-    current = stateOf(pod, pod.node, 'running');
+    const { gpuShares: before } = current;
+    current = stateOf(pod, pod.node, 'running', greaterOf(before, pod.gpuShares));
     enter(timeline, current, seen.believe(pod.startedAt ?? seen.at));
   }
   if (pod.terminal) {
     finishPod(timeline, pod, seen, seen.at);
     return;
   }
-  if (sameLabels(current.labels, pod.labels) && sameRequests(current.requests, pod.requests))
+  const shares = greaterOf(current.gpuShares, pod.gpuShares);
+  if (
+    sameLabels(current.labels, pod.labels) &&
+    sameRequests(current.requests, pod.requests) &&
+    sameShares(current.gpuShares, shares)
+  )
     return;
-  enter(timeline, stateOf(pod, pod.node, current.phase), seen.at);
+  enter(timeline, stateOf(pod, pod.node, current.phase, shares), seen.at);
 }
 
 /**
@@ -175,6 +198,11 @@ export function finishPod(
   timeline.finished = true;
 }
 
-function stateOf(pod: PodView, node: string, phase: PodState['phase']): PodState {
-  return { phase, node, labels: pod.labels, requests: pod.requests };
+function stateOf(
+  { labels, requests, gpuShares: said }: PodView,
+  node: string,
+  phase: PodState['phase'],
+  shares = said,
+): PodState {
+  return { phase, node, labels, requests, ...optional('gpuShares', shares) };
 }

@@ -17,6 +17,7 @@ export function seenTimelines<T extends Projected, S>(
   return {
     kind: timelines.kind,
     size: timelines.size,
+    has: (object) => timelines.has(object),
     namespaces: function* () {
       for (const [namespace, list] of timelines.namespaces()) yield [namespace, each(list)];
     },

@@ -48,6 +48,8 @@ export interface Drained<T extends Projected, S> {
 export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   readonly kind: string;
   readonly size: number;
+  /** Whether it has a timeline, gone or not. */
+  has(object: Projected): boolean;
   /** By namespace, so that a window close touches each live object once. */
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
   inNamespace(namespace: string): Iterable<Timeline<S>>;
@@ -131,6 +133,10 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
 
   get size(): number {
     return this.#size;
+  }
+
+  has(object: Projected): boolean {
+    return this.#find(object) !== undefined;
   }
 
   *namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]> {
