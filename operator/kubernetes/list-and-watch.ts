@@ -124,8 +124,11 @@ function typeMetaOf(list: unknown): Page['typeMeta'] {
 
 /** Why a watch is over, and so what comes next. */
 export type WatchEnd =
-  /** Closed, cut, quiet for too long or aborted: resume from the last version. */
-  | { readonly kind: 'closed' }
+  /**
+   * Closed, cut, quiet for too long or aborted: resume from the last version. `ended` when the server
+   * ended it in order, so that nothing of before is missing.
+   */
+  | { readonly kind: 'closed'; readonly ended: boolean }
   /** The version is too old: list again. */
   | { readonly kind: 'expired' }
   /** Something in the stream could not be understood: list again. */
@@ -167,10 +170,10 @@ export async function followWatch(options: WatchStreamOptions): Promise<WatchEnd
       const end = take(line);
       if (end !== undefined) return end;
     }
-    return { kind: 'closed' };
+    return { kind: 'closed', ended: !link.signal.aborted };
   } catch {
     // A cut connection; nothing in it says more than that.
-    return { kind: 'closed' };
+    return { kind: 'closed', ended: false };
   } finally {
     link.abort();
     link.release();

@@ -82,7 +82,10 @@ class ProjectedView<T extends Projected> implements LiveView<T> {
       if (isDeepStrictEqual(projecting.value, before)) return { held: before, changed: false };
     }
     // Its own DELETED event was missed, so nobody knows when it went.
-    if (before !== undefined && !sameObject) this.drop(before, { ...arrival, late: true });
+    if (before !== undefined && !sameObject) {
+      const { at, knownUntil } = arrival;
+      this.drop(before, { at, knownUntil, late: true });
+    }
     if (projecting.kind === 'ignored') {
       if (before !== undefined && sameObject) this.drop(before, arrival);
       return { held: undefined, changed: before !== undefined };

@@ -185,6 +185,7 @@ describe('a server out of reach', () => {
     const { arrival } = await rig.handler.told('deleted', 'x');
     expect(arrival.late).toBe(false);
     expect(arrival.knownUntil).toBeLessThanOrEqual(arrival.at);
+    expect(arrival.happened?.from).toBeLessThan(arrival.at);
     expect(server.requests.filter(({ kind }) => kind === 'list')).toHaveLength(1);
   });
 
@@ -586,7 +587,10 @@ describe('resuming after a restart', () => {
     const resume = { resourceVersion: at, objects: [remembered], knownAt: 1_000 };
     const rig = await start({ resume });
     expect(rig.handler.log).toEqual(['deleted a/x', 'upserted a/y']);
-    for (const { arrival } of rig.handler.changes) expect(arrival.knownUntil).toBe(1_000);
+    for (const { arrival } of rig.handler.changes) {
+      expect(arrival.knownUntil).toBe(1_000);
+      expect(arrival.happened).toEqual({ from: 1_000, until: arrival.at });
+    }
     expect(server.requests.some(({ kind }) => kind === 'list')).toBe(false);
     expect(rig.source.resourceVersion()).toBe('103');
   });

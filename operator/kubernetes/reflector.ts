@@ -20,7 +20,7 @@ import {
 } from './reflector-options.ts';
 import { describeResource, identify, resourcePath } from './resource.ts';
 import type { ApiResource, Arrival, Projected, Source, SourceHealth } from './source.ts';
-import { StateKeeper, WatchFreshness } from './watch-health.ts';
+import { CatchUp, StateKeeper, WatchFreshness } from './watch-health.ts';
 
 /**
  * Keeps a live view of one resource: a paged list, then one watch that is resumed for as long as
@@ -46,6 +46,8 @@ class Reflector<T extends Projected> implements Source<T> {
   readonly #comparison: PeriodicComparison<T>;
   /** Where the watch goes on; undefined when a list is needed first. */
   #version: string | undefined;
+  /** Whether what arrives is old, and how old. */
+  readonly #catchUp: CatchUp;
   /** Lists in a row that the server answered with 404. */
   #absences = 0;
   #interruptWatch = (): void => undefined;
@@ -64,6 +66,7 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#recorder = options.metrics?.recorder(resource) ?? silentRecorder;
     this.#state = new StateKeeper({ clock, logger, resource: name });
     this.#freshness = new WatchFreshness(resume?.knownAt ?? 0);
+    this.#catchUp = new CatchUp(resume?.knownAt ?? 0);
     this.#backoff = createBackoff({
       baseMs: this.#timings.backoffBase,
       capMs: this.#timings.backoffCap,
@@ -157,6 +160,7 @@ class Reflector<T extends Projected> implements Source<T> {
     if (outcome.kind !== 'complete') return this.#relistFailed(outcome, signal);
     this.#dropUnless((held) => confirmed.has(held));
     this.#freshness.confirm(askedAt);
+    this.#catchUp.listed(askedAt);
     this.#comparison.confirm(askedAt);
     this.#version = outcome.resourceVersion;
     this.#absences = 0;
@@ -227,6 +231,7 @@ class Reflector<T extends Projected> implements Source<T> {
   #opened(signal: AbortSignal): void {
     const { clock } = this.#options;
     this.#freshness.resume(clock.now());
+    this.#catchUp.opened(clock.now());
     if (this.#state.state !== 'starting') {
       this.#state.become('synced');
       return;
@@ -251,13 +256,18 @@ class Reflector<T extends Projected> implements Source<T> {
 
   #change(event: ObjectEvent, at: number): void {
     this.#comparison.skip(event.identity);
-    const arrival: Arrival = { at, knownUntil: this.#freshness.knownUntil(at), late: false };
+    const knownUntil = this.#freshness.knownUntil(at);
+    const happened = this.#catchUp.happened(at);
+    const arrival: Arrival = { at, knownUntil, late: false, ...omitUndefined({ happened }) };
     if (event.deleted) this.#view.remove(event.object, arrival);
     else this.#view.upsert(event.object, arrival);
     this.#recorder.size(this.#view.size);
   }
 
   #watchEnded(end: WatchEnd): number {
+    const now = this.#options.clock.now();
+    const ended = end.kind === 'closed' && end.ended;
+    this.#catchUp.closed(now, ended ? now : this.#freshness.knownUntil(now));
     switch (end.kind) {
       case 'closed':
         return this.#backoff.next();

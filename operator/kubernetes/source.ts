@@ -33,6 +33,23 @@ export interface Arrival {
   readonly knownUntil: number;
   /** True when a relist, not a watch event, brought the change: it may have happened any time since `knownUntil`. */
   readonly late: boolean;
+  /** When the change came about, where a watch that was resumed told it; absent where a live one did, or a list. */
+  readonly happened?: Bracket;
+}
+
+/** A moment lies between these two, both included; wall clock, milliseconds. */
+export interface Bracket {
+  readonly from: number;
+  readonly until: number;
+}
+
+/**
+ * When a change came about: at its arrival where a live watch told it, else at some moment that nobody
+ * saw (docs/metering.md#changes-that-nobody-saw).
+ */
+export function happenedBetween({ at, knownUntil, late, happened }: Arrival): Bracket {
+  if (late) return { from: Math.min(knownUntil, at), until: at };
+  return happened ?? { from: at, until: at };
 }
 
 /** Is called with every change, in order, synchronously. An exception is logged and never reaches the watch loop. */

@@ -1,5 +1,5 @@
-import { larger } from '../model/decimal.ts';
 import type { RawObject } from '../kubernetes/source.ts';
+import { larger } from '../model/decimal.ts';
 import { amountAt, conditionOf, listAt, recordAt, textAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
@@ -64,6 +64,20 @@ export function sameRequests(a: Requests, b: Requests): boolean {
   if (a === b) return true;
   if (a.cpu !== b.cpu || a.memory !== b.memory || a.extended.size !== b.extended.size) return false;
   return [...a.extended].every(([name, count]) => b.extended.get(name) === count);
+}
+
+/** What both hold at the least: one of them where it is. */
+export function leastRequests(a: Requests, b: Requests): Requests {
+  const extended = [...a.extended].flatMap(([name, count]) => {
+    const held = Math.min(count, b.extended.get(name) ?? 0);
+    return held === 0 ? [] : [[name, held] as const];
+  });
+  const least = {
+    cpu: a.cpu < b.cpu ? a.cpu : b.cpu,
+    memory: a.memory < b.memory ? a.memory : b.memory,
+    extended: new Map(extended),
+  };
+  return [a, b].find((each) => sameRequests(each, least)) ?? least;
 }
 
 function containerAmounts(spec: RawObject, status: RawObject): Amounts {

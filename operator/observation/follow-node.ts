@@ -2,15 +2,15 @@ import { least } from '../model/extremes.ts';
 import type { NodeView } from './node.ts';
 import {
   type NodeSettings,
-  nodeState,
   type NodeState,
+  nodeState,
   sameNodeState,
   shareNodeState,
 } from './node-state.ts';
 import { providedState, type ProviderWord } from './provided-node.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
-import { currentState, enter, type Timeline } from './timeline.ts';
+import { change, currentState, enter, type Timeline } from './timeline.ts';
 
 /** Where a node was seen. */
 interface NodePlace {
@@ -59,9 +59,37 @@ export function followNode(
   if (state.down && !current.down) {
     current = share({ ...current, down: true });
     const since = word === undefined ? downSince(node, settings) : word.record?.downSince;
-    enter(timeline, current, seen.believe(since ?? seen.at));
+    enter(timeline, current, seen.believe(since ?? seen.from));
   }
-  if (!sameNodeState(current, state)) enter(timeline, state, seen.at);
+  if (sameNodeState(current, state)) return;
+  change(timeline, state, seen, share(leastNode(current, state)));
+}
+
+/**
+ * What a node was at the least while it changes from `a` to `b`: down where either is, dedicated to
+ * whom both are, of `a`'s size where it grows. Otherwise what `b` says counts from the earliest moment,
+ * so that the older labels of a node are never billed beyond their time.
+ */
+function leastNode(a: NodeState, b: NodeState): NodeState {
+  const [before, after] = [sizesOf(a), sizesOf(b)];
+  const shrinks = before.some((size, index) => size > (after[index] ?? 0n));
+  const grows = !shrinks && before.some((size, index) => size < (after[index] ?? 0n));
+  const isComingUp = a.down && !b.down;
+  const base = isComingUp || grows ? a : b;
+  const { configured } = a.dedicatedTo;
+  const namespaceOrName = a.dedicatedTo.namespaceOrName.filter((value) =>
+    b.dedicatedTo.namespaceOrName.includes(value),
+  );
+  const isConfigured = configured !== undefined && configured === b.dedicatedTo.configured;
+  return {
+    ...base,
+    dedicatedTo: { namespaceOrName, ...(isConfigured ? { configured } : {}) },
+  };
+}
+
+/** CPU, memory and GPUs. */
+function sizesOf({ cpu, memory, gpus }: NodeState): readonly bigint[] {
+  return [cpu, memory, gpus.reduce((sum, { installed }) => sum + installed, 0n)];
 }
 
 function downSince(node: NodeView, { unhealthyNodeTaints }: NodeSettings): number | undefined {

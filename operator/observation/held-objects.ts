@@ -64,7 +64,13 @@ export function followVolume(
   seen: Sighting,
 ): void {
   const state = bound ? { labels, size, storageClass } : undefined;
-  followHolding(timeline, { state, createdAt }, seen, sameVolume);
+  followHolding(timeline, { state, createdAt }, seen, { isSame: sameVolume, least: leastVolume });
+}
+
+/** The smaller of two sizes of one volume; whose it was and of which class must be known. */
+function leastVolume(a: VolumeState, b: VolumeState): VolumeState | undefined {
+  if (a.storageClass !== b.storageClass || !sameLabels(a.labels, b.labels)) return undefined;
+  return a.size < b.size ? a : b;
 }
 
 function sameVolume(a: VolumeState, b: VolumeState): boolean {
@@ -118,12 +124,7 @@ export function followLoadBalancer(
   { labels, provisioned, createdAt }: LoadBalancerView,
   seen: Sighting,
 ): void {
-  followHolding(
-    timeline,
-    { state: provisioned ? { labels } : undefined, createdAt },
-    seen,
-    sameOwner,
-  );
+  followHolding(timeline, { state: provisioned ? { labels } : undefined, createdAt }, seen, OWNED);
 }
 
 /** What of a control plane StatefulSet or Deployment bears on instance hours. */
@@ -178,8 +179,11 @@ export function followWorkload(
 ): void {
   const state = ready ? { labels } : undefined;
   const held = since === undefined ? { state, createdAt } : { state, createdAt, since };
-  followHolding(timeline, held, seen, sameOwner);
+  followHolding(timeline, held, seen, OWNED);
 }
+
+/** While nobody knows whose it is it is nobody's. */
+const OWNED = { isSame: sameOwner, least: () => undefined };
 
 function sameOwner(a: { labels: ObjectLabels }, b: { labels: ObjectLabels }): boolean {
   return sameLabels(a.labels, b.labels);

@@ -13,14 +13,14 @@ import { followNode } from './follow-node.ts';
 import type { NodeSettings, NodeState } from './node-state.ts';
 import type { ProviderWord } from './provided-node.ts';
 import type { NodeView } from './node.ts';
-import { finishPod, followPod, type PodState, type PodView } from './pod.ts';
+import { finishPod, followPod, podDatedAt, type PodState, type PodView } from './pod.ts';
 import {
   type ClaimState,
   finishClaim,
   followClaim,
   type ResourceClaimView,
 } from './resource-claim.ts';
-import { type DeviceSlice, type ResourceSliceView, sameSlice, sliceOf } from './resource-slice.ts';
+import { type DeviceSlice, type ResourceSliceView, SLICES, sliceOf } from './resource-slice.ts';
 import type { Api } from './shared-values.ts';
 import {
   createTenantClusterTimelines,
@@ -71,7 +71,7 @@ export function createObservation(options: ObservationOptions): Observation {
   const timelines = <T extends Observed, S>(rules: TimelineRules<T, S>): Timelines<T, S> =>
     createTimelines(rules, countClamped);
   const pods = (kind: string): Timelines<PodView, PodState> =>
-    timelines({ kind, follow: followPod, finish: finishPod, billedUntil });
+    timelines({ kind, follow: followPod, finish: finishPod, datedAt: podDatedAt, billedUntil });
   const nodes = (kind: string): Timelines<NodeView, NodeState> =>
     timelines({
       kind,
@@ -96,7 +96,7 @@ export function createObservation(options: ObservationOptions): Observation {
       kind: 'resource-slice',
       follow: (timeline, slice, seen) => {
         const { createdAt } = slice;
-        followHolding(timeline, { state: sliceOf(slice), createdAt }, seen, sameSlice);
+        followHolding(timeline, { state: sliceOf(slice), createdAt }, seen, SLICES);
       },
       // A driver that restarts withdraws its slices; what runs meanwhile goes on using the devices.
       isNeeded: (slice) => isPoolInUse(resourceClaims, slice),

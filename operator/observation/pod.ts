@@ -1,12 +1,17 @@
 import { greatest, least } from '../model/extremes.ts';
 import type { Projected, RawObject, SourceHandler } from '../kubernetes/source.ts';
-import { effectiveRequests, type Requests, sameRequests } from './effective-requests.ts';
+import {
+  effectiveRequests,
+  leastRequests,
+  type Requests,
+  sameRequests,
+} from './effective-requests.ts';
 import { greaterOf, type GpuShares, gpuShares, sameShares } from './gpu-shares.ts';
 import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
-import { currentState, enter, type Timeline } from './timeline.ts';
+import { change, currentState, enter, type Timeline } from './timeline.ts';
 
 /** What of a pod bears on billing. Times are milliseconds since the epoch. */
 export interface PodView extends Projected {
@@ -159,17 +164,17 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
   if (pod.node === undefined || timeline.finished) return;
   let current = currentState(timeline);
   if (current === undefined) {
-    const since = pod.boundAt ?? (seen.first ? pod.createdAt : seen.at);
+    const since = pod.boundAt ?? (seen.first ? pod.createdAt : seen.until);
     current = stateOf(pod, pod.node, 'bound');
     enter(timeline, current, seen.believe(since));
   }
   if (current.phase === 'bound' && pod.started) {
     const { gpuShares: before } = current;
     current = stateOf(pod, pod.node, 'running', greaterOf(before, pod.gpuShares));
-    enter(timeline, current, seen.believe(pod.startedAt ?? seen.at));
+    enter(timeline, current, seen.believe(pod.startedAt ?? seen.until));
   }
   if (pod.terminal) {
-    finishPod(timeline, pod, seen, seen.at);
+    finishPod(timeline, pod, seen, seen.from);
     return;
   }
   const shares = greaterOf(current.gpuShares, pod.gpuShares);
@@ -179,7 +184,22 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
     sameShares(current.gpuShares, shares)
   )
     return;
-  enter(timeline, stateOf(pod, pod.node, current.phase, shares), seen.at);
+  const next = stateOf(pod, pod.node, current.phase, shares);
+  change(timeline, next, seen, leastPod(current, next));
+}
+
+/** What a pod holds at the least while that changes; whose it was must be known. Shares of GPUs only grow. */
+function leastPod(a: PodState, b: PodState): PodState | undefined {
+  if (!sameLabels(a.labels, b.labels)) return undefined;
+  const requests = leastRequests(a.requests, b.requests);
+  if (requests === a.requests) return a;
+  const isNext = requests === b.requests && sameShares(a.gpuShares, b.gpuShares);
+  return isNext ? b : { ...a, requests };
+}
+
+/** The newest time that a version of a pod says. */
+export function podDatedAt({ createdAt, boundAt, startedAt, finishedAt }: PodView): number {
+  return Math.max(createdAt, boundAt ?? 0, startedAt ?? 0, finishedAt ?? 0);
 }
 
 /**

@@ -153,10 +153,21 @@ export function followClaim(
   const since = allocatedAt === undefined ? {} : { since: allocatedAt };
   const state = stateOf(claim);
   const current = currentState(timeline);
-  const changes = current !== undefined && (state === undefined || !sameClaim(current, state));
-  if (changes) closeMoment(timeline, seen.at);
-  followHolding(timeline, { state, createdAt, ...since }, seen, sameClaim);
+  if (current === undefined) {
+    followHolding(timeline, { state, createdAt, ...since }, seen, CLAIMS);
+    return;
+  }
+  if (state !== undefined && sameClaim(current, state)) return;
+  closeMoment(timeline, seen.from);
+  enter(timeline, undefined, seen.from);
+  if (state === undefined) return;
+  // Which pods it is reserved for changes at one moment: their own times bound how long they use it.
+  const goesOn = sameAllocation(current.allocation, state.allocation);
+  const begun = goesOn ? seen.from : seen.believe(allocatedAt ?? seen.until);
+  enter(timeline, state, Math.max(seen.from, begun));
 }
+
+const CLAIMS = { isSame: sameClaim, least: (_: ClaimState, next: ClaimState) => next };
 
 /** The claim is gone; it held its devices until `latest`. */
 export function finishClaim(

@@ -1,6 +1,6 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
-import { amountAt, countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { FULL, migProfile } from './gpu-device.ts';
+import { amountAt, countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues, type KeyPart, keyOf } from './shared-values.ts';
 
 /** What a driver publishes of one device, as far as it bears on billing. */
@@ -88,6 +88,12 @@ export function sameSlice(a: DeviceSlice, b: DeviceSlice): boolean {
     );
   });
 }
+
+/** What has changes of slices wait for the one that offers more. */
+export const SLICES = {
+  isSame: sameSlice,
+  least: (a: DeviceSlice, b: DeviceSlice): DeviceSlice => (a.devices.size < b.devices.size ? a : b),
+};
 
 /** The slice of a view. */
 export function sliceOf(view: ResourceSliceView): DeviceSlice {

@@ -1,7 +1,10 @@
-import type { Arrival } from '../kubernetes/source.ts';
+import type { Arrival, Bracket } from '../kubernetes/source.ts';
 
-/** When a version of an object was seen, and what its own times may be believed to be. */
-export interface Sighting {
+/**
+ * When a version of an object was seen, and what its own times may be believed to be. A change that it
+ * does not date came about in the bracket (docs/metering.md#changes-that-nobody-saw).
+ */
+export interface Sighting extends Bracket {
   /** Wall clock at arrival. */
   readonly at: number;
   /** No version of the object was seen before. */
@@ -20,17 +23,19 @@ export interface Sighting {
 const REPORTING_DELAY_MS = 60_000;
 
 /**
- * The sighting of a version. `notBefore` is the arrival of the version before it, or the creation
+ * The sighting of a version that came about in `bracket`. `notBefore` is the arrival of the version before it, or the creation
  * of an object that was not seen before. Times outside of what is possible are moved to the nearest
  * possible one and counted (docs/metering.md#times).
  */
 export function sightingOf(
   arrival: Arrival,
+  bracket: Bracket,
   notBefore: number,
   first: boolean,
   countClamped: () => void,
 ): Sighting {
   return {
+    ...bracket,
     at: arrival.at,
     first,
     late: arrival.late,

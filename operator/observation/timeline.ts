@@ -1,3 +1,4 @@
+import type { Bracket } from '../kubernetes/source.ts';
 import type { Sighting } from './sighting.ts';
 
 /**
@@ -141,22 +142,42 @@ export interface Holding<S> {
 }
 
 /**
- * Follows claims, load balancers, workloads and nodes: the state changes when its change arrives.
- * One that is first seen on a list, with its state already there, is taken to have had it since
+ * The object has changed to `state`, at a moment of the bracket: meanwhile it was `least`, which costs no
+ * more than the state before nor than the one after; undefined where no such state is known.
+ */
+export function change<S>(
+  timeline: Timeline<S>,
+  state: S,
+  { from, until }: Bracket,
+  least: S | undefined,
+): void {
+  enter(timeline, least, from);
+  if (least !== state) enter(timeline, state, until);
+}
+
+/** How states of one kind compare. */
+export interface Comparing<S> {
+  readonly isSame: (a: S, b: S) => boolean;
+  /** What costs no more than either; undefined where that is nothing. */
+  readonly least: (a: S, b: S) => S | undefined;
+}
+
+/**
+ * Follows load balancers, workloads and volumes: the state changes when its change comes about. One that is first seen on a list, with its state already there, is taken to have had it since
  * its creation, for nothing on the object tells a later moment.
  */
 export function followHolding<S>(
   timeline: Timeline<S>,
   { state, since, createdAt }: Holding<S>,
   seen: Sighting,
-  isSame: (a: S, b: S) => boolean,
+  { isSame, least }: Comparing<S>,
 ): void {
   const current = currentState(timeline);
   if (current === state) return;
   if (current !== undefined && state !== undefined) {
-    if (!isSame(current, state)) enter(timeline, state, seen.at);
+    if (!isSame(current, state)) change(timeline, state, seen, least(current, state));
     return;
   }
-  const estimate = seen.first && seen.late ? createdAt : seen.at;
-  enter(timeline, state, state === undefined ? seen.at : seen.believe(since ?? estimate));
+  const estimate = seen.first && seen.late ? createdAt : seen.until;
+  enter(timeline, state, state === undefined ? seen.from : seen.believe(since ?? estimate));
 }

@@ -179,6 +179,61 @@ describe('late facts', () => {
   });
 });
 
+describe('what a resumed watch tells', () => {
+  /** Nobody looked from 20 s on; everything of that time arrives at 600 s. */
+  const missed = (from = 20, until = 600): Arrival => ({
+    at: at(600),
+    knownUntil: at(20),
+    late: false,
+    happened: { from: at(from), until: at(until) },
+  });
+
+  test('W23: a pod that began and ended while nobody looked is billed between its own times', () => {
+    const observation = observe();
+    const began = view(pod({ name: 'p', createdAt: at(100), startedAt: at(101) }));
+    const times = { createdAt: at(100), startedAt: at(101), finishedAt: at(300) };
+    const ended = view(pod({ name: 'p', phase: 'Succeeded', ...times }));
+    observation.pods.upserted(began, undefined, missed());
+    observation.pods.upserted(ended, began, missed());
+    observation.pods.deleted(ended, missed());
+    expect(runs(observation)).toEqual([[101, 300]]);
+    expect(clamped).toBe(0);
+  });
+
+  test('a pod that was removed by force is billed to the earliest moment at which it can have gone', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    observation.pods.deleted(running, missed(30, 32));
+    expect(runs(observation)).toEqual([[7, 30]]);
+  });
+
+  test('a deletion does not come before what its object says of itself', () => {
+    const observation = observe();
+    const began = view(pod({ name: 'p', createdAt: at(100), startedAt: at(101) }));
+    observation.pods.upserted(began, undefined, missed());
+    observation.pods.deleted(began, missed());
+    expect(runs(observation)).toEqual([]);
+    const [timeline] = observation.pods.inNamespace('tenant-a');
+    expect(timeline?.versionAt).toBe(at(101));
+  });
+
+  test('a resize counts as the smaller of both while nobody knows when it was', () => {
+    const observation = observe();
+    const cores = (amount: string): PodView =>
+      view(pod({ name: 'p', createdAt: at(0), startedAt: at(7), containers: [{ cpu: amount }] }));
+    observation.pods.upserted(cores('2'), undefined, live(9));
+    observation.pods.upserted(cores('4'), cores('2'), missed(30, 40));
+    observation.pods.upserted(cores('1'), cores('4'), missed(50, 60));
+    const [timeline] = observation.pods.inNamespace('tenant-a');
+    const billed = timeline?.spans.filter(({ state }) => state.phase === 'running');
+    expect(billed?.map(({ from, state }) => [from, state.requests.cpu / 10n ** 9n])).toEqual([
+      [at(7), 2n],
+      [at(40), 4n],
+      [at(50), 1n],
+    ]);
+  });
+});
+
 describe('the journal', () => {
   test('gives back a timeline as it was', () => {
     const observation = observe();

@@ -1,4 +1,10 @@
-import type { Arrival, Projected, SourceHandler } from '../kubernetes/source.ts';
+import {
+  type Arrival,
+  type Bracket,
+  happenedBetween,
+  type Projected,
+  type SourceHandler,
+} from '../kubernetes/source.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
 import {
   agreeBefore,
@@ -22,6 +28,8 @@ export interface TimelineRules<T extends Observed, S> {
   readonly kind: string;
   /** Brings a timeline up to date with a version of its object. */
   readonly follow: (timeline: Timeline<S>, next: T, seen: Sighting) => void;
+  /** The newest time that a version itself says; it came about no earlier. */
+  readonly datedAt?: (object: T) => number;
   /** The object is gone; nothing of it may be billed beyond `latest`. By default it is billed up to there. */
   readonly finish?: (timeline: Timeline<S>, last: T, seen: Sighting, latest: number) => void;
   /**
@@ -159,8 +167,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const known = arrival.late ? this.#find(last) : undefined;
     const timeline = known ?? this.#see(last, arrival);
     const seen = this.#sighting(timeline, last, arrival, false);
-    const present = arrival.late ? this.#lastKnown(last, arrival.knownUntil) : arrival.at;
-    this.#end(timeline, present, (latest) => {
+    this.#end(timeline, seen.from, (latest) => {
       if (this.#rules.finish === undefined) enter(timeline, undefined, latest);
       else this.#rules.finish(timeline, last, seen, latest);
     });
@@ -297,7 +304,8 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     // It was not of interest for a while, as a Service whose type changed to and fro.
     timeline.gone = false;
     this.#rememberBilled(timeline, before);
-    timeline.versionAt = arrival.at;
+    // A list shows what is so now, a resumed watch what was so then.
+    timeline.versionAt = arrival.late ? arrival.at : seen.from;
     timeline.view = next;
     timeline.dirty = true;
     return timeline;
@@ -305,7 +313,24 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
 
   #sighting(timeline: Timeline<S>, object: T, arrival: Arrival, first: boolean): Sighting {
     const born = Math.max(object.createdAt, arrival.late ? arrival.knownUntil : 0);
-    return sightingOf(arrival, first ? born : timeline.versionAt, first, this.#countClamped);
+    const notBefore = first ? born : timeline.versionAt;
+    const { datedAt } = this.#rules;
+    const dated = Math.min(datedAt?.(object) ?? object.createdAt, arrival.at);
+    const bracket = this.#bracket(timeline, arrival, Math.max(notBefore, dated));
+    return sightingOf(arrival, bracket, notBefore, first, this.#countClamped);
+  }
+
+  /**
+   * When the change came about that a version tells: after the version before, after what began before
+   * it, and after the windows that were closed with all of it seen.
+   */
+  #bracket(timeline: Timeline<S>, arrival: Arrival, notBefore: number): Bracket {
+    const happened = happenedBetween(arrival);
+    const settled = this.#settledIn(timeline.namespace);
+    const after = Math.max(happened.from, notBefore, settled);
+    const began = timeline.spans.at(-1)?.from ?? -Infinity;
+    const from = Math.max(began, Math.min(after, happened.until));
+    return { from, until: Math.max(from, happened.until) };
   }
 
   /** Remembers what was billed where a change reached back before the last closed window. */

@@ -3,38 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
-import { Registry } from 'prom-client';
-import { createExplanations, type Explanations } from '../explanations/explanations.ts';
+import { createExplanations } from '../explanations/explanations.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { createReflector } from '../kubernetes/reflector.ts';
-import type { Projected, Projection, SourceHandler } from '../kubernetes/source.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { cluster as tenantCluster, iso } from '../metering/testing/objects.ts';
+import { iso } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';
-import {
-  projectLoadBalancer,
-  projectVolumeClaim,
-  projectWorkload,
-} from '../observation/held-objects.ts';
-import { projectNode } from '../observation/node.ts';
-import { createObservation } from '../observation/observation.ts';
-import { forGpuPods, projectPod } from '../observation/pod.ts';
-import { projectResourceClaim } from '../observation/resource-claim.ts';
-import { projectResourceSlice } from '../observation/resource-slice.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createCollectorMetrics } from './collector-metrics.ts';
-import { createCollector } from './collector.ts';
-import { restoreJournal, type Resume } from './journal.ts';
-import { createPodMetricsReader } from './pod-metrics.ts';
-import { eventsOf, settingsOf } from './testing/harness.ts';
-
-const WINDOW_MS = 1000;
-const SETTLING_MS = 400;
-
-const FORGETTING = { keep: async () => undefined };
+import { eventsOf } from './testing/harness.ts';
+import { startRealMetering, WINDOW_MS } from './testing/real-metering.ts';
 
 const api = useTestCluster();
 let connection: Connection;
@@ -48,107 +26,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await connection.close();
 });
-
-/** Watches and meters the test's namespace until it is stopped. */
-async function startMetering(
-  ledger: Ledger,
-  explanations: Pick<Explanations, 'keep'> = FORGETTING,
-) {
-  const clock = systemClock;
-  const logger = createCapturingLogger();
-  const base = settingsOf({});
-  const metering = { ...base.metering, windowMs: WINDOW_MS, settlingDelayMs: SETTLING_MS };
-  const observation = createObservation({
-    nodeSettings: () => metering,
-    billedUntil: (present) => present,
-  });
-  const restored = await restoreJournal(ledger, observation, logger);
-  const stop = new AbortController();
-  const running: Promise<unknown>[] = [];
-  const watch = <T extends Projected>(
-    plural: string,
-    project: Projection<T>,
-    handlers: readonly SourceHandler<T>[],
-    resume?: Resume<T>,
-    group = '',
-  ) => {
-    const isClusterScoped = plural === 'nodes' || plural === 'resourceslices';
-    const source = createReflector<T>({
-      connection,
-      resource: { group, version: 'v1', plural, ...(isClusterScoped ? {} : { namespace }) },
-      project,
-      handlers,
-      clock,
-      random: Math.random,
-      logger,
-      timings: { resumeSettling: 200 },
-      ...(resume === undefined ? {} : { resume }),
-    });
-    running.push(source.run(stop.signal));
-    return source;
-  };
-  const { resume } = restored;
-  const collector = createCollector({
-    observation,
-    restored,
-    sources: {
-      pods: watch(
-        'pods',
-        projectPod,
-        [observation.pods, forGpuPods(observation.gpuPods)],
-        resume.pods,
-      ),
-      nodes: watch('nodes', projectNode, [observation.nodes, observation.gpuNodes], resume.nodes),
-      resourceClaims: watch(
-        'resourceclaims',
-        projectResourceClaim,
-        [observation.resourceClaims],
-        resume.resourceClaims,
-        'resource.k8s.io',
-      ),
-      resourceSlices: watch(
-        'resourceslices',
-        projectResourceSlice,
-        [observation.resourceSlices],
-        resume.resourceSlices,
-        'resource.k8s.io',
-      ),
-      volumes: watch(
-        'persistentvolumeclaims',
-        projectVolumeClaim,
-        [observation.volumes],
-        resume.volumes,
-      ),
-      loadBalancers: watch(
-        'services',
-        projectLoadBalancer,
-        [observation.loadBalancers],
-        resume.loadBalancers,
-      ),
-      workloads: [
-        watch('statefulsets', projectWorkload, [observation.workloads], undefined, 'apps'),
-      ],
-    },
-    ledger,
-    settings: () => ({ ...base, metering }),
-    podMetrics: createPodMetricsReader(connection),
-    clock,
-    random: Math.random,
-    logger,
-    metrics: createCollectorMetrics(new Registry()),
-    explanations,
-  });
-  const owner = { namespace, createdAt: Date.now() - 3_600_000 };
-  observation.tenantClusters.observe([tenantCluster('a', {}, owner)], Date.now());
-  running.push(collector.run(stop.signal));
-  return {
-    collector,
-    stop: async () => {
-      stop.abort();
-      await Promise.all(running);
-    },
-  };
-}
 
 const sleep = (ms: number) => systemClock.sleep(ms);
 const path = (plural: string, name = '') =>
@@ -197,7 +74,12 @@ test('every second between the API times of pods is billed once, over a restart 
     await made.open();
     return made;
   };
-  const first = await startMetering(ledger, await explanationsOf());
+  const first = await startRealMetering({
+    connection,
+    namespace,
+    ledger,
+    explanations: await explanationsOf(),
+  });
   while (first.collector.lastWindow === undefined) await sleep(50);
 
   const pods: Promise<number>[] = [];
@@ -212,7 +94,7 @@ test('every second between the API times of pods is billed once, over a restart 
   // Pods come, go and are removed while nobody watches.
   await begin(12, 24);
   const explanations = await explanationsOf();
-  const second = await startMetering(ledger, explanations);
+  const second = await startRealMetering({ connection, namespace, ledger, explanations });
   await begin(24, 30);
   const seconds = (await Promise.all(pods)).reduce((sum, one) => sum + one, 0);
   const done = Date.now();
@@ -260,7 +142,7 @@ const NEWS_S = 1;
 
 test('a control plane, a disk and a load balancer are billed from their status to their deletion', async () => {
   const ledger = createMemoryLedger();
-  const metering = await startMetering(ledger);
+  const metering = await startRealMetering({ connection, namespace, ledger });
   while (metering.collector.lastWindow === undefined) await sleep(50);
   const labels = { 'vcluster.loft.sh/managed-by': 'a' };
 

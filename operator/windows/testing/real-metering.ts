@@ -1,0 +1,136 @@
+import { Registry } from 'prom-client';
+import type { Explanations } from '../../explanations/explanations.ts';
+import type { Connection } from '../../kubernetes/connection.ts';
+import { createReflector } from '../../kubernetes/reflector.ts';
+import type { Projected, Projection, SourceHandler } from '../../kubernetes/source.ts';
+import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { cluster as tenantCluster } from '../../metering/testing/objects.ts';
+import {
+  projectLoadBalancer,
+  projectVolumeClaim,
+  projectWorkload,
+} from '../../observation/held-objects.ts';
+import { projectNode } from '../../observation/node.ts';
+import { createObservation } from '../../observation/observation.ts';
+import { forGpuPods, projectPod } from '../../observation/pod.ts';
+import { projectResourceClaim } from '../../observation/resource-claim.ts';
+import { projectResourceSlice } from '../../observation/resource-slice.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import { createCollectorMetrics } from '../collector-metrics.ts';
+import { createCollector } from '../collector.ts';
+import { type Resume, restoreJournal } from '../journal.ts';
+import { createPodMetricsReader } from '../pod-metrics.ts';
+import { settingsOf } from './harness.ts';
+
+export const WINDOW_MS = 1000;
+const SETTLING_MS = 400;
+
+const FORGETTING = { keep: async () => undefined };
+
+export interface RealMeteringOptions {
+  readonly connection: Connection;
+  readonly namespace: string;
+  readonly ledger: Ledger;
+  readonly explanations?: Pick<Explanations, 'keep'>;
+  readonly metering?: Parameters<typeof tenantCluster>[1];
+}
+
+/** Watches and meters one namespace of a real API server, for tenant cluster `a`, until it is stopped. */
+export async function startRealMetering(options: RealMeteringOptions) {
+  const { connection, namespace, ledger, explanations = FORGETTING, metering: own = {} } = options;
+  const clock = systemClock;
+  const logger = createCapturingLogger();
+  const base = settingsOf({});
+  const metering = { ...base.metering, windowMs: WINDOW_MS, settlingDelayMs: SETTLING_MS };
+  const observation = createObservation({
+    nodeSettings: () => metering,
+    billedUntil: (present) => present,
+  });
+  const restored = await restoreJournal(ledger, observation, logger);
+  const stop = new AbortController();
+  const running: Promise<unknown>[] = [];
+  const watch = <T extends Projected>(
+    plural: string,
+    project: Projection<T>,
+    handlers: readonly SourceHandler<T>[],
+    resume?: Resume<T>,
+    group = '',
+  ) => {
+    const isClusterScoped = plural === 'nodes' || plural === 'resourceslices';
+    const source = createReflector<T>({
+      connection,
+      resource: { group, version: 'v1', plural, ...(isClusterScoped ? {} : { namespace }) },
+      project,
+      handlers,
+      clock,
+      random: Math.random,
+      logger,
+      timings: { resumeSettling: 200 },
+      ...(resume === undefined ? {} : { resume }),
+    });
+    running.push(source.run(stop.signal));
+    return source;
+  };
+  const { resume } = restored;
+  const collector = createCollector({
+    observation,
+    restored,
+    sources: {
+      pods: watch(
+        'pods',
+        projectPod,
+        [observation.pods, forGpuPods(observation.gpuPods)],
+        resume.pods,
+      ),
+      nodes: watch('nodes', projectNode, [observation.nodes, observation.gpuNodes], resume.nodes),
+      resourceClaims: watch(
+        'resourceclaims',
+        projectResourceClaim,
+        [observation.resourceClaims],
+        resume.resourceClaims,
+        'resource.k8s.io',
+      ),
+      resourceSlices: watch(
+        'resourceslices',
+        projectResourceSlice,
+        [observation.resourceSlices],
+        resume.resourceSlices,
+        'resource.k8s.io',
+      ),
+      volumes: watch(
+        'persistentvolumeclaims',
+        projectVolumeClaim,
+        [observation.volumes],
+        resume.volumes,
+      ),
+      loadBalancers: watch(
+        'services',
+        projectLoadBalancer,
+        [observation.loadBalancers],
+        resume.loadBalancers,
+      ),
+      workloads: [
+        watch('statefulsets', projectWorkload, [observation.workloads], undefined, 'apps'),
+      ],
+    },
+    ledger,
+    settings: () => ({ ...base, metering }),
+    podMetrics: createPodMetricsReader(connection),
+    clock,
+    random: Math.random,
+    logger,
+    metrics: createCollectorMetrics(new Registry()),
+    explanations,
+  });
+  const owner = { namespace, createdAt: Date.now() - 3_600_000 };
+  observation.tenantClusters.observe([tenantCluster('a', own, owner)], Date.now());
+  running.push(collector.run(stop.signal));
+  return {
+    collector,
+    stop: async () => {
+      stop.abort();
+      await Promise.all(running);
+    },
+  };
+}
