@@ -1,13 +1,12 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { invalid, missing, ok } from './answers.ts';
+import { cancelNow } from './cycles.ts';
 import { type Form, text, texts } from './form.ts';
 import { isCreatedWithin, page, PAGING, unknownParameter } from './lists.ts';
+import { mergeMetadata, metadataProblem } from './metadata.ts';
 import { type Customer, nextId, type StripeState } from './state.ts';
 
 const FIELDS = ['name', 'email', 'description', 'metadata'];
-const MAX_KEYS = 50;
-const MAX_KEY = 40;
-const MAX_VALUE = 500;
 
 export function createCustomer(state: StripeState, form: Form, at: number): FakeResponse {
   const metadata = texts(form, 'metadata');
@@ -49,8 +48,7 @@ export function deleteCustomer(state: StripeState, id: string, at: number): Fake
   customer.deleted = true;
   for (const subscription of state.subscriptions.values()) {
     if (subscription.customer !== id || subscription.status === 'canceled') continue;
-    subscription.status = 'canceled';
-    subscription.endedAt = Math.floor(at / 1000);
+    cancelNow(state, subscription, false, Math.floor(at / 1000));
   }
   return ok(showCustomer(customer));
 }
@@ -87,26 +85,6 @@ export function searchCustomers(
     .map(showCustomer);
   const object = 'search_result';
   return ok({ object, url: '/v1/customers/search', data, has_more: false, next_page: null });
-}
-
-export function metadataProblem(metadata: Readonly<Record<string, string>>) {
-  const entries = Object.entries(metadata);
-  if (entries.length > MAX_KEYS) return invalid('Metadata may have at most 50 keys', 'metadata');
-  for (const [key, value] of entries) {
-    if (key.length > MAX_KEY) return invalid(`Metadata key too long: ${key}`);
-    if (value.length > MAX_VALUE) return invalid(`Metadata value too long: ${key}`);
-  }
-  return undefined;
-}
-
-/** An empty value removes the key. */
-export function mergeMetadata(
-  before: Readonly<Record<string, string>>,
-  change: Readonly<Record<string, string>>,
-): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries({ ...before, ...change }).filter(([, value]) => value !== ''),
-  );
 }
 
 function showCustomer({ deleted, ...customer }: Customer): unknown {

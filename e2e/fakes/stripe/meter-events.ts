@@ -1,4 +1,5 @@
 import type { FakeResponse } from '../fake-server.ts';
+import { exact, plus, textOf, ZERO, type Exact } from '../exact.ts';
 import { failure, invalid, missing, ok } from './answers.ts';
 import { type Form, text, texts } from './form.ts';
 import { unknownParameter } from './lists.ts';
@@ -13,7 +14,6 @@ const MEMORY_MS = DAY_MS;
 const MAX_NAME = 100;
 const MAX_DIGITS = 15;
 const MINUTE = 60;
-const NANOS = 1_000_000_000n;
 
 /** Takes one event; `busy` says whether another call for this customer and meter is under way. */
 export function createMeterEvent(
@@ -64,6 +64,7 @@ export function createMeterEvent(
     value,
     timestamp,
     receivedAt: at,
+    isCanceled: false,
   };
   state.events.push(event);
   const created = Math.floor(at / 1000);
@@ -125,18 +126,18 @@ export function eventSummaries(state: StripeState, meterId: string, query: Form)
   if (customer === undefined || !(start < end)) return invalid('Missing required param');
   if (start % grain !== 0 || end % grain !== 0)
     return invalid(`Times must be aligned to ${grain} s`);
-  const sums = new Map<number, bigint>();
+  const sums = new Map<number, Exact>();
   for (const event of state.events) {
     const { timestamp, value } = event;
-    if (event.meter !== meterId || event.customer !== customer) continue;
+    if (event.meter !== meterId || event.customer !== customer || event.isCanceled) continue;
     if (timestamp < start || timestamp >= end) continue;
     const from = window === undefined ? start : timestamp - (timestamp % grain);
-    sums.set(from, (sums.get(from) ?? 0n) + nanosOf(value));
+    sums.set(from, plus(sums.get(from) ?? ZERO, exact(value)));
   }
-  const data = [...sums].map(([from, nanos]) => ({
+  const data = [...sums].map(([from, total]) => ({
     id: `mtrusg_${meterId}_${from}`,
     object: 'billing.meter_event_summary',
-    aggregated_value: Number(nanos) / Number(NANOS),
+    aggregated_value: Number(textOf(total)),
     start_time: from,
     end_time: window === undefined ? end : from + grain,
     livemode: false,
@@ -150,8 +151,26 @@ export function eventSummaries(state: StripeState, meterId: string, query: Form)
   });
 }
 
-/** Values have at most nine decimals here, as meterfeed sends them. */
-function nanosOf(value: string): bigint {
-  const [whole = '0', fraction = ''] = value.split('.');
-  return BigInt(whole) * NANOS + BigInt(fraction.padEnd(9, '0').slice(0, 9));
+/** Takes an event back within a day of its receipt; what is final stays as it is. */
+export function cancelMeterEvent(state: StripeState, form: Form, at: number): FakeResponse {
+  const unknown = unknownParameter(form, ['event_name', 'type', 'cancel']);
+  if (unknown !== undefined) return unknown;
+  const identifier = text(form, 'cancel', 'identifier') ?? '';
+  const eventName = text(form, 'event_name');
+  const event = state.events.findLast(
+    (one) => one.identifier === identifier && one.event_name === eventName,
+  );
+  if (event === undefined) return missing('billing.meter_event', identifier);
+  if (at - event.receivedAt > MEMORY_MS) {
+    return invalid('An event can only be cancelled within 24 hours of its receipt.');
+  }
+  event.isCanceled = true;
+  return ok({
+    object: 'billing.meter_event_adjustment',
+    cancel: { identifier },
+    event_name: eventName,
+    livemode: false,
+    status: 'complete',
+    type: 'cancel',
+  });
 }

@@ -1,6 +1,6 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { invalid, missing, ok } from './answers.ts';
-import { mergeMetadata, metadataProblem } from './customers.ts';
+import { mergeMetadata, metadataProblem } from './metadata.ts';
 import { type Form, text, texts } from './form.ts';
 import { page, PAGING, unknownParameter } from './lists.ts';
 import { nextId, type Price, type StripeState } from './state.ts';

@@ -1,3 +1,4 @@
+import type { Exact } from '../exact.ts';
 import type { StoredResult } from '../idempotency.ts';
 
 export interface Meter {
@@ -41,7 +42,11 @@ export interface SubscriptionItem {
   price: string;
   readonly from: number;
   to: number | undefined;
+  /** It took the place of another price: in flexible mode such an item has no grace at its first period's end. */
+  readonly isSwapped: boolean;
 }
+
+export type BillingMode = 'classic' | 'flexible';
 
 export interface Subscription {
   readonly id: string;
@@ -49,14 +54,134 @@ export interface Subscription {
   readonly customer: string;
   readonly start: number;
   readonly currency: string;
-  status: 'active' | 'past_due' | 'unpaid' | 'incomplete' | 'canceled';
+  readonly interval: string;
+  mode: BillingMode;
+  /** Periods begin whole intervals after it. */
+  anchor: number;
+  /** The running period. */
+  periodStart: number;
+  periodEnd: number;
+  status:
+    | 'active'
+    | 'trialing'
+    | 'past_due'
+    | 'unpaid'
+    | 'paused'
+    | 'incomplete'
+    | 'incomplete_expired'
+    | 'canceled';
   cancelAtPeriodEnd: boolean;
+  pauseCollection: 'keep_as_draft' | 'void' | 'mark_uncollectible' | undefined;
+  collectionMethod: string;
+  /** When its end was asked for. */
+  canceledAt: number | undefined;
   endedAt: number | undefined;
   metadata: Record<string, string>;
   /** Removed ones too. */
   items: SubscriptionItem[];
   /** Prices that were charged once and are no more: an item whose price was replaced. */
   replaced: SubscriptionItem[];
+}
+
+export interface Phase {
+  readonly start: number;
+  readonly end: number | undefined;
+  readonly prices: readonly string[];
+  readonly proration: Proration;
+}
+
+export type Proration = 'create_prorations' | 'always_invoice' | 'none';
+
+export interface Schedule {
+  readonly id: string;
+  readonly subscription: string;
+  status: 'active' | 'released' | 'canceled' | 'completed';
+  endBehavior: 'release' | 'cancel';
+  phases: readonly Phase[];
+}
+
+/** The usage that a line counts: of one price of a subscription, from one second until before another. */
+export interface Reading {
+  readonly subscription: string;
+  readonly price: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface InvoiceLine {
+  readonly id: string;
+  readonly description: string;
+  readonly price: string | null;
+  readonly subscription: string | null;
+  readonly from: number;
+  readonly to: number;
+  /** What it reads again when the invoice becomes final; undefined where its quantity is fixed. */
+  readonly reading: Reading | undefined;
+  readonly quantity: Exact;
+  /** In the currency's smallest unit, not rounded. */
+  readonly cents: Exact;
+  readonly events: readonly MeterEvent[];
+}
+
+/** A line that waits for an invoice. */
+export interface InvoiceItem {
+  readonly id: string;
+  readonly customer: string;
+  readonly currency: string;
+  readonly line: InvoiceLine;
+  invoice: string | undefined;
+}
+
+export interface Invoice {
+  readonly id: string;
+  readonly customer: string;
+  readonly subscription: string | null;
+  readonly currency: string;
+  readonly reason: 'subscription_create' | 'subscription_cycle' | 'subscription_update' | 'manual';
+  readonly created: number;
+  readonly periodStart: number;
+  readonly periodEnd: number;
+  status: 'draft' | 'open' | 'paid' | 'void' | 'uncollectible';
+  /** When it becomes final by itself; undefined where nothing does that. */
+  finalizesAt: number | undefined;
+  finalizedAt: number | undefined;
+  lines: readonly InvoiceLine[];
+}
+
+export interface CreditNote {
+  readonly id: string;
+  readonly invoice: string;
+  readonly amount: number;
+  readonly created: number;
+  readonly reason: string | null;
+}
+
+/** A snapshot event, as webhooks carry it. */
+export interface Notice {
+  readonly id: string;
+  readonly type: string;
+  readonly created: number;
+  readonly object: unknown;
+}
+
+/** How an account is set up, and how what its documentation leaves open is settled. */
+export interface StripeRules {
+  /** From the end of a period until its invoice is final: an hour, by rule up to 72. */
+  readonly graceSeconds: number;
+  /** The mode of new subscriptions; by default that of the request's API version. */
+  readonly mode?: BillingMode;
+  /**
+   * Whether the last invoice of `cancel_at_period_end` is a draft for as long as any other
+   * (https://docs.stripe.com/billing/subscriptions/usage-based/manage-billing-setup does not say).
+   */
+  readonly finalInvoiceHasGrace: boolean;
+  /**
+   * Where usage since `backdate_start_date` in the running period goes: with that period, or onto the
+   * first invoice, which is final before any usage can follow; the two pages on it can be read either way.
+   */
+  readonly backdatedUsage: 'with-its-period' | 'first-invoice';
+  /** Whether `invoice_now` alone leaves metered usage out, as the guide on cancelling can be read. */
+  readonly cancelNeedsProrate: boolean;
 }
 
 export interface MeterEvent {
@@ -69,6 +194,8 @@ export interface MeterEvent {
   readonly timestamp: number;
   /** Milliseconds since the epoch at which it was taken. */
   readonly receivedAt: number;
+  /** Taken back by an adjustment. */
+  isCanceled: boolean;
 }
 
 export interface CoreEvent {
@@ -80,6 +207,14 @@ export interface CoreEvent {
 }
 
 export interface StripeState {
+  readonly rules: StripeRules;
+  readonly schedules: Map<string, Schedule>;
+  /** In the order in which they were made. */
+  readonly invoices: Invoice[];
+  readonly invoiceItems: InvoiceItem[];
+  readonly creditNotes: CreditNote[];
+  /** What Stripe tells by webhook, oldest first. */
+  readonly notices: Notice[];
   readonly meters: Map<string, Meter>;
   readonly customers: Map<string, Customer>;
   readonly prices: Map<string, Price>;
@@ -97,8 +232,22 @@ export interface StripeState {
   count: number;
 }
 
-export function createStripeState(): StripeState {
+const HOUR_SECONDS = 3_600;
+
+export function createStripeState(rules: Partial<StripeRules> = {}): StripeState {
   return {
+    rules: {
+      graceSeconds: HOUR_SECONDS,
+      finalInvoiceHasGrace: true,
+      backdatedUsage: 'with-its-period',
+      cancelNeedsProrate: false,
+      ...rules,
+    },
+    schedules: new Map(),
+    invoices: [],
+    invoiceItems: [],
+    creditNotes: [],
+    notices: [],
     meters: new Map(),
     customers: new Map(),
     prices: new Map(),
@@ -115,4 +264,9 @@ export function createStripeState(): StripeState {
 export function nextId(state: StripeState, prefix: string): string {
   state.count += 1;
   return `${prefix}_${String(state.count).padStart(6, '0')}`;
+}
+
+/** The items that charge usage now. */
+export function liveItems({ items }: Subscription): readonly SubscriptionItem[] {
+  return items.filter(({ to }) => to === undefined);
 }

@@ -1,3 +1,4 @@
+import type { Account } from '../account.ts';
 import {
   CONTROL_PREFIX,
   type FakeRequest,
@@ -5,31 +6,15 @@ import {
   type FakeServer,
   startFakeServer,
 } from '../fake-server.ts';
-import { forbidden, invalid, ok, RATE_LIMITED, UNAUTHORIZED, UNKNOWN_PATH } from './answers.ts';
-import { listCoreEvents, showCoreEvent } from './core-events.ts';
-import {
-  createCustomer,
-  deleteCustomer,
-  listCustomers,
-  searchCustomers,
-  showOneCustomer,
-  updateCustomer,
-} from './customers.ts';
-import { type Form, parseForm } from './form.ts';
+import { createTestClock, turnedBy } from '../test-clock.ts';
+import { accountOf } from './account.ts';
+import { forbidden, RATE_LIMITED, UNAUTHORIZED } from './answers.ts';
+import { runUntil } from './cycles.ts';
 import { replayed, storeCarriedOut } from './idempotency.ts';
-import { createMeterEvent, eventSummaries } from './meter-events.ts';
-import { createMeter, listMeters, setMeterStatus } from './meters.ts';
-import { createPrice, listPrices, updatePrice } from './prices.ts';
-import { createStripeState, type StripeState } from './state.ts';
-import {
-  cancelSubscription,
-  createSubscription,
-  listSubscriptions,
-  updateSubscription,
-} from './subscriptions.ts';
+import { laneOf, route } from './routes.ts';
+import { createStripeState, type StripeRules, type StripeState } from './state.ts';
 
 const SECOND_MS = 1_000;
-const FORM = 'application/x-www-form-urlencoded';
 
 export interface FakeStripeOptions {
   readonly apiKey: string;
@@ -43,6 +28,7 @@ export interface FakeStripeOptions {
   readonly withoutSearch?: boolean;
   /** Answers take so long, which is when calls can meet. */
   readonly latencyMs?: number;
+  readonly rules?: Partial<StripeRules>;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
   /** When a request came, if it says so itself. */
@@ -52,21 +38,34 @@ export interface FakeStripeOptions {
 
 export interface FakeStripe extends FakeServer {
   readonly state: StripeState;
+  /** Sets the clock and does what is due by then; from now on the clock stands still. */
+  readonly turnTo: (at: number) => void;
+  /** What became of all usage by now. */
+  readonly account: () => Account;
 }
 
 /**
  * A stateful stand-in for Stripe (docs/destinations/stripe.md#how-stripe-answers): identifiers unique for
  * 24 hours only, results stored by idempotency key with 5xx among them, one call at a time for a customer
- * and meter, search that lags behind.
+ * and meter, search that lags behind, and invoices by the rules of both billing modes (`cycles.ts`).
  */
 export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeStripe> {
-  const state = createStripeState();
+  const state = createStripeState(options.rules);
+  const clock = createTestClock(options.now);
+  const run = (time: number): void => runUntil(state, Math.floor(time / SECOND_MS));
+  const turnTo = (time: number): void => {
+    clock.turnTo(time);
+    run(time);
+  };
   const busy = new Set<string>();
   const seconds = new Map<number, number>();
   const at = (request: FakeRequest): number => options.timeOf?.(request) ?? request.at;
 
   const handle = (request: FakeRequest): FakeResponse => {
     const now = at(request);
+    run(now);
+    const turned = turnedBy(request, turnTo);
+    if (turned !== undefined) return turned;
     if (isTooFast(seconds, request.at, options.requestsPerSecond)) return RATE_LIMITED;
     const stored = replayed(state, request, now);
     if (stored !== undefined) return stored;
@@ -76,6 +75,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
   };
   const server = await startFakeServer({
     ...options,
+    now: clock.now,
     authorize: ({ method, path, headers }) => {
       if (path.startsWith(CONTROL_PREFIX)) return undefined;
       if (headers['authorization'] !== `Bearer ${options.apiKey}`) return UNAUTHORIZED;
@@ -94,7 +94,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
       }
     },
   });
-  return { ...server, state };
+  return { ...server, state, turnTo, account: () => accountOf(state) };
 }
 
 const STORED_FAILURE = { error: { type: 'api_error', message: 'An unknown error occurred' } };
@@ -108,118 +108,4 @@ function isTooFast(
   const count = (seconds.get(second) ?? 0) + 1;
   seconds.set(second, count);
   return count > most;
-}
-
-/** The customer and meter of a meter event, of which one call at a time may be under way. */
-function laneOf({ path, body }: FakeRequest): string | undefined {
-  if (path !== '/v1/billing/meter_events') return undefined;
-  const fields = new URLSearchParams(body);
-  return `${fields.get('event_name')} ${fields.get('payload[stripe_customer_id]')}`;
-}
-
-interface RouteOptions extends FakeStripeOptions {
-  readonly busy: Set<string>;
-}
-
-function route(
-  state: StripeState,
-  request: FakeRequest,
-  at: number,
-  options: RouteOptions,
-): FakeResponse {
-  const { method, path, query, headers, body } = request;
-  if (path === `${CONTROL_PREFIX}events`) return ok(state.events);
-  const posts = method === 'POST';
-  if (posts && body !== '' && headers['content-type']?.startsWith(FORM) !== true) {
-    return invalid('Invalid request: the body of a v1 request is a form');
-  }
-  const form = parseForm(posts ? new URLSearchParams(body) : query);
-  if (form === undefined) return invalid('Invalid request: cannot parse its parameters');
-  const segments = path.split('/').slice(1).map(decodeURIComponent);
-  return dispatch(state, request, at, options, form, segments);
-}
-
-function dispatch(
-  state: StripeState,
-  request: FakeRequest,
-  at: number,
-  options: RouteOptions,
-  form: Form,
-  segments: readonly string[],
-): FakeResponse {
-  const [version, ...rest] = segments;
-  const shape = [request.method, version, ...rest].join(' ');
-  const [resource = '', id = '', action] = rest[0] === 'billing' ? rest.slice(1) : rest;
-  switch (shape) {
-    case 'GET v1 billing meters':
-      return listMeters(state, form);
-    case 'POST v1 billing meters':
-      return createMeter(state, form, at);
-    case 'POST v1 billing meter_events': {
-      const lane = laneOf(request) ?? '';
-      const isBusy = options.busy.has(lane);
-      const response = createMeterEvent(state, form, at, () => isBusy);
-      if (!isBusy && (options.latencyMs ?? 0) > 0) options.busy.add(lane);
-      return response;
-    }
-    case 'GET v1 customers':
-      return listCustomers(state, form);
-    case 'POST v1 customers':
-      return createCustomer(state, form, at);
-    case 'GET v1 customers search':
-      if (options.withoutSearch === true)
-        return invalid('Search is not available in your country.');
-      return searchCustomers(state, form, at - (options.searchLagMs ?? 0));
-    case 'GET v1 prices':
-      return listPrices(state, form);
-    case 'POST v1 prices':
-      return createPrice(state, form, at);
-    case 'GET v1 subscriptions':
-      return listSubscriptions(state, form);
-    case 'POST v1 subscriptions':
-      return createSubscription(state, form, at);
-    case 'GET v2 core events':
-      return listCoreEvents(state, form);
-    default:
-      if (shape.startsWith('GET v2 core events ')) return showCoreEvent(state, action ?? '');
-      return dispatchOne(
-        state,
-        `${request.method} ${resource} ${action ?? ''}`.trim(),
-        id,
-        form,
-        at,
-      );
-  }
-}
-
-/** Requests about one object. */
-function dispatchOne(
-  state: StripeState,
-  shape: string,
-  id: string,
-  form: Form,
-  at: number,
-): FakeResponse {
-  switch (shape) {
-    case 'POST meters deactivate':
-      return setMeterStatus(state, id, 'inactive');
-    case 'POST meters reactivate':
-      return setMeterStatus(state, id, 'active');
-    case 'GET meters event_summaries':
-      return eventSummaries(state, id, form);
-    case 'GET customers':
-      return showOneCustomer(state, id);
-    case 'POST customers':
-      return updateCustomer(state, id, form);
-    case 'DELETE customers':
-      return deleteCustomer(state, id, at);
-    case 'POST prices':
-      return updatePrice(state, id, form);
-    case 'POST subscriptions':
-      return updateSubscription(state, id, form, at);
-    case 'DELETE subscriptions':
-      return cancelSubscription(state, id, form, at);
-    default:
-      return UNKNOWN_PATH;
-  }
 }

@@ -1,28 +1,15 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { invalid, missing, ok } from './answers.ts';
-import { mergeMetadata, metadataProblem } from './customers.ts';
+import { mergeMetadata, metadataProblem } from './metadata.ts';
+import { cancelNow } from './cycles.ts';
 import { type Form, items, text, texts } from './form.ts';
+import { changeItems, resetAnchor, type WantedItem } from './item-changes.ts';
 import { page, PAGING, unknownParameter } from './lists.ts';
-import { showPrice } from './prices.ts';
-import { nextId, type StripeState, type Subscription, type SubscriptionItem } from './state.ts';
+import { notifySubscription } from './notices.ts';
+import { liveItems, type Proration, type StripeState, type Subscription } from './state.ts';
+import { pricesProblem } from './subscription-problems.ts';
+import { showSubscription } from './subscription-view.ts';
 
-const MAX_ITEMS = 20;
-const MONTH_SECONDS = 30 * 86_400;
-
-const CREATE = [
-  'customer',
-  'items',
-  'metadata',
-  'description',
-  'currency',
-  'collection_method',
-  'days_until_due',
-  'backdate_start_date',
-  'billing_cycle_anchor',
-  'proration_behavior',
-  'payment_behavior',
-  'off_session',
-];
 const UPDATE = [
   'items',
   'metadata',
@@ -30,39 +17,14 @@ const UPDATE = [
   'cancel_at_period_end',
   'proration_behavior',
   'payment_behavior',
+  'billing_cycle_anchor',
+  'pause_collection',
+  'collection_method',
+  'days_until_due',
+  'automatic_tax',
+  'default_payment_method',
 ];
-
-export function createSubscription(state: StripeState, form: Form, at: number): FakeResponse {
-  const now = Math.floor(at / 1000);
-  const metadata = texts(form, 'metadata');
-  const problem = unknownParameter(form, CREATE) ?? metadataProblem(metadata);
-  if (problem !== undefined) return problem;
-  const customer = text(form, 'customer') ?? '';
-  if (state.customers.get(customer)?.deleted !== false) return missing('customer', customer);
-  const start = Number(text(form, 'backdate_start_date') ?? now);
-  if (!Number.isInteger(start) || start > now) {
-    return invalid('backdate_start_date must be in the past', undefined, 'backdate_start_date');
-  }
-  const prices = items(form, 'items').map((item) => text(item, 'price') ?? '');
-  const wrong = pricesProblem(state, prices);
-  if (wrong !== undefined) return wrong;
-  const id = nextId(state, 'sub');
-  const subscription: Subscription = {
-    id,
-    created: now,
-    customer,
-    start,
-    currency: state.prices.get(prices[0] ?? '')?.currency ?? '',
-    status: 'active',
-    cancelAtPeriodEnd: false,
-    endedAt: undefined,
-    metadata,
-    items: prices.map((price) => ({ id: nextId(state, 'si'), price, from: start, to: undefined })),
-    replaced: [],
-  };
-  state.subscriptions.set(id, subscription);
-  return ok(showSubscription(state, subscription));
-}
+const PRORATIONS: readonly string[] = ['create_prorations', 'always_invoice', 'none'];
 
 export function updateSubscription(
   state: StripeState,
@@ -81,83 +43,93 @@ export function updateSubscription(
   const metadata = texts(form, 'metadata');
   const unknown = unknownParameter(form, UPDATE) ?? metadataProblem(metadata);
   if (unknown !== undefined) return unknown;
-  const changes = items(form, 'items');
-  const next = liveItems(subscription).map(({ id: itemId, price }) => ({ id: itemId, price }));
-  for (const change of changes) {
-    const itemId = text(change, 'id');
-    const price = text(change, 'price');
-    const index = next.findIndex((item) => item.id === itemId);
-    if (itemId !== undefined && index < 0) return missing('subscription item', itemId);
-    if (text(change, 'deleted') === 'true') next.splice(index, 1);
-    else if (itemId !== undefined && price !== undefined) next[index] = { id: itemId, price };
-    else if (price !== undefined) next.push({ id: '', price });
-  }
+  const proration = text(form, 'proration_behavior') ?? 'create_prorations';
+  if (!isProration(proration)) return invalid(`Invalid proration_behavior: ${proration}`);
+  const wanted = wantedItems(subscription, items(form, 'items'));
+  if ('status' in wanted) return wanted;
   const problem = pricesProblem(
     state,
-    next.map(({ price }) => price),
+    wanted.map(({ price }) => price),
   );
   if (problem !== undefined) return problem;
-  for (const item of liveItems(subscription)) {
-    const kept = next.find((one) => one.id === item.id);
-    if (kept === undefined) item.to = now;
-    else if (kept.price !== item.price) {
-      subscription.replaced.push({ ...item, to: now });
-      subscription.items = subscription.items.map((one) =>
-        one === item ? { ...item, price: kept.price, from: now } : one,
-      );
-    }
+  if (subscription.status === 'incomplete' && form['items'] !== undefined) {
+    return invalid('This subscription is incomplete: its items cannot be changed.');
   }
-  for (const added of next.filter((one) => one.id === '')) {
-    const item = { id: nextId(state, 'si'), price: added.price, from: now, to: undefined };
-    subscription.items.push(item);
-  }
+  if (text(form, 'billing_cycle_anchor') === 'now') {
+    resetAnchor(state, subscription, now);
+    changeItems(state, subscription, wanted, 'none', now);
+  } else changeItems(state, subscription, wanted, proration, now);
   const cancel = text(form, 'cancel_at_period_end');
-  if (cancel !== undefined) subscription.cancelAtPeriodEnd = cancel === 'true';
+  if (cancel !== undefined) {
+    subscription.cancelAtPeriodEnd = cancel === 'true';
+    subscription.canceledAt = cancel === 'true' ? now : undefined;
+  }
+  const paused = text(form, 'pause_collection', 'behavior');
+  if (paused === 'keep_as_draft' || paused === 'void' || paused === 'mark_uncollectible') {
+    subscription.pauseCollection = paused;
+  } else if (form['pause_collection'] === '') subscription.pauseCollection = undefined;
+  subscription.collectionMethod = text(form, 'collection_method') ?? subscription.collectionMethod;
   subscription.metadata = mergeMetadata(subscription.metadata, metadata);
+  notifySubscription(state, 'customer.subscription.updated', subscription, now);
   return ok(showSubscription(state, subscription));
 }
 
-function pricesProblem(state: StripeState, prices: readonly string[]): FakeResponse | undefined {
-  if (prices.length === 0) return invalid('A subscription must have at least one item.');
-  if (prices.length > MAX_ITEMS) {
-    return invalid('Subscriptions only support up to 20 items.', undefined, 'items');
-  }
-  if (new Set(prices).size < prices.length) {
-    return invalid('Subscription Item for the price already exists.');
-  }
-  const found = prices.map((id) => state.prices.get(id));
-  for (const [index, price] of found.entries()) {
-    if (price === undefined) return missing('price', prices[index] ?? '');
-  }
-  if (new Set(found.map((price) => price?.currency)).size > 1) {
-    return invalid('All prices on a subscription must have the same `currency` field.');
-  }
-  if (new Set(found.map((price) => price?.interval)).size > 1) {
-    return invalid('All prices on a subscription must have the same `recurring.interval` field.');
-  }
-  return undefined;
+function isProration(value: string): value is Proration {
+  return PRORATIONS.includes(value);
 }
 
+/** The items after the changes that a form asks for. */
+function wantedItems(
+  subscription: Subscription,
+  changes: readonly Form[],
+): readonly WantedItem[] | FakeResponse {
+  const wanted: WantedItem[] = liveItems(subscription).map(({ id, price }) => ({ id, price }));
+  for (const change of changes) {
+    const id = text(change, 'id');
+    const price = text(change, 'price');
+    const index = wanted.findIndex((item) => item.id === id);
+    if (id !== undefined && index < 0) return missing('subscription item', id);
+    if (text(change, 'deleted') === 'true') wanted.splice(index, 1);
+    else if (id !== undefined && price !== undefined) wanted[index] = { id, price };
+    else if (price !== undefined) wanted.push({ id: undefined, price });
+  }
+  return wanted;
+}
+
+export function showOneSubscription(state: StripeState, id: string): FakeResponse {
+  const subscription = state.subscriptions.get(id);
+  return subscription === undefined
+    ? missing('subscription', id)
+    : ok(showSubscription(state, subscription));
+}
+
+/** One way only. */
+export function migrateSubscription(state: StripeState, id: string): FakeResponse {
+  const subscription = state.subscriptions.get(id);
+  if (subscription === undefined) return missing('subscription', id);
+  subscription.mode = 'flexible';
+  return ok(showSubscription(state, subscription));
+}
+
+/** Ends it at once. What it has not invoiced is discarded unless `invoice_now` asks for it. */
 export function cancelSubscription(
   state: StripeState,
   id: string,
   form: Form,
   at: number,
 ): FakeResponse {
+  const now = Math.floor(at / 1000);
   const unknown = unknownParameter(form, ['invoice_now', 'prorate']);
   if (unknown !== undefined) return unknown;
   const subscription = state.subscriptions.get(id);
   if (subscription === undefined || subscription.status === 'canceled') {
     return missing('subscription', id);
   }
-  end(subscription, Math.floor(at / 1000));
+  const isAsked =
+    text(form, 'invoice_now') === 'true' &&
+    (!state.rules.cancelNeedsProrate || text(form, 'prorate') === 'true');
+  cancelNow(state, subscription, isAsked, now);
   return ok(showSubscription(state, subscription));
-}
-
-/** Ends a subscription, as the end of its period or the last failed payment does. */
-export function end(subscription: Subscription, now: number): void {
-  subscription.status = 'canceled';
-  subscription.endedAt = now;
 }
 
 export function listSubscriptions(state: StripeState, query: Form): FakeResponse {
@@ -172,48 +144,6 @@ export function listSubscriptions(state: StripeState, query: Form): FakeResponse
     return status === 'all' || subscription.status === status;
   });
   return page('/v1/subscriptions', query, found, (one) => showSubscription(state, one));
-}
-
-function liveItems({ items: all }: Subscription): SubscriptionItem[] {
-  return all.filter(({ to }) => to === undefined);
-}
-
-function showSubscription(state: StripeState, subscription: Subscription): unknown {
-  const { id, created, customer, start, currency, status, metadata } = subscription;
-  const data = liveItems(subscription).map((item) => ({
-    id: item.id,
-    object: 'subscription_item',
-    created,
-    subscription: id,
-    metadata: {},
-    price: showPrice(state.prices.get(item.price) ?? unknownPrice(item.price)),
-    current_period_start: start,
-    current_period_end: start + MONTH_SECONDS,
-  }));
-  return {
-    id,
-    object: 'subscription',
-    created,
-    customer,
-    start_date: start,
-    currency,
-    status,
-    metadata,
-    cancel_at_period_end: subscription.cancelAtPeriodEnd,
-    ended_at: subscription.endedAt ?? null,
-    canceled_at: subscription.endedAt ?? null,
-    livemode: false,
-    items: {
-      object: 'list',
-      data,
-      has_more: false,
-      url: `/v1/subscription_items?subscription=${id}`,
-    },
-  };
-}
-
-function unknownPrice(id: string): never {
-  throw new RangeError(`no such price: "${id}"`);
 }
 
 /** How many prices charge an event: 1 when everything is right, 0 when it is free, more when it is charged twice. */

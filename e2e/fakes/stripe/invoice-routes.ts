@@ -1,0 +1,230 @@
+import type { FakeResponse } from '../fake-server.ts';
+import { parseExact, times } from '../exact.ts';
+import { invalid, missing, ok } from './answers.ts';
+import { type Form, nested, text } from './form.ts';
+import { addInvoiceItem, finalize, makeInvoice, usageLine } from './invoicing.ts';
+import { showInvoice, showInvoiceItem, showLine, totalCents } from './invoice-view.ts';
+import { page, PAGING, unknownParameter } from './lists.ts';
+import { notify } from './notices.ts';
+import { liveItems, type Invoice, type InvoiceLine, nextId, type StripeState } from './state.ts';
+import { showSubscription } from './subscription-view.ts';
+
+export function listInvoices(state: StripeState, query: Form): FakeResponse {
+  const known = ['customer', 'subscription', 'status', 'created', 'collection_method', ...PAGING];
+  const unknown = unknownParameter(query, known);
+  if (unknown !== undefined) return unknown;
+  const [customer, subscription, status] = ['customer', 'subscription', 'status'].map((name) =>
+    text(query, name),
+  );
+  const since = Number(text(query, 'created', 'gte') ?? 0);
+  const found = state.invoices.filter(
+    (invoice) =>
+      (customer === undefined || invoice.customer === customer) &&
+      (subscription === undefined || invoice.subscription === subscription) &&
+      (status === undefined || invoice.status === status) &&
+      invoice.created >= since,
+  );
+  return page('/v1/invoices', query, found, (invoice) => showInvoice(state, invoice));
+}
+
+export function showOneInvoice(state: StripeState, id: string): FakeResponse {
+  const invoice = invoiceOf(state, id);
+  return invoice === undefined ? missing('invoice', id) : ok(showInvoice(state, invoice));
+}
+
+export function listLines(state: StripeState, id: string, query: Form): FakeResponse {
+  const invoice = invoiceOf(state, id);
+  if (invoice === undefined) return missing('invoice', id);
+  const lines = invoice.lines.toReversed();
+  return page(`/v1/invoices/${id}/lines`, query, lines, (line) => showLine(state, invoice, line));
+}
+
+/** What the running period of a subscription has so far, without making an invoice. */
+export function previewInvoice(state: StripeState, form: Form, at: number): FakeResponse {
+  const unknown = unknownParameter(form, ['customer', 'subscription']);
+  if (unknown !== undefined) return unknown;
+  const id = text(form, 'subscription') ?? '';
+  const subscription = state.subscriptions.get(id);
+  if (subscription === undefined) return missing('subscription', id);
+  const { customer, currency, periodStart, periodEnd } = subscription;
+  const waiting = state.invoiceItems.filter(
+    (item) => item.invoice === undefined && item.line.subscription === id,
+  );
+  const lines = liveItems(subscription).map((item) =>
+    usageLine(state, subscription, item, periodEnd, true),
+  );
+  const preview: Invoice = {
+    id: nextId(state, 'upcoming_in'),
+    customer,
+    subscription: id,
+    currency,
+    reason: 'subscription_cycle',
+    created: Math.floor(at / 1000),
+    periodStart,
+    periodEnd,
+    status: 'draft',
+    finalizesAt: undefined,
+    finalizedAt: undefined,
+    lines: [...waiting.map(({ line }) => line), ...lines],
+  };
+  return ok(showInvoice(state, preview));
+}
+
+export function createInvoice(state: StripeState, form: Form, at: number): FakeResponse {
+  const known = [
+    'customer',
+    'subscription',
+    'currency',
+    'auto_advance',
+    'collection_method',
+    'days_until_due',
+    'description',
+    'metadata',
+    'pending_invoice_items_behavior',
+  ];
+  const unknown = unknownParameter(form, known);
+  if (unknown !== undefined) return unknown;
+  const customer = text(form, 'customer') ?? '';
+  if (state.customers.get(customer)?.deleted !== false) return missing('customer', customer);
+  const now = Math.floor(at / 1000);
+  const invoice = makeInvoice(state, {
+    customer,
+    currency: text(form, 'currency') ?? 'usd',
+    subscription: state.subscriptions.get(text(form, 'subscription') ?? ''),
+    reason: 'manual',
+    lines: [],
+    periodStart: now,
+    at: now,
+    finalizesAt: text(form, 'auto_advance') === 'true' ? now + state.rules.graceSeconds : Infinity,
+  });
+  return ok(showInvoice(state, invoice));
+}
+
+export type InvoiceAction = 'finalize' | 'void' | 'pay' | 'mark_uncollectible';
+
+/** Finalises by hand, voids, pays or gives up. */
+export function actOnInvoice(
+  state: StripeState,
+  id: string,
+  action: InvoiceAction,
+  at: number,
+): FakeResponse {
+  const invoice = invoiceOf(state, id);
+  if (invoice === undefined) return missing('invoice', id);
+  const now = Math.floor(at / 1000);
+  if (action === 'finalize') {
+    if (invoice.status !== 'draft') return invalid('This invoice is already finalized.');
+    finalize(state, invoice, now);
+    return ok(showInvoice(state, invoice));
+  }
+  if (invoice.status !== 'open' && invoice.status !== 'uncollectible') {
+    return invalid(`You cannot do that with an invoice that is ${invoice.status}.`);
+  }
+  const becomes = { void: 'void', pay: 'paid', mark_uncollectible: 'uncollectible' } as const;
+  const tells = { void: 'voided', pay: 'paid', mark_uncollectible: 'marked_uncollectible' };
+  invoice.status = becomes[action];
+  notify(state, `invoice.${tells[action]}`, invoice, now);
+  return ok(showInvoice(state, invoice));
+}
+
+/** Something for the next invoice, as a one-off. */
+export function createInvoiceItem(state: StripeState, form: Form, at: number): FakeResponse {
+  const known = [
+    'customer',
+    'currency',
+    'amount',
+    'unit_amount_decimal',
+    'quantity',
+    'description',
+    'subscription',
+    'period',
+    'metadata',
+  ];
+  const unknown = unknownParameter(form, known);
+  if (unknown !== undefined) return unknown;
+  const customer = text(form, 'customer') ?? '';
+  if (state.customers.get(customer)?.deleted !== false) return missing('customer', customer);
+  const quantity = parseExact(text(form, 'quantity') ?? '1');
+  const price = parseExact(text(form, 'amount') ?? text(form, 'unit_amount_decimal') ?? '');
+  if (quantity === undefined || price === undefined) return invalid('Invalid amount or quantity');
+  const now = Math.floor(at / 1000);
+  const line: InvoiceLine = {
+    id: nextId(state, 'il'),
+    description: text(form, 'description') ?? '',
+    price: null,
+    subscription: text(form, 'subscription') ?? null,
+    from: Number(text(form, 'period', 'start') ?? now),
+    to: Number(text(form, 'period', 'end') ?? now),
+    reading: undefined,
+    quantity,
+    cents: times(price, quantity),
+    events: [],
+  };
+  const id = addInvoiceItem(state, customer, text(form, 'currency') ?? 'usd', line);
+  const item = state.invoiceItems.find((one) => one.id === id);
+  return item === undefined ? missing('invoiceitem', id) : ok(showInvoiceItem(item));
+}
+
+export function listInvoiceItems(state: StripeState, query: Form): FakeResponse {
+  const unknown = unknownParameter(query, ['customer', 'invoice', 'pending', 'created', ...PAGING]);
+  if (unknown !== undefined) return unknown;
+  const customer = text(query, 'customer');
+  const pending = text(query, 'pending');
+  const found = state.invoiceItems.filter(
+    (item) =>
+      (customer === undefined || item.customer === customer) &&
+      (pending === undefined || String(item.invoice === undefined) === pending),
+  );
+  return page('/v1/invoiceitems', query, found, showInvoiceItem);
+}
+
+/** Credits a final invoice, never more than it is. */
+export function createCreditNote(state: StripeState, form: Form, at: number): FakeResponse {
+  const known = ['invoice', 'amount', 'lines', 'reason', 'memo', 'metadata'];
+  const unknown = unknownParameter(form, known);
+  if (unknown !== undefined) return unknown;
+  const id = text(form, 'invoice') ?? '';
+  const invoice = invoiceOf(state, id);
+  if (invoice === undefined) return missing('invoice', id);
+  if (invoice.status !== 'open' && invoice.status !== 'paid') {
+    return invalid('You can only create credit notes for finalized invoices.');
+  }
+  const amounts = Object.values(nested(form, 'lines')).map((line) =>
+    typeof line === 'string' ? '0' : (text(line, 'amount') ?? '0'),
+  );
+  const amount = Number(
+    text(form, 'amount') ?? amounts.reduce((total, one) => total + Number(one), 0),
+  );
+  const before = state.creditNotes.filter((note) => note.invoice === id);
+  const credited = before.reduce((total, note) => total + note.amount, 0);
+  if (!(amount > 0 && amount + credited <= totalCents(invoice))) {
+    return invalid('The credit note amount must be within the amount of the invoice.');
+  }
+  const created = Math.floor(at / 1000);
+  const reason = text(form, 'reason') ?? null;
+  const note = { id: nextId(state, 'cn'), invoice: id, amount, created, reason };
+  state.creditNotes.push(note);
+  return ok({
+    ...note,
+    object: 'credit_note',
+    currency: invoice.currency,
+    customer: invoice.customer,
+    livemode: false,
+    status: 'issued',
+    total: amount,
+  });
+}
+
+export function listItems(state: StripeState, query: Form): FakeResponse {
+  const unknown = unknownParameter(query, ['subscription', ...PAGING]);
+  if (unknown !== undefined) return unknown;
+  const id = text(query, 'subscription') ?? '';
+  const subscription = state.subscriptions.get(id);
+  if (subscription === undefined) return missing('subscription', id);
+  const { data } = showSubscription(state, subscription).items;
+  return page('/v1/subscription_items', query, data.toReversed(), (item) => item);
+}
+
+function invoiceOf(state: StripeState, id: string): Invoice | undefined {
+  return state.invoices.find((one) => one.id === id);
+}

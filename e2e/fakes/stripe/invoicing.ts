@@ -1,0 +1,133 @@
+import { type Exact, exact, sum, times, ZERO } from '../exact.ts';
+import { notify } from './notices.ts';
+import {
+  type Invoice,
+  type InvoiceLine,
+  type MeterEvent,
+  nextId,
+  type Reading,
+  type StripeState,
+  type Subscription,
+  type SubscriptionItem,
+} from './state.ts';
+
+/** A line with the usage of an item as it is now. */
+export function usageLine(
+  state: StripeState,
+  subscription: Subscription,
+  item: SubscriptionItem,
+  until: number,
+  isFixed: boolean,
+): InvoiceLine {
+  const reading: Reading = {
+    subscription: subscription.id,
+    price: item.price,
+    from: Math.max(item.from, subscription.periodStart),
+    to: until,
+  };
+  return {
+    id: nextId(state, 'il'),
+    description: isFixed ? `Usage until ${new Date(until * 1000).toISOString()}` : 'Usage',
+    price: item.price,
+    subscription: subscription.id,
+    from: reading.from,
+    to: reading.to,
+    reading: isFixed ? undefined : reading,
+    ...read(state, subscription.customer, reading),
+  };
+}
+
+/** The usage in a reading by now. A total below zero bills nothing. */
+function read(
+  state: StripeState,
+  customer: string,
+  { price, from, to }: Reading,
+): Pick<InvoiceLine, 'quantity' | 'cents' | 'events'> {
+  const { meter, unit_amount_decimal } = state.prices.get(price) ?? {};
+  const events = state.events.filter(
+    (event) =>
+      event.customer === customer &&
+      event.meter === meter &&
+      !event.isCanceled &&
+      event.timestamp >= from &&
+      event.timestamp < to,
+  );
+  const total = aggregated(state.meters.get(meter ?? '')?.formula, events);
+  const quantity = total.digits < 0n ? ZERO : total;
+  return { quantity, cents: times(quantity, exact(unit_amount_decimal ?? '0')), events };
+}
+
+function aggregated(formula: string | undefined, events: readonly MeterEvent[]): Exact {
+  if (formula === 'count') return exact(String(events.length));
+  if (formula === 'last') {
+    const last = events.toSorted((a, b) => a.timestamp - b.timestamp).at(-1);
+    return exact(last?.value ?? '0');
+  }
+  return sum(events.map(({ value }) => exact(value)));
+}
+
+/** A line with a fixed quantity that waits for the next invoice of the subscription. */
+export function addInvoiceItem(
+  state: StripeState,
+  customer: string,
+  currency: string,
+  line: InvoiceLine,
+): string {
+  const id = nextId(state, 'ii');
+  state.invoiceItems.push({ id, customer, currency, line, invoice: undefined });
+  return id;
+}
+
+export interface InvoiceRequest {
+  readonly customer: string;
+  readonly currency: string;
+  readonly subscription: Subscription | undefined;
+  readonly reason: Invoice['reason'];
+  readonly lines: readonly InvoiceLine[];
+  readonly periodStart: number;
+  readonly at: number;
+  /** Undefined where it is final at once. */
+  readonly finalizesAt: number | undefined;
+}
+
+/** A draft with the given lines, behind what has waited for an invoice of the same subscription and currency. */
+export function makeInvoice(state: StripeState, request: InvoiceRequest): Invoice {
+  const { customer, currency, subscription, reason, lines, periodStart, at, finalizesAt } = request;
+  const waiting = state.invoiceItems.filter(
+    (item) =>
+      item.invoice === undefined &&
+      item.customer === customer &&
+      item.currency === currency &&
+      (item.line.subscription === null || item.line.subscription === (subscription?.id ?? null)),
+  );
+  const invoice: Invoice = {
+    id: nextId(state, 'in'),
+    customer,
+    subscription: subscription?.id ?? null,
+    currency,
+    reason,
+    created: at,
+    periodStart,
+    periodEnd: at,
+    status: 'draft',
+    finalizesAt,
+    finalizedAt: undefined,
+    lines: [...waiting.map(({ line }) => line), ...lines],
+  };
+  for (const item of waiting) item.invoice = invoice.id;
+  state.invoices.push(invoice);
+  notify(state, 'invoice.created', invoice, at);
+  if (finalizesAt === undefined) finalize(state, invoice, at);
+  return invoice;
+}
+
+/** Reads usage for the last time. From here on none that arrives is on it, nor on any other. */
+export function finalize(state: StripeState, invoice: Invoice, at: number): void {
+  invoice.lines = invoice.lines.map((line) =>
+    line.reading === undefined ? line : { ...line, ...read(state, invoice.customer, line.reading) },
+  );
+  invoice.status = 'open';
+  invoice.finalizesAt = undefined;
+  invoice.finalizedAt = at;
+  notify(state, 'invoice.finalized', invoice, at);
+}

@@ -1,0 +1,123 @@
+import { addInvoiceItem, makeInvoice, usageLine } from './invoicing.ts';
+import { nextBoundary } from './periods.ts';
+import {
+  liveItems,
+  type InvoiceLine,
+  nextId,
+  type Proration,
+  type StripeState,
+  type Subscription,
+} from './state.ts';
+
+/** An item as it is to be; without an id it is a new one. */
+export interface WantedItem {
+  readonly id: string | undefined;
+  readonly price: string;
+}
+
+/**
+ * Changes what a subscription charges from a moment on. What an item that goes, or changes its price, has
+ * used in the period so far: in flexible mode a waiting invoice item (`create_prorations`), an invoice
+ * (`always_invoice`), or nothing (`none`); in classic mode nothing, whatever is asked for
+ * (https://docs.stripe.com/billing/subscriptions/billing-mode/compare).
+ */
+export function changeItems(
+  state: StripeState,
+  subscription: Subscription,
+  wanted: readonly WantedItem[],
+  proration: Proration,
+  at: number,
+): void {
+  const lines: InvoiceLine[] = [];
+  for (const item of liveItems(subscription)) {
+    const kept = wanted.find(({ id }) => id === item.id);
+    if (kept?.price === item.price) continue;
+    const isBilled = subscription.mode === 'flexible' && proration !== 'none';
+    if (isBilled && at > Math.max(item.from, subscription.periodStart)) {
+      lines.push(usageLine(state, subscription, item, at, true));
+    }
+    if (kept === undefined) {
+      item.to = at;
+      continue;
+    }
+    subscription.replaced.push({ ...item, to: at });
+    subscription.items = subscription.items.map((one) =>
+      one === item ? { ...item, price: kept.price, from: at, isSwapped: true } : one,
+    );
+  }
+  for (const { id, price } of wanted) {
+    if (id !== undefined) continue;
+    const item = { id: nextId(state, 'si'), price, from: at, to: undefined, isSwapped: false };
+    subscription.items.push(item);
+  }
+  bill(state, subscription, lines, proration, at);
+}
+
+function bill(
+  state: StripeState,
+  subscription: Subscription,
+  lines: readonly InvoiceLine[],
+  proration: Proration,
+  at: number,
+): void {
+  const used = lines.filter(({ events }) => events.length > 0);
+  if (used.length === 0) return;
+  const { customer, currency } = subscription;
+  for (const line of used) addInvoiceItem(state, customer, currency, line);
+  if (proration !== 'always_invoice') return;
+  invoiceNow(state, subscription, [], at);
+}
+
+/** The same for a whole phase of a schedule; an item that goes on under another price of its meter is swapped. */
+export function setPrices(
+  state: StripeState,
+  subscription: Subscription,
+  prices: readonly string[],
+  proration: Proration,
+  at: number,
+): void {
+  const free = new Set(liveItems(subscription));
+  const meterOf = (price: string) => state.prices.get(price)?.meter;
+  const take = (fits: (price: string) => boolean): string | undefined => {
+    const found = [...free].find((item) => fits(item.price));
+    if (found !== undefined) free.delete(found);
+    return found?.id;
+  };
+  const kept = new Map(prices.map((price) => [price, take((own) => own === price)]));
+  const wanted = prices.map((price) => ({
+    id: kept.get(price) ?? take((own) => meterOf(own) === meterOf(price)),
+    price,
+  }));
+  changeItems(state, subscription, wanted, proration, at);
+}
+
+/** `billing_cycle_anchor=now`: everything used so far is invoiced at the prices so far, and a period begins. */
+export function resetAnchor(state: StripeState, subscription: Subscription, at: number): void {
+  const lines = liveItems(subscription).map((item) =>
+    usageLine(state, subscription, item, at, true),
+  );
+  invoiceNow(state, subscription, lines, at);
+  subscription.anchor = at;
+  subscription.periodStart = at;
+  subscription.periodEnd = nextBoundary(at, subscription.interval, at);
+}
+
+/** An invoice that is final in the moment in which it is made. */
+export function invoiceNow(
+  state: StripeState,
+  subscription: Subscription,
+  lines: readonly InvoiceLine[],
+  at: number,
+): void {
+  const { customer, currency, periodStart } = subscription;
+  makeInvoice(state, {
+    customer,
+    currency,
+    subscription,
+    reason: 'subscription_update',
+    lines,
+    periodStart,
+    at,
+    finalizesAt: undefined,
+  });
+}

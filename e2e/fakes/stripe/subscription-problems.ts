@@ -1,0 +1,45 @@
+import type { FakeResponse } from '../fake-server.ts';
+import { invalid, missing } from './answers.ts';
+import type { StripeState } from './state.ts';
+
+const MAX_ITEMS = 20;
+
+/** All running subscriptions of a customer have one currency. */
+export function currencyProblem(
+  state: StripeState,
+  customer: string,
+  currency: string,
+): FakeResponse | undefined {
+  const other = [...state.subscriptions.values()].find(
+    (one) => one.customer === customer && one.status !== 'canceled' && one.currency !== currency,
+  );
+  if (other === undefined) return undefined;
+  return invalid(
+    `You cannot combine currencies on a single customer. This customer has an active subscription with currency ${other.currency}.`,
+  );
+}
+
+/** The refusal of items that a subscription cannot have together. */
+export function pricesProblem(
+  state: StripeState,
+  prices: readonly string[],
+): FakeResponse | undefined {
+  if (prices.length === 0) return invalid('A subscription must have at least one item.');
+  if (prices.length > MAX_ITEMS) {
+    return invalid('Subscriptions only support up to 20 items.', undefined, 'items');
+  }
+  if (new Set(prices).size < prices.length) {
+    return invalid('Subscription Item for the price already exists.');
+  }
+  const found = prices.map((id) => state.prices.get(id));
+  for (const [index, price] of found.entries()) {
+    if (price === undefined) return missing('price', prices[index] ?? '');
+  }
+  if (new Set(found.map((price) => price?.currency)).size > 1) {
+    return invalid('All prices on a subscription must have the same `currency` field.');
+  }
+  if (new Set(found.map((price) => price?.interval)).size > 1) {
+    return invalid('All prices on a subscription must have the same `recurring.interval` field.');
+  }
+  return undefined;
+}
