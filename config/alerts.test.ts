@@ -129,6 +129,8 @@ tests:
         values: 0x40 1x20
       - series: meterfeed_unaccounted_gpu_seconds
         values: 0x60
+      - series: meterfeed_unattributed_gpu_seconds_total
+        values: 0x30 60+0x30
     alert_rule_test:
       - { eval_time: 15m, alertname: MeterfeedWindowsLate, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
@@ -152,6 +154,15 @@ tests:
               summary: A tenant has made its own node cheaper
               description: Labels of own nodes of tenant clusters were changed to another capacity type, GPU model, instance type or SKU.
               runbook_url: https://meterfeed.io/docs/alerts#meterfeedownnoderelabelled
+      - { eval_time: 15m, alertname: MeterfeedUnattributedGpuTime, exp_alerts: [] }
+      - eval_time: 45m
+        alertname: MeterfeedUnattributedGpuTime
+        exp_alerts:
+          - exp_labels: { severity: warning }
+            exp_annotations:
+              summary: GPU time is billed to nobody
+              description: 60 GPU-seconds of the last half hour were held by objects that cannot be told whose they are.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedunattributedgputime
       - { eval_time: 45m, alertname: MeterfeedSilent, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedUnaccountedGpuSeconds, exp_alerts: [] }
       - eval_time: 45m

@@ -32,6 +32,7 @@ const TABLES = [
   'metering/gpu-downtime',
   'metering/hami-gpus',
   'metering/requests',
+  'metering/unattributed',
   'metering/usage',
   'metering/held-resources',
   'metering/whole-nodes',

@@ -15,6 +15,8 @@ import type {
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;
 const LONGEST_TEXT = 1024;
+/** Objects that a message names. */
+const FEW = 3;
 /** One late window is a pause of the process; three are a fault. */
 const LATE_WINDOWS = 3;
 
@@ -151,6 +153,12 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   if (problem !== undefined) {
     const message = `GET /api/v1/status lists all under discovery_problems; the first is ${problem}`;
     claim('DiscoveryProblems', 'Ambiguous', message);
+  }
+  const { gpuSeconds, gpuObjects, items } = views.windows.unattributed();
+  if (gpuSeconds > 0) {
+    const shown = items.slice(0, Math.min(gpuObjects, FEW)).join(', ');
+    const message = `${gpuSeconds} GPU-seconds of the last window are billed to nobody, since nobody can tell whose these ${gpuObjects} objects are: ${shown}${gpuObjects > FEW ? ', …' : ''}; GET /api/v1/windows lists more`;
+    claim('GPUTimeUnattributed', 'OwnerUnknown', message);
   }
   const [unknown] = views.held.list();
   if (unknown !== undefined) {

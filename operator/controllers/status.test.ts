@@ -10,7 +10,7 @@ import {
 import { policyClaims, policyFields } from './policy-status.ts';
 import { overrideClaims, overrideFields } from './tenant-override.ts';
 import { clusterOf, progressOf, tenantsOf, usesOf, viewsOf, windowsOf } from './testing/facts.ts';
-import type { DestinationProgress } from './views.ts';
+import type { DestinationProgress, WindowsView } from './views.ts';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
 const ACCEPTED: SpecStatus = { kind: 'accepted' };
@@ -463,6 +463,28 @@ describe('the status of the policy', () => {
     const messages = claims.map(({ message }) => message).join();
     for (const cause of ['HTTP 503', '"gold"', '"acm"', 'segment 3', 'HTTP 403'])
       expect(messages).toContain(cause);
+  });
+
+  test('GPU time that nobody is billed for is in no status, or does not say whose it may be', () => {
+    const unattributed = {
+      items: ['a/x: why (60 GPU-seconds)', 'a/y: why (30 GPU-seconds)', 'a/z: why'],
+      gpuSeconds: 90,
+      gpuObjects: 2,
+    };
+    const claimsOf = (change: Partial<WindowsView>) => {
+      const windows = windowsOf({ lastWindowEnd: () => NOON, ...change });
+      return policyClaims(ACCEPTED, viewsOf({ windows }), WINDOW_MS, NOON);
+    };
+    const told = claimsOf({ unattributed: () => unattributed });
+    expect(told).toContainEqual({
+      type: 'GPUTimeUnattributed',
+      status: 'True',
+      reason: 'OwnerUnknown',
+      message:
+        '90 GPU-seconds of the last window are billed to nobody, since nobody can tell whose these 2 objects are: a/x: why (60 GPU-seconds), a/y: why (30 GPU-seconds); GET /api/v1/windows lists more',
+    });
+    const none = claimsOf({ unattributed: () => ({ ...unattributed, gpuSeconds: 0 }) });
+    expect(none.map(({ type }) => type)).toEqual(['Ready']);
   });
 
   test('does not say "no tenants" before discovery has looked', () => {

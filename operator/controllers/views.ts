@@ -88,6 +88,12 @@ export interface WindowsView {
   failedTenantApis(): readonly FailedTenantApi[];
   /** How many tenant clusters nobody gave a kubeconfig for that are not known to need one. */
   withoutKubeconfig(): number;
+  /** Objects of the last window that nobody can be billed for, those that hold most GPU time first. */
+  unattributed(): {
+    readonly items: readonly string[];
+    readonly gpuSeconds: number;
+    readonly gpuObjects: number;
+  };
   /** Why the metrics API cannot be read, if that is so. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
 }

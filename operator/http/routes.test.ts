@@ -54,6 +54,12 @@ const metering: MeteringView = {
   failedTenantApis: () => [
     { tenantCluster: 'tenant-a-b', reason: 'secret "svc-kubeconfig" not found', since: NOW },
   ],
+  unattributed: () => ({
+    total: 2,
+    items: ['a/stray: several tenant clusters (60 GPU-seconds)', 'a/web: several tenant clusters'],
+    gpuSeconds: 60,
+    gpuObjects: 1,
+  }),
   withoutKubeconfig: () => Array.from({ length: 150 }, (_, index) => `tenant-shared-${index}`),
   metricsFailure: () => ({ reason: 'HTTP 503', since: NOW }),
   gaps: () => [gap],
@@ -106,6 +112,7 @@ describe('status', () => {
         },
       ],
       without_kubeconfig: { total: 150, items: expect.toSatisfy((ids) => ids.length === 100) },
+      unattributed: { total: 2, gpu_seconds: 60 },
       metrics_api_failure: { reason: 'HTTP 503', since: '2026-11-21T09:05:00Z' },
       gaps: [{ source: 'metrics', scope: 'acme', to: '2026-11-21T09:05:00Z' }],
       ledger: { committed: 1, cursors: { webhook: 1 } },
@@ -138,6 +145,7 @@ describe('status', () => {
       adapters: [],
       failed_tenant_apis: [],
       without_kubeconfig: { total: 0, items: [] },
+      unattributed: { total: 0, items: [], gpu_seconds: 0 },
       gaps: [],
       destinations: [],
     });

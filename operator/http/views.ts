@@ -56,12 +56,24 @@ export interface MeteringView {
   withoutKubeconfig(): readonly string[];
   /** Why the metrics API cannot be read, if that is so: CPU and memory usage are gaps meanwhile. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
+  /** Objects of the last window that nobody can be billed for. */
+  unattributed(): Unattributed;
   /** Stretches that could not be measured and are not filled yet. */
   gaps(): readonly GapView[];
   /** Such stretches of before RETENTION, of the last 62 days at least. */
   pastGaps(): readonly GapView[];
   /** Reports of the windows closed last, newest first, as plain JSON. */
   windows(): readonly WindowReportView[];
+}
+
+/** Objects that cannot be told whose they are, see docs/operations.md#unattributed-usage. */
+export interface Unattributed {
+  readonly total: number;
+  /** The first ten with their reasons, those that hold most GPU time first. */
+  readonly items: readonly string[];
+  readonly gpuSeconds: number;
+  /** How many of them held GPUs. */
+  readonly gpuObjects: number;
 }
 
 export interface FailedTenantApi {

@@ -223,7 +223,7 @@ describe('where claims are used', () => {
     const { events, findings } = world.close(START, START + HOUR);
     expect(total(events, GPU, { tenant: 'tenant-tenant-a-b', namespace: 'ml' })).toBe(1);
     expect(total(events, GPU)).toBe(1);
-    expect([...findings.unattributed]).toEqual([]);
+    expect([...findings.unattributed.keys()]).toEqual([]);
   });
 
   test.each([
@@ -237,7 +237,7 @@ describe('where claims are used', () => {
     const { events, findings } = world.close(START, START + HOUR);
     expect(total(events, GPU, { tenant: 'tenant-tenant-a-a' })).toBe(1);
     expect(total(events, GPU)).toBe(1);
-    expect([...findings.unattributed]).toEqual([]);
+    expect([...findings.unattributed.keys()]).toEqual([]);
   });
 
   test('D22: what a template says counts for nothing either while no pod of the claim is known', () => {

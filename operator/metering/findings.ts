@@ -1,7 +1,7 @@
 /** What a rule family found besides charges, for the window report. */
 export interface Findings {
-  /** `namespace/name` of objects that cannot be told whose they are. */
-  readonly unattributed: Set<string>;
+  /** Objects that cannot be told whose they are, by `namespace/name`. */
+  readonly unattributed: Map<string, Unattributed>;
   /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
   readonly unsampled: Map<string, Unsampled>;
   /** Nodes that several tenant clusters have an equal claim to, with the ids of those. */
@@ -14,6 +14,13 @@ export interface Findings {
   readonly gpuBalances: GpuBalance[];
   /** Of a tenant cluster's own nodes only. */
   ownNodeWord?: OwnNodeWord;
+}
+
+/** An object that nobody is billed for because nobody can tell whose it is. */
+export interface Unattributed {
+  readonly reason: string;
+  /** GPU time on nodes of this cluster that it held and that nobody is billed for, parts × milliseconds. */
+  gpu: bigint;
 }
 
 /** What a tenant cluster said of its own nodes in a window that lowers what they cost. */
@@ -47,7 +54,7 @@ export interface GpuBalance {
   readonly billed: bigint;
   readonly idle: bigint;
   readonly downtime: bigint;
-  /** Held by what is nobody's: the operator's own pods, control planes, excluded tenant clusters. */
+  /** Held by what is nobody's: the operator's own pods, control planes, excluded tenant clusters, and what is unattributed. */
   readonly system: bigint;
   /** Charged to another tenant on a node that is billed whole; not part of the sum. */
   readonly overlap: bigint;
@@ -79,13 +86,27 @@ export interface NotedGpuUse {
 
 export function createFindings(): Findings {
   return {
-    unattributed: new Set(),
+    unattributed: new Map(),
     unsampled: new Map(),
     contested: new Map(),
     gpuUses: new Map(),
     omittedSlices: new Map(),
     gpuBalances: [],
   };
+}
+
+/** Lists an object as unattributed; the first reason of a window holds. */
+export function noteUnattributed(
+  { unattributed }: Pick<Findings, 'unattributed'>,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  reason: string,
+): Unattributed {
+  const key = `${namespace}/${name}`;
+  const known = unattributed.get(key);
+  if (known !== undefined) return known;
+  const noted: Unattributed = { reason, gpu: 0n };
+  unattributed.set(key, noted);
+  return noted;
 }
 
 /** Notes what was charged, for the window report's balance. */

@@ -35,6 +35,7 @@ export const balanceGpus: Meter = (input) => {
         const stands = present && state !== undefined && isBilledHere(input, state);
         const gpus = stands ? nodeGpus(state, offered) : [];
         const now = held.filter((hold) => hold.from <= start && start < hold.to);
+        noteStrays(stretch, now, BigInt(end - start));
         for (const moment of momentsOf(stretch, gpus, now)) {
           addMoment(rowOf(rows, name, moment.type), moment, BigInt(end - start));
         }
@@ -53,6 +54,12 @@ export const balanceGpus: Meter = (input) => {
     }
   }
 };
+
+/** GPU time of a node that is billed whole is not lost, whoever holds it; nor is there any while it is down. */
+function noteStrays(stretch: NodeStretch, holds: readonly GpuHold[], ms: bigint): void {
+  if (isBilledWhole(stretch) || stretch.state?.down === true) return;
+  for (const { stray, parts } of holds) if (stray !== undefined) stray.gpu += parts * ms;
+}
 
 /** The GPUs of one model on a node at one moment, in parts. */
 interface Moment {

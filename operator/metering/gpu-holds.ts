@@ -1,5 +1,6 @@
 import { attribute } from '../discovery/attribution.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { HeldGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
@@ -11,6 +12,8 @@ import { claimUses } from './claim-use.ts';
 import { mayHoldOfNode, pluggedGpus } from './gpu-hours.ts';
 import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-owners.ts';
+import { noteUnattributed, type Unattributed } from './findings.ts';
+import { strayReason, unattributedReason } from './unattributed.ts';
 
 /** GPUs of one model that something holds on a node during `[from, to)`. */
 export interface GpuHold {
@@ -20,6 +23,8 @@ export interface GpuHold {
   readonly parts: bigint;
   /** Who is billed for it; undefined for what is nobody's: system pods, excluded tenant clusters. */
   readonly cluster: TenantCluster | undefined;
+  /** The object that nobody can tell whose it is; absent for all others. */
+  readonly stray?: Unattributed;
 }
 
 /** What an object that may hold GPUs says of itself. */
@@ -71,7 +76,7 @@ function collect<S extends { readonly labels: ObjectLabels }>(
 ): void {
   const { window } = input;
   for (const [namespace, timelines] of view.namespaces()) {
-    for (const { spans } of timelines) {
+    for (const { name, spans } of timelines) {
       for (const { from, to, state } of spans) {
         if (from >= window.end || to <= window.start) continue;
         const holder = holderOf(state);
@@ -80,7 +85,7 @@ function collect<S extends { readonly labels: ObjectLabels }>(
         const since = spans[0]?.from ?? from;
         for (const owned of ownersOf(
           input,
-          { namespace, labels: state.labels, since },
+          { namespace, name, labels: state.labels, since },
           ...bounds,
         )) {
           if (!counts(holder, owned.cluster)) continue;
@@ -102,6 +107,7 @@ interface OwnedTime {
   readonly from: number;
   readonly to: number;
   readonly cluster: TenantCluster | undefined;
+  readonly stray?: Unattributed;
 }
 
 function heldOn(
@@ -110,17 +116,19 @@ function heldOn(
   holder: Holder,
   owned: OwnedTime,
 ): GpuHold[] {
-  const { cluster } = owned;
+  const { cluster, stray } = owned;
+  const owner = { cluster, ...omitUndefined({ stray }) };
   return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) => {
     if (!isBilledHere(input, state)) return [];
     const held = holder.held(state, from);
-    return held.map(({ device, parts }) => ({ from, to, type: device.type, parts, cluster }));
+    return held.map(({ device, parts }) => ({ from, to, type: device.type, parts, ...owner }));
   });
 }
 
 /** What of an object says who is billed for it. */
 interface OwnedObject {
   readonly namespace: string;
+  readonly name: string;
   readonly labels: ObjectLabels;
   /** Milliseconds since the epoch. */
   readonly since: number;
@@ -129,36 +137,49 @@ interface OwnedObject {
 /** Who is billed for an object, stretch by stretch, without holes. */
 function ownersOf(
   input: MeterInput,
-  { namespace, labels, since }: OwnedObject,
+  object: OwnedObject,
   from: number,
   to: number,
 ): readonly OwnedTime[] {
+  const { namespace, labels, since } = object;
   const owned: OwnedTime[] = [];
+  const foreign = (start: number, end: number): OwnedTime => {
+    return { from: start, to: end, ...nobodys(input, object, strayReason(labels)) };
+  };
   let at = from;
   for (const tenancy of input.observation.tenantClusters.tenancies(namespace, from, to)) {
     const start = Math.max(from, tenancy.from);
     const end = Math.min(to, tenancy.to);
-    if (at < start) owned.push({ from: at, to: start, cluster: undefined });
-    owned.push({
-      from: start,
-      to: end,
-      cluster: billedTo(input, namespace, labels, candidatesFor(tenancy, since)),
-    });
+    if (at < start) owned.push(foreign(at, start));
+    const owner = billedTo(input, object, candidatesFor(tenancy, since));
+    owned.push({ from: start, to: end, ...owner });
     at = end;
   }
-  if (at < to) owned.push({ from: at, to, cluster: undefined });
+  if (at < to) owned.push(foreign(at, to));
   return owned;
 }
 
+type Owner = Pick<OwnedTime, 'cluster' | 'stray'>;
+
 function billedTo(
   input: MeterInput,
-  namespace: string,
-  labels: ObjectLabels,
+  object: OwnedObject,
   clusters: readonly TenantCluster[],
-): TenantCluster | undefined {
+): Owner {
+  const { namespace, labels } = object;
   const owner = attribute(labels, clusters);
-  if (owner.kind === 'unattributed' || owner.cluster.excluded) return undefined;
-  if (owner.kind === 'control-plane' && !owner.cluster.metering.meterControlPlane) return undefined;
-  if (isExcludedNamespace(input, owner.cluster, namespace)) return undefined;
-  return owner.cluster;
+  if (owner.kind === 'unattributed') {
+    return nobodys(input, object, unattributedReason(labels, clusters));
+  }
+  const { cluster } = owner;
+  const isBilled =
+    !cluster.excluded &&
+    (owner.kind !== 'control-plane' || cluster.metering.meterControlPlane) &&
+    !isExcludedNamespace(input, cluster, namespace);
+  return { cluster: isBilled ? cluster : undefined };
+}
+
+function nobodys({ findings }: MeterInput, object: OwnedObject, reason?: string): Owner {
+  if (reason === undefined) return { cluster: undefined };
+  return { cluster: undefined, stray: noteUnattributed(findings, object, reason) };
 }

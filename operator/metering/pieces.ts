@@ -4,6 +4,8 @@ import type { ObjectLabels } from '../observation/object-labels.ts';
 import { candidatesFor, type Tenancy } from '../observation/tenant-cluster-timeline.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
 import type { MeterInput } from './meter.ts';
+import { noteUnattributed } from './findings.ts';
+import { strayReason, unattributedReason } from './unattributed.ts';
 
 /** A stretch of one object's time that is charged to one tenant cluster. */
 export interface Piece<S> {
@@ -42,7 +44,7 @@ interface Pass {
  * changed about closed windows (`after − before`), then the past of tenant clusters that became known
  * after windows of theirs had been closed. `alsoLate` names objects whose charge depends on something
  * else that changed late, such as their node. Objects of excluded tenant clusters, and control plane
- * objects unless METER_CONTROL_PLANE, are left out.
+ * objects unless METER_CONTROL_PLANE, are left out; what is left out because nobody can tell whose it is, is listed.
  */
 export function visitPieces<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
@@ -54,9 +56,11 @@ export function visitPieces<S extends { readonly labels: ObjectLabels }>(
   const measured: Pass = { carried: false, weight: 1, asBilled: false };
   const inWindow = createAttributor(input, window.start, window.end);
   for (const [namespace, timelines] of view.namespaces()) {
-    const tenancies = inWindow.tenancies(namespace);
-    if (tenancies.length === 0) continue;
-    for (const timeline of timelines) inWindow.visit(timeline, timeline.spans, measured, visit);
+    const isForeign = inWindow.tenancies(namespace).length === 0;
+    for (const timeline of timelines) {
+      if (isForeign && !timeline.spans.some(isManaged)) continue;
+      inWindow.visit(timeline, timeline.spans, measured, visit);
+    }
   }
   if (meteredFrom >= window.start) return;
   const inPast = createAttributor(input, meteredFrom, window.start);
@@ -74,6 +78,10 @@ export function visitPieces<S extends { readonly labels: ObjectLabels }>(
       ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
     }
   }
+}
+
+function isManaged({ state }: Span<{ readonly labels: ObjectLabels }>): boolean {
+  return state.labels.managedBy !== undefined;
 }
 
 function lateOf<S>(
@@ -138,13 +146,17 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
     visit: (timeline, spans, pass, visit) => {
       for (const span of spans) {
         if (span.from >= to || span.to <= from) continue;
+        let untold = Math.min(span.to, to) - Math.max(span.from, from);
         for (const tenancy of tenancies(timeline.namespace)) {
           const start = Math.max(span.from, tenancy.from);
           const end = Math.min(span.to, tenancy.to);
           if (end <= start) continue;
+          untold -= end - start;
           const owner = ownerOf(span.state.labels, tenancy, spans[0]?.from ?? span.from);
           if (owner.kind === 'unattributed') {
-            input.findings.unattributed.add(`${timeline.namespace}/${timeline.name}`);
+            const clusters = candidatesFor(tenancy, spans[0]?.from ?? span.from);
+            const reason = unattributedReason(span.state.labels, clusters);
+            noteUnattributed(input.findings, timeline, reason);
             continue;
           }
           const { cluster } = owner;
@@ -156,6 +168,9 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const bounds = { from: start, to: end, since };
           visit({ timeline, state: span.state, cluster, ...bounds, carried, weight, asBilled });
         }
+        // Of closed windows, tenancies that ended long ago are forgotten.
+        const stray = untold > 0 && !pass.carried ? strayReason(span.state.labels) : undefined;
+        if (stray !== undefined) noteUnattributed(input.findings, timeline, stray);
       }
     },
   };

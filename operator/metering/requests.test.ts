@@ -216,7 +216,7 @@ describe('CPU and memory by requests', () => {
     world.podGone(old, START + 20 * 60_000);
     const { events, findings } = world.close(START, START + HOUR);
     expect(cpu(events)).toBe(6 / 3 + 60);
-    expect([...findings.unattributed]).toEqual(['tenant-a/later']);
+    expect([...findings.unattributed.keys()]).toEqual(['tenant-a/later']);
   });
 
   test('C18: a tenant cannot make a pod free with the control plane label', () => {
@@ -238,7 +238,7 @@ describe('CPU and memory by requests', () => {
     expect(cpu(events, { tenant: 'tenant-tenant-a-a' })).toBe(1);
     expect(cpu(events, { tenant: 'tenant-tenant-a-b' })).toBe(2);
     expect(cpu(events)).toBe(3);
-    expect([...findings.unattributed]).toEqual(['tenant-a/stray']);
+    expect([...findings.unattributed.keys()]).toEqual(['tenant-a/stray']);
   });
 
   test('METER_BY_NAMESPACE splits by the namespace inside the tenant cluster', () => {

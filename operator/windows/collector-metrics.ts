@@ -12,6 +12,8 @@ export interface CollectorMetrics {
   readonly unsettledCreditSeconds: Counter;
   readonly unaccountedGpuSeconds: Gauge;
   readonly quarantined: Gauge;
+  readonly unattributedObjects: Gauge;
+  readonly unattributedGpuSeconds: Counter;
   readonly ownNodeFlaps: Counter;
   readonly ownNodeRelabels: Counter;
   readonly ownNodeDowntimeExceeded: Gauge;
@@ -61,6 +63,16 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
     unaccountedGpuSeconds: new Gauge({
       name: 'meterfeed_unaccounted_gpu_seconds',
       help: 'GPU-seconds of the last window that were installed and neither billed, idle, down nor used by the system. Always 0.',
+      registers,
+    }),
+    unattributedObjects: new Gauge({
+      name: 'meterfeed_unattributed_objects',
+      help: 'Objects of the last window that cannot be told whose they are: nobody is billed for them.',
+      registers,
+    }),
+    unattributedGpuSeconds: new Counter({
+      name: 'meterfeed_unattributed_gpu_seconds_total',
+      help: 'GPU-seconds that were held by objects that cannot be told whose they are, and billed to nobody.',
       registers,
     }),
     quarantined: new Gauge({

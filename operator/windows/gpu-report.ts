@@ -99,7 +99,7 @@ function seconds(rows: readonly GpuBalance[]): Omit<GpuSeconds, 'gpuType'> {
 }
 
 /** GPU-seconds of parts × milliseconds, to the microsecond. */
-function toSeconds(amount: bigint): number {
+export function toSeconds(amount: bigint): number {
   return Math.round(exactSeconds(amount) * 1e6) / 1e6;
 }
 

@@ -12,6 +12,11 @@ import { type GpuReport, gpuReport, unaccountedSeconds } from './gpu-report.ts';
 import type { Measured } from './measure-window.ts';
 import { OwnNodeWatch } from './own-node-watch.ts';
 import { TENANT_API } from './tenant-scopes.ts';
+import {
+  type UnattributedReport,
+  unattributedReport,
+  UnattributedWatch,
+} from './unattributed-report.ts';
 
 /** What closing one window came to. A window whose scopes were closed at different times has one report for each time. */
 export interface WindowReport {
@@ -36,8 +41,7 @@ export interface WindowReport {
   readonly gaps: readonly Gap[];
   /** Charges that could not become an event, `what: where: "input"`. */
   readonly refused: readonly string[];
-  /** Objects that cannot be told whose they are: how many, and the first ten. */
-  readonly unattributed: { readonly total: number; readonly items: readonly string[] };
+  readonly unattributed: UnattributedReport;
   /** Where GPU time went; absent where the scope `gpus` was not closed. */
   readonly gpus?: GpuReport;
   /** Nodes that several tenant clusters have an equal claim to: dedicated to none, their pods billed as shared. */
@@ -125,8 +129,6 @@ export interface WindowReporterOptions {
   readonly logger: Logger;
 }
 
-const UNATTRIBUTED_SHOWN = 10;
-
 export function createWindowReporter(options: WindowReporterOptions): WindowReporter {
   const { observation, gaps, metrics, logger } = options;
   const ownNodes = new OwnNodeWatch({
@@ -134,6 +136,8 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
     metrics,
     logger,
   });
+
+  const unattributed = new UnattributedWatch({ metrics, logger });
 
   const reportOf = (
     { window, members }: DueWindow,
@@ -146,7 +150,7 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
     const own = ownFindings.size;
     ownNodes.note(window, ownFindings);
     const ownNodeProblems = ownNodes.problems();
-    const hasGpus = members.some(({ scope }) => scope.name === 'gpus' || scope.ownNodes === true);
+    const hasGpus = hasHostGpus(members) || members.some(({ scope }) => scope.ownNodes === true);
     return {
       windowStart: formatInstant(window.start),
       windowEnd: formatInstant(window.end),
@@ -161,10 +165,7 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       backfilled: measured.backfilled,
       gaps: gaps.list().filter((gap) => gap.from < window.end && gap.to > window.start),
       refused: measured.refused,
-      unattributed: {
-        total: findings.unattributed.size,
-        items: [...findings.unattributed].slice(0, UNATTRIBUTED_SHOWN),
-      },
+      unattributed: unattributedReport(findings, hasHostGpus(members)),
       ...omitUndefined({
         ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
         gpus: hasGpus ? gpuReport(findings.gpuBalances, ownBalances(ownFindings)) : undefined,
@@ -210,9 +211,16 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       const report = reportOf(closed, measured, outcomes, times);
       tell(report);
       if (report.gpus !== undefined) tellGpus(report, measured);
+      if (report.unattributed.gpus !== undefined) {
+        unattributed.note(report.windowEnd, report.unattributed, measured.findings);
+      }
       return report;
     },
   };
+}
+
+function hasHostGpus(members: DueWindow['members']): boolean {
+  return members.some(({ scope }) => scope.name === 'gpus');
 }
 
 function ownBalances(

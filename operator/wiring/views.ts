@@ -6,7 +6,7 @@ import type {
   TenantsView,
   WindowsView as WindowsStatusView,
 } from '../controllers/views.ts';
-import type { ReadinessCheck, Views } from '../http/views.ts';
+import type { ReadinessCheck, Unattributed, Views } from '../http/views.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -56,6 +56,7 @@ export function httpViews(engine: Engine): Views {
       gaps: metering.gaps,
       pastGaps: () => windows.pastGaps(),
       metricsFailure: () => windows.metricsFailure,
+      unattributed: () => lastUnattributed(windows.reports()),
       windows: () => windows.reports().map(reportView).toReversed(),
     },
     explanations: {
@@ -126,8 +127,16 @@ export function controllerViews(engine: Engine): {
       failedTenantApis: () => failedTenantApis(engine),
       withoutKubeconfig: () => engine.cluster.tenantApis.withoutKubeconfig().length,
       metricsFailure: () => windows.metricsFailure,
+      unattributed: () => lastUnattributed(windows.reports()),
     },
   };
+}
+
+/** What the last window in which GPUs were measured found that nobody can be billed for. */
+export function lastUnattributed(reports: readonly WindowReport[]): Unattributed {
+  const last = reports.findLast(({ unattributed }) => unattributed.gpus !== undefined);
+  const { total, items, gpus } = last?.unattributed ?? { total: 0, items: [] };
+  return { total, items, gpuSeconds: gpus?.seconds ?? 0, gpuObjects: gpus?.objects ?? 0 };
 }
 
 /** Tenant clusters whose own API cannot be read, and those whose windows cannot be closed for what they hold. */

@@ -62,6 +62,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       gaps: () => engine.windows.gaps(),
       failedTenantApis: () => engine.windows.failedTenantApis(),
       withoutKubeconfig: () => engine.windows.withoutKubeconfig(),
+      unattributed: () => engine.windows.unattributed(),
       metricsFailure: () => engine.windows.metricsFailure(),
     },
     ledger: { stats: () => engine.ledger.stats() },

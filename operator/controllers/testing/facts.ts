@@ -100,6 +100,7 @@ export function windowsOf(change: Partial<WindowsView> = {}): WindowsView {
     gaps: () => [],
     failedTenantApis: () => [],
     withoutKubeconfig: () => 0,
+    unattributed: () => ({ items: [], gpuSeconds: 0, gpuObjects: 0 }),
     metricsFailure: () => undefined,
     ...change,
   };

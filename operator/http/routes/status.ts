@@ -4,6 +4,7 @@ import type { LedgerStats } from '../../ledger/ledger.ts';
 import { goDuration, isoTime, showGap } from '../presentation.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import type { Unattributed } from '../views.ts';
 import { showDestination } from './destinations.ts';
 
 /** GET /api/v1/status: the operator at a glance, and everything that is wrong with it. */
@@ -45,6 +46,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
               since: isoTime(since),
             })),
           without_kubeconfig: firstOf(views.metering.withoutKubeconfig()),
+          unattributed: showUnattributed(views.metering.unattributed()),
           metrics_api_failure: showFailure(views.metering.metricsFailure()),
           gaps: views.metering.gaps().map(showGap),
           ledger: { ...showLedger(stats, ledger.lowWater()), cursors: cursors(ledger.cursors()) },
@@ -61,6 +63,10 @@ const MOST_ITEMS = 100;
 
 function firstOf(items: readonly string[]) {
   return { total: items.length, items: items.slice(0, MOST_ITEMS) };
+}
+
+function showUnattributed({ total, items, gpuSeconds }: Unattributed) {
+  return { total, items, gpu_seconds: gpuSeconds };
 }
 
 function showFailure(failure: { readonly reason: string; readonly since: number } | undefined) {

@@ -197,6 +197,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
     metering: {
       failedTenantApis: () => [],
       withoutKubeconfig: () => [],
+      unattributed: () => ({ total: 0, items: [], gpuSeconds: 0, gpuObjects: 0 }),
       metricsFailure: () => undefined,
       gaps: () => [],
       pastGaps: () => [],

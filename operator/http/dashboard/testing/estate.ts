@@ -95,6 +95,7 @@ function richViews(settings: () => Settings, changes: string[]): Partial<Views> 
         },
       ],
       withoutKubeconfig: () => [HOSTILE[0]],
+      unattributed: () => ({ total: 1, items: [HOSTILE[0]], gpuSeconds: 60, gpuObjects: 1 }),
       metricsFailure: () => ({ reason: HOSTILE[0], since: NOW - MINUTE }),
       gaps: () => [gap],
       pastGaps: () => [],

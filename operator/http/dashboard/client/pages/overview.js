@@ -74,6 +74,13 @@ function Warnings({ status }) {
       `The metrics API cannot be read since ${time(status.metrics_api_failure.since)}, so CPU and memory usage are gaps: ${status.metrics_api_failure.reason}`,
     );
   }
+  const { total, gpu_seconds: gpuSeconds, items } = status.unattributed;
+  if (total > 0) {
+    const held = gpuSeconds > 0 ? `, with ${quantity(gpuSeconds)} GPU-seconds,` : '';
+    lines.unshift(
+      `${counted(total, 'object')} of the last window${held} cannot be told whose they are, and are billed to nobody: ${items.join(', ')}`,
+    );
+  }
   const { problems } = status.ledger;
   return html`
     ${problems.length > 0 && html`<${Notice} tone="bad" title="The ledger"><ul>${problems.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul></${Notice}>`}

@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'vitest';
+import { gpusOf } from '../model/gpu-parts.ts';
+import type { Findings } from './findings.ts';
+import { gpuNode, N1 } from './testing/gpu-nodes.ts';
+import { claim, cluster, pod } from './testing/objects.ts';
+import { cpu, createWorld, HOUR, START, total, type World } from './testing/world.ts';
+
+const GPU = 'nvidia.com/gpu';
+const managedBy = (name: string) => ({ 'vcluster.loft.sh/managed-by': name });
+
+const NO_CLUSTER = 'managed by "a", which is no tenant cluster of its namespace';
+
+/** What is listed, with GPU-hours where there are any. */
+function listed({ unattributed }: Findings): Record<string, readonly [string, number]> {
+  return Object.fromEntries(
+    [...unattributed].map(([name, { reason, gpu }]) => [
+      name,
+      [reason, gpusOf(gpu) / HOUR] as const,
+    ]),
+  );
+}
+
+function world(...clusters: readonly ReturnType<typeof cluster>[]): World {
+  const made = createWorld();
+  made.clusters(clusters);
+  return made;
+}
+
+describe('what a tenant cluster brought is neither billed nor listed', () => {
+  test('A01: in a namespace without tenant clusters', () => {
+    const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
+    made.pod(pod({ name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] }));
+    made.pod(pod({ name: 'agent', labels: { app: 'agent' }, containers: [{ cpu: '1' }] }));
+    made.claim(claim({ name: 'v', labels: managedBy('a') }));
+    const { events, findings } = made.close(START, START + HOUR);
+    expect(cpu(events)).toBe(0);
+    expect(listed(findings)).toEqual({
+      'tenant-a/p': [NO_CLUSTER, 0],
+      'tenant-a/v': [NO_CLUSTER, 0],
+    });
+  });
+
+  test('A02: of another name than the tenant cluster of its namespace, or of no name among several', () => {
+    const made = world(cluster('b'), cluster('c'));
+    made.pod(pod({ name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] }));
+    made.pod(pod({ name: 'q', labels: managedBy('b'), containers: [{ cpu: '2' }] }));
+    made.pod(pod({ name: 'r', labels: {}, containers: [{ cpu: '4' }] }));
+    const { events, findings } = made.close(START, START + HOUR);
+    expect(cpu(events)).toBe(2);
+    expect(listed(findings)).toEqual({
+      'tenant-a/p': [NO_CLUSTER, 0],
+      'tenant-a/r': [
+        'several tenant clusters in its namespace, and no label that tells whose it is',
+        0,
+      ],
+    });
+  });
+
+  test('A03: its GPUs are the system’s, the balance is whole, and the GPU time is told', () => {
+    const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
+    made.node(gpuNode({ ...N1, name: 'n1' }));
+    const asking = (name: string, count: number, labels: Readonly<Record<string, string>>) =>
+      made.pod(pod({ name, node: 'n1', labels, containers: [{ [GPU]: count }] }));
+    asking('p', 2, managedBy('a'));
+    asking('exporter', 1, {});
+    const { events, findings } = made.close(START, START + HOUR);
+    expect(total(events, 'tenant_gpu_hours')).toBe(0);
+    expect(listed(findings)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 2] });
+    const [balance] = findings.gpuBalances;
+    expect(balance?.unaccounted).toBe(0n);
+    expect(gpusOf(balance?.system ?? 0n) / HOUR).toBe(3);
+  });
+
+  test('A04: until its tenant cluster is there, and what came late is billed from its beginning', () => {
+    const made = world();
+    const half = START + HOUR / 2;
+    made.node(gpuNode({ ...N1, name: 'n1' }));
+    const gpus = [{ [GPU]: 2 }];
+    made.pod(pod({ name: 'p', node: 'n1', labels: managedBy('a'), containers: gpus }));
+    made.pod(pod({ name: 'untold', node: 'n1', labels: {}, containers: gpus }));
+    made.clusters([cluster('a', {}, { createdAt: half })], half);
+    const { events, findings } = made.close(START, START + HOUR);
+    expect(total(events, 'tenant_gpu_hours')).toBe(2);
+    expect(listed(findings)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 1] });
+    expect(findings.gpuBalances[0]?.unaccounted).toBe(0n);
+    const next = made.close(START + HOUR, START + 2 * HOUR);
+    expect(total(next.events, 'tenant_gpu_hours')).toBe(4);
+    expect(listed(next.findings)).toEqual({});
+  });
+
+  test('A05: on a node that is billed whole its GPU time is paid for', () => {
+    const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
+    const labels = { ...N1.labels, 'vcluster.loft.sh/managed-by': 'tenant-b' };
+    made.node(gpuNode({ ...N1, name: 'n1', labels }));
+    made.pod(pod({ name: 'p', node: 'n1', labels: managedBy('a'), containers: [{ [GPU]: 2 }] }));
+    const { findings } = made.close(START, START + HOUR);
+    expect(listed(findings)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 0] });
+  });
+
+  test('of an excluded tenant cluster, which is wanted, or of a control plane', () => {
+    const made = world(cluster('a', {}, { excluded: true }));
+    made.pod(pod({ name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] }));
+    made.pod(pod({ name: 'cp', labels: { app: 'vcluster', release: 'a' } }));
+    expect(listed(made.close(START, START + HOUR).findings)).toEqual({});
+  });
+});

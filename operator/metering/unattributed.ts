@@ -1,0 +1,24 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { quote } from '../model/quote.ts';
+import type { ObjectLabels } from '../observation/object-labels.ts';
+
+/** Why none of the tenant clusters that an object's namespace has is its own (docs/discovery.md#whose-an-object-is). */
+export function unattributedReason(
+  { managedBy }: ObjectLabels,
+  clusters: readonly TenantCluster[],
+): string {
+  if (managedBy !== undefined) {
+    return `managed by ${quote(managedBy)}, which is no tenant cluster of its namespace`;
+  }
+  return clusters.length > 1
+    ? 'several tenant clusters in its namespace, and no label that tells whose it is'
+    : 'created after its tenant cluster was uninstalled';
+}
+
+/**
+ * Why an object is unattributed in a namespace without tenant clusters; undefined for what a tenant cluster
+ * has nothing to do with. Only a syncer writes the label, so somebody's tenant cluster brought it.
+ */
+export function strayReason(labels: ObjectLabels): string | undefined {
+  return labels.managedBy === undefined ? undefined : unattributedReason(labels, []);
+}
