@@ -11,6 +11,8 @@ export interface PrometheusServerOptions {
   /** What is scraped, by the name of the job; nothing by default. */
   readonly targets?: Readonly<Record<string, ScrapeTarget>>;
   readonly scrapeInterval?: string;
+  /** Further arguments, such as limits of queries. */
+  readonly flags?: readonly string[];
   readonly signal?: AbortSignal;
 }
 
@@ -46,6 +48,7 @@ export async function startPrometheusServer(
       '--storage.tsdb.retention.time=20y',
       `--web.listen-address=127.0.0.1:${port}`,
       '--log.level=warn',
+      ...(options.flags ?? []),
     ],
     env: {},
     logFile: file('prometheus.log'),

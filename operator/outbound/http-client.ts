@@ -15,6 +15,8 @@ export interface HttpRequest {
   readonly signal?: AbortSignal;
   /** Milliseconds for the whole exchange, instead of the client's own total. */
   readonly timeoutMs?: number;
+  /** Where the answer's body is cut, instead of the client's own bound. */
+  readonly responseBytes?: number;
 }
 
 export type HttpOutcome = HttpResponse | HttpFailure;

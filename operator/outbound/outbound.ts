@@ -114,7 +114,10 @@ class PooledClient implements HttpClient {
         signal: deadline.signal,
       });
       const status = response.statusCode;
-      const { body, complete } = await readBody(response.body, this.#responseBytes);
+      const { body, complete } = await readBody(
+        response.body,
+        request.responseBytes ?? this.#responseBytes,
+      );
       return {
         kind: 'response',
         status,

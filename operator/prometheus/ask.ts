@@ -1,7 +1,8 @@
+import { setImmediate as yieldToLoop } from 'node:timers/promises';
 import type { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Window } from '../model/window.ts';
-import type { Measure, MeasuredCluster, Plan, Reading } from './measure.ts';
+import type { Answer, Measure, MeasuredCluster, Plan, Reading, SharedQuery } from './measure.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import type { QueryOutcome } from './query-answer.ts';
@@ -13,20 +14,39 @@ export interface Job {
   readonly window: Window;
 }
 
+/** A job, and what to ask about it. */
+export type Question = readonly [job: Job, plan: Extract<Plan, { kind: 'ask' }>];
+
 export type JobOutcome =
   | { readonly kind: 'read'; readonly reading: Reading }
   /** There is nothing to ask: switched off, or the tenant cluster has not the name that is asked by. */
   | { readonly kind: 'nothing' }
-  | {
-      readonly kind: 'failed';
-      /** As in {@link QueryOutcome}; `unasked` after the server has fallen silent. */
-      readonly cause: 'server' | 'query' | 'unasked';
-      readonly reason: string;
-    };
+  | AskFailure;
 
-/** Asks Prometheus for jobs, some at a time. */
+export interface AskFailure {
+  readonly kind: 'failed';
+  /** As in {@link QueryOutcome}; `unasked` after the server has fallen silent. */
+  readonly cause: 'server' | 'query' | 'unasked';
+  readonly reason: string;
+}
+
+/** What one query about several jobs came to: an outcome for each, or for all. */
+export type SharedOutcome =
+  | { readonly kind: 'answered'; readonly outcomes: readonly JobOutcome[] }
+  | AskFailure;
+
+/** Questions of one metric and window that one query answers; at least one. */
+export interface Batch {
+  readonly shared: SharedQuery;
+  readonly measure: Measure;
+  readonly window: Window;
+  readonly questions: readonly Question[];
+}
+
+/** Asks Prometheus, one request at a time each. */
 export interface Asker {
-  ask(job: Job, plan: Extract<Plan, { kind: 'ask' }>, signal: AbortSignal): Promise<JobOutcome>;
+  ask(...question: [...Question, signal: AbortSignal]): Promise<JobOutcome>;
+  askShared(batch: Batch, signal: AbortSignal): Promise<SharedOutcome>;
 }
 
 export interface AskerOptions {
@@ -39,15 +59,22 @@ export interface AskerOptions {
 /** Queries at a time; Prometheus itself works on twenty. */
 export const CONNECTIONS = 8;
 
+/** Of an answer about many, so that reading it holds nothing else up for long; a larger one is asked for in parts. */
+const MOST_BYTES = 2 * 1024 * 1024;
+
+/** Readings in a row that nothing else waits for. */
+const AT_A_STRETCH = 100;
+
 export function createAsker({ client, metrics, clock, log }: AskerOptions): Asker {
   const query = async (
     metric: string,
     promql: string,
     at: number,
     signal: AbortSignal,
+    mostBytes?: number,
   ): Promise<QueryOutcome> => {
     const begun = clock.monotonic();
-    const outcome = await client.query(promql, at, signal);
+    const outcome = await client.query(promql, at, signal, mostBytes);
     if (signal.aborted) return outcome;
     metrics.querySeconds.observe((clock.monotonic() - begun) / 1000);
     metrics.queries.inc({ metric, outcome: label(outcome) });
@@ -70,50 +97,31 @@ export function createAsker({ client, metrics, clock, log }: AskerOptions): Aske
       );
       return { kind: 'read', reading: measure.read({ rows }, window) };
     },
+    askShared: async ({ shared, measure, window, questions }, signal) => {
+      const subjects = questions.map(([{ subject }]) => subject);
+      const promql = shared.promql(subjects, window);
+      const rows = await query(measure.metric, promql, window.end, signal, MOST_BYTES);
+      if (rows.kind === 'failed') return rows;
+      const answers = rows.malformed.length === 0 ? shared.split(rows, subjects) : NOT_A_SAMPLE;
+      if (typeof answers === 'string') return { kind: 'failed', cause: 'query', reason: answers };
+      const outcomes: JobOutcome[] = [];
+      for (const [index, answer] of answers.entries()) {
+        if (index % AT_A_STRETCH === 0) await yieldToLoop();
+        const wanted = questions[index]?.[1].beside === undefined ? withoutBeside(answer) : answer;
+        outcomes.push({ kind: 'read', reading: measure.read(wanted, window) });
+      }
+      return { kind: 'answered', outcomes };
+    },
   };
+}
+
+const NOT_A_SAMPLE = 'the answer about all has rows that are no samples';
+
+function withoutBeside({ rows }: Answer): Answer {
+  return { rows };
 }
 
 function label(outcome: QueryOutcome): string {
   if (outcome.kind === 'vector') return 'answered';
   return outcome.cause === 'server' ? 'unreachable' : 'failed';
-}
-
-/** So many queries in a row without an answer mean that the server has fallen silent. */
-const SILENT_AFTER = 8;
-
-/**
- * One round of questions. Once the server has fallen silent no more are asked, and none that is under
- * way is waited for: thousands of them would each wait for a time-out.
- */
-export interface Round {
-  ask(job: Job, plan: Extract<Plan, { kind: 'ask' }>): Promise<JobOutcome>;
-  /** Why nothing more is asked; undefined while there is hope. */
-  readonly silent: string | undefined;
-}
-
-export function createRound(asker: Asker, signal: AbortSignal): Round {
-  const hopeless = new AbortController();
-  const either = AbortSignal.any([signal, hopeless.signal]);
-  let inARow = 0;
-  let silent: string | undefined;
-  return {
-    get silent() {
-      return silent;
-    },
-    ask: async (job, plan) => {
-      if (silent !== undefined) return { kind: 'failed', cause: 'unasked', reason: silent };
-      const outcome = await asker.ask(job, plan, either);
-      if (outcome.kind !== 'failed' || outcome.cause === 'query') {
-        inARow = 0;
-        return outcome;
-      }
-      if (silent !== undefined) return { kind: 'failed', cause: 'unasked', reason: silent };
-      inARow += 1;
-      if (inARow >= SILENT_AFTER) {
-        silent = outcome.reason;
-        hopeless.abort();
-      }
-      return outcome;
-    },
-  };
 }

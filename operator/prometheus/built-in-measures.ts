@@ -6,8 +6,10 @@ import type { Window } from '../model/window.ts';
 import { gpuModel } from '../observation/gpu-device.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import type { Answer, Measure, MeasuredCharge, MeasuredCluster, Plan } from './measure.ts';
-import { NO_QUERY, planQuery } from './plan-query.ts';
+import { NO_QUERY, planQuery, planShared } from './plan-query.ts';
 import { checkRows, labelKey, type Sample } from './query-answer.ts';
+import { sharedEgress } from './shared-egress.ts';
+import { sharedUtilization } from './shared-utilization.ts';
 
 const BYTES_PER_GIB = 2n ** 30n;
 
@@ -19,16 +21,20 @@ export function createEgressMeasure(preset: PrometheusSettings['preset']): Measu
   return {
     metric: 'tenant_network_egress_gb',
     unit: 'gib',
-    plan: (subject, window) =>
-      planQuery({
+    plan: (subject, window) => {
+      const replacement = subject.cluster.metering.egressQuery;
+      const plan = planQuery({
         subject,
         window,
         preset,
-        replacement: subject.cluster.metering.egressQuery,
+        replacement,
         replacedBy: 'EGRESS_QUERY or spec.metering.egressQuery of a TenantOverride',
         builtIn: (about) =>
           about.onHost || preset !== 'default' ? builtInQueries(preset, about).egress : undefined,
-      }),
+      });
+      if (replacement !== undefined) return plan;
+      return planShared(plan, sharedEgress(preset), { subject, window, preset });
+    },
     read: ({ rows }) => {
       const { good, refused } = checkRows(rows, labelKey, WHOLE);
       const bytes = good.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
@@ -55,11 +61,12 @@ export function createUtilizationMeasure(preset: PrometheusSettings['preset']): 
     metric: 'tenant_gpu_utilization',
     unit: 'util-hours',
     plan: (subject, window) => {
+      const { gpuUtilQuery, gpuCountQuery = NO_QUERY } = subject.cluster.metering;
       const plan = planQuery({
         subject,
         window,
         preset,
-        replacement: subject.cluster.metering.gpuUtilQuery,
+        replacement: gpuUtilQuery,
         replacedBy: 'GPU_UTIL_QUERY or spec.metering.gpuUtilQuery of a TenantOverride',
         builtIn: (about) =>
           about.onHost || about.uniqueName || preset !== 'default'
@@ -68,7 +75,12 @@ export function createUtilizationMeasure(preset: PrometheusSettings['preset']): 
       });
       if (plan.kind !== 'ask') return plan;
       const devices = planDevices(preset, subject, window);
-      return devices.kind === 'ask' ? { ...plan, beside: devices.promql } : plan;
+      // A count of one's own is asked for each tenant cluster, and so is what it is beside.
+      const isBuiltIn = gpuUtilQuery === undefined && gpuCountQuery === NO_QUERY;
+      const beside = devices.kind === 'ask' ? devices.promql : undefined;
+      const both: Plan = { ...plan, ...omitUndefined({ beside }) };
+      if (!isBuiltIn) return both;
+      return planShared(both, sharedUtilization(preset), { subject, window, preset });
     },
     read: readUtilization,
   };

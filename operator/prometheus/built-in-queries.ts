@@ -29,11 +29,17 @@ const BY_EXTERNAL_LABEL = 'vcluster="{{vcluster}}"';
 const BY_PLATFORM_INSTANCE =
   'vcluster_platform_instance="{{instance}}",vcluster_platform_project="{{project}}"';
 
+/** How the pods of a StatefulSet or Deployment end. */
+export const POD_ENDING = '([0-9]+|[a-z0-9]+-[a-z0-9]{5})';
+/** What follows the tenant cluster's name in the names of its control plane's pods. */
+export const CONTROL_PLANE_ENDING = `(-etcd|-api|-controller)?-${POD_ENDING}`;
 /**
  * Names of a tenant cluster's control plane pods: those of a StatefulSet or Deployment called after it. A
  * pod that is synced from inside ends in `-x-<namespace>-x-<name>` or ten digits of a hash.
  */
-const CONTROL_PLANE_PODS = '{{vcluster}}(-etcd|-api|-controller)?-([0-9]+|[a-z0-9]+-[a-z0-9]{5})';
+const CONTROL_PLANE_PODS = `{{vcluster}}${CONTROL_PLANE_ENDING}`;
+
+const WINDOW = '{{window}}';
 
 /** Long enough to know of a host-network pod that is gone, in every window there can be. */
 const LOOK_BACK = '1h';
@@ -49,13 +55,13 @@ export function builtInQueries(
   if (preset === 'vcluster-platform') {
     const pods = 'pod!=""';
     return {
-      egress: egressOf(BY_PLATFORM_INSTANCE, pods),
+      egress: egressOf({ series: BY_PLATFORM_INSTANCE, pods, window: WINDOW }),
       ...utilizationOf([BY_PLATFORM_INSTANCE]),
     };
   }
   const pods = meterControlPlane ? 'pod!=""' : `pod!="",pod!~"${CONTROL_PLANE_PODS}"`;
   return {
-    egress: egressOf(BY_NAMESPACE, pods),
+    egress: egressOf({ series: BY_NAMESPACE, pods, window: WINDOW }),
     ...utilizationOf([
       ...(onHost ? [BY_NAMESPACE, BY_EXPORTED_NAMESPACE] : []),
       ...(uniqueName || !onHost ? [BY_EXTERNAL_LABEL] : []),
@@ -63,15 +69,30 @@ export function builtInQueries(
   };
 }
 
+export interface EgressParts {
+  /** Matchers of the series that are asked about. */
+  readonly series: string;
+  /** Matchers of their pods. */
+  readonly pods: string;
+  /** The range, `60s`. */
+  readonly window: string;
+  /** Labels that tell apart what is asked about beside namespace and pod. */
+  readonly scope?: readonly string[];
+  /** Labels of the sums; one sum of all by default. */
+  readonly by?: readonly string[];
+}
+
 /**
  * A pod on the host's network reports the node's whole traffic, so such pods are left out, as
  * kube-state-metrics tells them. A series that is scraped twice counts once.
  */
-function egressOf(series: string, pods: string): string {
-  const sent = `increase(container_network_transmit_bytes_total{${series},${pods}}[{{window}}])`;
+export function egressOf({ series, pods, window, scope = [], by }: EgressParts): string {
+  const sent = `increase(container_network_transmit_bytes_total{${series},${pods}}[${window}])`;
   const hostNetwork = `last_over_time(kube_pod_info{${series},host_network="true"}[${LOOK_BACK}])`;
-  const once = `max by (namespace, pod, interface, id) (${sent})`;
-  return `sum(${once} unless on (namespace, pod) ${hostNetwork})`;
+  const pod = [...scope, 'namespace', 'pod'];
+  const once = `max by (${[...pod, 'interface', 'id'].join(', ')}) (${sent})`;
+  const sum = by === undefined ? 'sum' : `sum by (${by.join(', ')}) `;
+  return `${sum}(${once} unless on (${pod.join(', ')}) ${hostNetwork})`;
 }
 
 /**
@@ -82,15 +103,30 @@ function egressOf(series: string, pods: string): string {
 function utilizationOf(
   selections: readonly string[],
 ): Pick<BuiltInQueries, 'utilization' | 'devices'> {
-  const each = (metric: string, more = ''): string =>
-    selections
-      .map((series) => `avg_over_time(${metric}{${series}${more}}[{{window}}])`)
-      .join(' or ');
-  const ofGpus = each('DCGM_FI_DEV_GPU_UTIL', ',GPU_I_ID=""');
-  const ofInstances = each('DCGM_FI_PROF_GR_ENGINE_ACTIVE');
+  const { ofGpus, ofInstances } = utilizationSeries(selections, WINDOW);
   const percent = `(${ofGpus}) or on (UUID, GPU_I_ID) 100 * (${ofInstances})`;
   return {
     utilization: `avg by (modelName) (max by (UUID, GPU_I_ID, modelName) (${percent}))`,
     devices: `count by (modelName) (group by (UUID, GPU_I_ID, modelName) (${percent}))`,
+  };
+}
+
+/** The averages that utilisation is made of, of all series that any of the selections has; `window` as `60s`. */
+export function utilizationSeries(
+  selections: readonly string[],
+  window: string,
+): {
+  /** Percent of whole GPUs. */
+  readonly ofGpus: string;
+  /** Parts of one, of whole GPUs and of instances. */
+  readonly ofInstances: string;
+} {
+  const each = (metric: string, more = ''): string =>
+    selections
+      .map((series) => `avg_over_time(${metric}{${series}${more}}[${window}])`)
+      .join(' or ');
+  return {
+    ofGpus: each('DCGM_FI_DEV_GPU_UTIL', ',GPU_I_ID=""'),
+    ofInstances: each('DCGM_FI_PROF_GR_ENGINE_ACTIVE'),
   };
 }

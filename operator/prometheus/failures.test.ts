@@ -6,9 +6,11 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
-import { type Asker, createRound, type Job, type JobOutcome } from './ask.ts';
+import type { Asker, Job, JobOutcome } from './ask.ts';
+import { createBatchSizes } from './batch-sizes.ts';
 import { createEgressMeasure } from './built-in-measures.ts';
 import { forgetPrometheusWork } from './prometheus-metering.ts';
+import { Round } from './round.ts';
 import {
   type FakeAnswer,
   type FakePrometheus,
@@ -64,19 +66,20 @@ async function minutesOf(name: string): Promise<number[]> {
 
 const anyJob: Job = {
   measure: createEgressMeasure('default'),
-  subject: { cluster: tenant('a'), sharesNamespace: false, uniqueName: true },
+  subject: { cluster: tenant('a'), uniqueName: true },
   window: { start: at(0), end: at(60) },
 };
+
+const timedOut = { kind: 'failed', cause: 'server', reason: 'timed out' } as const;
 
 /** The first eight queries time out, one after the other; all others wait until they are given up. */
 function silentAsker(): Asker['ask'] & { readonly asked: number } {
   const state = { asked: 0 };
-  const failed = { kind: 'failed', cause: 'server', reason: 'timed out' } as const;
   const ask: Asker['ask'] = async (_job, _plan, signal) => {
     state.asked += 1;
     if (state.asked <= 8) await new Promise((resolve) => setTimeout(resolve, state.asked));
     else await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-    return failed;
+    return timedOut;
   };
   return Object.defineProperty(ask, 'asked', { get: () => state.asked }) as typeof ask & {
     readonly asked: number;
@@ -132,9 +135,9 @@ describe('a server that is down', () => {
   );
 
   test('that takes queries and never answers is not waited for by every tenant cluster in turn', async () => {
-    const asker = { ask: silentAsker() };
+    const asker = { ask: silentAsker(), askShared: async () => timedOut };
     const stop = new AbortController();
-    const round = createRound(asker, stop.signal);
+    const round = new Round({ asker, sizes: createBatchSizes(), signal: stop.signal });
     const asked = Array.from({ length: 1_000 }, (_, index) => index);
     const outcomes: JobOutcome[] = [];
     await pLimit(8).map(asked, async () => {

@@ -22,8 +22,8 @@ export interface Measure {
 /** A tenant cluster, and what tells it from others in a query. */
 export interface MeasuredCluster {
   readonly cluster: TenantCluster;
-  /** Another tenant cluster shared its namespace during the window. */
-  readonly sharesNamespace: boolean;
+  /** A host namespace of its own that another tenant cluster shared during the window, if there was one. */
+  readonly sharedNamespace?: string;
   /** No other tenant cluster had its name during the window. */
   readonly uniqueName: boolean;
 }
@@ -40,7 +40,19 @@ export type Plan =
       readonly promql: string;
       /** Asked beside it; informational, so its failure costs nothing else. */
       readonly beside?: string;
+      /** Asked of many tenant clusters at once; absent for queries that somebody wrote for each. */
+      readonly shared?: SharedQuery;
+      /** Its rows tell nothing until they are split, so it is asked as a shared query even by itself. */
+      readonly onlyShared?: boolean;
     };
+
+/** A question that one query answers for many tenant clusters, as each one's own query would answer it. */
+export interface SharedQuery {
+  /** The query about these, evaluated at the window's end. */
+  promql(subjects: readonly MeasuredCluster[], window: Window): string;
+  /** What of the rows is each one's, in the order of `subjects`; a reason where that cannot be told. */
+  split(rows: Vector, subjects: readonly MeasuredCluster[]): readonly Answer[] | string;
+}
 
 /** What came back for a plan. */
 export interface Answer {

@@ -5,10 +5,10 @@ import {
   readQueryTemplate,
 } from '../config/query-template.ts';
 import type { PrometheusSettings } from '../config/settings.ts';
-import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { namespacesOf, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Window } from '../model/window.ts';
 import type { BuiltInSubject } from './built-in-queries.ts';
-import type { MeasuredCluster, Plan } from './measure.ts';
+import type { MeasuredCluster, Plan, SharedQuery } from './measure.ts';
 
 /** What switches a query off, in place of a template. */
 export const NO_QUERY = 'none';
@@ -35,19 +35,51 @@ export function planQuery(options: PlanOptions): Plan {
   const { cluster } = subject;
   if (replacement === NO_QUERY) return { kind: 'off' };
   if (replacement !== undefined) return planTemplate(replacement, subject, window);
-  const onHost = cluster.namespace !== '' && cluster.source === 'workload';
+  const onHost = isOnHost(cluster);
   const template = options.builtIn({
     meterControlPlane: cluster.metering.meterControlPlane,
     onHost,
     uniqueName: subject.uniqueName,
   });
   if (template === undefined) return { kind: 'off' };
-  if (options.preset === 'default' && onHost && subject.sharesNamespace) {
+  if (options.preset === 'default' && onHost && subject.sharedNamespace !== undefined) {
     const mend = `give ${options.replacedBy} a query that tells them apart`;
-    const where = `namespace "${cluster.namespace}"`;
+    const where = `namespace "${subject.sharedNamespace}"`;
     return { kind: 'unclear', reason: `several tenant clusters share the ${where}: ${mend}` };
   }
   return planTemplate(template, subject, window);
+}
+
+/** Whether a tenant cluster has a namespace on the host cluster. */
+export function isOnHost({ namespace, source }: TenantCluster): boolean {
+  return namespace !== '' && source === 'workload';
+}
+
+/**
+ * The plan of a built-in query that can be asked of many tenant clusters. A tenant cluster with several host
+ * namespaces has no query of its own.
+ */
+export function planShared(
+  plan: Plan,
+  shared: SharedQuery,
+  { subject, window, preset }: Pick<PlanOptions, 'subject' | 'window' | 'preset'>,
+): Plan {
+  if (plan.kind !== 'ask') return plan;
+  const { cluster } = subject;
+  const isSimple = preset !== 'default' || !isOnHost(cluster) || namespacesOf(cluster).length === 1;
+  if (isSimple) return { ...plan, shared };
+  return { ...plan, shared, onlyShared: true, promql: shared.promql([subject], window) };
+}
+
+/** A matcher of a label that has one of these values. */
+export function oneOf(label: string, values: Iterable<string>): string {
+  const literals = [...new Set(values)].map((value) => escapePromqlText(literally(value), '"'));
+  return `${label}=~"${literals.join('|')}"`;
+}
+
+/** A range of PromQL as long as a window: `60s`. */
+export function rangeOf({ start, end }: Window): string {
+  return `${(end - start) / 1000}s`;
 }
 
 /** Fills a template for one tenant cluster and window. */
@@ -85,7 +117,11 @@ export function renderQuery(template: string, subject: Subject, window: Window):
     return { kind: 'invalid', reason: `${read.what}: "${read.input}"; ${read.mend}` };
   }
   const seconds = (window.end - window.start) / 1000;
-  const values = { ...namesOf(subject), window: `${seconds}s`, window_seconds: String(seconds) };
+  const values = {
+    ...namesOf(subject),
+    window: rangeOf(window),
+    window_seconds: String(seconds),
+  };
   let promql = '';
   for (const piece of read.pieces) {
     if (piece.kind === 'text') {
@@ -117,14 +153,16 @@ function escaped(value: string, { place, quote }: Placeholder): string {
     case 'string':
       return escapePromqlText(value, quote);
     case 'regex':
-      return escapePromqlText(
-        value.replaceAll(/[\\.+*?()|[\]{}^$]/g, (mark) => `\\${mark}`),
-        quote,
-      );
+      return escapePromqlText(literally(value), quote);
     default:
       return escapePromqlText(
         value.replaceAll('$', () => '$$'),
         quote,
       );
   }
+}
+
+/** A regular expression that matches a text and nothing else. */
+function literally(text: string): string {
+  return text.replaceAll(/[\\.+*?()|[\]{}^$]/g, (mark) => `\\${mark}`);
 }

@@ -6,7 +6,12 @@ import { type QueryOutcome, readAnswer } from './query-answer.ts';
 /** Asks any server with the Prometheus query API. */
 export interface PrometheusClient {
   /** The value of a query at a moment, milliseconds since the epoch. Never throws. */
-  query(promql: string, at: number, signal?: AbortSignal): Promise<QueryOutcome>;
+  query(
+    promql: string,
+    at: number,
+    signal?: AbortSignal,
+    mostBytes?: number,
+  ): Promise<QueryOutcome>;
   close(): Promise<void>;
 }
 
@@ -70,23 +75,29 @@ export function createPrometheusClient(options: PrometheusClientOptions): Promet
   };
 
   return {
-    query: async (promql, at, signal) => {
+    query: async (promql, at, signal, mostBytes = MAX_ANSWER_BYTES) => {
       const authorized = await authorization();
       if (authorized.kind === 'problem') {
         return { kind: 'failed', cause: 'server', reason: authorized.reason };
       }
-      return ask(http, authorized.headers, promql, at, signal);
+      const { headers } = authorized;
+      return ask(http, { authorization: headers, promql, at, signal, mostBytes });
     },
     close: () => http.close(),
   };
 }
 
+interface Request {
+  readonly authorization: Readonly<Record<string, string>>;
+  readonly promql: string;
+  readonly at: number;
+  readonly signal: AbortSignal | undefined;
+  readonly mostBytes: number;
+}
+
 async function ask(
   http: HttpClient,
-  authorization: Readonly<Record<string, string>>,
-  promql: string,
-  at: number,
-  signal: AbortSignal | undefined,
+  { authorization, promql, at, signal, mostBytes }: Request,
 ): Promise<QueryOutcome> {
   const form = new URLSearchParams({
     query: promql,
@@ -104,6 +115,7 @@ async function ask(
       'content-type': 'application/x-www-form-urlencoded',
     },
     body: form.toString(),
+    responseBytes: mostBytes,
     ...(signal === undefined ? {} : { signal }),
   });
   if (outcome.kind === 'failed') {
@@ -111,12 +123,12 @@ async function ask(
   }
   const what = `HTTP POST ${PATH}`;
   if (!outcome.complete) {
-    const tooLarge = Buffer.byteLength(outcome.body) >= MAX_ANSWER_BYTES;
+    const tooLarge = Buffer.byteLength(outcome.body) >= mostBytes;
     return tooLarge
       ? {
           kind: 'failed',
           cause: 'query',
-          reason: `${what}: answer above ${MAX_ANSWER_BYTES} bytes`,
+          reason: `${what}: answer above ${mostBytes} bytes`,
         }
       : { kind: 'failed', cause: 'server', reason: `${what}: answer broken off` };
   }

@@ -8,6 +8,7 @@ import type { Window } from '../model/window.ts';
 import { type AppendEnd, createAppender } from '../windows/appender.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { createAsker } from './ask.ts';
+import { createBatchSizes } from './batch-sizes.ts';
 import type { Measure } from './measure.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
@@ -60,7 +61,7 @@ export function createPrometheusMetering(options: PrometheusMeteringOptions): Pr
   const startedAt = clock.now();
   const state = new WindowState({ ...options, appender, log, startedAt });
   const asker = createAsker({ client: options.client, metrics, clock, log });
-  const common = { ...options, log, state, asker };
+  const common = { ...options, log, state, asker, sizes: createBatchSizes() };
   const retries = new Retries(common);
   const opener = new WindowOpener({ ...common, retries });
 

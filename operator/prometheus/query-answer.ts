@@ -173,3 +173,8 @@ export function labelKey(labels: Sample['labels']): string {
 function rowText({ labels }: Sample): string {
   return quote(labelKey(labels));
 }
+
+/** A sample's value as the double that it is. */
+export function numberOf(value: Sample['value']): number {
+  return Number(value.replace(/Inf$/, 'Infinity'));
+}

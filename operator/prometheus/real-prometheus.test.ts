@@ -74,6 +74,19 @@ const SERIES: readonly HistoricalSeries[] = [
   sent('tenant-a', 'a-0', 50_000),
   sent('tenant-a', 'a-etcd-0', 50_000),
   sent('', '', 9_000_000),
+  // A tenant cluster whose syncer maps namespaces one to one: names there are the tenant's own.
+  sent('tenant-s', 's-0', 50_000),
+  sent('tenant-s', 'web-x-default-x-s', 1_000),
+  sent('s-dev', 's-0', 2_000),
+  sent('s-dev', 'agent', 100_000),
+  sent('s-prod', 's-api-7d9c8b5f6-x2x4z', 4_000),
+  {
+    name: 'kube_pod_info',
+    labels: { namespace: 's-dev', pod: 'agent', host_network: 'true' },
+    valueAt: () => 1,
+  },
+  gpu('DCGM_FI_DEV_GPU_UTIL', { ...exported('s-dev'), UUID: 'S-1' }, 30),
+  gpu('DCGM_FI_DEV_GPU_UTIL', { namespace: 's-prod', pod: 'p', UUID: 'S-2' }, 60),
   // A pod of tenant b that says it is tenant a's.
   sent('tenant-b', 'liar', 0, { exported_namespace: 'tenant-a' }),
   sent('tenant-b', 'job-x-default-x-b', 0),
@@ -157,6 +170,24 @@ function quantities(events: readonly UsageEvent[]): readonly number[] {
 
 const EGRESS = 'tenant_network_egress_gb';
 const UTILIZATION = 'tenant_gpu_utilization';
+
+test.each([
+  ['asked about alone', []],
+  ['asked about with another', [cluster('a')]],
+] as const)(
+  'what is in namespaces that a syncer maps is the tenant cluster’s: %s',
+  async (_, others) => {
+    const syncedNamespaces = ['s-dev', 's-prod'].map((name) => ({ name, createdAt: 0 }));
+    const synced = cluster('s', {}, { namespace: 'tenant-s', syncedNamespaces });
+    const events = await meter([synced, ...others]);
+    const [first = 0] = quantities(of(events, EGRESS, synced.id));
+    expect(first * 2 ** 30).toBeCloseTo(60 * 7_000, -1);
+    expect(of(events, UTILIZATION, synced.id)[0]?.properties).toEqual({
+      avg_utilization_pct: 45,
+      gpu_devices: 2,
+    });
+  },
+);
 
 describe('the built-in queries on a real server', () => {
   let events: readonly UsageEvent[];

@@ -1,16 +1,19 @@
-import pLimit from 'p-limit';
+import { setImmediate as yieldToLoop } from 'node:timers/promises';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { AppendEnd } from '../windows/appender.ts';
-import { type Asker, CONNECTIONS, createRound, type JobOutcome, type Round } from './ask.ts';
+import type { Asker, Job, JobOutcome, Question } from './ask.ts';
+import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, MeasuredCluster } from './measure.ts';
+import { type Answered, Round } from './round.ts';
 import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
-import { type UnansweredWindows, windowsOf } from './unanswered.ts';
+import { edgesOf, windowsOf } from './unanswered.ts';
 import type { WindowState } from './window-state.ts';
 
 export interface RetriesOptions {
   readonly state: WindowState;
   readonly asker: Asker;
+  readonly sizes: BatchSizes;
   readonly measures: () => readonly Measure[];
   readonly tenantClusters: TenantClusterHistory;
   readonly clock: Clock;
@@ -29,11 +32,21 @@ interface Wait {
 
 /** One turn of retries. */
 interface Turn {
-  readonly deadline: number;
   readonly round: Round;
   readonly signal: AbortSignal;
   subjects(window: Window): ReadonlyMap<string, MeasuredCluster>;
 }
+
+/** A metric of a tenant cluster in a turn. */
+interface Lane {
+  readonly metric: string;
+  readonly tenantCluster: string;
+  /** Its newest window was answered in this turn. */
+  readonly isAnswered: boolean;
+}
+
+/** Lanes in a row that nothing else waits for. */
+const AT_A_STRETCH = 100;
 
 /**
  * Asks again what failed: first about the newest window, then, while that is answered, about the others
@@ -51,21 +64,19 @@ export class Retries {
 
   /** Works for a few seconds at most, so that windows are opened in time. */
   async run(signal: AbortSignal): Promise<AppendEnd | undefined> {
-    const { state, asker, clock } = this.#options;
+    const { state, asker, sizes, clock } = this.#options;
     const now = clock.monotonic();
-    const due = state.unanswered
+    let lanes: readonly Lane[] = state.unanswered
       .list()
       .filter(
         (work) => (this.#waits.get(keyOf(work.metric, work.tenantCluster))?.until ?? 0) <= now,
-      );
-    if (due.length === 0) return undefined;
-    const turn: Turn = {
-      deadline: now + BUDGET_MS,
-      round: createRound(asker, signal),
-      signal,
-      subjects: this.#subjectsOnce(),
-    };
-    await pLimit(CONNECTIONS).map(due, (work) => this.#goThrough(work, turn));
+      )
+      .map(({ metric, tenantCluster }) => ({ metric, tenantCluster, isAnswered: false }));
+    if (lanes.length === 0) return undefined;
+    const isOver = (): boolean => signal.aborted || clock.monotonic() >= now + BUDGET_MS;
+    const round = new Round({ asker, sizes, signal, mayAsk: () => !isOver() });
+    const turn: Turn = { round, signal, subjects: this.#subjectsOnce() };
+    while (lanes.length > 0 && !isOver()) lanes = await this.#askNext(lanes, turn);
     // What was answered is asked once more after a stop: nothing of it is written by half.
     if (signal.aborted) return { kind: 'aborted' };
     return state.commit(signal);
@@ -100,59 +111,71 @@ export class Retries {
     this.#waits.set(key, { until: clock.monotonic() + ms * (0.5 + random() / 2), ms });
   }
 
-  async #goThrough(work: UnansweredWindows, turn: Turn): Promise<void> {
-    const { state, clock, measures } = this.#options;
-    const isOver = (): boolean => turn.signal.aborted || clock.monotonic() >= turn.deadline;
-    if (isOver()) return;
-    const key = keyOf(work.metric, work.tenantCluster);
-    const measure = measures().find(({ metric }) => metric === work.metric);
-    const windows = windowsOf(work.runs);
-    const newest = windows.pop();
-    if (measure === undefined || newest === undefined) {
-      // The metric is no longer configured.
-      state.drop(work.metric, work.tenantCluster, windowsOf(work.runs));
-      this.#failing.delete(key);
-      return;
+  /** Asks each lane about its next window; those that have more to ask are returned. */
+  async #askNext(lanes: readonly Lane[], turn: Turn): Promise<readonly Lane[]> {
+    const questions: Question[] = [];
+    const laneOf = new Map<Job, Lane>();
+    const answers: Answered[] = [];
+    const goOn = new Map<Lane, Lane>();
+    for (const [index, lane] of lanes.entries()) {
+      if (index % AT_A_STRETCH === 0) await yieldToLoop();
+      const job = this.#nextJob(lane, turn);
+      if (job === 'dropped') goOn.set(lane, { ...lane, isAnswered: true });
+      if (job === undefined || job === 'dropped') continue;
+      laneOf.set(job, lane);
+      const plan = job.measure.plan(job.subject, job.window);
+      if (plan.kind === 'ask') questions.push([job, plan]);
+      else if (plan.kind !== 'unclear') answers.push([job, { kind: 'nothing' }]);
+      else answers.push([job, { kind: 'failed', cause: 'query', reason: plan.reason }]);
     }
-    const first = await this.#settle(measure, work, newest, turn);
-    if (first === 'unasked') return;
-    if (first === 'failed') {
-      this.failed(work.metric, work.tenantCluster);
-      return;
+    answers.push(...(await turn.round.askAll(questions)));
+    if (turn.signal.aborted) return [];
+    for (const [index, [job, outcome]] of answers.entries()) {
+      if (index % AT_A_STRETCH === 0) await yieldToLoop();
+      const lane = laneOf.get(job);
+      if (lane !== undefined && this.#settle(lane, job, outcome)) {
+        goOn.set(lane, { ...lane, isAnswered: true });
+      }
     }
-    this.#failing.delete(key);
-    this.#waits.delete(key);
-    for (const window of windows) {
-      if (isOver()) return;
-      const outcome = await this.#settle(measure, work, window, turn);
-      if (outcome === 'failed') this.#wait(key);
-      if (outcome !== 'settled') return;
-    }
+    return [...goOn.values()];
   }
 
-  /** Records what a window comes to today. */
-  async #settle(
-    measure: Measure,
-    { tenantCluster }: UnansweredWindows,
-    window: Window,
-    turn: Turn,
-  ): Promise<'settled' | 'failed' | 'unasked'> {
-    const { state } = this.#options;
-    const subject = turn.subjects(window).get(tenantCluster);
-    if (subject === undefined) {
-      // Excluded from then on, or no longer known: there is nobody to bill.
-      state.drop(measure.metric, tenantCluster, [window]);
-      return 'settled';
+  /** What a lane is to be asked next, the newest window first; undefined where nothing is left. */
+  #nextJob({ metric, tenantCluster, isAnswered }: Lane, turn: Turn): Job | 'dropped' | undefined {
+    const { state, measures } = this.#options;
+    const runs = state.unanswered.find(metric, tenantCluster)?.runs ?? [];
+    const edges = edgesOf(runs);
+    if (edges === undefined) return undefined;
+    const measure = measures().find((one) => one.metric === metric);
+    if (measure === undefined) {
+      // The metric is no longer configured.
+      state.drop(metric, tenantCluster, windowsOf(runs));
+      this.#failing.delete(keyOf(metric, tenantCluster));
+      return undefined;
     }
-    const job = { measure, subject, window };
-    const plan = measure.plan(subject, window);
-    let outcome: JobOutcome = { kind: 'nothing' };
-    if (plan.kind === 'unclear') outcome = { kind: 'failed', cause: 'query', reason: plan.reason };
-    else if (plan.kind === 'ask') outcome = await turn.round.ask(job, plan);
-    if (turn.signal.aborted) return 'unasked';
-    if (outcome.kind === 'failed' && outcome.cause === 'unasked') return 'unasked';
-    state.record(job, outcome);
-    return outcome.kind === 'failed' ? 'failed' : 'settled';
+    const window = isAnswered ? edges.oldest : edges.newest;
+    const subject = turn.subjects(window).get(tenantCluster);
+    if (subject !== undefined) return { measure, subject, window };
+    // Excluded from then on, or no longer known: there is nobody to bill.
+    state.drop(metric, tenantCluster, [window]);
+    return 'dropped';
+  }
+
+  /** Records what a window comes to today; whether the lane goes on. */
+  #settle({ metric, tenantCluster, isAnswered }: Lane, job: Job, outcome: JobOutcome): boolean {
+    if (outcome.kind === 'failed' && outcome.cause === 'unasked') return false;
+    this.#options.state.record(job, outcome);
+    const key = keyOf(metric, tenantCluster);
+    if (outcome.kind === 'failed') {
+      if (isAnswered) this.#wait(key);
+      else this.failed(metric, tenantCluster);
+      return false;
+    }
+    if (!isAnswered) {
+      this.#failing.delete(key);
+      this.#waits.delete(key);
+    }
+    return true;
   }
 }
 

@@ -1,4 +1,4 @@
-import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { namespacesOf, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Window } from '../model/window.ts';
 import type { MeasuredCluster } from './measure.ts';
@@ -25,8 +25,8 @@ export function subjectsOf(
 ): ReadonlyMap<string, MeasuredCluster> {
   const states = history.during(window.start, window.end).toSorted((a, b) => a.from - b.from);
   const last = new Map(states.map(({ state }) => [state.id, state]));
-  const inNamespace = idsBy(states, ({ namespace }) => namespace);
-  const named = idsBy(states, ({ name }) => name);
+  const inNamespace = idsBy(states, namespacesOf);
+  const named = idsBy(states, ({ name }) => [name]);
   const today = new Map(history.current.map((cluster) => [cluster.id, cluster]));
   return new Map(
     [...last.values()]
@@ -35,7 +35,11 @@ export function subjectsOf(
         cluster.id,
         {
           cluster: asAskedToday(cluster, today.get(cluster.id)),
-          sharesNamespace: (inNamespace.get(cluster.namespace)?.size ?? 0) > 1,
+          ...omitUndefined({
+            sharedNamespace: namespacesOf(cluster).find(
+              (namespace) => (inNamespace.get(namespace)?.size ?? 0) > 1,
+            ),
+          }),
           uniqueName: (named.get(cluster.name)?.size ?? 0) <= 1,
         },
       ]),
@@ -50,14 +54,15 @@ function asAskedToday(then: TenantCluster, today: TenantCluster | undefined): Te
 
 function idsBy(
   states: ReturnType<TenantClusterHistory['during']>,
-  keyOf: (cluster: TenantCluster) => string,
+  keysOf: (cluster: TenantCluster) => readonly string[],
 ): ReadonlyMap<string, ReadonlySet<string>> {
   const ids = new Map<string, Set<string>>();
   for (const { state } of states) {
-    const key = keyOf(state);
-    const known = ids.get(key);
-    if (known === undefined) ids.set(key, new Set([state.id]));
-    else known.add(state.id);
+    for (const key of keysOf(state)) {
+      const known = ids.get(key);
+      if (known === undefined) ids.set(key, new Set([state.id]));
+      else known.add(state.id);
+    }
   }
   return ids;
 }

@@ -130,6 +130,19 @@ export function windowsOf(runs: readonly WindowRun[]): Window[] {
   );
 }
 
+/** The oldest window of the runs, and the newest; undefined when there is none. */
+export function edgesOf(
+  runs: readonly WindowRun[],
+): { readonly oldest: Window; readonly newest: Window } | undefined {
+  const [first] = runs;
+  const last = runs.at(-1);
+  if (first === undefined || last === undefined) return undefined;
+  return {
+    oldest: { start: first.from, end: first.from + first.sizeMs },
+    newest: { start: last.to - last.sizeMs, end: last.to },
+  };
+}
+
 /** Whether a value out of the ledger is runs. */
 function areRuns(value: unknown): value is readonly WindowRun[] {
   return Array.isArray(value) && value.every(isRun);

@@ -1,12 +1,14 @@
-import pLimit from 'p-limit';
+import { setImmediate as yieldToLoop } from 'node:timers/promises';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AppendEnd } from '../windows/appender.ts';
-import { type Asker, CONNECTIONS, createRound, type Job, type JobOutcome } from './ask.ts';
-import type { Measure, Plan } from './measure.ts';
+import type { Asker, Question } from './ask.ts';
+import type { BatchSizes } from './batch-sizes.ts';
+import type { Measure } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import type { Retries } from './retries.ts';
+import { type Answered, Round } from './round.ts';
 import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
 import type { WindowState } from './window-state.ts';
 
@@ -19,6 +21,7 @@ export type Opened =
 export interface WindowOpenerOptions {
   readonly state: WindowState;
   readonly asker: Asker;
+  readonly sizes: BatchSizes;
   readonly retries: Pick<Retries, 'isFailing' | 'failed'>;
   readonly measures: () => readonly Measure[];
   readonly tenantClusters: TenantClusterHistory;
@@ -32,8 +35,8 @@ export interface WindowOpenerOptions {
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 60_000;
 
-type Question = readonly [job: Job, plan: Extract<Plan, { kind: 'ask' }>];
-type Answered = readonly [job: Job, outcome: JobOutcome];
+/** Tenant clusters, and answers, in a row that nothing else waits for. */
+const AT_A_STRETCH = 100;
 
 /** Opens windows in order: asks everything about one once, and records what came and what did not. */
 export class WindowOpener {
@@ -58,7 +61,7 @@ export class WindowOpener {
     const closed = this.#options.lastWindow()?.end ?? -Infinity;
     if (closed < window.end || state.dueAt(window) > clock.now()) return { kind: 'none' };
     if (clock.monotonic() < this.#pausedUntil) return { kind: 'none' };
-    const { questions, known } = this.#prepare(window);
+    const { questions, known } = await this.#prepare(window);
     const answers = await this.#askAll(questions, signal);
     if (signal.aborted) return { kind: 'ended', end: { kind: 'aborted' } };
     const reason = silenceOf(answers);
@@ -67,7 +70,8 @@ export class WindowOpener {
       return { kind: 'none' };
     }
     if (questions.length > 0) this.#speakAgain();
-    for (const [job, outcome] of [...known, ...answers]) {
+    for (const [index, [job, outcome]] of [...known, ...answers].entries()) {
+      if (index % AT_A_STRETCH === 0) await yieldToLoop();
       state.record(job, outcome);
       if (outcome.kind === 'failed' && outcome.cause !== 'unasked') {
         retries.failed(job.measure.metric, job.subject.cluster.id);
@@ -79,12 +83,14 @@ export class WindowOpener {
   }
 
   /** What to ask; what is known without asking is in `known`. */
-  #prepare(window: Window): { questions: Question[]; known: Answered[] } {
+  async #prepare(window: Window): Promise<{ questions: Question[]; known: Answered[] }> {
     const { retries, measures, metrics, tenantClusters } = this.#options;
     const questions: Question[] = [];
     const known: Answered[] = [];
     let nameless = 0;
-    for (const subject of subjectsOf(tenantClusters, window).values()) {
+    const subjects = [...subjectsOf(tenantClusters, window).values()];
+    for (const [index, subject] of subjects.entries()) {
+      if (index % AT_A_STRETCH === 0) await yieldToLoop();
       for (const measure of measures()) {
         const job = { measure, subject, window };
         const plan = measure.plan(subject, window);
@@ -104,21 +110,18 @@ export class WindowOpener {
 
   /** A server that was silent is tried with one question, any one, before it is asked the others. */
   async #askAll(questions: readonly Question[], signal: AbortSignal): Promise<Answered[]> {
-    const { asker, random } = this.#options;
-    const round = createRound(asker, signal);
+    const { asker, sizes, random } = this.#options;
+    const round = new Round({ asker, sizes, signal });
     const answers: Answered[] = [];
     const tried = this.#silent === undefined ? -1 : Math.floor(random() * questions.length);
     const trial = questions[tried];
     if (trial !== undefined) {
-      const outcome = await round.ask(...trial);
-      answers.push([trial[0], outcome]);
-      if (outcome.kind === 'failed' && outcome.cause === 'server') return answers;
+      answers.push(...(await round.askAll([trial])));
+      if (answers.some(([, one]) => one.kind === 'failed' && one.cause === 'server'))
+        return answers;
     }
     const others = questions.filter((_, index) => index !== tried);
-    await pLimit(CONNECTIONS).map(others, async ([job, plan]) => {
-      answers.push([job, await round.ask(job, plan)]);
-    });
-    return answers;
+    return [...answers, ...(await round.askAll(others))];
   }
 
   #fallSilent(reason: string): void {
