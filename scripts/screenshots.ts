@@ -1,32 +1,121 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
 import { launchBrowser, openPage } from '../operator/http/dashboard/testing/browser.ts';
-import { createShowcase } from '../operator/http/dashboard/testing/showcase.ts';
+import { createShowcase, SHOWCASE_EVENT } from '../operator/http/dashboard/testing/showcase.ts';
 import {
   API_TOKEN,
+  INGEST_TOKEN,
   startTestServer,
   type TestServer,
 } from '../operator/http/testing/test-server.ts';
 
-/** `npm run screenshots`: the README's picture of the dashboard, out of the real pages in a real browser. */
+/**
+ * `npm run screenshots`: the README's picture of the dashboard, out of the real pages in a real browser.
+ * `npm run screenshots -- DIRECTORY`: every page there instead, at three widths in both themes, to be looked at.
+ */
 const DIRECTORY = join(import.meta.dirname, '../docs/images');
+const WIDTHS = [390, 820, 1280];
 
-await mkdir(DIRECTORY, { recursive: true });
+const H100 = 'metric=tenant_gpu_hours&tenant=acme-research&sku=NVIDIA-H100-80GB-HBM3';
+
+/** Every view by name: where it is, a text that shows that it is there, and what is clicked first. */
+const VIEWS: readonly (readonly [name: string, hash: string, text: string, click?: string])[] = [
+  ['overview', '#/', 'Usage by tenant'],
+  ['month', '#/months/2026-11', 'Does the billing system agree', 'button:text("Compare now")'],
+  ['month-of-a-tenant', '#/months/2026-10?tenant=acme-research', 'By model and class'],
+  [
+    'sum-1-days',
+    `#/sums?${H100}&from=2026-11-01T00:00:00Z&to=2026-12-01T00:00:00Z`,
+    'GPU-hours in',
+  ],
+  [
+    'sum-2-hours',
+    `#/sums?${H100}&from=2026-11-20T00:00:00Z&to=2026-11-21T00:00:00Z`,
+    'GPU-hours in',
+  ],
+  ['sum-3-events', `#/sums?${H100}&from=2026-11-20T14:00:00Z&to=2026-11-20T15:00:00Z`, 'Why '],
+  ['sum-4-why', `#/events/${SHOWCASE_EVENT}`, 'What it is made of'],
+  ['correction', `#/events/${SHOWCASE_EVENT}`, 'Corrections', 'button:text("Correct this event")'],
+  ['usage-by-tenant-cluster', '#/usage?by=tenant_cluster&range=7d', 'Sums'],
+  ['tenants-held', '#/tenants', 'Held usage'],
+  ['tenant', '#/tenants/acme-research', 'Billed as'],
+  ['gaps', '#/gaps', 'What it says', 'summary'],
+  ['windows', '#/windows', 'backfilled'],
+  ['window', '#/windows/2026-11-21T09:00:00Z', 'Where GPU time went'],
+  ['destinations', '#/destinations', 'data-lake'],
+  ['destination', '#/destinations/data-lake', '20 events of', 'summary'],
+  ['enforcement', '#/enforcement', 'Set a state by hand'],
+  ['documentation', '#/docs/bills.md', 'What the words mean'],
+];
+
+const [, , everything] = process.argv;
 const browser = await launchBrowser();
 const showcase = await createShowcase();
+const usageDirectory = await mkdtemp(join(tmpdir(), 'screenshots-'));
 const server: TestServer = await startTestServer({
+  usageDirectory,
   ledger: showcase.ledger,
+  environment: { INGEST_UNKNOWN_TENANTS: 'hold' },
   views: showcase.views(() => server.settings),
 });
 try {
-  const { page } = await openPage(browser, { token: API_TOKEN, width: 1200 });
+  if (everything === undefined) await takePicture(browser);
+  else await takeAll(browser, everything);
+} finally {
+  await server.close();
+  await browser.close();
+  await rm(usageDirectory, { recursive: true });
+}
+
+async function takePicture(of: Browser): Promise<void> {
+  await mkdir(DIRECTORY, { recursive: true });
+  const { page } = await openPage(of, { token: API_TOKEN, width: 1200 });
   await page.setViewportSize({ width: 1200, height: 860 });
   await page.goto(`http://127.0.0.1:${server.port}/`);
   await page.getByText('Acme Research').first().waitFor();
   await page.locator('canvas').waitFor();
   await page.waitForLoadState('networkidle');
   await page.screenshot({ path: join(DIRECTORY, 'dashboard.png') });
-} finally {
-  await server.close();
-  await browser.close();
+}
+
+async function takeAll(of: Browser, directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true });
+  await holdUsage();
+  for (const [name, hash, text, click] of VIEWS) {
+    const { page, settled } = await openPage(of, { token: API_TOKEN });
+    await page.goto(`http://127.0.0.1:${server.port}/${hash}`);
+    await page.getByText(text).filter({ visible: true }).first().waitFor();
+    await settled();
+    if (click !== undefined) await page.locator(click).filter({ visible: true }).first().click();
+    await settled();
+    await takeLooks(page, join(directory, name));
+    await page.context().close();
+  }
+}
+
+async function takeLooks(page: Page, path: string): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.screenshot({ path: `${path}-${width}-${colorScheme}.png`, fullPage: true });
+    }
+  }
+}
+
+/** Usage for names that nobody knows. */
+async function holdUsage(): Promise<void> {
+  const window = { window_start: '2026-11-21T08:00:00Z', window_end: '2026-11-21T08:01:00Z' };
+  const events = ['acme-reserch', 'a-new-customer-with-a-long-name'].flatMap((tenant) =>
+    [1, 2, 3].map((quantity) => ({
+      ...window,
+      id: `${tenant}-${quantity}`,
+      tenant,
+      metric: 'tokens_used',
+      quantity,
+    })),
+  );
+  await server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body: { events } });
 }

@@ -72,7 +72,9 @@ async function violations(page: Page): Promise<readonly string[]> {
   });
 }
 
-test('a mistaken event is replaced by who reads its bill, with the keyboard alone, to the last digit', async () => {
+test('a mistaken event is replaced by who reads its bill, with the keyboard alone, to the last digit', {
+  timeout: 60_000,
+}, async () => {
   await using server = await start();
   const { page, problems } = await open(server, '#/events/e-1');
   await page.getByText('None: it counts as it was recorded, 5.000000001').waitFor();

@@ -214,6 +214,43 @@ test('where nothing was sent, nobody is told that everything was accepted', asyn
   await page.context().close();
 });
 
+test.each([
+  ['no destination', [], 'usage is kept, and sent nowhere'],
+  ['one that was never sent anything', [{ delivered: 0, lagEvents: 12 }], 'nothing was sent yet'],
+  ['all suspended', [{ suspended: true, ready: false, deadLetters: 27 }], 'refused, so not billed'],
+] as const)('with %s no count and no button says nonsense', async (_, changes, told) => {
+  const showcase = await createShowcase();
+  const views = showcase.views(() => quiet.settings);
+  const [, first] = views.destinations?.list() ?? [];
+  if (views.destinations === undefined || first === undefined) throw new Error('no destination');
+  const list = () => changes.map((change) => ({ ...first, deadLetters: 0, ...change }));
+  const letters = list().some(({ deadLetters }) => deadLetters > 0);
+  const kept = views.destinations;
+  const deadLetters: typeof kept.deadLetters = async (name, after, limit) =>
+    letters ? kept.deadLetters(name, after, limit) : { deadLetters: [] };
+  await using quiet: TestServer = await startTestServer({
+    views: { ...views, destinations: { ...views.destinations, list, deadLetters } },
+  });
+  const { page } = await openPage(browser, { token: API_TOKEN });
+  const nonsense = /Send 0|Discard 0|\b0 of 0\b|100 of 27|recorded never|everything was accepted/;
+  const at = `http://127.0.0.1:${quiet.port}`;
+  await page.goto(`${at}/#/`);
+  await page.getByText(told).waitFor();
+  expect(await page.locator('main').textContent()).not.toMatch(nonsense);
+  await page.goto(`${at}/#/destinations/data-lake`);
+  const text =
+    changes.length === 0
+      ? 'No destination of this name'
+      : letters
+        ? '20 events of'
+        : 'None: nothing was sent yet';
+  await page.getByText(text).waitFor();
+  expect(await page.locator('main').textContent()).not.toMatch(nonsense);
+  const offered = page.getByRole('button', { name: 'Send all again', disabled: false });
+  expect(await offered.count()).toBe(0);
+  await page.context().close();
+});
+
 test('the rule behind a number is a link that opens where it is told', async () => {
   const page = await open('#/docs/metering.md?at=gpus');
   await page.getByRole('heading', { name: 'GPUs', exact: true }).waitFor();

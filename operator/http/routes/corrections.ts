@@ -1,4 +1,5 @@
 import type { Request } from 'express';
+import type { CorrectionOutlook } from '../../delivery/operations/correction-outlook.ts';
 import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
 import { NumberText } from '../../model/complete-event.ts';
 import {
@@ -59,7 +60,10 @@ function readRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
         const { earlier, nanos } = await countOf(ledger, stored.event);
         const refused = refusalOf(context, stored.event, earlier.length);
         const destinations = await Promise.all(
-          views.destinations.list().map(({ name }) => outlookAt(views, name, stored)),
+          views.destinations.list().map(async ({ name, suspended }) => {
+            const outlook = await views.destinations.correctionOutlook(name, stored);
+            return outlook === undefined ? [] : [{ name, suspended, ...showOutlook(outlook) }];
+          }),
         );
         const rest = { ...omitUndefined({ refused }), destinations: destinations.flat() };
         // The quantities are exact decimals, which JSON.stringify would make texts.
@@ -71,10 +75,8 @@ function readRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
   };
 }
 
-async function outlookAt({ destinations }: RouteContext['views'], name: string, of: StoredEvent) {
-  const outlook = await destinations.correctionOutlook(name, of);
-  if (outlook === undefined) return [];
-  return [{ name, standing: outlook.standing, takes_negative: outlook.takesNegative }];
+function showOutlook({ standing, takesNegative }: CorrectionOutlook) {
+  return { standing, takes_negative: takesNegative };
 }
 
 /** Why nobody can correct an event, if that is so. */

@@ -187,7 +187,8 @@ function Consequences({ destinations, quantity, now, unit }) {
  * @param {any} destination @param {string} what @param {boolean} isLess
  * @returns {{ tone: 'good' | 'warn' | 'plain', text: string }}
  */
-function consequenceAt({ standing, takes_negative: takesNegative }, what, isLess) {
+function consequenceAt({ standing, takes_negative: takesNegative, suspended }, what, isLess) {
+  const later = suspended ? ' It is suspended: all this when it is not.' : '';
   if (standing === 'not-wanted')
     return { tone: 'plain', text: 'Does not take this metric: nothing changes there.' };
   const dead = (/** @type {string} */ why) => {
@@ -209,6 +210,6 @@ function consequenceAt({ standing, takes_negative: takesNegative }, what, isLess
   if (isLess && !takesNegative)
     return dead('Takes nothing back by an event: enter a credit there by hand.');
   return standing === 'waiting'
-    ? { tone: 'good', text: `Has not got the event yet: it gets the event, then ${what}.` }
-    : { tone: 'good', text: `Has the event: it gets ${what}, once.` };
+    ? { tone: 'good', text: `Has not got the event yet: it gets the event, then ${what}.${later}` }
+    : { tone: 'good', text: `Has the event: it gets ${what}, once.${later}` };
 }

@@ -18,11 +18,13 @@ const SAME_ID = 'Each keeps its id, so what the destination already has is not b
  * @param {{ one: any, onChange: () => void }} properties `one` is the destination
  */
 export function DeadLetters({ one, onChange }) {
-  const { name, dead_letters: known } = one;
+  const { name, suspended } = one;
   const base = `/api/v1/destinations/${encodeURIComponent(name)}/dead-letters`;
   const page = useApi(url(base, { limit: PAGE }), REFRESH_MS);
   const [chosen, setChosen] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
   const letters = page.data?.dead_letters ?? [];
+  // The status may be of a moment before.
+  const known = Math.max(one.dead_letters, letters.length);
   const ids = letters
     .map((/** @type {any} */ letter) => letter.event.id)
     .filter((/** @type {string} */ id) => chosen.has(id));
@@ -53,20 +55,29 @@ export function DeadLetters({ one, onChange }) {
         letters.length > 0 &&
         html`
         <div class="controls">
-          <${ConfirmButton} label="Send all again" question=${`Send ${counted(known, 'dead letter')} again?`} onDone=${done}
+          <${ConfirmButton} label="Send all again" disabled=${suspended} question=${`Send ${counted(known, 'dead letter')} again?`} onDone=${done}
             explanation=${SAME_ID} action=${() => replay({ all: true })} />
-          <${ConfirmButton} label=${ids.length === 0 ? 'Send the chosen again' : `Send ${some} again`} disabled=${ids.length === 0} question="Send the chosen events again?" onDone=${done}
+          <${ConfirmButton} label=${ids.length === 0 ? 'Send the chosen again' : `Send ${some} again`} disabled=${suspended || ids.length === 0} question="Send the chosen events again?" onDone=${done}
             explanation=${SAME_ID} action=${() => replay({ ids })} />
           <${ConfirmButton} label=${`Discard ${some}`} tone="danger" disabled=${ids.length === 0} question="Discard the chosen events?" onDone=${done}
             explanation="They will never be billed at this destination. The ledger keeps them until RETENTION." action=${discard} />
         </div>
+        ${suspended && html`<p>${name} is suspended: nothing can be sent again until it is not.</p>`}
         ${letters.length < known && html`<p>The first ${count(letters.length)} of ${count(known)}:</p>`}
       `
       }
-      ${page.data && letters.length === 0 && html`<p class="empty">${one.delivered_events > 0 ? 'None: everything was accepted.' : 'None: nothing was sent yet since the operator started.'}</p>`}
+      ${page.data && letters.length === 0 && html`<p class="empty">${noneText(one)}</p>`}
       ${reasons.map(([form, group]) => html`<${Reason} key=${form} letters=${group} chosen=${chosen} choose=${choose} />`)}
     </${Card}>
   `;
+}
+
+/** Why there are none. @param {any} destination */
+function noneText({ delivered_events: delivered, lag_records: behind }) {
+  if (delivered === 0) return 'None: nothing was sent yet since the operator started.';
+  return behind > 0
+    ? 'None: what was sent was accepted. The rest is on its way.'
+    : 'None: everything was accepted.';
 }
 
 /** Reasons that differ only in what they name are one. @param {string} reason */
@@ -114,7 +125,7 @@ function Reason({ letters, chosen, choose }) {
             {
               name: 'Why',
               cell: (/** @type {any} */ { event }) =>
-                html`<a href=${link(['events', event.id])} aria-label=${`Explain ${names.metric(event.metric)} of ${names.tenant(event.tenant)}, ${time(event.window_start)}`}>Explain</a>`,
+                html`<a href=${link(['events', event.id])} aria-label=${`Explain ${names.metric(event.metric)} of ${names.tenant(event.tenant)}, ${time(event.window_start)}`} class="whole">Explain</a>`,
             },
           ]} />
         ${shown.length < letters.length && html`<button onClick=${() => setAll(true)}>Show all ${count(letters.length)}</button>`}

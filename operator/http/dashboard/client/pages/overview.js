@@ -100,6 +100,7 @@ function Tiles({ status, gpus, now }) {
     (/** @type {number} */ sum, /** @type {any} */ one) => sum + one.dead_letters,
     0,
   );
+  const sent = status.destinations.some((/** @type {any} */ one) => one.delivered_events > 0);
   const failed = status.failed_tenant_apis.length;
   const uncovered = status.without_kubeconfig.total;
   const open = status.gaps.filter((/** @type {any} */ gap) => last === undefined || gap.to >= last);
@@ -107,9 +108,9 @@ function Tiles({ status, gpus, now }) {
     <div class="tiles">
       <${Tile} label="Tenants" value=${count(status.tenants)} note=${counted(status.tenant_clusters, 'tenant cluster')} />
       <${Tile} label="GPU-hours" value=${gpus === undefined ? '…' : quantity(gpus.totals[0]?.quantity ?? 0)} note="in the chosen time" />
-      <${Tile} label="Last window" value=${ago(last, now)} note=${late ? 'windows are not closing: see the log' : `every ${status.window}`} tone=${late ? 'warn' : 'good'} />
-      <${Tile} label="Destinations well" value=${`${well} of ${all}`} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'warn'} />
-      <${Tile} label="Dead letters" value=${count(letters)} note=${letters === 0 ? 'nothing was refused' : 'refused, so not billed'} tone=${letters === 0 ? 'good' : 'bad'} />
+      <${Tile} label="Last window" value=${ago(last, now)} note=${last === undefined ? 'none has closed yet' : late ? 'windows are not closing: see the log' : `every ${status.window}`} tone=${late ? 'warn' : 'good'} />
+      <${Tile} label="Destinations well" value=${all === 0 ? 'none' : `${well} of ${all}`} note=${all === 0 && 'usage is kept, and sent nowhere'} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'warn'} />
+      <${Tile} label="Dead letters" value=${count(letters)} note=${letters > 0 ? 'refused, so not billed' : sent ? 'nothing was refused' : 'nothing was sent yet'} tone=${letters > 0 ? 'bad' : sent ? 'good' : 'plain'} />
       <${Tile} label="Open gaps" value=${count(open.length)} note=${html`<a href="#/gaps">What was not measured</a>`} tone=${open.length === 0 ? 'good' : 'warn'} />
       <${Tile} label="Failed tenant APIs" value=${count(failed)} note=${uncovered === 0 ? undefined : `${counted(uncovered, 'tenant cluster')} without own nodes, as far as known, and without kubeconfig`} tone=${failed === 0 ? 'good' : 'warn'} />
     </div>
@@ -208,7 +209,7 @@ function LedgerCard({ ledger, now }) {
   return html`
     <${Card} title="Ledger">
       <dl class="facts">
-        <dt>Events</dt><dd>${count(ledger.committed)}, the oldest recorded ${ago(ledger.oldest_at, now)}</dd>
+        <dt>Events</dt><dd>${count(ledger.committed)}${ledger.oldest_at && `, the oldest recorded ${ago(ledger.oldest_at, now)}`}</dd>
         <dt>Size</dt><dd>${bytes(ledger.bytes)} in ${counted(ledger.segments, 'segment')}; the volume is ${Math.round(ledger.disk.used_ratio * 100)} % full (${ledger.disk.level})</dd>
         <dt>Conflicts</dt><dd>${counted(ledger.conflicts, 'event')} came again with another quantity; the first one stayed</dd>
         <dt>Chain</dt><dd>What all of it adds up to <${CopyButton} text=${ledger.chain} what="hash" /></dd>
