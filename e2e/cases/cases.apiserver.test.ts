@@ -39,6 +39,7 @@ const TABLES = [
   'metering/dedicated-nodes',
   'metering/capacity-types',
   'metering/discovered-clusters',
+  'metering/synced-namespaces',
   'metering/events',
   'discovery/discover',
   'discovery/discovery',

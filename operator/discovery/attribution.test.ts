@@ -8,8 +8,8 @@ const { clusters: shared } = discoverHost({
   workloads: [workload('tenant-a', 'a'), workload('tenant-a', 'b')],
 });
 
-function owner(labels: OwnershipLabels, clusters = alone): string {
-  const attribution = attribute(labels, clusters);
+function owner(labels: OwnershipLabels, clusters = alone, namespace = 'tenant-a'): string {
+  const attribution = attribute({ namespace, labels }, clusters);
   return attribution.kind === 'unattributed'
     ? 'unattributed'
     : `${attribution.kind} ${attribution.cluster.name}`;
@@ -56,6 +56,15 @@ describe('in a shared namespace every tenant cluster is billed for everything', 
   test('alone in its namespace, a tenant cluster owns what carries no label', () => {
     expect(owner({})).toBe('tenant a');
     expect(owner({ managedBy: 'c' })).toBe('unattributed');
+  });
+
+  test.each<readonly [reason: string, labels: OwnershipLabels]>([
+    ['without labels, as it is imported', {}],
+    ['that names another', { managedBy: 'b' }],
+    ['labelled like the control plane', { app: 'vcluster', release: 'a' }],
+    ['labelled like a helper of the control plane', { app: 'vcluster-snapshot' }],
+  ])('C29: in a namespace that its syncer maps all is its own: what is %s', (_reason, labels) => {
+    expect(owner(labels, alone, 'team-1')).toBe('tenant a');
   });
 
   test('a namespace without tenant clusters', () => {

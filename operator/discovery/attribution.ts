@@ -1,7 +1,12 @@
 import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './selection.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
-/** The labels of a pod, claim or Service that say whose it is. */
+/** What of a pod, claim or Service says whose it is. */
+export interface Owned {
+  readonly namespace: string;
+  readonly labels: OwnershipLabels;
+}
+
 export interface OwnershipLabels {
   /** `vcluster.loft.sh/managed-by`: the syncer writes it, and renames a tenant's own spelling of it. */
   readonly managedBy?: string;
@@ -17,14 +22,19 @@ export type Attribution =
 
 /**
  * Tells whose an object is, among the tenant clusters of its namespace, excluded ones included
- * (docs/discovery.md#whose-an-object-is). `managed-by` is looked at first: tenants may give their own pods any `app` label, and
+ * (docs/discovery.md#whose-an-object-is). In a namespace that a syncer maps everything is its tenant
+ * cluster's, whatever the labels say: there the syncer leaves labels as tenants write them. Elsewhere `managed-by` is looked at first: tenants may give their own pods any `app` label, and
  * an object that a syncer brought is never control plane. Objects without that label belong to the
  * namespace's only tenant cluster, and to nobody where there are several.
  */
 export function attribute(
-  labels: OwnershipLabels,
+  { namespace, labels }: Owned,
   clusters: readonly TenantCluster[],
 ): Attribution {
+  const [only, ...others] = clusters;
+  if (only !== undefined && others.length === 0 && only.namespace !== namespace) {
+    return { kind: 'tenant', cluster: only };
+  }
   const { managedBy, app, release } = labels;
   if (managedBy !== undefined) {
     const cluster = clusters.find(({ name }) => name === managedBy);
@@ -34,7 +44,6 @@ export function attribute(
     const cluster = clusters.find(({ name }) => name === release);
     if (cluster !== undefined) return { kind: 'control-plane', cluster };
   }
-  const [only, ...others] = clusters;
   if (only === undefined || others.length > 0) return { kind: 'unattributed' };
   const isHelper = app !== undefined && CONTROL_PLANE_HELPER_APPS.includes(app);
   return { kind: isHelper ? 'control-plane' : 'tenant', cluster: only };

@@ -61,6 +61,14 @@ export function namespacesOf({
   return [namespace, ...syncedNamespaces.map(({ name }) => name)];
 }
 
+/** Those of some tenant clusters that have a host namespace. */
+export function clustersIn(
+  clusters: readonly TenantCluster[],
+  namespace: string,
+): readonly TenantCluster[] {
+  return clusters.filter((cluster) => namespacesOf(cluster).includes(namespace));
+}
+
 /** `private`: it has nodes of its own. `shared`: its pods run on the host's. */
 export type NodeMode = 'shared' | 'private';
 

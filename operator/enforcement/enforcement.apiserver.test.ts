@@ -223,6 +223,32 @@ test('a namespace that the syncer maps for its tenant is no way round', async ()
   expect((await namespaceMetadata()).labels).toMatchObject(managedBy);
 });
 
+test('a namespace that a newer syncer maps is no way round, whoever makes the pods in it', async () => {
+  await estate.addTenantCluster(namespace, 'a');
+  const host = namespace;
+  const tenant = tenantOf('a');
+  await using running = await start();
+  await discovered(running, 'a');
+  const syncer = await estate.syncer(host, 'vc-a');
+  const controller = await estate.somebody(STATEFUL_SET_CONTROLLER);
+  namespace = await cluster.createNamespace('team', {
+    'vcluster.loft.sh/vcluster-name': 'a',
+    'vcluster.loft.sh/vcluster-namespace': host,
+  });
+  await becomes(syncer, synced('a'), 201);
+  await say(running, tenant, 'unpaid');
+  await becomes(syncer, synced('a'), 403);
+  // A controller of the host makes pods of what the tenant has synced.
+  await becomes(controller, { app: 'vcluster', release: 'a' }, 403);
+  expect((await controller.tryPod(host, { app: 'vcluster', release: 'a' })).status).toBe(201);
+  expect((await namespaceMetadata()).labels).toMatchObject({
+    'meterfeed.io/billing-state': 'suspended',
+    'suspended.meterfeed.io/a': 'true',
+  });
+  await say(running, tenant, 'active');
+  await becomes(syncer, synced('a'), 201);
+});
+
 describe('suspension holds', () => {
   test('for a new tenant cluster of a suspended tenant (accident 40)', async () => {
     await cluster.kubectl(['label', 'namespace', namespace, 'meterfeed.io/tenant=acme']);

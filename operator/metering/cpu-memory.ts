@@ -97,9 +97,9 @@ function add(
 }
 
 function evidenceOf(piece: Piece<PodState>, node: NodeState | undefined, start: number): Evidence {
-  const { timeline, state, carried } = piece;
+  const { timeline, state, carried, mapped } = piece;
   const [from, to] = [piece.from - start, piece.to - start];
-  return { kind: 'Pod', object: timeline, state, node, from, to, carried };
+  return { kind: 'Pod', object: timeline, state, node, mapped, from, to, carried };
 }
 
 function usedBy(sample: UsageSample | undefined): {

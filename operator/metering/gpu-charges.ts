@@ -23,6 +23,7 @@ export interface GpuHolder {
   readonly nodeName: string;
   readonly carried: boolean;
   readonly weight: 1 | -1;
+  readonly mapped: boolean;
 }
 
 /** Charges GPUs that are held on shared nodes, or on a tenant cluster's own. */
@@ -63,13 +64,13 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
 }
 
 function evidenceOf(
-  { kind, object, state, carried }: GpuHolder,
+  { kind, object, state, carried, mapped }: GpuHolder,
   stretch: NodeStretch,
   gpus: HeldGpus,
   start: number,
 ): Evidence {
   const [from, to] = [stretch.from - start, stretch.to - start];
-  return { kind, object, state, node: stretch.state, gpus, from, to, carried };
+  return { kind, object, state, node: stretch.state, gpus, mapped, from, to, carried };
 }
 
 function useKind(down: boolean, owned: boolean): 'billed' | 'downtime' | 'overlap' {

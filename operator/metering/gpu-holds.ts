@@ -4,7 +4,7 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { HeldGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
-import { candidatesFor } from '../observation/tenant-cluster-timeline.ts';
+import { candidatesFor } from '../observation/tenancy.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import { createDeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
@@ -167,7 +167,7 @@ function billedTo(
   clusters: readonly TenantCluster[],
 ): Owner {
   const { namespace, labels } = object;
-  const owner = attribute(labels, clusters);
+  const owner = attribute(object, clusters);
   if (owner.kind === 'unattributed') {
     return nobodys(input, object, unattributedReason(labels, clusters));
   }

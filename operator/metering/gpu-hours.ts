@@ -27,7 +27,7 @@ export const meterGpuHours: Meter = (input) => {
     input,
     observation.pods,
     (piece) => {
-      const { state, cluster, timeline, asBilled, carried, weight } = piece;
+      const { state, cluster, timeline, asBilled, carried, weight, mapped } = piece;
       if (!mayHoldOfNode(state)) return;
       const { podLifetime, gpuQuantity } = cluster.metering;
       if (state.phase === 'bound' && podLifetime === 'running') return;
@@ -40,6 +40,7 @@ export const meterGpuHours: Meter = (input) => {
         nodeName: state.node,
         carried,
         weight,
+        mapped,
       } as const;
       for (const stretch of nodeAt(state.node, piece.from, piece.to, asBilled)) {
         for (const held of pluggedGpus(state, stretch.state, settings, gpuQuantity)) {
@@ -114,7 +115,7 @@ export const meterClaimedGpus: Meter = (input) => {
   visitPieces(
     input,
     claimUses(observation),
-    ({ state, cluster, timeline, from, to, asBilled, carried, weight }) => {
+    ({ state, cluster, timeline, from, to, asBilled, carried, weight, mapped }) => {
       const { podLifetime, gpuQuantity } = cluster.metering;
       if (state.phase === 'held' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
@@ -129,6 +130,7 @@ export const meterClaimedGpus: Meter = (input) => {
         nodeName,
         carried,
         weight,
+        mapped,
       } as const;
       for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
         const published = (device: AllocatedDevice) => catalogue.find(device, stretch.from);

@@ -1,7 +1,8 @@
 import { type Attribution, attribute } from '../discovery/attribution.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
-import { candidatesFor, type Tenancy } from '../observation/tenant-cluster-timeline.ts';
+import type { LateNamespace } from '../observation/tenant-cluster-timeline.ts';
+import { candidatesFor, type Tenancy } from '../observation/tenancy.ts';
 import type { Span, Timeline } from '../observation/timeline.ts';
 import type { MeterInput } from './meter.ts';
 import { noteUnattributed } from './findings.ts';
@@ -22,6 +23,8 @@ export interface Piece<S> {
   readonly weight: 1 | -1;
   /** What it runs on counts as closed windows went by, before late facts. */
   readonly asBilled: boolean;
+  /** The tenant cluster's syncer has mapped the namespace that it is in. */
+  readonly mapped: boolean;
 }
 
 /** The timelines of a kind, as `Timelines` gives them. */
@@ -41,8 +44,8 @@ interface Pass {
 
 /**
  * Visits everything of a kind that is charged in a window: the spans inside it, then what late facts
- * changed about closed windows (`after − before`), then the past of tenant clusters that became known
- * after windows of theirs had been closed. `alsoLate` names objects whose charge depends on something
+ * changed about closed windows (`after − before`), then the past of tenant clusters, and of
+ * namespaces of theirs, that became known after windows of it had been closed. `alsoLate` names objects whose charge depends on something
  * else that changed late, such as their node. Objects of excluded tenant clusters, and control plane
  * objects unless METER_CONTROL_PLANE, are left out; what is left out because nobody can tell whose it is, is listed.
  */
@@ -70,11 +73,11 @@ export function visitPieces<S extends { readonly labels: ObjectLabels }>(
     inPast.visit(timeline, timeline.billed ?? timeline.spans, before, visit);
     inPast.visit(timeline, timeline.spans, after, visit);
   }
-  for (const { cluster, from } of input.observation.tenantClusters.learntAfter(input.learntUntil)) {
+  for (const { cluster, namespace, from } of lateNamespaces(input)) {
     if (from >= window.start) continue;
     const ownPast = createAttributor(input, Math.max(from, meteredFrom), window.start);
     const pass: Pass = { carried: true, weight: 1, asBilled: true, clusterId: cluster.id };
-    for (const timeline of view.inNamespace(cluster.namespace)) {
+    for (const timeline of view.inNamespace(namespace)) {
       ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
     }
   }
@@ -82,6 +85,16 @@ export function visitPieces<S extends { readonly labels: ObjectLabels }>(
 
 function isManaged({ state }: Span<{ readonly labels: ObjectLabels }>): boolean {
   return state.labels.managedBy !== undefined;
+}
+
+/** Namespaces whose past became known as a tenant cluster's after windows of it had been closed. */
+function lateNamespaces({ observation, learntUntil }: MeterInput): readonly LateNamespace[] {
+  const { tenantClusters } = observation;
+  const own = tenantClusters.learntAfter(learntUntil);
+  return [
+    ...own.map((late) => ({ ...late, namespace: late.cluster.namespace })),
+    ...tenantClusters.mappedAfter(learntUntil),
+  ];
 }
 
 function lateOf<S>(
@@ -106,6 +119,11 @@ export function onLateNodes(
     [...spans, ...billed].some(({ state }) => names.has(state.node));
 }
 
+interface OwnedObject {
+  readonly namespace: string;
+  readonly labels: ObjectLabels;
+}
+
 interface Attributor {
   tenancies(namespace: string): readonly Tenancy[];
   visit<S extends { readonly labels: ObjectLabels }>(
@@ -116,7 +134,7 @@ interface Attributor {
   ): void;
 }
 
-/** Attributes objects during `[from, to)`, asking once per tenancy and set of labels. */
+/** Attributes objects during `[from, to)`, asking once per tenancy, which is one namespace's, and set of labels. */
 function createAttributor(input: MeterInput, from: number, to: number): Attributor {
   const byNamespace = new Map<string, readonly Tenancy[]>();
   const answers = new Map<Tenancy, Map<ObjectLabels, Attribution>>();
@@ -129,14 +147,14 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
     return found;
   };
 
-  const ownerOf = (labels: ObjectLabels, tenancy: Tenancy, objectSince: number): Attribution => {
-    if (tenancy.leaving !== undefined)
-      return attribute(labels, candidatesFor(tenancy, objectSince));
+  const ownerOf = (owned: OwnedObject, tenancy: Tenancy, objectSince: number): Attribution => {
+    if (tenancy.leaving !== undefined) return attribute(owned, candidatesFor(tenancy, objectSince));
+    const { labels } = owned;
     const perTenancy = answers.get(tenancy) ?? new Map<ObjectLabels, Attribution>();
     answers.set(tenancy, perTenancy);
     const known = perTenancy.get(labels);
     if (known !== undefined) return known;
-    const answer = attribute(labels, tenancy.clusters);
+    const answer = attribute(owned, tenancy.clusters);
     perTenancy.set(labels, answer);
     return answer;
   };
@@ -152,7 +170,8 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const end = Math.min(span.to, tenancy.to);
           if (end <= start) continue;
           untold -= end - start;
-          const owner = ownerOf(span.state.labels, tenancy, spans[0]?.from ?? span.from);
+          const owned = { namespace: timeline.namespace, labels: span.state.labels };
+          const owner = ownerOf(owned, tenancy, spans[0]?.from ?? span.from);
           if (owner.kind === 'unattributed') {
             const clusters = candidatesFor(tenancy, spans[0]?.from ?? span.from);
             const reason = unattributedReason(span.state.labels, clusters);
@@ -166,7 +185,9 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const { carried, weight, asBilled } = pass;
           const since = Math.max(span.from, cluster.createdAt);
           const bounds = { from: start, to: end, since };
-          visit({ timeline, state: span.state, cluster, ...bounds, carried, weight, asBilled });
+          const mapped = input.ownNodes !== true && cluster.namespace !== timeline.namespace;
+          const how = { carried, weight, asBilled, mapped };
+          visit({ timeline, state: span.state, cluster, ...bounds, ...how });
         }
         // Of closed windows, tenancies that ended long ago are forgotten.
         const stray = untold > 0 && !pass.carried ? strayReason(span.state.labels) : undefined;

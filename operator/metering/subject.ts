@@ -54,22 +54,22 @@ export function createNumbering<T = unknown>(onFirst?: (value: T) => void): (val
 /** Tells subjects apart by the shared values that they are made of, which is quicker than by their texts. */
 export function createSubjectKeys(): (evidence: Evidence) => string {
   const numberOf = createNumbering();
-  return ({ kind, object, state, gpus, node }) => {
+  return ({ kind, object, state, gpus, node, mapped = false }) => {
     const rate =
       gpus === undefined
         ? numberOf(state.requests ?? state)
         : `${keyOf([gpus.device.type, gpus.device.profile])}×${gpus.devices}×${gpus.parts}×${gpus.asDevices ?? ''}×${gpus.sharedBy ?? ''}`;
-    return `${kind} ${numberOf(object.namespace)} ${numberOf(state.labels)} ${numberOf(node)} ${rate}`;
+    return `${kind} ${mapped} ${numberOf(object.namespace)} ${numberOf(state.labels)} ${numberOf(node)} ${rate}`;
   };
 }
 
 /** What is told of the object of a share. */
-export function subjectOf({ kind, object, state, gpus, node }: Evidence): Subject {
+export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence): Subject {
   const { labels, requests, size } = state;
   return {
     kind,
     ...(object.namespace === '' ? {} : { namespace: object.namespace }),
-    ownedBy: ownerOf(kind, labels),
+    ownedBy: mapped === true ? MAPPED : ownerOf(kind, labels),
     ...(requests === undefined || gpus !== undefined
       ? {}
       : { requests: { cpu: units(requests.cpu), memoryGib: gib(requests.memory) } }),
@@ -91,6 +91,10 @@ export function subjectOf({ kind, object, state, gpus, node }: Evidence): Subjec
     ...(node === undefined ? {} : { node: nodeOf(kind, node, gpus !== undefined) }),
   };
 }
+
+/** docs/discovery.md#namespaces-that-a-syncer-maps */
+const MAPPED =
+  'the labels vcluster.loft.sh/vcluster-name and vcluster.loft.sh/vcluster-namespace of its Namespace';
 
 function ownerOf(kind: Evidence['kind'], labels: ObjectLabels | undefined): string {
   if (kind === 'Node') return 'labels of the node, or the tenant cluster itself has it';

@@ -100,6 +100,8 @@ export interface Evidence {
   /** What its node was; undefined when no node of that name was ever seen. */
   readonly node?: NodeState | undefined;
   readonly gpus?: HeldGpus;
+  /** The tenant cluster's syncer has mapped its namespace. */
+  readonly mapped?: boolean;
   /** Milliseconds after the start of the window, below zero for what is carried. */
   readonly from: number;
   readonly to: number;

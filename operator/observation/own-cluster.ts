@@ -56,5 +56,7 @@ export function tenancyOf(all: TenantClusterTimelines, id: string): TenantCluste
       })),
     during: (from, to) => all.statesOf(id, from, to),
     learntAfter: (sequence) => all.learntAfter(sequence).filter(({ cluster }) => isOwn(cluster)),
+    // What it has inside is in none of the host's namespaces.
+    mappedAfter: () => [],
   };
 }

@@ -1,29 +1,19 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { type Span, spansAfter, spansBefore, splitAtEdges } from './timeline.ts';
-
-/** The tenant clusters of one namespace during one stretch in which none of them changed. */
-export interface Tenancy {
-  readonly from: number;
-  readonly to: number;
-  readonly clusters: readonly TenantCluster[];
-  /** Those that are gone while objects of theirs are still there; absent where there are none. */
-  readonly leaving?: readonly LeavingTenantCluster[];
-}
-
-/**
- * A tenant cluster that is gone, and whose objects end after it: what existed before it left is
- * billed to it until that is gone too (docs/discovery.md#uninstalling).
- */
-export interface LeavingTenantCluster {
-  readonly cluster: TenantCluster;
-  readonly leftAt: number;
-}
+import { NamespaceMappings } from './namespace-mappings.ts';
+import { restoredRows, storedRows, type TenantClusterSnapshot } from './tenant-cluster-snapshot.ts';
+import { type LeavingTenantCluster, leavingOf, tenanciesOf, type Tenancy } from './tenancy.ts';
+import { type Span, spansAfter, spansBefore } from './timeline.ts';
 
 /** A tenant cluster that became known after windows in which it already existed had been closed. */
 export interface LateTenantCluster {
   readonly cluster: TenantCluster;
   readonly from: number;
+}
+
+/** A host namespace that became known as a tenant cluster's after windows in which it already was. */
+export interface LateNamespace extends LateTenantCluster {
+  readonly namespace: string;
 }
 
 /**
@@ -45,7 +35,9 @@ export interface TenantClusterTimelines {
   statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[];
   /** Those learnt after `sequence`, with the moment since when they exist; for late usage. */
   learntAfter(sequence: number): readonly LateTenantCluster[];
-  /** Counts up with every tenant cluster that is new. */
+  /** Host namespaces that syncers have mapped, of those learnt after `sequence`; for late usage. */
+  mappedAfter(sequence: number): readonly LateNamespace[];
+  /** Counts up with every tenant cluster, and every mapped namespace, that is new. */
   readonly sequence: number;
   /** Counts up with every change, for the journal. */
   readonly version: number;
@@ -58,15 +50,6 @@ export interface TenantClusterTimelines {
   snapshot(): TenantClusterSnapshot;
   restore(snapshot: TenantClusterSnapshot, observedAt: number): void;
 }
-
-/** All of it as plain JSON values; `to` null while a state holds. */
-export type TenantClusterSnapshot = readonly {
-  readonly from: number;
-  readonly to: number | null;
-  readonly cluster: TenantCluster;
-  /** It was gone by then, and objects of it were still there. */
-  readonly leaving?: true;
-}[];
 
 interface Entry {
   spans: readonly Span<TenantCluster>[];
@@ -85,6 +68,7 @@ export function createTenantClusterTimelines(): TenantClusterTimelines {
 
 class TenantClusterHistory implements TenantClusterTimelines {
   readonly #entries = new Map<string, Entry>();
+  readonly #mappings = new NamespaceMappings();
   /** By namespace; undefined after a change, until somebody asks. */
   #index: ReadonlyMap<string, readonly Entry[]> | undefined;
   #current: readonly TenantCluster[] = [];
@@ -125,18 +109,31 @@ class TenantClusterHistory implements TenantClusterTimelines {
       entry.leaving = openSpan(last.state, at);
       this.#version += 1;
     }
+    const learn = (): number => ++this.#sequence;
+    const round = { clusters, at, lastAt: this.#observedAt, learn };
+    if (this.#mappings.observe(round)) this.#version += 1;
     this.#current = clusters;
     this.#observedAt = at;
   }
 
   tenancies(namespace: string, from: number, to: number): readonly Tenancy[] {
-    const entries = this.#inNamespace(namespace);
     const inside = ({ state }: Span<TenantCluster>) => state.namespace === namespace;
+    const entries = this.#inNamespace(namespace);
     const present = entries.flatMap(({ spans }) => spansWithin(spans, from, to).filter(inside));
     const leaving = entries.flatMap(({ leaving: span }) =>
       span === undefined ? [] : spansWithin([span], from, to).filter(inside),
     );
-    return split(present, leaving, from, to);
+    for (const mapping of this.#mappings.during(namespace, from, to)) {
+      const entry = this.#entries.get(mapping.cluster);
+      if (entry === undefined) continue;
+      const [start, end] = [Math.max(from, mapping.from), Math.min(to, mapping.to)];
+      present.push(...spansWithin(entry.spans, start, end).map((span) => cut(span, mapping)));
+      if (entry.leaving === undefined) continue;
+      // What it left is known by when it left.
+      const left = { from: entry.leaving.from, to: mapping.to };
+      leaving.push(...spansWithin([entry.leaving], start, end).map((span) => cut(span, left)));
+    }
+    return tenanciesOf(present, leaving, from, to);
   }
 
   during(from: number, to: number): readonly Span<TenantCluster>[] {
@@ -155,11 +152,20 @@ class TenantClusterHistory implements TenantClusterTimelines {
     });
   }
 
+  mappedAfter(sequence: number): readonly LateNamespace[] {
+    return this.#mappings.learntAfter(sequence).flatMap(({ cluster: id, namespace, from }) => {
+      const { spans = [], leaving } = this.#entries.get(id) ?? {};
+      const cluster = (spans.at(-1) ?? leaving)?.state;
+      return cluster === undefined ? [] : [{ cluster, namespace, from }];
+    });
+  }
+
   release(holdsObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void {
-    for (const entry of this.#entries.values()) {
+    for (const [id, entry] of this.#entries) {
       const { leaving } = entry;
       if (leaving?.to !== Infinity || holdsObjects(leavingOf(leaving))) continue;
       entry.leaving = { ...leaving, to: Math.max(at, leaving.from) };
+      this.#mappings.release(id, at);
       this.#version += 1;
     }
   }
@@ -171,21 +177,21 @@ class TenantClusterHistory implements TenantClusterTimelines {
       if (entry.leaving !== undefined && entry.leaving.to <= horizon) delete entry.leaving;
       if (entry.spans.length === 0 && entry.leaving === undefined) this.#entries.delete(id);
     }
+    this.#mappings.prune(horizon, (id) => this.#entries.has(id));
   }
 
   snapshot(): TenantClusterSnapshot {
-    return [...this.#entries.values()].flatMap(({ spans, leaving }) => [
-      ...spans.map(storedSpan),
-      ...(leaving === undefined ? [] : [{ ...storedSpan(leaving), leaving: true as const }]),
-    ]);
+    const mappings = this.#mappings.byCluster();
+    return [...this.#entries].flatMap(([id, { spans, leaving }]) =>
+      storedRows({ spans, leaving, mappings: mappings.get(id) ?? [] }),
+    );
   }
 
   restore(snapshot: TenantClusterSnapshot, observedAt: number): void {
     this.#index = undefined;
     this.#observedAt = observedAt;
-    for (const [id, stored] of Map.groupBy(snapshot, ({ cluster }) => cluster.id)) {
-      const spans = stored.filter((one) => one.leaving !== true).map(restoredSpan);
-      const leaving = stored.filter((one) => one.leaving === true).map(restoredSpan)[0];
+    for (const [id, rows] of Map.groupBy(snapshot, ({ cluster }) => cluster.id)) {
+      const { spans, leaving, mappings } = restoredRows(rows);
       const last = spans.at(-1) ?? leaving;
       if (last === undefined) continue;
       this.#entries.set(id, {
@@ -195,6 +201,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
         existedFrom: last.from,
         ...omitUndefined({ leaving }),
       });
+      this.#mappings.restore(mappings);
     }
     this.#current = snapshot
       .filter(({ to, leaving }) => to === null && leaving !== true)
@@ -205,7 +212,10 @@ class TenantClusterHistory implements TenantClusterTimelines {
     const known = this.#entries.get(cluster.id);
     const open = known?.spans.at(-1)?.to === Infinity;
     const key = billingKey(cluster);
-    if (known !== undefined && open && known.billingKey === key) return;
+    if (known !== undefined && open && known.billingKey === key) {
+      known.spans = withNamespaces(known.spans, cluster);
+      return;
+    }
     this.#version += 1;
     if (known !== undefined && open) {
       known.billingKey = key;
@@ -236,18 +246,6 @@ class TenantClusterHistory implements TenantClusterTimelines {
   }
 }
 
-function leavingOf({ from, state }: Span<TenantCluster>): LeavingTenantCluster {
-  return { cluster: state, leftAt: from };
-}
-
-function storedSpan({ from, to, state }: Span<TenantCluster>): TenantClusterSnapshot[number] {
-  return { from, to: to === Infinity ? null : to, cluster: state };
-}
-
-function restoredSpan({ from, to, cluster }: TenantClusterSnapshot[number]): Span<TenantCluster> {
-  return { from, to: to ?? Infinity, state: cluster };
-}
-
 function spansWithin(
   spans: readonly Span<TenantCluster>[],
   from: number,
@@ -256,41 +254,31 @@ function spansWithin(
   return spans.filter((span) => span.from < to && span.to > from);
 }
 
+function cut(
+  { from, to, state }: Span<TenantCluster>,
+  within: { readonly from: number; readonly to: number },
+): Span<TenantCluster> {
+  return { from: Math.max(from, within.from), to: Math.min(to, within.to), state };
+}
+
 function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {
   return { from, to: Infinity, state: cluster };
+}
+
+/** The same times, the last of them with the namespaces that its syncer maps now. */
+function withNamespaces(
+  spans: readonly Span<TenantCluster>[],
+  { syncedNamespaces }: TenantCluster,
+): readonly Span<TenantCluster>[] {
+  const last = spans.at(-1);
+  if (last === undefined || last.state.syncedNamespaces === syncedNamespaces) return spans;
+  const { syncedNamespaces: _before, ...state } = last.state;
+  const now = { ...last, state: { ...state, ...omitUndefined({ syncedNamespaces }) } };
+  return [...spans.slice(0, -1), now];
 }
 
 /** Only what changes an event splits a span; a new e-mail address does not. */
 function billingKey(cluster: TenantCluster): string {
   const { namespace, name, tenant, project, tenantClass, excluded, metering } = cluster;
   return JSON.stringify([namespace, name, tenant, project, tenantClass, excluded, metering]);
-}
-
-function split(
-  spans: readonly Span<TenantCluster>[],
-  leaving: readonly Span<TenantCluster>[],
-  from: number,
-  to: number,
-): Tenancy[] {
-  if (spans.length === 0 && leaving.length === 0) return [];
-  return splitAtEdges(from, to, [...spans, ...leaving]).flatMap(([start, end]) => {
-    const holds = (span: Span<TenantCluster>) => span.from <= start && span.to >= end;
-    const clusters = spans.filter(holds).map(({ state }) => state);
-    const left = leaving.filter(holds).map(leavingOf);
-    if (left.length > 0) return [{ from: start, to: end, clusters, leaving: left }];
-    return clusters.length === 0 ? [] : [{ from: start, to: end, clusters }];
-  });
-}
-
-/**
- * The tenant clusters that an object may belong to: those that are there, and of those that are gone the
- * ones that it was there before.
- */
-export function candidatesFor(
-  { clusters, leaving }: Pick<Tenancy, 'clusters' | 'leaving'>,
-  objectSince: number,
-): readonly TenantCluster[] {
-  if (leaving === undefined) return clusters;
-  const gone = leaving.filter(({ leftAt }) => objectSince < leftAt);
-  return [...clusters, ...gone.map(({ cluster }) => cluster)];
 }

@@ -37,12 +37,20 @@ export function createSyncedObjects(
     if (synced.has(object.uid)) return true;
     const owner = cluster();
     if (owner === undefined || owner.source === 'external') return false;
-    const found = host.find(owner.namespace, syncedName(object, owner));
-    if (found?.labels.managedBy !== owner.name) return false;
+    const isHere =
+      host.find(owner.namespace, syncedName(object, owner))?.labels.managedBy === owner.name;
+    if (!isHere && !isInMapped(host, object, owner)) return false;
     if (synced.size >= MOST) synced.clear();
     synced.add(object.uid);
     return true;
   };
+}
+
+/** In namespaces that the syncer maps, objects keep their names (docs/discovery.md#namespaces-that-a-syncer-maps). */
+function isInMapped(host: HostObjects, object: Projected, owner: TenantCluster): boolean {
+  return (owner.syncedNamespaces ?? []).some(
+    ({ name }) => host.find(name, object.name)?.labels.virtualNamespace === object.namespace,
+  );
 }
 
 /** More objects than one tenant cluster is let show. */

@@ -279,9 +279,11 @@ class WatchedTenantApis implements TenantApis {
 
   #unitOf(object: Projected & { readonly labels: ObjectLabels }): TenantUnit | undefined {
     const { managedBy } = object.labels;
-    if (managedBy === undefined || this.#units.size === 0) return undefined;
+    if (this.#units.size === 0) return undefined;
     const owner = this.#options.tenantClusters.current.find(
-      ({ namespace, name }) => namespace === object.namespace && name === managedBy,
+      ({ namespace, name, syncedNamespaces = [] }) =>
+        (namespace === object.namespace && name === managedBy) ||
+        syncedNamespaces.some((synced) => synced.name === object.namespace),
     );
     return owner === undefined ? undefined : this.#units.get(owner.id);
   }

@@ -17,9 +17,9 @@ import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import type { CollectorSources } from './scope.ts';
-import { createScopes, type Scopes } from './scopes.ts';
+import { createScopes, type Scopes, tenantClustersOf } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
-import { NO_TENANT_OBJECTS, tenantClusterOf, type TenantObjectsList } from './tenant-scopes.ts';
+import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
 import {
   createHostUsage,
   createTenantUsage,
@@ -165,24 +165,15 @@ class WindowCollector implements Collector {
   }
 
   heldTenants(): readonly HeldTenant[] {
+    const { current } = this.#options.observation.tenantClusters;
     const quarantined = this.#quarantine.list().flatMap(({ name, reason, since }) => {
-      return this.#tenantClustersOf(name).map((tenantCluster) => ({
+      return tenantClustersOf(name, current).map((tenantCluster) => ({
         tenantCluster,
         reason,
         since,
       }));
     });
     return [...quarantined, ...this.#ownNodes.list()];
-  }
-
-  /** Those that a scope of this name stands for, where it does not stand for all. */
-  #tenantClustersOf(name: string): readonly string[] {
-    const own = tenantClusterOf(name);
-    if (own !== undefined) return [own];
-    const [, namespace] = name.split('/');
-    return this.#options.observation.tenantClusters.current.flatMap((cluster) =>
-      cluster.namespace === namespace ? [cluster.id] : [],
-    );
   }
 
   get metricsFailure(): UsageFailure | undefined {

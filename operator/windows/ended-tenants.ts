@@ -1,4 +1,5 @@
 import { attribute } from '../discovery/attribution.ts';
+import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -59,15 +60,19 @@ function noteLost(
 export function releaseLeft(observation: Observation, now: number): void {
   const { tenantClusters, pods, volumes, loadBalancers, resourceClaims } = observation;
   tenantClusters.release((left) => {
-    const isTheirs = ({ spans, gone }: Timeline<{ readonly labels: ObjectLabels }>): boolean => {
+    type Held = Timeline<{ readonly labels: ObjectLabels }>;
+    const isTheirs = ({ namespace, spans, gone }: Held): boolean => {
       const [first] = spans;
       const last = spans.at(-1);
       if (gone || first === undefined || last === undefined || last.to < Infinity) return false;
       if (first.from >= left.leftAt) return false;
-      return attribute(last.state.labels, [left.cluster]).kind !== 'unattributed';
+      const owned = { namespace, labels: last.state.labels };
+      return attribute(owned, [left.cluster]).kind !== 'unattributed';
     };
     return [pods, volumes, loadBalancers, resourceClaims].some((timelines) =>
-      [...timelines.inNamespace(left.cluster.namespace)].some(isTheirs),
+      namespacesOf(left.cluster).some((namespace) =>
+        [...timelines.inNamespace(namespace)].some(isTheirs),
+      ),
     );
   }, now);
 }

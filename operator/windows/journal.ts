@@ -15,7 +15,7 @@ import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
-import type { TenantClusterSnapshot } from '../observation/tenant-cluster-timeline.ts';
+import type { TenantClusterSnapshot } from '../observation/tenant-cluster-snapshot.ts';
 import type { Timelines, Tracked } from '../observation/timelines.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';

@@ -1,3 +1,4 @@
+import { clustersIn, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import { knownAtIn } from '../kubernetes/namespaced-source.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import { least } from '../model/extremes.ts';
@@ -15,7 +16,12 @@ import type {
   WatchedSource,
   WatchPoint,
 } from './scope.ts';
-import { createTenantScopes, type TenantObjectsList, type TenantScopes } from './tenant-scopes.ts';
+import {
+  createTenantScopes,
+  tenantClusterOf,
+  type TenantObjectsList,
+  type TenantScopes,
+} from './tenant-scopes.ts';
 
 /** All scopes. */
 export interface Scopes {
@@ -81,8 +87,8 @@ class AllScopes implements Scopes {
     this.#restored = restored;
     this.#watched = watchedTimelines(options);
     const tenantClustersIn = (namespace: string): readonly string[] =>
-      observation.tenantClusters.current.flatMap((cluster) =>
-        cluster.namespace === namespace && !cluster.excluded ? [cluster.id] : [],
+      clustersIn(observation.tenantClusters.current, namespace).flatMap(({ id, excluded }) =>
+        excluded ? [] : [id],
       );
     this.host = hostKinds(observation, sources).map(
       (kind) =>
@@ -179,6 +185,17 @@ class AllScopes implements Scopes {
       }),
     );
   }
+}
+
+/** The ids of the tenant clusters that a scope of this name stands for, where it does not stand for all. */
+export function tenantClustersOf(
+  name: string,
+  current: readonly TenantCluster[],
+): readonly string[] {
+  const own = tenantClusterOf(name);
+  if (own !== undefined) return [own];
+  const [, namespace] = name.split('/');
+  return namespace === undefined ? [] : clustersIn(current, namespace).map(({ id }) => id);
 }
 
 function watchedTimelines({ observation, sources }: ScopesOptions): readonly Watched[] {

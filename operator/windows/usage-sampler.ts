@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
 import type { Settings } from '../config/settings.ts';
+import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import { errorText } from '../model/error-text.ts';
 import { least } from '../model/extremes.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -201,7 +202,7 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
   const { tenantClusters } = observation;
   const isSplit = (): boolean => settings().discovery.watchNamespaces.length > 0;
   const lists = (): readonly UsageList[] => {
-    const wanted = wantedNamespaces(observation);
+    const wanted = wantedNamespaces(observation, settings().discovery.watchNamespaces);
     const common = {
       reader: podMetrics,
       findPod: (namespace: string, name: string) => sources.pods.find(namespace, name),
@@ -226,7 +227,8 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
       },
       of: (id) => {
         const cluster = tenantClusters.current.find((each) => each.id === id);
-        return cluster === undefined ? undefined : sampler.failure(cluster.namespace);
+        const namespaces = cluster === undefined ? [] : namespacesOf(cluster);
+        return namespaces.map((each) => sampler.failure(each)).find((each) => each !== undefined);
       },
     },
     get failure() {
@@ -236,13 +238,18 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
 }
 
 /** Namespaces whose tenant clusters, those that are leaving included, are billed by what their pods use. */
-function wantedNamespaces({ tenantClusters }: Observation): ReadonlySet<string> {
+function wantedNamespaces(
+  { tenantClusters }: Observation,
+  watched: readonly string[],
+): ReadonlySet<string> {
   const leaving = tenantClusters.leaving.map(({ cluster }) => cluster);
   const clusters = [...tenantClusters.current, ...leaving].filter(
     ({ excluded, source, metering }) =>
       !excluded && source === 'workload' && metering.cpuMemoryBasis !== 'requests',
   );
-  return new Set(clusters.map(({ namespace }) => namespace));
+  // One that is not watched may not be readable, and discovery tells of it.
+  const isWatched = (namespace: string) => watched.length === 0 || watched.includes(namespace);
+  return new Set(clusters.flatMap(namespacesOf).filter(isWatched));
 }
 
 function summary(failures: ReturnType<UsageSampler['failures']>): UsageFailure | undefined {

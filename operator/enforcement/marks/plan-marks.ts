@@ -1,6 +1,6 @@
 import type { EnforcementSettings } from '../../config/settings.ts';
 import { MANAGED_BY_LABEL } from '../../discovery/selection.ts';
-import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { namespacesOf, type TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { ControlPlaneWorkload, HostNamespace } from '../../discovery/views.ts';
 import type { EffectiveState } from '../states/tenant-record.ts';
 import {
@@ -62,8 +62,13 @@ export function planMarks(input: MarksInput): MarksPlan {
   const byPlace = new Map(
     hosted.map((cluster) => [`${cluster.namespace}/${cluster.name}`, cluster]),
   );
-  const byNamespace = Map.groupBy(hosted, ({ namespace }) => namespace);
-  /** Namespaces that a syncer maps one by one are named so (docs/discovery.md#whose-an-object-is). */
+  const byNamespace = Map.groupBy(
+    hosted.flatMap((cluster) =>
+      namespacesOf(cluster).map((namespace) => ({ namespace, cluster }) as const),
+    ),
+    ({ namespace }) => namespace,
+  );
+  /** Older syncers say so, and nothing more, of namespaces that they map. */
   const byMapping = new Map(
     hosted.map((cluster) => [`${cluster.namespace}-x-${cluster.name}`, cluster]),
   );
@@ -85,9 +90,9 @@ export function planMarks(input: MarksInput): MarksPlan {
     planned.push({ kind, uid, namespace, name, observed, desired });
   };
   for (const object of input.namespaces) {
-    const own = byNamespace.get(object.name) ?? [];
+    const own = (byNamespace.get(object.name) ?? []).map(({ cluster }) => cluster);
     const mapped = byMapping.get(object.metadata.labels[MANAGED_BY_LABEL] ?? '');
-    const inside = mapped === undefined ? own : [...own, mapped];
+    const inside = mapped === undefined || own.includes(mapped) ? own : [...own, mapped];
     plan('Namespace', object, namespaceMarks(own, inside, new Set(suspended), accounts, input));
   }
   for (const { kind, object } of workloads) {

@@ -109,6 +109,7 @@ function showCluster(cluster: TenantCluster) {
   return {
     id: cluster.id,
     namespace: cluster.namespace,
+    synced_namespaces: cluster.syncedNamespaces?.map(({ name }) => name),
     name: cluster.name,
     source: cluster.source,
     display_name: cluster.displayName,

@@ -1,0 +1,127 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+
+/** A host namespace that was one tenant cluster's during `[from, to)`, because its syncer had mapped it. */
+export interface NamespaceMapping {
+  readonly namespace: string;
+  /** Id of the tenant cluster. */
+  readonly cluster: string;
+  /** Milliseconds since the epoch; `to` is infinite while it holds. */
+  readonly from: number;
+  readonly to: number;
+  /** Counts up with everything that is learnt; 0 when it came out of the journal. */
+  readonly learntAs: number;
+}
+
+/** What a discovery round found, and when; milliseconds since the epoch. */
+export interface MappingRound {
+  readonly clusters: readonly TenantCluster[];
+  readonly at: number;
+  /** The round before; 0 when this is the first one. */
+  readonly lastAt: number;
+  /** Gives the number of what is learnt next. */
+  readonly learn: () => number;
+}
+
+/** The API gives the time of creation in whole seconds, rounded down. */
+const CREATION_STEP_MS = 1_000;
+
+/**
+ * Which host namespaces belonged to which tenant cluster, from when to when, besides those of their
+ * control planes (docs/discovery.md#namespaces-that-a-syncer-maps). A Namespace that is new was a tenant
+ * cluster's since its creation; every other change counts from the round that found it.
+ */
+export class NamespaceMappings {
+  /** In the order of time. */
+  readonly #byNamespace = new Map<string, NamespaceMapping[]>();
+
+  /** Gives whether anything has changed. */
+  observe({ clusters, at, lastAt, learn }: MappingRound): boolean {
+    const present = new Set(clusters.map(({ id }) => id));
+    const found = new Map(
+      clusters.flatMap(({ id, syncedNamespaces = [] }) =>
+        syncedNamespaces.map(({ name, createdAt }) => [name, { cluster: id, createdAt }] as const),
+      ),
+    );
+    let changed = false;
+    for (const { namespace, cluster } of this.#open()) {
+      // Those of a tenant cluster that is gone stay its own while something of it is there.
+      if (found.has(namespace) || !present.has(cluster)) continue;
+      this.#end(namespace, at);
+      changed = true;
+    }
+    for (const [namespace, { cluster, createdAt }] of found) {
+      const before = this.#openOf(namespace);
+      if (before?.cluster === cluster) continue;
+      const isNew = createdAt + CREATION_STEP_MS > lastAt;
+      const from = isNew ? Math.min(Math.max(createdAt, lastAt), at) : at;
+      this.#end(namespace, from);
+      this.#add({ namespace, cluster, from, to: Infinity, learntAs: learn() });
+      changed = true;
+    }
+    return changed;
+  }
+
+  /** What a namespace was during `[from, to)`, in order. */
+  during(namespace: string, from: number, to: number): readonly NamespaceMapping[] {
+    const mappings = this.#byNamespace.get(namespace) ?? [];
+    return mappings.filter((mapping) => mapping.from < to && mapping.to > from);
+  }
+
+  /** The namespaces that a tenant cluster has, or had when it went. */
+  of(cluster: string): readonly string[] {
+    const own = this.#open().filter((mapping) => mapping.cluster === cluster);
+    return own.map(({ namespace }) => namespace);
+  }
+
+  learntAfter(sequence: number): readonly NamespaceMapping[] {
+    return [...this.#byNamespace.values()].flat().filter(({ learntAs }) => learntAs > sequence);
+  }
+
+  /** Ends what a tenant cluster has: nothing of it is there any more. */
+  release(cluster: string, at: number): void {
+    for (const namespace of this.of(cluster)) this.#end(namespace, at);
+  }
+
+  /** Forgets what ended before `horizon`, and what is of tenant clusters that nobody knows any more. */
+  prune(horizon: number, isKnown: (cluster: string) => boolean): void {
+    for (const [namespace, mappings] of this.#byNamespace) {
+      const kept = mappings.filter(({ to, cluster }) => to > horizon && isKnown(cluster));
+      if (kept.length === 0) this.#byNamespace.delete(namespace);
+      else if (kept.length < mappings.length) this.#byNamespace.set(namespace, kept);
+    }
+  }
+
+  /** All of them, by tenant cluster. */
+  byCluster(): ReadonlyMap<string, readonly NamespaceMapping[]> {
+    return Map.groupBy([...this.#byNamespace.values()].flat(), ({ cluster }) => cluster);
+  }
+
+  restore(mappings: readonly NamespaceMapping[]): void {
+    for (const mapping of mappings.toSorted((a, b) => a.from - b.from)) this.#add(mapping);
+  }
+
+  #open(): readonly NamespaceMapping[] {
+    return [...this.#byNamespace.values()].flatMap((mappings) => {
+      const last = mappings.at(-1);
+      return last === undefined || last.to < Infinity ? [] : [last];
+    });
+  }
+
+  #openOf(namespace: string): NamespaceMapping | undefined {
+    const last = this.#byNamespace.get(namespace)?.at(-1);
+    return last === undefined || last.to < Infinity ? undefined : last;
+  }
+
+  #add(mapping: NamespaceMapping): void {
+    const before = this.#byNamespace.get(mapping.namespace) ?? [];
+    this.#byNamespace.set(mapping.namespace, [...before, mapping]);
+  }
+
+  #end(namespace: string, at: number): void {
+    const open = this.#openOf(namespace);
+    if (open === undefined) return;
+    const before = this.#byNamespace.get(namespace)?.slice(0, -1) ?? [];
+    const ended = open.from < at ? [{ ...open, to: at }] : [];
+    this.#byNamespace.set(namespace, [...before, ...ended]);
+  }
+}
