@@ -1,15 +1,19 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { instant, isObject, objects, ok, refused, text } from './answers.ts';
-import type { Contract, MetronomeState } from './state.ts';
+import { type Contract, covers, type MetronomeState, type StatementSchedule } from './state.ts';
+import { voidInvoices } from './statements.ts';
 
 const HOUR_MS = 3_600_000;
 const MAX_KEY = 128;
 const UNKNOWN = 'unknown';
+/** Any first of a month. */
+const FIRST_OF_MONTH = Date.UTC(2020, 0, 1);
 
 /** Wants the customer's own id, no alias; a uniqueness key is spent for ever. */
 export function createContract(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,
+  at: number,
 ): FakeResponse {
   const customer = state.customers.find(({ id }) => id === input['customer_id']);
   if (customer === undefined) return refused(400, 'customer_id must be the id of a customer');
@@ -40,12 +44,29 @@ export function createContract(
     starting_at: new Date(from).toISOString(),
     uniqueness_key: key,
     usage_filter: isObject(input['usage_filter']) ? [input['usage_filter']] : [],
+    schedule: readSchedule(input['usage_statement_schedule'], from),
+    createdAt: at,
     ...(end !== undefined && { ending_before: new Date(end).toISOString() }),
     ...(provider !== undefined && { billingProviderId: provider }),
   };
   if (key !== undefined) state.spentKeys.add(key);
   state.contracts.push(contract);
   return ok({ id: contract.id });
+}
+
+/** Calendar months by default. */
+function readSchedule(input: unknown, from: number): StatementSchedule {
+  const given = isObject(input) ? input : {};
+  const frequency = text(given['frequency'])?.toUpperCase();
+  const custom = instant(given['billing_anchor_date']);
+  const isOfContract = text(given['day'])?.toUpperCase() === 'CONTRACT_START';
+  return {
+    frequency:
+      frequency === 'WEEKLY' || frequency === 'QUARTERLY' || frequency === 'ANNUAL'
+        ? frequency
+        : 'MONTHLY',
+    anchor: custom ?? (isOfContract ? from : FIRST_OF_MONTH),
+  };
 }
 
 export function listContracts(
@@ -83,6 +104,10 @@ export function setContractEnd(
   if (end <= Date.parse(contract.starting_at)) {
     return refused(400, 'ending_before must be after starting_at');
   }
+  const finalUntil = contract.finalUntil ?? 0;
+  if (end < finalUntil && input['allow_ending_before_finalized_invoice'] !== true) {
+    return refused(400, 'ending_before is before the end of a finalized invoice');
+  }
   contract.ending_before = new Date(end).toISOString();
   return ok({ id: contract.id });
 }
@@ -113,13 +138,10 @@ export function archiveContract(
   const contract = contractOf(state, input);
   if (contract === undefined) return refused(404, 'Contract not found');
   contract.archived_at ??= new Date(at).toISOString();
+  if (input['void_invoices'] === true) {
+    voidInvoices(state, ({ contract_id }) => contract_id === contract.id);
+  }
   return ok({ id: contract.id });
-}
-
-/** Whether a contract bills usage of a moment, milliseconds since the epoch. */
-export function covers({ starting_at, ending_before }: Contract, at: number): boolean {
-  const end = ending_before === undefined ? Number.POSITIVE_INFINITY : Date.parse(ending_before);
-  return Date.parse(starting_at) <= at && at < end;
 }
 
 function contractOf(state: MetronomeState, input: Readonly<Record<string, unknown>>) {
@@ -140,18 +162,22 @@ function providerOf(state: MetronomeState, customerId: string, input: unknown): 
   return found?.id ?? UNKNOWN;
 }
 
-function show(state: MetronomeState, { billingProviderId, ...contract }: Contract) {
+function show(state: MetronomeState, contract: Contract) {
+  const { billingProviderId, schedule, createdAt, finalUntil: _until, ...shown } = contract;
   const provider = state.billingProviders.find(({ id }) => id === billingProviderId);
   return {
-    ...contract,
-    created_at: contract.starting_at,
+    ...shown,
+    created_at: new Date(createdAt).toISOString(),
     created_by: 'operator',
     commits: [],
     overrides: [],
     scheduled_charges: [],
     transitions: [],
     usage_filter: objects(contract.usage_filter),
-    usage_statement_schedule: { frequency: 'MONTHLY', billing_anchor_date: contract.starting_at },
+    usage_statement_schedule: {
+      frequency: schedule.frequency,
+      billing_anchor_date: new Date(schedule.anchor).toISOString(),
+    },
     ...(provider !== undefined && { customer_billing_provider_configuration: provider }),
   };
 }

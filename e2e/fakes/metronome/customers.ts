@@ -1,6 +1,7 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { isObject, objects, ok, page, refused, text, texts } from './answers.ts';
 import type { BillingProvider, Customer, MetronomeState } from './state.ts';
+import { voidInvoices } from './statements.ts';
 
 const MAX_NAME = 160;
 const MAX_ALIAS = 128;
@@ -57,6 +58,7 @@ export function archiveCustomer(
   for (const contract of state.contracts) {
     if (contract.customer_id === customer.id) contract.archived_at ??= archived_at;
   }
+  voidInvoices(state, ({ customer_id }) => customer_id === customer.id);
   return ok({ id: customer.id });
 }
 
@@ -119,13 +121,6 @@ export function getBillingProviders(
       delivery_method_id: '5b9e3072-415b-4842-94f0-0b6700c8b6be',
       delivery_method_configuration: {},
     })),
-  );
-}
-
-/** The customer that an event is for: by id or by alias, whenever the alias was given. */
-export function customerOf(state: MetronomeState, reference: string): Customer | undefined {
-  return state.customers.find(
-    ({ id, ingest_aliases }) => id === reference || ingest_aliases.includes(reference),
   );
 }
 

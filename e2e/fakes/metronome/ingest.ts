@@ -1,8 +1,7 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { ACCEPTED, instant, isObject, refused, text } from './answers.ts';
-import { customerOf } from './customers.ts';
 import { counts } from './metrics.ts';
-import type { MetronomeState, StoredEvent } from './state.ts';
+import { customerOf, type MetronomeState, type StoredEvent } from './state.ts';
 
 const HOUR_MS = 3_600_000;
 const MEMORY_MS = 34 * 24 * HOUR_MS;

@@ -6,7 +6,10 @@ import {
   type RequestJournal,
   startFakeServer,
 } from '../fake-server.ts';
+import type { Account } from '../account.ts';
 import { storedResult, storeResult } from '../idempotency.ts';
+import { createTestClock, turnedBy } from '../test-clock.ts';
+import { accountOf } from './account.ts';
 import { isObject, objects, refused, UNAUTHORIZED } from './answers.ts';
 import {
   archiveContract,
@@ -26,6 +29,13 @@ import {
   showCustomer,
 } from './customers.ts';
 import { ingest, searchEvents } from './ingest.ts';
+import {
+  listBreakdowns,
+  listInvoices,
+  regenerateInvoice,
+  showInvoice,
+  voidInvoice,
+} from './invoice-routes.ts';
 import { archiveMetric, createMetric, listMetrics, showMetric } from './metrics.ts';
 import {
   addRates,
@@ -37,13 +47,15 @@ import {
   listRateCards,
   updateProduct,
 } from './pricing.ts';
-import { createMetronomeState, type MetronomeState } from './state.ts';
+import { createMetronomeState, type MetronomeRules, type MetronomeState } from './state.ts';
+import { runUntil } from './statements.ts';
 import { invoiceItems, listUsage } from './usage.ts';
 
 const NOT_FOUND: FakeResponse = { status: 404, body: '' };
 
 export interface FakeMetronomeOptions {
   readonly apiToken: string;
+  readonly rules?: Partial<MetronomeRules>;
   readonly journal?: RequestJournal;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
@@ -54,27 +66,41 @@ export interface FakeMetronomeOptions {
 
 export interface FakeMetronome extends FakeServer {
   readonly state: MetronomeState;
+  /** Sets the clock and makes final what is due by then; from now on the clock stands still. */
+  readonly turnTo: (at: number) => void;
+  /** What became of all usage by now. */
+  readonly account: () => Account;
 }
 
 /**
  * A stateful stand-in for Metronome (docs/destinations/metronome.md#how-metronome-answers): ids
  * remembered for 34 days, one bad event refuses its call without an index, events held for aliases that
- * nobody has yet, metrics that count only what came after them, answers kept by idempotency key.
+ * nobody has yet, metrics that count only what came after them, answers kept by idempotency key, and a
+ * statement for each contract and period that no event changes after its grace.
  */
 export async function startFakeMetronome(options: FakeMetronomeOptions): Promise<FakeMetronome> {
-  const state = createMetronomeState();
+  const state = createMetronomeState(options.rules);
+  const clock = createTestClock(options.now);
+  const turnTo = (at: number): void => {
+    clock.turnTo(at);
+    runUntil(state, at);
+  };
   const timed = (request: FakeRequest): FakeRequest => ({
     ...request,
     at: options.timeOf?.(request) ?? request.at,
   });
   const server = await startFakeServer({
     ...options,
+    now: clock.now,
     authorize: ({ path, headers }) => {
       if (path.startsWith(CONTROL_PREFIX) || path === '/') return undefined;
       return headers['authorization'] === `Bearer ${options.apiToken}` ? undefined : UNAUTHORIZED;
     },
     handle: (given) => {
       const request = timed(given);
+      runUntil(state, request.at);
+      const turned = turnedBy(request, turnTo);
+      if (turned !== undefined) return turned;
       const stored = storedResult(state.results, request, request.at, KEY_REUSED);
       if (stored !== undefined) return stored;
       const response = route(state, request);
@@ -89,7 +115,7 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
       }
     },
   });
-  return { ...server, state };
+  return { ...server, state, turnTo, account: () => accountOf(state, clock.now()) };
 }
 
 const KEY_REUSED = refused(409, 'the idempotency key was used with other parameters');
@@ -97,10 +123,19 @@ const KEY_REUSED = refused(409, 'the idempotency key was used with other paramet
 function route(state: MetronomeState, request: FakeRequest): FakeResponse {
   const { method, path, at } = request;
   if (path === `${CONTROL_PREFIX}invoices`) return { status: 200, body: invoiceItems(state) };
+  if (path === `${CONTROL_PREFIX}account`) return { status: 200, body: accountOf(state, at) };
   const parsed = parseBody(request);
   if (parsed === 'malformed') return refused(400, 'the body is not JSON');
   if (path === '/v1/ingest' && method === 'POST') return ingest(state, parsed, at);
   const input = isObject(parsed) ? parsed : {};
+  const invoices = /^\/v1\/customers\/([^/]+)\/invoices(?:\/([^/]+))?$/.exec(path);
+  if (invoices !== null && method === 'GET') {
+    const [owner = '', id] = invoices.slice(1).map((part) => part && decodeURIComponent(part));
+    if (id === 'breakdowns') return listBreakdowns(state, owner, request);
+    return id === undefined
+      ? listInvoices(state, owner, request)
+      : showInvoice(state, owner, id, at);
+  }
   const customer = /^\/v1\/customers\/([^/]+)(?:\/(\w+))?$/.exec(path);
   if (customer !== null) {
     const id = decodeURIComponent(customer[1] ?? '');
@@ -152,7 +187,7 @@ function route(state: MetronomeState, request: FakeRequest): FakeResponse {
     case 'POST /v1/getCustomerBillingProviderConfigurations':
       return getBillingProviders(state, input);
     case 'POST /v1/contracts/create':
-      return createContract(state, input);
+      return createContract(state, input, at);
     case 'POST /v1/contracts/updateEndDate':
       return setContractEnd(state, input);
     case 'POST /v1/contracts/archive':
@@ -163,6 +198,10 @@ function route(state: MetronomeState, request: FakeRequest): FakeResponse {
       return editContract(state, input);
     case 'POST /v1/usage':
       return listUsage(state, input, request);
+    case 'POST /v1/invoices/void':
+      return voidInvoice(state, input);
+    case 'POST /v1/invoices/regenerate':
+      return regenerateInvoice(state, input, at);
     case 'POST /v1/events/search':
       return searchEvents(state, input);
     default:

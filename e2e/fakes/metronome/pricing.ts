@@ -144,6 +144,9 @@ export function addRates(
       rate_card_id: card.id,
       product_id: product.id,
       starting_at: String(input['starting_at']),
+      ...(instant(input['ending_before']) !== undefined && {
+        ending_before: String(input['ending_before']),
+      }),
       entitled: input['entitled'] === true,
       price,
       ...(isObject(values) && { pricing_group_values: values as Record<string, string> }),

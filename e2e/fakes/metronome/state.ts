@@ -1,7 +1,28 @@
+import type { Exact } from '../exact.ts';
 import type { StoredResult } from '../idempotency.ts';
+
+/** How an account is set up, and how what its documentation leaves open is settled. */
+export interface MetronomeRules {
+  /** From the end of a statement until it is final; 24 by default, may be 0. */
+  readonly graceHours: number;
+  /**
+   * Whether a contract that is made with an earlier start gets the statements whose grace was over by then
+   * (https://docs.metronome.com/invoice-customers/how-invoicing-works/ does not say).
+   */
+  readonly pastStatements: 'never' | 'generated';
+}
 
 /** What the stand-in keeps. Shapes are Metronome's own, reduced to what the stand-in acts on. */
 export interface MetronomeState {
+  readonly rules: MetronomeRules;
+  /** Final and void ones; drafts are computed whenever they are looked at. */
+  readonly invoices: Invoice[];
+  /** Ids of drafts, by contract and start. */
+  readonly draftIds: Map<string, string>;
+  /** What Metronome tells by webhook, oldest first. */
+  readonly notices: Notice[];
+  /** Until when time has been run, milliseconds since the epoch. */
+  ranUntil: number;
   readonly metrics: Metric[];
   readonly products: Product[];
   readonly rateCards: RateCard[];
@@ -94,9 +115,51 @@ export interface Contract {
   readonly starting_at: string;
   readonly uniqueness_key: string | undefined;
   readonly usage_filter: readonly unknown[];
+  readonly schedule: StatementSchedule;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** Until when its usage is on final invoices; undefined where on none. */
+  finalUntil?: number;
   ending_before?: string;
   archived_at?: string;
   billingProviderId?: string;
+}
+
+export interface StatementSchedule {
+  readonly frequency: 'WEEKLY' | 'MONTHLY' | 'QUARTERLY' | 'ANNUAL';
+  /** Statements begin whole intervals after it, milliseconds since the epoch. */
+  readonly anchor: number;
+}
+
+export interface Invoice {
+  readonly id: string;
+  readonly customer_id: string;
+  readonly contract_id: string;
+  readonly from: number;
+  readonly to: number;
+  status: 'DRAFT' | 'FINALIZED' | 'VOID';
+  /** When it became final; when it will, for a draft. */
+  readonly finalAt: number;
+  readonly lines: readonly InvoiceLine[];
+}
+
+export interface InvoiceLine {
+  readonly product_id: string;
+  readonly name: string;
+  readonly values: Readonly<Record<string, string>>;
+  readonly quantity: Exact;
+  readonly price: Exact;
+  /** In the unit of the card's credit type: cents of USD. */
+  readonly total: Exact;
+  readonly events: readonly StoredEvent[];
+}
+
+/** Flat, as what tells of contracts and invoices is. */
+export interface Notice {
+  readonly id: string;
+  readonly type: string;
+  readonly at: number;
+  readonly about: Readonly<Record<string, string>>;
 }
 
 export interface StoredEvent {
@@ -109,9 +172,14 @@ export interface StoredEvent {
   readonly takenAt: number;
 }
 
-export function createMetronomeState(): MetronomeState {
+export function createMetronomeState(rules: Partial<MetronomeRules> = {}): MetronomeState {
   let counter = 0;
   return {
+    rules: { graceHours: 24, pastStatements: 'never', ...rules },
+    invoices: [],
+    draftIds: new Map(),
+    notices: [],
+    ranUntil: 0,
     metrics: [],
     products: [],
     rateCards: [],
@@ -129,4 +197,17 @@ export function createMetronomeState(): MetronomeState {
       return `3e740000-0000-4000-8000-${counter.toString(16).padStart(12, '0')}`;
     },
   };
+}
+
+/** Whether a contract bills usage of a moment, milliseconds since the epoch. */
+export function covers({ starting_at, ending_before }: Contract, at: number): boolean {
+  const end = ending_before === undefined ? Number.POSITIVE_INFINITY : Date.parse(ending_before);
+  return Date.parse(starting_at) <= at && at < end;
+}
+
+/** The customer that an event is for: by id or by alias, whenever the alias was given. */
+export function customerOf(state: MetronomeState, reference: string): Customer | undefined {
+  return state.customers.find(
+    ({ id, ingest_aliases }) => id === reference || ingest_aliases.includes(reference),
+  );
 }

@@ -1,9 +1,15 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { instant, objects, page, refused, text, texts } from './answers.ts';
-import { covers } from './contracts.ts';
-import { customerOf } from './customers.ts';
 import { counts } from './metrics.ts';
-import type { Contract, Customer, Metric, MetronomeState, StoredEvent } from './state.ts';
+import {
+  customerOf,
+  covers,
+  type Contract,
+  type Customer,
+  type Metric,
+  type MetronomeState,
+  type StoredEvent,
+} from './state.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -1,7 +1,7 @@
 import { invoiceNow, setPrices } from './item-changes.ts';
 import { finalize, makeInvoice, usageLine } from './invoicing.ts';
 import { notify, notifySubscription } from './notices.ts';
-import { nextBoundary } from './periods.ts';
+import { nextBoundary } from '../boundaries.ts';
 import {
   liveItems,
   type Invoice,

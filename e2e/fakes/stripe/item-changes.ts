@@ -1,5 +1,5 @@
 import { addInvoiceItem, makeInvoice, usageLine } from './invoicing.ts';
-import { nextBoundary } from './periods.ts';
+import { nextBoundary } from '../boundaries.ts';
 import {
   liveItems,
   type InvoiceLine,

@@ -5,7 +5,8 @@ import { type Form, items, text, texts } from './form.ts';
 import { makeInvoice, usageLine } from './invoicing.ts';
 import { unknownParameter } from './lists.ts';
 import { notifySubscription } from './notices.ts';
-import { anchorOf, nextBoundary } from './periods.ts';
+import { nextBoundary } from '../boundaries.ts';
+import { anchorOf } from './periods.ts';
 import {
   type BillingMode,
   type InvoiceLine,

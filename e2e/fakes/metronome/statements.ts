@@ -1,0 +1,122 @@
+import { nextBoundary } from '../boundaries.ts';
+import { linesOf } from './lines.ts';
+import type { Contract, Invoice, MetronomeState } from './state.ts';
+
+const HOUR_MS = 3_600_000;
+const INTERVALS = {
+  WEEKLY: 'week',
+  MONTHLY: 'month',
+  QUARTERLY: 'quarter',
+  ANNUAL: 'year',
+} as const;
+
+/** A contract's usage of one period, from its first moment until before another. */
+export interface Statement {
+  readonly contract: Contract;
+  readonly from: number;
+  readonly to: number;
+  /** When no event changes it any more. */
+  readonly finalAt: number;
+}
+
+/** The statement of a contract that is the first not to be final; undefined after the contract's end. */
+export function openStatement(state: MetronomeState, contract: Contract): Statement | undefined {
+  const { starting_at, ending_before, schedule, finalUntil, createdAt } = contract;
+  const grace = state.rules.graceHours * HOUR_MS;
+  const end = ending_before === undefined ? Infinity : Date.parse(ending_before);
+  let from = finalUntil ?? Date.parse(starting_at);
+  if (contract.archived_at !== undefined) return undefined;
+  for (;;) {
+    if (from >= end) return undefined;
+    const interval = INTERVALS[schedule.frequency];
+    const next = nextBoundary(schedule.anchor / 1000, interval, from / 1000) * 1000;
+    const to = Math.min(next, end);
+    const wasOver = to + grace <= createdAt;
+    if (!wasOver || state.rules.pastStatements === 'generated') {
+      return { contract, from, to, finalAt: Math.max(to, createdAt) + grace };
+    }
+    from = to;
+  }
+}
+
+/** Every statement that is not final and has begun by a moment, of all contracts. */
+export function drafts(state: MetronomeState, at: number): readonly Invoice[] {
+  return state.contracts.flatMap((contract) => {
+    const found: Invoice[] = [];
+    let next = openStatement(state, contract);
+    while (next !== undefined && next.from <= at) {
+      found.push({ ...made(state, next), status: 'DRAFT', finalAt: next.finalAt });
+      next = openStatement(state, { ...contract, finalUntil: next.to });
+    }
+    return found;
+  });
+}
+
+/** Makes final what is due until a moment, each statement at its own time. */
+export function runUntil(state: MetronomeState, until: number): void {
+  for (;;) {
+    const due = state.contracts
+      .flatMap((contract) => openStatement(state, contract) ?? [])
+      .filter(({ finalAt }) => finalAt <= until)
+      .toSorted((a, b) => a.finalAt - b.finalAt);
+    const [first] = due;
+    if (first === undefined) break;
+    finalize(state, first);
+  }
+  state.ranUntil = Math.max(state.ranUntil, until);
+}
+
+function finalize(state: MetronomeState, statement: Statement): void {
+  const finalAt = Math.max(statement.finalAt, state.ranUntil);
+  const invoice: Invoice = { ...made(state, statement), status: 'FINALIZED', finalAt };
+  state.invoices.push(invoice);
+  statement.contract.finalUntil = statement.to;
+  tell(state, 'invoice.finalized', invoice, finalAt);
+}
+
+function made(state: MetronomeState, { contract, from, to }: Statement) {
+  return {
+    id: idOf(state, contract, from),
+    customer_id: contract.customer_id,
+    contract_id: contract.id,
+    from,
+    to,
+    lines: linesOf(state, contract, from, to),
+  };
+}
+
+/** A draft has the id that it keeps when it becomes final. */
+function idOf(state: MetronomeState, contract: Contract, from: number): string {
+  const key = `${contract.id} ${from}`;
+  const id = state.draftIds.get(key) ?? state.nextId();
+  state.draftIds.set(key, id);
+  return id;
+}
+
+/** Final ones become void, drafts are gone with their contracts. */
+export function voidInvoices(state: MetronomeState, is: (invoice: Invoice) => boolean): void {
+  for (const invoice of state.invoices) {
+    if (invoice.status === 'FINALIZED' && is(invoice)) invoice.status = 'VOID';
+  }
+}
+
+/** Computes a void invoice anew, from the events and rates of now, under another id. */
+export function regenerate(state: MetronomeState, before: Invoice, at: number): Invoice {
+  const contract = state.contracts.find(({ id }) => id === before.contract_id);
+  const invoice: Invoice = {
+    ...before,
+    id: state.nextId(),
+    status: 'FINALIZED',
+    finalAt: at,
+    lines: contract === undefined ? [] : linesOf(state, contract, before.from, before.to),
+  };
+  state.invoices.push(invoice);
+  tell(state, 'invoice.finalized', invoice, at);
+  return invoice;
+}
+
+function tell(state: MetronomeState, type: string, invoice: Invoice, at: number): void {
+  const { id, customer_id, contract_id } = invoice;
+  const about = { invoice_id: id, customer_id, contract_id };
+  state.notices.push({ id: state.nextId(), type, at, about });
+}
