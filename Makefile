@@ -32,9 +32,9 @@ generate: $(INSTALLED) ## Files that are derived from others
 	@npm run --silent generate
 	@npm run --silent generate:docs
 
-e2e: $(INSTALLED) ## The long end-to-end suites
+e2e: $(INSTALLED) ## The long end-to-end suites; needs root for real vClusters
 	@$(WITH_NODE) node e2e/control-plane/prepare.ts
-	@$(WITH_NODE) node e2e/tools/prepare.ts kube-controller-manager
+	@$(WITH_NODE) node e2e/tools/prepare.ts kube-controller-manager kube-scheduler vcluster
 	@$(WITH_NODE) vitest run --config vitest.long.config.ts
 
 bench: $(INSTALLED) ## Benches, one JSON line per figure

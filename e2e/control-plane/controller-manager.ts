@@ -1,9 +1,8 @@
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { type ManagedProcess, startProcess } from '../processes/managed-process.ts';
 import { findGoTool } from '../tools/go-tools.ts';
 import { renderFlags } from './flags.ts';
-import { freePort } from './ports.ts';
+import { freePort, listens } from './ports.ts';
 
 /** What empties namespaces, collects what owners leave behind, makes pods of StatefulSets, and binds, makes and deletes volumes. */
 const CONTROLLERS = [
@@ -48,16 +47,5 @@ export async function startControllerManager({
     logFile: join(directory, 'kube-controller-manager.log'),
     pidFile: join(directory, 'kube-controller-manager.pid'),
     ready: () => listens(port),
-  });
-}
-
-function listens(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
   });
 }

@@ -1,5 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 
 /** A free port of 127.0.0.1: the wished one if nobody has it, else any. */
 export async function freePort(wished = 0): Promise<number> {
@@ -19,6 +19,18 @@ export async function stablePort(file: string, preferred = 0): Promise<number> {
   const port = await freePort(Number.isInteger(wished) ? wished : 0);
   await writeFile(file, `${port}\n`);
   return port;
+}
+
+/** Whether somebody answers on a port of 127.0.0.1. */
+export function listens(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
 }
 
 function tryPort(port: number): Promise<number | undefined> {

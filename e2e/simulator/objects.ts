@@ -16,6 +16,7 @@ export interface ObjectMeta {
   readonly annotations?: Readonly<Record<string, string>>;
   readonly creationTimestamp?: string;
   readonly deletionTimestamp?: string;
+  readonly deletionGracePeriodSeconds?: number;
 }
 
 /** What an API server answers with is an object, or it is the body of a failure. */
@@ -30,6 +31,8 @@ const PLURALS: Readonly<Record<string, string>> = {
   Namespace: 'namespaces',
   Node: 'nodes',
   Pod: 'pods',
+  PersistentVolume: 'persistentvolumes',
+  StorageClass: 'storageclasses',
   PersistentVolumeClaim: 'persistentvolumeclaims',
   Service: 'services',
   Secret: 'secrets',

@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import { type Decimal, parseDecimal } from '../../operator/model/decimal.ts';
+import { compare, type Explained, type Said } from './compare.ts';
+import type { Due } from './truth.ts';
+
+const HOUR = 3_600_000;
+const STRETCH = { from: 0, to: 2 * HOUR };
+
+function due(uid: string, given: Partial<Due> = {}): Due {
+  return {
+    metric: 'tenant_cpu_core_hours',
+    namespace: 'team-red',
+    uid,
+    name: uid,
+    from: 0,
+    to: HOUR,
+    rate: 2,
+    ...given,
+  };
+}
+
+function bill(uid: string, quantity: string): Explained {
+  const event = {
+    id: uid,
+    tenant: 'tenant-team-red-red',
+    metric: 'tenant_cpu_core_hours',
+    quantity: decimal(quantity),
+    window_start: '',
+    window_end: '',
+    recorded_at: '',
+    dimensions: { tenant_cluster: 'tenant-team-red-red' },
+  };
+  return { event, objects: [{ uid, quantity: Number(quantity) }] };
+}
+
+function decimal(text: string): Decimal {
+  const parsed = parseDecimal(text);
+  if (parsed === undefined) throw new RangeError(`no decimal: "${text}"`);
+  return parsed;
+}
+
+function said(explained: readonly Explained[], unattributed: readonly string[] = []): Said {
+  return { stretch: STRETCH, explained, unattributed };
+}
+
+test('a bill that is off, or lacks a pod, or is to nobody, counts as right', () => {
+  const dues = [due('a'), due('b', { from: HOUR, to: undefined })];
+  const right = compare({ dues, unknown: [] }, said([bill('a', '2'), bill('b', '2')]));
+  expect(right.figures).toEqual([
+    {
+      tenant: 'team-red',
+      metric: 'tenant_cpu_core_hours',
+      truth: 4,
+      billed: 4,
+      relative_error: 0,
+    },
+  ]);
+  expect(right.unlisted).toEqual([]);
+
+  const off = compare({ dues, unknown: [] }, said([bill('a', '2'), bill('b', '2.004')]));
+  expect(off.figures[0]?.relative_error).toBeCloseTo(0.001, 9);
+  expect(off.figures[0]?.worst).toBe('b: +0.004000000');
+
+  const lacking = compare({ dues, unknown: ['team-red/c'] }, said([bill('a', '4')]));
+  expect(lacking.figures[0]?.relative_error).toBe(0);
+  expect(lacking.unlisted).toEqual(['team-red/c', 'team-red/b']);
+
+  const invented = compare({ dues: [], unknown: [] }, said([bill('x', '1')]));
+  expect(invented.figures[0]?.relative_error).toBe(Number.POSITIVE_INFINITY);
+});
+
+test('what a syncer makes after its tenant cluster was uninstalled is missed although it is listed', () => {
+  const instance = due('red', { metric: 'tenant_instance_hours', rate: 1 });
+  const leftover = due('late', { from: HOUR + 1, to: HOUR + 500 });
+  const truth = { dues: [instance, due('a'), leftover], unknown: [] };
+  const listed = compare(truth, said([bill('a', '2')], ['team-red/late', 'team-red/a']));
+  const cpu = listed.figures.find(({ metric }) => metric === 'tenant_cpu_core_hours');
+  expect(cpu?.truth).toBe(2);
+  expect(listed.unlisted).toEqual([]);
+  expect(compare(truth, said([bill('a', '2')])).unlisted).toEqual(['team-red/late']);
+});
