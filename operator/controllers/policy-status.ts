@@ -149,6 +149,11 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
     const message = `CPU and memory usage cannot be read, and each such stretch is a gap: ${failure.reason}; check the metrics server (kubectl top pods -A)`;
     claim('MetricsUnavailable', 'MetricsApiUnreadable', message);
   }
+  const queries = views.windows.manyQueries();
+  if (queries !== undefined) {
+    const message = `Prometheus is asked ${queries} queries in every window that name one tenant cluster each; write recording rules that aggregate by a label, and ask for their results`;
+    claim('PrometheusQueriesMany', 'OnePerTenantCluster', message);
+  }
   const [problem] = views.tenants.problems();
   if (problem !== undefined) {
     const message = `GET /api/v1/status lists all under discovery_problems; the first is ${problem}`;

@@ -434,6 +434,7 @@ describe('the status of the policy', () => {
       windows: windowsOf({
         lastWindowEnd: () => NOON,
         metricsFailure: () => ({ reason: 'HTTP 503', since: NOON }),
+        manyQueries: () => 1_001,
       }),
       tenants: { ...tenantsOf(), problems: () => ['plan: unknown: "gold"'] },
       ledger: {
@@ -453,6 +454,7 @@ describe('the status of the policy', () => {
     expect(brief(claims)).toEqual([
       'Ready=True Metering',
       'MetricsUnavailable=True MetricsApiUnreadable',
+      'PrometheusQueriesMany=True OnePerTenantCluster',
       'DiscoveryProblems=True Ambiguous',
       'UsageHeld=True UnknownTenants',
       'EnforcementFailing=True CannotMark',
@@ -461,7 +463,7 @@ describe('the status of the policy', () => {
       'LedgerDamaged=True ProblemsFound',
     ]);
     const messages = claims.map(({ message }) => message).join();
-    for (const cause of ['HTTP 503', '"gold"', '"acm"', 'segment 3', 'HTTP 403'])
+    for (const cause of ['HTTP 503', '1001 queries', '"gold"', '"acm"', 'segment 3', 'HTTP 403'])
       expect(messages).toContain(cause);
   });
 

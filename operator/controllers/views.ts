@@ -94,6 +94,8 @@ export interface WindowsView {
     readonly gpuSeconds: number;
     readonly gpuObjects: number;
   };
+  /** How many queries of a window Prometheus is asked for one tenant cluster each, where those are too many. */
+  manyQueries(): number | undefined;
   /** Why the metrics API cannot be read, if that is so. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
 }

@@ -3,6 +3,7 @@ import type { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Window } from '../model/window.ts';
 import type { Answer, Measure, MeasuredCluster, Plan, Reading, SharedQuery } from './measure.ts';
+import type { Pace } from './pace.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import type { QueryOutcome } from './query-answer.ts';
@@ -54,6 +55,7 @@ export interface AskerOptions {
   readonly metrics: PrometheusMetrics;
   readonly clock: Clock;
   readonly log: CauseLog;
+  readonly pace: Pace;
 }
 
 /** Queries at a time; Prometheus itself works on twenty. */
@@ -65,7 +67,7 @@ const MOST_BYTES = 2 * 1024 * 1024;
 /** Readings in a row that nothing else waits for. */
 const AT_A_STRETCH = 100;
 
-export function createAsker({ client, metrics, clock, log }: AskerOptions): Asker {
+export function createAsker({ client, metrics, clock, log, pace }: AskerOptions): Asker {
   const query = async (
     metric: string,
     promql: string,
@@ -73,6 +75,7 @@ export function createAsker({ client, metrics, clock, log }: AskerOptions): Aske
     signal: AbortSignal,
     mostBytes?: number,
   ): Promise<QueryOutcome> => {
+    await pace(signal);
     const begun = clock.monotonic();
     const outcome = await client.query(promql, at, signal, mostBytes);
     if (signal.aborted) return outcome;

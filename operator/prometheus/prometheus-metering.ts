@@ -10,6 +10,7 @@ import type { Gap } from '../windows/gaps.ts';
 import { createAsker } from './ask.ts';
 import { createBatchSizes } from './batch-sizes.ts';
 import type { Measure } from './measure.ts';
+import { createPace } from './pace.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import { Retries } from './retries.ts';
@@ -22,6 +23,8 @@ export interface PrometheusMetering {
   run(signal: AbortSignal): Promise<AppendEnd>;
   /** What could not be had yet, and what was given up. Newest first. */
   gaps(): readonly Gap[];
+  /** How many queries the last window asked for one tenant cluster each, where those are too many. */
+  manyQueries(): number | undefined;
   /** What stands behind an event of a metric that is measured here; undefined for all others. */
   question(event: UsageEvent): Question | undefined;
 }
@@ -60,7 +63,13 @@ export function createPrometheusMetering(options: PrometheusMeteringOptions): Pr
   const appender = createAppender({ ledger, clock, random: options.random, logger });
   const startedAt = clock.now();
   const state = new WindowState({ ...options, appender, log, startedAt });
-  const asker = createAsker({ client: options.client, metrics, clock, log });
+  const asker = createAsker({
+    client: options.client,
+    metrics,
+    clock,
+    log,
+    pace: createPace(clock),
+  });
   const common = { ...options, log, state, asker, sizes: createBatchSizes() };
   const retries = new Retries(common);
   const opener = new WindowOpener({ ...common, retries });
@@ -90,6 +99,7 @@ export function createPrometheusMetering(options: PrometheusMeteringOptions): Pr
       }
       return { kind: 'aborted' };
     },
+    manyQueries: () => opener.manyQueries,
     question: (event) => {
       const measure = options.measures().find(({ metric }) => metric === event.metric);
       if (measure === undefined) return undefined;

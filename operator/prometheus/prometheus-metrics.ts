@@ -10,6 +10,7 @@ export interface PrometheusMetrics {
   readonly lagSeconds: Gauge;
   readonly unreachable: Gauge;
   readonly nameless: Gauge;
+  readonly tenantQueries: Gauge;
 }
 
 export function createPrometheusMetrics(registry: Registry): PrometheusMetrics {
@@ -52,6 +53,11 @@ export function createPrometheusMetrics(registry: Registry): PrometheusMetrics {
     unreachable: new Gauge({
       name: 'meterfeed_prometheus_unreachable',
       help: '1 while no query at all is answered.',
+      registers,
+    }),
+    tenantQueries: new Gauge({
+      name: 'meterfeed_prometheus_tenant_queries',
+      help: 'Queries of the last window that were not about all tenant clusters together: they grow with the number of tenant clusters.',
       registers,
     }),
     nameless: new Gauge({

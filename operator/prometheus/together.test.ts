@@ -231,3 +231,22 @@ test('whatever fails and whenever it is killed, each window of all is charged ex
     { numRuns: 15 },
   );
 }, 120_000);
+
+test('queries that name one tenant cluster each are told of above a thousand', async () => {
+  const clock = clockAt(0);
+  const named = { egressQuery: 'bytes{n="{{namespace}}"}', gpuUtilQuery: 'none' };
+  const all = (count: number): readonly TenantCluster[] =>
+    tenants(count).map((one) => ({ ...one, metering: { ...one.metering, ...named } }));
+  prometheus.answer = () => [];
+  const history = historyOf(clock, ...all(1_001));
+  const life = await begin({ clock, history });
+  await life.pass(100);
+  expect(life.metering.manyQueries()).toBe(1_001);
+  const warning = '1001 queries in every window name one tenant cluster each';
+  expect(life.logs.filter((line) => line.includes(warning))).toHaveLength(1);
+  expect((await life.metrics.tenantQueries.get()).values).toMatchObject([{ value: 1_001 }]);
+  expect(prometheus.asked).toHaveLength(1_001);
+  history.observe(all(1_000), clock.now());
+  await life.pass(121);
+  expect(life.metering.manyQueries()).toBeUndefined();
+}, 120_000);

@@ -35,6 +35,9 @@ export interface WindowOpenerOptions {
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 60_000;
 
+/** More queries in a window that name one tenant cluster each are told of (docs/metering.md#one-query-for-all). */
+export const MANY_QUERIES = 1_000;
+
 /** Tenant clusters, and answers, in a row that nothing else waits for. */
 const AT_A_STRETCH = 100;
 
@@ -42,12 +45,18 @@ const AT_A_STRETCH = 100;
 export class WindowOpener {
   readonly #options: WindowOpenerOptions;
   #silent: string | undefined;
+  #tenantQueries = 0;
   #pauseMs = FIRST_PAUSE_MS;
   /** Monotonic. */
   #pausedUntil = -Infinity;
 
   constructor(options: WindowOpenerOptions) {
     this.#options = options;
+  }
+
+  /** Queries of the last window that are not about all together, where they are more than {@link MANY_QUERIES}. */
+  get manyQueries(): number | undefined {
+    return this.#tenantQueries > MANY_QUERIES ? this.#tenantQueries : undefined;
   }
 
   /** Why nothing at all is answered; undefined while something is. */
@@ -105,7 +114,28 @@ export class WindowOpener {
       }
     }
     metrics.nameless.set(nameless);
+    this.#countTenantQueries(questions);
     return { questions, known };
+  }
+
+  #countTenantQueries(questions: readonly Question[]): void {
+    const { metrics, logger } = this.#options;
+    const queries = new Set(
+      questions.flatMap(([{ measure }, { promql, beside, shared }]) =>
+        shared === undefined
+          ? [promql, ...(beside === undefined ? [] : [beside])].map(
+              (text) => `${measure.metric} ${text}`,
+            )
+          : [],
+      ),
+    );
+    const wereMany = this.manyQueries !== undefined;
+    this.#tenantQueries = queries.size;
+    metrics.tenantQueries.set(queries.size);
+    if (wereMany || this.manyQueries === undefined) return;
+    logger.warn(
+      `[metrics] prometheus: ${queries.size} queries in every window name one tenant cluster each; above ${MANY_QUERIES} write recording rules and ask for their results`,
+    );
   }
 
   /** A server that was silent is tried with one question, any one, before it is asked the others. */

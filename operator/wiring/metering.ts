@@ -21,6 +21,8 @@ export interface Metering {
   readonly explanations: Pick<Explanations, 'find'>;
   /** What Prometheus is asked for an event that it measured; undefined for all others. */
   readonly question: Prometheus['question'];
+  /** As in {@link Prometheus}. */
+  readonly manyQueries: Prometheus['manyQueries'];
   readonly parts: readonly Part[];
 }
 
@@ -72,6 +74,7 @@ export async function buildMetering(
     gaps: () => [...windows.gaps(), ...prometheus.gaps()],
     explanations,
     question: (event) => prometheus.question(event),
+    manyQueries: () => prometheus.manyQueries(),
     parts: parts.map((part) => whenConfigured(context.customResources, part)),
   };
 }

@@ -84,6 +84,7 @@ export interface PrometheusOptions {
 
 export interface Prometheus {
   gaps(): readonly Gap[];
+  manyQueries: PrometheusMetering['manyQueries'];
   question: PrometheusMetering['question'];
   readonly parts: readonly Part[];
 }
@@ -143,6 +144,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   };
   return {
     gaps: () => metering?.gaps() ?? [],
+    manyQueries: () => metering?.manyQueries(),
     question: (event) => metering?.question(event),
     parts: [...configured.parts, { name: 'Prometheus', run }],
   };

@@ -127,6 +127,7 @@ export function controllerViews(engine: Engine): {
       failedTenantApis: () => failedTenantApis(engine),
       withoutKubeconfig: () => engine.cluster.tenantApis.withoutKubeconfig().length,
       metricsFailure: () => windows.metricsFailure,
+      manyQueries: () => metering.manyQueries(),
       unattributed: () => lastUnattributed(windows.reports()),
     },
   };

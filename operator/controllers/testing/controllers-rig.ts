@@ -64,6 +64,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       withoutKubeconfig: () => engine.windows.withoutKubeconfig(),
       unattributed: () => engine.windows.unattributed(),
       metricsFailure: () => engine.windows.metricsFailure(),
+      manyQueries: () => engine.windows.manyQueries(),
     },
     ledger: { stats: () => engine.ledger.stats() },
     enforcement: {
