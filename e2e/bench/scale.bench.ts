@@ -22,6 +22,8 @@ const { values } = parseArgs({
     windows: { type: 'string', default: '2' },
     /** Changes a second at the full size; the smaller ones have as many fewer. */
     changes: { type: 'string', default: '75' },
+    /** Pods that no tenant cluster has anything to do with, beside those at the full size: measured without and with them. */
+    foreign: { type: 'string' },
     /** Leaves the smaller sizes out, and with them the marginal figures. */
     single: { type: 'boolean', default: false },
   },
@@ -34,6 +36,18 @@ const full: Size = {
 const windowSeconds = positive('window', values.window);
 const windows = positive('windows', values.windows);
 const changes = positive('changes', values.changes);
+
+const foreign = values.foreign === undefined ? undefined : positive('foreign', values.foreign);
+
+if (foreign !== undefined) {
+  const without = { size: full, figures: await measure(full, changes, false) };
+  report(full, without.figures);
+  const size = { ...full, foreign };
+  const figures = await measure(size, changes, false);
+  report(size, figures);
+  reportForeign(without.figures, figures, foreign);
+  process.exit();
+}
 
 let before: { readonly size: Size; readonly figures: ScaleFigures } | undefined;
 for (const part of values.single ? [1] : [100, 10, 1]) {
@@ -100,13 +114,25 @@ function reportGrowth(smaller: Point, larger: Point): void {
   print('rss_bytes_per_pod', resident / pods, 'bytes', of);
 }
 
+/** What foreign pods cost; changes to other pods go on meanwhile. */
+function reportForeign(without: ScaleFigures, together: ScaleFigures, pods: number): void {
+  const of = `${pods} foreign pods`;
+  const live = together.liveBytes - without.liveBytes;
+  const resident = (together.rssMiB - without.rssMiB) * 2 ** 20;
+  const cpu = together.cpuSecondsPerWindow - without.cpuSecondsPerWindow;
+  print('bytes_per_foreign_pod', live / pods, 'bytes', of);
+  print('rss_bytes_per_foreign_pod', resident / pods, 'bytes', of);
+  print('cpu_seconds_per_window_of_foreign_pods', cpu, 's', `${of}, windows of ${windowSeconds} s`);
+}
+
 function print(figure: string, value: number, unit: string, of: string): void {
   const rounded = Number(value.toPrecision(4));
   console.log(JSON.stringify({ bench: 'scale', figure, value: rounded, unit, of }));
 }
 
-function describe({ tenants, pods, nodes }: Size): string {
-  return `${tenants} tenants, ${pods} pods, ${nodes} nodes`;
+function describe({ tenants, pods, nodes, foreign: others }: Size): string {
+  const beside = others === undefined ? '' : ` beside ${others} foreign ones`;
+  return `${tenants} tenants, ${pods} pods${beside}, ${nodes} nodes`;
 }
 
 function positive(name: string, text: string): number {

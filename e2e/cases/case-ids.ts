@@ -19,7 +19,7 @@ export const HOST_CASES: Readonly<Record<string, string>> = {
     I11 I12 I13 I14 I15`,
   'dedicated nodes': `
     N01 N02 N03 N04 N05 N06 N08 N10 N11 N13 N14 N15 N16 N18 N19 N21 N22 N23 N24 N25 N29 N30 N31 N32`,
-  'what nobody is billed for': 'A01 A02 A03 A04 A05',
+  'what nobody is billed for': 'A01 A02 A03 A04 A05 A06',
   'capacity types': 'T01 T02 T03 T04 T06 T07 T08 T09 T10 T11 T12 T14',
   'windows and failures': 'W02 W03 W04 W05 W06 W07 W08 W09 W10 W11 W12 W13 W14 W15',
 };

@@ -49,6 +49,8 @@ export interface Discovered {
   /** Bad metadata and ambiguities, one line each; each costs at most the tenant that it names. */
   readonly problems: readonly string[];
   readonly overrides: readonly OverrideUse[];
+  /** Namespaces that say a syncer maps them, and are nobody's. */
+  readonly refusedNamespaces: ReadonlySet<string>;
   /** How many tenant clusters a platform instance points to. */
   readonly enriched: number;
 }
@@ -112,6 +114,7 @@ export function discover(input: DiscoverInput): Discovered {
     clusters: clusters.toSorted((a, b) => compareBytewise(a.id, b.id)),
     newIds: added,
     problems,
+    refusedNamespaces: synced.refused,
     overrides: [...uses.values()].map(({ name, applied, conflicts }) => ({
       name,
       applied: applied.toSorted(compareBytewise),

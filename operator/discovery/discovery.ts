@@ -65,6 +65,8 @@ export interface Discovery {
   lastOutcome(): DiscoveryOutcome | undefined;
   /** Bad metadata and ambiguities of the last successful round, one line each. */
   problems(): readonly string[];
+  /** Namespaces that say a syncer maps them, and are nobody's: {@link problems} says why. */
+  refusedNamespaces(): ReadonlySet<string>;
   /** Where each TenantOverride applies. */
   overrides(): readonly OverrideUse[];
   /** Customers whose grace is over, until their offboarding is accepted or they return; also after a restart. */
@@ -82,6 +84,7 @@ const NOTHING: Discovered = {
   newIds: new Map(),
   problems: [],
   overrides: [],
+  refusedNamespaces: new Set(),
   enriched: 0,
 };
 
@@ -146,6 +149,10 @@ class Rounds implements Discovery {
 
   problems(): readonly string[] {
     return this.#found.problems;
+  }
+
+  refusedNamespaces(): ReadonlySet<string> {
+    return this.#found.refusedNamespaces;
   }
 
   overrides(): readonly OverrideUse[] {

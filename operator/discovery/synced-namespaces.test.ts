@@ -90,3 +90,14 @@ test('a namespace outside of WATCH_NAMESPACES is told, for nothing in it can be 
     'Namespace team-2: belongs to tenant cluster tenant-a/a, but is not one of WATCH_NAMESPACES: nothing in it is billed; add "team-2"',
   ]);
 });
+
+test('objects in a namespace that is refused are passed over, or those of Kubernetes’ own are listed', () => {
+  const namespaces = [
+    mapped('kube-system', A),
+    mapped('meterfeed-system', A),
+    mapped('team-1', ['tenant-a', 'gone']),
+    mapped('team-2', A),
+  ];
+  const { refusedNamespaces } = discoverHost({ workloads: WORKLOADS, namespaces });
+  expect([...refusedNamespaces]).toEqual(['team-1']);
+});

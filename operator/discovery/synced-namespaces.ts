@@ -31,6 +31,8 @@ export interface SyncedNamespaces {
   readonly byPlace: ReadonlyMap<string, readonly SyncedNamespace[]>;
   /** Namespaces that are nobody's although they say so, and why; one line each, sorted. */
   readonly problems: readonly string[];
+  /** Names of those, but for Kubernetes' and the operator's own: what is in them is somebody's whom nobody knows. */
+  readonly refused: ReadonlySet<string>;
 }
 
 /**
@@ -43,6 +45,7 @@ export function findSyncedNamespaces(input: SyncedNamespacesInput): SyncedNamesp
   const claims = createClaims(input);
   const byPlace = new Map<string, SyncedNamespace[]>();
   const problems: string[] = [];
+  const refused = new Set<string>();
   const labelled = [...input.namespaces]
     .filter(({ metadata: { labels } }) => NAME_LABEL in labels || NAMESPACE_LABEL in labels)
     .toSorted((a, b) => compareBytewise(a.name, b.name));
@@ -57,6 +60,7 @@ export function findSyncedNamespaces(input: SyncedNamespacesInput): SyncedNamesp
     const refusal = claims.refusalOf(namespace, of);
     if (refusal !== undefined) {
       problems.push(`Namespace ${name}: ${refusal}`);
+      if (!isSystem(name, input)) refused.add(name);
       continue;
     }
     if (!isWatched(name)) {
@@ -67,11 +71,16 @@ export function findSyncedNamespaces(input: SyncedNamespacesInput): SyncedNamesp
     byPlace.set(placeKey(of), known);
     known.push({ name, createdAt });
   }
-  return { byPlace, problems };
+  return { byPlace, problems, refused };
+}
+
+function isSystem(name: string, { ownNamespace }: SyncedNamespacesInput): boolean {
+  return name.startsWith(SYSTEM_PREFIX) || name === ownNamespace;
 }
 
 /** Judges what Namespaces say. */
-function createClaims({ clusters, ownNamespace }: SyncedNamespacesInput) {
+function createClaims(input: SyncedNamespacesInput) {
+  const { clusters } = input;
   const places = new Set(clusters.map(placeKey));
   const controlPlanes = new Map(clusters.map((place) => [place.namespace, place]));
   const byMarker = new Map(clusters.map((place) => [markerOf(place), place]));
@@ -84,7 +93,7 @@ function createClaims({ clusters, ownNamespace }: SyncedNamespacesInput) {
         return `label ${label}: missing; a syncer sets it and ${label === NAME_LABEL ? NAMESPACE_LABEL : NAME_LABEL} together`;
       }
       const said = `labels name tenant cluster ${quote(placeKey(of))}`;
-      if (name.startsWith(SYSTEM_PREFIX) || name === ownNamespace) {
+      if (isSystem(name, input)) {
         return `${said}: refused for a system namespace; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
       }
       const resident = controlPlanes.get(name);

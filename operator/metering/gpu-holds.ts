@@ -143,8 +143,9 @@ function ownersOf(
 ): readonly OwnedTime[] {
   const { namespace, labels, since } = object;
   const owned: OwnedTime[] = [];
+  const stray = strayReason(input.observation, namespace, labels);
   const foreign = (start: number, end: number): OwnedTime => {
-    return { from: start, to: end, ...nobodys(input, object, strayReason(labels)) };
+    return { from: start, to: end, ...nobodys(input, object, stray) };
   };
   let at = from;
   for (const tenancy of input.observation.tenantClusters.tenancies(namespace, from, to)) {

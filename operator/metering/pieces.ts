@@ -59,7 +59,9 @@ export function visitPieces<S extends { readonly labels: ObjectLabels }>(
   const measured: Pass = { carried: false, weight: 1, asBilled: false };
   const inWindow = createAttributor(input, window.start, window.end);
   for (const [namespace, timelines] of view.namespaces()) {
-    const isForeign = inWindow.tenancies(namespace).length === 0;
+    const isForeign =
+      inWindow.tenancies(namespace).length === 0 &&
+      !input.observation.refusedNamespaces.has(namespace);
     for (const timeline of timelines) {
       if (isForeign && !timeline.spans.some(isManaged)) continue;
       inWindow.visit(timeline, timeline.spans, measured, visit);
@@ -190,7 +192,8 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           visit({ timeline, state: span.state, cluster, ...bounds, ...how });
         }
         // Of closed windows, tenancies that ended long ago are forgotten.
-        const stray = untold > 0 && !pass.carried ? strayReason(span.state.labels) : undefined;
+        if (untold <= 0 || pass.carried) continue;
+        const stray = strayReason(input.observation, timeline.namespace, span.state.labels);
         if (stray !== undefined) noteUnattributed(input.findings, timeline, stray);
       }
     },

@@ -97,6 +97,21 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     expect(listed(findings)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 0] });
   });
 
+  test('A06: in a namespace that says a syncer maps it and is refused, whatever its labels', () => {
+    const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
+    made.observation.refusedNamespaces.add('tenant-a');
+    made.node(gpuNode({ ...N1, name: 'n1' }));
+    made.pod(pod({ name: 'imported', node: 'n1', labels: {}, containers: [{ [GPU]: 2 }] }));
+    made.pod(pod({ name: 'p', labels: managedBy('b'), containers: [{ cpu: '1' }] }));
+    const { findings } = made.close(START, START + HOUR);
+    const reason =
+      'in a namespace that says a syncer maps it and that is given to nobody; discovery_problems says why';
+    expect(listed(findings)).toEqual({
+      'tenant-a/imported': [reason, 2],
+      'tenant-a/p': [reason, 0],
+    });
+  });
+
   test('of an excluded tenant cluster, which is wanted, or of a control plane', () => {
     const made = world(cluster('a', {}, { excluded: true }));
     made.pod(pod({ name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] }));

@@ -1,6 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { quote } from '../model/quote.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
+import type { Observation } from '../observation/observation.ts';
 
 /** Why none of the tenant clusters that an object's namespace has is its own (docs/discovery.md#whose-an-object-is). */
 export function unattributedReason(
@@ -15,10 +16,19 @@ export function unattributedReason(
     : 'created after its tenant cluster was uninstalled';
 }
 
+const REFUSED =
+  'in a namespace that says a syncer maps it and that is given to nobody; discovery_problems says why';
+
 /**
  * Why an object is unattributed in a namespace without tenant clusters; undefined for what a tenant cluster
- * has nothing to do with. Only a syncer writes the label, so somebody's tenant cluster brought it.
+ * has nothing to do with. Only a syncer writes the label, so somebody's tenant cluster brought it; imported
+ * objects in namespaces that a syncer maps lack it.
  */
-export function strayReason(labels: ObjectLabels): string | undefined {
+export function strayReason(
+  { refusedNamespaces }: Pick<Observation, 'refusedNamespaces'>,
+  namespace: string,
+  labels: ObjectLabels,
+): string | undefined {
+  if (refusedNamespaces.has(namespace)) return REFUSED;
   return labels.managedBy === undefined ? undefined : unattributedReason(labels, []);
 }

@@ -46,6 +46,8 @@ export interface Observation {
   readonly resourceClaims: Timelines<ResourceClaimView, ClaimState>;
   readonly resourceSlices: Timelines<ResourceSliceView, DeviceSlice>;
   readonly tenantClusters: TenantClusterTimelines;
+  /** Namespaces that say a syncer maps them, and that discovery has given to nobody; as of its last round. */
+  readonly refusedNamespaces: Set<string>;
   readonly usage: UsageSamples;
 }
 
@@ -121,6 +123,7 @@ export function createObservation(options: ObservationOptions): Observation {
     }),
     workloads: timelines({ kind: 'workload', follow: followWorkload }),
     tenantClusters: createTenantClusterTimelines(),
+    refusedNamespaces: new Set(),
     usage: createUsageSamples(),
   };
 }

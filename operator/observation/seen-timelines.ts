@@ -42,7 +42,7 @@ export function seenTimelines<T extends Projected, S>(
 export function seenObservation(observation: Observation, sees: Sees): Observation {
   const seen = <T extends Projected, S>(timelines: Timelines<T, S>): Timelines<T, S> =>
     seenTimelines(timelines, sees);
-  const { tenantClusters, usage } = observation;
+  const { tenantClusters, refusedNamespaces, usage } = observation;
   return {
     pods: seen(observation.pods),
     nodes: seen(observation.nodes),
@@ -54,6 +54,7 @@ export function seenObservation(observation: Observation, sees: Sees): Observati
     resourceClaims: seen(observation.resourceClaims),
     resourceSlices: seen(observation.resourceSlices),
     tenantClusters,
+    refusedNamespaces,
     usage,
   };
 }

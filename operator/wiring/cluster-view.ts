@@ -70,7 +70,11 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     ...omitUndefined({ external: externalFile(context) }),
   });
   watches.subscribe({ tenantClusters: () => discovery.request() });
-  discovery.subscribe((clusters, at) => observation.tenantClusters.observe(clusters, at));
+  discovery.subscribe((clusters, at) => {
+    observation.tenantClusters.observe(clusters, at);
+    observation.refusedNamespaces.clear();
+    for (const name of discovery.refusedNamespaces()) observation.refusedNamespaces.add(name);
+  });
   warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
 
   const tenants = await buildTenantApis(context, { watches, observation, observing, discovery });

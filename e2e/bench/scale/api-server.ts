@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createChurn } from './churn.ts';
-import { createPopulation, type Size } from './population.ts';
+import { createPopulation, foreignNamespaces, type Size } from './population.ts';
 import { createWatchLog, type WatchLog } from './watch-log.ts';
 
 /**
@@ -46,14 +46,26 @@ const collection = (
   item: Collection['item'],
 ): Collection => ({ kind, apiVersion, count, item, log: createWatchLog() });
 
+const allPods = size.pods + (size.foreign ?? 0);
 const NONE = (): string => '{}';
 const COLLECTIONS = new Map<string, Collection>([
   [
     '/api/v1/pods',
-    collection('Pod', 'v1', size.pods, (slot, rv) => population.pod(churn.pod(slot), rv)),
+    collection('Pod', 'v1', allPods, (slot, rv) =>
+      slot < size.pods
+        ? population.pod(churn.pod(slot), rv)
+        : population.foreign.pod(slot - size.pods, rv),
+    ),
   ],
   ['/api/v1/nodes', collection('Node', 'v1', size.nodes, population.node)],
-  ['/api/v1/namespaces', collection('Namespace', 'v1', size.tenants, population.namespace)],
+  [
+    '/api/v1/namespaces',
+    collection('Namespace', 'v1', size.tenants + foreignNamespaces(size), (index, rv) =>
+      index < size.tenants
+        ? population.namespace(index, rv)
+        : population.foreign.namespace(index - size.tenants, rv),
+    ),
+  ],
   [
     '/apis/apps/v1/statefulsets',
     collection('StatefulSet', 'apps/v1', size.tenants, population.statefulSet),
@@ -184,7 +196,11 @@ async function sendMetrics(response: ServerResponse): Promise<void> {
   response.write(
     '{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[',
   );
-  await sendItems(response, 0, size.pods, (slot) => population.podMetrics(churn.pod(slot), now));
+  await sendItems(response, 0, allPods, (slot) =>
+    slot < size.pods
+      ? population.podMetrics(churn.pod(slot), now)
+      : population.foreign.podMetrics(slot - size.pods, now),
+  );
   response.end(']}');
 }
 

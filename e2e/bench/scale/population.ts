@@ -5,6 +5,15 @@ export interface Size {
   readonly tenants: number;
   readonly pods: number;
   readonly nodes: number;
+  /** Pods beside them that no tenant cluster has anything to do with, in namespaces of their own; none by default. */
+  readonly foreign?: number;
+}
+
+const FOREIGN_PER_NAMESPACE = 50;
+
+/** In how many namespaces foreign pods are. */
+export function foreignNamespaces({ foreign = 0 }: Size): number {
+  return Math.ceil(foreign / FOREIGN_PER_NAMESPACE);
 }
 
 /** A pod that exists: which one its slot holds by now, how far it has got, and since when. */
@@ -67,6 +76,28 @@ export function createPopulation(size: Size, bornAt: number) {
     return `{"kind":"Node","apiVersion":"v1","metadata":{"name":"${name}","uid":"${uid(name)}","resourceVersion":"${resourceVersion}","creationTimestamp":"${born}","labels":{"beta.kubernetes.io/arch":"amd64","beta.kubernetes.io/os":"linux","kubernetes.io/arch":"amd64","kubernetes.io/os":"linux","kubernetes.io/hostname":"${name}","node.kubernetes.io/instance-type":"m7i.8xlarge","topology.kubernetes.io/region":"eu-central-1","topology.kubernetes.io/zone":"${zone}","karpenter.sh/capacity-type":"${index % 4 === 0 ? 'spot' : 'on-demand'}"},"annotations":{"node.alpha.kubernetes.io/ttl":"0"},"managedFields":[${managed('kubelet', born, NODE_FIELDS)}]},"spec":{"providerID":"aws:///${zone}/i-${hex(name, 16)}"},"status":{"capacity":{"cpu":"32","memory":"131072Mi","pods":"110","ephemeral-storage":"209702892Ki"},"allocatable":{"cpu":"31850m","memory":"127000Mi","pods":"110","ephemeral-storage":"193262185Ki"},"conditions":[${['MemoryPressure', 'DiskPressure', 'PIDPressure', 'Ready'].map((type) => `{"type":"${type}","status":"${type === 'Ready' ? 'True' : 'False'}","lastHeartbeatTime":"${born}","lastTransitionTime":"${born}","reason":"Kubelet","message":"kubelet is posting ready status"}`).join(',')}],"addresses":[{"type":"InternalIP","address":"10.1.${index >> 8}.${index & 255}"},{"type":"Hostname","address":"${name}"}],"nodeInfo":{"machineID":"${hex(name, 32)}","systemUUID":"${uid(`system${name}`)}","bootID":"${uid(`boot${name}`)}","kernelVersion":"6.12.0","osImage":"Linux","containerRuntimeVersion":"containerd://2.1.0","kubeletVersion":"v1.36.3","kubeProxyVersion":"","operatingSystem":"linux","architecture":"amd64"},"images":[${Array.from({ length: 30 }, (_, image) => `{"names":["registry.example.com/shop/web@sha256:${hex(`image${image}`, 64)}","registry.example.com/shop/web:v1.${image}.0"],"sizeBytes":${41_000_000 + image}}`).join(',')}]}}`;
   };
 
+  const foreignPod = (index: number, resourceVersion: number): string => {
+    const { name, namespace: home } = foreignPlace(index);
+    const one = {
+      slot: index,
+      incarnation: 0,
+      stage: 'running',
+      createdAt: bornAt,
+      revision: 0,
+    } as const;
+    const shape = SHAPES[index % SHAPES.length] ?? { cpu: '1', memory: '1Gi' };
+    const started = apiTime(bornAt + 2000);
+    return `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"${name}","namespace":"${home}","uid":"${uid(name)}","resourceVersion":"${resourceVersion}","creationTimestamp":"${born}","labels":{"app":"app-${index % 300}","pod-template-hash":"${hex(home, 10)}"},"managedFields":[${managed('kube-controller-manager', born, POD_SPEC_FIELDS)},${managed('kubelet', started, POD_STATUS_FIELDS)}]},"spec":{"containers":[{"name":"app","image":"registry.example.com/app:v1","resources":{"requests":{"cpu":"${shape.cpu}","memory":"${shape.memory}"}}}],"nodeName":"node-${(index * 7919) % size.nodes}","restartPolicy":"Always"},"status":${podStatus(one, born, started)}}`;
+  };
+
+  const foreignNamespace = (index: number, resourceVersion: number): string =>
+    `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"apps-${index}","uid":"${uid(`apps${index}`)}","resourceVersion":"${resourceVersion}","creationTimestamp":"${born}","labels":{"kubernetes.io/metadata.name":"apps-${index}"}},"status":{"phase":"Active"}}`;
+
+  const foreignMetrics = (index: number, at: number): string => {
+    const { name, namespace: home } = foreignPlace(index);
+    return `{"metadata":{"name":"${name}","namespace":"${home}","creationTimestamp":"${apiTime(at)}"},"timestamp":"${apiTime(at)}","window":"15.1s","containers":[{"name":"app","usage":{"cpu":"25000000n","memory":"100000Ki"}}]}`;
+  };
+
   const namespace = (tenant: number, resourceVersion: number): string =>
     `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"vcluster-${tenant}","uid":"${uid(`namespace${tenant}`)}","resourceVersion":"${resourceVersion}","creationTimestamp":"${born}","labels":{"kubernetes.io/metadata.name":"vcluster-${tenant}","meterfeed.io/project":"project-${tenant % 50}"}},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}`;
 
@@ -92,7 +123,13 @@ export function createPopulation(size: Size, bornAt: number) {
     return `{"metadata":{"name":"${nameOf(one)}","namespace":"vcluster-${tenantOf(one.slot)}","creationTimestamp":"${apiTime(at)}","labels":{"app":"web","vcluster.loft.sh/managed-by":"cluster-${tenantOf(one.slot)}"}},"timestamp":"${apiTime(at)}","window":"15.1s","containers":[{"name":"web","usage":{"cpu":"${load}n","memory":"${100_000 + (one.slot % 900) * 100}Ki"}}]}`;
   };
 
-  return { pod, node, namespace, statefulSet, claim, service, podMetrics };
+  const foreign = { pod: foreignPod, namespace: foreignNamespace, podMetrics: foreignMetrics };
+  return { pod, node, namespace, statefulSet, claim, service, podMetrics, foreign };
+}
+
+function foreignPlace(index: number): { readonly name: string; readonly namespace: string } {
+  const namespace = `apps-${Math.floor(index / FOREIGN_PER_NAMESPACE)}`;
+  return { name: `app-${hex(namespace, 10)}-${hex(`foreign${index}`, 5)}`, namespace };
 }
 
 export type Population = ReturnType<typeof createPopulation>;
