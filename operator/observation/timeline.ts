@@ -36,24 +36,6 @@ export interface Timeline<S> {
   dirty: boolean;
 }
 
-export function createTimeline<S>(
-  object: { readonly uid: string; readonly namespace: string; readonly name: string },
-  versionAt: number,
-): Timeline<S> {
-  const { uid, namespace, name } = object;
-  return {
-    uid,
-    namespace,
-    name,
-    spans: [],
-    versionAt,
-    finished: false,
-    gone: false,
-    billed: undefined,
-    dirty: true,
-  };
-}
-
 /** The state that holds until further notice; undefined when the object costs nothing. */
 export function currentState<S>(timeline: Timeline<S>): S | undefined {
   const last = timeline.spans.at(-1);
@@ -80,7 +62,8 @@ export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly 
 export function spansAfter<S>(spans: readonly Span<S>[], at: number): readonly Span<S>[] {
   const [first] = spans;
   if (first === undefined || first.to > at) return spans;
-  return spans.filter((span) => span.to > at);
+  const index = spans.findIndex((span) => span.to > at);
+  return index === -1 ? [] : spans.slice(index);
 }
 
 /** A change that throws has changed nothing: what closed windows billed of it is compared with later. */
@@ -111,13 +94,16 @@ export function agreeBefore<S>(a: readonly Span<S>[], b: readonly Span<S>[], at:
   });
 }
 
-/** A span that continues the one before it in the same state becomes one with it. */
+/**
+ * A span that continues the one before it in the same state becomes one with it. There are hundreds of thousands of
+ * such lists: they are made at their exact size, which lists that are filled one by one are not.
+ */
 function joined<S>(spans: readonly Span<S>[], next: Span<S>): readonly Span<S>[] {
   const last = spans.at(-1);
   if (last === undefined || last.state !== next.state || last.to < next.from) {
-    return [...spans, next];
+    return spans.concat(next);
   }
-  return [...spans.slice(0, -1), { ...last, to: next.to }];
+  return spans.with(-1, { ...last, to: next.to });
 }
 
 /** The stretches of `[from, to)` within which none of the parts begins or ends, in order. */

@@ -6,15 +6,7 @@ import {
   type SourceHandler,
 } from '../kubernetes/source.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
-import {
-  agreeBefore,
-  createTimeline,
-  enter,
-  type Span,
-  spansAfter,
-  type Timeline,
-  wholly,
-} from './timeline.ts';
+import { agreeBefore, enter, type Span, spansAfter, type Timeline, wholly } from './timeline.ts';
 
 /** What of an object every kind of timeline needs. */
 export interface Observed extends Projected {
@@ -110,6 +102,23 @@ const GONE_KEPT_MS = 120_000;
 const SPANS_KEPT_MS = 600_000;
 
 /** A live view of what each object was, from when to when. `countClamped` is told of API times that were moved. */
+/** Written out whole: an object that is copied and added to takes four times the room. */
+function createTracked<T extends Projected, S>(view: T, versionAt: number): Tracked<T, S> {
+  const { uid, namespace, name } = view;
+  return {
+    uid,
+    namespace,
+    name,
+    spans: [],
+    versionAt,
+    finished: false,
+    gone: false,
+    billed: undefined,
+    dirty: true,
+    view,
+  };
+}
+
 export function createTimelines<T extends Observed, S>(
   rules: TimelineRules<T, S>,
   countClamped: () => void = () => undefined,
@@ -296,7 +305,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
 
   #see(next: T, arrival: Arrival): Tracked<T, S> {
     const known = this.#find(next);
-    const timeline = known ?? { ...createTimeline<S>(next, arrival.at), view: next };
+    const timeline = known ?? createTracked<T, S>(next, arrival.at);
     const seen = this.#sighting(timeline, next, arrival, known === undefined);
     const before = timeline.spans;
     wholly(timeline, () => this.#rules.follow(timeline, next, seen));
