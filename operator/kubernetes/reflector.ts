@@ -1,6 +1,7 @@
 import { type Backoff, createBackoff } from '../model/backoff.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { linkAbort, pause } from './abort.ts';
+import { CatchUp } from './catch-up.ts';
 import { PeriodicComparison } from './comparison.ts';
 import {
   followWatch,
@@ -20,7 +21,7 @@ import {
 } from './reflector-options.ts';
 import { describeResource, identify, resourcePath } from './resource.ts';
 import type { ApiResource, Arrival, Projected, Source, SourceHealth } from './source.ts';
-import { CatchUp, StateKeeper, WatchFreshness } from './watch-health.ts';
+import { StateKeeper, WatchFreshness } from './watch-health.ts';
 
 /**
  * Keeps a live view of one resource: a paged list, then one watch that is resumed for as long as
@@ -66,7 +67,7 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#recorder = options.metrics?.recorder(resource) ?? silentRecorder;
     this.#state = new StateKeeper({ clock, logger, resource: name });
     this.#freshness = new WatchFreshness(resume?.knownAt ?? 0);
-    this.#catchUp = new CatchUp(resume?.knownAt ?? 0);
+    this.#catchUp = new CatchUp(resume?.knownAt ?? 0, options.revisions);
     this.#backoff = createBackoff({
       baseMs: this.#timings.backoffBase,
       capMs: this.#timings.backoffCap,
@@ -209,6 +210,7 @@ class Reflector<T extends Projected> implements Source<T> {
   async #follow(signal: AbortSignal, version: string): Promise<number> {
     const { connection, clock, random } = this.#options;
     const { watchMin, watchMax, inactivity } = this.#timings;
+    await this.#catchUp.begin(version, this.#freshness.lastAt, clock.now(), signal);
     const link = linkAbort(signal);
     this.#interruptWatch = link.abort;
     const timeoutSeconds = Math.round((watchMin + random() * (watchMax - watchMin)) / 1000);
@@ -257,7 +259,7 @@ class Reflector<T extends Projected> implements Source<T> {
   #change(event: ObjectEvent, at: number): void {
     this.#comparison.skip(event.identity);
     const knownUntil = this.#freshness.knownUntil(at);
-    const happened = this.#catchUp.happened(at);
+    const happened = this.#catchUp.happened(event, at);
     const arrival: Arrival = { at, knownUntil, late: false, ...omitUndefined({ happened }) };
     if (event.deleted) this.#view.remove(event.object, arrival);
     else this.#view.upsert(event.object, arrival);

@@ -1,6 +1,6 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Bracket, SourceState } from './source.ts';
+import type { SourceState } from './source.ts';
 
 export interface StateKeeperOptions {
   readonly clock: Clock;
@@ -143,48 +143,5 @@ export class WatchFreshness {
   /** For a change that arrives at `at`. */
   knownUntil(at: number): number {
     return Math.min(at, at - this.#candidate < BURST_MS ? this.#confirmed : this.#candidate);
-  }
-}
-
-/** A gap no longer than this is over with the first second of the new watch. */
-const SHORT_GAP_MS = 2_000;
-const SHORT_CATCH_UP_MS = 1_000;
-
-/**
- * Knows of what arrives on a watch that was opened where something else left off whether it may be old:
- * then it came about between the last moment of before and its arrival. Times are those of the wall
- * clock, milliseconds.
- */
-export class CatchUp {
-  /** Up to here everything has arrived in its time. */
-  #liveUntil: number;
-  /** What arrives before may be old. */
-  #until = Number.NEGATIVE_INFINITY;
-
-  /** `knownAt` as of {@link WatchFreshness}. */
-  constructor(knownAt: number) {
-    this.#liveUntil = knownAt;
-  }
-
-  /** A whole list was asked for at `at`. */
-  listed(at: number): void {
-    this.#liveUntil = at;
-  }
-
-  /** A watch was opened where the list or the watch before left off. */
-  opened(at: number): void {
-    const isShort = at - this.#liveUntil <= SHORT_GAP_MS;
-    this.#until = at + (isShort ? SHORT_CATCH_UP_MS : CATCH_UP_MS);
-  }
-
-  /** It is over; up to `liveUntil` nothing of it is missing. */
-  closed(at: number, liveUntil: number): void {
-    if (at >= this.#until) this.#liveUntil = Math.max(this.#liveUntil, liveUntil);
-  }
-
-  /** When a change came about that arrives at `at`; undefined when it was just now. */
-  happened(at: number): Bracket | undefined {
-    if (at >= this.#until || this.#liveUntil >= at) return undefined;
-    return { from: this.#liveUntil, until: at };
   }
 }

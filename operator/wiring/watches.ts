@@ -9,6 +9,8 @@ import {
 } from '../discovery/views.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
+import { resourcePath } from '../kubernetes/resource.ts';
+import { createRevisionSurvey } from '../kubernetes/revision-survey.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { ReflectorMetrics } from '../kubernetes/metrics.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
@@ -76,6 +78,8 @@ interface WatchExtras<T> {
 }
 
 const CORE = { group: '', version: 'v1' } as const;
+const PODS = { ...CORE, plural: 'pods' };
+const NODES = { ...CORE, plural: 'nodes' };
 const APPS = { group: 'apps', version: 'v1' } as const;
 const RESOURCE = { group: 'resource.k8s.io', version: 'v1' } as const;
 /** Clusters before 1.34 serve a beta of Dynamic Resource Allocation, or none. */
@@ -93,14 +97,11 @@ export function createWatches(options: WatchesOptions): Watches {
   const watch = createWatchFactory(options);
   const listeners: HostListener[] = [];
   const { resume } = restored;
-  const pods = watch(
-    { ...CORE, plural: 'pods' },
-    projectPod,
-    [observation.pods, forGpuPods(observation.gpuPods)],
-    { resume: resume.pods },
-  );
+  const pods = watch(PODS, projectPod, [observation.pods, forGpuPods(observation.gpuPods)], {
+    resume: resume.pods,
+  });
   const nodes = watch(
-    { ...CORE, plural: 'nodes' },
+    NODES,
     projectNode,
     [observation.nodes, observation.gpuNodes, relay(listeners, (listener) => listener.nodes)],
     { resume: resume.nodes, clusterScoped: true },
@@ -165,6 +166,14 @@ export function createWatches(options: WatchesOptions): Watches {
 
 function createWatchFactory(options: WatchesOptions): CreateWatch {
   const { clock, random, logger, metrics, watchNamespaces } = options;
+  const revisions =
+    watchNamespaces.length > 0
+      ? undefined
+      : createRevisionSurvey({
+          connection: options.connection,
+          paths: [PODS, NODES].map((resource) => resourcePath(resource)),
+          clock,
+        });
   const connection = preferServedVersion({
     connection: options.connection,
     group: RESOURCE.group,
@@ -181,7 +190,7 @@ function createWatchFactory(options: WatchesOptions): CreateWatch {
       logger,
       metrics,
       namespaces: clusterScoped ? [] : watchNamespaces,
-      ...omitUndefined({ labelSelector, resume }),
+      ...omitUndefined({ labelSelector, resume, revisions }),
     });
 }
 

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import type { Explanations } from '../../explanations/explanations.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
+import { createRevisionSurvey } from '../../kubernetes/revision-survey.ts';
 import { createReflector } from '../../kubernetes/reflector.ts';
 import type { Projected, Projection, SourceHandler } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
@@ -47,6 +48,11 @@ export async function startRealMetering(options: RealMeteringOptions) {
     nodeSettings: () => metering,
     billedUntil: (present) => present,
   });
+  const revisions = createRevisionSurvey({
+    connection,
+    paths: [`/api/v1/namespaces/${namespace}/pods`],
+    clock,
+  });
   const restored = await restoreJournal(ledger, observation, logger);
   const stop = new AbortController();
   const running: Promise<unknown>[] = [];
@@ -66,6 +72,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
       clock,
       random: Math.random,
       logger,
+      revisions,
       timings: { resumeSettling: 200 },
       ...(resume === undefined ? {} : { resume }),
     });

@@ -1,0 +1,78 @@
+import { datesOf, type RevisionClock } from './revision-clock.ts';
+import type { ObjectEvent } from './list-and-watch.ts';
+import type { Bracket } from './source.ts';
+
+/** A clock of versions that can be told to learn those of a stretch before they are asked for. */
+export interface Revisions extends RevisionClock {
+  /** Learns when versions since this one were given out. Resolves when it has, or after a few seconds. */
+  learn(since: string, signal: AbortSignal): Promise<void>;
+}
+
+/** A gap no longer than this is over with the first second of the new watch. */
+const SHORT_GAP_MS = 2_000;
+const SHORT_CATCH_UP_MS = 1_000;
+const CATCH_UP_MS = 30_000;
+
+/**
+ * Knows of what arrives on a watch that was opened where something else left off whether it may be old:
+ * then it came about between the last moment of before and its arrival, and where a clock of versions
+ * says more, in its bracket (docs/metering.md#changes-that-nobody-saw). Times are those of the wall clock,
+ * milliseconds.
+ */
+export class CatchUp {
+  /** Up to here everything has arrived in its time. */
+  #liveUntil: number;
+  /** What arrives before may be old. */
+  #until = Number.NEGATIVE_INFINITY;
+  /** Undefined where versions of this kind are not those that it knows. */
+  #timedBy: Revisions | undefined;
+  readonly #revisions: Revisions | undefined;
+  readonly #knownAt: number;
+
+  /** Up to `knownAt` an earlier process had seen everything; 0 without any. */
+  constructor(knownAt: number, revisions?: Revisions) {
+    this.#liveUntil = knownAt;
+    this.#knownAt = knownAt;
+    this.#revisions = revisions;
+  }
+
+  /** A whole list was asked for at `at`. */
+  listed(at: number): void {
+    this.#liveUntil = at;
+  }
+
+  /** A watch is about to be opened at `at`, from a version that had arrived at `lastAt`; 0 in an earlier process. */
+  async begin(version: string, lastAt: number, at: number, signal: AbortSignal): Promise<void> {
+    const heardAt = Math.max(lastAt, this.#knownAt);
+    this.#timedBy = undefined;
+    if (this.#revisions === undefined || this.#isShort(at) || heardAt === 0) return;
+    await this.#revisions.learn(version, signal);
+    if (this.#revisions.agrees(version, heardAt)) this.#timedBy = this.#revisions;
+  }
+
+  /** It was opened. */
+  opened(at: number): void {
+    this.#until = at + (this.#isShort(at) ? SHORT_CATCH_UP_MS : CATCH_UP_MS);
+  }
+
+  /** It is over; up to `liveUntil` nothing of it is missing. */
+  closed(at: number, liveUntil: number): void {
+    if (at >= this.#until) this.#liveUntil = Math.max(this.#liveUntil, liveUntil);
+  }
+
+  /** When a change came about that arrives at `at`; undefined when it was just now. */
+  happened(event: ObjectEvent, at: number): Bracket | undefined {
+    if (at >= this.#until || this.#liveUntil >= at) return undefined;
+    const wide = { from: this.#liveUntil, until: at };
+    if (this.#timedBy === undefined) return wide;
+    const { resourceVersion } = event.identity;
+    this.#timedBy.observe(resourceVersion, datesOf(event.object, event.added));
+    const narrow = this.#timedBy.bracket(resourceVersion);
+    const from = Math.min(Math.max(wide.from, narrow.from), at);
+    return { from, until: Math.max(from, Math.min(narrow.until, at)) };
+  }
+
+  #isShort(at: number): boolean {
+    return at - this.#liveUntil <= SHORT_GAP_MS;
+  }
+}
