@@ -9,7 +9,7 @@ test('two real vClusters are billed something else than what they used', async (
   });
   expect(pods).toBeGreaterThan(30);
   expect(figures.length).toBeGreaterThanOrEqual(12);
-  for (const { tenant, metric, relative_error: error, worst } of figures) {
+  for (const { tenant, metric, beyond_arrival: error, worst } of figures) {
     expect(error, `${tenant}: ${metric}: ${worst}`).toBeLessThanOrEqual(1e-4);
   }
   expect(unlisted).toEqual([]);

@@ -15,6 +15,7 @@ function due(uid: string, given: Partial<Due> = {}): Due {
     from: 0,
     to: HOUR,
     rate: 2,
+    undated: 0,
     ...given,
   };
 }
@@ -53,12 +54,14 @@ test('a bill that is off, or lacks a pod, or is to nobody, counts as right', () 
       truth: 4,
       billed: 4,
       relative_error: 0,
+      beyond_arrival: 0,
     },
   ]);
   expect(right.unlisted).toEqual([]);
 
   const off = compare({ dues, unknown: [] }, said([bill('a', '2'), bill('b', '2.004')]));
   expect(off.figures[0]?.relative_error).toBeCloseTo(0.001, 9);
+  expect(off.figures[0]?.beyond_arrival).toBe(off.figures[0]?.relative_error);
   expect(off.figures[0]?.worst).toBe('b: +0.004000000');
 
   const lacking = compare({ dues, unknown: ['team-red/c'] }, said([bill('a', '4')]));
@@ -78,4 +81,17 @@ test('what a syncer makes after its tenant cluster was uninstalled is missed alt
   expect(cpu?.truth).toBe(2);
   expect(listed.unlisted).toEqual([]);
   expect(compare(truth, said([bill('a', '2')])).unlisted).toEqual(['team-red/late']);
+});
+
+test('what has a time in the API is forgiven an arrival', () => {
+  const given = { to: 1000 * 100, rate: 1 } as const;
+  const late = said([bill('a', '0.027777778'), bill('b', '0.027837778')]);
+  const errorOf = (undated: Due['undated']): number | undefined => {
+    const dues = [due('a', given), due('b', { ...given, undated })];
+    return compare({ dues, unknown: [] }, late).figures[0]?.beyond_arrival;
+  };
+  // One is billed 216 ms too long in 200 s.
+  expect(errorOf(0)).toBeCloseTo(0.00108, 5);
+  expect(errorOf(1)).toBeCloseTo(0.00058, 5);
+  expect(errorOf(2)).toBeCloseTo(0.00008, 5);
 });

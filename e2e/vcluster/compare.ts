@@ -3,6 +3,9 @@ import { nanosOf } from '../accuracy/figures.ts';
 import type { ReceivedEvent } from '../long/received.ts';
 import type { Due, Truth } from './truth.ts';
 
+/** How far apart two clients of a busy API server are told of one change. */
+const ARRIVAL_MS = 100;
+
 /** Bills of one tenant for one metric, in the metric's unit. */
 export interface Figure {
   readonly tenant: string;
@@ -10,6 +13,8 @@ export interface Figure {
   readonly truth: number;
   readonly billed: number;
   readonly relative_error: number;
+  /** Of what is left when each end without a time in the API may have arrived {@link ARRIVAL_MS} apart. */
+  readonly beyond_arrival: number;
   /** The object that is furthest from its truth, and by how much; undefined where none is. */
   readonly worst?: string;
 }
@@ -47,6 +52,7 @@ export function compare(truth: Truth, { explained, unattributed, stretch }: Said
   const keys = new Set<string>();
   const due = new Map<string, bigint>();
   const paid = new Map<string, bigint>();
+  const vague = new Map<string, bigint>();
   const balance = new Map<string, Map<string, number>>();
   const listed = new Set<string>();
   const owe = (key: string, uid: string, amount: number): void => {
@@ -59,6 +65,8 @@ export function compare(truth: Truth, { explained, unattributed, stretch }: Said
     const key = `${each.namespace} ${each.metric}`;
     keys.add(key);
     due.set(key, (due.get(key) ?? 0n) + nanos);
+    const arrival = nanosOf(each.rate, each.undated * ARRIVAL_MS);
+    vague.set(key, (vague.get(key) ?? 0n) + arrival);
     owe(key, each.uid, -Number(nanos) / 1e9);
   }
   for (const { event, objects } of explained) {
@@ -78,7 +86,8 @@ export function compare(truth: Truth, { explained, unattributed, stretch }: Said
   }
   const figures = [...keys].toSorted().map((key) => {
     const [tenant = '', metric = ''] = key.split(' ');
-    const sums = { due: due.get(key) ?? 0n, paid: paid.get(key) ?? 0n };
+    const of = (sums: ReadonlyMap<string, bigint>): bigint => sums.get(key) ?? 0n;
+    const sums = { due: of(due), paid: of(paid), vague: of(vague) };
     return { tenant, metric, ...figureOf(sums), ...worstOf(balance.get(key), names) };
   });
   return { figures, unlisted: [...unlisted] };
@@ -104,11 +113,18 @@ function dueIn({ from, to = Infinity, rate }: Due, stretch: Stretch): bigint {
 function figureOf(sums: {
   readonly due: bigint;
   readonly paid: bigint;
-}): Pick<Figure, 'truth' | 'billed' | 'relative_error'> {
-  const truth = Number(sums.due) / 1e9;
-  const billed = Number(sums.paid) / 1e9;
-  const difference = Math.abs(Number(sums.paid - sums.due)) / 1e9;
-  return { truth, billed, relative_error: difference === 0 ? 0 : difference / truth };
+  readonly vague: bigint;
+}): Omit<Figure, 'tenant' | 'metric' | 'worst'> {
+  const { due, paid, vague } = sums;
+  const difference = paid > due ? paid - due : due - paid;
+  const beyond = difference > vague ? difference - vague : 0n;
+  const share = (part: bigint): number => (part === 0n ? 0 : Number(part) / Number(due));
+  return {
+    truth: Number(due) / 1e9,
+    billed: Number(paid) / 1e9,
+    relative_error: share(difference),
+    beyond_arrival: share(beyond),
+  };
 }
 
 /** A billionth for each event is rounding. */

@@ -1,8 +1,14 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
-/** A command of util-linux's that runs another one in namespaces of its own, and takes it along when its caller dies. */
+/**
+ * A command that runs another one in namespaces of its own, no sooner than what measures has had its turn, and takes it
+ * along when its caller dies.
+ */
 export const ALONE = [
+  'nice',
+  '-n',
+  '15',
   'setpriv',
   '--pdeathsig=KILL',
   'unshare',
@@ -31,7 +37,7 @@ export async function requireNamespaces(): Promise<void> {
     const reason = error instanceof Error ? error.message.trim() : String(error);
     throw new Error(
       `vcluster: this kernel or container gives no namespaces: "${reason}"; it takes CAP_SYS_ADMIN ` +
-        'and CAP_NET_ADMIN, and the commands unshare, setpriv, ip, mount and chroot',
+        'and CAP_NET_ADMIN, and the commands nice, setpriv, unshare, ip, mount and chroot',
       { cause: error },
     );
   }

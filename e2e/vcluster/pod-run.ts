@@ -21,6 +21,8 @@ export class PodRun {
   from: number | undefined;
   /** Whole seconds where the status tells it; the arrival of its removal where it vanished with no word. */
   to: number | undefined;
+  /** It was removed before its status told an end. */
+  vanished = false;
   pod: KubeObject;
   readonly #api: ApiClient;
   readonly #work: Work | undefined;
@@ -41,7 +43,10 @@ export class PodRun {
 
   /** Tells it that the object is no longer there: without a grace, or at the end of one. */
   vanish(at: number): void {
-    if (this.from !== undefined) this.to ??= at;
+    if (this.from !== undefined && this.to === undefined) {
+      this.to = at;
+      this.vanished = true;
+    }
     this.#terminating.resolve();
     this.#gone.resolve();
   }

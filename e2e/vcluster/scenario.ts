@@ -42,9 +42,12 @@ export async function playScenario(options: ScenarioOptions): Promise<void> {
   const wait = (least: number, most: number): Promise<void> =>
     delay(random.between(least, most) * 1000);
 
+  // First, and in peace, what has no time in the API: both who meter it and who watch them know it by its arrival.
+  for (const tenant of tenants) await provide(tenant, random);
+  await wait(5, 8);
   for (const tenant of tenants) await deploy(tenant, random);
   log('deployed');
-  await wait(20, 30);
+  await wait(40, 60);
   for (const tenant of tenants) await churn(tenant, random);
   log('scaled, deleted with and without grace');
   await wait(8, 15);
@@ -82,6 +85,20 @@ export async function playScenario(options: ScenarioOptions): Promise<void> {
   await wait(5, 10);
 }
 
+async function provide({ kubectl }: Tenant, random: Random): Promise<void> {
+  await kubectl(
+    ['apply', '-f', '-'],
+    manifest([
+      workloads.namespaceObject('team-a', { 'vcluster.loft.sh/managed-by': 'another' }),
+      workloads.namespaceObject(LONG, {}),
+      workloads.claim('scratch', 'team-a', random.between(20, 60)),
+      // The StatefulSet finds the first one of its own.
+      workloads.claim('data-db-0', LONG, 100),
+      workloads.loadBalancer('front', 'team-a'),
+    ]),
+  );
+}
+
 async function deploy({ kubectl }: Tenant, random: Random): Promise<void> {
   const team = { namespace: 'team-a' };
   const train = { cpuMillis: random.between(8, 16) * 250, memoryMi: 16_384, gpus: 1 };
@@ -89,8 +106,6 @@ async function deploy({ kubectl }: Tenant, random: Random): Promise<void> {
   await kubectl(
     ['apply', '-f', '-'],
     manifest([
-      workloads.namespaceObject('team-a', { 'vcluster.loft.sh/managed-by': 'another' }),
-      workloads.namespaceObject(LONG, {}),
       workloads.deployment(
         {
           name: 'train',
@@ -105,8 +120,6 @@ async function deploy({ kubectl }: Tenant, random: Random): Promise<void> {
       workloads.deployment({ name: 'web', ...team, size: sizeOf(random), stopsSeconds: 1 }, 3),
       workloads.statefulSet({ name: 'db', namespace: LONG, size: sizeOf(random) }, 2, 100),
       workloads.job(batch, random.between(4, 8), 2),
-      workloads.claim('scratch', team.namespace, random.between(20, 60)),
-      workloads.loadBalancer('front', team.namespace),
     ]),
   );
 }

