@@ -12,6 +12,7 @@ export const HOST_CASES: Readonly<Record<string, string>> = {
     D01 D04 D05 D07 D08 D10 D11 D12 D13 D14 D15 D16 D18 D19 D20 D21 D22 D23 D24 D25 D26 D27
     D28`,
   'what is in namespaces that syncers map': 'C29 C30 C31 D29 G52 S18 L07',
+  'virtual machines that are nodes': 'C32 C33 S19',
   'CPU and memory': `
     C01 C02 C03 C04 C06 C07 C08 C11 C12 C13 C14 C15 C16 C17 C18 C20 C21 C22 C23 C26 C27 C28`,
   'storage, load balancers and instances': `

@@ -40,6 +40,7 @@ const TABLES = [
   'metering/capacity-types',
   'metering/discovered-clusters',
   'metering/synced-namespaces',
+  'metering/node-machines',
   'metering/events',
   'discovery/discover',
   'discovery/discovery',

@@ -10,9 +10,9 @@ const { clusters: shared } = discoverHost({
 
 function owner(labels: OwnershipLabels, clusters = alone, namespace = 'tenant-a'): string {
   const attribution = attribute({ namespace, labels }, clusters);
-  return attribution.kind === 'unattributed'
-    ? 'unattributed'
-    : `${attribution.kind} ${attribution.cluster.name}`;
+  return 'cluster' in attribution
+    ? `${attribution.kind} ${attribution.cluster.name}`
+    : attribution.kind;
 }
 
 describe('a tenant exempts its own pods by labelling them', () => {

@@ -12,10 +12,16 @@ export interface OwnershipLabels {
   readonly managedBy?: string;
   readonly app?: string;
   readonly release?: string;
+  /** It belongs to a virtual machine. */
+  readonly virtualMachine?: true;
 }
 
-/** Whose an object is. `unattributed`: nobody can tell, so it is reported and billed to nobody. */
+/**
+ * Whose an object is. `machine`: it is a node of some tenant cluster, which is billed for that node.
+ * `unattributed`: nobody can tell, so it is reported and billed to nobody.
+ */
 export type Attribution =
+  | { readonly kind: 'machine' }
   | { readonly kind: 'tenant'; readonly cluster: TenantCluster }
   | { readonly kind: 'control-plane'; readonly cluster: TenantCluster }
   | { readonly kind: 'unattributed' };
@@ -35,7 +41,9 @@ export function attribute(
   if (only !== undefined && others.length === 0 && only.namespace !== namespace) {
     return { kind: 'tenant', cluster: only };
   }
-  const { managedBy, app, release } = labels;
+  const { managedBy, app, release, virtualMachine } = labels;
+  const holdsMachines = clusters.some((cluster) => cluster.machines === true);
+  if (virtualMachine && managedBy === undefined && holdsMachines) return { kind: 'machine' };
   if (managedBy !== undefined) {
     const cluster = clusters.find(({ name }) => name === managedBy);
     return cluster === undefined ? { kind: 'unattributed' } : { kind: 'tenant', cluster };

@@ -185,6 +185,7 @@ function describe(input: DescribeInput): TenantCluster {
       nodeMode: values['node-mode'] ?? instance?.nodeMode,
     }),
     ...billingDetails(values, customerIdKeys),
+    ...(values.machines === true && { machines: true }),
     excluded: overridden(applied, 'exclude') ?? values.exclude ?? false,
     enforcementExempt: overridden(applied, 'enforcementExempt') ?? false,
     createdAt,

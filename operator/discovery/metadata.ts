@@ -18,6 +18,7 @@ const KEYS = {
   'cost-center': text(256),
   exclude: boolean(),
   'node-mode': choice('shared', 'private'),
+  machines: boolean(),
 } as const;
 
 type MetadataKey = keyof typeof KEYS;
@@ -81,7 +82,13 @@ export function readMetadata(
 }
 
 /** The keys that have a field of their own in TENANT_CLUSTERS_FILE, or make no sense there. */
-const NOT_EXTERNAL: readonly string[] = ['tenant', 'display-name', 'project', 'node-mode'];
+const NOT_EXTERNAL: readonly string[] = [
+  'tenant',
+  'display-name',
+  'project',
+  'node-mode',
+  'machines',
+];
 
 /** One value of `metadata` in TENANT_CLUSTERS_FILE; undefined input is not text. */
 export function parseMetadata(

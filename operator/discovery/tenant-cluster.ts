@@ -32,6 +32,11 @@ export interface TenantCluster {
   readonly instance?: string;
   /** Whether it has nodes of its own, where that is known: annotation `node-mode`, else the platform. */
   readonly nodeMode?: NodeMode;
+  /**
+   * Virtual machines in its namespace are nodes of tenant clusters, and not usage of this one: metadata key
+   * `machines` (docs/metering.md#virtual-machines-that-are-nodes).
+   */
+  readonly machines?: true;
   /** Path of the mounted kubeconfig of an external tenant cluster; absent for all others. */
   readonly kubeconfigFile?: string;
   /** Not metered: metadata key `exclude` or a TenantOverride. */

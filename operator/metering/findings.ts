@@ -2,6 +2,8 @@
 export interface Findings {
   /** Objects that cannot be told whose they are, by `namespace/name`. */
   readonly unattributed: Map<string, Unattributed>;
+  /** `namespace/name` of what virtual machines are made of that are nodes of tenant clusters. */
+  readonly machines: Set<string>;
   /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
   readonly unsampled: Map<string, Unsampled>;
   /** Nodes that several tenant clusters have an equal claim to, with the ids of those. */
@@ -87,6 +89,7 @@ export interface NotedGpuUse {
 export function createFindings(): Findings {
   return {
     unattributed: new Map(),
+    machines: new Set(),
     unsampled: new Map(),
     contested: new Map(),
     gpuUses: new Map(),

@@ -172,6 +172,7 @@ function billedTo(
   if (owner.kind === 'unattributed') {
     return nobodys(input, object, unattributedReason(labels, clusters));
   }
+  if (owner.kind === 'machine') return { cluster: undefined };
   const { cluster } = owner;
   const isBilled =
     !cluster.excluded &&

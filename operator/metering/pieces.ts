@@ -180,6 +180,10 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
             noteUnattributed(input.findings, timeline, reason);
             continue;
           }
+          if (owner.kind === 'machine') {
+            input.findings.machines.add(`${timeline.namespace}/${timeline.name}`);
+            continue;
+          }
           const { cluster } = owner;
           if (cluster.excluded) continue;
           if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;

@@ -1,5 +1,5 @@
 import type { RawObject } from '../kubernetes/source.ts';
-import { recordAt, textAt } from './raw-fields.ts';
+import { listAt, recordAt, textAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
 /**
@@ -14,6 +14,8 @@ export interface ObjectLabels {
   readonly virtualNamespace?: string;
   readonly app?: string;
   readonly release?: string;
+  /** KubeVirt made it for a virtual machine: its pod, or one of its disks. No label says so, but who owns it. */
+  readonly virtualMachine?: true;
 }
 
 const MANAGED_BY = 'vcluster.loft.sh/managed-by';
@@ -30,22 +32,40 @@ export function objectLabels(metadata: RawObject, api: Api = API_OF_HOST): Objec
       virtualNamespace: textAt(labels, VIRTUAL_NAMESPACE),
       app: textAt(labels, 'app'),
       release: textAt(labels, 'release'),
+      virtualMachine: isOfVirtualMachine(metadata) || undefined,
     },
     api,
   );
 }
 
+const VIRTUAL_MACHINE_KINDS = ['VirtualMachineInstance', 'VirtualMachine', 'DataVolume'];
+const VIRTUAL_MACHINE_APIS = ['kubevirt.io/', 'cdi.kubevirt.io/'];
+
+/** KubeVirt's controllers own the pods and claims that they make; a tenant's syncer owns what it brings. */
+function isOfVirtualMachine(metadata: RawObject): boolean {
+  return listAt(metadata, 'ownerReferences').some((owner) => {
+    const api = textAt(owner, 'apiVersion') ?? '';
+    return (
+      owner['controller'] === true &&
+      VIRTUAL_MACHINE_KINDS.includes(textAt(owner, 'kind') ?? '') &&
+      VIRTUAL_MACHINE_APIS.some((prefix) => api.startsWith(prefix))
+    );
+  });
+}
+
 /** The one shared value of an API with these labels. */
 export function shareLabels(
-  labels: { readonly [Key in keyof ObjectLabels]: string | undefined },
+  labels: { readonly [Key in keyof ObjectLabels]: ObjectLabels[Key] | undefined },
   api: Api = API_OF_HOST,
 ): ObjectLabels {
-  const { managedBy, virtualNamespace, app, release } = labels;
-  return sharedLabels(api, [managedBy, virtualNamespace, app, release], () => ({
+  const { managedBy, virtualNamespace, app, release, virtualMachine } = labels;
+  const key = [managedBy, virtualNamespace, app, release, virtualMachine && 'vm'];
+  return sharedLabels(api, key, () => ({
     ...(managedBy === undefined ? {} : { managedBy }),
     ...(virtualNamespace === undefined ? {} : { virtualNamespace }),
     ...(app === undefined ? {} : { app }),
     ...(release === undefined ? {} : { release }),
+    ...(virtualMachine === undefined ? {} : { virtualMachine }),
   }));
 }
 
@@ -56,6 +76,7 @@ export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
     a.managedBy === b.managedBy &&
     a.virtualNamespace === b.virtualNamespace &&
     a.app === b.app &&
-    a.release === b.release
+    a.release === b.release &&
+    a.virtualMachine === b.virtualMachine
   );
 }

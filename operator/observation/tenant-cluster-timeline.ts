@@ -279,6 +279,7 @@ function withNamespaces(
 
 /** Only what changes an event splits a span; a new e-mail address does not. */
 function billingKey(cluster: TenantCluster): string {
-  const { namespace, name, tenant, project, tenantClass, excluded, metering } = cluster;
-  return JSON.stringify([namespace, name, tenant, project, tenantClass, excluded, metering]);
+  const { namespace, name, tenant, project, tenantClass, excluded, machines, metering } = cluster;
+  const parts = [namespace, name, tenant, project, tenantClass, excluded, machines, metering];
+  return JSON.stringify(parts);
 }

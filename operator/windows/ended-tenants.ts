@@ -67,7 +67,8 @@ export function releaseLeft(observation: Observation, now: number): void {
       if (gone || first === undefined || last === undefined || last.to < Infinity) return false;
       if (first.from >= left.leftAt) return false;
       const owned = { namespace, labels: last.state.labels };
-      return attribute(owned, [left.cluster]).kind !== 'unattributed';
+      const { kind } = attribute(owned, [left.cluster]);
+      return kind !== 'unattributed' && kind !== 'machine';
     };
     return [pods, volumes, loadBalancers, resourceClaims].some((timelines) =>
       namespacesOf(left.cluster).some((namespace) =>

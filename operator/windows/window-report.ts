@@ -42,6 +42,8 @@ export interface WindowReport {
   /** Charges that could not become an event, `what: where: "input"`. */
   readonly refused: readonly string[];
   readonly unattributed: UnattributedReport;
+  /** What is of virtual machines that are nodes, and so no usage of its namespace: how many objects, and the first ten; absent where there are none. */
+  readonly machines?: { readonly total: number; readonly items: readonly string[] };
   /** Where GPU time went; absent where the scope `gpus` was not closed. */
   readonly gpus?: GpuReport;
   /** Nodes that several tenant clusters have an equal claim to: dedicated to none, their pods billed as shared. */
@@ -166,6 +168,7 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       gaps: gaps.list().filter((gap) => gap.from < window.end && gap.to > window.start),
       refused: measured.refused,
       unattributed: unattributedReport(findings, hasHostGpus(members)),
+      ...(findings.machines.size > 0 && { machines: firstOf(findings.machines) }),
       ...omitUndefined({
         ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
         gpus: hasGpus ? gpuReport(findings.gpuBalances, ownBalances(ownFindings)) : undefined,
@@ -227,4 +230,11 @@ function ownBalances(
   findings: ReadonlyMap<string, Findings>,
 ): ReadonlyMap<string, readonly GpuBalance[]> {
   return new Map([...findings].map(([id, { gpuBalances }]) => [id, gpuBalances]));
+}
+
+const MACHINES_SHOWN = 10;
+
+/** How many there are, and the first of them. */
+function firstOf(all: ReadonlySet<string>): NonNullable<WindowReport['machines']> {
+  return { total: all.size, items: [...all].slice(0, MACHINES_SHOWN) };
 }

@@ -109,6 +109,7 @@ function Report({ report }) {
           <dt>Duplicates</dt><dd>${count(report.duplicates)}; ${counted(report.conflicts, 'conflict')}</dd>
           <dt>Open credit</dt><dd>${plain(report.open_credit_seconds)} s billed too much before, to be given back</dd>
           <dt>Unattributed</dt><dd>${counted(report.unattributed.total, 'object')}${report.unattributed.items.length > 0 ? `: ${report.unattributed.items.join(', ')}` : ''}</dd>
+          ${report.machines && html`<dt>Machines</dt><dd>${counted(report.machines.total, 'object')} of nodes, billed as those: ${report.machines.items.join(', ')}</dd>`}
         </dl>
       </${Card}>
       <${Card} title="Gaps">
