@@ -6,6 +6,7 @@ import type { Connection } from '../kubernetes/connection.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createDiscoverySources, runSources } from './testing/create-sources.ts';
 import { createDiscovery, type Discovery } from './discovery.ts';
@@ -137,6 +138,49 @@ test('tenant clusters of a real API server come, are enriched, relabelled and go
   await cluster.call('DELETE', `/apis/apps/v1/namespaces/${namespace}/deployments/y`);
   await found(discovery, () => discovery.clusters().length === 1);
 
+  await running.stop();
+}, 60_000);
+
+test('a namespace that a syncer maps is its tenant cluster’s within about a second, a new one since its creation', async () => {
+  const home = await cluster.createNamespace('tenant-s');
+  await createWorkload('statefulsets', home, 's');
+  const imported = await cluster.createNamespace('imported');
+  const running = startDiscovery();
+  const { discovery } = running;
+  const timelines = createTenantClusterTimelines();
+  discovery.subscribe((clusters, at) => timelines.observe(clusters, at));
+  const mappedOf = () =>
+    discovery.clusters().find(({ namespace }) => namespace === home)?.syncedNamespaces ?? [];
+  const begins = (namespace: string) => timelines.tenancies(namespace, 0, Infinity)[0]?.from ?? 0;
+  const labels = {
+    'vcluster.loft.sh/vcluster-name': 's',
+    'vcluster.loft.sh/vcluster-namespace': home,
+  };
+  await found(discovery, () => discovery.clusters().some(({ namespace }) => namespace === home));
+
+  const createdAt = Date.now();
+  const created = await cluster.createNamespace('new', labels);
+  await found(discovery, () => mappedOf().length === 1);
+  expect(begins(created)).toBeLessThanOrEqual(createdAt);
+  expect(begins(created)).toBeGreaterThan(createdAt - 2_000);
+
+  const labelledAt = Date.now();
+  await cluster.kubectl([
+    'label',
+    'namespace',
+    imported,
+    ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+  ]);
+  await found(discovery, () => mappedOf().length === 2);
+  expect(begins(imported)).toBeGreaterThanOrEqual(labelledAt);
+
+  const unlabelledAt = Date.now();
+  await cluster.kubectl(['label', 'namespace', imported, 'vcluster.loft.sh/vcluster-name-']);
+  await found(discovery, () => mappedOf().length === 1);
+  const [tenancy] = timelines.tenancies(imported, 0, Infinity);
+  expect(tenancy?.to).toBeGreaterThanOrEqual(unlabelledAt);
+  expect(tenancy?.to).toBeLessThan(Date.now());
+  expect(discovery.problems().join()).toContain(`Namespace ${imported}: label`);
   await running.stop();
 }, 60_000);
 
