@@ -175,3 +175,33 @@ test('namespaces that all fail wait together: the API server is down, and nobody
   expect(coreSeconds(await of(ledger, B.id))).toBe(180);
   await process.kill();
 });
+
+test('a namespace that a syncer maps is billed by the usage in it too, and through a kill', async () => {
+  const clock = clockAt(-20);
+  const ledger = createMemoryLedger();
+  const syncedNamespaces = [{ name: 'team-1', createdAt: at(-3600) }];
+  const mapping = cluster('a', { cpuMemoryBasis: 'usage' }, { syncedNamespaces });
+  const imported = pod({ ...life, name: 'p', namespace: 'team-1', labels: {} });
+  const begin = async () => {
+    const process = await startProcess({ ledger, clock, objects: { pods: [imported] } });
+    process.metricsApi = [
+      { kind: 'usage', namespace: 'team-1', name: 'p', cpu: 2e9, memory: 2 ** 30 },
+    ];
+    return process;
+  };
+  const before = await begin();
+  before.discover([mapping]);
+  await pass(clock, 20 + 130);
+  await before.kill();
+  const after = await begin();
+  // Until discovery has looked again, what the journal says holds.
+  await pass(clock, 40);
+  after.discover([mapping]);
+  await pass(clock, 80);
+  expect(windowsOf(await of(ledger, A.id))).toEqual(minutes(1, 4));
+  // What was sampled in the window of the kill is unknown.
+  const unknown = { source: 'metrics', scope: A.id, from: at(120), to: at(150) };
+  expect(after.collector.gaps()).toMatchObject([unknown]);
+  expect(coreSeconds(await of(ledger, A.id))).toBe(2 * (4 * 60 - 30));
+  await after.kill();
+});
