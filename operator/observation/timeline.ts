@@ -103,7 +103,7 @@ function joined<S>(spans: readonly Span<S>[], next: Span<S>): readonly Span<S>[]
   if (last === undefined || last.state !== next.state || last.to < next.from) {
     return spans.concat(next);
   }
-  return spans.with(-1, { ...last, to: next.to });
+  return spans.with(spans.length - 1, { ...last, to: next.to });
 }
 
 /** The stretches of `[from, to)` within which none of the parts begins or ends, in order. */
