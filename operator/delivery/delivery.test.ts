@@ -276,6 +276,10 @@ describe('a custom resource whose spec cannot be used', () => {
     expect(await delivery.replay('lago', undefined)).toStrictEqual(failed);
     expect(await delivery.discard('lago', undefined)).toStrictEqual(failed);
     expect(await delivery.moveCursor('lago', 0)).toStrictEqual(failed);
+    const [event] = eventsOf(['a'], 1);
+    if (event === undefined) throw new Error('no event');
+    const outlook = await delivery.correctionOutlook('lago', { event, sequence: 1 });
+    expect(outlook).toMatchObject({ standing: 'cannot-start' });
     await harness.stop();
   });
 

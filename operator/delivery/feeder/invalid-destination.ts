@@ -68,7 +68,7 @@ export function createStandIn(
       moveCursor: refuse,
     },
     reconcile: refuse,
-    correctionOutlook: async () => ({ standing: 'waiting', takesNegative: true }),
+    correctionOutlook: async () => ({ standing: 'cannot-start', takesNegative: true }),
     offboard: (tenant) => {
       const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
       return ledger.writeRecords([createDeliveryRecords(ledger, name).putOffboard(request)]);

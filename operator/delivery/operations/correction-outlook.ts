@@ -12,7 +12,8 @@ import { isUnsent } from '../records/sequence-sets.ts';
 export interface CorrectionOutlook {
   /**
    * `delivered`: the difference is sent; `waiting`: the event is sent first; `dead-letter`, `never-sent`, `too-old`:
-   * the correction becomes a dead letter; `not-wanted`: neither concerns the destination.
+   * the correction becomes a dead letter; `not-wanted`: neither concerns the destination;
+   * `cannot-start`: what it has got is known once it can.
    */
   readonly standing:
     | 'delivered'
@@ -20,7 +21,8 @@ export interface CorrectionOutlook {
     | 'dead-letter'
     | 'never-sent'
     | 'too-old'
-    | 'not-wanted';
+    | 'not-wanted'
+    | 'cannot-start';
   /** Whether a difference below zero can be sent there. */
   readonly takesNegative: boolean;
 }

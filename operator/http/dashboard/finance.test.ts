@@ -81,6 +81,8 @@ describe('who reads a bill', () => {
     const page = await open('#/months/2026-10');
     await page.getByText('Measuring began on 2026-10-03').waitFor();
     await page.getByRole('row', { name: /^GPU hours .*day by day – – –$/ }).waitFor();
+    await page.getByText(/^Nothing before 2026-10-03 .*when measuring began/).waitFor();
+    await page.getByText('No gap after that is known.').waitFor();
     await page.context().close();
   });
 

@@ -205,6 +205,11 @@ function consequenceAt({ standing, takes_negative: takesNegative, suspended }, w
     return dead(
       'Was never sent the event, so there is nothing to correct: discard the dead letter.',
     );
+  if (standing === 'cannot-start')
+    return {
+      tone: 'warn',
+      text: 'Cannot start as it is configured. It gets the difference where it has got the event, or gets it then.',
+    };
   if (standing === 'too-old')
     return dead('The event is older than it accepts: enter it there by hand.');
   if (isLess && !takesNegative)

@@ -2,7 +2,7 @@ import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
 import { Agreement } from '../agreement.js';
 import { Card, Choice, ErrorNotice, Notice, PageHead, withChosen } from '../components.js';
-import { dayText, monthText, quantity, time } from '../format.js';
+import { monthText, quantity, time } from '../format.js';
 import { GapList } from '../gap-list.js';
 import { link, setQuery } from '../location.js';
 import { MonthTable } from '../month-table.js';
@@ -115,11 +115,14 @@ function NotMeasured({ month, tenant }) {
     REFRESH_MS,
   );
   const down = month.rows.find((/** @type {any} */ row) => row.metric === DOWNTIME);
+  const { measured_since: since } = month;
+  const isLate = since !== undefined && Date.parse(since) > Date.parse(month.from);
   const groups = gaps.data === undefined ? [] : [...gaps.data.open, ...gaps.data.ended];
   return html`
     <${Card} title="What was not measured, and what was down">
       <${ErrorNotice} state=${gaps} />
-      ${gaps.data && html`<${GapList} groups=${groups} empty=${`No gap from ${dayText(month.from)} on is known.`} />`}
+      ${isLate && html`<p>Nothing before ${time(since)}, when measuring began.</p>`}
+      ${gaps.data && html`<${GapList} groups=${groups} empty=${isLate ? 'No gap after that is known.' : `No gap of ${monthText(month.month)} is known.`} />`}
       <p>GPU downtime: ${down === undefined ? 'none' : `${quantity(down.quantity)} GPU-hours, which are charged nowhere`}.</p>
       <p class="muted">Gaps are kept for at least 62 days. <a href="#/docs/bills.md">How to read this page</a></p>
     </${Card}>
