@@ -8,6 +8,7 @@ import {
 } from '../fake-server.ts';
 import type { Account } from '../account.ts';
 import { createTestClock, turnedBy } from '../test-clock.ts';
+import { createWebhookSender, type WebhookSender } from '../webhook-sender.ts';
 import { accountOf } from './account.ts';
 import { badRequest, isObject, notFound, ok, UNAUTHORIZED } from './answers.ts';
 import { createMetric, listMetrics, showMetric, updateMetric } from './billable-metrics.ts';
@@ -33,8 +34,18 @@ import {
   terminateSubscription,
 } from './subscriptions.ts';
 import { currentUsage, unbilledEvents } from './usage.ts';
+import {
+  createLagoKeys,
+  LAGO_WAITS,
+  type LagoKeys,
+  type LagoSignature,
+  lagoHeaders,
+  lagoMessage,
+  showPublicKey,
+} from './webhooks.ts';
 
 const API = '/api/v1/';
+const PUBLIC_KEY = /^\/api\/v1\/webhooks\/(json_)?public_key$/;
 const DEFAULT_BATCH_MAX = 100;
 
 export interface FakeLagoOptions {
@@ -45,6 +56,8 @@ export interface FakeLagoOptions {
   /** A server of an older release, without routes for the charges of a plan. */
   readonly legacy?: boolean;
   readonly rules?: Partial<LagoRules>;
+  /** How webhooks are signed: `jwt` as by default. */
+  readonly webhookSignature?: LagoSignature;
   readonly journal?: RequestJournal;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
@@ -57,6 +70,9 @@ export interface FakeLago extends FakeServer {
   readonly turnTo: (at: number) => void;
   /** What became of all usage by now. */
   readonly account: () => Account;
+  readonly webhooks: WebhookSender;
+  /** The key pair that signs webhooks. */
+  readonly keys: LagoKeys;
 }
 
 /**
@@ -65,6 +81,7 @@ export interface FakeLago extends FakeServer {
  */
 export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago> {
   const state = createLagoState(options.rules);
+  const keys = createLagoKeys();
   const clock = createTestClock(options.now);
   const turnTo = (at: number): void => {
     clock.turnTo(at);
@@ -79,14 +96,31 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
     },
     handle: (request) => {
       runJobs(state, request.at);
+      if (PUBLIC_KEY.test(request.path)) return showPublicKey(keys, request.path);
       return turnedBy(request, turnTo) ?? route(state, request, options);
     },
+  });
+  const webhooks = createWebhookSender({
+    clock,
+    turnTo,
+    told: () => state.notices.map(lagoMessage),
+    waits: LAGO_WAITS,
+    sign: (body, message) =>
+      lagoHeaders(
+        options.webhookSignature ?? { algorithm: 'jwt' },
+        keys,
+        server.url,
+        body,
+        message,
+      ),
   });
   return {
     ...server,
     state,
     turnTo,
     account: () => accountOf(state, clock.now()),
+    webhooks,
+    keys,
   };
 }
 

@@ -8,6 +8,7 @@ import {
 } from '../fake-server.ts';
 import type { Account } from '../account.ts';
 import { storedResult, storeResult } from '../idempotency.ts';
+import { createWebhookSender, type WebhookSender } from '../webhook-sender.ts';
 import { createTestClock, turnedBy } from '../test-clock.ts';
 import { accountOf } from './account.ts';
 import { isObject, objects, refused, UNAUTHORIZED } from './answers.ts';
@@ -50,12 +51,14 @@ import {
 import { createMetronomeState, type MetronomeRules, type MetronomeState } from './state.ts';
 import { runUntil } from './statements.ts';
 import { invoiceItems, listUsage } from './usage.ts';
+import { METRONOME_WAITS, metronomeMessage, signWebhook } from './webhooks.ts';
 
 const NOT_FOUND: FakeResponse = { status: 404, body: '' };
 
 export interface FakeMetronomeOptions {
   readonly apiToken: string;
   readonly rules?: Partial<MetronomeRules>;
+  readonly webhookSecret?: string;
   readonly journal?: RequestJournal;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
@@ -70,6 +73,7 @@ export interface FakeMetronome extends FakeServer {
   readonly turnTo: (at: number) => void;
   /** What became of all usage by now. */
   readonly account: () => Account;
+  readonly webhooks: WebhookSender;
 }
 
 /**
@@ -115,7 +119,16 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
       }
     },
   });
-  return { ...server, state, turnTo, account: () => accountOf(state, clock.now()) };
+  const webhooks = createWebhookSender({
+    clock,
+    turnTo,
+    told: () => state.notices.map(metronomeMessage),
+    waits: METRONOME_WAITS,
+    sign: (_body, { payload }, at) => ({
+      ...signWebhook(options.webhookSecret ?? '', payload, new Date(at)).headers,
+    }),
+  });
+  return { ...server, state, turnTo, account: () => accountOf(state, clock.now()), webhooks };
 }
 
 const KEY_REUSED = refused(409, 'the idempotency key was used with other parameters');

@@ -1,4 +1,6 @@
 import { createHmac } from 'node:crypto';
+import { growingWaits, type WebhookMessage } from '../webhook-outbox.ts';
+import type { Notice } from './state.ts';
 
 /** A webhook as Metronome sends it. */
 export interface SignedWebhook {
@@ -48,4 +50,22 @@ export function lifecycle(id: string, type: string, customerId: string, at: Date
     timestamp: at.toISOString(),
     environment_type: 'SANDBOX',
   };
+}
+
+/**
+ * Ever more rarely, every 15 minutes in the end, for two days: about 200 attempts
+ * (https://docs.metronome.com/developer-resources/webhooks/).
+ */
+export const METRONOME_WAITS: readonly number[] = growingWaits({
+  firstMs: 5_000,
+  factor: 2,
+  longestMs: 900_000,
+  withinMs: 2 * 86_400_000,
+});
+
+/** What tells of invoices and contracts is flat. */
+export function metronomeMessage({ id, type, at, about }: Notice): WebhookMessage {
+  const timestamp = new Date(at).toISOString();
+  const payload = { id, type, timestamp, environment_type: 'SANDBOX', ...about };
+  return { id, type, at, payload };
 }

@@ -10,6 +10,8 @@ import {
   type Subscription,
 } from './state.ts';
 
+const HOUR_SECONDS = 3_600;
+const LONGEST_HOLD_SECONDS = 72 * HOUR_SECONDS;
 const ENDED = new Set(['canceled', 'incomplete', 'incomplete_expired']);
 
 /** Does what Stripe does by itself until a moment, seconds since the epoch, each thing at its own time. */
@@ -80,8 +82,16 @@ function cycle(state: StripeState, subscription: Subscription): void {
   subscription.periodEnd = nextBoundary(subscription.anchor, subscription.interval, at);
 }
 
-/** A draft becomes final, unless collection is paused. */
+/**
+ * A draft becomes final, unless collection is paused; an hour later, for three days at most, while its
+ * webhook is not taken (https://docs.stripe.com/billing/subscriptions/webhooks#understand).
+ */
 function settle(state: StripeState, invoice: Invoice, at: number): void {
+  const latest = invoice.created + LONGEST_HOLD_SECONDS;
+  if (state.unheard.has(invoice.id) && at < latest) {
+    invoice.finalizesAt = Math.min(at + HOUR_SECONDS, latest);
+    return;
+  }
   const paused = state.subscriptions.get(invoice.subscription ?? '')?.pauseCollection;
   if (paused === 'keep_as_draft') {
     invoice.finalizesAt = undefined;

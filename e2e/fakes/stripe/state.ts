@@ -213,6 +213,8 @@ export interface StripeState {
   readonly invoices: Invoice[];
   readonly invoiceItems: InvoiceItem[];
   readonly creditNotes: CreditNote[];
+  /** Drafts whose `invoice.created` an endpoint has yet to take. */
+  readonly unheard: Set<string>;
   /** What Stripe tells by webhook, oldest first. */
   readonly notices: Notice[];
   readonly meters: Map<string, Meter>;
@@ -247,6 +249,7 @@ export function createStripeState(rules: Partial<StripeRules> = {}): StripeState
     invoices: [],
     invoiceItems: [],
     creditNotes: [],
+    unheard: new Set(),
     notices: [],
     meters: new Map(),
     customers: new Map(),

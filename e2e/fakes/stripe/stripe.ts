@@ -7,12 +7,14 @@ import {
   startFakeServer,
 } from '../fake-server.ts';
 import { createTestClock, turnedBy } from '../test-clock.ts';
+import { createWebhookSender, type WebhookSender } from '../webhook-sender.ts';
 import { accountOf } from './account.ts';
 import { forbidden, RATE_LIMITED, UNAUTHORIZED } from './answers.ts';
 import { runUntil } from './cycles.ts';
 import { replayed, storeCarriedOut } from './idempotency.ts';
 import { laneOf, route } from './routes.ts';
 import { createStripeState, type StripeRules, type StripeState } from './state.ts';
+import { holdDraft, STRIPE_WAITS, stripeHeaders, stripeMessage } from './webhooks.ts';
 
 const SECOND_MS = 1_000;
 
@@ -29,6 +31,9 @@ export interface FakeStripeOptions {
   /** Answers take so long, which is when calls can meet. */
   readonly latencyMs?: number;
   readonly rules?: Partial<StripeRules>;
+  readonly webhookSecret?: string;
+  /** Whose schedule of retries it has. */
+  readonly webhookMode?: keyof typeof STRIPE_WAITS;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
   /** When a request came, if it says so itself. */
@@ -42,6 +47,7 @@ export interface FakeStripe extends FakeServer {
   readonly turnTo: (at: number) => void;
   /** What became of all usage by now. */
   readonly account: () => Account;
+  readonly webhooks: WebhookSender;
 }
 
 /**
@@ -94,7 +100,15 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
       }
     },
   });
-  return { ...server, state, turnTo, account: () => accountOf(state) };
+  const webhooks = createWebhookSender({
+    clock,
+    turnTo,
+    told: () => state.notices.map(stripeMessage),
+    waits: STRIPE_WAITS[options.webhookMode ?? 'sandbox'],
+    sign: (body, _message, time) => stripeHeaders(options.webhookSecret ?? '', body, time),
+    tried: (message, isTaken) => holdDraft(state, message, isTaken),
+  });
+  return { ...server, state, turnTo, account: () => accountOf(state), webhooks };
 }
 
 const STORED_FAILURE = { error: { type: 'api_error', message: 'An unknown error occurred' } };
