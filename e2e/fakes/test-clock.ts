@@ -1,10 +1,11 @@
+import { errorText } from '../../operator/model/error-text.ts';
 import { CONTROL_PREFIX, type FakeRequest, type FakeResponse } from './fake-server.ts';
 
 /** The clock of a stand-in: as given until a test turns it, and standing still from then on. */
 export interface TestClock {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** Never backwards. */
+  /** Anywhere at first, never backwards after that: a RangeError. */
   readonly turnTo: (at: number) => void;
 }
 
@@ -13,9 +14,8 @@ export function createTestClock(running: () => number = Date.now): TestClock {
   return {
     now: () => turned ?? running(),
     turnTo: (at) => {
-      const now = turned ?? running();
-      if (at < now && turned !== undefined) {
-        const [from, to] = [now, at].map((time) => new Date(time).toISOString());
+      if (turned !== undefined && at < turned) {
+        const [from, to] = [turned, at].map((time) => new Date(time).toISOString());
         throw new RangeError(`clock: cannot be turned back from ${from}: "${to}"`);
       }
       turned = at;
@@ -33,6 +33,10 @@ export function turnedBy(
   if (!Number.isFinite(Date.parse(at))) {
     return { status: 400, body: { message: `now: not a time: "${at}"` } };
   }
-  turnTo(Date.parse(at));
+  try {
+    turnTo(Date.parse(at));
+  } catch (error) {
+    return { status: 400, body: { message: errorText(error) } };
+  }
   return { status: 204 };
 }
