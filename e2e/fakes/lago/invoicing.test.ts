@@ -180,6 +180,13 @@ test('a start in the future waits for it, and is followed by what came meanwhile
   expect(summary(accountAt(state, time('Feb 02T00')))).toBe('Jan 2');
 });
 
+test('a start in the future is changed as it is, and not made twice', () => {
+  const state = estate();
+  const later = { subscription_at: '2027-01-10T00:00:00Z' };
+  for (const plan of ['b', 'b', 'c']) subscribe(state, plan, START, later);
+  expect(state.subscriptions).toMatchObject([{ status: 'pending', plan_code: 'c' }]);
+});
+
 test('a charge that is paid in advance is invoiced with each event, and never again', () => {
   const state = estate();
   const charge = state.plans.get('b')?.charges[0];

@@ -67,7 +67,7 @@ export function createSubscription(
   if (customer === undefined) return invalid({ external_customer_id: ['value_is_mandatory'] });
   if (plan === undefined) return notFound('plan');
   if (externalId === undefined) return invalid({ external_id: ['value_is_mandatory'] });
-  const existing = activeSubscription(state, externalId);
+  const existing = activeSubscription(state, externalId) ?? startingSubscription(state, externalId);
   if (existing !== undefined && existing.external_customer_id !== customer) {
     return invalid({ external_id: ['value_already_exist'] });
   }
@@ -99,8 +99,20 @@ export function createSubscription(
   return ok({ subscription: show(state, subscription, at) });
 }
 
-/** The subscription that is active afterwards. */
+/** One whose start is still to come, which may be changed as it is. */
+function startingSubscription(state: LagoState, externalId: string): Subscription | undefined {
+  return state.subscriptions.find(
+    ({ external_id, status, previous_id }) =>
+      external_id === externalId && status === 'pending' && previous_id === null,
+  );
+}
+
+/** The subscription that is active afterwards, or will be. */
 function changePlan(state: LagoState, current: Subscription, plan: Plan, at: number): Subscription {
+  if (current.status === 'pending') {
+    current.plan_code = plan.code;
+    return current;
+  }
   const waiting = nextSubscription(state, current);
   if (waiting !== undefined) waiting.status = 'canceled';
   const next = add(state, {
