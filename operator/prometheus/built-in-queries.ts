@@ -29,10 +29,8 @@ const BY_EXTERNAL_LABEL = 'vcluster="{{vcluster}}"';
 const BY_PLATFORM_INSTANCE =
   'vcluster_platform_instance="{{instance}}",vcluster_platform_project="{{project}}"';
 
-/** How the pods of a StatefulSet or Deployment end. */
-export const POD_ENDING = '([0-9]+|[a-z0-9]+-[a-z0-9]{5})';
 /** What follows the tenant cluster's name in the names of its control plane's pods. */
-export const CONTROL_PLANE_ENDING = `(-etcd|-api|-controller)?-${POD_ENDING}`;
+export const CONTROL_PLANE_ENDING = '(-etcd|-api|-controller)?-([0-9]+|[a-z0-9]+-[a-z0-9]{5})';
 /**
  * Names of a tenant cluster's control plane pods: those of a StatefulSet or Deployment called after it. A
  * pod that is synced from inside ends in `-x-<namespace>-x-<name>` or ten digits of a hash.

@@ -2,6 +2,7 @@ import {
   escapePromqlText,
   type NamePlaceholder,
   type Placeholder,
+  type ReadTemplate,
   readQueryTemplate,
 } from '../config/query-template.ts';
 import type { PrometheusSettings } from '../config/settings.ts';
@@ -73,8 +74,12 @@ export function planShared(
 
 /** A matcher of a label that has one of these values. */
 export function oneOf(label: string, values: Iterable<string>): string {
-  const literals = [...new Set(values)].map((value) => escapePromqlText(literally(value), '"'));
-  return `${label}=~"${literals.join('|')}"`;
+  return `${label}=~"${anyOf(values)}"`;
+}
+
+/** What matches one of these texts, for the inside of a regular expression in double quotes. */
+export function anyOf(texts: Iterable<string>): string {
+  return [...new Set(texts)].map((text) => escapePromqlText(literally(text), '"')).join('|');
 }
 
 /** A range of PromQL as long as a window: `60s`. */
@@ -112,7 +117,7 @@ export type Subject = Pick<
  * (docs/security.md#d-7).
  */
 export function renderQuery(template: string, subject: Subject, window: Window): RenderedQuery {
-  const read = readQueryTemplate(template);
+  const read = readOnce(template);
   if (read.kind === 'problem') {
     return { kind: 'invalid', reason: `${read.what}: "${read.input}"; ${read.mend}` };
   }
@@ -133,6 +138,19 @@ export function renderQuery(template: string, subject: Subject, window: Window):
     promql += escaped(value, piece);
   }
   return { kind: 'query', promql };
+}
+
+/** A few templates are filled for thousands of tenant clusters in every window. */
+const MOST_TEMPLATES = 256;
+const templates = new Map<string, ReadTemplate>();
+
+function readOnce(template: string): ReadTemplate {
+  const known = templates.get(template);
+  if (known !== undefined) return known;
+  if (templates.size >= MOST_TEMPLATES) templates.clear();
+  const read = readQueryTemplate(template);
+  templates.set(template, read);
+  return read;
 }
 
 function namesOf(subject: Subject): Readonly<Record<NamePlaceholder, string | undefined>> {

@@ -1,8 +1,8 @@
 import type { PrometheusSettings } from '../config/settings.ts';
 import { namespacesOf } from '../discovery/tenant-cluster.ts';
-import { CONTROL_PLANE_ENDING, egressOf, POD_ENDING } from './built-in-queries.ts';
+import { CONTROL_PLANE_ENDING, egressOf } from './built-in-queries.ts';
 import type { Answer, MeasuredCluster, SharedQuery } from './measure.ts';
-import { oneOf, rangeOf } from './plan-query.ts';
+import { anyOf, oneOf, rangeOf } from './plan-query.ts';
 import {
   PLATFORM_LABELS,
   platformKey,
@@ -31,12 +31,9 @@ const BY_INSTANCE: SharedQuery = {
   },
 };
 
-/** Pods that may be of some control plane: rows of their own, so that the name of the right one decides. */
-const MAYBE_CONTROL_PLANE = `.+-${POD_ENDING}`;
-
 /**
  * One sum for each namespace. Where a control plane that is not charged may be, the pods that may be its own
- * come one by one, because which they are goes by the tenant cluster's name.
+ * come one by one: those that are called like any of the tenant clusters, so that the name of the right one decides.
  */
 const BY_NAMESPACE: SharedQuery = {
   promql: (subjects, window) => {
@@ -49,12 +46,14 @@ const BY_NAMESPACE: SharedQuery = {
       const series = `${oneOf('namespace', namespaces)},exported_namespace=""`;
       return [egressOf({ series, pods, window: rangeOf(window), by: ['namespace', ...by] })];
     };
-    const parts = subjects.filter(hidesControlPlane).map(({ cluster }) => cluster.namespace);
+    const hiding = subjects.filter(hidesControlPlane).map(({ cluster }) => cluster);
+    const parts = hiding.map(({ namespace }) => namespace);
+    const controlPlanes = `(${anyOf(hiding.map(({ name }) => name))})${CONTROL_PLANE_ENDING}`;
     const whole = subjects.flatMap(wholeNamespaces);
     return [
       ...sum(whole, 'pod!=""'),
-      ...sum(parts, `pod!="",pod!~"${MAYBE_CONTROL_PLANE}"`),
-      ...sum(parts, `pod=~"${MAYBE_CONTROL_PLANE}"`, 'pod'),
+      ...sum(parts, `pod!="",pod!~"${controlPlanes}"`),
+      ...sum(parts, `pod=~"${controlPlanes}"`, 'pod'),
     ].join(' or ');
   },
   split: (rows, subjects) => {
