@@ -24,6 +24,8 @@ const { values } = parseArgs({
     changes: { type: 'string', default: '75' },
     /** Pods that no tenant cluster has anything to do with, beside those at the full size: measured without and with them. */
     foreign: { type: 'string' },
+    /** Megabytes of heap, instead of what the installation gives it: for sizes beyond those it is meant for. */
+    heap: { type: 'string', default: '0' },
     /** Leaves the smaller sizes out, and with them the marginal figures. */
     single: { type: 'boolean', default: false },
   },
@@ -36,7 +38,7 @@ const full: Size = {
 const windowSeconds = positive('window', values.window);
 const windows = positive('windows', values.windows);
 const changes = positive('changes', values.changes);
-
+const heap = values.heap === '0' ? 0 : positive('heap', values.heap);
 const foreign = values.foreign === undefined ? undefined : positive('foreign', values.foreign);
 
 if (foreign !== undefined) {
@@ -69,8 +71,9 @@ async function measure(
 ): Promise<ScaleFigures> {
   const directory = await mkdtemp(join(tmpdir(), 'scale-bench-'));
   try {
+    const environment = heap === 0 ? {} : { NODE_OPTIONS: nodeOptions(heap) };
     const options = { size, windowSeconds, windows, changesPerSecond, directory, restart };
-    return await measureScale(options);
+    return await measureScale({ ...options, environment });
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
@@ -88,6 +91,7 @@ function report(size: Size, figures: ScaleFigures): void {
   print('event_loop_stall_p99_ms', figures.stallP99Ms, 'ms', perWindow);
   print('event_loop_stall_max_ms', figures.stallMaxMs, 'ms', perWindow);
   print('api_requests_per_window', figures.requestsPerWindow, 'requests', perWindow);
+  print('prometheus_requests_per_window', figures.queriesPerWindow, 'requests', perWindow);
   print('events_per_window', figures.eventsPerWindow, 'events', perWindow);
   const { first, perWindow: further } = figures.explanationBytes;
   print('explanation_bytes_per_pod', first, 'bytes', perWindow);
@@ -123,6 +127,11 @@ function reportForeign(without: ScaleFigures, together: ScaleFigures, pods: numb
   print('bytes_per_foreign_pod', live / pods, 'bytes', of);
   print('rss_bytes_per_foreign_pod', resident / pods, 'bytes', of);
   print('cpu_seconds_per_window_of_foreign_pods', cpu, 's', `${of}, windows of ${windowSeconds} s`);
+}
+
+/** As in config/operator/stateful-set.yaml, but for the heap. */
+function nodeOptions(megabytes: number): string {
+  return `--max-old-space-size=${megabytes} --max-semi-space-size=4`;
 }
 
 function print(figure: string, value: number, unit: string, of: string): void {

@@ -3,12 +3,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { createChurn } from './churn.ts';
 import { createPopulation, foreignNamespaces, type Size } from './population.ts';
+import { answerQuery, PROMETHEUS_PATH } from './prometheus.ts';
 import { createWatchLog, type WatchLog } from './watch-log.ts';
 
 /**
  * A stand-in for the API server of a large cluster, in a process of its own: pages of lists and
  * watch events at the wire format, made as they are sent. Arguments: the size and the changes a
- * second, as JSON. Tells its parent the port; answers `stats` with the requests served so far.
+ * second, as JSON. Tells its parent the port; answers `stats` with the requests served so far. Below
+ * `/prometheus` it answers queries, which are counted by themselves.
  */
 interface Arguments {
   readonly size: Size;
@@ -37,6 +39,7 @@ const LIST_PAUSE_MS = 5_000;
 let version = 1_000;
 let listing: { readonly path: string; readonly until: number } | undefined;
 const requests: Record<string, number> = {};
+let queries = 0;
 const objects = new Map<string, string>();
 
 const collection = (
@@ -99,7 +102,7 @@ server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 process.send?.({ port: (server.address() as AddressInfo).port });
 process.on('message', (message) => {
-  if (message === 'stats') process.send?.({ requests });
+  if (message === 'stats') process.send?.({ requests, queries });
 });
 process.on('disconnect', () => process.exit());
 
@@ -140,6 +143,10 @@ function change(): void {
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://stand-in');
   const path = url.pathname;
+  if (path.startsWith(PROMETHEUS_PATH)) {
+    queries += 1;
+    return await answerQuery(request, response);
+  }
   const watch = url.searchParams.get('watch') === 'true';
   count(`${request.method} ${path}${watch ? ' watch' : ''}`);
   const found = COLLECTIONS.get(path);

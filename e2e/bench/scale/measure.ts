@@ -3,6 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Size } from './population.ts';
+import { PROMETHEUS_PATH } from './prometheus.ts';
 import {
   answerOf,
   ask,
@@ -51,6 +52,8 @@ export interface ScaleFigures {
   readonly stallP99Ms: number;
   readonly stallMaxMs: number;
   readonly requestsPerWindow: number;
+  /** To Prometheus. */
+  readonly queriesPerWindow: number;
   /** Of the files of explanations for each pod: when the first window is closed, and what each further one adds. */
   readonly explanationBytes: { readonly first: number; readonly perWindow: number };
   readonly restart?: RestartFigures;
@@ -62,7 +65,7 @@ export interface RestartFigures {
   readonly rssPeakMiB: number;
 }
 
-const READY_TIMEOUT_MS = 180_000;
+const READY_TIMEOUT_MS = 300_000;
 
 /** Runs the operator as it is in the image against the stand-in, each in a process of its own. */
 export async function measureScale(options: MeasureOptions): Promise<ScaleFigures> {
@@ -73,7 +76,11 @@ export async function measureScale(options: MeasureOptions): Promise<ScaleFigure
   try {
     const { port: apiPort } = await answerOf<{ port: number }>(api);
     await options.prepare?.(apiPort);
-    const shipped = await prepareOperator({ ...options, apiPort });
+    const environment = {
+      PROMETHEUS_URL: `http://127.0.0.1:${apiPort}${PROMETHEUS_PATH}`,
+      ...options.environment,
+    };
+    const shipped = await prepareOperator({ ...options, apiPort, environment });
     const begun = performance.now();
     const operator = shipped.start();
     try {
@@ -118,7 +125,7 @@ async function measureWindows(
     return measured.length >= windows;
   });
   const inWindows = (performance.now() - measuredFrom) / 1000 / windowSeconds;
-  const requests = (await requestsOf(api)) - requestsBefore;
+  const requestsAfter = await requestsOf(api);
   const explained = (await explanationBytes(directory)) - explainedBefore;
   const cpuSeconds = operator.cpuSeconds() - cpuBefore;
   const stalls = await operator.ask<{ p99: number; max: number }>('stalls');
@@ -144,7 +151,8 @@ async function measureWindows(
     liveBytes: Math.min(...live),
     stallP99Ms: stalls.p99,
     stallMaxMs: stalls.max,
-    requestsPerWindow: requests / inWindows,
+    requestsPerWindow: (requestsAfter.kubernetes - requestsBefore.kubernetes) / inWindows,
+    queriesPerWindow: (requestsAfter.prometheus - requestsBefore.prometheus) / inWindows,
     explanationBytes: {
       first: explainedBefore / size.pods,
       perWindow: explained / measured.length / size.pods,
@@ -176,7 +184,16 @@ async function explanationBytes(directory: string): Promise<number> {
   return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
 }
 
-async function requestsOf(api: ChildProcess): Promise<number> {
-  const { requests } = await ask<{ requests: Record<string, number> }>(api, 'stats');
-  return Object.values(requests).reduce((sum, count) => sum + count, 0);
+interface Served {
+  readonly kubernetes: number;
+  readonly prometheus: number;
+}
+
+async function requestsOf(api: ChildProcess): Promise<Served> {
+  const { requests, queries } = await ask<{
+    requests: Record<string, number>;
+    queries: number;
+  }>(api, 'stats');
+  const kubernetes = Object.values(requests).reduce((sum, count) => sum + count, 0);
+  return { kubernetes, prometheus: queries };
 }
