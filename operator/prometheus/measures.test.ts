@@ -51,6 +51,20 @@ describe('egress', () => {
     });
   });
 
+  test.each(['team-1', 'team-alpha', 'a-etcd', '2024', 'x-y-z'])(
+    'of synced pods is one row, also where %s ends as the pods of a control plane do',
+    (name) => {
+      const subject = { cluster: cluster(name), uniqueName: true };
+      const plan = egress.plan(subject, WINDOW);
+      const promql = plan.kind === 'ask' ? (plan.shared?.promql([subject], WINDOW) ?? '') : '';
+      const [, ownRow = ''] = /pod=~"([^"]*)"/.exec(promql) ?? [];
+      const hasOwnRow = (pod: string): boolean => new RegExp(`^(?:${ownRow})$`).test(pod);
+      expect(hasOwnRow(`web-7d9c8b5f6-x2x4z-x-shop-x-${name}`)).toBe(false);
+      expect(hasOwnRow(`${name}-0`)).toBe(true);
+      expect(hasOwnRow(`${name}-api-7d9c8b5f6-x2x4z`)).toBe(true);
+    },
+  );
+
   test('of rows that are there twice is not charged twice', () => {
     const rows = answer([{ z: '1' }, '1073741824'], [{ z: '1' }, '1073741824']);
     expect(eventsOf(egress, { rows })).toEqual({
