@@ -31,6 +31,7 @@ const TABLES = [
   'metering/gpu-hours',
   'metering/gpu-downtime',
   'metering/hami-gpus',
+  'metering/fraction-gpus',
   'metering/requests',
   'metering/unattributed',
   'metering/usage',

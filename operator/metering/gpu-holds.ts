@@ -2,14 +2,17 @@ import { attribute } from '../discovery/attribution.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { HeldGpus } from '../observation/gpu-device.ts';
+import { isReservation } from '../observation/gpu-fraction.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
+import type { PodState } from '../observation/pod.ts';
+import { keyOf } from '../observation/shared-values.ts';
 import { candidatesFor } from '../observation/tenancy.ts';
-import type { Timeline } from '../observation/timeline.ts';
+import { splitAtEdges, type Timeline } from '../observation/timeline.ts';
 import { createDeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
 import { claimUses } from './claim-use.ts';
-import { mayHoldOfNode, pluggedGpus } from './gpu-hours.ts';
+import { mayHoldOfNode, pluggedGpus, pluggedRules } from './gpu-hours.ts';
 import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-owners.ts';
 import { noteUnattributed, type Unattributed } from './findings.ts';
@@ -29,10 +32,17 @@ export interface GpuHold {
 
 /** What an object that may hold GPUs says of itself. */
 interface Holder {
+  /** When others have the GPU that it holds for them: what they do not hold of it is idle then. */
+  readonly lent?: readonly Interval[];
   /** It runs, rather than waiting for its containers. */
   readonly started: boolean;
   readonly node: string;
   held(node: NodeState | undefined, at: number): readonly HeldGpus[];
+}
+
+interface Interval {
+  readonly from: number;
+  readonly to: number;
 }
 
 interface View<S> {
@@ -44,13 +54,16 @@ export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHol
   const { observation, settings } = input;
   const holds = new Map<string, GpuHold[]>();
   const nodeAt = nodesByName(input);
-  collect(input, holds, nodeAt, observation.pods, (state) =>
+  const rules = pluggedRules(input);
+  const lentTo = lentGpus(observation.pods);
+  collect(input, holds, nodeAt, observation.pods, (state, namespace) =>
     !mayHoldOfNode(state)
       ? undefined
       : {
           started: state.phase === 'running',
           node: state.node,
-          held: (node) => pluggedGpus(state, node, settings),
+          held: (node) => pluggedGpus(state, node, rules),
+          ...(isReservation(namespace) && { lent: lentTo(state) }),
         },
   );
   const { draGpuDrivers: drivers } = settings;
@@ -72,14 +85,14 @@ function collect<S extends { readonly labels: ObjectLabels }>(
   holds: Map<string, GpuHold[]>,
   nodeAt: NodeLookup,
   view: View<S>,
-  holderOf: (state: S) => Holder | undefined,
+  holderOf: (state: S, namespace: string) => Holder | undefined,
 ): void {
   const { window } = input;
   for (const [namespace, timelines] of view.namespaces()) {
     for (const { name, spans } of timelines) {
       for (const { from, to, state } of spans) {
         if (from >= window.end || to <= window.start) continue;
-        const holder = holderOf(state);
+        const holder = holderOf(state, namespace);
         if (holder === undefined) continue;
         const bounds = [Math.max(from, window.start), Math.min(to, window.end)] as const;
         const since = spans[0]?.from ?? from;
@@ -118,11 +131,46 @@ function heldOn(
 ): GpuHold[] {
   const { cluster, stray } = owned;
   const owner = { cluster, ...omitUndefined({ stray }) };
+  const lent = cluster === undefined ? (holder.lent ?? []) : [];
   return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) => {
     if (!isBilledHere(input, state)) return [];
     const held = holder.held(state, from);
-    return held.map(({ device, parts }) => ({ from, to, type: device.type, parts, ...owner }));
+    return apartFrom(lent, from, to).flatMap((part) =>
+      held.map(({ device, parts }) => ({ ...part, type: device.type, parts, ...owner })),
+    );
   });
+}
+
+function apartFrom(lent: readonly Interval[], from: number, to: number): readonly Interval[] {
+  return splitAtEdges(from, to, lent)
+    .filter(([start]) => !lent.some((one) => one.from <= start && start < one.to))
+    .map(([start, end]) => ({ from: start, to: end }));
+}
+
+/** When pods of a reservation's group have parts of its GPU; looked up once one is asked about. */
+function lentGpus(pods: View<PodState>): (reservation: PodState) => readonly Interval[] {
+  let byGroup: Map<string, Interval[]> | undefined;
+  return ({ node, gpuShares }) => {
+    byGroup ??= sharedGroups(pods);
+    return (gpuShares?.groups ?? []).flatMap((group) => byGroup?.get(keyOf([node, group])) ?? []);
+  };
+}
+
+function sharedGroups(pods: View<PodState>): Map<string, Interval[]> {
+  const byGroup = new Map<string, Interval[]>();
+  for (const [namespace, timelines] of pods.namespaces()) {
+    if (isReservation(namespace)) continue;
+    for (const { from, to, state } of [...timelines].flatMap(({ spans }) => spans)) {
+      if (state.gpuShares?.fraction === undefined) continue;
+      for (const group of state.gpuShares.groups ?? []) {
+        const key = keyOf([state.node, group]);
+        const known = byGroup.get(key) ?? [];
+        known.push({ from, to });
+        byGroup.set(key, known);
+      }
+    }
+  }
+  return byGroup;
 }
 
 /** What of an object says who is billed for it. */

@@ -1,4 +1,5 @@
 import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { FULL, type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../observation/gpu-device.ts';
 import { HAMI_RESOURCE } from '../observation/hami-node.ts';
 import { migDevice } from '../observation/node-devices.ts';
@@ -9,8 +10,15 @@ import { type ClaimUse, claimUses } from './claim-use.ts';
 import { createDeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
 import { createGpuCharges } from './gpu-charges.ts';
+import { fractionGpus } from './fraction-gpus.ts';
 import { hamiGpus } from './hami-gpus.ts';
-import { type GpuQuantity, isExcludedNamespace, type Meter, type MeterSettings } from './meter.ts';
+import {
+  type GpuQuantity,
+  isExcludedNamespace,
+  type Meter,
+  type MeterInput,
+  type MeterSettings,
+} from './meter.ts';
 import { nodesByName } from './node-owners.ts';
 import { onLateNodes, visitPieces } from './pieces.ts';
 
@@ -20,9 +28,10 @@ import { onLateNodes, visitPieces } from './pieces.ts';
  * claims.
  */
 export const meterGpuHours: Meter = (input) => {
-  const { observation, settings } = input;
+  const { observation } = input;
   const nodeAt = nodesByName(input);
   const charge = createGpuCharges(input);
+  const rules = pluggedRules(input);
   visitPieces(
     input,
     observation.pods,
@@ -43,7 +52,7 @@ export const meterGpuHours: Meter = (input) => {
         mapped,
       } as const;
       for (const stretch of nodeAt(state.node, piece.from, piece.to, asBilled)) {
-        for (const held of pluggedGpus(state, stretch.state, settings, gpuQuantity)) {
+        for (const held of pluggedGpus(state, stretch.state, rules, gpuQuantity)) {
           charge(holder, stretch, held);
         }
       }
@@ -57,14 +66,23 @@ export function mayHoldOfNode({ requests, gpuShares }: PodState): boolean {
   return requests.extended.size > 0 || gpuShares !== undefined;
 }
 
+/** What decides what a pod holds of its node. */
+export type PluggedRules = Pick<MeterSettings, 'gpuResources'> & Pick<MeterInput, 'ownNodes'>;
+
+/** The rules of a window. */
+export function pluggedRules({ settings, ownNodes }: MeterInput): PluggedRules {
+  return { gpuResources: settings.gpuResources, ...omitUndefined({ ownNodes }) };
+}
+
 /**
  * What a pod holds of its node's device plugins. Devices stay with a pod for all its life, so its
- * effective requests are what it holds. `quantity` says what is billed of it.
+ * effective requests are what it holds, and where it has none by name what its annotations ask for of
+ * GPUs that another pod holds. `quantity` says what is billed of it.
  */
 export function pluggedGpus(
   pod: PodState,
   node: NodeState | undefined,
-  settings: Pick<MeterSettings, 'gpuResources'>,
+  rules: PluggedRules,
   quantity: GpuQuantity = 'equivalents',
 ): readonly HeldGpus[] {
   const held: HeldGpus[] = [];
@@ -72,13 +90,16 @@ export function pluggedGpus(
   if (hami !== undefined) held.push(...hamiGpus(pod, hami, quantity));
   for (const [resource, devices] of pod.requests.extended) {
     if (hami !== undefined && resource === HAMI_RESOURCE) continue;
-    const device = deviceOf(resource, node, settings.gpuResources);
+    const device = deviceOf(resource, node, rules.gpuResources);
     if (device === undefined) continue;
     const gpus = { device, devices, parts: BigInt(devices) * device.parts };
     const asDevices = BigInt(devices) * PARTS_PER_GPU;
     held.push(quantity === 'devices' ? { ...gpus, asDevices } : gpus);
   }
-  return held;
+  // On nodes of its own the pod that holds the GPU is the tenant's as well, and covers the parts.
+  if (held.length > 0 || rules.ownNodes === true || pod.gpuShares === undefined) return held;
+  const part = fractionGpus(pod.gpuShares, node, quantity);
+  return part === undefined ? held : [part];
 }
 
 /** A node names its devices; of a node that was never seen only the resource's name is known. */

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { gpusOf } from '../model/gpu-parts.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
 import { hamiGiven, hamiNode } from './testing/hami.ts';
+import { fractionPod, KAI, reservation } from './testing/kai.ts';
 import { sums } from './testing/node-hours.ts';
 import { cluster, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START } from './testing/world.ts';
@@ -61,6 +63,47 @@ test.each<[string, string, Readonly<Record<string, number>>, number]>([
   const { events } = world.close(START, START + hours * HOUR);
   const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
   expect([event?.sku, Number(event?.quantity)]).toEqual(published(begins));
+});
+
+const TWO_QUARTERS = { 'gpu-fraction': '0.25', 'gpu-fraction-num-devices': '2' };
+
+test.each<[string, Readonly<Record<string, string>>, number]>([
+  ['KAI, `gpu-fraction', TWO_QUARTERS, 3],
+  ['Run:ai, `gpu-memory', { 'gpu-memory': '20480' }, 6],
+])('the accountant reckons as the meter does: %s', (begins, annotations, hours) => {
+  const world = createWorld();
+  world.clusters([cluster('a')]);
+  world.node(gpuNode(KAI));
+  world.pod(fractionPod('p', annotations, ['g1', 'g2']));
+  const { events } = world.close(START, START + hours * HOUR);
+  const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
+  expect([event?.sku, Number(event?.quantity)]).toEqual(published(begins));
+});
+
+test('the accountant reckons as the meter does: two parts of one GPU and what is idle of it', () => {
+  const [, ...said] =
+    /share a GPU for (\d+) hours: \*\*(\d+)\*\* and \*\*(\d+)\*\* GPU hours, and (\d+) hour/.exec(
+      PAGE,
+    ) ?? [];
+  const world = createWorld();
+  world.clusters([cluster('a', { meterByNamespace: true })]);
+  world.node(
+    gpuNode(variant(KAI, { labels: { 'nvidia.com/gpu.count': '1' }, capacity: { [GPU]: '1' } })),
+  );
+  for (const [namespace, part] of [
+    ['p', '0.25'],
+    ['q', '0.5'],
+  ] as const) {
+    const labels = { 'vcluster.loft.sh/managed-by': 'a', 'vcluster.loft.sh/namespace': namespace };
+    world.pod(fractionPod(namespace, { 'gpu-fraction': part }, ['g1'], { labels }));
+  }
+  world.pod(reservation('g1'));
+  const { events, findings } = world.close(START, START + Number(said[0]) * HOUR);
+  const hours = events
+    .filter(({ metric }) => metric === 'tenant_gpu_hours')
+    .map(({ quantity }) => Number(quantity));
+  const idle = findings.gpuBalances.map((row) => gpusOf(row.idle / BigInt(HOUR)));
+  expect([...hours, ...idle]).toEqual(said.slice(1).map(Number));
 });
 
 const MEMORY = { memory: { value: '80Gi' } };

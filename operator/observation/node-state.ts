@@ -46,6 +46,8 @@ export interface NodeState {
   readonly gpuType: string;
   /** What one device of each of its GPU resources is. */
   readonly devices: ReadonlyMap<string, GpuDevice>;
+  /** MiB of one of its GPUs, where a label says it. */
+  readonly gpuMemory?: number;
   /** Its GPUs that HAMi gives out, each under the model that holds; absent where HAMi does not serve it. */
   readonly hami?: readonly HamiDevice[];
   /** Its GPUs by model. */
@@ -112,7 +114,7 @@ export function nodeState(
     memory: node.memory,
     gpuType: named.type,
     devices: named.devices,
-    ...omitUndefined({ hami }),
+    ...omitUndefined({ hami, gpuMemory: memoryOf(labels) }),
     gpus: installedGpus(node, named, hami),
     down: node.taints.some(({ key }) => settings.unhealthyNodeTaints.includes(key)),
     dedicatedTo: {
@@ -131,6 +133,12 @@ export function nodeState(
     }),
   };
   return shareNodeState(state, api);
+}
+
+/** Of NVIDIA's feature discovery. */
+function memoryOf(labels: NodeView['labels']): number | undefined {
+  const mib = Number(textAt(labels, 'nvidia.com/gpu.memory'));
+  return Number.isSafeInteger(mib) && mib > 0 ? mib : undefined;
 }
 
 /** The one shared value of an API with these fields. */

@@ -81,7 +81,10 @@ export function providedState(readings: Readings): NodeState {
     memory: most('memory'),
     gpuType,
     devices: devicesOf(told, gpuType),
-    ...omitUndefined({ hami: told.hami?.map((device) => ({ ...device, type: gpuType })) }),
+    ...omitUndefined({
+      hami: told.hami?.map((device) => ({ ...device, type: gpuType })),
+      gpuMemory: said.gpuMemory ?? told.gpuMemory,
+    }),
     gpus: gpusOf(
       told,
       said.gpus.length > 0 ? said.gpus : dearerGpus(told, held(installed)),
