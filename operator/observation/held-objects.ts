@@ -1,5 +1,5 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
-import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
+import { type ObjectLabels, objectLabels, sameLabels, sameOwnerLabels } from './object-labels.ts';
 import { amountAt, conditionOf, countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
@@ -69,8 +69,8 @@ export function followVolume(
 
 /** The smaller of two sizes of one volume; whose it was and of which class must be known. */
 function leastVolume(a: VolumeState, b: VolumeState): VolumeState | undefined {
-  if (a.storageClass !== b.storageClass || !sameLabels(a.labels, b.labels)) return undefined;
-  return a.size < b.size ? a : b;
+  if (a.storageClass !== b.storageClass || !sameOwnerLabels(a.labels, b.labels)) return undefined;
+  return a.size < b.size ? { ...a, labels: b.labels } : b;
 }
 
 function sameVolume(a: VolumeState, b: VolumeState): boolean {
@@ -183,7 +183,11 @@ export function followWorkload(
 }
 
 /** While nobody knows whose it is it is nobody's. */
-const OWNED = { isSame: sameOwner, least: () => undefined };
+const OWNED = {
+  isSame: sameOwner,
+  least: <S extends { labels: ObjectLabels }>(a: S, b: S): S | undefined =>
+    sameOwnerLabels(a.labels, b.labels) ? b : undefined,
+};
 
 function sameOwner(a: { labels: ObjectLabels }, b: { labels: ObjectLabels }): boolean {
   return sameLabels(a.labels, b.labels);

@@ -80,3 +80,8 @@ export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
     a.virtualMachine === b.virtualMachine
   );
 }
+
+/** True when both name the same tenant cluster: they may still differ in the namespace inside of it. */
+export function sameOwnerLabels(a: ObjectLabels, b: ObjectLabels): boolean {
+  return a.managedBy === b.managedBy && a.app === b.app && a.release === b.release;
+}

@@ -7,7 +7,7 @@ import {
   sameRequests,
 } from './effective-requests.ts';
 import { greaterOf, type GpuShares, gpuShares, sameShares } from './gpu-shares.ts';
-import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
+import { type ObjectLabels, objectLabels, sameLabels, sameOwnerLabels } from './object-labels.ts';
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
@@ -188,13 +188,16 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
   change(timeline, next, seen, leastPod(current, next));
 }
 
-/** What a pod holds at the least while that changes; whose it was must be known. Shares of GPUs only grow. */
+/**
+ * What a pod holds at the least while that changes; whose it was must be known. The namespace inside of the
+ * tenant cluster is the new one, so that its life stays whole. Shares of GPUs only grow.
+ */
 function leastPod(a: PodState, b: PodState): PodState | undefined {
-  if (!sameLabels(a.labels, b.labels)) return undefined;
+  if (!sameOwnerLabels(a.labels, b.labels)) return undefined;
   const requests = leastRequests(a.requests, b.requests);
-  if (requests === a.requests) return a;
+  if (requests === a.requests && sameLabels(a.labels, b.labels)) return a;
   const isNext = requests === b.requests && sameShares(a.gpuShares, b.gpuShares);
-  return isNext ? b : { ...a, requests };
+  return isNext ? b : { ...a, labels: b.labels, requests };
 }
 
 /** The newest time that a version of a pod says. */

@@ -217,6 +217,23 @@ describe('what a resumed watch tells', () => {
     expect(timeline?.versionAt).toBe(at(101));
   });
 
+  test('the namespace that changed loses nothing of a life, the tenant cluster that changed counts for nobody', () => {
+    const labelled = (labels: Record<string, string>): PodView =>
+      view(pod({ name: 'p', createdAt: at(0), startedAt: at(7), labels }));
+    const before = { 'vcluster.loft.sh/managed-by': 'a', 'vcluster.loft.sh/namespace': 'one' };
+    const within = { ...before, 'vcluster.loft.sh/namespace': 'two' };
+    const beyond = { ...within, 'vcluster.loft.sh/managed-by': 'b' };
+    const observation = observe();
+    observation.pods.upserted(labelled(before), undefined, live(9));
+    observation.pods.upserted(labelled(within), labelled(before), missed(30, 40));
+    observation.pods.upserted(labelled(beyond), labelled(within), missed(50, 60));
+    expect(runs(observation)).toEqual([
+      [7, 30],
+      [30, 50],
+      [60, Infinity],
+    ]);
+  });
+
   test('a resize counts as the smaller of both while nobody knows when it was', () => {
     const observation = observe();
     const cores = (amount: string): PodView =>
