@@ -76,9 +76,11 @@ function eventOf(settled: Settled, options: AssembleOptions): UsageEvent | undef
 }
 
 function propertiesOf(settled: Settled, backfilled: boolean): Record<string, EventProperty> {
+  const { unsureMs = 0 } = settled.charge;
   return {
     ...settled.charge.properties,
     ...(settled.carriedMs === 0 ? {} : { carried_seconds: settled.carriedMs / 1000 }),
+    ...(unsureMs === 0 ? {} : { uncertain_seconds: unsureMs / 1000 }),
     ...(backfilled ? { backfilled: true } : {}),
   };
 }

@@ -87,13 +87,13 @@ function addPod(
 
 function add(
   charges: PodCharges,
-  { carried, weight }: Piece<PodState>,
+  { carried, weight, unsure }: Piece<PodState>,
   evidence: Evidence,
   ms: number,
   rates: { readonly cpu: bigint; readonly memory: bigint },
 ): void {
-  addTo(charges.cpu, { carried, weight, ms }, rates.cpu, evidence);
-  addTo(charges.memory, { carried, weight, ms }, rates.memory, evidence);
+  addTo(charges.cpu, { carried, weight, ms, unsure }, rates.cpu, evidence);
+  addTo(charges.memory, { carried, weight, ms, unsure }, rates.memory, evidence);
 }
 
 function evidenceOf(piece: Piece<PodState>, node: NodeState | undefined, start: number): Evidence {

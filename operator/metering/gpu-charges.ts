@@ -24,6 +24,8 @@ export interface GpuHolder {
   readonly carried: boolean;
   readonly weight: 1 | -1;
   readonly mapped: boolean;
+  /** As {@link Piece} has it. */
+  readonly unsure?: number;
 }
 
 /** Charges GPUs that are held on shared nodes, or on a tenant cluster's own. */
@@ -40,7 +42,7 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
   const counted = new Map<Charge, Set<string>>();
   const find = createChargeCache(input);
   return (holder, stretch, held) => {
-    const { cluster, carried, weight } = holder;
+    const { cluster, carried, weight, unsure = 0 } = holder;
     const { state, owner, from, to } = stretch;
     if (owner?.id === cluster.id || held.parts === 0n) return;
     if (!isBilledHere(input, state)) return;
@@ -48,7 +50,12 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     const charge = find(holder, state, held.device);
     const ms = to - from;
     const evidence = evidenceOf(holder, stretch, held, input.window.start);
-    addTo(charge, { carried, weight, ms }, (held.asDevices ?? held.parts) * NANOS, evidence);
+    addTo(
+      charge,
+      { carried, weight, ms, unsure },
+      (held.asDevices ?? held.parts) * NANOS,
+      evidence,
+    );
     noteGpuUse(input.findings, {
       node: holder.nodeName,
       type: held.device.type,

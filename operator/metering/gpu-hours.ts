@@ -50,6 +50,7 @@ export const meterGpuHours: Meter = (input) => {
         carried,
         weight,
         mapped,
+        unsure: piece.unsure,
       } as const;
       for (const stretch of nodeAt(state.node, piece.from, piece.to, asBilled)) {
         for (const held of pluggedGpus(state, stretch.state, rules, gpuQuantity)) {

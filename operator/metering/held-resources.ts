@@ -50,14 +50,14 @@ function meterHeld<S extends { readonly labels: ObjectLabels }>(
   const dimensions = ownDimensions(input);
   const { start } = input.window;
   visitPieces(input, view, (piece) => {
-    const { cluster, timeline, state, from, to, carried, weight, mapped } = piece;
+    const { cluster, timeline, state, from, to, carried, weight, mapped, unsure } = piece;
     const namespace = billedNamespace(cluster, state.labels);
     const parts = { sku: rule.sku(state), namespace, dimensions };
     const identity = chargeIdentity(cluster, rule.metric, input.settings, parts);
     const charge = chargeOf(input, identity);
     const bounds = { from: from - start, to: to - start };
     const evidence = { kind: rule.kind, object: timeline, state, mapped, ...bounds, carried };
-    addTo(charge, { carried, weight, ms: to - from }, rule.rate(state), evidence);
+    addTo(charge, { carried, weight, ms: to - from, unsure }, rule.rate(state), evidence);
     if (!carried && !counted.has(timeline)) count(charge, rule.counter);
     counted.add(timeline);
   });

@@ -19,6 +19,8 @@ export interface Piece<S> {
   readonly since: number;
   /** Of a closed window, charged or credited late (docs/metering.md#late-facts). */
   readonly carried: boolean;
+  /** How far off its beginning or end may be where nobody saw it; milliseconds, the larger of both. */
+  readonly unsure: number;
   /** -1 takes back what was billed. */
   readonly weight: 1 | -1;
   /** What it runs on counts as closed windows went by, before late facts. */
@@ -188,11 +190,15 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           if (cluster.excluded) continue;
           if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;
           if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
-          const { carried, weight, asBilled } = pass;
           const since = Math.max(span.from, cluster.createdAt);
           const bounds = { from: start, to: end, since };
+          const unsure = Math.max(
+            start === span.from ? (span.unsureFrom ?? 0) : 0,
+            end === span.to ? (span.unsureTo ?? 0) : 0,
+          );
+          const { carried, weight, asBilled } = pass;
           const mapped = input.ownNodes !== true && cluster.namespace !== timeline.namespace;
-          const how = { carried, weight, asBilled, mapped };
+          const how = { carried, weight, asBilled, mapped, unsure };
           visit({ timeline, state: span.state, cluster, ...bounds, ...how });
         }
         // Of closed windows, tenancies that ended long ago are forgotten.

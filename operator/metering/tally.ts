@@ -22,6 +22,8 @@ export interface Charge {
   carried: bigint;
   /** Object time behind `carried`, milliseconds. */
   carriedMs: number;
+  /** How far off the beginning or end of an object may be that nobody saw, milliseconds: the largest of all. */
+  unsureMs?: number;
   /** Informational; numbers are summed over what is charged. */
   readonly properties: Record<string, EventProperty>;
   /** What it was measured on, for explanations; undefined where nothing said. */
@@ -37,11 +39,18 @@ export interface Tally {
 /** Adds one piece of measured or carried usage to a charge, and what it was measured on. */
 export function addTo(
   charge: Charge,
-  piece: { readonly carried: boolean; readonly weight: 1 | -1; readonly ms: number },
+  piece: {
+    readonly carried: boolean;
+    readonly weight: 1 | -1;
+    readonly ms: number;
+    readonly unsure?: number;
+  },
   rate: bigint,
   evidence?: Evidence,
 ): void {
   const amount = rate * BigInt(piece.weight * piece.ms);
+  const { unsure = 0 } = piece;
+  if (unsure > (charge.unsureMs ?? 0)) charge.unsureMs = unsure;
   if (evidence !== undefined) {
     const steady = piece.weight === 1 && piece.ms === evidence.to - evidence.from;
     addShare(charge, evidence, amount, steady ? rate : undefined);
@@ -175,6 +184,7 @@ export function joined(a: Charge, b: Charge): Charge {
     amount: a.amount + b.amount,
     carried: a.carried + b.carried,
     carriedMs: a.carriedMs + b.carriedMs,
+    unsureMs: Math.max(a.unsureMs ?? 0, b.unsureMs ?? 0),
     shares: {
       evidence: [...first.evidence, ...second.evidence],
       rates: [...first.rates, ...second.rates],

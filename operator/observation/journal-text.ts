@@ -26,6 +26,8 @@ interface StoredSpan {
   /** null while the span is open */
   readonly to: number | null;
   readonly state: unknown;
+  readonly unsureFrom?: number;
+  readonly unsureTo?: number;
 }
 
 export function encodeTimeline<T extends Projected, S>(timeline: Tracked<T, S>): string {
@@ -67,12 +69,12 @@ export function decodeTimeline<T extends Projected, S>(
   };
 }
 
-function storedSpan({ from, to, state }: Span<unknown>): StoredSpan {
-  return { from, to: to === Infinity ? null : to, state };
+function storedSpan({ to, ...span }: Span<unknown>): StoredSpan {
+  return { ...span, to: to === Infinity ? null : to };
 }
 
-function liveSpan<S>({ from, to, state }: StoredSpan): Span<S> {
-  return { from, to: to ?? Infinity, state: state as S };
+function liveSpan<S>({ to, state, ...span }: StoredSpan): Span<S> {
+  return { ...span, to: to ?? Infinity, state: state as S };
 }
 
 /** JSON with bigints and maps in it. */

@@ -11,7 +11,7 @@ import { type ObjectLabels, objectLabels, sameLabels, sameOwnerLabels } from './
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
-import { change, currentState, enter, type Timeline } from './timeline.ts';
+import { change, currentState, enter, type Timeline, widthOf } from './timeline.ts';
 
 /** What of a pod bears on billing. Times are milliseconds since the epoch. */
 export interface PodView extends Projected {
@@ -216,8 +216,9 @@ export function finishPod(
   latest: number,
 ): void {
   if (timeline.finished) return;
-  const finish = pod.finishedAt === undefined ? latest : seen.believe(pod.finishedAt);
-  enter(timeline, undefined, Math.min(finish, latest));
+  const isDated = pod.finishedAt !== undefined;
+  const finish = isDated ? seen.believe(pod.finishedAt) : latest;
+  enter(timeline, undefined, Math.min(finish, latest), isDated ? 0 : widthOf(seen));
   timeline.finished = true;
 }
 

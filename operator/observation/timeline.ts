@@ -1,3 +1,4 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Bracket } from '../kubernetes/source.ts';
 import type { Sighting } from './sighting.ts';
 
@@ -9,6 +10,12 @@ export interface Span<S> {
   readonly from: number;
   readonly to: number;
   readonly state: S;
+  /**
+   * How much earlier it may have begun, and how much later ended, where nobody saw that; milliseconds
+   * (docs/metering.md#changes-that-nobody-saw).
+   */
+  readonly unsureFrom?: number;
+  readonly unsureTo?: number;
 }
 
 /**
@@ -42,11 +49,27 @@ export function currentState<S>(timeline: Timeline<S>): S | undefined {
   return last !== undefined && last.to === Infinity ? last.state : undefined;
 }
 
-/** From `at` on the object is in `state`, or costs nothing; what was noted after `at` is undone. */
-export function enter<S>(timeline: Timeline<S>, state: S | undefined, at: number): void {
-  const kept = spansBefore(timeline.spans, at);
-  timeline.spans = state === undefined ? kept : joined(kept, { from: at, to: Infinity, state });
+/**
+ * From `at` on the object is in `state`, or costs nothing; what was noted after `at` is undone. `unsure`
+ * is how far off that moment may be, milliseconds.
+ */
+export function enter<S>(
+  timeline: Timeline<S>,
+  state: S | undefined,
+  at: number,
+  unsure = 0,
+): void {
+  const kept = unsureAt(spansBefore(timeline.spans, at), at, unsure);
+  const next = { from: at, to: Infinity, state, ...(unsure > 0 && { unsureFrom: unsure }) };
+  timeline.spans = next.state === undefined ? kept : joined(kept, { ...next, state: next.state });
   timeline.dirty = true;
+}
+
+/** The spans, of which the one that ends at `at` may have ended that much later. */
+function unsureAt<S>(spans: readonly Span<S>[], at: number, unsureTo: number): readonly Span<S>[] {
+  const last = spans.at(-1);
+  if (unsureTo <= 0 || last === undefined || last.to !== at) return spans;
+  return [...spans.slice(0, -1), { ...last, unsureTo }];
 }
 
 /** The spans up to `at`, the one that holds at `at` cut there. */
@@ -55,7 +78,12 @@ export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly 
   if (last === undefined || last.to <= at) return spans;
   return spans
     .filter((span) => span.from < at)
-    .map((span) => (span.to <= at ? span : { ...span, to: at }));
+    .map((span) => (span.to <= at ? span : endedAt(span, at)));
+}
+
+/** Where it ends is known now. */
+function endedAt<S>({ from, state, unsureFrom }: Span<S>, to: number): Span<S> {
+  return { from, to, state, ...omitUndefined({ unsureFrom }) };
 }
 
 /** The spans that reach beyond `at`, whole. */
@@ -103,7 +131,7 @@ function joined<S>(spans: readonly Span<S>[], next: Span<S>): readonly Span<S>[]
   if (last === undefined || last.state !== next.state || last.to < next.from) {
     return spans.concat(next);
   }
-  return spans.with(spans.length - 1, { ...last, to: next.to });
+  return spans.with(spans.length - 1, endedAt(last, next.to));
 }
 
 /** The stretches of `[from, to)` within which none of the parts begins or ends, in order. */
@@ -137,8 +165,13 @@ export function change<S>(
   { from, until }: Bracket,
   least: S | undefined,
 ): void {
-  enter(timeline, least, from);
-  if (least !== state) enter(timeline, state, until);
+  enter(timeline, least, from, until - from);
+  if (least !== state) enter(timeline, state, until, until - from);
+}
+
+/** Milliseconds. */
+export function widthOf({ from, until }: Bracket): number {
+  return until - from;
 }
 
 /** How states of one kind compare. */
@@ -164,6 +197,11 @@ export function followHolding<S>(
     if (!isSame(current, state)) change(timeline, state, seen, least(current, state));
     return;
   }
-  const estimate = seen.first && seen.late ? createdAt : seen.until;
-  enter(timeline, state, state === undefined ? seen.from : seen.believe(since ?? estimate));
+  if (state === undefined) {
+    enter(timeline, undefined, seen.from, widthOf(seen));
+    return;
+  }
+  const dated = since ?? (seen.first && seen.late ? createdAt : undefined);
+  const unsure = dated === undefined ? widthOf(seen) : 0;
+  enter(timeline, state, seen.believe(dated ?? seen.until), unsure);
 }

@@ -205,6 +205,11 @@ describe('what a resumed watch tells', () => {
     observation.pods.upserted(running, undefined, live(9));
     observation.pods.deleted(running, missed(30, 32));
     expect(runs(observation)).toEqual([[7, 30]]);
+    const [gone] = observation.pods.drain().changed;
+    expect(gone?.spans.at(-1)?.unsureTo).toBe(2_000);
+    expect(decodeTimeline(gone === undefined ? '' : encodeTimeline(gone))?.spans).toEqual(
+      gone?.spans,
+    );
   });
 
   test('a deletion does not come before what its object says of itself', () => {

@@ -6,7 +6,15 @@ import {
   type SourceHandler,
 } from '../kubernetes/source.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
-import { agreeBefore, enter, type Span, spansAfter, type Timeline, wholly } from './timeline.ts';
+import {
+  agreeBefore,
+  enter,
+  type Span,
+  spansAfter,
+  type Timeline,
+  wholly,
+  widthOf,
+} from './timeline.ts';
 
 /** What of an object every kind of timeline needs. */
 export interface Observed extends Projected {
@@ -177,7 +185,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const timeline = known ?? this.#see(last, arrival);
     const seen = this.#sighting(timeline, last, arrival, false);
     this.#end(timeline, seen.from, (latest) => {
-      if (this.#rules.finish === undefined) enter(timeline, undefined, latest);
+      if (this.#rules.finish === undefined) enter(timeline, undefined, latest, widthOf(seen));
       else this.#rules.finish(timeline, last, seen, latest);
     });
   }

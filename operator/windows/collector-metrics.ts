@@ -6,6 +6,7 @@ export interface CollectorMetrics {
   readonly events: Gauge;
   readonly gapSeconds: Counter<'source'>;
   readonly clampedTimes: Counter;
+  readonly uncertainSeconds: Counter;
   readonly clockSteps: Counter;
   readonly backfilledWindows: Counter;
   readonly lagSeconds: Gauge;
@@ -43,6 +44,11 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
     clampedTimes: new Counter({
       name: 'meterfeed_clamped_times_total',
       help: 'Times out of the Kubernetes API that were not possible and were moved to the nearest possible one.',
+      registers,
+    }),
+    uncertainSeconds: new Counter({
+      name: 'meterfeed_uncertain_seconds_total',
+      help: 'By how much changes that nobody saw may be off, over all events with the property uncertain_seconds.',
       registers,
     }),
     clockSteps: new Counter({

@@ -102,7 +102,7 @@ beforeAll(async () => {
   const first = await start();
   while (first.collector.lastWindow === undefined) await sleep(50);
   await Promise.all([
-    ...['killed', 'moved'].map(startPod),
+    ...['killed', 'moved', 'kept'].map(startPod),
     ...['removed', 'grown', 'shrunk'].map(startVolume),
     startBalancer('unbalanced'),
   ]);
@@ -179,6 +179,21 @@ test.each([
 
 test('W20: a pod that lived only while nobody looked and was killed by force is not billed beyond its life', () => {
   expect(billed('brief')).toBeLessThanOrEqual(lifeUntil('brief', times.allChanged));
+});
+
+test('an event says how far off it may be where nobody saw an end, and only there', () => {
+  const uncertain = (name: string) =>
+    events
+      .filter(({ dimensions }) => dimensions?.['namespace'] === name)
+      .flatMap(({ properties }) => properties?.['uncertain_seconds'] ?? []);
+  for (const name of ['killed', 'removed', 'unbalanced']) {
+    const widths = uncertain(name).map(Number);
+    expect(widths.length, name).toBeGreaterThan(0);
+    expect(Math.max(...widths), name).toBeLessThanOrEqual(
+      (times.restarted - times.stopped) / 1000 + 5,
+    );
+  }
+  expect(uncertain('kept')).toEqual([]);
 });
 
 test('W21: a volume that grew while nobody looked is billed its new size from when it is known to have it', () => {

@@ -113,6 +113,10 @@ export class WindowCloser {
     const outcome = await appender.append({ events: measured.events, records, ...advance }, signal);
     if (outcome.kind !== 'appended') return outcome;
     this.journal.appended();
+    for (const { properties } of measured.events) {
+      const seconds = properties?.['uncertain_seconds'];
+      if (typeof seconds === 'number') this.#options.metrics.uncertainSeconds.inc(seconds);
+    }
     if (this.#lastWindow === undefined || window.end > this.#lastWindow.end) {
       this.#lastWindow = { start: window.start, end: window.end };
     }

@@ -113,6 +113,7 @@ function showMeasured(
     given_back: givenBack,
     adds_up: addsUp,
     carried_seconds: event.properties?.['carried_seconds'] ?? 0,
+    uncertain_seconds: event.properties?.['uncertain_seconds'] ?? 0,
     backfilled: event.properties?.['backfilled'] === true,
     gaps: gaps.map(showGap),
     objects: shares.map((share) => showShare(share, explanation, start)),
