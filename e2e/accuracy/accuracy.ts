@@ -52,6 +52,10 @@ export interface AccuracyResult {
    * for the tenant, but not pod by pod, so that there must be none for the figures to be of use.
    */
   readonly lateFacts: number;
+  /** How many things were billed beyond the truth of those that nobody saw end. */
+  readonly overbilled: number;
+  /** How far off an event says that what nobody saw may be; the largest of all, seconds. */
+  readonly uncertainSecondsMax: number;
   /** Ids that the ledger has more than once. */
   readonly repeated: number;
   /** GPU time that was installed and is neither billed, idle, down nor the system's, over all windows. */
@@ -169,6 +173,11 @@ async function drive(run: Run, api: ReturnType<typeof createApiClient>): Promise
     explained: await explainSome(run.operator.address, events),
     lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
     windows: new Set(closed.map(({ window_end: end }) => end)).size,
+    overbilled: pods.unseen.overbilled.length + nodes.unseen.overbilled.length,
+    uncertainSecondsMax: events.reduce(
+      (most, { properties }) => Math.max(most, Number(properties?.['uncertain_seconds'] ?? 0)),
+      0,
+    ),
     repeated: events.length - new Set(events.map(({ id }) => id)).size,
     unaccountedGpuSeconds: unaccountedIn(closed),
   };
@@ -181,9 +190,8 @@ export function largestError({ metrics }: AccuracyResult): number {
 
 /** Nothing was billed twice, invented, lost sight of, or without an explanation. */
 export function isSound(result: AccuracyResult): boolean {
-  const { repeated, pods, nodes, explained, unaccountedGpuSeconds } = result;
-  const overbilled = [...pods.unseen.overbilled, ...nodes.unseen.overbilled];
-  const wrong = overbilled.length + explained.wrong.length;
+  const { repeated, overbilled, explained, unaccountedGpuSeconds } = result;
+  const wrong = overbilled + explained.wrong.length;
   return repeated === 0 && wrong === 0 && unaccountedGpuSeconds === 0;
 }
 
