@@ -79,14 +79,14 @@ function liveSpan<S>({ to, state, ...span }: StoredSpan): Span<S> {
 
 /** JSON with bigints and maps in it. */
 export function encodeJson(value: unknown): string {
-  const written: unknown[] = [];
+  const written = new Map<object, number>();
   return JSON.stringify(value, (key, part: unknown) => {
     if (typeof part === 'bigint') return { $bigint: String(part) };
     if (typeof part !== 'object' || part === null) return part;
     if (SHARED.has(key)) {
-      const before = written.indexOf(part);
-      if (before !== -1) return { $same: before };
-      written.push(part);
+      const before = written.get(part);
+      if (before !== undefined) return { $same: before };
+      written.set(part, written.size);
     }
     return part instanceof Map ? { $map: [...part] } : part;
   });
