@@ -255,7 +255,8 @@ class Suite {
       const end = Math.floor((Date.now() - SETTLING_MS) / WINDOW_MS) * WINDOW_MS;
       const window = { start: end - WINDOW_MS, end };
       const events = await this.#bills.events(window);
-      const { missing, wrong } = compareBill(events ?? [], estate.charges, estate.tenants, window);
+      const told = Array.isArray(events) ? events : [];
+      const { missing, wrong } = compareBill(told, estate.charges, estate.tenants, window);
       if (missing.length + wrong.length === 0) return;
       problem = [...missing.map((what) => `${what}: missing`), ...wrong].join('; ');
       await delay(LOOK_MS);

@@ -1,3 +1,4 @@
+import { errorText } from '../../../operator/model/error-text.ts';
 import type { Charge } from '../world/honest-estate.ts';
 import { type BilledEvent, type BillWindow, compareBill } from './truth.ts';
 import type { Verdict } from './verdict.ts';
@@ -65,8 +66,8 @@ export class Bills {
       if (now < window.dueAt + waited - (window.waitedAtEnd ?? waited)) continue;
       const { verdict, tenants, charges } = this.#options;
       const events = await this.events(window);
-      if (events === undefined) {
-        this.#late(window, 'the API does not answer');
+      if (!Array.isArray(events)) {
+        this.#late(window, `the API does not tell: ${events}`);
         continue;
       }
       const { missing, wrong } = compareBill(events, charges(), tenants, window);
@@ -81,8 +82,8 @@ export class Bills {
     }
   }
 
-  /** The honest tenants' events of a window; undefined when the operator does not tell. */
-  async events(window: BillWindow): Promise<readonly BilledEvent[] | undefined> {
+  /** The honest tenants' events of a window; a text says why the operator does not tell. */
+  async events(window: BillWindow): Promise<BilledEvent[] | string> {
     const { address, token, tenants } = this.#options;
     const time = (ms: number): string => new Date(ms).toISOString();
     const events: BilledEvent[] = [];
@@ -97,13 +98,13 @@ export class Bills {
           headers: { authorization: `Bearer ${token}` },
           signal: AbortSignal.timeout(5_000),
         });
-        if (!answer.ok) return undefined;
+        if (!answer.ok) return `HTTP ${answer.status}`;
         const lines = (await answer.text()).split('\n').filter((line) => line !== '');
         events.push(...lines.map((line) => JSON.parse(line) as BilledEvent));
       }
       return events;
-    } catch {
-      return undefined;
+    } catch (error) {
+      return errorText(error);
     }
   }
 

@@ -13,6 +13,15 @@ const CAUSES = new Map([
   ['startup', 'The operator had not read the cluster yet'],
 ]);
 
+/** Of resources whose name is not what people call them. @type {ReadonlyMap<string, string>} */
+const WATCHED = new Map([
+  ['gpus', 'GPUs'],
+  ['persistentvolumeclaims', 'volume claims'],
+  ['resourceclaims', 'resource claims'],
+  ['statefulsets', 'StatefulSets'],
+  ['deployments', 'Deployments'],
+]);
+
 /** Scopes that are not one tenant cluster. @type {ReadonlyMap<string, string>} */
 const KINDS = new Map([
   ['*', 'all tenant clusters'],
@@ -26,7 +35,9 @@ const KINDS = new Map([
 
 /** Why something was not measured. @param {string} source */
 export function causeText(source) {
-  return CAUSES.get(source) ?? `The cluster's ${source} could not be watched`;
+  return (
+    CAUSES.get(source) ?? `The cluster's ${WATCHED.get(source) ?? source} could not be watched`
+  );
 }
 
 /** Whether a scope is one tenant cluster, rather than a kind of usage of all. @param {string} scope */
