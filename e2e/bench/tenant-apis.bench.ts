@@ -147,7 +147,9 @@ async function putSecrets(apiPort: number, withHostile: boolean): Promise<void> 
   }
 }
 
-const base64 = (text: string): string => Buffer.from(text).toString('base64');
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}
 
 interface Shown {
   readonly failed: number;
