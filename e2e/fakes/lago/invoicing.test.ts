@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { Client } from 'lago-javascript-client';
 import { describe, expect, test } from 'vitest';
 import type { Account } from '../account.ts';
-import { exact, sum, textOf } from '../exact.ts';
+import { expectAccountedFor } from '../testing/accounted.ts';
 import { summary, time } from '../vectors.ts';
 import { accountOf } from './account.ts';
 import { createMetric } from './billable-metrics.ts';
@@ -333,14 +333,7 @@ test.each([0, 3])(
         const end = START + 80 * DAY_MS;
         terminate(state, end);
         const account = chargesOnly(accountAt(state, end + 10 * DAY_MS));
-        for (const { lines, fate } of account.events) {
-          expect(fate.kind).not.toBe('open');
-          expect(lines).toBe(fate.kind === 'invoiced' ? 1 : 0);
-        }
-        const units = (list: readonly { readonly units: string }[]) =>
-          textOf(sum(list.map((one) => exact(one.units))));
-        const invoiced = account.events.filter(({ fate }) => fate.kind === 'invoiced');
-        expect(units(account.invoices.flatMap(({ lines }) => lines))).toBe(units(invoiced));
+        expectAccountedFor(account);
         expect(account.events).toHaveLength(state.events.size);
       }),
       { numRuns: 60 },

@@ -37,15 +37,20 @@ export function listSubscriptions(
   );
 }
 
+/** The newest one of the id in the status that is asked for: without one, the active one. */
+function askedFor(state: LagoState, externalId: string, query: FakeRequest['query']) {
+  const status = query.get('status') ?? 'active';
+  return state.subscriptions.findLast(
+    (one) => one.external_id === externalId && one.status === status,
+  );
+}
+
 export function showSubscription(
   state: LagoState,
   externalId: string,
   { query, at }: FakeRequest,
 ): FakeResponse {
-  const status = query.get('status') ?? 'active';
-  const subscription = state.subscriptions.findLast(
-    (one) => one.external_id === externalId && one.status === status,
-  );
+  const subscription = askedFor(state, externalId, query);
   return subscription === undefined
     ? notFound('subscription')
     : ok({ subscription: show(state, subscription, at) });
@@ -185,10 +190,7 @@ export function terminateSubscription(
   externalId: string,
   { query, at }: FakeRequest,
 ): FakeResponse {
-  const status = query.get('status') ?? 'active';
-  const subscription = state.subscriptions.findLast(
-    (one) => one.external_id === externalId && one.status === status,
-  );
+  const subscription = askedFor(state, externalId, query);
   if (subscription === undefined) return notFound('subscription');
   if (subscription.status === 'pending') {
     const current = activeSubscription(state, externalId);

@@ -1,7 +1,7 @@
 import Metronome from '@metronome/sdk';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { exact, sum, textOf } from '../exact.ts';
+import { expectAccountedFor } from '../testing/accounted.ts';
 import { summary, time } from '../vectors.ts';
 import { accountOf } from './account.ts';
 import { createContract, setContractEnd } from './contracts.ts';
@@ -235,14 +235,7 @@ test.each<Partial<MetronomeRules>>([
       perform(state, { kind: 'end', card: 0 }, end);
       runUntil(state, end + 10 * DAY_MS);
       const account = accountOf(state, end + 10 * DAY_MS);
-      for (const { lines, fate } of account.events) {
-        expect(fate.kind).not.toBe('open');
-        expect(lines).toBe(fate.kind === 'invoiced' ? 1 : 0);
-      }
-      const units = (list: readonly { readonly units: string }[]) =>
-        textOf(sum(list.map((item) => exact(item.units))));
-      const invoiced = account.events.filter(({ fate }) => fate.kind === 'invoiced');
-      expect(units(account.invoices.flatMap(({ lines }) => lines))).toBe(units(invoiced));
+      expectAccountedFor(account);
     }),
     { numRuns: 100 },
   );

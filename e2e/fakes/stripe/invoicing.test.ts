@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { Stripe } from 'stripe';
 import { expect, test } from 'vitest';
-import { exact, sum, textOf } from '../exact.ts';
+import { expectAccountedFor } from '../testing/accounted.ts';
 import { summary, time } from '../vectors.ts';
 import { accountOf } from './account.ts';
 import { createCustomer } from './customers.ts';
@@ -293,14 +293,7 @@ test.each([
       if (last !== undefined) cancelSubscription(one.state, last.id, { invoice_now: 'true' }, end);
       runUntil(one.state, end / 1000 + 10 * 86_400);
       const account = accountOf(one.state);
-      for (const { lines, fate } of account.events) {
-        expect(fate.kind).not.toBe('open');
-        expect(lines).toBe(fate.kind === 'invoiced' ? 1 : 0);
-      }
-      const units = (list: readonly { readonly units: string }[]) =>
-        textOf(sum(list.map((item) => exact(item.units))));
-      const invoiced = account.events.filter(({ fate }) => fate.kind === 'invoiced');
-      expect(units(account.invoices.flatMap(({ lines }) => lines))).toBe(units(invoiced));
+      expectAccountedFor(account);
     }),
     { numRuns: 100 },
   );

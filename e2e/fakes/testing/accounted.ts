@@ -1,0 +1,15 @@
+import { expect } from 'vitest';
+import type { Account } from '../account.ts';
+import { exact, sum, textOf } from '../exact.ts';
+
+/** Every event is on one final line or told to be on none, and the lines hold what the invoiced ones do. */
+export function expectAccountedFor({ events, invoices }: Account): void {
+  for (const { lines, fate } of events) {
+    expect(fate.kind).not.toBe('open');
+    expect(lines).toBe(fate.kind === 'invoiced' ? 1 : 0);
+  }
+  const units = (list: readonly { readonly units: string }[]) =>
+    textOf(sum(list.map((one) => exact(one.units))));
+  const invoiced = events.filter(({ fate }) => fate.kind === 'invoiced');
+  expect(units(invoices.flatMap(({ lines }) => lines))).toBe(units(invoiced));
+}
