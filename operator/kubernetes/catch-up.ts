@@ -1,6 +1,7 @@
 import { datesOf, type RevisionClock } from './revision-clock.ts';
 import type { ObjectEvent } from './list-and-watch.ts';
 import type { Bracket } from './source.ts';
+import { CATCH_UP_MS } from './watch-health.ts';
 
 /** A clock of versions that can be told to learn those of a stretch before they are asked for. */
 export interface Revisions extends RevisionClock {
@@ -11,7 +12,6 @@ export interface Revisions extends RevisionClock {
 /** A gap no longer than this is over with the first second of the new watch. */
 const SHORT_GAP_MS = 2_000;
 const SHORT_CATCH_UP_MS = 1_000;
-const CATCH_UP_MS = 30_000;
 
 /**
  * Knows of what arrives on a watch that was opened where something else left off whether it may be old:

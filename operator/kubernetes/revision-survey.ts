@@ -21,7 +21,6 @@ const LOOK_MS = 50;
 interface Reading {
   since: string;
   begun: boolean;
-  readonly done: Promise<void>;
 }
 
 /**
@@ -31,7 +30,9 @@ interface Reading {
 export function createRevisionSurvey(options: RevisionSurveyOptions): Revisions {
   const revisions = createRevisionClock();
   const { clock } = options;
-  let last: (Reading & { readonly at: number }) | undefined;
+  let last:
+    | { readonly reading: Reading; readonly at: number; readonly done: Promise<void> }
+    | undefined;
 
   const read = async (reading: Reading, signal: AbortSignal): Promise<void> => {
     // Watches go on together, from versions of their own: the oldest of them is read from.
@@ -86,17 +87,19 @@ export function createRevisionSurvey(options: RevisionSurveyOptions): Revisions 
     bracket: (version) => revisions.bracket(version),
     agrees: (version, heardAt) => revisions.agrees(version, heardAt),
     learn: async (since, signal) => {
-      const isRecent = last !== undefined && clock.monotonic() - last.at < LONGEST_MS;
-      if (last !== undefined && isRecent && (isOlder(last.since, since) || !last.begun)) {
-        if (!isOlder(last.since, since)) last.since = since;
-        await last.done;
-        return;
+      const at = clock.monotonic();
+      if (last !== undefined && at - last.at < LONGEST_MS) {
+        const { reading, done } = last;
+        const isCovered = isOlder(reading.since, since);
+        if (isCovered || !reading.begun) {
+          if (!isCovered) reading.since = since;
+          await done;
+          return;
+        }
       }
-      const promise = Promise.withResolvers<void>();
-      const reading = { since, begun: false, done: promise.promise, at: clock.monotonic() };
-      last = reading;
-      await read(reading, signal);
-      promise.resolve();
+      const reading = { since, begun: false };
+      last = { reading, at, done: read(reading, signal) };
+      await last.done;
     },
   };
 }

@@ -94,7 +94,8 @@ export class StateKeeper {
 }
 
 const BURST_MS = 5_000;
-const CATCH_UP_MS = 30_000;
+/** For so long after it is opened a resumed watch may bring what is old, milliseconds. */
+export const CATCH_UP_MS = 30_000;
 
 /**
  * Until when the versions we hold are known to have been the last ones. An event proves that
