@@ -10,6 +10,7 @@ import { type RunFiles, runFiles } from '../local/run-directory.ts';
 import { parseEvents, type ReceivedEvent } from '../long/received.ts';
 import { createApiClient } from '../simulator/api-client.ts';
 import { TENANT_CLUSTERS } from '../simulator/cloud.ts';
+import { NODES } from '../simulator/nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { type ClosedWindow, compareLasting } from './compare-lasting.ts';
 import { compareNodes, type NodeComparison } from './compare-nodes.ts';
@@ -17,7 +18,8 @@ import { comparePods, type PodComparison } from './compare-pods.ts';
 import { type Explained, explainSome } from './explained.ts';
 import { injectFaults } from './faults.ts';
 import type { MetricFigures } from './figures.ts';
-import { GPU_RESOURCES } from './modes.ts';
+import { renewLeases } from './leases.ts';
+import { GPU_MODES, GPU_RESOURCES } from './modes.ts';
 import { changeLabels, createFlakyNodes, replaceNodes } from './node-changes.ts';
 import { ensureGpuNodes } from './nodes.ts';
 import { startWorkload } from './workload.ts';
@@ -84,6 +86,10 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
   const metadata = { name: OPERATOR_NAMESPACE };
   await api.ensure({ apiVersion: 'v1', kind: 'Namespace', metadata });
   await ensureGpuNodes(api);
+  const nodes = [...NODES.map(({ name }) => name), ...GPU_MODES.map(({ node }) => node)];
+  const renewing = renewLeases(api, nodes, ending.signal).catch((error: unknown) => {
+    if (!ending.signal.aborted) log(`leases: ${String(error)}`);
+  });
   const run: Run = { options, files, operator: await start(plane.kubeconfigPath, files) };
   try {
     return await drive(run, api);
@@ -91,6 +97,7 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
     await run.operator.stop();
     await simulator.stop();
     ending.abort();
+    await renewing;
     await api.close();
     if (process.env['KEEP_RUN'] === undefined) {
       await rm(files.directory, { recursive: true, force: true });

@@ -3,6 +3,7 @@ import type { ApiClient } from '../simulator/api-client.ts';
 import type { SimulatedTenantCluster } from '../simulator/cloud.ts';
 import { DRA_NODE, flakyMode, GPU_MODES, type GpuMode, GPUS_PER_POD } from './modes.ts';
 import { addNode, takeDown } from './nodes.ts';
+import { passes } from './passes.ts';
 import { pick, type Workload } from './workload.ts';
 
 /** How a flaky node went down. */
@@ -110,10 +111,4 @@ export async function replaceNodes(
   }
   log(`${lives.length} nodes of a tenant cluster have come and gone`);
   return lives;
-}
-
-/** True when the time has passed, false when the signal came before. */
-async function passes(ms: number, signal: AbortSignal): Promise<boolean> {
-  await delay(ms, undefined, { signal }).catch(() => undefined);
-  return !signal.aborted;
 }

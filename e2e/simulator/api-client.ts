@@ -13,8 +13,8 @@ export interface ApiClient {
   get(path: string): Promise<KubeObject | undefined>;
   /** Every object of a collection, in one answer: the simulated cloud is small. */
   list(path: string): Promise<readonly KubeObject[]>;
-  /** JSON merge patch; false when there is no such object. */
-  patch(path: string, body: Body): Promise<boolean>;
+  /** JSON merge patch; false when there is no such object. A function gives the body of each try. */
+  patch(path: string, body: Body | (() => Body)): Promise<boolean>;
   /** Deletes; an object that is gone already is not an error. */
   remove(path: string, graceSeconds: number): Promise<void>;
   close(): Promise<void>;
@@ -31,7 +31,7 @@ export function createApiClient(credentials: RestConfig, signal: AbortSignal): A
   const attempt = async (
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
     path: string,
-    body?: Body,
+    body?: Body | (() => Body),
   ): Promise<{ readonly status: number; readonly body: Body }> => {
     const answer = await request(`${credentials.server}${path}`, {
       method,
@@ -41,7 +41,9 @@ export function createApiClient(credentials: RestConfig, signal: AbortSignal): A
         accept: 'application/json',
         'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json',
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(body !== undefined && {
+        body: JSON.stringify(typeof body === 'function' ? body() : body),
+      }),
     });
     return { status: answer.statusCode, body: (await answer.body.json()) as Body };
   };

@@ -14,6 +14,7 @@ export interface ObjectMeta {
   readonly uid?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly Readonly<Record<string, string>>[];
   readonly creationTimestamp?: string;
   readonly deletionTimestamp?: string;
   readonly deletionGracePeriodSeconds?: number;
@@ -45,6 +46,7 @@ const PLURALS: Readonly<Record<string, string>> = {
   NodeMetrics: 'nodes',
   ResourceClaim: 'resourceclaims',
   ResourceSlice: 'resourceslices',
+  Lease: 'leases',
   VirtualClusterInstance: 'virtualclusterinstances',
 };
 
