@@ -25,8 +25,30 @@ export interface Destination {
   accepts(metric: MetricDefinition): boolean;
   /** Creates or finds what the billing system needs before any event (metrics, plan, meters). Idempotent. */
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome>;
-  /** Creates or finds the customer and its subscription or contract. Idempotent. */
-  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
+  /**
+   * Creates or finds the customer and its subscription or contract. Idempotent. Where that would end what
+   * bills the tenant now, for a change of plan, it changes nothing and answers `drain`: the delivery engine
+   * calls {@link Destination.change} once everything that belongs to the old one is there.
+   */
+  provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome>;
+  /**
+   * Makes the change for which provisioning answered `drain`. All usage that the engine had of windows that
+   * start before `before` is delivered, and verified where the billing system reports sums. Idempotent: it is
+   * called again when its answer was lost, and answers `changed` with the same `from` when what is wanted is
+   * in force already, also when it always was. Absent where provisioning never answers `drain`.
+   */
+  change?(tenant: Tenant, before: number, signal: AbortSignal): Promise<ChangeOutcome>;
+  /**
+   * The end of the tenant's billing period that runs at `now`, or the next moment after `now` at which a
+   * change costs no part of a period, for `planChange: period-end`. Absent where there are no periods: then a
+   * change is made at once.
+   */
+  periodEnd?(tenant: Tenant, now: number, signal: AbortSignal): Promise<PeriodEndOutcome>;
+  /**
+   * Until when no change may be made because the billing system is making invoices, milliseconds since the
+   * epoch; undefined: now is fine.
+   */
+  quietUntil?(now: number): number | undefined;
   /** Sends one batch. `outcomes[i]` belongs to `events[i]`. Never throws for anything the other side did. */
   send(events: readonly UsageEvent[], signal: AbortSignal): Promise<readonly DeliveryOutcome[]>;
   /** Ends the tenant's subscription after its last event was delivered. Idempotent. */
@@ -105,8 +127,41 @@ export type DeliveryOutcome =
   | { readonly kind: 'split'; readonly reason: string }
   | { readonly kind: 'rejected'; readonly reason: string };
 
-/** What became of a bootstrap, provisioning or offboarding step. */
+/** What became of a bootstrap or offboarding step, and of most provisioning. */
 export type StepOutcome = { readonly kind: 'done' } | FailedStep;
+
+/** What became of provisioning a tenant. */
+export type ProvisionOutcome = StepOutcome | DrainFirst;
+
+/** Nothing was changed: what bills the tenant must get its usage first (docs/delivery.md#changes-of-plan). */
+export interface DrainFirst {
+  readonly kind: 'drain';
+  readonly reason: string;
+  /** Usage whose window starts earlier belongs to what bills now, milliseconds since the epoch. */
+  readonly before: number;
+  /** The plan or rate card that bills now, and the one that is wanted. */
+  readonly current: string;
+  readonly wanted: string;
+}
+
+/** What became of a change of plan. Times are milliseconds since the epoch. */
+export type ChangeOutcome =
+  | {
+      readonly kind: 'changed';
+      /**
+       * The moment from which the new one bills. Usage of the new side whose window starts earlier is sent as
+       * of this moment, since nothing would bill it otherwise.
+       */
+      readonly from: number;
+      /**
+       * Until when usage from before `from` that arrives late is still billed by the old one; absent: it is
+       * not, and it is sent as of `from`.
+       */
+      readonly lateUntil?: number;
+    }
+  | FailedStep;
+
+export type PeriodEndOutcome = { readonly kind: 'period-end'; readonly at: number } | FailedStep;
 
 /** `rejected` concerns this tenant (or this bootstrap) only. */
 export type FailedStep =
@@ -143,6 +198,10 @@ export interface UnpricedUsage {
   readonly sku?: string;
   /** The plan or rate card that has no price for it. */
   readonly plan: string;
+  /** The quantity that came so far and is on no invoice, decimal text, where it is known. */
+  readonly atStake?: string;
+  /** Until when a price that is attached still bills that quantity, milliseconds since the epoch. */
+  readonly savedUntil?: number;
 }
 
 /** Usage that was taken and is not billed after all. */

@@ -232,7 +232,11 @@ async function attempt(
     };
   }
   try {
-    return await destination.provision(tenant, signal);
+    const outcome = await destination.provision(tenant, signal);
+    if (outcome.kind !== 'drain') return outcome;
+    const changed = await destination.change?.(tenant, outcome.before, signal);
+    if (changed === undefined) return { kind: 'rejected', reason: outcome.reason };
+    return changed.kind === 'changed' ? { kind: 'done' } : changed;
   } catch (error) {
     return { kind: 'retry', reason: `provisioning failed: ${errorText(error)}` };
   }

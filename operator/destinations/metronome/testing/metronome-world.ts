@@ -7,7 +7,7 @@ import type { MetronomeSettings } from '../settings.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
 import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
-import type { Destination, StepOutcome } from '../../destination.ts';
+import type { Destination, ProvisionOutcome } from '../../destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { createMetronome } from '../metronome.ts';
@@ -107,6 +107,6 @@ export async function createMetronomeWorld(
   return world;
 }
 
-function expectDone(outcome: StepOutcome): void {
+function expectDone(outcome: ProvisionOutcome): void {
   if (outcome.kind !== 'done') throw new Error(outcome.reason);
 }

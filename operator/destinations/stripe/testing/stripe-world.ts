@@ -9,7 +9,7 @@ import type { StripeSettings } from '../settings.ts';
 import { COLLECTOR_METRICS } from '../../../model/catalog.ts';
 import { parseDecimal } from '../../../model/decimal.ts';
 import { SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';
-import type { Destination, StepOutcome } from '../../destination.ts';
+import type { Destination, ProvisionOutcome } from '../../destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { createStripe } from '../stripe.ts';
@@ -133,7 +133,7 @@ export async function createStripeWorld(
   };
 }
 
-function done(outcome: StepOutcome): void {
+function done(outcome: ProvisionOutcome): void {
   if (outcome.kind !== 'done') throw new Error(`${outcome.kind}: ${outcome.reason}`);
 }
 
