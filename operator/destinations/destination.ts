@@ -5,6 +5,7 @@ import type { Tenant } from '../model/tenant.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Alert } from './alerts.ts';
 
 /**
  * What a billing system must be able to do for the delivery engine. A destination knows
@@ -73,6 +74,12 @@ export interface Destination {
     customer: string,
     signal: AbortSignal,
   ): Promise<CustomerAnswer>;
+  /**
+   * Which customers are in trouble over there now, and how the subjects stand that it was asked about, each
+   * as an alert would say it: what alerts that never came would have told. `asked` are subjects of which an
+   * earlier alert said that they are in trouble; those that it knows nothing of are left out of the answer.
+   */
+  standing?(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome>;
   /**
    * Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition
    * `UnpricedUsage`).
@@ -190,6 +197,12 @@ export type CustomerAnswer =
   | { readonly kind: 'tenants'; readonly tenants: readonly string[]; readonly certain: boolean }
   /** No customer of that id, or none that the operator has made. */
   | { readonly kind: 'unknown' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export type StandingOutcome =
+  /** Alerts without `at` are as of the moment before it was asked. */
+  | { readonly kind: 'standing'; readonly alerts: readonly Alert[] }
+  /** It cannot be told, such as for want of a permission; it is asked again later all the same. */
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** A kind of usage without a price at a billing system. */
