@@ -6,6 +6,7 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Alert } from './alerts.ts';
+import type { InvoicesOutcome, InvoicesQuery } from './invoices.ts';
 
 /**
  * What a billing system must be able to do for the delivery engine. A destination knows
@@ -68,6 +69,8 @@ export interface Destination {
   ): Promise<VerifyOutcome>;
   /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
   totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
+  /** A tenant's final invoices. Absent when it makes none, or cannot tell. */
+  invoices?(query: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome>;
   /** Which tenants a customer of a billing system is, as that has it itself; for alerts about the customer. */
   tenantsOf?(
     system: DestinationType,
