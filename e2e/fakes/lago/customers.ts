@@ -1,8 +1,9 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { invalid, isObject, notFound, ok, page, text } from './answers.ts';
 import { terminate } from './lifecycle.ts';
-import type { Customer, LagoState } from './state.ts';
+import { type Customer, type LagoState, zoneOf } from './state.ts';
 
+const BILLING_ENTITY = 'default';
 const MAX_NAME = 255;
 const MAX_METADATA = 5;
 const MAX_METADATA_KEY = 20;
@@ -15,12 +16,16 @@ export function listCustomers(state: LagoState, { query }: FakeRequest): FakeRes
       (wanted === null || external_id === wanted) &&
       (external_id.includes(term) || (name ?? '').includes(term)),
   );
-  return page('customers', found, query);
+  return page(
+    'customers',
+    found.map((one) => view(state, one)),
+    query,
+  );
 }
 
 export function showCustomer(state: LagoState, id: string): FakeResponse {
   const customer = state.customers.get(id);
-  return customer === undefined ? notFound('customer') : ok({ customer });
+  return customer === undefined ? notFound('customer') : ok({ customer: view(state, customer) });
 }
 
 /** Creates the customer, or changes the fields that are given. */
@@ -66,7 +71,24 @@ export function upsertCustomer(
     : undefined;
   if (typeof grace === 'number') customer.invoice_grace_period = grace;
   if (Array.isArray(metadata)) customer.metadata = metadata as Customer['metadata'];
-  return ok({ customer });
+  return ok({ customer: view(state, customer) });
+}
+
+/** A customer as Lago shows it (lago-api app/serializers/v1/customer_serializer.rb). */
+function view(state: LagoState, { invoice_grace_period, ...customer }: Customer) {
+  return {
+    ...customer,
+    billing_entity_code: BILLING_ENTITY,
+    applicable_timezone: zoneOf(state, customer.external_id),
+    billing_configuration: { invoice_grace_period },
+  };
+}
+
+/** What bills the customers, with what counts for those that have nothing of their own. */
+export function showBillingEntity(state: LagoState, code: string): FakeResponse {
+  if (code !== BILLING_ENTITY) return notFound('billing_entity');
+  const { graceDays: invoice_grace_period } = state.rules;
+  return ok({ billing_entity: { code, timezone: 'UTC', invoice_grace_period } });
 }
 
 export function addCustomer(state: LagoState, id: string, at: number): Customer {
@@ -93,7 +115,7 @@ export function deleteCustomer(state: LagoState, id: string, at: number): FakeRe
     if (subscription.external_customer_id !== id || subscription.status !== 'active') continue;
     terminate(state, subscription, at);
   }
-  return ok({ customer });
+  return ok({ customer: view(state, customer) });
 }
 
 function isMetadata(value: unknown): boolean {

@@ -65,7 +65,7 @@ export function listEvents(state: LagoState, { query }: FakeRequest): FakeRespon
   const code = query.get('code');
   const from = Date.parse(query.get('timestamp_from') ?? '') || 0;
   const to = Date.parse(query.get('timestamp_to') ?? '') || Number.POSITIVE_INFINITY;
-  const found = [...state.events.values()].filter(
+  const found = [...state.repeats.toReversed(), ...state.events.values()].filter(
     (event) =>
       (subscription === null || event.external_subscription_id === subscription) &&
       (code === null || event.code === code) &&
@@ -88,7 +88,10 @@ function storeEvent(state: LagoState, event: StoredEvent, store: EventStore): vo
   const first = state.events.get(key);
   const { lago_id, created_at } = first ?? event;
   state.events.set(key, { ...event, lago_id, created_at });
-  if (first !== undefined) return;
+  if (first !== undefined) {
+    state.repeats.push(event);
+    return;
+  }
   state.unvalidated.push(event);
   billAtIngest(state, event);
 }

@@ -12,7 +12,13 @@ import { createWebhookSender, type WebhookSender } from '../webhook-sender.ts';
 import { accountOf } from './account.ts';
 import { badRequest, isObject, notFound, ok, UNAUTHORIZED } from './answers.ts';
 import { createMetric, listMetrics, showMetric, updateMetric } from './billable-metrics.ts';
-import { deleteCustomer, listCustomers, showCustomer, upsertCustomer } from './customers.ts';
+import {
+  deleteCustomer,
+  listCustomers,
+  showBillingEntity,
+  showCustomer,
+  upsertCustomer,
+} from './customers.ts';
 import { createBatch, createEvent, type EventStore, listEvents, showEvent } from './events.ts';
 import {
   actOnInvoice,
@@ -243,6 +249,8 @@ function dispatchInvoices(
   switch (shape) {
     case 'GET customers * past_usage':
       return pastUsage(state, key, query);
+    case 'GET billing_entities *':
+      return showBillingEntity(state, key);
     case 'GET invoices':
       return listInvoices(state, request);
     case 'POST invoices':

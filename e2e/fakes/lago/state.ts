@@ -25,6 +25,8 @@ export interface LagoState {
   readonly subscriptions: Subscription[];
   /** By what the event store takes for the same event, in the order in which they were stored. */
   readonly events: Map<string, StoredEvent>;
+  /** What came again under ClickHouse: listed as often as it came, and counted once. */
+  readonly repeats: StoredEvent[];
   /** Ids count up, so that a state that is built again from a journal has the same ones. */
   nextId(): string;
 }
@@ -207,6 +209,7 @@ export function createLagoState(rules: Partial<LagoRules> = {}): LagoState {
     customers: new Map(),
     subscriptions: [],
     events: new Map(),
+    repeats: [],
     nextId: () => {
       counter += 1;
       return `1a900000-0000-4000-8000-${counter.toString(16).padStart(12, '0')}`;

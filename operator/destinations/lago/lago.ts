@@ -6,9 +6,12 @@ import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type {
+  ChangeOutcome,
   DeliveryOutcome,
   Destination,
   DestinationContext,
+  PeriodEndOutcome,
+  ProvisionOutcome,
   StepOutcome,
   TotalsOutcome,
   TotalsQuery,
@@ -21,11 +24,8 @@ import { LagoPlans, UnpricedWatch } from './plans.ts';
 import { LagoProvisioner } from './provision.ts';
 import { CALL_EVENTS, LagoSender, SEND_EVENTS } from './send-events.ts';
 import type { LagoSettings } from './settings.ts';
-import {
-  type ActiveSubscriptions,
-  createActiveSubscriptions,
-  subscriptionIdOf,
-} from './subscriptions.ts';
+import { subscriptionIdOf } from './customers.ts';
+import { ActiveSubscriptions } from './subscriptions.ts';
 
 /** Downtime is a record, not a charge; utilisation is shown at Lago (docs/events.md#metrics). */
 const UTILIZATION = 'tenant_gpu_utilization';
@@ -72,7 +72,7 @@ class Lago implements Destination {
     this.#logger = logger;
     const client = new LagoClient({ name, outbound, clock, ...settings });
     const plans = new LagoPlans(client, clock, logger);
-    const subscriptions = createActiveSubscriptions(client, clock, settings.planCode);
+    const subscriptions = new ActiveSubscriptions(client, clock, settings.planCode);
     this.#client = client;
     this.#plans = plans;
     this.#subscriptions = subscriptions;
@@ -89,6 +89,7 @@ class Lago implements Destination {
       client,
       plans,
       subscriptions,
+      clock,
       logger,
     });
   }
@@ -115,8 +116,16 @@ class Lago implements Destination {
     return { kind: 'rejected', reason };
   }
 
-  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+  provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome> {
     return this.#provisioner.provision(tenant, signal);
+  }
+
+  change(tenant: Tenant, _before: number, signal: AbortSignal): Promise<ChangeOutcome> {
+    return this.#provisioner.change(tenant, signal);
+  }
+
+  periodEnd(tenant: Tenant, now: number, signal: AbortSignal): Promise<PeriodEndOutcome> {
+    return this.#provisioner.periodEnd(tenant, now, signal);
   }
 
   async send(
@@ -130,14 +139,8 @@ class Lago implements Destination {
     return outcomes;
   }
 
-  async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    const externalId = subscriptionIdOf(tenant.id);
-    const path = `/subscriptions/${encodeURIComponent(externalId)}`;
-    const answer = await this.#client.call('DELETE', path, undefined, signal);
-    const gone = answer.kind === 'refused' && answer.code === 'subscription_not_found';
-    if (answer.kind !== 'ok' && !gone) return failedStep(answer);
-    this.#subscriptions.remove(externalId);
-    return { kind: 'done' };
+  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    return this.#provisioner.end(tenant, signal);
   }
 
   /**
@@ -160,7 +163,12 @@ class Lago implements Destination {
     if (list.kind === 'refused') return { kind: 'unsupported', reason: list.reason };
     if (list.kind !== 'list') return { kind: 'retry', reason: list.reason };
     let nanos = 0n;
+    const seen = new Set<string>();
     for (const event of list.items) {
+      // With ClickHouse a repeat is listed beside the first, and billed once.
+      const key = JSON.stringify([event['transaction_id'], event['timestamp']]);
+      if (seen.has(key)) continue;
+      seen.add(key);
       const at = Date.parse(textOf(event, 'timestamp') ?? '');
       if (at < from || at >= to || !isRecord(event['properties'])) continue;
       const quantity = parseSigned(String(event['properties'][field]));

@@ -6,6 +6,7 @@ import type { UnpricedUsage } from '../destination.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { LagoMetric } from './billable-metrics.ts';
+import { intervalsPerYear } from './billing-period.ts';
 import { isTaken, type LagoClient } from './lago-client.ts';
 
 /** How long a plan is believed to be as it was read. */
@@ -19,6 +20,10 @@ export interface LagoPlan {
   readonly code: string;
   /** ISO 4217 */
   readonly currency: string;
+  /** The base fee of a year, in cents: a plan of a lower one takes over at the end of a period only. */
+  readonly yearlyCents: number;
+  /** How often usage is invoiced, such as `monthly`. */
+  readonly usageInterval: string;
   readonly charges: readonly LagoCharge[];
 }
 
@@ -159,9 +164,13 @@ function titleOf(code: string): string {
 }
 
 function readPlan(object: JsonObject): LagoPlan {
+  const interval = textOf(object, 'interval') ?? '';
+  const isMonthly = object['bill_charges_monthly'] === true;
   return {
     code: textOf(object, 'code') ?? '',
     currency: textOf(object, 'amount_currency') ?? '',
+    yearlyCents: Number(object['amount_cents'] ?? 0) * intervalsPerYear(interval),
+    usageInterval: isMonthly ? 'monthly' : interval,
     charges: objectsOf(object, 'charges').map((charge) => ({
       metric: textOf(charge, 'billable_metric_code') ?? '',
       amount: amountOf(charge),

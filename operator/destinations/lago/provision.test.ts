@@ -2,7 +2,13 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { FakeLagoOptions } from '../../../e2e/fakes/lago/lago.ts';
 import type { LagoSettings } from './settings.ts';
 import { testTenant } from '../testing/context.ts';
-import { createLagoWorld, LAGO_METRICS, type LagoWorld, NEVER } from './testing/lago-world.ts';
+import {
+  createLagoWorld,
+  LAGO_METRICS,
+  LAGO_NOW,
+  type LagoWorld,
+  NEVER,
+} from './testing/lago-world.ts';
 
 const worlds: LagoWorld[] = [];
 const PROBE = '/api/v1/customers/';
@@ -154,8 +160,11 @@ describe('a plan of its own', () => {
   test('is the plan of the subscription, and a change of it is followed', async () => {
     const { lago, destination } = await withGold();
     await destination.provision(testTenant(), NEVER);
-    expect(await destination.provision(testTenant({ plan: 'gold' }), NEVER)).toStrictEqual({
-      kind: 'done',
+    const gold = testTenant({ plan: 'gold' });
+    expect(await destination.provision(gold, NEVER)).toMatchObject({ kind: 'drain' });
+    expect(await destination.change?.(gold, LAGO_NOW, NEVER)).toStrictEqual({
+      kind: 'changed',
+      from: LAGO_NOW,
     });
     expect(lago.state.subscriptions).toMatchObject([
       { plan_code: 'tenant-standard', status: 'terminated' },

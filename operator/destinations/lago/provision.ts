@@ -1,21 +1,38 @@
 import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/quote.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import { quote } from '../../model/validate-event.ts';
+import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { StepOutcome } from '../destination.ts';
-import type { ApiProblem } from '../json-api/answer.ts';
+import type {
+  ChangeOutcome,
+  DrainFirst,
+  FailedStep,
+  PeriodEndOutcome,
+  ProvisionOutcome,
+  StepOutcome,
+} from '../destination.ts';
+import { dayAfter, periodStartOf } from './billing-period.ts';
+import {
+  ANY_CUSTOMER,
+  ensureCustomer,
+  graceDaysOf,
+  idsOf,
+  type LagoCustomer,
+  type LagoIds,
+  probeTenant,
+} from './customers.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
-import type { LagoPlans } from './plans.ts';
+import type { LagoPlan, LagoPlans } from './plans.ts';
 import type { LagoSettings } from './settings.ts';
 import {
   type ActiveSubscriptions,
-  readSubscription,
-  subscriptionIdOf,
+  billingRunUntil,
+  endedSubscriptions,
+  findActive,
+  type LagoSubscription,
   subscriptionOf,
 } from './subscriptions.ts';
 
-const MAX_NAME = 255;
-const MAX_METADATA_VALUE = 100;
 const DONE: StepOutcome = { kind: 'done' };
 
 export interface LagoProvisionerOptions {
@@ -24,19 +41,97 @@ export interface LagoProvisionerOptions {
   readonly client: LagoClient;
   readonly plans: LagoPlans;
   readonly subscriptions: ActiveSubscriptions;
+  readonly clock: Clock;
   readonly logger: Logger;
 }
+
+type PlanChoice = { readonly kind: 'plan'; readonly plan: LagoPlan } | FailedStep;
+type Existing = { readonly kind: 'subscription'; readonly subscription: LagoSubscription };
 
 /** Makes sure of a tenant's customer and subscription (docs/destinations/lago.md#tenants). */
 export class LagoProvisioner {
   readonly #options: LagoProvisionerOptions;
+  /** As provisioning found them last, by tenant. */
+  readonly #customers = new Map<string, LagoCustomer>();
 
   constructor(options: LagoProvisionerOptions) {
     this.#options = options;
   }
 
-  async provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    const { settings, client, plans } = this.#options;
+  async provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome> {
+    const { client } = this.#options;
+    const choice = await this.#planOf(tenant, signal);
+    if (choice.kind !== 'plan') return choice;
+    const { plan } = choice;
+    const ids = idsOf(tenant);
+    const probed = await probeTenant(client, ids, signal);
+    if (probed.kind === 'retry' || probed.kind === 'hold' || probed.kind === 'refused') {
+      return failedStep(probed);
+    }
+    const creation = probed.kind === 'no-customer' ? { currency: plan.currency } : undefined;
+    const ensured = await ensureCustomer(client, tenant, creation, signal);
+    if (ensured.kind !== 'customer') return ensured;
+    this.#customers.set(tenant.id, ensured.customer);
+    return probed.kind === 'subscribed'
+      ? this.#reuse(tenant, ids, plan, signal)
+      : this.#subscribe(tenant, ids, plan, ensured.customer, signal);
+  }
+
+  /** Changes the plan at once. What has a lower base fee waits for Lago's own run, and is there already. */
+  async change(tenant: Tenant, signal: AbortSignal): Promise<ChangeOutcome> {
+    const { clock } = this.#options;
+    const choice = await this.#planOf(tenant, signal);
+    if (choice.kind !== 'plan') return choice;
+    const found = await this.#active(tenant, signal);
+    if (found.kind !== 'subscription') return found;
+    const { subscription: current } = found;
+    const wanted = tenant.plan ?? current.nextPlanCode ?? current.planCode;
+    if (wanted === current.planCode) return this.#changed(tenant, current, signal);
+    const now = clock.now();
+    if (wanted === current.nextPlanCode) return waiting(current, now);
+    const quiet = billingRunUntil(current, now);
+    if (quiet !== undefined) {
+      const reason = 'Lago is about to invoice the period before';
+      return { kind: 'retry', reason, afterMs: quiet - now };
+    }
+    const after = await this.#ask(tenant, wanted, signal);
+    if (after.kind !== 'subscription') return after;
+    const { subscription } = after;
+    return subscription.planCode === wanted
+      ? this.#changed(tenant, subscription, signal)
+      : waiting(subscription, now);
+  }
+
+  async periodEnd(tenant: Tenant, now: number, signal: AbortSignal): Promise<PeriodEndOutcome> {
+    const answer = await findActive(this.#options.client, idsOf(tenant).subscription, signal);
+    if (answer.kind === 'none') return { kind: 'period-end', at: now };
+    if (answer.kind !== 'subscription') return failedStep(answer);
+    return { kind: 'period-end', at: answer.subscription.periodEndsAt ?? now };
+  }
+
+  /** Ends the subscription, which invoices what is left; but not before Lago has invoiced the period before. */
+  async end(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const { client, clock, subscriptions } = this.#options;
+    const { subscription: externalId } = idsOf(tenant);
+    const answer = await findActive(client, externalId, signal);
+    if (answer.kind === 'subscription') {
+      const now = clock.now();
+      const quiet = billingRunUntil(answer.subscription, now);
+      if (quiet !== undefined) {
+        const reason = 'Lago is about to invoice the period before';
+        return { kind: 'retry', reason, afterMs: quiet - now };
+      }
+      const path = `/subscriptions/${encodeURIComponent(externalId)}`;
+      const ended = await client.call('DELETE', path, undefined, signal);
+      const gone = ended.kind === 'refused' && ended.code === 'subscription_not_found';
+      if (ended.kind !== 'ok' && !gone) return failedStep(ended);
+    } else if (answer.kind !== 'none') return failedStep(answer);
+    subscriptions.remove(externalId);
+    return DONE;
+  }
+
+  async #planOf(tenant: Tenant, signal: AbortSignal): Promise<PlanChoice> {
+    const { settings, plans } = this.#options;
     const planCode = tenant.plan ?? settings.planCode;
     const found = await plans.find(planCode, signal);
     if (found.kind === 'missing') {
@@ -44,159 +139,150 @@ export class LagoProvisioner {
     }
     if (found.kind !== 'plan') return failedStep(found);
     const currency = tenant.currency ?? settings.currency;
-    if (currency !== found.plan.currency) {
-      const priced = `plan ${quote(planCode)} is priced in ${found.plan.currency}`;
-      return { kind: 'rejected', reason: `${priced}: currency: ${quote(currency)}` };
-    }
-    const probed = await probeTenant(client, tenant.id, signal);
-    if (probed.kind === 'retry' || probed.kind === 'hold' || probed.kind === 'refused') {
-      return failedStep(probed);
-    }
-    const creation = probed.kind === 'no-customer' ? { currency } : undefined;
-    const customer = await upsertCustomer(client, tenant, creation, signal);
-    if (customer.kind !== 'done') return customer;
-    return probed.kind === 'subscribed'
-      ? this.#reuse(tenant, signal)
-      : this.#subscribe(tenant, planCode, signal);
+    if (currency === found.plan.currency) return found;
+    const priced = `plan ${quote(planCode)} is priced in ${found.plan.currency}`;
+    return { kind: 'rejected', reason: `${priced}: currency: ${quote(currency)}` };
   }
 
-  async #subscribe(tenant: Tenant, planCode: string, signal: AbortSignal): Promise<StepOutcome> {
-    const { name, client, subscriptions, logger } = this.#options;
+  /**
+   * Begins no earlier than Lago would still invoice: with the period that runs, and after whatever the last
+   * subscription of the same id has been invoiced for.
+   */
+  async #subscribe(
+    tenant: Tenant,
+    ids: LagoIds,
+    plan: LagoPlan,
+    { zone }: LagoCustomer,
+    signal: AbortSignal,
+  ): Promise<StepOutcome> {
+    const { name, client, subscriptions, clock, logger } = this.#options;
+    const ended = await endedSubscriptions(client, ids, signal);
+    if (ended.kind !== 'ended') return failedStep(ended);
     const from = tenant.billableFrom ?? tenant.createdAt;
+    const start = Math.max(
+      from,
+      periodStartOf(plan.usageInterval, zone, clock.now()),
+      ended.invoicedUntil,
+    );
     const subscription = {
-      external_customer_id: tenant.id,
-      plan_code: planCode,
-      external_id: subscriptionIdOf(tenant.id),
+      external_customer_id: ids.customer,
+      plan_code: plan.code,
+      external_id: ids.subscription,
       billing_time: 'calendar',
-      subscription_at: new Date(from).toISOString(),
+      subscription_at: new Date(start).toISOString(),
     };
     const answer = await client.call('POST', '/subscriptions', { subscription }, signal);
     if (answer.kind !== 'ok') return failedStep(answer);
     const created = subscriptionOf(answer.body);
     if (created === undefined) return { kind: 'retry', reason: 'no subscription in the answer' };
     subscriptions.add(created);
-    logger.info(`[${name}] subscribed tenant ${tenant.id} to plan ${planCode}`);
+    logger.info(`[${name}] subscribed tenant ${tenant.id} to plan ${plan.code}`);
     if (created.startedAt > from) {
-      const start = new Date(created.startedAt).toISOString();
-      logger.warn(`[${name}] tenant ${tenant.id}: Lago bills nothing before ${start}`);
+      const since = new Date(created.startedAt).toISOString();
+      logger.warn(`[${name}] tenant ${tenant.id}: Lago bills nothing before ${since}`);
     }
     return DONE;
   }
 
   /** Reuses the subscription; a plan that the tenant names itself is followed. */
-  async #reuse(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+  async #reuse(
+    tenant: Tenant,
+    ids: LagoIds,
+    wanted: LagoPlan,
+    signal: AbortSignal,
+  ): Promise<ProvisionOutcome> {
+    const { name, plans, clock, logger } = this.#options;
+    const found = await this.#active(tenant, signal);
+    if (found.kind !== 'subscription') return found;
+    const { subscription: current } = found;
+    logger.info(`[${name}] subscription ${ids.subscription} already exists, reused`);
+    const { planCode, nextPlanCode } = current;
+    if (tenant.plan === undefined) return DONE;
+    if (tenant.plan === planCode) {
+      return nextPlanCode === undefined ? DONE : this.#callOff(tenant, current, signal);
+    }
+    if (tenant.plan === nextPlanCode) return DONE;
+    const before = await plans.find(planCode, signal);
+    if (before.kind === 'plan' && wanted.yearlyCents < before.plan.yearlyCents) {
+      const asked = await this.#ask(tenant, wanted.code, signal);
+      return asked.kind === 'subscription' ? DONE : asked;
+    }
+    return drain(current, wanted.code, clock.now());
+  }
+
+  /** Asking for the plan that is there does not call off the one that waits: only its deletion does. */
+  async #callOff(
+    tenant: Tenant,
+    { externalId, nextPlanCode }: LagoSubscription,
+    signal: AbortSignal,
+  ): Promise<StepOutcome> {
+    const { name, client, logger } = this.#options;
+    const path = `/subscriptions/${encodeURIComponent(externalId)}?status=pending`;
+    const answer = await client.call('DELETE', path, undefined, signal);
+    const gone = answer.kind === 'refused' && answer.code === 'subscription_not_found';
+    if (answer.kind !== 'ok' && !gone) return failedStep(answer);
+    const found = await this.#active(tenant, signal);
+    if (found.kind !== 'subscription') return found;
+    const plan = quote(nextPlanCode ?? '');
+    logger.info(`[${name}] tenant ${tenant.id}: the change to plan ${plan} is called off`);
+    return DONE;
+  }
+
+  /** Asks for another plan, and takes what is active afterwards from the answer. */
+  async #ask(tenant: Tenant, plan: string, signal: AbortSignal): Promise<Existing | FailedStep> {
     const { name, client, subscriptions, logger } = this.#options;
-    const externalId = subscriptionIdOf(tenant.id);
-    const query = new URLSearchParams({ external_customer_id: tenant.id });
-    const list = await client.list(`/subscriptions?${query.toString()}`, 'subscriptions', signal);
-    if (list.kind !== 'list') return failedStep(list);
-    const existing = list.items
-      .map(readSubscription)
-      .find((subscription) => subscription.externalId === externalId);
-    if (existing === undefined) {
-      return { kind: 'retry', reason: `subscription is not listed: "${externalId}"` };
-    }
-    subscriptions.add(existing);
-    logger.info(`[${name}] subscription ${externalId} already exists, reused`);
-    const { plan } = tenant;
-    if (plan === undefined || plan === existing.planCode || plan === existing.nextPlanCode) {
-      return DONE;
-    }
+    const ids = idsOf(tenant);
     const subscription = {
-      external_customer_id: tenant.id,
+      external_customer_id: ids.customer,
       plan_code: plan,
-      external_id: externalId,
+      external_id: ids.subscription,
     };
     const answer = await client.call('POST', '/subscriptions', { subscription }, signal);
     if (answer.kind !== 'ok') return failedStep(answer);
-    logger.info(`[${name}] tenant ${tenant.id} changed from plan ${existing.planCode} to ${plan}`);
-    return DONE;
+    const after = subscriptionOf(answer.body);
+    if (after === undefined) return { kind: 'retry', reason: 'no subscription in the answer' };
+    subscriptions.add(after);
+    const when = after.planCode === plan ? 'is on' : 'comes at the end of the period to';
+    logger.info(`[${name}] tenant ${tenant.id} ${when} plan ${plan}`);
+    return { kind: 'subscription', subscription: after };
+  }
+
+  /** The subscription as it is there now. */
+  async #active(tenant: Tenant, signal: AbortSignal): Promise<Existing | FailedStep> {
+    const { client, subscriptions } = this.#options;
+    const { subscription: externalId } = idsOf(tenant);
+    const answer = await findActive(client, externalId, signal);
+    if (answer.kind === 'none') {
+      return { kind: 'retry', reason: `subscription is not there: ${quote(externalId)}` };
+    }
+    if (answer.kind !== 'subscription') return failedStep(answer);
+    subscriptions.add(answer.subscription);
+    return answer;
+  }
+
+  /** The old plan's last invoice is a draft for as long as the customer has grace. */
+  async #changed(
+    tenant: Tenant,
+    { startedAt }: LagoSubscription,
+    signal: AbortSignal,
+  ): Promise<ChangeOutcome> {
+    const customer = this.#customers.get(tenant.id) ?? ANY_CUSTOMER;
+    const days = await graceDaysOf(this.#options.client, customer, signal);
+    const lateUntil = days === 0 ? undefined : dayAfter(startedAt, days, customer.zone);
+    const from = Math.ceil(startedAt / 1_000) * 1_000;
+    return { kind: 'changed', from, ...omitUndefined({ lateUntil }) };
   }
 }
 
-/** What Lago has of a tenant. */
-export type ProbeOutcome =
-  | { readonly kind: 'subscribed' }
-  | { readonly kind: 'no-subscription' }
-  | { readonly kind: 'no-customer' }
-  | ApiProblem;
-
-/**
- * Whether the customer and its subscription are there, by reading its current usage.
- * Only the two answers that say so mean that they are not; nothing is created after any other.
- */
-export async function probeTenant(
-  client: LagoClient,
-  tenant: string,
-  signal: AbortSignal,
-): Promise<ProbeOutcome> {
-  // Lago's customer routes take the part behind a dot for a format.
-  if (tenant.includes('.')) return probeByList(client, tenant, signal);
-  const query = new URLSearchParams({
-    external_subscription_id: subscriptionIdOf(tenant),
-    apply_taxes: 'false',
-  });
-  const path = `/customers/${encodeURIComponent(tenant)}/current_usage?${query.toString()}`;
-  const answer = await client.get(path, signal);
-  if (answer.kind === 'ok') return { kind: 'subscribed' };
-  if (answer.kind !== 'refused') return answer;
-  if (answer.code === 'customer_not_found') return { kind: 'no-customer' };
-  if (answer.code === 'no_active_subscription') return { kind: 'no-subscription' };
-  // A tax provider in trouble says that there is something to tax.
-  return answer.code === 'tax_error' ? { kind: 'subscribed' } : answer;
+function drain(current: LagoSubscription, wanted: string, before: number): DrainFirst {
+  const { planCode } = current;
+  const reason = `plan ${quote(wanted)} takes over when the usage of plan ${quote(planCode)} is there`;
+  return { kind: 'drain', reason, before, current: planCode, wanted };
 }
 
-async function probeByList(
-  client: LagoClient,
-  tenant: string,
-  signal: AbortSignal,
-): Promise<ProbeOutcome> {
-  const externalId = subscriptionIdOf(tenant);
-  const query = new URLSearchParams({ external_customer_id: tenant, external_id: externalId });
-  const list = await client.list(`/subscriptions?${query.toString()}`, 'subscriptions', signal);
-  if (list.kind !== 'list') return list;
-  const found = list.items.some((item) => item['external_id'] === externalId);
-  return { kind: found ? 'subscribed' : 'no-customer' };
-}
-
-/**
- * Creates the customer or brings its name and address up to date. Currency and metadata are given at
- * its creation only: afterwards they belong to whoever runs Lago.
- */
-export async function upsertCustomer(
-  client: LagoClient,
-  tenant: Tenant,
-  creation: { readonly currency: string } | undefined,
-  signal: AbortSignal,
-): Promise<StepOutcome> {
-  const basic = {
-    external_id: tenant.id,
-    name: tenant.displayName.slice(0, MAX_NAME),
-    ...omitUndefined({ email: tenant.email }),
-  };
-  const extras = creation === undefined ? [] : [metadataOf(tenant), creation];
-  for (;;) {
-    const customer = Object.assign({}, basic, ...extras);
-    const answer = await client.call('POST', '/customers', { customer }, signal);
-    if (answer.kind === 'ok') return DONE;
-    const refusedExtra = answer.kind === 'refused' && answer.status === 422;
-    // What is only nice to have must not cost the tenant its customer: metadata goes first.
-    if (!refusedExtra || extras.length === 0) return failedStep(answer);
-    extras.shift();
-  }
-}
-
-function metadataOf(tenant: Tenant): { readonly metadata: readonly unknown[] } {
-  const values = {
-    project: tenant.project,
-    tenant_class: tenant.tenantClass,
-    region: tenant.region,
-    cost_center: tenant.costCenter,
-  };
-  const metadata = Object.entries(values).flatMap(([key, value]) =>
-    value === undefined || value === ''
-      ? []
-      : [{ key, value: value.slice(0, MAX_METADATA_VALUE), display_in_invoice: false }],
-  );
-  return { metadata };
+/** A plan of a lower base fee takes over at Lago's first run after the end of the period. */
+function waiting({ nextPlanCode, periodEndsAt }: LagoSubscription, now: number): FailedStep {
+  const reason = `Lago puts plan ${quote(nextPlanCode ?? '')} in force when it invoices the period`;
+  const afterMs = Math.max(60_000, (periodEndsAt ?? now) - now);
+  return { kind: 'retry', reason, afterMs };
 }

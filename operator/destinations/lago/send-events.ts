@@ -5,7 +5,8 @@ import type { ApiRefusal } from '../json-api/answer.ts';
 import { type LineItem, sendInLines } from '../lines.ts';
 import type { LagoMetric } from './billable-metrics.ts';
 import type { LagoClient } from './lago-client.ts';
-import { type ActiveSubscriptions, subscriptionIdOf } from './subscriptions.ts';
+import { subscriptionIdOf } from './customers.ts';
+import type { ActiveSubscriptions } from './subscriptions.ts';
 
 /** Lago's own limit of events in a call; its operator can change it. */
 export const CALL_EVENTS = 100;
@@ -73,8 +74,9 @@ export class LagoSender {
     const payload = lagoEvent(event, field);
     if (payload.timestamp * 1000 >= subscription.startedAt) return payload;
     const start = new Date(subscription.startedAt).toISOString();
-    const reason = `before the subscription began, ${start}, so Lago would never bill it: window_start: "${event.window_start}"`;
-    return { kind: 'rejected', reason };
+    const what = `before the subscription began, ${start}, so Lago would never bill it`;
+    const mend = 'bill it by a one-off invoice there, and discard it here';
+    return { kind: 'rejected', reason: `${what}: window_start: "${event.window_start}"; ${mend}` };
   }
 
   async #sendLine(

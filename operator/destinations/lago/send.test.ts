@@ -346,7 +346,8 @@ test('subscriptions of other plans in the same Lago are not read through', async
   const world = await ready();
   await world.destination.send(events(1), NEVER);
   const lists = world.lago.requests.filter(
-    ({ method, path }) => method === 'GET' && path === '/api/v1/subscriptions',
+    ({ method, path, query }) =>
+      method === 'GET' && path === '/api/v1/subscriptions' && !query.has('external_customer_id'),
   );
   expect(lists.map(({ query }) => query.get('plan_code'))).toStrictEqual(['tenant-standard']);
 });

@@ -9,6 +9,7 @@ import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog
 import type { Destination } from '../../destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
+import { systemClock } from '../../../telemetry/system-clock.ts';
 import { createLago } from '../lago.ts';
 
 /** Wall clock of the stand-in: shortly after the window of test events. */
@@ -21,6 +22,8 @@ export const LAGO_METRICS = COLLECTOR_METRICS.filter(
 
 export interface LagoWorld {
   readonly lago: FakeLago;
+  /** Sets the clock of both sides, and runs every job of Lago that is due by then. */
+  readonly turnTo: (at: number) => void;
   readonly destination: Destination;
   readonly context: TestContext;
   /** Another process of ours, on the same Lago. */
@@ -39,8 +42,13 @@ export async function createLagoWorld(
   options: Partial<FakeLagoOptions> = {},
   settings: Partial<LagoSettings> = {},
 ): Promise<LagoWorld> {
-  const lago = await startFakeLago({ apiKey: 'key', now: () => LAGO_NOW, ...options });
-  const context = createTestContext();
+  let turned = LAGO_NOW;
+  const lago = await startFakeLago({ apiKey: 'key', now: () => turned, ...options });
+  const context = createTestContext({
+    ...systemClock,
+    now: () => turned,
+    monotonic: () => systemClock.monotonic() + turned - LAGO_NOW,
+  });
   const made: Destination[] = [];
   const create = (change: Partial<LagoSettings> = {}): Destination => {
     const full: LagoSettings = {
@@ -62,6 +70,10 @@ export async function createLagoWorld(
   };
   return {
     lago,
+    turnTo: (at) => {
+      turned = at;
+      lago.turnTo(at);
+    },
     destination,
     context,
     restart: create,

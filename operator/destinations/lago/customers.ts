@@ -1,0 +1,181 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import { quote } from '../../model/quote.ts';
+import type { FailedStep } from '../destination.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, textOf } from '../json.ts';
+import { failedStep, type LagoClient } from './lago-client.ts';
+
+const MAX_NAME = 255;
+const MAX_METADATA_VALUE = 100;
+
+/** What the customer of a tenant is called at Lago, and its subscription (docs/destinations/lago.md#tenants). */
+export interface LagoIds {
+  readonly customer: string;
+  readonly subscription: string;
+  /** The customer is somebody else's, and stays as it is. */
+  readonly customerIsNamed: boolean;
+}
+
+export function idsOf({ id, customerIds }: Tenant): LagoIds {
+  const named = customerIds?.['lago'];
+  return {
+    customer: named ?? id,
+    subscription: subscriptionIdOf(id),
+    customerIsNamed: named !== undefined,
+  };
+}
+
+/** The subscription of a tenant that names none. */
+export function subscriptionIdOf(tenant: string): string {
+  return `sub-${tenant}`;
+}
+
+/** A customer as Lago has it, as far as it decides when what is billed. */
+export interface LagoCustomer {
+  /** The time zone by which its periods begin. */
+  readonly zone: string;
+  /** For how many days its invoices stay drafts; undefined where what counts is the billing entity's number. */
+  readonly graceDays: number | undefined;
+  readonly billingEntity: string | undefined;
+}
+
+/** A customer of which nothing is known. */
+export const ANY_CUSTOMER: LagoCustomer = {
+  zone: 'UTC',
+  graceDays: undefined,
+  billingEntity: undefined,
+};
+
+export type CustomerOutcome =
+  | { readonly kind: 'customer'; readonly customer: LagoCustomer }
+  | FailedStep;
+
+/** What Lago has of a tenant. */
+export type ProbeOutcome =
+  | { readonly kind: 'subscribed' }
+  | { readonly kind: 'no-subscription' }
+  | { readonly kind: 'no-customer' }
+  | ApiProblem;
+
+/**
+ * Whether the customer and its subscription are there, by reading its current usage.
+ * Only the two answers that say so mean that they are not; nothing is created after any other.
+ */
+export async function probeTenant(
+  client: LagoClient,
+  ids: LagoIds,
+  signal: AbortSignal,
+): Promise<ProbeOutcome> {
+  // Lago's customer routes take the part behind a dot for a format.
+  if (ids.customer.includes('.')) return probeByList(client, ids, signal);
+  const query = new URLSearchParams({
+    external_subscription_id: ids.subscription,
+    apply_taxes: 'false',
+  });
+  const path = `/customers/${encodeURIComponent(ids.customer)}/current_usage?${query.toString()}`;
+  const answer = await client.get(path, signal);
+  if (answer.kind === 'ok') return { kind: 'subscribed' };
+  if (answer.kind !== 'refused') return answer;
+  if (answer.code === 'customer_not_found') return { kind: 'no-customer' };
+  if (answer.code === 'no_active_subscription') return { kind: 'no-subscription' };
+  // A tax provider in trouble says that there is something to tax.
+  return answer.code === 'tax_error' ? { kind: 'subscribed' } : answer;
+}
+
+async function probeByList(
+  client: LagoClient,
+  { customer, subscription }: LagoIds,
+  signal: AbortSignal,
+): Promise<ProbeOutcome> {
+  const query = new URLSearchParams({
+    external_customer_id: customer,
+    external_id: subscription,
+  });
+  const list = await client.list(`/subscriptions?${query.toString()}`, 'subscriptions', signal);
+  if (list.kind !== 'list') return list;
+  const found = list.items.some((item) => item['external_id'] === subscription);
+  return { kind: found ? 'subscribed' : 'no-customer' };
+}
+
+/**
+ * Creates the customer or brings its name and details up to date. Currency and metadata are given at
+ * its creation only: afterwards they belong to whoever runs Lago. One that was named is used as it is.
+ */
+export async function ensureCustomer(
+  client: LagoClient,
+  tenant: Tenant,
+  creation: { readonly currency: string } | undefined,
+  signal: AbortSignal,
+): Promise<CustomerOutcome> {
+  const { customer: id, customerIsNamed } = idsOf(tenant);
+  if (customerIsNamed) return findNamed(client, id, signal);
+  const basic = {
+    external_id: id,
+    name: tenant.displayName.slice(0, MAX_NAME),
+    ...omitUndefined({ email: tenant.email }),
+  };
+  const extras = creation === undefined ? [] : [metadataOf(tenant), creation];
+  for (;;) {
+    const customer = Object.assign({}, basic, ...extras);
+    const answer = await client.call('POST', '/customers', { customer }, signal);
+    if (answer.kind === 'ok') return found(answer.body);
+    const refusedExtra = answer.kind === 'refused' && answer.status === 422;
+    // What is only nice to have must not cost the tenant its customer: metadata goes first.
+    if (!refusedExtra || extras.length === 0) return failedStep(answer);
+    extras.shift();
+  }
+}
+
+async function findNamed(
+  client: LagoClient,
+  id: string,
+  signal: AbortSignal,
+): Promise<CustomerOutcome> {
+  const answer = await client.get(`/customers/${encodeURIComponent(id)}`, signal);
+  if (answer.kind === 'ok') return found(answer.body);
+  const isMissing = answer.kind === 'refused' && answer.code === 'customer_not_found';
+  if (!isMissing) return failedStep(answer);
+  const reason = `no such customer in Lago: lago-customer-id: ${quote(id)}`;
+  return { kind: 'rejected', reason };
+}
+
+function found(body: JsonObject): CustomerOutcome {
+  const object = objectOf(body, 'customer');
+  const zone = textOf(object, 'applicable_timezone') ?? textOf(object, 'timezone') ?? 'UTC';
+  const grace = objectOf(object, 'billing_configuration')['invoice_grace_period'];
+  const customer = {
+    zone,
+    graceDays: typeof grace === 'number' ? grace : undefined,
+    billingEntity: textOf(object, 'billing_entity_code'),
+  };
+  return { kind: 'customer', customer };
+}
+
+/** For how many days the invoices of a customer stay drafts; 0 where Lago does not say. */
+export async function graceDaysOf(
+  client: LagoClient,
+  { graceDays, billingEntity }: LagoCustomer,
+  signal: AbortSignal,
+): Promise<number> {
+  if (graceDays !== undefined) return graceDays;
+  if (billingEntity === undefined) return 0;
+  const answer = await client.get(`/billing_entities/${encodeURIComponent(billingEntity)}`, signal);
+  if (answer.kind !== 'ok') return 0;
+  return Number(objectOf(answer.body, 'billing_entity')['invoice_grace_period'] ?? 0) || 0;
+}
+
+function metadataOf(tenant: Tenant): { readonly metadata: readonly unknown[] } {
+  const values = {
+    project: tenant.project,
+    tenant_class: tenant.tenantClass,
+    region: tenant.region,
+    cost_center: tenant.costCenter,
+  };
+  const metadata = Object.entries(values).flatMap(([key, value]) =>
+    value === undefined || value === ''
+      ? []
+      : [{ key, value: value.slice(0, MAX_METADATA_VALUE), display_in_invoice: false }],
+  );
+  return { metadata };
+}
