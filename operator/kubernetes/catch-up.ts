@@ -10,7 +10,7 @@ export interface Revisions extends RevisionClock {
 }
 
 /** A gap no longer than this is over with the first second of the new watch. */
-const SHORT_GAP_MS = 2_000;
+const SHORT_GAP_MS = 1_000;
 const SHORT_CATCH_UP_MS = 1_000;
 
 /**

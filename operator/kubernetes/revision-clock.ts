@@ -23,8 +23,8 @@ interface Bound {
 }
 
 /** Bounds that are closer than this say the same. */
-const CLOSE_MS = 250;
-/** Hours of a busy cluster; the oldest are forgotten. */
+const CLOSE_MS = 100;
+/** Half an hour in which something is dated all the time; the oldest are forgotten. */
 const MOST_BOUNDS = 20_000;
 /** Clocks of a cluster differ by less. */
 const SKEW_MS = 5_000;
@@ -93,8 +93,14 @@ function firstBeyond(bounds: readonly Bound[], version: bigint): number {
   return low;
 }
 
-function numberOf(version: string): bigint | undefined {
-  return /^\d{1,20}$/.test(version) ? BigInt(version) : undefined;
+/** The version of an object, or of the moment that a list shows. */
+export function versionOf(object: unknown): bigint | undefined {
+  return numberOf(metadataOf(object)['resourceVersion']);
+}
+
+/** A resourceVersion as the number that it is in an etcd; undefined where it is none. */
+export function numberOf(version: unknown): bigint | undefined {
+  return typeof version === 'string' && /^\d{1,20}$/.test(version) ? BigInt(version) : undefined;
 }
 
 /** Dates are cut to whole seconds, and the API server takes a moment to store what it has dated. */
@@ -102,27 +108,31 @@ const WRITING_MS = 2_000;
 
 /**
  * When the API server says that a version of an object was written: no earlier than any of the dates
- * that it has put on it itself. How long after is known of a creation and of a Lease only. What kubelets
+ * that it has put on it itself. How long after is known of a creation only. What kubelets
  * and controllers say adds nothing: the write that brings it is dated as well, and by a better clock.
  */
 export function datesOf(object: RawObject, added: boolean): Partial<Bracket> {
+  const from = newestDateOf(object);
+  if (from === undefined) return {};
+  const created = timeOf(metadataOf(object)['creationTimestamp']);
+  const isNew = added && created !== undefined && from - created < WRITING_MS;
+  return isNew ? { from, until: created + WRITING_MS } : { from };
+}
+
+/** The newest date that the API server has put on an object. */
+export function newestDateOf(object: RawObject): number | undefined {
   const metadata = metadataOf(object);
-  const created = timeOf(metadata['creationTimestamp']);
-  const spec = object['spec'];
-  const renewed = isRecord(spec) ? timeOf(spec['renewTime']) : undefined;
   const fields = metadata['managedFields'];
   const written = (Array.isArray(fields) ? (fields as unknown[]) : []).map((field) =>
     isRecord(field) ? timeOf(field['time']) : undefined,
   );
-  const dates = [created, renewed, ...written].filter((date) => date !== undefined);
-  if (dates.length === 0) return {};
-  const from = dates.reduce((a, b) => Math.max(a, b));
-  const isNew = added && created !== undefined && from - created < WRITING_MS;
-  const stored = renewed ?? (isNew ? created : undefined);
-  return stored === undefined ? { from } : { from, until: stored + WRITING_MS };
+  return [timeOf(metadata['creationTimestamp']), ...written]
+    .filter((date) => date !== undefined)
+    .reduce<number | undefined>((a, b) => (a === undefined ? b : Math.max(a, b)), undefined);
 }
 
-function timeOf(value: unknown): number | undefined {
+/** Milliseconds since the epoch, of an RFC 3339 text. */
+export function timeOf(value: unknown): number | undefined {
   const time = typeof value === 'string' ? Date.parse(value) : Number.NaN;
   return Number.isFinite(time) ? time : undefined;
 }

@@ -9,6 +9,7 @@ import {
 } from '../discovery/views.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
+import { createNodeLeases } from '../kubernetes/node-leases.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
 import { createRevisionSurvey } from '../kubernetes/revision-survey.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
@@ -172,6 +173,11 @@ function createWatchFactory(options: WatchesOptions): CreateWatch {
       : createRevisionSurvey({
           connection: options.connection,
           paths: [PODS, NODES].map((resource) => resourcePath(resource)),
+          leases: createNodeLeases({
+            connection: options.connection,
+            datedPath: resourcePath(PODS),
+            logger,
+          }),
           clock,
         });
   const connection = preferServedVersion({
