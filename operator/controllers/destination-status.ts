@@ -1,5 +1,6 @@
 import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
+import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
@@ -181,6 +182,8 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
   }
   const drift = progress.drift && driftClaim(name, progress.drift);
   if (drift !== undefined) claims.push(drift);
+  const invoices = progress.invoices && invoiceClaim(progress.invoices);
+  if (invoices !== undefined) claims.push(invoices);
   if (progress.tooSlow !== undefined) {
     const { allowed, needed } = progress.tooSlow;
     claims.push({
@@ -204,5 +207,22 @@ function driftClaim(name: string, { day, examples }: DriftReport): ConditionClai
     status: 'True',
     reason: 'SumsDiffer',
     message: `What the billing system has of ${from} differs from what it was given, such as ${metric} of tenant ${tenant} by ${difference}; GET /api/v1/reconcile?destination=${name}&from=${from}&to=${dateOf(day + DAY_MS)} shows every sum`,
+  };
+}
+
+function invoiceClaim({ examples }: InvoiceReport): ConditionClaim | undefined {
+  const [first] = examples;
+  if (first === undefined) return undefined;
+  const { tenant, metric, difference, amount, cause } = first;
+  const worth = amount === undefined ? '' : ` (about ${amount.value} ${amount.currency})`;
+  return {
+    type: 'InvoiceMismatch',
+    status: 'True',
+    reason: 'InvoicesDiffer',
+    message:
+      `Invoices differ from what was delivered, such as ${metric} of tenant ${tenant} by ${difference}${worth}: ${cause}; GET /api/v1/destinations has the largest twenty`.slice(
+        0,
+        LONGEST_ERROR,
+      ),
   };
 }

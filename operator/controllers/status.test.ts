@@ -230,6 +230,39 @@ describe('the status of a destination', () => {
     expect(claims.at(-1)?.message).toContain('no metric here: "tenant_gpu_hour", "tokens"');
   });
 
+  test('does not hide usage that is on no invoice behind sums that agree', () => {
+    const invoices = {
+      comparedAt: NOON,
+      tenants: 1,
+      unanswered: 0,
+      differing: 1,
+      examples: [
+        {
+          tenant: 'acme',
+          metric: 'tenant_gpu_hours',
+          difference: '-4',
+          amount: { value: -8, currency: 'USD' },
+          until: NOON,
+          cause: 'the usage came after its invoice was final',
+        },
+      ],
+    };
+    const claims = destinationClaims({ ...healthy, progress: progressOf('main', { invoices }) });
+    expect(brief(claims)).toEqual([
+      ...brief(destinationClaims(healthy)),
+      'InvoiceMismatch=True InvoicesDiffer',
+    ]);
+    expect(claims.at(-1)?.message).toContain(
+      'tenant_gpu_hours of tenant acme by -4 (about -8 USD): the usage came after its invoice was final',
+    );
+    const none = { ...invoices, differing: 0, examples: [] };
+    const quiet = destinationClaims({
+      ...healthy,
+      progress: progressOf('main', { invoices: none }),
+    });
+    expect(quiet).toEqual(destinationClaims(healthy));
+  });
+
   test('does not hide sums that differ, or usage that comes too fast, behind a healthy delivery', () => {
     const drift = {
       day: Date.UTC(2026, 10, 20),

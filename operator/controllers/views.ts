@@ -1,5 +1,6 @@
 import type { EnforcementSettings } from '../config/settings.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
+import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
@@ -39,6 +40,8 @@ export interface DestinationProgress {
   readonly lateRefusals: readonly LateRefusal[];
   /** How yesterday compared there; undefined before the first comparison. */
   readonly drift?: DriftReport;
+  /** How its invoices compare with what it was given; undefined before the first look. */
+  readonly invoices?: InvoiceReport;
   /** It takes fewer events a second than come. */
   readonly tooSlow?: TooSlow;
   /** Whether the billing system has what it needs before any event. */

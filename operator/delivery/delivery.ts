@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { CustomerAnswer, Destination } from '../destinations/destination.ts';
 import { type CreateDestination, sameDestination } from '../destinations/registry.ts';
-import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
+import type { Ledger, LedgerFailure, WriteOutcome } from '../ledger/ledger.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { errorText } from '../model/error-text.ts';
@@ -77,6 +77,15 @@ export interface Delivery {
     query: ReconcileQuery,
     signal: AbortSignal,
   ): Promise<ReconcileOutcome | UnknownDestination>;
+  /**
+   * Adds up what a destination was given and holds the invoices of some tenants against it; the status
+   * tells what came of it. Nothing where it makes no invoices.
+   */
+  lookAtInvoices(
+    name: string,
+    tenants: number,
+    signal: AbortSignal,
+  ): Promise<LedgerFailure | undefined>;
   /** What would become of a correction of an event there; undefined when there is no such destination. */
   correctionOutlook(name: string, stored: QueuedEvent): Promise<CorrectionOutlook | undefined>;
 }
@@ -188,6 +197,9 @@ class DeliveryEngine implements Delivery {
 
   readonly reconcile: Delivery['reconcile'] = (name, query, signal) =>
     this.#with(name, (feeder) => feeder.reconcile(query, signal));
+
+  readonly lookAtInvoices: Delivery['lookAtInvoices'] = async (name, tenants, signal) =>
+    this.#feeders.get(name)?.invoices?.look(tenants, signal);
 
   readonly correctionOutlook: Delivery['correctionOutlook'] = async (name, stored) =>
     this.#find(name)?.correctionOutlook(stored);

@@ -3,6 +3,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { ParkedTenant } from './lanes/parked-tenants.ts';
+import type { InvoiceReport } from './operations/invoice-report.ts';
 
 /** Where delivery to one destination stands. Times are milliseconds since the epoch. No secrets. */
 export interface DestinationStatus {
@@ -41,6 +42,8 @@ export interface DestinationStatus {
   readonly unpriced: readonly UnpricedUsage[];
   /** Usage that the destination took and refused later, the newest twenty. */
   readonly lateRefusals: readonly LateRefusal[];
+  /** How its invoices compare with what it was given; absent before the first look. */
+  readonly invoices?: InvoiceReport;
   /** Events a second that it takes at the most, as far as is known. */
   readonly eventsPerSecond?: number;
   readonly consecutiveFailures: number;

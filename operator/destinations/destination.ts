@@ -69,7 +69,10 @@ export interface Destination {
   ): Promise<VerifyOutcome>;
   /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
   totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
-  /** A tenant's final invoices. Absent when it makes none, or cannot tell. */
+  /**
+   * A tenant's final invoices, which are held against what was delivered
+   * (docs/delivery.md#invoices). Absent when it makes none, or cannot tell.
+   */
   invoices?(query: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome>;
   /** Which tenants a customer of a billing system is, as that has it itself; for alerts about the customer. */
   tenantsOf?(

@@ -2,6 +2,7 @@ import type { Settings } from '../config/settings.ts';
 import type { DestinationProblem } from '../delivery/destination-status.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
+import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { UnpricedUsage } from '../destinations/destination.ts';
@@ -168,6 +169,8 @@ export interface DestinationStatusView {
   readonly unpriced: readonly UnpricedUsage[];
   /** How yesterday compared there; undefined before the first comparison. */
   readonly drift?: DriftReport;
+  /** How its invoices compare with what it was given; undefined before the first look. */
+  readonly invoices?: InvoiceReport;
   /** It takes fewer events a second than come. */
   readonly tooSlow?: TooSlow;
   readonly consecutiveFailures: number;

@@ -3,6 +3,7 @@ import type { CursorRetirement } from '../controllers/billing-destination.ts';
 import { createDelivery, type Delivery } from '../delivery/delivery.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
+import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
 import { createRateWatch, type TooSlow } from '../delivery/operations/rate-watch.ts';
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
@@ -58,6 +59,7 @@ export async function buildDelivery(
     maxBackfillMs,
   });
   const drift = createDriftWatch({ ...common, delivery });
+  const invoices = createInvoiceWatch({ ...common, delivery });
   const rate = createRateWatch(ledger, clock);
   const enforcement = await createEnforcement({
     ...common,
@@ -84,7 +86,7 @@ export async function buildDelivery(
       {
         name: 'destination watches',
         run: async (signal) => {
-          await Promise.all([drift.run(signal), rate.run(signal)]);
+          await Promise.all([drift.run(signal), invoices.run(signal), rate.run(signal)]);
         },
       },
       { name: 'enforcement', run: (signal) => enforcement.run(signal) },

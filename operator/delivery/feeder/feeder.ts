@@ -12,6 +12,7 @@ import {
   type CorrectionOutlookOf,
 } from '../operations/correction-outlook.ts';
 import { createOperations, type Operations } from '../operations/operations.ts';
+import { createInvoiceReconcile, type InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import { createReconcile, type Reconcile } from '../operations/reconcile.ts';
 import { createFeederParts, type FeederOptions, type FeederParts } from './feeder-parts.ts';
 import { createLoop, type Loop, type NextStep } from './loop.ts';
@@ -31,6 +32,8 @@ export interface Feeder {
   readonly operations: Operations;
   readonly reconcile: Reconcile;
   readonly correctionOutlook: CorrectionOutlookOf;
+  /** Absent where the destination makes no invoices, or cannot tell of them. */
+  readonly invoices?: InvoiceReconcile;
   /** Begins delivering; a suspended one only finds its place. */
   start(): void;
   /** Ends after the batch under way, within ten seconds, and closes the destination. */
@@ -50,6 +53,7 @@ class DestinationFeeder implements Feeder {
   readonly operations: Operations;
   readonly reconcile: Reconcile;
   readonly correctionOutlook: CorrectionOutlookOf;
+  readonly invoices?: InvoiceReconcile;
   readonly #options: FeederOptions;
   readonly #parts: FeederParts;
   readonly #loop: Loop;
@@ -101,6 +105,8 @@ class DestinationFeeder implements Feeder {
       describe: (tenant) => parts.directory.find(tenant),
     });
     const cursor = (): number | undefined => this.#cursor();
+    const invoices = invoicesOf(options, parts, () => this.#cursor() ?? 0);
+    if (invoices !== undefined) this.invoices = invoices;
     this.correctionOutlook = createCorrectionOutlook({ ...parts, destination, clock, cursor });
   }
 
@@ -148,7 +154,10 @@ class DestinationFeeder implements Feeder {
       unknownMetrics: this.#parts.unknownMetrics(),
       unpriced: destination.unpriced?.().slice(0, MAX_SHOWN) ?? [],
       lateRefusals: destination.lateRefusals?.().slice(0, MAX_SHOWN) ?? [],
-      ...omitUndefined({ eventsPerSecond: destination.eventsPerSecond?.() }),
+      ...omitUndefined({
+        eventsPerSecond: destination.eventsPerSecond?.(),
+        invoices: this.invoices?.report(),
+      }),
       consecutiveFailures: circuit.failures(),
     };
   }
@@ -320,4 +329,29 @@ class DestinationFeeder implements Feeder {
     const { name } = this.settings;
     return this.#options.ledger.cursors().find(({ destination }) => destination === name)?.sequence;
   }
+}
+
+function invoicesOf(
+  { settings, destination, ledger, clock }: FeederOptions,
+  { records, deadLetters, wants, directory }: FeederParts,
+  cursor: () => number,
+): InvoiceReconcile | undefined {
+  if (destination.invoices === undefined) return undefined;
+  return createInvoiceReconcile({
+    name: settings.name,
+    type: settings.type,
+    invoices: async (query, signal) =>
+      (await destination.invoices?.(query, signal)) ?? {
+        kind: 'unsupported',
+        reason: 'no invoices',
+      },
+    unpriced: () => destination.unpriced?.() ?? [],
+    ledger,
+    records,
+    deadLetters,
+    wants,
+    cursor,
+    clock,
+    describe: (tenant) => directory.find(tenant),
+  });
 }

@@ -17,6 +17,7 @@ import type {
   UnpricedUsage,
   VerifyOutcome,
 } from '../destination.ts';
+import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
 import { failedStep } from '../json-api/answer.ts';
 import { textOf } from '../json.ts';
 import { StripeCustomers, tenantsOfStripeCustomer } from '../stripe/customers.ts';
@@ -24,6 +25,7 @@ import { StripeClient } from '../stripe/stripe-client.ts';
 import { ensureMetrics, type MetronomeMetric } from './billable-metrics.ts';
 import { coverAt, type MetronomeTenant } from './contract-plan.ts';
 import { findCustomer, tenantsOfMetronomeCustomer } from './customers.ts';
+import { listInvoices } from './invoices.ts';
 import { MetronomeClient } from './metronome-client.ts';
 import { MetronomeProvisioner } from './provision.ts';
 import { createRateCards, PriceWatch, type RateCards } from './rate-cards.ts';
@@ -156,9 +158,7 @@ class Metronome implements Destination {
    * count: the older one has all of it.
    */
   async totals(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome> {
-    const known =
-      this.#tenants.get(query.tenant.id)?.customerId ?? query.tenant.customerIds?.['metronome'];
-    const customerId = known ?? (await this.#lookUp(query.tenant.id, signal));
+    const customerId = await this.#customerOf(query.tenant, signal);
     if (typeof customerId !== 'string') return customerId;
     const metric = this.#metrics.get(query.metric);
     if (metric === undefined) {
@@ -185,6 +185,12 @@ class Metronome implements Destination {
     }
     const nanos = [...sums.values()].reduce((most, sum) => (sum > most ? sum : most), 0n);
     return { kind: 'total', quantity: signedFromNanos(nanos) };
+  }
+
+  async invoices({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
+    const customerId = await this.#customerOf(tenant, signal);
+    if (typeof customerId !== 'string') return customerId;
+    return listInvoices(this.#client, customerId, this.#metrics, since, signal);
   }
 
   async tenantsOf(
@@ -221,11 +227,13 @@ class Metronome implements Destination {
     await this.#prices.look(signal);
   }
 
-  async #lookUp(
-    tenant: string,
+  async #customerOf(
+    { id, customerIds }: Tenant,
     signal: AbortSignal,
   ): Promise<string | Exclude<TotalsOutcome, { kind: 'total' }>> {
-    const found = await findCustomer(this.#client, tenant, signal);
+    const known = this.#tenants.get(id)?.customerId ?? customerIds?.['metronome'];
+    if (known !== undefined) return known;
+    const found = await findCustomer(this.#client, id, signal);
     if (found.kind === 'found') return found.customer.id;
     if (found.kind === 'none') {
       return { kind: 'unsupported', reason: 'Metronome has no customer of this tenant' };

@@ -22,8 +22,9 @@ export type ProductsOutcome =
 export async function listProducts(
   client: MetronomeClient,
   signal: AbortSignal,
+  archive_filter: 'NOT_ARCHIVED' | 'ALL' = 'NOT_ARCHIVED',
 ): Promise<ProductsOutcome> {
-  const body = { archive_filter: 'NOT_ARCHIVED' };
+  const body = { archive_filter };
   const list = await client.list('/v1/contract-pricing/products/list', body, signal);
   if (list.kind !== 'list') return list;
   return { kind: 'products', products: list.items.map(readProduct) };

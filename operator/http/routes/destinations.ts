@@ -1,5 +1,6 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { DriftReport } from '../../delivery/operations/drift-watch.ts';
+import type { InvoiceReport } from '../../delivery/operations/invoice-report.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { encodeEvent } from '../../model/event.ts';
@@ -168,6 +169,7 @@ export function showDestination(status: DestinationStatusView, committed: number
     unknown_metrics: status.unknownMetrics,
     unpriced: status.unpriced,
     drift: status.drift && showDrift(status.drift),
+    invoices: status.invoices && showInvoices(status.invoices),
     rate_limit: status.tooSlow && {
       events_per_second: status.tooSlow.allowed,
       needed_events_per_second: status.tooSlow.needed,
@@ -189,6 +191,22 @@ function showDrift({ day, comparedAt, compared, unanswered, differing, examples 
     examples: examples.map(({ difference, ...row }) => ({
       ...row,
       difference: Number(difference),
+    })),
+  };
+}
+
+function showInvoices(report: InvoiceReport) {
+  const { comparedAt, tenants, unanswered, problem, differing, examples } = report;
+  return {
+    compared_at: isoTime(comparedAt),
+    tenants,
+    unanswered_tenants: unanswered,
+    problem,
+    differing_rows: differing,
+    examples: examples.map(({ difference, until, ...row }) => ({
+      ...row,
+      difference: Number(difference),
+      until: isoTime(until),
     })),
   };
 }

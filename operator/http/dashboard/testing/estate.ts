@@ -247,6 +247,23 @@ function destinations(changes: string[]): DestinationsView {
           differing: 1,
           examples: [{ tenant: HOSTILE[0], metric: 'tenant_gpu_hours', difference: '-0.5' }],
         },
+        invoices: {
+          comparedAt: NOW - MINUTE,
+          tenants: 3,
+          unanswered: 1,
+          problem: `status 500 ${HOSTILE[1]}`,
+          differing: 1,
+          examples: [
+            {
+              tenant: HOSTILE[0],
+              metric: 'tenant_gpu_hours',
+              difference: '-4',
+              amount: { value: -8, currency: 'USD' },
+              until: NOW - 60 * MINUTE,
+              cause: `nobody has priced it in plan "${HOSTILE[1]}"`,
+            },
+          ],
+        },
         tooSlow: { allowed: 10, needed: 25 },
         lastError: `the receiver answered ${HOSTILE[0]}`,
         lastErrorAt: NOW - MINUTE,

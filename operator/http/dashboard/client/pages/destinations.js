@@ -26,6 +26,8 @@ export function healthOf(one) {
   if (one.parked_events > 0) return { tone: 'warn', word: 'waiting for tenants' };
   if (one.drift?.differing_rows > 0)
     return { tone: one.drift.examples.some(isShort) ? 'bad' : 'warn', word: 'sums differ' };
+  if (one.invoices?.differing_rows > 0)
+    return { tone: one.invoices.examples.some(isShort) ? 'bad' : 'warn', word: 'invoices differ' };
   if (one.unpriced.length > 0) return { tone: 'warn', word: 'without a price' };
   return one.ready ? { tone: 'good', word: 'well' } : { tone: 'warn', word: 'not ready' };
 }
@@ -91,6 +93,7 @@ export function DestinationPage({ name, status }) {
     ${one && html`<${Facts} one=${one} />`}
     ${one && html`<${DeadLetters} one=${one} onChange=${status.reload} />`}
     ${one && html`<${OtherSide} one=${one} />`}
+    ${one?.invoices && html`<${Invoices} invoices=${one.invoices} />`}
     ${one && html`<${Agreement} from=${daysAgo(1)} to=${daysAgo(0)} tenant="" destination=${name} />`}
   `;
 }
@@ -183,6 +186,48 @@ function OtherSide({ one }) {
           { name: 'Metric', cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric) },
           { name: 'SKU', cell: (/** @type {any} */ row) => row.sku ?? 'any' },
           { name: 'Plan or rate card', cell: (/** @type {any} */ row) => row.plan },
+        ]} />
+    </${Card}>
+  `;
+}
+
+/** Final invoices against what was delivered. @param {{ invoices: any }} properties */
+function Invoices({ invoices }) {
+  const names = useNames();
+  return html`
+    <${Card} title="Invoices">
+      <p>
+        Final invoices of ${counted(invoices.tenants, 'tenant')} compared with what was delivered
+        ${ago(invoices.compared_at, Date.now())}, ${counted(invoices.differing_rows, 'sum')} differ.
+      </p>
+      ${
+        invoices.problem &&
+        html`<p class="notice warn">
+          ${counted(invoices.unanswered_tenants, 'tenant')} could not be asked for: ${invoices.problem}
+        </p>`
+      }
+      <${Table} caption="Invoices that differ from what was delivered" rows=${invoices.examples} empty="None differ."
+        columns=${[
+          {
+            name: 'Tenant',
+            cell: (/** @type {any} */ row) => html`<${TenantLink} id=${row.tenant} />`,
+          },
+          { name: 'Metric', cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric) },
+          {
+            name: 'Invoiced more by',
+            number: true,
+            cell: (/** @type {any} */ row) => signed(row.difference),
+          },
+          {
+            name: 'Worth about',
+            number: true,
+            cell: (/** @type {any} */ row) =>
+              row.amount === undefined
+                ? '–'
+                : `${signed(row.amount.value, 2)} ${row.amount.currency}`,
+          },
+          { name: 'Usage before', cell: (/** @type {any} */ row) => time(row.until) },
+          { name: 'Cause', cell: (/** @type {any} */ row) => row.cause },
         ]} />
     </${Card}>
   `;

@@ -1,0 +1,299 @@
+import { Registry } from 'prom-client';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { type FakeMetronome, startFakeMetronome } from '../../e2e/fakes/metronome/metronome.ts';
+import { Secret } from '../model/secret.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { testEvent } from '../ledger/testing/events.ts';
+import { parseSigned } from '../model/decimal.ts';
+import { formatInstant } from '../model/window.ts';
+import type { InvoiceReport } from './operations/invoice-report.ts';
+import { createInvoiceWatch } from './operations/invoice-watch.ts';
+import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
+import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
+import { tenantNamed } from './testing/harness.ts';
+import { createMonthClock, type MonthClock } from './testing/month-clock.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const METRIC = 'tenant_instance_hours';
+const GPU = 'tenant_gpu_hours';
+const JANUARY = Date.UTC(2027, 0, 1);
+const closers: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+const on = (text: string): number => Date.parse(`2027-${text}:00Z`);
+
+interface Month {
+  readonly metronome: FakeMetronome;
+  readonly ledger: Ledger;
+  readonly live: LiveDelivery;
+  readonly turnTo: (text: string) => void;
+  /** Usage of a window that begins then, recorded now, and delivered. */
+  readonly use: (begin: string, quantity: string, metric?: string) => Promise<void>;
+  /** What the watch has found after two rounds. */
+  readonly report: () => Promise<InvoiceReport | undefined>;
+  readonly call: (path: string, body: unknown) => Promise<string>;
+  readonly product: (metric: string) => Promise<string>;
+  readonly price: (product: string, from: string) => Promise<unknown>;
+  readonly restart: () => Promise<void>;
+}
+
+/** A tenant on a rate card that prices instance hours at 2 dollars, on 1 January 2027. */
+async function month(): Promise<Month> {
+  const metronome = await startFakeMetronome({ apiToken: 'token' });
+  closers.push(() => metronome.close());
+  const clock: MonthClock = createMonthClock(JANUARY);
+  metronome.turnTo(JANUARY);
+  const ledger = createMemoryLedger();
+  const call: Month['call'] = async (path, body) => {
+    const answer = await fetch(metronome.url + path, {
+      method: 'POST',
+      headers: { authorization: 'Bearer token' },
+      body: JSON.stringify(body),
+    });
+    const text = await answer.text();
+    expect(answer.status, text).toBe(200);
+    return (JSON.parse(text) as { readonly data: { readonly id: string } }).data?.id;
+  };
+  const card = await call('/v1/contract-pricing/rate-cards/create', {
+    name: 'standard',
+    aliases: [{ name: 'standard' }],
+  });
+  const start = (): Promise<LiveDelivery> =>
+    startLiveDelivery({
+      ledger,
+      clock,
+      tenants: new Map([['acme', tenantNamed('acme', { createdAt: JANUARY })]]),
+      destinations: [
+        {
+          name: 'bills',
+          type: 'metronome',
+          suspend: false,
+          startFrom: 'earliest',
+          options: {
+            url: metronome.url,
+            apiToken: new Secret('token'),
+            currency: 'USD',
+            rateCard: 'standard',
+          },
+        },
+      ],
+    });
+  let live = await start();
+  closers.push(() => live.stop());
+  const bootstrapped = (): Promise<unknown> =>
+    vi.waitFor(() => expect(live.delivery.status('bills')?.bootstrapped).toBe(true), {
+      timeout: 10_000,
+      interval: 5,
+    });
+  await bootstrapped();
+  const price: Month['price'] = (product, from) =>
+    call('/v1/contract-pricing/rate-cards/addRate', {
+      rate_card_id: card,
+      product_id: product,
+      starting_at: new Date(on(from)).toISOString(),
+      entitled: true,
+      rate_type: 'FLAT',
+      price: 200,
+    });
+  const product = async (metric: string): Promise<string> => {
+    const found = metronome.state.metrics.find(({ event_type_filter }) =>
+      JSON.stringify(event_type_filter).includes(`"${metric}"`),
+    );
+    return call('/v1/contract-pricing/products/create', {
+      name: metric,
+      type: 'USAGE',
+      billable_metric_id: found?.id,
+    });
+  };
+  await price(await product(METRIC), '01-01T00:00');
+  const turnTo: Month['turnTo'] = (text) => {
+    metronome.turnTo(on(text));
+    clock.turnTo(on(text));
+  };
+  return {
+    metronome,
+    ledger,
+    get live() {
+      return live;
+    },
+    turnTo,
+    use: async (begin, quantity, metric = METRIC) => {
+      const amount = parseSigned(quantity);
+      if (amount === undefined) throw new RangeError(`quantity: "${quantity}"`);
+      const event = {
+        ...testEvent({ tenant: 'acme', id: `${metric}:${begin}`, windowStart: on(begin) }),
+        metric,
+        quantity: amount,
+        recorded_at: formatInstant(clock.now()),
+      };
+      const outcome = await ledger.append({ events: [event] });
+      expect(outcome.kind).toBe('appended');
+      await vi.waitFor(() => expect(live.delivery.status('bills')?.cursor).toBe(ledger.head()), {
+        timeout: 10_000,
+        interval: 5,
+      });
+    },
+    report: async () => {
+      const { signal } = new AbortController();
+      for (let round = 0; round < 2; round += 1) {
+        expect(await live.delivery.lookAtInvoices('bills', 10, signal)).toBeUndefined();
+        clock.turnTo(clock.now() + 10 * MINUTE_MS);
+      }
+      return live.delivery.status('bills')?.invoices;
+    },
+    call,
+    product,
+    price,
+    restart: async () => {
+      await live.stop();
+      live = await start();
+      await bootstrapped();
+    },
+  };
+}
+
+describe('invoices are held against what was delivered', () => {
+  test('a month that is invoiced as it was delivered is no mismatch', async () => {
+    const one = await month();
+    one.turnTo('01-05T00:02');
+    await one.use('01-05T00:00', '10');
+    one.turnTo('01-31T23:59');
+    await one.use('01-31T23:58', '5');
+    one.turnTo('02-02T00:01');
+    await one.use('02-02T00:00', '1');
+    expect(await one.report()).toMatchObject({
+      tenants: 1,
+      unanswered: 0,
+      differing: 0,
+      examples: [],
+    });
+    expect(one.metronome.account().invoices).toContainEqual(
+      expect.objectContaining({ isFinal: true, lines: [expect.objectContaining({ units: '15' })] }),
+    );
+  });
+
+  test('usage that arrives after its invoice is final is told with its amount', async () => {
+    const one = await month();
+    one.turnTo('01-05T00:02');
+    await one.use('01-05T00:00', '10');
+    one.turnTo('02-02T06:00');
+    await one.use('01-31T23:00', '4');
+    const expected = {
+      tenant: 'acme',
+      metric: METRIC,
+      difference: '-4',
+      amount: { value: -8, currency: 'USD' },
+      until: on('02-01T00:00'),
+      cause: 'the usage came after its invoice was final',
+    };
+    expect(await one.report()).toMatchObject({ differing: 1, examples: [expected] });
+    // What is known outlives the process, and the events.
+    await one.restart();
+    one.turnTo('02-03T00:00');
+    expect(await one.report()).toMatchObject({ differing: 1, examples: [expected] });
+  });
+
+  test('usage that comes late long after its invoice was compared is told at once', async () => {
+    const one = await month();
+    one.turnTo('01-20T00:02');
+    await one.use('01-20T00:00', '10');
+    one.turnTo('02-02T01:00');
+    expect(await one.report()).toMatchObject({ tenants: 1, differing: 0 });
+    one.turnTo('02-10T00:00');
+    await one.use('01-25T00:00', '0.5');
+    expect(await one.report()).toMatchObject({
+      differing: 1,
+      examples: [{ difference: '-0.5', cause: 'the usage came after its invoice was final' }],
+    });
+  });
+
+  test('usage that nobody had priced by the time of its invoice is told', async () => {
+    const one = await month();
+    one.turnTo('01-10T00:02');
+    await one.use('01-10T00:00', '6', GPU);
+    await one.use('01-10T00:01', '3');
+    one.turnTo('01-15T00:00');
+    await one.price(await one.product(GPU), '01-15T00:00');
+    one.turnTo('01-20T00:02');
+    await one.use('01-20T00:00', '4', GPU);
+    one.turnTo('02-02T01:00');
+    expect(await one.report()).toMatchObject({
+      differing: 1,
+      examples: [{ metric: GPU, difference: '-6', amount: { value: -12 } }],
+    });
+  });
+
+  test('an invoice that is computed anew makes up for late usage', async () => {
+    const one = await month();
+    one.turnTo('01-05T00:02');
+    await one.use('01-05T00:00', '10');
+    one.turnTo('02-02T06:00');
+    await one.use('01-31T23:00', '4');
+    expect(await one.report()).toMatchObject({ differing: 1 });
+    one.turnTo('02-02T08:00');
+    const id = one.metronome.account().invoices.find(({ isFinal }) => isFinal)?.id;
+    await one.call('/v1/invoices/void', { id });
+    await one.call('/v1/invoices/regenerate', { id });
+    one.turnTo('02-02T10:00');
+    expect(await one.report()).toMatchObject({ tenants: 1, differing: 0, examples: [] });
+  });
+
+  test('a change of contracts in the middle of a month is no mismatch', async () => {
+    const one = await month();
+    one.turnTo('01-05T00:02');
+    await one.use('01-05T00:00', '10');
+    const { contracts } = one.metronome.state;
+    one.turnTo('01-16T09:30');
+    const [first] = contracts;
+    await one.call('/v1/contracts/updateEndDate', {
+      customer_id: first?.customer_id,
+      contract_id: first?.id,
+      ending_before: new Date(on('01-16T10:00')).toISOString(),
+    });
+    await one.call('/v1/contracts/create', {
+      customer_id: first?.customer_id,
+      rate_card_id: first?.rate_card_id,
+      starting_at: new Date(on('01-16T10:00')).toISOString(),
+    });
+    one.turnTo('01-17T12:00');
+    await one.use('01-17T11:00', '2');
+    expect(await one.report()).toMatchObject({ tenants: 1, differing: 0 });
+    one.turnTo('02-02T02:00');
+    expect(await one.report()).toMatchObject({ tenants: 1, differing: 0 });
+  });
+});
+
+test('a mismatch is a metric and a line in the log, once', async () => {
+  const one = await month();
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-02T06:00');
+  await one.use('01-31T23:00', '4');
+  const registry = new Registry();
+  const logger = createMemoryLogger();
+  const clock = createMonthClock(on('02-02T06:00'));
+  const watch = createInvoiceWatch({ delivery: one.live.delivery, clock, logger, registry });
+  const stopping = new AbortController();
+  const running = watch.run(stopping.signal);
+  await vi.waitFor(
+    () => {
+      clock.turnTo(clock.now() + HOUR_MS);
+      expect(one.live.delivery.status('bills')?.invoices?.differing).toBe(1);
+      expect(logger.lines).toHaveLength(1);
+    },
+    { timeout: 10_000, interval: 20 },
+  );
+  expect(await registry.metrics()).toContain(
+    'meterfeed_destination_invoice_mismatches{destination="bills"} 1',
+  );
+  expect(logger.lines).toEqual([
+    `warn [bills] 1 sums on invoices differ from what was delivered, such as ${METRIC} of acme by -4: the usage came after its invoice was final`,
+  ]);
+  stopping.abort();
+  await running;
+});

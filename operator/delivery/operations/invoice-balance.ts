@@ -1,0 +1,228 @@
+import type { FinalInvoice, OpenUsage, UsageLine } from '../../destinations/invoices.ts';
+import { nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
+import { greatest, least } from '../../model/extremes.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+
+/**
+ * What was delivered of a tenant's metric, held against its invoices (docs/delivery.md#invoices). Sums
+ * are nano-units, times milliseconds since the epoch.
+ */
+export interface Balance {
+  /** Usage before is invoiced for good, or never; absent while nothing is. */
+  until?: number;
+  /** Delivered usage that begins at `until` or later. */
+  open: bigint;
+  /** What was delivered before `until`, less what is invoiced. */
+  missing: bigint;
+  /** What of it was delivered after `until` had been reached. */
+  late: bigint;
+  /** Of all invoices that are compared. */
+  invoiced: bigint;
+  /** When `missing` changed last. */
+  changedAt: number;
+  /** Where the last lines left out a stretch of time: its end, and its beginning unless it has none. */
+  hole?: { readonly from?: number; readonly to: number };
+  /** Of the last line that has a price: what a unit costs. */
+  price?: { readonly each: number; readonly currency: string };
+}
+
+/** A tenant's balances, and the invoices in them. */
+export interface TenantBalances {
+  /** Everything that was delivered since its last closing is known. */
+  isComplete: boolean;
+  /** When its earliest usage began: what was invoiced for before is not ours. */
+  firstAt?: number;
+  /** The end of what is invoiced, but for what `open` names. */
+  until?: number;
+  open: readonly OpenUsage[];
+  readonly metrics: Map<string, Balance>;
+  /** What of each invoice is in the balances, by metric. */
+  readonly counted: Map<string, CountedInvoice>;
+}
+
+export interface CountedInvoice {
+  readonly at: number;
+  readonly sums: ReadonlyMap<string, bigint>;
+}
+
+export function emptyBalances(isComplete: boolean): TenantBalances {
+  return {
+    isComplete,
+    open: [],
+    metrics: new Map(),
+    counted: new Map(),
+  };
+}
+
+/** Adds an event that was delivered. What begins before the invoices' end comes too late for them. */
+export function addDelivered(
+  tenant: TenantBalances,
+  event: { readonly metric: string; readonly at: number; readonly nanos: bigint },
+  now: number,
+): void {
+  const { metric, at, nanos } = event;
+  tenant.firstAt = Math.min(tenant.firstAt ?? at, at);
+  const balance = tenant.metrics.get(metric) ?? newBalance(tenant, metric, now);
+  tenant.metrics.set(metric, balance);
+  if (balance.until === undefined || at >= balance.until) {
+    balance.open += nanos;
+    return;
+  }
+  balance.late += nanos;
+  change(balance, nanos, now);
+}
+
+/** For each metric whose invoices reach further than before: until when. */
+export function closings(
+  tenant: TenantBalances,
+  invoices: readonly FinalInvoice[],
+  open: readonly OpenUsage[],
+): ReadonlyMap<string, number> {
+  const ends = [tenant.until ?? [], ...invoices.map(({ until }) => until)].flat();
+  if (ends.length === 0) return new Map();
+  const end = greatest(ends);
+  const lines = invoices.flatMap((invoice) => invoice.lines.map(({ metric }) => metric));
+  const found = new Map<string, number>();
+  for (const metric of new Set([...tenant.metrics.keys(), ...lines])) {
+    const until = closedUntil(metric, end, open);
+    const before = tenant.metrics.get(metric)?.until ?? Number.NEGATIVE_INFINITY;
+    if (until > before) found.set(metric, until);
+  }
+  return found;
+}
+
+export interface Closing {
+  readonly until: number;
+  /** What was delivered that begins at `until` or later. */
+  readonly staying: bigint;
+  /** What begins before and was written after the invoice was final. */
+  readonly late: bigint;
+}
+
+/**
+ * Takes over invoices. `since` is where the billing system's answer begins: what it has left out from then
+ * on is void. A tenant of whom not everything is known begins here, and is compared from the next time on.
+ */
+export function applyInvoices(
+  tenant: TenantBalances,
+  answer: {
+    readonly invoices: readonly FinalInvoice[];
+    readonly open: readonly OpenUsage[];
+    readonly since: number;
+  },
+  closing: ReadonlyMap<string, Closing>,
+  now: number,
+): void {
+  const { invoices, open, since } = answer;
+  const ends = [tenant.until ?? [], ...invoices.map(({ until }) => until)].flat();
+  if (ends.length > 0) tenant.until = greatest(ends);
+  tenant.open = open;
+  for (const [metric, { until, staying, late }] of closing) {
+    const balance = tenant.metrics.get(metric) ?? newBalance(tenant, metric, now);
+    tenant.metrics.set(metric, balance);
+    if (tenant.isComplete) {
+      noteHole(balance, metric, until, invoices);
+      balance.late += late;
+      change(balance, balance.open - staying, now);
+    }
+    balance.open = staying;
+    balance.until = until;
+  }
+  for (const [id, { at, sums }] of tenant.counted) {
+    if (invoices.some((invoice) => invoice.id === id)) continue;
+    tenant.counted.delete(id);
+    if (at < since) continue;
+    for (const [metric, nanos] of sums) {
+      const balance = tenant.metrics.get(metric);
+      if (balance === undefined) continue;
+      balance.invoiced -= nanos;
+      change(balance, nanos, now);
+    }
+  }
+  for (const invoice of invoices) count(tenant, invoice, now);
+  if (tenant.until !== undefined) tenant.isComplete = true;
+  for (const balance of tenant.metrics.values()) settle(balance);
+}
+
+/** Billing systems that compute in doubles are right as far as doubles go. */
+export function isMismatch({ missing, invoiced }: Balance): boolean {
+  const difference = Math.abs(Number(missing));
+  return difference > Math.max(1_000, 1e-9 * Math.abs(Number(invoiced)));
+}
+
+export function nanosOf(quantity: string): bigint {
+  const decimal = parseSigned(quantity);
+  return decimal === undefined ? 0n : nanosFromDecimal(decimal);
+}
+
+function newBalance({ until, open }: TenantBalances, metric: string, now: number): Balance {
+  const closed = until === undefined ? undefined : closedUntil(metric, until, open);
+  const sums = { open: 0n, missing: 0n, late: 0n, invoiced: 0n };
+  return { ...omitUndefined({ until: closed }), ...sums, changedAt: now };
+}
+
+function closedUntil(metric: string, end: number, open: readonly OpenUsage[]): number {
+  const own = open.filter((one) => one.metric === undefined || one.metric === metric);
+  return Math.min(end, least(own.map(({ from }) => from)));
+}
+
+/** Lines are counted once all usage in their time is known to be closed. */
+function count(tenant: TenantBalances, invoice: FinalInvoice, now: number): void {
+  const { id, finalizedAt: at, lines, currency } = invoice;
+  const sums = new Map(tenant.counted.get(id)?.sums);
+  for (const [metric, own] of Map.groupBy(lines, (line) => line.metric)) {
+    const balance = tenant.metrics.get(metric);
+    if (sums.has(metric) || balance?.until === undefined) continue;
+    const { until } = balance;
+    if (own.some(({ to }) => to > until)) continue;
+    const nanos = own
+      .filter(({ to }) => to > (tenant.firstAt ?? 0))
+      .reduce((sum, { quantity }) => sum + nanosOf(quantity), 0n);
+    Object.assign(balance, priceOf(own, currency));
+    // What was invoiced before everything was known is not compared.
+    sums.set(metric, tenant.isComplete ? nanos : 0n);
+    if (!tenant.isComplete) continue;
+    balance.invoiced += nanos;
+    change(balance, -nanos, now);
+  }
+  tenant.counted.set(id, { at, sums });
+}
+
+function priceOf(lines: readonly UsageLine[], currency = ''): Pick<Balance, 'price'> {
+  const priced = lines.findLast(
+    ({ amount, quantity }) => Number(quantity) !== 0 && Number(amount ?? 0) !== 0,
+  );
+  if (priced === undefined) return {};
+  return { price: { each: Number(priced.amount) / Number(priced.quantity), currency } };
+}
+
+/** Lines that begin later than those before them have ended leave out what is between them. */
+function noteHole(
+  balance: Balance,
+  metric: string,
+  until: number,
+  invoices: readonly FinalInvoice[],
+): void {
+  const { until: before } = balance;
+  const starts = invoices
+    .flatMap(({ lines }) => lines)
+    .filter((line) => line.metric === metric && line.to <= until && line.to > (before ?? 0))
+    .map(({ from }) => from);
+  const first = least(starts);
+  if (!Number.isFinite(first) || (before !== undefined && first <= before)) return;
+  balance.hole = { ...omitUndefined({ from: before }), to: first };
+}
+
+function change(balance: Balance, nanos: bigint, now: number): void {
+  if (nanos === 0n) return;
+  balance.missing += nanos;
+  balance.changedAt = now;
+}
+
+/** What doubles cannot tell from nothing is nothing, and does not add up over the years. */
+function settle(balance: Balance): void {
+  if (isMismatch(balance)) return;
+  balance.missing = 0n;
+  balance.late = 0n;
+  delete balance.hole;
+}

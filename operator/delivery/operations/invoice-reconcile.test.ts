@@ -1,0 +1,248 @@
+import { array, assert, asyncProperty, integer, record } from 'fast-check';
+import { expect, test } from 'vitest';
+import type { FinalInvoice, InvoicesOutcome } from '../../destinations/invoices.ts';
+import { testEvent } from '../../ledger/testing/events.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
+import { formatInstant } from '../../model/window.ts';
+import { createDeadLetterIndex } from '../records/dead-letters.ts';
+import { createDeliveryRecords } from '../records/delivery-records.ts';
+import { tenantNamed } from '../testing/harness.ts';
+import { createMonthClock } from '../testing/month-clock.ts';
+import { createInvoiceReconcile, type InvoiceReconcile } from './invoice-reconcile.ts';
+
+const HOUR_MS = 3_600_000;
+const START = Date.UTC(2027, 0, 1);
+/** Periods of ten hours, each final three hours after its end. */
+const PERIOD_H = 10;
+const GRACE_H = 3;
+const METRIC = 'tenant_instance_hours';
+const { signal } = new AbortController();
+
+/** A billing system whose invoices have what has come by the time they are final. */
+function createWorld() {
+  const clock = createMonthClock(START);
+  const ledger = createMemoryLedger();
+  const records = createDeliveryRecords(ledger, 'bills');
+  const deadLetters = createDeadLetterIndex(records);
+  /** Begin of the window, arrival, units; in hours since the start. */
+  const arrived: { readonly at: number; readonly by: number; readonly units: number }[] = [];
+  const extra: FinalInvoice[] = [];
+  const voided = new Set<string>();
+  let asked = 0;
+  const hour = (): number => (clock.now() - START) / HOUR_MS;
+  const unitsOf = (period: number, until: number): number =>
+    arrived
+      .filter(({ at, by }) => Math.floor(at / PERIOD_H) === period && by < until)
+      .reduce((sum, { units }) => sum + units, 0);
+  const invoices = async (): Promise<InvoicesOutcome> => {
+    asked += 1;
+    const done = Math.max(0, Math.floor((hour() - GRACE_H) / PERIOD_H));
+    const made = Array.from({ length: done }, (_, period): FinalInvoice => {
+      const [from, to] = [period, period + 1].map((one) => START + one * PERIOD_H * HOUR_MS);
+      const final = (period + 1) * PERIOD_H + GRACE_H;
+      return {
+        id: `period ${period}`,
+        finalizedAt: START + final * HOUR_MS,
+        until: to ?? 0,
+        currency: 'USD',
+        lines: [
+          { metric: METRIC, from: from ?? 0, to: to ?? 0, quantity: `${unitsOf(period, final)}` },
+        ],
+      };
+    });
+    const known = [...made, ...extra].filter(({ id }) => !voided.has(id));
+    return {
+      kind: 'invoices',
+      invoices: known,
+      open: [{ from: START + done * PERIOD_H * HOUR_MS }],
+    };
+  };
+  const operator = (): InvoiceReconcile =>
+    createInvoiceReconcile({
+      name: 'bills',
+      type: 'noop',
+      invoices,
+      unpriced: () => [],
+      ledger,
+      records,
+      deadLetters,
+      wants: () => true,
+      cursor: () => ledger.head(),
+      clock,
+      describe: async (id) => tenantNamed(id),
+    });
+  const append = async (at: number, units: number): Promise<number> => {
+    const event = {
+      ...testEvent({
+        tenant: 'acme',
+        id: `event ${ledger.head()}`,
+        windowStart: START + at * HOUR_MS,
+        quantity: `${units}`,
+      }),
+      recorded_at: formatInstant(clock.now()),
+    };
+    expect((await ledger.append({ events: [event] })).kind).toBe('appended');
+    return ledger.head();
+  };
+  return {
+    clock,
+    ledger,
+    records,
+    deadLetters,
+    arrived,
+    extra,
+    voided,
+    hour,
+    unitsOf,
+    operator,
+    append,
+    asked: () => asked,
+    deliver: async (at: number, units: number) => {
+      arrived.push({ at, by: hour(), units });
+      return append(at, units);
+    },
+    turnTo: (hours: number) => clock.turnTo(START + hours * HOUR_MS),
+  };
+}
+
+/** Three rounds: what is delivered in one is added up in the next, and an invoice may be made between two. */
+async function looked(operator: InvoiceReconcile, turnTo: (hours: number) => void, hour: number) {
+  for (const later of [1, 3, 5]) {
+    turnTo(hour + later);
+    expect(await operator.look(10, signal)).toBeUndefined();
+  }
+  return operator.report();
+}
+
+test('what is told to be on no invoice is exactly what came after its invoice was final', async () => {
+  const step = record({
+    wait: integer({ min: 0, max: 7 }),
+    back: integer({ min: 0, max: 15 }),
+    units: integer({ min: 1, max: 9 }),
+    /** 0: looks; 1: the process begins anew. */
+    next: integer({ min: 0, max: 5 }),
+  });
+  await assert(
+    asyncProperty(array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
+      const world = createWorld();
+      let operator = world.operator();
+      for (const { wait, back, units, next } of steps) {
+        world.turnTo(world.hour() + wait);
+        await world.deliver(Math.max(0, world.hour() - back), units);
+        if (next === 0) await operator.look(10, signal);
+        if (next === 1) operator = world.operator();
+      }
+      const report = await looked(operator, world.turnTo, world.hour() + 30);
+      const lost = world.arrived
+        .filter(({ at, by }) => by >= (Math.floor(at / PERIOD_H) + 1) * PERIOD_H + GRACE_H)
+        .reduce((sum, { units }) => sum + units, 0);
+      const told = report?.examples.map(({ difference }) => difference);
+      expect(told).toEqual(lost === 0 ? [] : [`-${lost}`]);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a dead letter is expected on no invoice until it is sent', async () => {
+  const world = createWorld();
+  const operator = world.operator();
+  await world.deliver(1, 5);
+  const sequence = await world.append(2, 3);
+  const [letter] = await lettersOf(world, sequence);
+  expect(letter).toBeDefined();
+  expect(await looked(operator, world.turnTo, 15)).toMatchObject({ tenants: 1, differing: 0 });
+  // It is replayed, and comes too late.
+  world.arrived.push({ at: 2, by: 22, units: 3 });
+  await world.ledger.writeRecords([world.records.dropDead(sequence)]);
+  world.deadLetters.remove(sequence, 'acme');
+  const report = await looked(world.operator(), world.turnTo, 24);
+  expect(report?.examples).toMatchObject([{ difference: '-3' }]);
+});
+
+async function lettersOf(
+  { ledger, records, deadLetters }: ReturnType<typeof createWorld>,
+  sequence: number,
+) {
+  const page = await ledger.read(sequence - 1, 1);
+  if (page.kind === 'failed') throw new Error(page.message);
+  const letters = page.events.map(({ event }) => ({
+    sequence,
+    event,
+    at: START,
+    reason: 'refused',
+  }));
+  await ledger.writeRecords(letters.map((letter) => records.putDead(letter)));
+  await deadLetters.load();
+  return letters;
+}
+
+test('a line for it on a later invoice makes up for late usage, voiding that brings it back', async () => {
+  const world = createWorld();
+  const operator = world.operator();
+  await world.deliver(1, 5);
+  world.turnTo(14);
+  await world.deliver(8, 2);
+  expect((await looked(operator, world.turnTo, 15))?.examples).toMatchObject([
+    { difference: '-2', cause: 'the usage came after its invoice was final' },
+  ]);
+  const period = { from: START, to: START + PERIOD_H * HOUR_MS };
+  world.extra.push({
+    id: 'one-off',
+    finalizedAt: START + 20 * HOUR_MS,
+    until: period.to,
+    lines: [{ metric: METRIC, ...period, quantity: '2' }],
+  });
+  expect(await looked(operator, world.turnTo, 24)).toMatchObject({ differing: 0 });
+  world.voided.add('one-off');
+  expect((await looked(operator, world.turnTo, 30))?.examples).toMatchObject([
+    { difference: '-2' },
+  ]);
+});
+
+test('what is invoiced twice is told after an hour, with the other sign', async () => {
+  const world = createWorld();
+  const operator = world.operator();
+  await world.deliver(1, 5);
+  const period = { from: START, to: START + PERIOD_H * HOUR_MS };
+  world.extra.push({
+    id: 'second subscription',
+    finalizedAt: START + 13 * HOUR_MS,
+    until: period.to,
+    lines: [{ metric: METRIC, ...period, quantity: '5' }],
+  });
+  const report = await looked(operator, world.turnTo, 15);
+  expect(report).toMatchObject({ differing: 1, examples: [{ difference: '5' }] });
+  expect(report?.examples[0]?.cause).toContain('two subscriptions or contracts');
+});
+
+test('a tenant whose usage is partly deleted is compared from its next invoice on', async () => {
+  const world = createWorld();
+  await world.deliver(1, 5);
+  // Nobody was there for the first event, whose window the ledger no longer keeps.
+  world.ledger.lowWater = () => 1;
+  await world.ledger.writeRecords([world.records.putTenant(tenantNamed('acme'))]);
+  const operator = world.operator();
+  world.turnTo(3);
+  await operator.look(10, signal);
+  await world.deliver(3, 4);
+  expect(await looked(operator, world.turnTo, 14)).toMatchObject({ differing: 0 });
+  // From then on it is held to account.
+  world.turnTo(24);
+  await world.deliver(18, 2);
+  expect((await looked(operator, world.turnTo, 24))?.examples).toMatchObject([
+    { difference: '-2' },
+  ]);
+});
+
+test('no tenant is asked for more often than once an hour', async () => {
+  const world = createWorld();
+  const operator = world.operator();
+  await world.deliver(1, 5);
+  world.turnTo(2);
+  await operator.look(10, signal);
+  for (let minute = 0; minute < 60; minute += 10) {
+    world.turnTo(3 + minute / 60);
+    await operator.look(10, signal);
+  }
+  expect(world.asked()).toBe(1);
+});

@@ -1,0 +1,161 @@
+import pLimit from 'p-limit';
+import type { UnpricedUsage } from '../../destinations/destination.ts';
+import type { FinalInvoice, InvoicesOutcome, InvoicesQuery } from '../../destinations/invoices.ts';
+import type { LedgerFailure } from '../../ledger/ledger.ts';
+import { greatest, least } from '../../model/extremes.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import { applyInvoices, closings } from './invoice-balance.ts';
+import {
+  type InvoiceMismatch,
+  type InvoiceReport,
+  invoiceReport,
+  mismatchesOf,
+} from './invoice-report.ts';
+import { type Cut, InvoiceTally, type InvoiceTallyOptions } from './invoice-tally.ts';
+
+const CONCURRENT_QUESTIONS = 4;
+/** How often a tenant's invoices are asked for. */
+const ASK_EVERY_MS = 3_600_000;
+/** Invoices are asked for so far back, and a difference is told for so long, unless it is made up for. */
+const MEMORY_MS = 62 * 86_400_000;
+
+export interface InvoiceReconcileOptions extends InvoiceTallyOptions {
+  readonly invoices: (query: InvoicesQuery, signal: AbortSignal) => Promise<InvoicesOutcome>;
+  readonly unpriced: () => readonly UnpricedUsage[];
+  readonly describe: (tenant: string) => Promise<Tenant>;
+}
+
+/** Holds a destination's invoices against what it was given (docs/delivery.md#invoices). */
+export interface InvoiceReconcile {
+  /** Adds up what was delivered, and compares the invoices of some tenants, those first that waited longest. */
+  look(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined>;
+  /** Undefined before the first look. */
+  report(): InvoiceReport | undefined;
+}
+
+type Answer = Extract<InvoicesOutcome, { kind: 'invoices' }>;
+
+export function createInvoiceReconcile(options: InvoiceReconcileOptions): InvoiceReconcile {
+  return new InvoiceComparison(options);
+}
+
+class InvoiceComparison implements InvoiceReconcile {
+  readonly #options: InvoiceReconcileOptions;
+  readonly #tally: InvoiceTally;
+  readonly #askedAt = new Map<string, number>();
+  readonly #unanswered = new Map<string, string>();
+  #comparedAt: number | undefined;
+  #mismatches: readonly InvoiceMismatch[] = [];
+
+  constructor(options: InvoiceReconcileOptions) {
+    this.#options = options;
+    this.#tally = new InvoiceTally(options);
+  }
+
+  async look(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined> {
+    const advanced = await this.#tally.advance();
+    if (advanced.kind === 'failed') return advanced;
+    const { at } = advanced;
+    if (at === undefined) return undefined;
+    const now = this.#options.clock.now();
+    const answers = await this.#ask(this.#due(tenants, now), at, signal);
+    await this.#compare(answers, at, signal);
+    this.#expire(now);
+    this.#comparedAt = now;
+    this.#mismatches = mismatchesOf(this.#tally.tenants, this.#options.unpriced(), now);
+    return this.#tally.save();
+  }
+
+  report(): InvoiceReport | undefined {
+    const comparedAt = this.#comparedAt;
+    if (comparedAt === undefined) return undefined;
+    const compared = [...this.#tally.tenants.values()].filter(({ counted }) => counted.size > 0);
+    const [problem] = this.#unanswered.values();
+    return invoiceReport(this.#mismatches, {
+      comparedAt,
+      tenants: compared.length,
+      unanswered: this.#unanswered.size,
+      ...omitUndefined({ problem }),
+    });
+  }
+
+  #due(limit: number, now: number): readonly string[] {
+    const askedAt = (tenant: string): number => this.#askedAt.get(tenant) ?? 0;
+    return [...this.#tally.tenants.keys()]
+      .filter((tenant) => now - askedAt(tenant) >= ASK_EVERY_MS)
+      .toSorted((a, b) => askedAt(a) - askedAt(b))
+      .slice(0, limit);
+  }
+
+  /** What was delivered after `at` is not in the sums yet: whoever has an invoice from then on comes later. */
+  async #ask(
+    tenants: readonly string[],
+    at: number,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, Answer>> {
+    const { invoices: ask, describe, clock } = this.#options;
+    const answers = new Map<string, Answer>();
+    await pLimit(CONCURRENT_QUESTIONS).map([...tenants], async (id) => {
+      const query = { tenant: await describe(id), since: at - MEMORY_MS };
+      const outcome = await ask(query, signal);
+      if (signal.aborted) return;
+      this.#askedAt.set(id, clock.now());
+      this.#unanswered.delete(id);
+      if (outcome.kind !== 'invoices') {
+        this.#unanswered.set(id, outcome.reason);
+        return;
+      }
+      if (outcome.invoices.some(({ finalizedAt }) => finalizedAt > at)) this.#askedAt.delete(id);
+      else answers.set(id, outcome);
+    });
+    return answers;
+  }
+
+  async #compare(
+    answers: ReadonlyMap<string, Answer>,
+    at: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock } = this.#options;
+    const cuts = new Map<string, ReadonlyMap<string, Cut>>();
+    for (const [id, { invoices, open }] of answers) {
+      const tenant = this.#tally.tenants.get(id);
+      if (tenant === undefined) continue;
+      const ends = [...closings(tenant, invoices, open)].map(
+        ([metric, until]) => [metric, { until, finalAt: finalAt(invoices, until) }] as const,
+      );
+      if (ends.length > 0) cuts.set(id, new Map(ends));
+    }
+    const divided = await this.#tally.divide(cuts, signal);
+    for (const [id, answer] of answers) {
+      const tenant = this.#tally.tenants.get(id);
+      if (tenant === undefined) continue;
+      const closing = divided.get(id);
+      this.#tally.touch(id);
+      if (cuts.has(id) && closing === undefined) tenant.isComplete = false;
+      else {
+        const known = { ...answer, since: at - MEMORY_MS };
+        applyInvoices(tenant, known, closing ?? new Map(), clock.now());
+      }
+    }
+  }
+
+  #expire(now: number): void {
+    for (const [id, { metrics }] of this.#tally.tenants) {
+      for (const balance of metrics.values()) {
+        if (balance.missing === 0n || now - balance.changedAt < MEMORY_MS) continue;
+        balance.missing = 0n;
+        balance.late = 0n;
+        this.#tally.touch(id);
+      }
+    }
+  }
+}
+
+/** When the first invoice was final that reaches as far. */
+function finalAt(invoices: readonly FinalInvoice[], until: number): number {
+  const reaching = invoices.filter((invoice) => invoice.until >= until);
+  const first = least(reaching.map(({ finalizedAt }) => finalizedAt));
+  return Number.isFinite(first) ? first : greatest(invoices.map(({ finalizedAt }) => finalizedAt));
+}

@@ -1,0 +1,147 @@
+import type { OpenUsage } from '../../destinations/invoices.ts';
+import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Balance, TenantBalances } from './invoice-balance.ts';
+
+/** Until where the ledger is added up. */
+export interface TallyState {
+  readonly type: string;
+  readonly position: number;
+  /** The head when it began, and whether everything up to there was still kept and sent. */
+  readonly begunAt: number;
+  readonly begunWhole: boolean;
+}
+
+/** An event that the cursor has passed and that may still be sent: a dead letter, or a parked one. */
+export interface WaitingEvent {
+  readonly sequence: number;
+  readonly tenant: string;
+  readonly metric: string;
+  /** The beginning of its window, milliseconds since the epoch. */
+  readonly at: number;
+  readonly nanos: bigint;
+}
+
+type StoredBalance = Omit<Balance, 'open' | 'missing' | 'late' | 'invoiced'> & {
+  readonly sums: readonly [open: string, missing: string, late: string, invoiced: string];
+};
+
+interface StoredTenant {
+  readonly isComplete: boolean;
+  readonly firstAt?: number;
+  readonly until?: number;
+  readonly open: readonly OpenUsage[];
+  readonly metrics: readonly (readonly [string, StoredBalance])[];
+  readonly counted: readonly (readonly [
+    id: string,
+    at: number,
+    sums: readonly (readonly [string, string])[],
+  ])[];
+}
+
+/**
+ * What is remembered of a destination's invoices, below `delivery/<name>/invoices/`: `state`, `waiting`, and
+ * `tenant/<tenant>`.
+ */
+export function createInvoiceRecords(ledger: Ledger, name: string) {
+  const destination = `delivery/${encodeURIComponent(name)}`;
+  const served = `${destination}/tenant/`;
+  const root = `${destination}/invoices`;
+  const tenants = `${root}/tenant/`;
+  const put = (key: string, value: unknown): RecordChange => ({
+    key,
+    value: JSON.stringify(value),
+  });
+  const read = async (key: string): Promise<unknown> => {
+    const value = await ledger.record(key);
+    return value === undefined ? undefined : JSON.parse(value);
+  };
+  return {
+    state: async () => (await read(`${root}/state`)) as TallyState | undefined,
+    putState: (state: TallyState): RecordChange => put(`${root}/state`, state),
+
+    waiting: async (): Promise<readonly WaitingEvent[]> => {
+      const stored = (await read(`${root}/waiting`)) as readonly (Omit<WaitingEvent, 'nanos'> & {
+        nanos: string;
+      })[];
+      return (stored ?? []).map((event) => ({ ...event, nanos: BigInt(event.nanos) }));
+    },
+    putWaiting: (events: Iterable<WaitingEvent>): RecordChange =>
+      put(
+        `${root}/waiting`,
+        [...events].map((event) => ({ ...event, nanos: String(event.nanos) })),
+      ),
+
+    /** Tenants that the destination was ever set up with. */
+    served: async function* (): AsyncGenerator<string> {
+      for await (const [key] of ledger.records(served)) {
+        yield decodeURIComponent(key.slice(served.length));
+      }
+    },
+
+    tenants: async function* (): AsyncGenerator<readonly [string, TenantBalances]> {
+      for await (const [key, value] of ledger.records(tenants)) {
+        const id = decodeURIComponent(key.slice(tenants.length));
+        yield [id, decodeTenant(JSON.parse(value) as StoredTenant)];
+      }
+    },
+    putTenant: (id: string, tenant: TenantBalances): RecordChange =>
+      put(`${tenants}${encodeURIComponent(id)}`, encodeTenant(tenant)),
+    dropTenant: (id: string): RecordChange => ({
+      key: `${tenants}${encodeURIComponent(id)}`,
+      value: undefined,
+    }),
+  };
+}
+
+export type InvoiceRecords = ReturnType<typeof createInvoiceRecords>;
+
+function encodeTenant(tenant: TenantBalances): StoredTenant {
+  const { isComplete, firstAt, until, open, metrics, counted } = tenant;
+  return {
+    isComplete,
+    ...omitUndefined({ firstAt, until }),
+    open,
+    metrics: [...metrics].map(([metric, balance]) => {
+      const { open: usage, missing, late, invoiced, ...rest } = balance;
+      const [a, b, c, d] = [usage, missing, late, invoiced].map(String) as [
+        string,
+        string,
+        string,
+        string,
+      ];
+      return [metric, { ...rest, sums: [a, b, c, d] }] as const;
+    }),
+    counted: [...counted].map(
+      ([id, { at, sums }]) =>
+        [id, at, [...sums].map(([metric, nanos]) => [metric, String(nanos)] as const)] as const,
+    ),
+  };
+}
+
+function decodeTenant(stored: StoredTenant): TenantBalances {
+  return {
+    isComplete: stored.isComplete,
+    ...omitUndefined({ firstAt: stored.firstAt, until: stored.until }),
+    open: stored.open,
+    metrics: new Map(
+      stored.metrics.map(([metric, { sums, ...rest }]) => {
+        const [open, missing, late, invoiced] = sums;
+        const balance: Balance = {
+          ...rest,
+          open: BigInt(open),
+          missing: BigInt(missing),
+          late: BigInt(late),
+          invoiced: BigInt(invoiced),
+        };
+        return [metric, balance];
+      }),
+    ),
+    counted: new Map(
+      stored.counted.map(([id, at, sums]) => [
+        id,
+        { at, sums: new Map(sums.map(([metric, nanos]) => [metric, BigInt(nanos)])) },
+      ]),
+    ),
+  };
+}

@@ -1,0 +1,85 @@
+import { Gauge, type Registry } from 'prom-client';
+import { errorText } from '../../model/error-text.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Delivery } from '../delivery.ts';
+import type { InvoiceReport } from './invoice-report.ts';
+
+const LOOK_EVERY_MS = 600_000;
+/** Tenants whose invoices a destination is asked for in one round. */
+const TENANTS = 200;
+
+/** Holds invoices against what was delivered, in the background, and tells what differs. */
+export interface InvoiceWatch {
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export interface InvoiceWatchOptions {
+  readonly delivery: Pick<Delivery, 'statuses' | 'lookAtInvoices'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly registry: Registry;
+}
+
+export function createInvoiceWatch(options: InvoiceWatchOptions): InvoiceWatch {
+  const { delivery, clock, logger } = options;
+  const told = new Map<string, string>();
+  const gauge = (name: string, help: string, value: (report: InvoiceReport) => number): void => {
+    const metric: Gauge<'destination'> = new Gauge({
+      name,
+      help,
+      labelNames: ['destination'],
+      registers: [options.registry],
+      collect: () => {
+        metric.reset();
+        for (const { name: destination, invoices } of delivery.statuses()) {
+          if (invoices !== undefined) metric.set({ destination }, value(invoices));
+        }
+      },
+    });
+  };
+  gauge(
+    'meterfeed_destination_invoice_mismatches',
+    'Pairs of tenant and metric of which other usage is invoiced than was delivered',
+    ({ differing }) => differing,
+  );
+  gauge(
+    'meterfeed_destination_invoices_unanswered',
+    'Tenants whose invoices the destination could not be asked for',
+    ({ unanswered }) => unanswered,
+  );
+
+  const tell = (name: string): void => {
+    const report = delivery.statuses().find((status) => status.name === name)?.invoices;
+    const [first] = report?.examples ?? [];
+    const text =
+      first &&
+      `${report?.differing} sums on invoices differ from what was delivered, such as ${first.metric} of ${first.tenant} by ${first.difference}: ${first.cause}`;
+    if (text !== undefined && told.get(name) !== text) logger.warn(`[${name}] ${text}`);
+    if (text === undefined) told.delete(name);
+    else told.set(name, text);
+  };
+
+  const round = async (signal: AbortSignal): Promise<void> => {
+    for (const { name, suspended, bootstrapped } of delivery.statuses()) {
+      if (signal.aborted || suspended || !bootstrapped) continue;
+      try {
+        const failed = await delivery.lookAtInvoices(name, TENANTS, signal);
+        if (failed !== undefined) logger.warn(`[${name}] invoices: ${failed.message}`);
+        tell(name);
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn(`[${name}] invoices could not be compared: ${errorText(error)}`);
+      }
+    }
+  };
+
+  return {
+    run: async (signal) => {
+      while (!signal.aborted) {
+        await round(signal);
+        await clock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
+      }
+    },
+  };
+}

@@ -1,0 +1,109 @@
+import { roundToDecimal } from '../../model/decimal.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import type { MetronomeMetric } from './billable-metrics.ts';
+import type { MetronomeClient } from './metronome-client.ts';
+import { listProducts, type Product } from './products.ts';
+
+/** Statements are no longer than that as a rule; one that is final since a moment began earlier than it. */
+const LONGEST_STATEMENT_MS = 100 * 86_400_000;
+const DAY_MS = 86_400_000;
+
+/**
+ * A customer's usage invoices (https://docs.metronome.com/invoice-customers/how-invoicing-works/): a draft
+ * takes in what still comes, one that is finalized never changes, and one that was voided bills nothing.
+ */
+export async function listInvoices(
+  client: MetronomeClient,
+  customerId: string,
+  metrics: ReadonlyMap<string, MetronomeMetric>,
+  since: number,
+  signal: AbortSignal,
+): Promise<InvoicesOutcome> {
+  const listed = await listProducts(client, signal, 'ALL');
+  if (listed.kind !== 'products') return failure(listed);
+  const codes = codesByProduct(listed.products, metrics);
+  const start = Math.max(0, since - LONGEST_STATEMENT_MS);
+  const from = new Date(start - (start % DAY_MS)).toISOString();
+  const query = new URLSearchParams({ starting_on: from });
+  const path = `/v1/customers/${encodeURIComponent(customerId)}/invoices?${query.toString()}`;
+  const list = await client.list(path, undefined, signal);
+  if (list.kind !== 'list') return failure(list);
+  const invoices: FinalInvoice[] = [];
+  const open: OpenUsage[] = [];
+  for (const item of list.items) {
+    const stretch = { from: timeOf(item, 'start_timestamp'), to: timeOf(item, 'end_timestamp') };
+    if (stretch.from === undefined || stretch.to === undefined) continue;
+    const status = textOf(item, 'status');
+    if (status === 'DRAFT') open.push({ from: stretch.from });
+    const finalizedAt = timeOf(item, 'issued_at');
+    if (status !== 'FINALIZED' || finalizedAt === undefined || finalizedAt < since) continue;
+    const { from: begin, to } = stretch;
+    invoices.push(readInvoice(item, { finalizedAt, from: begin, to }, codes));
+  }
+  return { kind: 'invoices', invoices, open };
+}
+
+function readInvoice(
+  item: JsonObject,
+  { finalizedAt, from, to }: { finalizedAt: number; from: number; to: number },
+  codes: ReadonlyMap<string, string>,
+): FinalInvoice {
+  const unit = textOf(objectOf(item, 'credit_type'), 'name') ?? '';
+  const scale = unit.includes('(cents)') ? 0.01 : 1;
+  const lines = objectsOf(item, 'line_items').flatMap((line): readonly UsageLine[] => {
+    const metric = codes.get(textOf(line, 'product_id') ?? '');
+    const quantity = decimalOf(line['quantity']);
+    if (metric === undefined || quantity === undefined) return [];
+    const { total } = line;
+    const amount = typeof total === 'number' ? decimalOf(total * scale) : undefined;
+    const dimensions = Object.fromEntries(
+      Object.entries(objectOf(line, 'pricing_group_values')).map(([key, value]) => [
+        key,
+        String(value),
+      ]),
+    );
+    const { sku } = dimensions;
+    return [{ metric, from, to, quantity, dimensions, ...omitUndefined({ sku, amount }) }];
+  });
+  const currency = /^[A-Za-z]{3}\b/.exec(unit)?.[0].toUpperCase();
+  const id = textOf(item, 'id') ?? '';
+  return { id, finalizedAt, until: to, lines, ...omitUndefined({ currency }) };
+}
+
+/** The metric of ours that a product bills, or billed once. */
+function codesByProduct(
+  products: readonly Product[],
+  metrics: ReadonlyMap<string, MetronomeMetric>,
+): ReadonlyMap<string, string> {
+  const codes = new Map(
+    [...metrics.values()].flatMap(({ code, ids }) => ids.map((id) => [id, code])),
+  );
+  const found = new Map<string, string>();
+  for (const product of products) {
+    const code = product.metrics
+      .map(({ id }) => codes.get(id))
+      .findLast((one) => one !== undefined);
+    if (code !== undefined) found.set(product.id, code);
+  }
+  return found;
+}
+
+/** Metronome's numbers are doubles. */
+function decimalOf(value: unknown): string | undefined {
+  if (typeof value !== 'number' || !Number.isFinite(value)) return undefined;
+  const size = roundToDecimal(String(Math.abs(value)));
+  if (size === undefined) return undefined;
+  return value < 0 && size !== '0' ? `-${size}` : size;
+}
+
+function timeOf(item: JsonObject, field: string): number | undefined {
+  const time = Date.parse(textOf(item, field) ?? '');
+  return Number.isNaN(time) ? undefined : time;
+}
+
+function failure(problem: { readonly kind: string; readonly reason: string }): InvoicesOutcome {
+  const { reason } = problem;
+  return { kind: problem.kind === 'refused' ? 'unsupported' : 'retry', reason };
+}
