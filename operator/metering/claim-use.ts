@@ -93,6 +93,8 @@ function usesBy(
 interface Allocated {
   readonly from: number;
   to: number;
+  readonly unsureFrom: number;
+  unsureTo: number;
   readonly state: ClaimState;
   readonly pods: Set<string>;
   /** When something that is no pod had it: such consumers are taken to be running. */
@@ -117,8 +119,29 @@ function usesOfClaim(
       to: isDated(after) ? after.from : Infinity,
     };
     const labels = ownerLabels(allocated, podSpans);
-    return usesWithin(allocated, labels, runningOf(allocated, within, podSpans));
+    const uses = usesWithin(allocated, labels, runningOf(allocated, within, podSpans));
+    return withUnsure(uses, allocated, podSpans);
   });
+}
+
+/** What nobody saw of a claim, or of the pods that it was reserved for, makes its use unsure where it begins or ends there. */
+function withUnsure(
+  uses: readonly Span<Use>[],
+  allocated: Allocated,
+  podSpans: (uid: string) => readonly Span<PodState>[],
+): readonly Span<Use>[] {
+  const unsureAt = new Map<number, number>();
+  const spans = [allocated, ...[...allocated.pods].flatMap(podSpans)];
+  for (const { from, to, unsureFrom = 0, unsureTo = 0 } of spans) {
+    if (unsureFrom > 0) unsureAt.set(from, Math.max(unsureFrom, unsureAt.get(from) ?? 0));
+    if (unsureTo > 0) unsureAt.set(to, Math.max(unsureTo, unsureAt.get(to) ?? 0));
+  }
+  if (unsureAt.size === 0) return uses;
+  return uses.map((use) => ({
+    ...use,
+    unsureFrom: unsureAt.get(use.from) ?? 0,
+    unsureTo: unsureAt.get(use.to) ?? 0,
+  }));
 }
 
 /** Nothing is known of the times of one that came and went unseen. */
@@ -128,16 +151,18 @@ function isDated(allocated: Allocated | undefined): allocated is Allocated {
 
 function allocations(spans: readonly Span<ClaimState>[]): readonly Allocated[] {
   const stretches: Allocated[] = [];
-  for (const { from, to, state } of spans) {
+  for (const { from, to, state, unsureFrom = 0, unsureTo = 0 } of spans) {
     const otherwise = state.otherConsumer ? [{ from, to }] : [];
     const last = stretches.at(-1);
     if (last !== undefined && last.to === from && continues(last.state, state)) {
       last.to = to;
+      last.unsureTo = unsureTo;
       last.otherwise.push(...otherwise);
       for (const uid of state.pods) last.pods.add(uid);
       continue;
     }
-    stretches.push({ from, to, state, pods: new Set(state.pods), otherwise });
+    const unsure = { unsureFrom, unsureTo };
+    stretches.push({ from, to, ...unsure, state, pods: new Set(state.pods), otherwise });
   }
   return stretches;
 }
@@ -242,13 +267,16 @@ function withHolders(uses: ReadonlyMap<Timeline<ClaimState>, readonly Span<Use>[
 }
 
 /** The stretches of a use in which what claims hold of each of its devices does not change. */
-function cutUse({ from, to, state }: Span<Use>, holdings: Holdings): readonly Span<ClaimUse>[] {
+function cutUse(use: Span<Use>, holdings: Holdings): readonly Span<ClaimUse>[] {
+  const { from, to, state } = use;
   const shared = state.allocation.devices.map((device) =>
     holdingsWithin(holdings, device, from, to),
   );
   return splitAtEdges(from, to, shared.flat()).map(([start, end]) => ({
     from: start,
     to: end,
+    unsureFrom: start === from ? (use.unsureFrom ?? 0) : 0,
+    unsureTo: end === to ? (use.unsureTo ?? 0) : 0,
     state: { ...state, holders: shared.map((stretches) => holdersAt(stretches, start)) },
   }));
 }

@@ -137,7 +137,7 @@ export const meterClaimedGpus: Meter = (input) => {
   visitPieces(
     input,
     claimUses(observation),
-    ({ state, cluster, timeline, from, to, asBilled, carried, weight, mapped }) => {
+    ({ state, cluster, timeline, from, to, asBilled, carried, weight, mapped, unsure }) => {
       const { podLifetime, gpuQuantity } = cluster.metering;
       if (state.phase === 'held' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
@@ -153,6 +153,7 @@ export const meterClaimedGpus: Meter = (input) => {
         carried,
         weight,
         mapped,
+        unsure,
       } as const;
       for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
         const published = (device: AllocatedDevice) => catalogue.find(device, stretch.from);

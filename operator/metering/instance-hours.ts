@@ -1,6 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { WorkloadState } from '../observation/held-objects.ts';
-import type { Span, Timeline } from '../observation/timeline.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { type Span, type Timeline, unsureOf } from '../observation/timeline.ts';
 import { overlapMs } from '../model/window.ts';
 import { chargeIdentity } from './charge-identity.ts';
 import type { Meter, MeterInput } from './meter.ts';
@@ -9,11 +10,8 @@ import { addTo } from './tally.ts';
 const ONE = 1_000_000_000n;
 
 /** A stretch in which one control plane workload was ready. */
-interface ReadyTime {
+interface ReadyTime extends Span<WorkloadState> {
   readonly workload: Timeline<WorkloadState>;
-  readonly state: WorkloadState;
-  readonly from: number;
-  readonly to: number;
 }
 
 /**
@@ -63,7 +61,8 @@ function charge(
   ready: readonly ReadyTime[],
   [start, end]: readonly [start: number, end: number],
 ): void {
-  for (const { workload, state, from, to } of ready) {
+  for (const time of ready) {
+    const { workload, state, from, to } = time;
     const ms = overlapMs(from, to, start, end);
     if (ms === 0) continue;
     const identity = chargeIdentity(cluster, 'tenant_instance_hours', input.settings);
@@ -75,7 +74,8 @@ function charge(
       to: Math.min(to, end) - input.window.start,
       carried: pass.carried,
     } as const;
-    addTo(input.tally.charge(identity), { ...pass, ms }, ONE, evidence);
+    const unsure = unsureOf(time, Math.max(from, start), Math.min(to, end));
+    addTo(input.tally.charge(identity), { ...pass, ms, unsure }, ONE, evidence);
   }
 }
 
@@ -87,11 +87,11 @@ function readyOf(
 ): readonly ReadyTime[] {
   const times: ReadyTime[] = [];
   for (const workload of input.observation.workloads.inNamespace(cluster.namespace)) {
-    for (const { from, to, state } of spansOf(workload)) {
-      const { labels } = state;
+    for (const span of spansOf(workload)) {
+      const { labels } = span.state;
       if (labels.managedBy !== undefined) continue;
       if ((labels.release ?? workload.name) === cluster.name) {
-        times.push({ workload, state, from, to });
+        times.push({ ...span, workload });
       }
     }
   }
@@ -105,6 +105,10 @@ function withoutOverlaps(times: readonly ReadyTime[]): readonly ReadyTime[] {
     .flatMap((time) => {
       const from = Math.max(time.from, reached);
       reached = Math.max(reached, time.to);
-      return from < time.to ? [{ ...time, from }] : [];
+      const { workload, state, to, unsureTo } = time;
+      if (from >= to) return [];
+      // Where another was ready before, nothing began.
+      if (from > time.from) return [{ workload, state, from, to, ...omitUndefined({ unsureTo }) }];
+      return [time];
     });
 }

@@ -3,7 +3,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { LateNamespace } from '../observation/tenant-cluster-timeline.ts';
 import { candidatesFor, type Tenancy } from '../observation/tenancy.ts';
-import type { Span, Timeline } from '../observation/timeline.ts';
+import { type Span, type Timeline, unsureOf } from '../observation/timeline.ts';
 import type { MeterInput } from './meter.ts';
 import { noteUnattributed } from './findings.ts';
 import { strayReason, unattributedReason } from './unattributed.ts';
@@ -192,10 +192,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
           const since = Math.max(span.from, cluster.createdAt);
           const bounds = { from: start, to: end, since };
-          const unsure = Math.max(
-            start === span.from ? (span.unsureFrom ?? 0) : 0,
-            end === span.to ? (span.unsureTo ?? 0) : 0,
-          );
+          const unsure = unsureOf(span, start, end);
           const { carried, weight, asBilled } = pass;
           const mapped = input.ownNodes !== true && cluster.namespace !== timeline.namespace;
           const how = { carried, weight, asBilled, mapped, unsure };

@@ -1,7 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { FULL, type NodeGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import type { Span, Timeline } from '../observation/timeline.ts';
+import { type Span, type Timeline, unsureOf } from '../observation/timeline.ts';
 import { gpusOf, PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import type { CollectorMetric } from '../model/catalog.ts';
 import { chargeIdentity, type IdentityParts } from './charge-identity.ts';
@@ -25,6 +25,8 @@ export interface WholeNode {
   readonly to: number;
   readonly carried: boolean;
   readonly weight: 1 | -1;
+  /** How far off its beginning or end may be where nobody saw it; milliseconds. */
+  readonly unsure: number;
 }
 
 /**
@@ -71,6 +73,7 @@ export const meterWholeNodes: Meter = (input) => {
             mode,
             ...bounds,
             ...pass,
+            unsure: unsureOf(span, bounds.from, bounds.to),
           });
         }
       }
@@ -102,8 +105,8 @@ export const meterWholeNodes: Meter = (input) => {
  * billed otherwise (docs/metering.md#downtime).
  */
 function chargeWholeNode(input: MeterInput, node: WholeNode): void {
-  const { state, gpus, weight, carried } = node;
-  const piece = { carried, weight, ms: node.to - node.from };
+  const { state, gpus } = node;
+  const piece = pieceOf(node);
   const down = state.down;
   for (const gpu of gpus) {
     const missing = down ? gpu.installed : gpu.missing;
@@ -122,6 +125,10 @@ function chargeWholeNode(input: MeterInput, node: WholeNode): void {
   addTo(cpu, piece, state.cpu, evidence);
   const memory = wholeNodeCharge(input, node, 'tenant_memory_gb_hours');
   addTo(memory, piece, state.memory, evidence);
+}
+
+function pieceOf({ carried, weight, from, to, unsure }: WholeNode) {
+  return { carried, weight, ms: to - from, unsure };
 }
 
 function evidenceOf(
@@ -155,15 +162,13 @@ function nodeSku(state: NodeState, gpus: readonly NodeGpus[]): string {
 
 function chargeGpus(input: MeterInput, node: WholeNode, gpu: NodeGpus, parts: bigint): void {
   if (parts <= 0n) return;
-  const { carried, weight } = node;
-  const ms = node.to - node.from;
   const charge = wholeNodeCharge(input, node, 'tenant_gpu_hours', {
     sku: gpuSku({ type: gpu.type, profile: FULL }, node.state),
     dimensions: { gpu_type: gpu.type, gpu_profile: FULL },
   });
   charge.properties['gpu_devices'] = gpu.devices;
   charge.properties['physical_gpus'] = Math.round(gpusOf(gpu.installed));
-  addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(input, node, gpu, parts));
+  addTo(charge, pieceOf(node), parts * NANOS, evidenceOf(input, node, gpu, parts));
   note(input, node, gpu, 'billed', parts);
 }
 
@@ -175,7 +180,6 @@ function chargeDowntime(
   reason: string,
 ): void {
   if (parts <= 0n) return;
-  const { carried, weight } = node;
   const identity = chargeIdentity(node.cluster, 'tenant_gpu_downtime_hours', input.settings, {
     sku: gpuSku({ type: gpu.type, profile: FULL }, node.state),
     node: node.state,
@@ -184,8 +188,7 @@ function chargeDowntime(
   });
   const charge = chargeOf(input, identity, node.state);
   noteReason(charge, reason);
-  const ms = node.to - node.from;
-  addTo(charge, { carried, weight, ms }, parts * NANOS, evidenceOf(input, node, gpu, parts));
+  addTo(charge, pieceOf(node), parts * NANOS, evidenceOf(input, node, gpu, parts));
   note(input, node, gpu, 'downtime', parts);
 }
 

@@ -3,7 +3,7 @@ import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts'
 import { amountAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
-import { currentState, enter, followHolding, type Timeline } from './timeline.ts';
+import { currentState, enter, followHolding, type Timeline, widthOf } from './timeline.ts';
 
 /** One device that a claim was given: one entry of its allocation results. */
 export interface AllocatedDevice {
@@ -158,11 +158,11 @@ export function followClaim(
     return;
   }
   if (state !== undefined && sameClaim(current, state)) return;
-  closeMoment(timeline, seen.from);
-  enter(timeline, undefined, seen.from);
-  if (state === undefined) return;
   // Which pods it is reserved for changes at one moment: their own times bound how long they use it.
-  const goesOn = sameAllocation(current.allocation, state.allocation);
+  const goesOn = state !== undefined && sameAllocation(current.allocation, state.allocation);
+  closeMoment(timeline, seen.from);
+  enter(timeline, undefined, seen.from, goesOn ? 0 : widthOf(seen));
+  if (state === undefined) return;
   const begun = goesOn ? seen.from : seen.believe(allocatedAt ?? seen.until);
   enter(timeline, state, Math.max(seen.from, begun));
 }
@@ -173,11 +173,11 @@ const CLAIMS = { isSame: sameClaim, least: (_: ClaimState, next: ClaimState) => 
 export function finishClaim(
   timeline: Timeline<ClaimState>,
   _claim: ResourceClaimView,
-  _seen: Sighting,
+  seen: Sighting,
   latest: number,
 ): void {
   closeMoment(timeline, latest);
-  enter(timeline, undefined, latest);
+  enter(timeline, undefined, latest, widthOf(seen));
 }
 
 /** Keeps a state that is not known to have held for any time when it ends, and would vanish. */

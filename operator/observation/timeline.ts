@@ -43,6 +43,18 @@ export interface Timeline<S> {
   dirty: boolean;
 }
 
+/**
+ * How far off the ends of a stretch of a span may be that nobody saw, milliseconds: the larger of both, and of
+ * those only that are the span's own.
+ */
+export function unsureOf(
+  { from, to, unsureFrom = 0, unsureTo = 0 }: Omit<Span<unknown>, 'state'>,
+  start: number,
+  end: number,
+): number {
+  return Math.max(start === from ? unsureFrom : 0, end === to ? unsureTo : 0);
+}
+
 /** The state that holds until further notice; undefined when the object costs nothing. */
 export function currentState<S>(timeline: Timeline<S>): S | undefined {
   const last = timeline.spans.at(-1);
