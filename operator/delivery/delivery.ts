@@ -1,6 +1,10 @@
 import type { Registry } from 'prom-client';
 import type { DestinationSettings } from '../config/settings.ts';
-import type { CustomerAnswer, Destination } from '../destinations/destination.ts';
+import type {
+  CustomerAnswer,
+  Destination,
+  PublicKeysOutcome,
+} from '../destinations/destination.ts';
 import { type CreateDestination, sameDestination } from '../destinations/registry.ts';
 import type { Ledger, LedgerFailure, WriteOutcome } from '../ledger/ledger.ts';
 import type { Catalog } from '../model/catalog.ts';
@@ -9,6 +13,7 @@ import { errorText } from '../model/error-text.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { askPublicKeys, askTenants } from './asking.ts';
 import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
 import type { QueuedEvent } from './delivery-result.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
@@ -71,6 +76,8 @@ export interface Delivery {
     customer: string,
     signal: AbortSignal,
   ): Promise<CustomerAnswer>;
+  /** The public keys with which a billing system signs, of all its destinations; asked anew each time. */
+  publicKeysOf(system: DestinationType, signal: AbortSignal): Promise<PublicKeysOutcome>;
   /** The ledger's sums against what the destination acknowledged, and against what it says it has. */
   reconcile(
     name: string,
@@ -204,16 +211,11 @@ class DeliveryEngine implements Delivery {
   readonly correctionOutlook: Delivery['correctionOutlook'] = async (name, stored) =>
     this.#find(name)?.correctionOutlook(stored);
 
-  readonly tenantsOf: Delivery['tenantsOf'] = async (system, customer, signal) => {
-    let answer: CustomerAnswer = { kind: 'unknown' };
-    for (const destination of this.#destinations.values()) {
-      const next: CustomerAnswer =
-        (await destination.tenantsOf?.(system, customer, signal)) ?? answer;
-      if (next.kind === 'tenants') return next;
-      if (next.kind === 'failed') answer = next;
-    }
-    return answer;
-  };
+  readonly tenantsOf: Delivery['tenantsOf'] = (...asked) =>
+    askTenants(this.#destinations.values(), ...asked);
+
+  readonly publicKeysOf: Delivery['publicKeysOf'] = (...asked) =>
+    askPublicKeys(this.#destinations.values(), ...asked);
 
   /** One change at a time; a failure of one does not stop those after it. */
   #inTurn(action: () => Promise<void>): Promise<void> {

@@ -40,6 +40,13 @@ export interface AlertsDefinition {
   readonly signsId: boolean;
   /** `now` in milliseconds since the epoch. */
   verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification;
+  /** Where it may sign with a key of its own instead, whose public half it publishes (`Destination.publicKey`). */
+  readonly publicKey?: {
+    /** Whether a message says that it is signed so. */
+    isUsed(request: SignedRequest): boolean;
+    /** `keys` are PEM. */
+    verify(request: SignedRequest, keys: readonly string[]): Verification;
+  };
   /** Reads a message whose signature is right. */
   parse(request: SignedRequest): ParsedAlert;
 }

@@ -86,6 +86,8 @@ export interface Destination {
    * earlier alert said that they are in trouble; those that it knows nothing of are left out of the answer.
    */
   standing?(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome>;
+  /** The public key with which its alerts are verified, as it publishes it now. */
+  publicKey?(signal: AbortSignal): Promise<PublicKeyOutcome>;
   /**
    * Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition
    * `UnpricedUsage`).
@@ -209,6 +211,16 @@ export type StandingOutcome =
   /** Alerts without `at` are as of the moment before it was asked. */
   | { readonly kind: 'standing'; readonly alerts: readonly Alert[] }
   /** It cannot be told, such as for want of a permission; it is asked again later all the same. */
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export type PublicKeyOutcome =
+  /** PEM */
+  | { readonly kind: 'key'; readonly key: string }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** The keys, PEM, of several destinations. */
+export type PublicKeysOutcome =
+  | { readonly kind: 'keys'; readonly keys: readonly string[] }
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** A kind of usage without a price at a billing system. */

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import Metronome from '@metronome/sdk';
 import { Stripe } from 'stripe';
 import { describe, expect, test } from 'vitest';
@@ -188,14 +188,70 @@ describe('Lago', () => {
     expect(verdict({ 'X-Lago-Signature': wrong }).kind).toBe('refused');
   });
 
-  test('a JWT, which needs another key, is told how to become an HMAC', () => {
-    expect(verdict({ 'X-Lago-Signature-Algorithm': 'jwt' })).toMatchObject({
+  test('another algorithm is told', () => {
+    expect(verdict({ 'X-Lago-Signature-Algorithm': 'none' })).toMatchObject({
       kind: 'unsigned',
-      reason: expect.stringContaining('set signature_algo of the webhook endpoint to hmac'),
+      reason: 'neither hmac nor jwt: X-Lago-Signature-Algorithm header',
     });
   });
 
   test.each([{ 'X-Lago-Unique-Key': '' }, { 'X-Lago-Signature': 'short' }])('%j is said', (bad) => {
     expect(verdict(bad).kind).toBe('unsigned');
+  });
+});
+
+describe('Lago with its own key', () => {
+  const body = '{"webhook_type":"alert.triggered","object_type":"triggered_alert"}';
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString();
+  const { publicKey: other } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const token = (claims: unknown = { data: body, iss: 'x' }, head: unknown = { alg: 'RS256' }) => {
+    const text = `${encode(head)}.${encode(claims)}`;
+    return `${text}.${sign('RSA-SHA256', Buffer.from(text), privateKey).toString('base64url')}`;
+  };
+  const verdict = (text: string, keys = [pem], sent = body, unique = 'k1') =>
+    lagoAlerts.publicKey?.verify(
+      request(
+        {
+          'X-Lago-Signature': text,
+          'X-Lago-Signature-Algorithm': 'jwt',
+          'X-Lago-Unique-Key': unique,
+        },
+        sent,
+      ),
+      keys,
+    ).kind;
+
+  test('is accepted with any of its keys', () => {
+    const another = other.export({ type: 'spki', format: 'pem' }).toString();
+    expect(verdict(token())).toBe('signed');
+    expect(verdict(token(), [another, pem])).toBe('signed');
+    expect(verdict(token(), [another])).toBe('refused');
+    expect(verdict(token(), [])).toBe('refused');
+  });
+
+  test('is refused with another body than the one that is signed', () => {
+    expect(verdict(token(), [pem], `${body} `)).toBe('refused');
+    expect(verdict(token({ iss: 'x' }))).toBe('refused');
+    expect(verdict(token({ data: JSON.parse(body) }))).toBe('refused');
+  });
+
+  test('does not let a token choose how it is verified', () => {
+    const hs = `${encode({ alg: 'HS256' })}.${encode({ data: body })}`;
+    const mac = createHmac('sha256', pem).update(hs).digest('base64url');
+    expect(verdict(`${hs}.${mac}`)).toBe('refused');
+    const none = `${encode({ alg: 'none' })}.${encode({ data: body })}`;
+    expect(verdict(`${none}.AA`)).toBe('refused');
+    expect(verdict(token(undefined, { alg: 'none' }))).toBe('refused');
+    expect(verdict(token(), ['no key'])).toBe('refused');
+  });
+
+  test.each([
+    ['nothing', '', 'k1'],
+    ['an HMAC', 'XsvVDe1j6g507n3f8t+GbXmvpkYY1L/mc3mMv0sMByE=', 'k1'],
+    ['no unique key', token(), ''],
+  ])('%s is said', (_, text, unique) => {
+    expect(verdict(text, [pem], body, unique)).toBe('unsigned');
   });
 });

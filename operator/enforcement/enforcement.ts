@@ -9,10 +9,12 @@ import type { WriteOutcome } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { reasonText } from '../destinations/alerts.ts';
+import { definitionOf } from '../destinations/registry.ts';
 import type { SignedRequest } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
 import { createInbox, type Inbox, type InboxOutcome } from './inbox.ts';
+import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
 import { createMarking, type Marking, type MarkingStatus } from './marks/marking.ts';
 import { type AskCustomer, type Customers, loadCustomers } from './states/customers.ts';
 import { loadSeenAlerts, secretName, type SeenAlerts } from './states/seen-alerts.ts';
@@ -62,6 +64,7 @@ export interface EnforcementOptions {
   readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'round' | 'subscribe'>;
   readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
   readonly ask: AskCustomer;
+  readonly askKeys: AskKeys;
   readonly events: Pick<EventRecorder, 'record'>;
   /** Resolves when the custom resources have been looked at: an override may exempt a tenant cluster. */
   readonly overridesKnown: (signal: AbortSignal) => Promise<void>;
@@ -129,6 +132,12 @@ class TenantEnforcement implements Enforcement {
       states: store,
       seen,
       customers,
+      keys: new PinnedKeys({
+        ask: options.askKeys,
+        destinations: () => settings.current().billing.destinations,
+        clock,
+        logger,
+      }),
       known: discovery.known,
       onChange: () => this.#reconcile(),
       clock,
@@ -137,8 +146,11 @@ class TenantEnforcement implements Enforcement {
   }
 
   isEnabled(provider: DestinationType): boolean {
-    const { webhookSecrets } = this.#options.settings.current().enforcement;
-    return (webhookSecrets[provider] ?? []).length > 0;
+    const { enforcement, billing } = this.#options.settings.current();
+    if ((enforcement.webhookSecrets[provider] ?? []).length > 0) return true;
+    // One that signs with a key of its own needs no secret, only somebody to ask for the key.
+    const hasKey = definitionOf(provider)?.alerts?.publicKey !== undefined;
+    return hasKey && billing.destinations.some(({ type }) => type === provider);
   }
 
   async receive(

@@ -9,6 +9,7 @@ import { systemClock } from '../telemetry/system-clock.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { createInbox, type InboxOutcome } from './inbox.ts';
 import { type AskCustomer, loadCustomers } from './states/customers.ts';
+import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
 import { loadSeenAlerts, REMEMBER_MS, secretName } from './states/seen-alerts.ts';
 import { loadStates } from './states/state-store.ts';
 import { effectiveState } from './states/tenant-record.ts';
@@ -21,6 +22,7 @@ import {
   subscriptionEvent,
   WEBHOOK_SECRETS,
 } from './testing/alerts.ts';
+import { createLagoKeys, lagoHeaders, type LagoKeys } from '../../e2e/fakes/lago/webhooks.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 import { Secret } from '../model/secret.ts';
 
@@ -34,6 +36,7 @@ let ledger: Ledger;
 let tenants: Tenant[];
 let asked: string[];
 let ask: AskCustomer;
+let askKeys: AskKeys;
 
 const ACME = tenant('acme', { customerIds: { stripe: 'cus_1', metronome: 'uuid-1' } });
 
@@ -43,6 +46,7 @@ beforeEach(() => {
   tenants = [ACME];
   asked = [];
   ask = async () => ({ kind: 'unknown' });
+  askKeys = async () => ({ kind: 'failed', reason: 'connection refused' });
 });
 
 /** Enforcement's memory as a process that has just been started has it. */
@@ -64,6 +68,12 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     states: store,
     seen,
     customers,
+    keys: new PinnedKeys({
+      ask: (...asked) => askKeys(...asked),
+      destinations: () => undefined,
+      clock: { ...systemClock, monotonic: () => now },
+      logger: createCapturingLogger(),
+    }),
     known: () => known,
     onChange: (ids) => changed.push([...ids]),
     clock: { ...systemClock, now: () => now },
@@ -414,3 +424,84 @@ function settings(environment: Readonly<Record<string, string>>): EnforcementSet
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded.problems));
   return loaded.settings.enforcement;
 }
+
+describe('a message that Lago signs with its own key', () => {
+  const body = JSON.stringify({
+    webhook_type: 'invoice.payment_overdue',
+    object_type: 'invoice',
+    organization_id: 'org',
+    invoice: { lago_id: 'i1', customer: { external_id: 'acme' } },
+  });
+  const signed = (keys: LagoKeys, id = 'k1'): SignedMessage => {
+    const message = { id, type: 'invoice.payment_overdue', at: now, payload: {} };
+    const issuer = 'https://lago.example.com';
+    return { headers: lagoHeaders({ algorithm: 'jwt' }, keys, issuer, body, message), body };
+  };
+  let keys: LagoKeys;
+  let fetched: number;
+
+  beforeEach(() => {
+    keys = createLagoKeys();
+    fetched = 0;
+    askKeys = async () => {
+      fetched += 1;
+      return { kind: 'keys', keys: [Buffer.from(keys.publicKey(), 'base64').toString()] };
+    };
+  });
+
+  test('is taken in without any shared secret, and the key is asked for once', async () => {
+    const { post, stateOf } = await startInbox();
+    expect(await post('lago', signed(keys))).toMatchObject({ kind: 'applied' });
+    expect(stateOf('acme')).toBe('delinquent');
+    expect(await post('lago', signed(keys, 'k2'))).toMatchObject({ why: 'duplicate' });
+    expect(fetched).toBe(1);
+  });
+
+  test('is taken in after Lago has changed its key', async () => {
+    const { post } = await startInbox();
+    await post('lago', signed(keys));
+    now += MINUTE;
+    keys.rotate();
+    expect(await post('lago', { ...signed(keys, 'k2') })).toMatchObject({ why: 'duplicate' });
+    expect(fetched).toBe(2);
+  });
+
+  test('of a forger is refused, and asks Lago no more than once a minute', async () => {
+    const { post, stateOf } = await startInbox();
+    const forged = signed(createLagoKeys());
+    for (let attempt = 0; attempt < 10; attempt += 1) {
+      expect(await post('lago', forged)).toStrictEqual({ kind: 'refused' });
+    }
+    expect(fetched).toBe(1);
+    expect(stateOf('acme')).toBeUndefined();
+  });
+
+  test('is to be sent again while the key cannot be had', async () => {
+    askKeys = async () => ({ kind: 'failed', reason: 'connection refused' });
+    const { post } = await startInbox();
+    expect(await post('lago', signed(keys))).toStrictEqual({
+      kind: 'unavailable',
+      reason: 'the public key cannot be had: connection refused',
+    });
+  });
+
+  test('and is replayed after months does nothing', async () => {
+    const { post, seen } = await startInbox();
+    await post('lago', signed(keys));
+    now += REMEMBER_MS + DAY;
+    await seen.prune(now, SECRETS);
+    expect(await (await startInbox()).post('lago', signed(keys, 'k9'))).toMatchObject({
+      why: 'duplicate',
+    });
+  });
+});
+
+test('an invoice that is voided is no delinquency any more', async () => {
+  const { post, stateOf } = await startInbox();
+  const invoice = { lago_id: 'i1', customer: { external_id: 'acme' } };
+  await post('lago', lagoMessage('k1', 'invoice.payment_overdue', 'invoice', invoice));
+  expect(stateOf('acme')).toBe('delinquent');
+  const voided = { ...invoice, voided_at: new Date(now).toISOString() };
+  await post('lago', lagoMessage('k2', 'invoice.voided', 'invoice', voided));
+  expect(stateOf('acme')).toBe('active');
+});

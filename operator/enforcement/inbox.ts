@@ -4,11 +4,14 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Alert } from '../destinations/alerts.ts';
 import type { AlertsDefinition } from '../destinations/definition.ts';
+import type { PublicKeysOutcome } from '../destinations/destination.ts';
 import { definitionOf } from '../destinations/registry.ts';
-import type { SignedRequest } from '../destinations/signatures.ts';
+import type { SignedRequest, Verification } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
-import type { Secret } from '../model/secret.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { Secret } from '../model/secret.ts';
 import type { Customers } from './states/customers.ts';
+import type { PinnedKeys } from './states/pinned-keys.ts';
 import {
   keyOfBody,
   keyOfId,
@@ -60,6 +63,7 @@ export interface InboxOptions {
   readonly states: StateStore;
   readonly seen: SeenAlerts;
   readonly customers: Customers;
+  readonly keys: PinnedKeys;
   /** False until the tenants here are known. */
   readonly known: () => boolean;
   /** Called with the tenants whose record has changed. */
@@ -95,8 +99,8 @@ class AlertInbox implements Inbox {
     const { settings, seen, customers, clock } = this.#options;
     const alerts = definitionOf(provider)?.alerts;
     if (alerts === undefined) return { kind: 'refused' };
-    const secrets = settings().webhookSecrets[provider] ?? [];
-    const verification = alerts.verify(request, secrets, clock.now());
+    const { verification, signedBy } = await this.#verify(provider, alerts, request, signal);
+    if (verification.kind === 'unavailable') return verification;
     if (verification.kind === 'unsigned') return { kind: 'malformed', reason: verification.reason };
     if (verification.kind === 'refused') return verification;
     const parsed = alerts.parse(request);
@@ -111,7 +115,7 @@ class AlertInbox implements Inbox {
     if (!alerts.signsId && alert.at !== undefined && now - alert.at > REMEMBER_MS) {
       return ignored('stale', 'older than the 30 days for which repeats are known again');
     }
-    const messages = seenAs(alerts, alert, { request, secrets, now });
+    const messages = seenAs(alerts, alert, { request, signedBy, now });
     if (messages.some(({ key }) => seen.has(key))) return duplicate(alert);
     if (!this.#options.known()) {
       return { kind: 'unavailable', reason: 'waiting for the first successful discovery' };
@@ -123,6 +127,27 @@ class AlertInbox implements Inbox {
     }
     const { tenants, learnt } = whose;
     return this.inTurn(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
+  }
+
+  /** `signedBy` names the secret or the key; undefined unless it is signed. */
+  async #verify(
+    provider: DestinationType,
+    alerts: AlertsDefinition,
+    request: SignedRequest,
+    signal: AbortSignal,
+  ): Promise<Verified> {
+    const { settings, keys, clock } = this.#options;
+    if (alerts.publicKey?.isUsed(request) === true) {
+      return verifyByKey(alerts.publicKey, request, [
+        () => keys.of(provider, signal),
+        () => keys.renewed(provider, signal),
+      ]);
+    }
+    const now = clock.now();
+    const secrets = settings().webhookSecrets[provider] ?? [];
+    const verification = alerts.verify(request, secrets, now);
+    const secret = secrets.find((each) => alerts.verify(request, [each], now).kind === 'signed');
+    return { verification, ...(secret !== undefined && { signedBy: secretName(secret) }) };
   }
 
   /** A type that only a rule knows lifts everything when the rule says `active`: it has no other meaning. */
@@ -182,17 +207,41 @@ function seenAs(
   { provider, id, at }: Alert,
   received: {
     readonly request: SignedRequest;
-    readonly secrets: readonly Secret[];
+    readonly signedBy: string | undefined;
     readonly now: number;
   },
 ): readonly SeenMessage[] {
-  const { request, secrets, now } = received;
+  const { request, signedBy, now } = received;
   const byId = { key: keyOfId(provider, id) };
   if (alerts.signsId) return [byId];
   const key = keyOfBody(provider, request.body);
   if (at !== undefined && at <= now) return [byId, { key }];
-  const secret = secrets.find((each) => alerts.verify(request, [each], now).kind === 'signed');
-  return [byId, { key, ...(secret !== undefined && { signedBy: secretName(secret) }) }];
+  return [byId, { key, ...omitUndefined({ signedBy }) }];
+}
+
+interface Verified {
+  readonly verification: Verification | { readonly kind: 'unavailable'; readonly reason: string };
+  readonly signedBy?: string;
+}
+
+/** Takes the next keys when the ones before have not signed it. */
+async function verifyByKey(
+  publicKey: NonNullable<AlertsDefinition['publicKey']>,
+  request: SignedRequest,
+  attempts: readonly (() => Promise<PublicKeysOutcome>)[],
+): Promise<Verified> {
+  for (const attempt of attempts) {
+    const answer = await attempt();
+    if (answer.kind === 'failed') {
+      const reason = `the public key cannot be had: ${answer.reason}`;
+      return { verification: { kind: 'unavailable', reason } };
+    }
+    const verification = publicKey.verify(request, answer.keys);
+    const key = answer.keys.find((each) => publicKey.verify(request, [each]).kind === 'signed');
+    if (key !== undefined) return { verification, signedBy: secretName(new Secret(key)) };
+    if (verification.kind === 'unsigned') return { verification };
+  }
+  return { verification: { kind: 'refused' } };
 }
 
 function ignored(why: IgnoredWhy, reason: string): InboxOutcome {

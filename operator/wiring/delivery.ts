@@ -69,6 +69,7 @@ export async function buildDelivery(
     sources: watches.discovery,
     queueMetrics,
     ask: (provider, customer, signal) => delivery.tenantsOf(provider, customer, signal),
+    askKeys: (provider, signal) => delivery.publicKeysOf(provider, signal),
     overridesKnown: (signal) => customResources.ready(signal),
     events: createEventRecorder({ connection, clock, logger, instance }),
   });

@@ -65,6 +65,7 @@ function add(
     finalizedAt: undefined,
     voidedAt: undefined,
     payment_status: 'pending',
+    payment_overdue: false,
     fees: [],
   };
   state.invoices.push(made);

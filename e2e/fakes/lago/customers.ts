@@ -3,6 +3,15 @@ import { invalid, isObject, notFound, ok, page, text } from './answers.ts';
 import { terminate } from './lifecycle.ts';
 import { type Customer, type LagoState, zoneOf } from './state.ts';
 
+const DETAILS = [
+  'country',
+  'address_line1',
+  'address_line2',
+  'city',
+  'state',
+  'zipcode',
+  'tax_identification_number',
+] as const;
 const BILLING_ENTITY = 'default';
 const MAX_NAME = 255;
 const MAX_METADATA = 5;
@@ -57,6 +66,10 @@ export function upsertCustomer(
     details['timezone'] = ['value_is_invalid'];
   }
   const inUse = state.subscriptions.some((one) => one.external_customer_id === id);
+  const country = text(input['country']);
+  if (country !== undefined && !/^[a-z]{2}$/i.test(country)) {
+    details['country'] = ['not_a_valid_country_code'];
+  }
   if (currency !== undefined && inUse && existing?.currency !== currency) {
     details['currency'] = ['currencies_does_not_match'];
   }
@@ -66,6 +79,10 @@ export function upsertCustomer(
   customer.email = text(input['email']) ?? customer.email;
   customer.currency = currency ?? customer.currency;
   customer.timezone = timezone ?? customer.timezone;
+  for (const field of DETAILS) customer[field] = text(input[field]) ?? customer[field];
+  customer.country = customer.country?.toUpperCase() ?? null;
+  const term = input['net_payment_term'];
+  if (typeof term === 'number') customer.net_payment_term = term;
   const grace = isObject(input['billing_configuration'])
     ? input['billing_configuration']['invoice_grace_period']
     : undefined;
@@ -101,6 +118,14 @@ export function addCustomer(state: LagoState, id: string, at: number): Customer 
     currency: null,
     timezone: null,
     invoice_grace_period: null,
+    net_payment_term: null,
+    country: null,
+    address_line1: null,
+    address_line2: null,
+    city: null,
+    state: null,
+    zipcode: null,
+    tax_identification_number: null,
     metadata: [],
   };
   state.customers.set(id, customer);

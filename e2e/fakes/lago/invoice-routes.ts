@@ -10,8 +10,12 @@ export function listInvoices(state: LagoState, { query }: FakeRequest): FakeResp
   const customer = query.get('external_customer_id');
   const subscription = query.get('external_subscription_id');
   const status = [...query.getAll('status'), ...query.getAll('status[]')];
+  const overdue = query.get('payment_overdue');
+  const payment = query.get('payment_status');
   const found = state.invoices.filter(
     (invoice) =>
+      (overdue === null || String(invoice.payment_overdue) === overdue) &&
+      (payment === null || invoice.payment_status === payment) &&
       (customer === null || invoice.customer === customer) &&
       (status.length === 0 || status.includes(invoice.status)) &&
       (subscription === null || isOf(state, invoice, subscription)),
@@ -47,8 +51,30 @@ export function actOnInvoice(
     if (invoice.status !== 'finalized') return notAllowed('not_voidable');
     invoice.status = 'voided';
     invoice.voidedAt = at;
+    invoice.payment_overdue = false;
     notify(state, 'invoice.voided', invoice, at);
   }
+  return ok({ invoice: showInvoice(state, invoice) });
+}
+
+/** Takes down what became of the payment of an invoice. */
+export function updateInvoice(
+  state: LagoState,
+  id: string,
+  input: Readonly<Record<string, unknown>>,
+  at: number,
+): FakeResponse {
+  const invoice = state.invoices.find(({ lago_id }) => lago_id === id);
+  if (invoice === undefined) return notFound('invoice');
+  const status = input['payment_status'];
+  if (status !== 'pending' && status !== 'succeeded' && status !== 'failed') {
+    return invalid({ payment_status: ['value_is_invalid'] });
+  }
+  if (invoice.status === 'draft') return notAllowed('payment_status_update_on_draft_invoice');
+  const isNews = invoice.payment_status !== status;
+  invoice.payment_status = status;
+  if (status === 'succeeded') invoice.payment_overdue = false;
+  if (isNews) notify(state, 'invoice.payment_status_updated', invoice, at);
   return ok({ invoice: showInvoice(state, invoice) });
 }
 

@@ -16,12 +16,12 @@ export function showInvoice(state: LagoState, invoice: Invoice) {
     sequential_id: state.invoices.indexOf(invoice) + 1,
     number: invoice.number,
     issuing_date: isoDay(invoice.issuingDay),
-    payment_due_date: isoDay(invoice.issuingDay),
-    net_payment_term: 0,
+    payment_due_date: isoDay(invoice.issuingDay + (netTermOf(state, invoice) ?? 0)),
+    net_payment_term: netTermOf(state, invoice) ?? 0,
     invoice_type: invoice.type,
     status: invoice.status,
     payment_status: invoice.payment_status,
-    payment_overdue: false,
+    payment_overdue: invoice.payment_overdue,
     currency: invoice.currency,
     fees_amount_cents: cents,
     taxes_amount_cents: 0,
@@ -82,6 +82,11 @@ export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
     from_date: from === null ? null : new Date(from).toISOString(),
     to_date: to === null ? null : new Date(to).toISOString(),
   };
+}
+
+/** Days after its issuing date from which an invoice that is not paid is overdue; undefined for never. */
+export function netTermOf(state: LagoState, { customer }: Invoice): number | undefined {
+  return state.customers.get(customer)?.net_payment_term ?? state.rules.netTermDays;
 }
 
 /** Fees are rounded one by one. */

@@ -3,7 +3,8 @@ import { isBillingDay, scopeBefore } from './billing-period.ts';
 import { dayOf } from './calendar.ts';
 import { unitsOf } from './fees.ts';
 import { handOver, start, terminate } from './lifecycle.ts';
-import { notifyEventErrors } from './notices.ts';
+import { netTermOf } from './invoice-view.ts';
+import { notify, notifyEventErrors } from './notices.ts';
 import {
   type LagoState,
   nextSubscription,
@@ -22,6 +23,7 @@ const HOURLY = [
   { minute: 5, run: reportErrors },
   { minute: 10, run: bill },
   { minute: 20, run: finalizeDrafts },
+  { minute: 25, run: markOverdue },
 ] as const;
 
 /** Runs every job that is due until a moment, each at its own time. */
@@ -121,6 +123,18 @@ function finalizeDrafts(state: LagoState, at: number): void {
   for (const draft of state.invoices) {
     if (draft.status !== 'draft') continue;
     if (draft.issuingDay <= dayOf(at, zoneOf(state, draft.customer))) finalize(state, draft, at);
+  }
+}
+
+/** An invoice is overdue from the end of the day on which it is due, unless it is paid. */
+function markOverdue(state: LagoState, at: number): void {
+  for (const one of state.invoices) {
+    const days = netTermOf(state, one);
+    if (days === undefined || one.status !== 'finalized' || one.payment_overdue) continue;
+    const isLate = one.issuingDay + days < dayOf(at, zoneOf(state, one.customer));
+    if (!isLate || one.payment_status === 'succeeded') continue;
+    one.payment_overdue = true;
+    notify(state, 'invoice.payment_overdue', one, at);
   }
 }
 

@@ -28,6 +28,7 @@ import {
   listFees,
   listInvoices,
   pastUsage,
+  updateInvoice,
 } from './invoice-routes.ts';
 import { invoiceLines, invoicePage } from './invoices.ts';
 import { runJobs } from './jobs.ts';
@@ -257,6 +258,8 @@ function dispatchInvoices(
       return withRoot('invoice', (input) => createInvoice(state, input, at));
     case 'GET invoices *':
       return actOnInvoice(state, key, 'show', at);
+    case 'PUT invoices *':
+      return withRoot('invoice', (input) => updateInvoice(state, key, input, at));
     case 'PUT invoices * refresh':
       return actOnInvoice(state, key, 'refresh', at);
     case 'PUT invoices * finalize':

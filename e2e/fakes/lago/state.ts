@@ -4,6 +4,8 @@ import type { Exact } from '../exact.ts';
 export interface LagoRules {
   /** Days for which invoices stay drafts where the customer has no number of its own; 0 without a licence. */
   readonly graceDays: number;
+  /** Days after the issuing date from which an invoice that is not paid is overdue; undefined for never. */
+  readonly netTermDays: number | undefined;
 }
 
 /** What the stand-in keeps. Shapes are Lago's own, reduced to what the stand-in acts on. */
@@ -87,6 +89,15 @@ export interface Customer {
   timezone: string | null;
   /** Days; null where the installation's count. */
   invoice_grace_period: number | null;
+  /** Days; null where the installation's count. */
+  net_payment_term: number | null;
+  country: string | null;
+  address_line1: string | null;
+  address_line2: string | null;
+  city: string | null;
+  state: string | null;
+  zipcode: string | null;
+  tax_identification_number: string | null;
   metadata: readonly { readonly key: string; readonly value: string }[];
 }
 
@@ -137,6 +148,7 @@ export interface Invoice {
   finalizedAt: number | undefined;
   voidedAt: number | undefined;
   payment_status: 'pending' | 'succeeded' | 'failed';
+  payment_overdue: boolean;
   fees: readonly Fee[];
 }
 
@@ -197,7 +209,7 @@ export interface StoredEvent {
 export function createLagoState(rules: Partial<LagoRules> = {}): LagoState {
   let counter = 0;
   return {
-    rules: { graceDays: 0, ...rules },
+    rules: { graceDays: 0, netTermDays: undefined, ...rules },
     invoices: [],
     creditNotes: [],
     addOns: new Map(),

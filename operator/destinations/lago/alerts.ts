@@ -13,6 +13,7 @@ import {
 } from '../alerts.ts';
 import type { AlertsDefinition } from '../definition.ts';
 import { type JsonObject, objectOf, textOf } from '../json.ts';
+import { dataOfJwt, isJwt } from './jwt.ts';
 import { anyMatches, hmac, type SignedRequest, type Verification } from '../signatures.ts';
 
 const HEADER = 'X-Lago-Signature';
@@ -27,21 +28,43 @@ const UNIQUE_KEY = /^[!-~]{1,256}$/;
  * repeat is known by its unique key, which the request must have.
  */
 function verify(request: SignedRequest, secrets: readonly Secret[]): Verification {
-  const algorithm = request.header(ALGORITHM_HEADER);
-  if (algorithm !== undefined && algorithm.toLowerCase() !== 'hmac') {
-    const mend = 'set signature_algo of the webhook endpoint to hmac';
-    return { kind: 'unsigned', reason: `not hmac: ${ALGORITHM_HEADER} header; ${mend}` };
+  const algorithm = algorithmOf(request);
+  if (algorithm !== 'hmac') {
+    return { kind: 'unsigned', reason: `neither hmac nor jwt: ${ALGORITHM_HEADER} header` };
   }
   const signature = request.header(HEADER);
   if (signature === undefined || !SIGNATURE.test(signature)) {
     return { kind: 'unsigned', reason: `missing or not an HMAC in base64: ${HEADER} header` };
   }
-  if (!UNIQUE_KEY.test(request.header(KEY_HEADER) ?? '')) {
-    return { kind: 'unsigned', reason: `missing: ${KEY_HEADER} header` };
-  }
+  if (!hasUniqueKey(request)) return NO_UNIQUE_KEY;
   const expected = secrets.map((secret) => hmac(secret, request.body));
   const matches = anyMatches([Buffer.from(signature, 'base64')], expected);
   return matches ? { kind: 'signed' } : { kind: 'refused' };
+}
+
+/**
+ * A JWT by Lago's own key, which has the whole body as its data: how Lago signs unless it is told otherwise. It
+ * carries no time either.
+ */
+function verifyJwt(request: SignedRequest, keys: readonly string[]): Verification {
+  const token = request.header(HEADER);
+  if (token === undefined || !isJwt(token)) {
+    return { kind: 'unsigned', reason: `missing or not a JWT: ${HEADER} header` };
+  }
+  if (!hasUniqueKey(request)) return NO_UNIQUE_KEY;
+  const data = dataOfJwt(token, keys);
+  const isBody = data !== undefined && Buffer.from(data).equals(request.body);
+  return isBody ? { kind: 'signed' } : { kind: 'refused' };
+}
+
+const NO_UNIQUE_KEY: Verification = { kind: 'unsigned', reason: `missing: ${KEY_HEADER} header` };
+
+function hasUniqueKey(request: SignedRequest): boolean {
+  return UNIQUE_KEY.test(request.header(KEY_HEADER) ?? '');
+}
+
+function algorithmOf(request: SignedRequest): string {
+  return request.header(ALGORITHM_HEADER)?.toLowerCase() ?? 'hmac';
 }
 
 /** The destination's subscriptions are named so (docs/destinations/lago.md#tenants). */
@@ -54,6 +77,7 @@ const TYPES: Readonly<Record<string, { readonly state: BillingState; readonly ki
   'wallet.depleted_ongoing_balance': { state: 'warning', kind: `${ALERT_SUBJECT}wallet/` },
   'invoice.payment_failure': { state: 'delinquent', kind: 'invoice/' },
   'invoice.payment_overdue': { state: 'delinquent', kind: 'invoice/' },
+  'invoice.voided': { state: 'active', kind: 'invoice/' },
   'dunning_campaign.finished': { state: 'suspended', kind: 'dunning' },
 };
 
@@ -73,20 +97,23 @@ function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
     return { kind: 'malformed', reason };
   }
   const object = objectOf(message, objectType);
-  const customer = customerOf(object);
-  if (customer.tenant === undefined) {
-    return { kind: 'irrelevant', reason: `${type} names no customer` };
-  }
   const at = instantAt(object, 'triggered_at');
-  const alert: Alert = {
-    provider: 'lago',
-    id: uniqueKey,
-    type,
-    ...omitUndefined({ at }),
-    customer,
-    ...meaningOf(type, object),
-  };
+  const alert = alertAbout({ id: uniqueKey, type, object, ...omitUndefined({ at }) });
+  if (alert === undefined) return { kind: 'irrelevant', reason: `${type} names no customer` };
   return { kind: 'alert', alert };
+}
+
+/** What a webhook of a type says about its object; undefined when that names no customer. */
+export function alertAbout(told: {
+  readonly id: string;
+  readonly type: string;
+  readonly object: JsonObject;
+  readonly at?: number;
+}): Alert | undefined {
+  const { type, object, ...dated } = told;
+  const customer = customerOf(object);
+  if (customer.tenant === undefined) return undefined;
+  return { provider: 'lago', type, ...dated, customer, ...meaningOf(type, object) };
 }
 
 function meaningOf(
@@ -136,5 +163,6 @@ export const lagoAlerts: AlertsDefinition = {
   secretVariable: 'BILLING_C_WEBHOOK_SECRET',
   signsId: false,
   verify,
+  publicKey: { isUsed: (request) => algorithmOf(request) === 'jwt', verify: verifyJwt },
   parse: ({ body, header }) => parse(body, header(KEY_HEADER) ?? ''),
 };

@@ -12,12 +12,15 @@ import type {
   DestinationContext,
   PeriodEndOutcome,
   ProvisionOutcome,
+  PublicKeyOutcome,
+  StandingOutcome,
   StepOutcome,
   TotalsOutcome,
   TotalsQuery,
   UnpricedUsage,
 } from '../destination.ts';
-import { textOf } from '../json.ts';
+import { objectOf, textOf } from '../json.ts';
+import { rsaKey } from './jwt.ts';
 import { ensureMetrics, FilterValues, type LagoMetric } from './billable-metrics.ts';
 import { failedStep, LagoClient } from './lago-client.ts';
 import { LagoPlans, UnpricedWatch } from './plans.ts';
@@ -25,6 +28,7 @@ import { LagoProvisioner } from './provision.ts';
 import { CALL_EVENTS, LagoSender, SEND_EVENTS } from './send-events.ts';
 import type { LagoSettings } from './settings.ts';
 import { subscriptionIdOf } from './customers.ts';
+import { standingAtLago } from './standing.ts';
 import { ActiveSubscriptions } from './subscriptions.ts';
 
 /** Downtime is a record, not a charge; utilisation is shown at Lago (docs/events.md#metrics). */
@@ -175,6 +179,22 @@ class Lago implements Destination {
       if (quantity !== undefined) nanos += nanosFromDecimal(quantity);
     }
     return { kind: 'total', quantity: signedFromNanos(nanos) };
+  }
+
+  standing(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome> {
+    return standingAtLago(this.#client, asked, this.#clock.now(), signal);
+  }
+
+  async publicKey(signal: AbortSignal): Promise<PublicKeyOutcome> {
+    const answer = await this.#client.get('/webhooks/json_public_key', signal);
+    if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
+    const encoded = textOf(objectOf(answer.body, 'webhook'), 'public_key') ?? '';
+    const key = Buffer.from(encoded, 'base64').toString();
+    if (rsaKey(key) !== undefined) return { kind: 'key', key };
+    return {
+      kind: 'failed',
+      reason: 'Lago published no RSA key: /api/v1/webhooks/json_public_key',
+    };
   }
 
   unpriced(): readonly UnpricedUsage[] {

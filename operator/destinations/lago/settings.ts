@@ -47,7 +47,7 @@ export const LAGO_VARIABLES = {
   },
   BILLING_C_WEBHOOK_SECRET: {
     meaning:
-      'Enables and verifies Lago’s alerts at `/webhooks/billing_c`; several during rotation.',
+      'Verifies Lago’s alerts at `/webhooks/billing_c` whose signature is hmac; several during rotation. A signature by Lago’s own key (jwt) needs none.',
     aliases: ['LAGO_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',

@@ -13,6 +13,8 @@ const CHECK_EVERY_MS = 600_000;
 /** After a look that failed; events do not wait for it. */
 const RETRY_AFTER_MS = 60_000;
 const CONCURRENT_LOOKS = 4;
+/** How far our clock may be behind Lago's. */
+const CLOCKS_DIFFER_MS = 300_000;
 
 /** One plan for one time: a change of plan ends it and begins another of the same external id. */
 export interface LagoSubscription {
@@ -96,8 +98,9 @@ export function billingRunUntil(
   now: number,
 ): number | undefined {
   if (periodStartedAt === undefined || periodStartedAt <= startedAt) return undefined;
-  const until = periodStartedAt + BILLING_RUN_MS;
-  return now < until ? until : undefined;
+  const since = now - periodStartedAt;
+  const isRunning = since >= -CLOCKS_DIFFER_MS && since < BILLING_RUN_MS;
+  return isRunning ? periodStartedAt + BILLING_RUN_MS : undefined;
 }
 
 /**

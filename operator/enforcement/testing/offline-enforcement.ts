@@ -7,6 +7,7 @@ import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { createEnforcement, type Enforcement } from '../enforcement.ts';
+import type { AskKeys } from '../states/pinned-keys.ts';
 
 /** Enforcement without any Kubernetes: messages, states and what is stored of them are real. */
 export function createOfflineEnforcement(options: {
@@ -16,6 +17,7 @@ export function createOfflineEnforcement(options: {
   readonly clock: Clock;
   readonly known?: () => boolean;
   readonly ask?: () => Promise<CustomerAnswer>;
+  readonly askKeys?: AskKeys;
   readonly registry?: Registry;
 }): Promise<Enforcement> {
   const { ledger, settings, clock } = options;
@@ -35,6 +37,7 @@ export function createOfflineEnforcement(options: {
     sources: { namespaces: nothing(), statefulSets: nothing(), deployments: nothing() },
     connection: { request: async () => ({ kind: 'network', message: 'offline' }) },
     ask: options.ask ?? (async () => ({ kind: 'unknown' })),
+    askKeys: options.askKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to ask' })),
     events: { record: () => undefined },
     overridesKnown: async () => undefined,
   });

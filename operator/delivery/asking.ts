@@ -1,0 +1,40 @@
+import type {
+  CustomerAnswer,
+  Destination,
+  PublicKeysOutcome,
+} from '../destinations/destination.ts';
+import type { DestinationType } from '../model/destination-type.ts';
+
+/** Which tenants a customer of a billing system is, by the first destination that knows. */
+export async function askTenants(
+  destinations: Iterable<Destination>,
+  system: DestinationType,
+  customer: string,
+  signal: AbortSignal,
+): Promise<CustomerAnswer> {
+  let answer: CustomerAnswer = { kind: 'unknown' };
+  for (const destination of destinations) {
+    const next: CustomerAnswer =
+      (await destination.tenantsOf?.(system, customer, signal)) ?? answer;
+    if (next.kind === 'tenants') return next;
+    if (next.kind === 'failed') answer = next;
+  }
+  return answer;
+}
+
+/** The public keys with which a billing system signs, of all its destinations. */
+export async function askPublicKeys(
+  destinations: Iterable<Destination>,
+  system: DestinationType,
+  signal: AbortSignal,
+): Promise<PublicKeysOutcome> {
+  const keys: string[] = [];
+  let reason = `no destination of this type: "${system}"`;
+  for (const destination of destinations) {
+    if (destination.type !== system) continue;
+    const answer = await destination.publicKey?.(signal);
+    if (answer?.kind === 'key') keys.push(answer.key);
+    if (answer?.kind === 'failed') reason = answer.reason;
+  }
+  return keys.length > 0 ? { kind: 'keys', keys } : { kind: 'failed', reason };
+}

@@ -1,0 +1,45 @@
+import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { isRecord } from '../../model/is-record.ts';
+
+const TOKEN = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
+
+/** Whether a text has the form of a signed JWT. */
+export function isJwt(text: string): boolean {
+  return TOKEN.test(text);
+}
+
+/**
+ * The `data` of a JWT that one of the keys has signed with RS256, and nothing else: a token that names another
+ * algorithm would choose for itself how it is verified. Undefined for any other token. Keys are PEM.
+ */
+export function dataOfJwt(token: string, keys: readonly string[]): string | undefined {
+  const [head = '', claims = '', signature = ''] = token.split('.');
+  if (objectIn(head)?.['alg'] !== 'RS256') return undefined;
+  const signed = Buffer.from(`${head}.${claims}`);
+  const bytes = Buffer.from(signature, 'base64url');
+  const isOurs = keys.some((pem) => {
+    const key = rsaKey(pem);
+    return key !== undefined && verify('RSA-SHA256', signed, key, bytes);
+  });
+  const data = isOurs ? objectIn(claims)?.['data'] : undefined;
+  return typeof data === 'string' ? data : undefined;
+}
+
+/** Undefined for what is no public RSA key. */
+export function rsaKey(pem: string): KeyObject | undefined {
+  try {
+    const key = createPublicKey(pem);
+    return key.asymmetricKeyType === 'rsa' ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function objectIn(part: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString());
+    return isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
