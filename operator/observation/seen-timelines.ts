@@ -34,7 +34,7 @@ export function seenTimelines<T extends Projected, S>(
     discard: (uids) => timelines.discard(uids),
     forget: () => timelines.forget(),
     refresh: (at) => timelines.refresh(at),
-    listed: (holds, knownUntil, isListed) => timelines.listed(holds, knownUntil, isListed),
+    listed: (...list) => timelines.listed(...list),
   };
 }
 

@@ -292,6 +292,17 @@ describe('the journal', () => {
     expect(runs(after)).toEqual([[7, 30]]);
   });
 
+  test('of what vanished while nobody watched it is known how much later that may have been', () => {
+    const before = observe();
+    before.pods.upserted(running, undefined, live(9));
+    const after = observe();
+    after.pods.restore(before.pods.drain().changed, at(20));
+    after.pods.listed(() => false, at(30), at(42));
+    expect(runs(after)).toEqual([[7, 30]]);
+    const [gone] = after.pods.drain().changed;
+    expect(gone?.spans.at(-1)?.unsureTo).toBe(12_000);
+  });
+
   test('what closed windows billed of one that vanished unseen is not taken back: they were closed with all of it seen', () => {
     const observation = observe();
     observation.pods.upserted(running, undefined, live(9));

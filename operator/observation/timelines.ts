@@ -86,12 +86,13 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   refresh(at: number): void;
   /**
    * The first list is in: from here on it is known what closed windows billed. What the journal knew
-   * and the watch does not hold vanished unseen, and is billed until it was last known to be there.
-   * With `isListed` only that of some namespaces.
+   * and the watch does not hold vanished unseen, and is billed until it was last known to be there;
+   * it may have gone at any moment until `listedAt`. With `isListed` only that of some namespaces.
    */
   listed(
     holds: (object: Projected) => boolean,
     knownUntil: number,
+    listedAt?: number,
     isListed?: (namespace: string) => boolean,
   ): void;
 }
@@ -278,12 +279,15 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   listed(
     holds: (object: Projected) => boolean,
     knownUntil: number,
+    listedAt = knownUntil,
     isListed: (namespace: string) => boolean = () => true,
   ): void {
     for (const timeline of this.#all()) {
       if (timeline.gone || !isListed(timeline.namespace) || holds(timeline)) continue;
       const known = this.#lastKnown(timeline, knownUntil);
-      this.#end(timeline, known, (latest) => enter(timeline, undefined, latest));
+      this.#end(timeline, known, (latest) =>
+        enter(timeline, undefined, latest, Math.max(0, listedAt - latest)),
+      );
     }
     this.#pastKnown = true;
   }

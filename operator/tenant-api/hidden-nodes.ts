@@ -74,9 +74,9 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
     this.#options.timelines.upserted(node, last, arrival);
   }
 
-  listed(holds: (object: Projected) => boolean, knownUntil: number): void {
+  listed(holds: (object: Projected) => boolean, knownUntil: number, listedAt?: number): void {
     const isThere = (object: Projected): boolean => holds(object) || this.#hidden.has(object.uid);
-    this.#options.timelines.listed(isThere, knownUntil);
+    this.#options.timelines.listed(isThere, knownUntil, listedAt);
   }
 
   forget(): void {

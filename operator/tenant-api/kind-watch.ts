@@ -238,7 +238,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     this.#untold.clear();
     const holds = ({ uid, namespace, name }: Projected): boolean =>
       begun.find(namespace, name)?.uid === uid;
-    this.#options.timelines.listed(holds, knownBefore);
+    this.#options.timelines.listed(holds, knownBefore, begun.health().freshAt);
   }
 
   #halt(health: SourceHealth): void {

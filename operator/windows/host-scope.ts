@@ -30,6 +30,7 @@ export interface HostTimelines {
   listed(
     holds: (object: Projected) => boolean,
     knownUntil: number,
+    listedAt?: number,
     isListed?: (namespace: string) => boolean,
   ): void;
 }

@@ -168,7 +168,8 @@ class AllScopes implements Scopes {
       parts.some((part) => part.find(where, name)?.uid === uid);
     const point = this.#restored?.watches[timelines.kind];
     const knownAt = namespace === undefined ? point?.knownAt : knownAtIn(point, namespace);
-    timelines.listed(holds, knownAt ?? 0, isListed);
+    const listedAt = Math.max(0, ...parts.map((part) => part.health().freshAt));
+    timelines.listed(holds, knownAt ?? 0, listedAt, isListed);
     for (const part of parts) this.#listed.add(part);
   }
 
