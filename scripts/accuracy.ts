@@ -4,6 +4,8 @@ import {
   isSound,
   largestError,
   measureAccuracy,
+  overbilledIn,
+  unsaidIn,
 } from '../e2e/accuracy/accuracy.ts';
 import { startEphemeralControlPlane } from '../e2e/control-plane/ephemeral.ts';
 
@@ -32,10 +34,18 @@ try {
     durationMs: minutes * 60_000,
     log: (line) => console.error(line),
   });
-  const { metrics, ...rest } = result;
-  for (const figures of metrics) console.log(JSON.stringify(figures));
+  const { metrics, undated, uncertain, ...rest } = result;
+  for (const figures of [...metrics, ...undated]) console.log(JSON.stringify(figures));
   const maximum = largestError(result);
-  console.log(JSON.stringify({ maximum, target: TARGET, ...rest }));
+  const verdict = {
+    maximum,
+    target: TARGET,
+    overbilled: overbilledIn(result),
+    unsaid: unsaidIn(result),
+    uncertain_seconds_max: uncertain.most,
+    uncertain_seconds_max_resumed: uncertain.resumed,
+  };
+  console.log(JSON.stringify({ ...verdict, ...rest }));
   process.exitCode = maximum <= TARGET && isSound(result) ? 0 : 1;
 } finally {
   await plane.stop();

@@ -4,15 +4,8 @@ import {
   type SimulatedTenantCluster,
   tenantClusterId,
 } from '../simulator/cloud.ts';
+import type { ClosedWindow } from './bills.ts';
 import { figuresOf, type MetricFigures, nanosOf, sumsBy } from './figures.ts';
-
-/** A window as its report tells of it. */
-export interface ClosedWindow {
-  /** Milliseconds since the epoch. */
-  readonly start: number;
-  readonly end: number;
-  readonly scopes: readonly string[];
-}
 
 const METRICS = [
   {

@@ -1,8 +1,7 @@
 import type { ReceivedEvent } from '../long/received.ts';
 import { type Blind, figuresOf, isUnseen, type MetricFigures, nanosOf, sumsBy } from './figures.ts';
-import { GPUS_PER_POD } from './modes.ts';
 import type { NodeLife } from './node-changes.ts';
-import { NODE_CORES, NODE_GIB } from './nodes.ts';
+import { NODE_RATES } from './nodes.ts';
 
 export interface NodeComparison {
   readonly nodes: number;
@@ -10,13 +9,6 @@ export interface NodeComparison {
   /** Broke and were removed while nobody could see it. */
   readonly unseen: { readonly nodes: number; readonly overbilled: readonly string[] };
 }
-
-const METRICS = [
-  { metric: 'tenant_private_node_hours', rate: 1 },
-  { metric: 'tenant_gpu_hours', rate: GPUS_PER_POD },
-  { metric: 'tenant_cpu_core_hours', rate: NODE_CORES },
-  { metric: 'tenant_memory_gb_hours', rate: NODE_GIB },
-] as const;
 
 /** Holds the bill of every node of a tenant cluster's own against its creation and the time of its taint. */
 export function compareNodes(
@@ -29,7 +21,7 @@ export function compareNodes(
   const seen = lives.filter((life) => !wasUnseen(life));
   const unseen = lives.filter(wasUnseen);
   const overbilled = new Set<string>();
-  const metrics = METRICS.map(({ metric, rate }) => {
+  const metrics = NODE_RATES.map(({ metric, rate }) => {
     const paid = sumsBy(events, metric, ({ dimensions }) => dimensions?.['node']);
     const billOf = ({ name, createdAt, downAt }: NodeLife) => ({
       name,

@@ -5,17 +5,23 @@ import {
   figuresOf,
   isUnseen,
   type MetricFigures,
+  nanosOf,
   sumsBy,
 } from './figures.ts';
 import { GPU_NANOS_PER_SECOND } from './modes.ts';
 import type { Outage } from './node-changes.ts';
-import { laterNamespaceOf, namespaceOf, type PodLife } from './workload.ts';
+import { laterNamespaceOf, namespaceOf, type PodLife } from './pod-life.ts';
 
 export interface PodComparison {
   readonly pods: number;
   readonly metrics: readonly MetricFigures[];
   /** Ended and removed while nobody could see it: billed until they were last seen, never beyond the truth. */
-  readonly unseen: { readonly pods: number; readonly overbilled: readonly string[] };
+  readonly unseen: {
+    readonly pods: number;
+    readonly overbilled: readonly string[];
+    /** Billed less than the truth by more than the events say; but for those that nobody ever saw. */
+    readonly unsaid: readonly string[];
+  };
   /**
    * A changed label has no time in the API, so it counts from its arrival: how much later than it was
    * written, seconds.
@@ -71,6 +77,18 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
       return rate(life) > 0n && paidFor(life, metric) > most;
     }),
   );
+  const uncertain = uncertainSeconds(events, ofNamespace);
+  const unsaid = unseen.filter((life) => {
+    const { name, node } = life;
+    if (wasNeverSeen(life, truth) || outages.some((outage) => outage.node === node)) return false;
+    const said = Math.max(
+      ...[namespaceOf, laterNamespaceOf].map((of) => uncertain.get(of(name)) ?? 0),
+    );
+    return metrics.some(({ metric, rate }) => {
+      const short = dueFor(life, rate) - paidFor(life, metric);
+      return short > nanosOf(Number(rate(life)) * 3_600e-9, said * 1_000) + 2n;
+    });
+  });
   const figures = metrics.map(({ metric, of, rate }) => {
     const concerned = seen.filter((life) => rate(life) > 0n);
     const bills = concerned.map((life) => ({
@@ -89,7 +107,11 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
   return {
     pods: seen.length,
     metrics: [...figures, downtime],
-    unseen: { pods: unseen.length, overbilled: overbilled.map(({ name }) => name) },
+    unseen: {
+      pods: unseen.length,
+      overbilled: overbilled.map(({ name }) => name),
+      unsaid: unsaid.map(({ name }) => name),
+    },
     arrivals: arrivalsOf(
       seen.filter(({ node }) => outages.every((outage) => outage.node !== node)),
       billed.get(CPU),
@@ -98,11 +120,25 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
   };
 }
 
+/** The most that an event of each says. */
+function uncertainSeconds(
+  events: readonly ReceivedEvent[],
+  keyOf: (event: ReceivedEvent) => string | undefined,
+): ReadonlyMap<string, number> {
+  const most = new Map<string, number>();
+  for (const event of events) {
+    const key = keyOf(event);
+    const seconds = Number(event.properties?.['uncertain_seconds'] ?? 0);
+    if (key !== undefined && seconds > (most.get(key) ?? 0)) most.set(key, seconds);
+  }
+  return most;
+}
+
 function podMetrics(lives: readonly PodLife[]): readonly PodMetric[] {
   const profiles = new Set(lives.flatMap(({ mode }) => mode?.profile ?? []));
   return [
-    { metric: CPU, rate: ({ shape }) => shape.coreNanos },
-    { metric: 'tenant_memory_gb_hours', rate: ({ shape }) => shape.gibNanos },
+    { metric: CPU, rate: ({ shape }) => nanosOf(shape.cores, 1_000) },
+    { metric: 'tenant_memory_gb_hours', rate: ({ shape }) => nanosOf(shape.gib, 1_000) },
     ...[...profiles].toSorted().map((profile) => ({
       metric: 'tenant_gpu_hours',
       of: profile,
@@ -145,7 +181,7 @@ function arrivalsOf(
     const at = life.relabelledAt;
     if (blinds.some(({ from, to }) => at >= from && at <= to)) return [];
     const before = billed?.get(namespaceOf(life.name)) ?? 0n;
-    const splitAt = life.startedAt + (Number(before) / Number(life.shape.coreNanos)) * 1000;
+    const splitAt = life.startedAt + Number(before) / Number(nanosOf(life.shape.cores, 1));
     return [(splitAt - at) / 1000];
   });
   const sorted = arrivals.toSorted((a, b) => a - b);
@@ -171,6 +207,11 @@ function wasUnseen(life: PodLife, { blinds, outages }: PodTruth): boolean {
   }
   const outage = outages.find((one) => one.node === node);
   return outage !== undefined && isUnseen(blinds, 'nodes', outage.from, outage.to);
+}
+
+/** It began and was gone while nobody could see it: no event can say anything of it. */
+function wasNeverSeen({ startedAt, removedAt }: PodLife, { blinds }: PodTruth): boolean {
+  return isUnseen(blinds, 'pods', startedAt, removedAt);
 }
 
 function seconds({ startedAt, finishedAt }: PodLife): bigint {

@@ -4,12 +4,15 @@ import type { ControlPlane } from '../control-plane/control-plane.ts';
 import type { RunningOperator } from '../local/operator-process.ts';
 import { signalProcess } from '../processes/pid-file.ts';
 import { type Blind, WATCHED } from './figures.ts';
+import type { StopScene } from './stops.ts';
 
 export interface FaultOptions {
   readonly plane: Pick<ControlPlane, 'stopApiServer' | 'startApiServer'>;
   readonly operatorLog: string;
   readonly operator: () => RunningOperator;
   readonly restartOperator: () => Promise<void>;
+  /** What changes while the operator is down. */
+  readonly stops: StopScene;
   readonly random: () => number;
   readonly log: (line: string) => void;
 }
@@ -39,29 +42,49 @@ export async function injectFaults(
   for (let turn = 0; ; turn += 1) {
     const pause = 15_000 + 20_000 * random();
     if (Date.now() + pause > until) return blinds;
-    await delay(pause);
     const kind = KINDS[turn % KINDS.length] ?? 'operator';
+    if (kind !== 'API server') await options.stops.prepare();
+    await delay(pause);
     log(`${new Date().toISOString()} fault: ${kind}`);
-    const begun = Date.now();
-    if (kind !== 'API server') await kill(options);
-    if (kind === 'operator') {
-      await delay(6_000 * random());
-      await options.restartOperator();
-      await watchesAgain(options, 0);
-      // One that resumes is told soon whether its version is still known.
-      await delay(ARRIVAL_MS);
-      await watchesAgain(options, 0);
-      const from = begun - JOURNAL_AGE_MS;
-      blinds.push({ from, to: Date.now() + ARRIVAL_MS, kinds: expired(options) });
-      continue;
-    }
-    const seen = timesListed(options);
-    await options.plane.stopApiServer(STOP_GRACE_MS);
-    await options.plane.startApiServer();
-    const restarted = await watchesAgain(options, seen);
-    const from = restarted ? begun - JOURNAL_AGE_MS : begun - ARRIVAL_MS;
-    blinds.push({ from, to: Date.now() + ARRIVAL_MS, kinds: WATCHED });
+    blinds.push(
+      kind === 'operator'
+        ? await stopOperator(options)
+        : await stopApiServer(options, kind === 'both'),
+    );
   }
+}
+
+/** The operator is killed, and goes on with its journal. */
+async function stopOperator(options: FaultOptions): Promise<Blind> {
+  const { random } = options;
+  const begun = Date.now();
+  await kill(options);
+  const ended = Date.now();
+  await Promise.all([delay(6_000 * random()), options.stops.change()]);
+  const down = { from: ended, to: Date.now() };
+  await options.restartOperator();
+  await watchesAgain(options, 0);
+  // One that resumes is told soon whether its version is still known.
+  await delay(ARRIVAL_MS);
+  await watchesAgain(options, 0);
+  const from = begun - JOURNAL_AGE_MS;
+  return { from, to: Date.now() + ARRIVAL_MS, down, kinds: expired(options) };
+}
+
+/** The API server is restarted, and knows no version of before. */
+async function stopApiServer(options: FaultOptions, withOperator: boolean): Promise<Blind> {
+  const { plane } = options;
+  const seen = timesListed(options);
+  const begun = Date.now();
+  if (withOperator) await kill(options);
+  const ended = Date.now();
+  await plane.stopApiServer(STOP_GRACE_MS);
+  await plane.startApiServer();
+  if (withOperator) await options.stops.change();
+  const down = { from: ended, to: Date.now() };
+  const restarted = await watchesAgain(options, seen);
+  const from = begun - (restarted ? JOURNAL_AGE_MS : ARRIVAL_MS);
+  return { from, to: Date.now() + ARRIVAL_MS, kinds: WATCHED, ...(withOperator && { down }) };
 }
 
 async function kill({ operator }: FaultOptions): Promise<void> {

@@ -1,19 +1,39 @@
 import { nanosFromDecimal } from '../../operator/model/decimal.ts';
 import type { ReceivedEvent } from '../long/received.ts';
 
-export const WATCHED = ['pods', 'nodes', 'resourceclaims'] as const;
+/** Of the operator's windows. */
+export const WINDOW_MS = 10_000;
 
-/** When the operator could not see what went on with objects of a kind, milliseconds since the epoch. */
+export const WATCHED = [
+  'pods',
+  'nodes',
+  'resourceclaims',
+  'persistentvolumeclaims',
+  'services',
+  'statefulsets',
+] as const;
+export type Watched = (typeof WATCHED)[number];
+
+/** A stretch in which the operator was killed or its API server away, milliseconds since the epoch. */
 export interface Blind {
+  /** The journal's age before, and what arrives late after, are part of it. */
   readonly from: number;
   readonly to: number;
-  readonly kinds: readonly (typeof WATCHED)[number][];
+  /** From the end of the operator's process to the start of the next; absent where it went on. */
+  readonly down?: Stopped;
+  /** The watches that could not go on where they were, so that nobody saw what went on with these. */
+  readonly kinds: readonly Watched[];
+}
+
+export interface Stopped {
+  readonly from: number;
+  readonly to: number;
 }
 
 /** Whether something of a kind happened, from first to last, while the operator saw nothing of that kind. */
 export function isUnseen(
   blinds: readonly Blind[],
-  kind: (typeof WATCHED)[number],
+  kind: Watched,
   first: number,
   last: number,
 ): boolean {

@@ -6,8 +6,25 @@ export interface GpuMode {
   readonly labels: Readonly<Record<string, string>>;
   /** Capacity and allocatable of the node. */
   readonly devices: Readonly<Record<string, string>>;
-  /** What a pod asks for: always nine GPUs' worth; nothing where a claim gives it. */
+  /** What a pod asks for: always nine GPUs' worth; nothing where a claim or its annotations give it. */
   readonly requests: Readonly<Record<string, string>>;
+  /** Of the node, as a device plugin writes them. */
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Of a pod, as its scheduler writes them; the slot says which devices it gets. */
+  readonly podAnnotations?: (slot: number) => Readonly<Record<string, string>>;
+  /** How many pods can be there at once, where each gets devices by their names. */
+  readonly slots?: number;
+  readonly claims?: ClaimedDevices;
+}
+
+/** How a driver gives out the devices of its node. */
+export interface ClaimedDevices {
+  /** How many there are, which is at most what one resource slice may have. */
+  readonly devices: number;
+  /** How many one claim gets. */
+  readonly perClaim: number;
+  /** How many claims have a device together, by its `shares`: none of its memory is consumed. */
+  readonly sharedBy: number;
 }
 
 /**
@@ -39,12 +56,24 @@ const sharedBy = (strategy: string, replicas: number): Readonly<Record<string, s
   'nvidia.com/gpu.sharing-strategy': strategy,
 });
 
-export const DRA_PROFILE = 'full';
-export const DRA_NODE = 'accuracy-dra';
-/** As many devices as one resource slice may have, in nines. */
-export const DRA_DEVICES = 126;
+const DEVICES = 126;
 
-/** All of them; the one whose pods ask for nothing is served by claims. */
+const MIB = 81_920;
+/** Two pods have half of each of eighteen. */
+const HAMI_HALVES = 2 * GPUS_PER_POD;
+const HAMI_SLOTS = 20;
+const HAMI_DEVICES = (HAMI_SLOTS / 2) * HAMI_HALVES;
+
+function hamiHalves(slot: number): string {
+  const first = Math.floor(slot / 2) * HAMI_HALVES;
+  const halves = Array.from(
+    { length: HAMI_HALVES },
+    (_, index) => `GPU-${first + index},NVIDIA,${MIB / 2},0:`,
+  );
+  return `${halves.join('')};`;
+}
+
+/** All of them. */
 export const GPU_MODES: readonly GpuMode[] = [
   {
     profile: 'full',
@@ -120,11 +149,62 @@ export const GPU_MODES: readonly GpuMode[] = [
     requests: { 'amd.com/cpx_nps4': '72' },
   },
   {
-    profile: DRA_PROFILE,
-    node: DRA_NODE,
-    labels: nvidia(H100, DRA_DEVICES),
+    profile: 'hami',
+    node: 'accuracy-hami',
+    labels: nvidia(H100, HAMI_DEVICES),
+    devices: { 'nvidia.com/gpu': String(HAMI_DEVICES * 10) },
+    requests: { 'nvidia.com/gpu': String(HAMI_HALVES), 'nvidia.com/gpumem': String(MIB / 2) },
+    annotations: {
+      'hami.io/node-nvidia-register': JSON.stringify(
+        Array.from({ length: HAMI_DEVICES }, (_, index) => ({
+          id: `GPU-${index}`,
+          count: 10,
+          devmem: MIB,
+          devcore: 100,
+          type: 'NVIDIA H100 80GB HBM3',
+          health: true,
+        })),
+      ),
+    },
+    slots: HAMI_SLOTS,
+    podAnnotations: (slot) => ({ 'hami.io/vgpu-devices-allocated': hamiHalves(slot) }),
+  },
+  {
+    profile: 'fraction',
+    node: 'accuracy-kai',
+    labels: nvidia(H100, 720, { 'nvidia.com/gpu.memory': String(MIB) }),
+    devices: { 'nvidia.com/gpu': '720' },
+    requests: {},
+    podAnnotations: () => ({ 'gpu-fraction': '0.75', 'gpu-fraction-num-devices': '12' }),
+  },
+  {
+    profile: 'fraction',
+    node: 'accuracy-runai',
+    labels: nvidia(H100, 720, { 'nvidia.com/gpu.memory': String(MIB) }),
+    devices: { 'nvidia.com/gpu': '720' },
+    requests: {},
+    podAnnotations: () => ({
+      'gpu-memory': String(MIB / 4),
+      'gpu-fraction-num-devices': '36',
+    }),
+  },
+  {
+    profile: 'full',
+    node: 'accuracy-dra',
+    labels: nvidia(H100, DEVICES),
     devices: {},
     requests: {},
+    slots: DEVICES / GPUS_PER_POD,
+    claims: { devices: DEVICES, perClaim: GPUS_PER_POD, sharedBy: 1 },
+  },
+  {
+    profile: 'full',
+    node: 'accuracy-shares',
+    labels: nvidia(H100, DEVICES),
+    devices: {},
+    requests: {},
+    slots: DEVICES / GPUS_PER_POD,
+    claims: { devices: DEVICES, perClaim: 2 * GPUS_PER_POD, sharedBy: 2 },
   },
 ];
 

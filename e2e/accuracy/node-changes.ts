@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ApiClient } from '../simulator/api-client.ts';
 import type { SimulatedTenantCluster } from '../simulator/cloud.ts';
-import { DRA_NODE, flakyMode, GPU_MODES, type GpuMode, GPUS_PER_POD } from './modes.ts';
-import { addNode, takeDown } from './nodes.ts';
+import { flakyMode, GPU_MODES, type GpuMode } from './modes.ts';
+import { addNode, addOwnNode, takeDown } from './nodes.ts';
 import { passes } from './passes.ts';
 import { pick, type Workload } from './workload.ts';
 
@@ -36,7 +36,7 @@ const CAPACITY_TYPES = ['on-demand', 'spot', 'reserved'];
 
 /** Changes labels of GPU nodes now and then: it splits their pods' time, and loses none of it. */
 export async function changeLabels({ api, random }: ChangesOptions, signal: AbortSignal) {
-  const nodes = GPU_MODES.map(({ node }) => node).filter((node) => node !== DRA_NODE);
+  const nodes = GPU_MODES.flatMap(({ node, claims }) => (claims === undefined ? node : []));
   while (await passes(1_000 + 4_000 * random(), signal)) {
     const labels = { 'karpenter.sh/capacity-type': pick(CAPACITY_TYPES, random) };
     await api.patch(`/api/v1/nodes/${pick(nodes, random)}`, { metadata: { labels } });
@@ -92,21 +92,12 @@ export async function replaceNodes(
   const lives: NodeLife[] = [];
   for (let count = 0; !signal.aborted; count += 1) {
     const name = `accuracy-own-${count}`;
-    const node = await addNode(api, {
-      name,
-      labels: {
-        'vcluster.loft.sh/managed-by': cluster.namespace,
-        'nvidia.com/gpu.product': 'NVIDIA-H100-80GB-HBM3',
-        'nvidia.com/gpu.count': String(GPUS_PER_POD),
-      },
-      devices: { 'nvidia.com/gpu': String(GPUS_PER_POD) },
-    });
+    const createdAt = await addOwnNode(api, name, cluster);
     await passes(SHORTEST_MS + (LONGEST_MS - SHORTEST_MS) * random(), signal);
     const downAt = await takeDown(api, name);
     const downTold = Date.now();
     await delay(DOWN_MS);
     await api.remove(`/api/v1/nodes/${name}`, 0);
-    const createdAt = Date.parse(node.metadata.creationTimestamp ?? '');
     lives.push({ name, createdAt, downAt, downTold, removedAt: Date.now() });
   }
   log(`${lives.length} nodes of a tenant cluster have come and gone`);

@@ -1,31 +1,39 @@
+import { randomUUID } from 'node:crypto';
 import type { ApiClient, Body } from '../simulator/api-client.ts';
+import type { SimulatedTenantCluster } from '../simulator/cloud.ts';
 import { apiTime, type KubeObject, objectPath } from '../simulator/objects.ts';
-import { DRA_DEVICES, DRA_NODE, GPU_MODES } from './modes.ts';
+import { type ClaimedDevices, GPU_MODES, GPUS_PER_POD } from './modes.ts';
 
 const DRIVER = 'gpu.nvidia.com';
 const UNREACHABLE = 'node.kubernetes.io/unreachable';
 
-export const NODE_CORES = 72;
-export const NODE_GIB = 576;
+const NODE_CORES = 72;
+const NODE_GIB = 576;
 
 /** Makes the nodes of every GPU mode, and what the driver for claims publishes. */
 export async function ensureGpuNodes(api: ApiClient): Promise<void> {
-  for (const { node, labels, devices } of GPU_MODES) {
-    await addNode(api, { name: node, labels, devices });
+  for (const { node, labels, devices, annotations = {}, claims } of GPU_MODES) {
+    await addNode(api, { name: node, labels, devices, annotations });
+    if (claims !== undefined) await publish(api, node, claims);
   }
-  const devices = Array.from({ length: DRA_DEVICES }, (_, index) => ({
-    name: `gpu-${index}`,
-    attributes: { type: { string: 'gpu' }, productName: { string: 'NVIDIA H100 80GB HBM3' } },
-  }));
+}
+
+async function publish(api: ApiClient, node: string, claims: ClaimedDevices): Promise<void> {
+  const { devices, sharedBy } = claims;
+  const capacity = { memory: { value: '80Gi' }, shares: { value: String(sharedBy) } };
   await api.ensure({
     apiVersion: 'resource.k8s.io/v1',
     kind: 'ResourceSlice',
-    metadata: { name: `${DRA_NODE}-${DRIVER}` },
+    metadata: { name: `${node}-${DRIVER}` },
     spec: {
       driver: DRIVER,
-      nodeName: DRA_NODE,
-      pool: { name: DRA_NODE, generation: 1, resourceSliceCount: 1 },
-      devices,
+      nodeName: node,
+      pool: { name: node, generation: 1, resourceSliceCount: 1 },
+      devices: Array.from({ length: devices }, (_, index) => ({
+        name: `gpu-${index}`,
+        attributes: { type: { string: 'gpu' }, productName: { string: 'NVIDIA H100 80GB HBM3' } },
+        ...(sharedBy > 1 && { allowMultipleAllocations: true, capacity }),
+      })),
     },
   });
 }
@@ -34,12 +42,13 @@ export interface NewNode {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly devices: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /** Makes a node that is Ready from the beginning; gives it back as it was created. */
 export async function addNode(
   api: ApiClient,
-  { name, labels, devices }: NewNode,
+  { name, labels, devices, annotations = {} }: NewNode,
 ): Promise<KubeObject> {
   const resources = {
     cpu: String(NODE_CORES),
@@ -50,19 +59,50 @@ export async function addNode(
   const { object } = await api.ensure({
     apiVersion: 'v1',
     kind: 'Node',
-    metadata: { name, labels: { 'karpenter.sh/capacity-type': 'on-demand', ...labels } },
+    metadata: {
+      name,
+      labels: { 'karpenter.sh/capacity-type': 'on-demand', ...labels },
+      annotations,
+    },
     // The status of a new node is taken as it is; later ones are written apart.
     status: { capacity: resources, allocatable: resources },
   });
   return object;
 }
 
-/** What a pod on the node for claims is given, as its driver and the scheduler would write it. */
+/** What a whole node comes to, by metric. */
+export const NODE_RATES = [
+  { metric: 'tenant_private_node_hours', rate: 1 },
+  { metric: 'tenant_gpu_hours', rate: GPUS_PER_POD },
+  { metric: 'tenant_cpu_core_hours', rate: NODE_CORES },
+  { metric: 'tenant_memory_gb_hours', rate: NODE_GIB },
+] as const;
+
+/** Makes a node that is dedicated to one tenant cluster; gives its creation. */
+export async function addOwnNode(
+  api: ApiClient,
+  name: string,
+  cluster: SimulatedTenantCluster,
+): Promise<number> {
+  const node = await addNode(api, {
+    name,
+    labels: {
+      'vcluster.loft.sh/managed-by': cluster.namespace,
+      'nvidia.com/gpu.product': 'NVIDIA-H100-80GB-HBM3',
+      'nvidia.com/gpu.count': String(GPUS_PER_POD),
+    },
+    devices: { 'nvidia.com/gpu': String(GPUS_PER_POD) },
+  });
+  return Date.parse(node.metadata.creationTimestamp ?? '');
+}
+
+/** What a pod on a node for claims is given, as its driver and the scheduler would write it. */
 export async function addClaim(
   api: ApiClient,
   metadata: KubeObject['metadata'],
+  node: string,
+  { perClaim, sharedBy }: ClaimedDevices,
   slot: number,
-  perClaim: number,
 ): Promise<KubeObject> {
   const { object } = await api.ensure({
     apiVersion: 'resource.k8s.io/v1',
@@ -74,14 +114,27 @@ export async function addClaim(
       },
     },
   });
+  const first = Math.floor(slot / sharedBy) * perClaim;
   const results = Array.from({ length: perClaim }, (_, index) => ({
     request: 'gpu',
     driver: DRIVER,
-    pool: DRA_NODE,
-    device: `gpu-${slot * perClaim + index}`,
+    pool: node,
+    device: `gpu-${first + index}`,
+    ...(sharedBy > 1 && {
+      shareID: randomUUID(),
+      consumedCapacity: { memory: '0', shares: '1' },
+    }),
   }));
   await setClaimStatus(api, object, { allocation: { devices: { results } } });
+  if (sharedBy > 1) await expectShares(api, object);
   return object;
+}
+
+/** An API server that does not know of consumable capacity drops it, and the claim has the devices whole. */
+async function expectShares(api: ApiClient, claim: KubeObject): Promise<void> {
+  const stored = JSON.stringify((await api.get(objectPath(claim)))?.status ?? {});
+  if (stored.includes('"consumedCapacity"') && stored.includes('"shareID"')) return;
+  throw new Error(`${claim.metadata.name}: the API server kept no shares: ${stored}`);
 }
 
 /** Reserves a claim for its pod. */

@@ -20,6 +20,10 @@ describe('the bills of short-lived pods', () => {
       expect(maximum, worst).toBeLessThanOrEqual(1e-6);
     }
     expect(result.pods.unseen.overbilled).toEqual([]);
+    expect(result.pods.unseen.unsaid).toEqual([]);
+    expect(result.undated.length).toBeGreaterThan(3);
+    expect(result.undated.flatMap(({ overbilled }) => overbilled)).toEqual([]);
+    expect(result.undated.flatMap(({ unsaid }) => unsaid)).toEqual([]);
     expect(result.nodes.unseen.overbilled).toEqual([]);
     expect(result.explained.asked).toBeGreaterThan(100);
     expect(result.explained.wrong).toEqual([]);

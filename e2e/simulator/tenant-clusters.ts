@@ -23,7 +23,8 @@ export async function ensureTenantCluster(
   }
   for (const [index, name] of cluster.loadBalancers.entries()) {
     const ingress = [{ ip: `203.0.113.${10 + index}`, ipMode: 'VIP' }];
-    await ensureWithStatus(api, loadBalancer(cluster, name), { loadBalancer: { ingress } });
+    const meta = syncedMeta(cluster, name, 'default');
+    await ensureWithStatus(api, loadBalancerObject(meta), { loadBalancer: { ingress } });
   }
   if (cluster.instance !== undefined) await ensureInstance(api, cluster, cluster.instance);
 }
@@ -82,7 +83,8 @@ function tenantClaim(cluster: SimulatedTenantCluster, claim: SimulatedClaim): Ku
   return claimObject(syncedMeta(cluster, claim.name, 'default'), claim.storageClass, claim.size);
 }
 
-function claimObject(
+/** A volume claim; bound once its status is {@link boundStatus}. */
+export function claimObject(
   metadata: KubeObject['metadata'],
   storageClass: string,
   size: string,
@@ -100,7 +102,7 @@ function claimObject(
   };
 }
 
-function boundStatus(size: string): Record<string, unknown> {
+export function boundStatus(size: string): Record<string, unknown> {
   return { phase: 'Bound', accessModes: ['ReadWriteOnce'], capacity: { storage: size } };
 }
 
@@ -118,11 +120,12 @@ function controlPlaneService(cluster: SimulatedTenantCluster): KubeObject {
   };
 }
 
-function loadBalancer(cluster: SimulatedTenantCluster, name: string): KubeObject {
+/** A Service that has no address yet. */
+export function loadBalancerObject(metadata: KubeObject['metadata']): KubeObject {
   return {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: syncedMeta(cluster, name, 'default'),
+    metadata,
     spec: { type: 'LoadBalancer', ports: [{ name: 'http', port: 80 }] },
   };
 }

@@ -1,0 +1,60 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { parseEvents, type ReceivedEvent } from '../long/received.ts';
+
+/** A window as its report tells of it. */
+export interface ClosedWindow {
+  /** Milliseconds since the epoch. */
+  readonly start: number;
+  readonly end: number;
+  readonly scopes: readonly string[];
+  /** GPU-seconds that are neither billed, idle, down nor the system's. */
+  readonly unaccounted: number;
+}
+
+/** What the operator says that it has billed. */
+export interface Bills {
+  windows(): Promise<readonly ClosedWindow[]>;
+  /** Waits until the window of pods is closed that has this moment in it. */
+  closedBeyond(moment: number): Promise<void>;
+  events(): Promise<readonly ReceivedEvent[]>;
+}
+
+interface Report {
+  readonly window_start: string;
+  readonly window_end: string;
+  readonly scopes: readonly string[];
+  readonly gpus?: { readonly models: readonly { readonly unaccounted: number }[] };
+}
+
+/** Asks at the address where the operator is at that time. */
+export function createBills(address: () => string): Bills {
+  const windows = async (): Promise<readonly ClosedWindow[]> => {
+    const response = await fetch(`${address()}/api/v1/windows?limit=1000`);
+    const { windows: reports } = (await response.json()) as { windows: readonly Report[] };
+    return reports.map(closedWindow);
+  };
+  return {
+    windows,
+    closedBeyond: async (moment) => {
+      const deadline = Math.max(Date.now(), moment) + 120_000;
+      for (;;) {
+        const closed = (await windows()).filter(({ scopes }) => scopes.includes('pods'));
+        if (Math.max(0, ...closed.map(({ end }) => end)) > moment) return;
+        if (Date.now() > deadline) throw new Error('accuracy: windows are not closed');
+        await delay(500);
+      }
+    },
+    events: async () => {
+      const from = new Date(Date.now() - 6 * 3_600_000).toISOString();
+      const to = new Date(Date.now() + 60_000).toISOString();
+      const response = await fetch(`${address()}/api/v1/events?from=${from}&to=${to}`);
+      if (!response.ok) throw new Error(`accuracy: export: HTTP ${response.status}`);
+      return parseEvents(await response.text());
+    },
+  };
+}
+
+function closedWindow({ window_start, window_end, scopes, gpus }: Report): ClosedWindow {
+  const unaccounted = (gpus?.models ?? []).reduce((sum, one) => sum + Math.abs(one.unaccounted), 0);
+  return { start: Date.parse(window_start), end: Date.parse(window_end), scopes, unaccounted };
+}
