@@ -1,6 +1,7 @@
 import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
+import type { UnpricedUsage } from '../destinations/destination.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
@@ -122,6 +123,10 @@ function because(cause: string | undefined, effect: string): string {
   return `${first}; ${effect}`;
 }
 
+function billedUntil(savedUntil: number): string {
+  return `what came so far is still billed by a price that is set before ${formatInstant(savedUntil)}`;
+}
+
 /**
  * What an operator should look at although delivery goes on: each claim is there only while it holds,
  * and its message says what to do (docs/operations.md#conditions). Messages carry no counters; status fields do.
@@ -161,13 +166,15 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
     });
   }
   if (unpriced.length > 0) {
-    const { metric, sku, plan } = unpriced[0] ?? { metric: '', plan: '' };
+    const [first = { metric: '', plan: '' }] = unpriced;
+    const { metric, sku, plan, savedUntil }: UnpricedUsage = first;
+    const mend = savedUntil === undefined ? '' : `; ${billedUntil(savedUntil)}`;
     const usage = sku === undefined ? metric : `${metric} of "${sku}"`;
     claims.push({
       type: 'UnpricedUsage',
       status: 'True',
       reason: 'NoPrice',
-      message: `Usage came that nobody has priced, such as ${usage} in plan "${plan}"; set a price there`,
+      message: `Usage came that nobody has priced, such as ${usage} in plan "${plan}"; set a price there${mend}`,
     });
   }
   const [refusal] = lateRefusals;

@@ -203,7 +203,7 @@ describe('the status of a destination', () => {
     const progress = progressOf('main', {
       deadLetters: 1,
       parkedTenants: [{ tenant: 'acme', reason: 'unknown plan', events: 4, since: NOON }],
-      unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
+      unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard', savedUntil: NOON }],
       lateRefusals: [{ at: NOON, events: 3, reason: 'no_meter', example: 'svc1_1' }],
     });
     const claims = destinationClaims({ ...healthy, progress });
@@ -217,6 +217,7 @@ describe('the status of a destination', () => {
     const messages = claims.map(({ message }) => message).join();
     expect(messages).toContain('/api/v1/destinations/main/dead-letters');
     expect(messages).toContain('tenant_gpu_hours of "H100" in plan "standard"');
+    expect(messages).toMatch(/billed by a price that is set before 20\d\d-\d\d-\d\dT12:00:00/);
     expect(messages).toContain('such as event svc1_1: no_meter');
   });
 

@@ -1,6 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeStripe, startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
-import { chargesOf } from '../../e2e/fakes/stripe/subscriptions.ts';
 import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { StripeSettings } from '../destinations/stripe/settings.ts';
@@ -210,13 +209,17 @@ test('every event of a subscribed tenant is charged once, backfilled ones and th
   await second.stop();
   const gold = tenantNamed('a', { plan: 'gold' });
   const third = await live(estate, start + DAY_MS, subscribing, [gold]);
-  await estate.ledger.append({ events: nodes('a', 3, 24 * 60 + 5) });
+  await estate.ledger.append({ events: nodes('a', 3, 24 * 60 + 14) });
   await drained(third, estate.ledger);
-  const { events, subscriptions } = estate.stripe.state;
-  expect(events.map((event) => chargesOf(estate.stripe.state, event))).toStrictEqual(
-    events.map(() => 1),
+  await third.stop();
+  const { subscriptions } = estate.stripe.state;
+  const running = [...subscriptions.values()].filter(({ status }) => status === 'active');
+  const plans = running.map(({ metadata }) => String(metadata['vbilling_plan']));
+  expect(plans.toSorted()).toStrictEqual(['gold', 'tenant-standard']);
+  estate.stripe.turnTo(TEST_WINDOW_START + 60 * DAY_MS);
+  const { events } = estate.stripe.account();
+  expect(events).toHaveLength(10);
+  expect(events.map(({ lines, fate }) => [lines, fate.kind])).toStrictEqual(
+    events.map(() => [1, 'invoiced']),
   );
-  expect(
-    [...subscriptions.values()].map(({ metadata }) => metadata['vbilling_plan']),
-  ).toStrictEqual(['gold', 'tenant-standard']);
 });

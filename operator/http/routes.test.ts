@@ -32,7 +32,15 @@ const webhook: DestinationStatusView = {
   parkedTenants: [{ tenant: 'acme', reason: 'unknown plan: "gold"', events: 4, since: NOW }],
   offboarding: 0,
   unknownMetrics: ['tokens'],
-  unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
+  unpriced: [
+    {
+      metric: 'tenant_gpu_hours',
+      sku: 'H100',
+      plan: 'standard',
+      atStake: '7.5',
+      savedUntil: Date.UTC(2026, 11, 1),
+    },
+  ],
   drift: {
     day: Date.UTC(2026, 10, 20),
     comparedAt: NOW,
@@ -139,7 +147,15 @@ describe('status', () => {
           lag_records: 2,
           dead_letters: 1,
           unknown_metrics: ['tokens'],
-          unpriced: [{ metric: 'tenant_gpu_hours', sku: 'H100', plan: 'standard' }],
+          unpriced: [
+            {
+              metric: 'tenant_gpu_hours',
+              sku: 'H100',
+              plan: 'standard',
+              at_stake: '7.5',
+              saved_until: '2026-12-01T00:00:00Z',
+            },
+          ],
           drift: {
             day: '2026-11-20',
             compared_at: '2026-11-21T09:05:00Z',

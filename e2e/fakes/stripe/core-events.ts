@@ -11,18 +11,22 @@ export interface MeterErrors {
   readonly message: string;
   /** The idempotency key of one of the requests. */
   readonly request: string;
+  /** Under which name it is told; `identifier` by default, as the SDK has it. */
+  readonly keyName?: 'identifier' | 'idempotency_key';
+  /** For usage whose event name no meter has. */
+  readonly type?: 'v1.billing.meter.no_meter_found';
 }
 
 /** Adds a report as Stripe writes it (docs/destinations/stripe.md#what-errors-mean). */
 export function reportErrors(state: StripeState, errors: MeterErrors, at: number): void {
-  const { meter, code, count, message, request } = errors;
-  const sample = { error_message: message, request: { identifier: request } };
+  const { meter, code, count, message, request, keyName = 'identifier' } = errors;
+  const sample = { error_message: message, request: { [keyName]: request } };
   const start = new Date(at - 60_000).toISOString();
   const event: CoreEvent = {
     id: nextId(state, 'evt_test'),
-    type: 'v1.billing.meter.error_report_triggered',
+    type: errors.type ?? 'v1.billing.meter.error_report_triggered',
     created: new Date(at).toISOString(),
-    related_object: { id: meter, type: 'billing.meter' },
+    related_object: errors.type === undefined ? { id: meter, type: 'billing.meter' } : null,
     data: {
       developer_message_summary: `There is ${count} invalid event`,
       validation_start: start,

@@ -65,6 +65,8 @@ export function previewInvoice(state: StripeState, form: Form, at: number): Fake
     status: 'draft',
     finalizesAt: undefined,
     finalizedAt: undefined,
+    attempts: 0,
+    dueAt: undefined,
     lines: [...waiting.map(({ line }) => line), ...lines],
   };
   return ok(showInvoice(state, preview));

@@ -11,6 +11,8 @@ import {
   type SubscriptionItem,
 } from './state.ts';
 
+const DAY_SECONDS = 86_400;
+
 /** A line with the usage of an item as it is now. */
 export function usageLine(
   state: StripeState,
@@ -112,6 +114,8 @@ export function makeInvoice(state: StripeState, request: InvoiceRequest): Invoic
     status: 'draft',
     finalizesAt,
     finalizedAt: undefined,
+    attempts: 0,
+    dueAt: undefined,
     lines: [...waiting.map(({ line }) => line), ...lines],
   };
   for (const item of waiting) item.invoice = invoice.id;
@@ -129,5 +133,7 @@ export function finalize(state: StripeState, invoice: Invoice, at: number): void
   invoice.status = 'open';
   invoice.finalizesAt = undefined;
   invoice.finalizedAt = at;
+  const days = state.subscriptions.get(invoice.subscription ?? '')?.daysUntilDue ?? undefined;
+  if (days !== undefined) invoice.dueAt = at + days * DAY_SECONDS;
   notify(state, 'invoice.finalized', invoice, at);
 }

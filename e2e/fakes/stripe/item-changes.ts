@@ -47,8 +47,8 @@ export function changeItems(
   }
   for (const { id, price } of wanted) {
     if (id !== undefined) continue;
-    const item = { id: nextId(state, 'si'), price, from: at, to: undefined, isSwapped: false };
-    subscription.items.push(item);
+    const added = { id: nextId(state, 'si'), created: at, price, from: at };
+    subscription.items.push({ ...added, to: undefined, isSwapped: false });
   }
   bill(state, subscription, lines, proration, at);
 }

@@ -1,7 +1,7 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { invalid, missing, ok } from './answers.ts';
 import { mergeMetadata, metadataProblem } from './metadata.ts';
-import { type Form, text, texts } from './form.ts';
+import { type Form, nested, text, texts } from './form.ts';
 import { page, PAGING, unknownParameter } from './lists.ts';
 import { nextId, type Price, type StripeState } from './state.ts';
 
@@ -17,6 +17,7 @@ const CREATE = [
   'metadata',
   'nickname',
   'active',
+  'currency_options',
 ];
 
 export function createPrice(state: StripeState, form: Form, at: number): FakeResponse {
@@ -40,6 +41,7 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
     id: nextId(state, 'price'),
     created: Math.floor(at / 1000),
     currency,
+    currencyOptions: Object.keys(nested(form, 'currency_options')),
     product,
     unit_amount_decimal: amount ?? null,
     interval,
@@ -64,7 +66,7 @@ export function updatePrice(state: StripeState, id: string, form: Form): FakeRes
 }
 
 export function listPrices(state: StripeState, query: Form): FakeResponse {
-  const known = ['active', 'type', 'currency', 'product', 'recurring', ...PAGING];
+  const known = ['active', 'type', 'currency', 'product', 'recurring', 'expand', ...PAGING];
   const unknown = unknownParameter(query, known);
   if (unknown !== undefined) return unknown;
   const active = text(query, 'active');
@@ -78,17 +80,22 @@ export function listPrices(state: StripeState, query: Form): FakeResponse {
       (meter === undefined || price.meter === meter) &&
       (currency === undefined || price.currency === currency),
   );
-  return page('/v1/prices', query, found, showPrice);
+  const isExpanded = Object.values(texts(query, 'expand')).includes('data.currency_options');
+  return page('/v1/prices', query, found, (price) => showPrice(price, isExpanded));
 }
 
 function usageType({ meter }: Price): string {
   return meter === null ? 'licensed' : 'metered';
 }
 
-export function showPrice(price: Price): unknown {
-  const { interval, meter, unit_amount_decimal, ...rest } = price;
+/** `isExpanded` shows the currencies as well, which Stripe leaves out otherwise. */
+export function showPrice(price: Price, isExpanded = false): unknown {
+  const { interval, meter, unit_amount_decimal, currencyOptions, ...rest } = price;
+  const amount = { unit_amount_decimal };
+  const options = [rest.currency, ...currencyOptions].map((currency) => [currency, amount]);
   return {
     ...rest,
+    ...(isExpanded && { currency_options: Object.fromEntries(options) }),
     object: 'price',
     type: 'recurring',
     billing_scheme: 'per_unit',

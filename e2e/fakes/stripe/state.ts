@@ -27,6 +27,8 @@ export interface Price {
   readonly id: string;
   readonly created: number;
   readonly currency: string;
+  /** Other currencies that it can be charged in. */
+  readonly currencyOptions: readonly string[];
   readonly product: string;
   readonly unit_amount_decimal: string | null;
   readonly interval: string;
@@ -39,6 +41,7 @@ export interface Price {
 /** From when to when usage is charged by it, seconds since the epoch. */
 export interface SubscriptionItem {
   readonly id: string;
+  readonly created: number;
   price: string;
   readonly from: number;
   to: number | undefined;
@@ -73,6 +76,10 @@ export interface Subscription {
   cancelAtPeriodEnd: boolean;
   pauseCollection: 'keep_as_draft' | 'void' | 'mark_uncollectible' | undefined;
   collectionMethod: string;
+  /** With `send_invoice`. */
+  daysUntilDue: number | null;
+  automaticTax: boolean;
+  defaultPaymentMethod: string | null;
   /** When its end was asked for. */
   canceledAt: number | undefined;
   endedAt: number | undefined;
@@ -145,6 +152,10 @@ export interface Invoice {
   /** When it becomes final by itself; undefined where nothing does that. */
   finalizesAt: number | undefined;
   finalizedAt: number | undefined;
+  /** How often a payment was tried. */
+  attempts: number;
+  /** Of one that is sent; set when it becomes final. */
+  dueAt: number | undefined;
   lines: readonly InvoiceLine[];
 }
 

@@ -56,13 +56,22 @@ export function createSubscription(
   }
   const prices = items(form, 'items').map((item) => text(item, 'price') ?? '');
   const first = state.prices.get(prices[0] ?? '');
-  const wrong =
-    pricesProblem(state, prices) ?? currencyProblem(state, customer, first?.currency ?? '');
+  const asked = text(form, 'currency');
+  const currency = asked ?? first?.currency ?? '';
+  const wrong = pricesProblem(state, prices, asked) ?? currencyProblem(state, customer, currency);
   if (wrong !== undefined) return wrong;
   const mode = modeOf(state, form, apiVersion);
   const anchor = anchorIn(form, mode === 'classic' ? now : start, now);
   if (anchor === undefined) {
     return invalid('Invalid billing_cycle_anchor', undefined, 'billing_cycle_anchor');
+  }
+  const days = text(form, 'days_until_due');
+  if ((text(form, 'collection_method') === 'send_invoice') !== (days !== undefined)) {
+    return invalid(
+      'days_until_due goes with collection_method=send_invoice',
+      undefined,
+      'days_until_due',
+    );
   }
   const id = nextId(state, 'sub');
   const interval = first?.interval ?? 'month';
@@ -71,7 +80,7 @@ export function createSubscription(
     created: now,
     customer,
     start,
-    currency: first?.currency ?? '',
+    currency,
     interval,
     mode,
     anchor,
@@ -81,11 +90,15 @@ export function createSubscription(
     cancelAtPeriodEnd: false,
     pauseCollection: undefined,
     collectionMethod: text(form, 'collection_method') ?? 'charge_automatically',
+    daysUntilDue: days === undefined ? null : Number(days),
+    automaticTax: text(form, 'automatic_tax', 'enabled') === 'true',
+    defaultPaymentMethod: text(form, 'default_payment_method') ?? null,
     canceledAt: undefined,
     endedAt: undefined,
     metadata,
     items: prices.map((price) => ({
       id: nextId(state, 'si'),
+      created: now,
       price,
       from: start,
       to: undefined,

@@ -1,6 +1,6 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { invalid, missing } from './answers.ts';
-import type { StripeState } from './state.ts';
+import type { Price, StripeState } from './state.ts';
 
 const MAX_ITEMS = 20;
 
@@ -23,6 +23,7 @@ export function currencyProblem(
 export function pricesProblem(
   state: StripeState,
   prices: readonly string[],
+  currency: string | undefined,
 ): FakeResponse | undefined {
   if (prices.length === 0) return invalid('A subscription must have at least one item.');
   if (prices.length > MAX_ITEMS) {
@@ -35,7 +36,10 @@ export function pricesProblem(
   for (const [index, price] of found.entries()) {
     if (price === undefined) return missing('price', prices[index] ?? '');
   }
-  if (new Set(found.map((price) => price?.currency)).size > 1) {
+  const has = (price: Price | undefined): boolean =>
+    price?.currency === (currency ?? found[0]?.currency) ||
+    price?.currencyOptions.includes(currency ?? '') === true;
+  if (!found.every(has)) {
     return invalid('All prices on a subscription must have the same `currency` field.');
   }
   if (new Set(found.map((price) => price?.interval)).size > 1) {

@@ -11,7 +11,7 @@ export function showSubscription(state: StripeState, subscription: Subscription)
   const data = liveItems(subscription).map((item) => ({
     id: item.id,
     object: 'subscription_item',
-    created,
+    created: item.created,
     subscription: id,
     metadata: {},
     price: showPrice(state.prices.get(item.price) ?? unknownPrice(item.price)),
@@ -33,6 +33,9 @@ export function showSubscription(state: StripeState, subscription: Subscription)
     billing_mode: { type: subscription.mode },
     billing_cycle_anchor: subscription.anchor,
     collection_method: subscription.collectionMethod,
+    days_until_due: subscription.daysUntilDue,
+    automatic_tax: { enabled: subscription.automaticTax },
+    default_payment_method: subscription.defaultPaymentMethod,
     pause_collection:
       pauseCollection === undefined ? null : { behavior: pauseCollection, resumes_at: null },
     schedule: schedule?.id ?? null,

@@ -50,6 +50,7 @@ export function updateSubscription(
   const problem = pricesProblem(
     state,
     wanted.map(({ price }) => price),
+    subscription.currency,
   );
   if (problem !== undefined) return problem;
   if (subscription.status === 'incomplete' && form['items'] !== undefined) {

@@ -57,7 +57,10 @@ const INVOICE_STATES: Readonly<Record<string, BillingState>> = {
   'invoice.payment_failed': 'delinquent',
   'invoice.paid': 'active',
   'invoice.payment_succeeded': 'active',
+  'invoice.voided': 'active',
 };
+/** An invoice that was made void is owed by nobody any more, but was paid by nobody either. */
+const PAYMENTS: readonly string[] = ['invoice.paid', 'invoice.payment_succeeded'];
 
 const SUBSCRIPTION_TYPES: readonly string[] = [
   'customer.subscription.created',
@@ -90,20 +93,20 @@ function parse(body: Uint8Array): ParsedAlert {
     return { kind: 'malformed', reason: 'not a Stripe event: body: id or type is missing' };
   }
   const object = objectOf(objectOf(event, 'data'), 'object');
-  const customer = customerOf(object);
-  if (customer.id === undefined && customer.tenant === undefined) {
-    return { kind: 'irrelevant', reason: `${type} names no customer` };
-  }
   const at = secondsAt(event, 'created');
-  const alert: Alert = {
-    provider: 'stripe',
-    id,
-    type,
-    ...omitUndefined({ at }),
-    customer,
-    ...meaningOf(type, object),
-  };
+  const alert = alertAbout({ id, type, object, ...omitUndefined({ at }) });
+  if (alert === undefined) return { kind: 'irrelevant', reason: `${type} names no customer` };
   return { kind: 'alert', alert };
+}
+
+/** What an event of a type says about an object; undefined where it names no customer. */
+export function alertAbout({
+  object,
+  ...event
+}: Pick<Alert, 'id' | 'type' | 'at'> & { readonly object: JsonObject }): Alert | undefined {
+  const customer = customerOf(object);
+  if (customer.id === undefined && customer.tenant === undefined) return undefined;
+  return { provider: 'stripe', ...event, customer, ...meaningOf(event.type, object) };
 }
 
 function meaningOf(
@@ -118,7 +121,7 @@ function meaningOf(
     return {
       subject: subject ?? 'customer',
       state: invoiceState,
-      ...(invoiceState === 'active' && { settles }),
+      ...(PAYMENTS.includes(type) && { settles }),
       reason: type,
     };
   }

@@ -45,6 +45,22 @@ describe('what Stripe finds wrong after it has taken it', () => {
     expect(destination.lateRefusals?.()).toStrictEqual([]);
   });
 
+  test.each([
+    { keyName: 'idempotency_key' },
+    { keyName: 'idempotency_key', type: 'v1.billing.meter.no_meter_found' },
+    { keyName: 'identifier', type: 'v1.billing.meter.no_meter_found' },
+  ] as const)('names an event by the idempotency key of its request: %j', async (form) => {
+    const { destination, ready, stripe, time } = await world();
+    await ready();
+    const event = gpuEvent();
+    const [meter = ''] = stripe.state.meters.keys();
+    const request = `${event.id}-2`;
+    const errors = { meter, code: 'no_meter', count: 1, message: 'No meter', request, ...form };
+    reportErrors(stripe.state, errors, time.now);
+    await destination.send([event], NEVER);
+    expect(destination.lateRefusals?.()).toMatchObject([{ events: 1, example: event.id }]);
+  });
+
   test('that cannot be read holds up nothing', async () => {
     const lacks = (_: string, path: string) =>
       path.startsWith('/v2') ? 'rak_events_read' : undefined;

@@ -94,8 +94,12 @@ function refusalsOf(event: JsonObject): readonly LateRefusal[] {
   });
 }
 
-/** Requests are known by their idempotency keys, which begin with the id of the event. */
+/**
+ * Requests are known by their idempotency keys, which begin with the id of the event: one field or the other
+ * has it, by the version of the report (https://docs.stripe.com/api/v2/core/events).
+ */
 function eventOf(sample: JsonObject): string | undefined {
   const request = objectOf(sample, 'request');
-  return textOf(request, 'identifier')?.replace(/^(svc1_[0-9a-f]{32})-\d+$/, '$1');
+  const key = textOf(request, 'idempotency_key') ?? textOf(request, 'identifier');
+  return key?.replace(/^(svc1_[0-9a-f]{32})-\d+$/, '$1');
 }

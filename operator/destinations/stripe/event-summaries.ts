@@ -6,6 +6,7 @@ import {
 } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { BucketEvent, TotalsOutcome, TotalsQuery, VerifyOutcome } from '../destination.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import type { StripeCustomers } from './customers.ts';
 import { isMeterOf, meterName, type StripeMeters } from './meters.ts';
 import { meterValue } from './send-events.ts';
@@ -140,7 +141,31 @@ export class EventSummaries {
     return { kind: 'uncertain', reason };
   }
 
-  /** The sum of a meter's events of one customer with a timestamp in `[from, to)`, whole minutes. */
+  /** The sum of a meter's events of one customer with a timestamp in `[from, to)`, whole minutes; in nano units. */
+  async used(
+    meter: string,
+    customer: string,
+    from: number,
+    to: number,
+    signal: AbortSignal,
+  ): Promise<bigint | ApiProblem> {
+    const window = { customer, start_time: from / 1000, end_time: to / 1000 };
+    const path = `/v1/billing/meters/${encodeURIComponent(meter)}/event_summaries`;
+    const list = await this.#options.client.list(path, window, signal);
+    if (list.kind !== 'list') return list;
+    let nanos = 0n;
+    for (const summary of list.items) {
+      const value = Number(summary['aggregated_value'] ?? 0);
+      const decimal = roundToDecimal(String(Math.abs(value)));
+      if (decimal === undefined) {
+        const reason = `not a number: aggregated_value: "${value}"`;
+        return { kind: 'refused', status: 200, code: '', details: {}, reason };
+      }
+      nanos += value < 0 ? -nanosFromDecimal(decimal) : nanosFromDecimal(decimal);
+    }
+    return nanos;
+  }
+
   async #sum(
     meter: string,
     customer: string,
@@ -148,21 +173,10 @@ export class EventSummaries {
     to: number,
     signal: AbortSignal,
   ): Promise<bigint | Exclude<TotalsOutcome, { kind: 'total' }>> {
-    const window = { customer, start_time: from / 1000, end_time: to / 1000 };
-    const path = `/v1/billing/meters/${encodeURIComponent(meter)}/event_summaries`;
-    const list = await this.#options.client.list(path, window, signal);
-    if (list.kind === 'refused') return { kind: 'unsupported', reason: list.reason };
-    if (list.kind !== 'list') return { kind: 'retry', reason: list.reason };
-    let nanos = 0n;
-    for (const summary of list.items) {
-      const value = Number(summary['aggregated_value'] ?? 0);
-      const decimal = roundToDecimal(String(Math.abs(value)));
-      if (decimal === undefined) {
-        return { kind: 'unsupported', reason: `not a number: aggregated_value: "${value}"` };
-      }
-      nanos += value < 0 ? -nanosFromDecimal(decimal) : nanosFromDecimal(decimal);
-    }
-    return nanos;
+    const nanos = await this.used(meter, customer, from, to, signal);
+    if (typeof nanos === 'bigint') return nanos;
+    const { kind, reason } = nanos;
+    return { kind: kind === 'refused' ? 'unsupported' : 'retry', reason };
   }
 }
 

@@ -1,75 +1,99 @@
-import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
-import { TENANT_KEY } from './customers.ts';
-import { PLAN_KEY, readPrice, type StripePrice } from './prices.ts';
+import { quote } from '../../model/quote.ts';
+import type { StripePrice } from './prices.ts';
+import { collectionProblem, type StripeItem, type StripeSubscription } from './subscription.ts';
 
 /** Stripe's own bound. */
 export const MAX_ITEMS = 20;
 
 /** What is to be done, in this order, so that a tenant is charged for every meter once. */
 export type SubscriptionChange =
-  | { readonly kind: 'cancel'; readonly subscription: string }
-  | {
-      readonly kind: 'update';
-      readonly subscription: string;
-      readonly items: readonly ItemChange[];
-      /** Take back the cancellation that an offboarding left. */
-      readonly resume: boolean;
-    }
-  | {
-      readonly kind: 'create';
-      /** At most 20, of one currency and interval. */
-      readonly prices: readonly string[];
-      /** Usage from then on is charged, seconds since the epoch; undefined: from now on. */
-      readonly from: number | undefined;
-    };
+  /** At once, with an invoice of what it has used. */
+  | { readonly kind: 'end'; readonly subscription: string }
+  /** What the items have used goes onto the next invoice. */
+  | { readonly kind: 'remove'; readonly subscription: string; readonly items: readonly string[] }
+  | { readonly kind: 'add'; readonly subscription: string; readonly prices: readonly string[] }
+  /** Nothing of what is charged changes; `resume` takes back the cancellation that an offboarding left. */
+  | { readonly kind: 'note'; readonly subscription: string; readonly resume: boolean }
+  | CreateChange;
 
-/** An item that is removed, gets another price, or is added. */
-export type ItemChange =
-  | { readonly id: string; readonly deleted: true }
-  | { readonly id: string; readonly price: string }
-  | { readonly price: string };
+export interface CreateChange {
+  readonly kind: 'create';
+  /** At most 20, of one interval. */
+  readonly prices: readonly string[];
+  /** Usage from then on is charged, seconds since the epoch; undefined: from now on. */
+  readonly from: number | undefined;
+  /** The subscription that it goes on for, or beside: its billing day and terms of payment are taken over. */
+  readonly model: Pick<StripeSubscription, 'periodEnd' | 'payment'> | undefined;
+}
 
 export interface PlanQuestion {
   readonly tenant: string;
   readonly plan: string;
-  /** Active prices of the plan in the tenant's currency. */
+  /** Upper case, as in ISO 4217. */
+  readonly currency: string;
+  /** Active prices of the plan that there are in the currency. */
   readonly prices: readonly StripePrice[];
   /** All of the customer's, whoever made them, ended ones too. */
   readonly subscriptions: readonly StripeSubscription[];
-  /** The earliest usage that may have to be charged, seconds since the epoch. */
-  readonly billableFrom: number;
+  /** From when on usage may be on no invoice where the tenant has no subscription, seconds since the epoch. */
+  readonly from: number;
+  /** The same of meters that nothing charges beside the tenant's subscriptions, where usage of them came. */
+  readonly since: ReadonlyMap<string, number>;
   /** Whether the tenant has tenant clusters, so that an offboarding is to be undone. */
   readonly present: boolean;
 }
 
+export type PlanAnswer =
+  | { readonly kind: 'changes'; readonly changes: readonly SubscriptionChange[] }
+  /** Whatever was done, usage would be on no invoice. */
+  | { readonly kind: 'blocked'; readonly reason: string };
+
 /**
  * The changes that leave exactly one charge for each meter that the plan prices
- * (docs/destinations/stripe.md#subscriptions). A meter
- * that another subscription of the customer charges is left to that one; items that an operator added
- * by hand stay. Charges that end come before those that begin.
+ * (docs/destinations/stripe.md#subscriptions). A meter that another subscription of the customer charges
+ * is left to that one, and so is what a subscription charges from which no money comes; items that an operator added by hand stay.
+ *
+ * A price never takes the place of another within an item: such an item has no grace at the end of its
+ * period (https://docs.stripe.com/billing/subscriptions/usage-based/configure-grace-period).
  */
-export function planChanges(question: PlanQuestion): readonly SubscriptionChange[] {
-  const live = question.subscriptions.filter((subscription) => subscription.live);
-  const own = live.filter(({ tenant }) => tenant === question.tenant);
-  const wanted = wantedPrices(question, live, own);
+export function planChanges(question: PlanQuestion): PlanAnswer {
+  const { wanted, own } = sides(question);
   const open = new Map(wanted);
-  const edits = own.map((subscription) => keepItems(subscription, open));
-  // Only when all that may stay is known can the rest be told.
-  for (const edit of edits) changeItems(edit, question.plan, wanted, open);
-  for (const edit of edits) addItems(edit, open);
-  const changes = edits.flatMap((item) => changeOf(item, question));
-  return [...changes.toSorted(endingFirst), ...creations(question, own, [...open.values()])];
+  const edits = own.map((subscription) => sort(subscription, question, wanted, open));
+  for (const { subscription, isEnded, items } of edits) {
+    if (isEnded) reopen(items, wanted, open);
+    else if (items.leaving.length > 0 && !subscription.billsRemovals) {
+      return { kind: 'blocked', reason: mixedReason(question.tenant, subscription) };
+    }
+  }
+  const changes = edits.flatMap((edit) => [...changesOf(edit, question, open)]);
+  const created = creations(question, own, [...open.values()]);
+  return { kind: 'changes', changes: [...changes.toSorted(endingFirst), ...created] };
+}
+
+/** Prices of meters that nothing charges now. */
+export function missingPrices(question: Omit<PlanQuestion, 'since'>): readonly StripePrice[] {
+  const { wanted, own } = sides(question);
+  const charged = new Set(own.flatMap(({ items }) => items.map(({ price }) => price.meter)));
+  return [...wanted.values()].filter(({ meter }) => !charged.has(meter));
+}
+
+interface Sides {
+  readonly wanted: ReadonlyMap<string, StripePrice>;
+  /** The tenant's subscriptions that may be changed. */
+  readonly own: readonly StripeSubscription[];
 }
 
 /**
  * One price for each meter that nobody else's charge is on: the one that is charged already, else the
  * newest.
  */
-function wantedPrices(
-  { prices }: PlanQuestion,
-  live: readonly StripeSubscription[],
-  own: readonly StripeSubscription[],
-): Map<string, StripePrice> {
+function sides({ tenant, prices, subscriptions }: Omit<PlanQuestion, 'since'>): Sides {
+  const live = subscriptions.filter((subscription) => subscription.live);
+  const own = live.filter(
+    (subscription) =>
+      subscription.tenant === tenant && collectionProblem(subscription) === undefined,
+  );
   const items = own.flatMap((subscription) => subscription.items);
   const others = live.filter((subscription) => !own.includes(subscription));
   const byHand = items.filter(({ price }) => price.plan === undefined);
@@ -87,165 +111,152 @@ function wantedPrices(
       wanted.set(price.meter, price);
     }
   }
-  return wanted;
+  return { wanted, own };
 }
 
 function rank({ id, created }: StripePrice, charged: ReadonlySet<string>): number {
   return created + (charged.has(id) ? Number.MAX_SAFE_INTEGER / 2 : 0);
 }
 
+interface SortedItems {
+  /** Those that are as wanted. */
+  readonly kept: readonly StripeItem[];
+  readonly leaving: readonly StripeItem[];
+}
+
 interface Edit {
   readonly subscription: StripeSubscription;
-  readonly items: ItemChange[];
-  /** Items whose fate is open. */
-  readonly rest: StripeItem[];
-  readonly removed: Set<string>;
+  readonly items: SortedItems;
+  /** Nothing of it would stay but what another subscription can have as well. */
+  readonly isEnded: boolean;
 }
 
-/** Keeps what is as wanted; `open` loses the meters that are charged by it. */
-function keepItems(subscription: StripeSubscription, open: Map<string, StripePrice>): Edit {
-  const rest = subscription.items.filter(({ price }) => {
-    if (open.get(price.meter)?.id !== price.id) return true;
-    open.delete(price.meter);
-    return false;
-  });
-  return { subscription, items: [], rest, removed: new Set() };
+/** `open` loses the meters that are charged as wanted. */
+function sort(
+  subscription: StripeSubscription,
+  { plan, currency }: PlanQuestion,
+  wanted: ReadonlyMap<string, StripePrice>,
+  open: Map<string, StripePrice>,
+): Edit {
+  const { items, itemCount } = subscription;
+  const fits = subscription.currency === currency;
+  const kept: StripeItem[] = [];
+  const leaving: StripeItem[] = [];
+  let others = itemCount - items.length;
+  for (const item of items) {
+    const { price } = item;
+    // A price that was archived goes on for those who have it.
+    const goesOn = fits && price.plan === plan && !wanted.has(price.meter);
+    if (fits && open.get(price.meter)?.id === price.id) {
+      open.delete(price.meter);
+      kept.push(item);
+    } else if (price.plan === undefined || goesOn) others += 1;
+    else leaving.push(item);
+  }
+  const isEnded = leaving.length > 0 && others === 0;
+  return { subscription, items: { kept, leaving }, isEnded };
 }
 
-/** Replaces prices in place, and removes what the plan does not have. */
-function changeItems(
-  { items, rest, removed }: Edit,
-  plan: string,
+/** What an ended subscription had as wanted goes on elsewhere. */
+function reopen(
+  { kept }: SortedItems,
   wanted: ReadonlyMap<string, StripePrice>,
   open: Map<string, StripePrice>,
 ): void {
-  for (const { id, price } of rest) {
-    if (price.plan === undefined) continue;
-    const next = open.get(price.meter);
-    if (next !== undefined && fitsTogether(price, next)) {
-      items.push({ id, price: next.id });
-      open.delete(price.meter);
-      continue;
-    }
-    // A price that was archived goes on for those who have it.
-    if (price.plan === plan && !wanted.has(price.meter)) continue;
-    items.push({ id, deleted: true });
-    removed.add(id);
+  for (const { price } of kept) {
+    const same = wanted.get(price.meter);
+    if (same !== undefined) open.set(price.meter, same);
   }
 }
 
-/** Adds what there is room for. */
-function addItems({ subscription, items, removed }: Edit, open: Map<string, StripePrice>): void {
-  const [sample] = subscription.items;
-  if (sample === undefined) return;
+function mixedReason(tenant: string, { id }: StripeSubscription): string {
+  return (
+    `subscription ${id} of tenant ${quote(tenant)} is in billing mode classic and has items that must stay, ` +
+    'so that what the others have used would never be billed: migrate it to flexible, or cancel it with an invoice'
+  );
+}
+
+/** `open` loses what there is room for. */
+function* changesOf(
+  { subscription, items, isEnded }: Edit,
+  question: PlanQuestion,
+  open: Map<string, StripePrice>,
+): Generator<SubscriptionChange> {
+  const { id } = subscription;
+  if (isEnded) {
+    yield { kind: 'end', subscription: id };
+    return;
+  }
+  const leaving = items.leaving.map((item) => item.id);
+  // What is added beside it might be taken for another price of the same item.
+  const added = leaving.length > 0 ? [] : roomFor(subscription, question, open);
+  if (leaving.length > 0) yield { kind: 'remove', subscription: id, items: leaving };
+  if (added.length > 0) yield { kind: 'add', subscription: id, prices: added };
+  const resume = question.present && subscription.cancelAtPeriodEnd && subscription.offboarded;
+  if (resume || (subscription.plan !== question.plan && leaving.length + added.length === 0)) {
+    yield { kind: 'note', subscription: id, resume };
+  }
+}
+
+function roomFor(
+  { items, itemCount, currency }: StripeSubscription,
+  question: PlanQuestion,
+  open: Map<string, StripePrice>,
+): readonly string[] {
+  const [sample] = items;
+  const added: string[] = [];
+  if (sample === undefined || currency !== question.currency) return added;
   for (const price of open.values()) {
-    const count = subscription.itemCount - removed.size + items.filter(isAddition).length;
-    if (count >= MAX_ITEMS || !fitsTogether(sample.price, price)) continue;
-    items.push({ price: price.id });
+    const isFull = itemCount + added.length >= MAX_ITEMS;
+    if (isFull || sample.price.interval !== price.interval) continue;
+    // An item charges what comes after it was added.
+    if (question.since.has(price.meter)) continue;
+    added.push(price.id);
     open.delete(price.meter);
   }
-}
-
-/** Whether one subscription may have both. */
-function fitsTogether(a: StripePrice, b: StripePrice): boolean {
-  return a.currency === b.currency && a.interval === b.interval;
-}
-
-function changeOf(
-  { subscription, items, removed }: Edit,
-  question: PlanQuestion,
-): readonly SubscriptionChange[] {
-  const { id, itemCount } = subscription;
-  const resume = question.present && subscription.cancelAtPeriodEnd && subscription.offboarded;
-  const left = itemCount - removed.size + items.filter(isAddition).length;
-  if (left === 0) return [{ kind: 'cancel', subscription: id }];
-  if (items.length === 0 && !resume && subscription.plan === question.plan) return [];
-  return [{ kind: 'update', subscription: id, items, resume }];
-}
-
-function isAddition(change: ItemChange): boolean {
-  return !('id' in change);
+  return added;
 }
 
 function endingFirst(a: SubscriptionChange, b: SubscriptionChange): number {
-  return weight(a) - weight(b);
+  return ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind);
 }
 
-function weight(change: SubscriptionChange): number {
-  if (change.kind === 'cancel') return 0;
-  return change.kind === 'update' && change.items.some((item) => 'deleted' in item) ? 1 : 2;
-}
+const ORDER: readonly SubscriptionChange['kind'][] = ['end', 'remove', 'note', 'add', 'create'];
 
-/**
- * New subscriptions of at most 20 prices. The first ones reach back to the first usage; those that
- * follow ended ones begin where these ended; and what is added beside living ones begins now, since
- * nobody can tell what was charged before.
- */
+/** New subscriptions of at most 20 prices. */
 function creations(
-  { subscriptions, tenant, billableFrom }: PlanQuestion,
+  { subscriptions, tenant, from, since }: PlanQuestion,
   own: readonly StripeSubscription[],
   prices: readonly StripePrice[],
 ): readonly SubscriptionChange[] {
-  const ended = subscriptions
-    .filter((subscription) => !subscription.live && subscription.tenant === tenant)
-    .map(({ endedAt }) => endedAt ?? 0);
-  const from = own.length > 0 ? undefined : Math.max(billableFrom, ...ended);
-  const groups = Map.groupBy(prices, ({ currency, interval }) => `${currency} ${interval}`);
+  const lives = subscriptions.some((one) => one.live && one.tenant === tenant);
+  const model = (interval: string) =>
+    [...own, ...endedOf(subscriptions, tenant)].find(({ items }) =>
+      items.some(({ price }) => price.interval === interval),
+    );
+  const groups = Map.groupBy(prices, ({ meter, interval }) => {
+    return JSON.stringify([interval, lives ? since.get(meter) : from]);
+  });
   return [...groups.values()].flatMap((group) => {
+    const [first] = group;
+    if (first === undefined) return [];
     const sorted = group.map(({ id }) => id).toSorted();
     const count = Math.ceil(sorted.length / MAX_ITEMS);
     return Array.from({ length: count }, (_, index) => ({
       kind: 'create' as const,
       prices: sorted.slice(index * MAX_ITEMS, (index + 1) * MAX_ITEMS),
-      from,
+      from: lives ? since.get(first.meter) : from,
+      model: model(first.interval),
     }));
   });
 }
 
-/** Set while its cancellation is meterfeed's own, which alone is taken back. */
-export const OFFBOARDED_KEY = 'vbilling_offboarded';
-
-const ENDED = new Set(['canceled', 'incomplete_expired']);
-
-/** A subscription as Stripe has it, as far as it charges meters. */
-export interface StripeSubscription {
-  readonly id: string;
-  /** The tenant it was made for; undefined when somebody else made it. */
-  readonly tenant: string | undefined;
-  readonly plan: string | undefined;
-  readonly live: boolean;
-  /** Seconds since the epoch; undefined while it lives. */
-  readonly endedAt: number | undefined;
-  readonly cancelAtPeriodEnd: boolean;
-  readonly offboarded: boolean;
-  /** Items that charge no meter are left out, but counted. */
-  readonly items: readonly StripeItem[];
-  readonly itemCount: number;
-}
-
-export interface StripeItem {
-  readonly id: string;
-  readonly price: StripePrice;
-}
-
-export function readSubscription(object: JsonObject): StripeSubscription {
-  const metadata = objectOf(object, 'metadata');
-  const list = objectsOf(objectOf(object, 'items'), 'data');
-  const items = list.flatMap((item): StripeItem[] => {
-    const price = readPrice(objectOf(item, 'price'));
-    return price === undefined ? [] : [{ id: textOf(item, 'id') ?? '', price }];
-  });
-  const endedAt = Number(object['ended_at'] ?? object['canceled_at'] ?? 0);
-  const live = !ENDED.has(textOf(object, 'status') ?? '');
-  return {
-    id: textOf(object, 'id') ?? '',
-    tenant: textOf(metadata, TENANT_KEY),
-    plan: textOf(metadata, PLAN_KEY),
-    live,
-    endedAt: live || endedAt === 0 ? undefined : endedAt,
-    cancelAtPeriodEnd: object['cancel_at_period_end'] === true,
-    offboarded: textOf(metadata, OFFBOARDED_KEY) !== undefined,
-    items,
-    itemCount: list.length,
-  };
+/** The tenant's subscriptions that are no more, the last one to end first. */
+export function endedOf(
+  subscriptions: readonly StripeSubscription[],
+  tenant: string,
+): readonly StripeSubscription[] {
+  return subscriptions
+    .filter((one) => !one.live && one.tenant === tenant)
+    .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
 }

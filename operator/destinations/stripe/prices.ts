@@ -1,17 +1,15 @@
-import type { UsageEvent } from '../../model/event.ts';
+import { quote } from '../../model/quote.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { UnpricedUsage } from '../destination.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, textOf } from '../json.ts';
-import { meterName } from './meters.ts';
+import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 /** How often prices are read again: what is priced meanwhile is subscribed to then. */
 const REFRESH_MS = 300_000;
 /** After a reading that failed. */
 const RETRY_MS = 60_000;
-/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
-const MAX_SEEN = 2_000;
 /** The tag of prices that belong to a plan. */
 export const PLAN_KEY = 'vbilling_plan';
 
@@ -22,6 +20,8 @@ export interface StripePrice {
   readonly meter: string;
   /** Upper case, as in ISO 4217. */
   readonly currency: string;
+  /** Those that it can be charged in: its own, and those of its `currency_options`. */
+  readonly currencies: readonly string[];
   /** `month`, `3 month`, … */
   readonly interval: string;
   /** Seconds since the epoch. */
@@ -61,7 +61,12 @@ export class StripePrices {
   }
 
   async #read(signal: AbortSignal): Promise<ApiProblem | undefined> {
-    const filter = { active: true, type: 'recurring', recurring: { usage_type: 'metered' } };
+    const filter = {
+      active: true,
+      type: 'recurring',
+      recurring: { usage_type: 'metered' },
+      expand: ['data.currency_options'],
+    };
     const list = await this.#client.list('/v1/prices', filter, signal);
     const hasFailed = list.kind !== 'list';
     this.#nextReading = this.#clock.monotonic() + (hasFailed ? RETRY_MS : REFRESH_MS);
@@ -80,50 +85,36 @@ export function readPrice(object: JsonObject): StripePrice | undefined {
   if (meter === undefined || id === undefined) return undefined;
   const every = Number(recurring['interval_count'] ?? 1);
   const interval = textOf(recurring, 'interval') ?? '';
+  const currency = (textOf(object, 'currency') ?? '').toUpperCase();
+  const options = Object.keys(objectOf(object, 'currency_options'));
   return {
     id,
     meter,
-    currency: (textOf(object, 'currency') ?? '').toUpperCase(),
+    currency,
+    currencies: [...new Set([currency, ...options.map((option) => option.toUpperCase())])],
     interval: every === 1 ? interval : `${every} ${interval}`,
     created: Number(object['created'] ?? 0),
     plan: textOf(metadata, PLAN_KEY),
   };
 }
 
-interface SeenKind {
-  readonly usage: UnpricedUsage;
-  readonly meter: string;
-}
-
 /**
- * Which kinds of usage have come, and which of them no price charges
- * (docs/destinations/stripe.md#prices-by-sku-and-capacity-type).
+ * Why a tenant cannot be subscribed: a plan of its own that no price is tagged with, or prices in other
+ * currencies only. The default plan may be without prices until somebody sets them.
  */
-export class UnpricedWatch {
-  readonly #splitBy: readonly string[];
-  readonly #seen = new Map<string, SeenKind>();
-
-  constructor(splitBy: readonly string[]) {
-    this.#splitBy = splitBy;
+export function priceProblem(
+  tenant: Tenant,
+  settings: Pick<StripeSettings, 'planCode' | 'currency'>,
+  all: readonly StripePrice[],
+): string | undefined {
+  const plan = tenant.plan ?? settings.planCode;
+  const currency = tenant.currency ?? settings.currency;
+  const tagged = all.filter((price) => price.plan === plan);
+  if (tagged.length === 0) {
+    if (plan === settings.planCode) return undefined;
+    return `no active metered price in Stripe has metadata[${PLAN_KEY}]: plan: ${quote(plan)}`;
   }
-
-  see(plan: string, events: readonly UsageEvent[]): void {
-    for (const event of events) {
-      const meter = meterName(event, this.#splitBy);
-      const key = `${plan}\0${meter}`;
-      if (this.#seen.has(key) || this.#seen.size >= MAX_SEEN) continue;
-      const { metric, sku } = event;
-      const named = sku !== undefined && meter !== metric;
-      this.#seen.set(key, { meter, usage: { plan, metric, ...(named && { sku }) } });
-    }
-  }
-
-  /** `isPriced` says whether a price charges a meter in a plan; undefined when that is not known. */
-  unpriced(
-    isPriced: (plan: string, meter: string) => boolean | undefined,
-  ): readonly UnpricedUsage[] {
-    return [...this.#seen.values()]
-      .filter(({ usage, meter }) => isPriced(usage.plan, meter) === false)
-      .map(({ usage }) => usage);
-  }
+  if (tagged.some(({ currencies }) => currencies.includes(currency))) return undefined;
+  const currencies = [...new Set(tagged.flatMap((price) => price.currencies))];
+  return `plan ${quote(plan)} is priced in ${currencies.toSorted().join(', ')}: currency: ${quote(currency)}`;
 }

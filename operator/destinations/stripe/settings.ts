@@ -28,6 +28,19 @@ export interface StripeSettings {
   readonly maxRequestsPerSecond: number;
   readonly planCode: string;
   readonly currency: string;
+  /** How new subscriptions are paid; what it leaves out is Stripe's default, or as with the one that ended. */
+  readonly payment?: PaymentTerms;
+  /** Day of the month on which new monthly and yearly subscriptions are billed, in UTC; 31 is the last day. */
+  readonly billingDay?: number;
+}
+
+/** How the invoices of a subscription are paid (https://docs.stripe.com/api/subscriptions/create). */
+export interface PaymentTerms {
+  readonly collectionMethod?: 'charge_automatically' | 'send_invoice';
+  /** With `send_invoice` only. */
+  readonly daysUntilDue?: number;
+  readonly automaticTax?: boolean;
+  readonly defaultPaymentMethod?: string;
 }
 
 export type StripeSpec = NonNullable<BillingDestinationSpec['stripe']>;

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { FakeRequest } from '../../../e2e/fakes/fake-server.ts';
 import { startStripeMock } from '../../../e2e/tools/stripe-mock.ts';
 import { testTenant } from '../testing/context.ts';
-import { createStripeWorld, gpuEvent, NEVER } from './testing/stripe-world.ts';
+import { createStripeWorld, gpuEvent, NEVER, settle } from './testing/stripe-world.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -20,9 +20,9 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   await price('tenant_lb_hours', { plan: 'yearly', interval: 'year' });
   time.now += 300_000;
   const tenant = testTenant({ email: 'a@example.com', billableFrom: time.now - DAY_MS });
-  await must(destination.provision(tenant, NEVER));
-  await must(destination.provision({ ...tenant, plan: 'gold' }, NEVER));
-  await must(destination.provision({ ...tenant, plan: 'yearly' }, NEVER));
+  await settle(destination, tenant);
+  await settle(destination, { ...tenant, plan: 'gold' });
+  await settle(destination, { ...tenant, plan: 'yearly' });
   const event = gpuEvent();
   expect(await destination.send([event], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
   await must(destination.verify?.([event], NEVER));
@@ -35,7 +35,7 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
   const [customer = ''] = stripe.state.customers.keys();
   const pinned = testTenant({ id: 'pinned', customerIds: { stripe: customer } });
-  await must(destination.provision(pinned, NEVER));
+  await settle(destination, pinned);
   await world.close();
   return stripe.requests;
 }

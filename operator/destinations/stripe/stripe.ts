@@ -2,15 +2,20 @@ import type { MetricDefinition } from '../../model/catalog.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Tenant } from '../../model/tenant.ts';
+import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type {
   BucketEvent,
+  ChangeOutcome,
   CustomerAnswer,
   DeliveryOutcome,
   Destination,
   DestinationContext,
   DestinationLimits,
   LateRefusal,
+  PeriodEndOutcome,
+  ProvisionOutcome,
+  StandingOutcome,
   StepOutcome,
   TotalsOutcome,
   TotalsQuery,
@@ -22,12 +27,16 @@ import { StripeCustomers, tenantsOfStripeCustomer } from './customers.ts';
 import { createErrorReports, type ErrorReports } from './error-reports.ts';
 import { EventSummaries } from './event-summaries.ts';
 import { StripeMeters } from './meters.ts';
-import { StripePrices, UnpricedWatch } from './prices.ts';
+import { StripePrices } from './prices.ts';
 import { batchEvents, StripeSender } from './send-events.ts';
 import type { StripeSettings } from './settings.ts';
+import { standingAtStripe } from './standing.ts';
 import { StripeClient } from './stripe-client.ts';
 import { StripeSubscriptions } from './subscriptions.ts';
+import { UninvoicedUsage } from './uninvoiced.ts';
+import { type PeriodUsage, UnpricedWatch } from './unpriced.ts';
 
+const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Stripe takes events of the last 35 days; an hour of it is left for the way there. */
@@ -52,6 +61,7 @@ class Stripe implements Destination {
   readonly limits: DestinationLimits;
   readonly #settings: StripeSettings;
   readonly #logger: Logger;
+  readonly #clock: Clock;
   readonly #client: StripeClient;
   readonly #meters: StripeMeters;
   readonly #customers: StripeCustomers;
@@ -72,6 +82,7 @@ class Stripe implements Destination {
     this.name = name;
     this.#settings = settings;
     this.#logger = logger;
+    this.#clock = clock;
     const client = new StripeClient({ name, outbound, clock, ...settings });
     const meters = new StripeMeters(client, logger);
     const customers = new StripeCustomers(client, clock, logger);
@@ -80,14 +91,6 @@ class Stripe implements Destination {
     this.#meters = meters;
     this.#customers = customers;
     this.#prices = prices;
-    this.#subscriptions = new StripeSubscriptions({
-      name,
-      settings,
-      client,
-      prices,
-      clock,
-      logger,
-    });
     this.#sender = new StripeSender({
       name,
       settings,
@@ -104,8 +107,22 @@ class Stripe implements Destination {
       splitBy: settings.splitMetersBy,
       named: (tenant) => this.#tenants.get(tenant)?.customerIds?.['stripe'],
     });
+    this.#subscriptions = new StripeSubscriptions({
+      name,
+      settings,
+      client,
+      prices,
+      uninvoiced: new UninvoicedUsage(client, this.#summaries, clock),
+      clock,
+      logger,
+    });
     this.#errorReports = createErrorReports(name, client, clock, logger);
-    this.#unpriced = new UnpricedWatch(settings.splitMetersBy);
+    this.#unpriced = new UnpricedWatch({
+      splitBy: settings.splitMetersBy,
+      isPriced: (plan, meter) => this.#isPriced(plan, meter),
+      usageOf: (tenant, meter, signal) => this.#usageOf(tenant, meter, signal),
+      monotonic: () => clock.monotonic(),
+    });
     this.limits = {
       negativeQuantities: true,
       batchEvents: batchEvents(client.eventsPerSecond),
@@ -133,12 +150,24 @@ class Stripe implements Destination {
     return DONE;
   }
 
-  async provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+  async provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome> {
     this.#tenants.set(tenant.id, tenant);
     const customer = await this.#customers.ensure(tenant, signal);
     if (customer.kind !== 'customer') return customer;
     if (!this.#settings.autoSubscribe) return DONE;
     return this.#subscriptions.subscribe(tenant, customer.id, signal);
+  }
+
+  async change(tenant: Tenant, _before: number, signal: AbortSignal): Promise<ChangeOutcome> {
+    const customer = await this.#customers.ensure(tenant, signal);
+    if (customer.kind !== 'customer') return customer;
+    return this.#subscriptions.change(tenant, customer.id, signal);
+  }
+
+  /** Only a change of plan waits for it: prices that are added, and a first subscription, do not. */
+  async periodEnd({ id }: Tenant, now: number): Promise<PeriodEndOutcome> {
+    const at = this.#subscriptions.outgoingPeriodOf(id)?.end ?? now;
+    return { kind: 'period-end', at };
   }
 
   async send(
@@ -188,12 +217,17 @@ class Stripe implements Destination {
     return tenantsOfStripeCustomer(this.#client, customer, signal);
   }
 
+  standing(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome> {
+    return standingAtStripe(this.#client, asked, this.#clock.now(), signal);
+  }
+
   lateRefusals(): readonly LateRefusal[] {
-    return this.#errorReports.current();
+    const told = [...this.#errorReports.current(), ...this.#subscriptions.losses()];
+    return told.toSorted((a, b) => b.at - a.at);
   }
 
   unpriced(): readonly UnpricedUsage[] {
-    return this.#unpriced.unpriced((plan, meter) => this.#isPriced(plan, meter));
+    return this.#unpriced.unpriced();
   }
 
   eventsPerSecond(): number {
@@ -225,6 +259,23 @@ class Stripe implements Destination {
     }
     // A key that may not read prices can do without.
     await this.#prices.refresh(signal);
+    await this.#unpriced.look(signal);
+  }
+
+  /** What a price that is attached now would still bill. */
+  async #usageOf(
+    tenant: string,
+    meterNamed: string,
+    signal: AbortSignal,
+  ): Promise<PeriodUsage | undefined> {
+    const meter = this.#meters.find(meterNamed);
+    const period = this.#subscriptions.periodOf(tenant);
+    if (meter === undefined || period === undefined) return undefined;
+    const from = Math.floor(period.start / MINUTE_MS) * MINUTE_MS;
+    const to = Math.ceil(this.#clock.now() / MINUTE_MS) * MINUTE_MS;
+    if (to <= from) return { nanos: 0n, until: period.end };
+    const nanos = await this.#summaries.used(meter.id, period.customer, from, to, signal);
+    return typeof nanos === 'bigint' ? { nanos, until: period.end } : undefined;
   }
 
   /** Without subscriptions of ours any price of the meter will do. */

@@ -1,9 +1,16 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { chargesOf } from '../../../e2e/fakes/stripe/subscriptions.ts';
+import type { ChangeOutcome } from '../destination.ts';
 import type { StripeSettings } from './settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { testTenant } from '../testing/context.ts';
-import { createStripeWorld, gpuEvent, NEVER, type StripeWorld } from './testing/stripe-world.ts';
+import {
+  createStripeWorld,
+  gpuEvent,
+  NEVER,
+  settle,
+  type StripeWorld,
+} from './testing/stripe-world.ts';
 
 const DONE = { kind: 'done' };
 const HOUR_MS = 3_600_000;
@@ -47,6 +54,7 @@ function charges({ stripe }: StripeWorld, at: number): number {
 }
 
 async function provision({ destination }: StripeWorld, tenant: Tenant = testTenant()) {
+  await settle(destination, tenant);
   expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
 }
 
@@ -77,7 +85,9 @@ describe('a subscription', () => {
     for (const kind of ['commit-then-reset', 'commit-then-status'] as const) {
       one.stripe.misbehaviours.add({ kind, status: 500, method: 'POST', path, times: 1 });
     }
-    expect(await one.destination.provision(testTenant(), NEVER)).toMatchObject({ kind: 'retry' });
+    const change = (): Promise<ChangeOutcome> | undefined =>
+      one.destination.change?.(testTenant(), one.time.now, NEVER);
+    expect(await change()).toMatchObject({ kind: 'retry' });
     await provision(one);
     one.stripe.misbehaviours.clear();
     one.stripe.state.results.clear();
@@ -112,9 +122,11 @@ describe('a subscription', () => {
     await one.destination.send([gpuEvent({ sku: 'B200' })], NEVER);
     const added = await one.price(`${METER}__b200`);
     one.time.now += 300_000;
-    await one.destination.send([gpuEvent({ sku: 'B200' })], NEVER);
-    expect(live(one)).toHaveLength(1);
-    expect(live(one)[0]).toContain(added);
+    const event = gpuEvent({ sku: 'B200' });
+    expect(await one.destination.send([event], NEVER)).toMatchObject([{ kind: 'provision' }]);
+    await provision(one);
+    expect(live(one).flat()).toContain(added);
+    expect(await one.destination.send([event], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
   });
 
   test('begins when prices come that were not there at first', async () => {
@@ -123,7 +135,9 @@ describe('a subscription', () => {
     expect(live(one)).toHaveLength(0);
     await one.price(METER);
     one.time.now += 300_000;
-    await one.destination.send([gpuEvent()], NEVER);
+    const event = gpuEvent();
+    expect(await one.destination.send([event], NEVER)).toMatchObject([{ kind: 'provision' }]);
+    await provision(one);
     expect(live(one)).toHaveLength(1);
   });
 });
@@ -199,9 +213,11 @@ describe('a meter is charged once', () => {
     one.time.now += 300_000;
     await provision(one, testTenant({ billableFrom: one.time.now - HOUR_MS }));
     one.time.now += HOUR_MS;
-    for (const subscription of one.stripe.state.subscriptions.values()) {
-      subscription.status = 'canceled';
-      subscription.endedAt = one.time.now / 1000;
+    for (const id of one.stripe.state.subscriptions.keys()) {
+      await fetch(`${one.stripe.url}/v1/subscriptions/${id}?invoice_now=true`, {
+        method: 'DELETE',
+        headers: { authorization: 'Bearer sk_test_key' },
+      });
     }
     one.time.now += HOUR_MS;
     await provision(one, testTenant({ billableFrom: one.time.now - 4 * HOUR_MS }));

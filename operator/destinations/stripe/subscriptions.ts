@@ -1,29 +1,28 @@
 import type { Tenant } from '../../model/tenant.ts';
-import { quote } from '../../model/validate-event.ts';
+import { quote } from '../../model/quote.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { FailedStep, StepOutcome } from '../destination.ts';
-import { type ApiList, failedStep } from '../json-api/answer.ts';
-import { textOf } from '../json.ts';
-import { TENANT_KEY } from './customers.ts';
-import {
-  type ItemChange,
-  OFFBOARDED_KEY,
-  planChanges,
-  readSubscription,
-  type SubscriptionChange,
-} from './plan-changes.ts';
-import { PLAN_KEY, type StripePrice, type StripePrices } from './prices.ts';
+import type {
+  ChangeOutcome,
+  FailedStep,
+  LateRefusal,
+  ProvisionOutcome,
+  StepOutcome,
+} from '../destination.ts';
+import { type ApiList, type ApiProblem, failedStep } from '../json-api/answer.ts';
+import { Losses } from './losses.ts';
+import { missingPrices, type PlanQuestion, planChanges } from './plan-changes.ts';
+import { priceProblem, type StripePrice, type StripePrices } from './prices.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
+import { OFFBOARDED_KEY, readSubscription, type StripeSubscription } from './subscription.ts';
+import { pathOf, SubscriptionWriter, SUBSCRIPTIONS } from './subscription-writer.ts';
+import type { Reach, UninvoicedUsage } from './uninvoiced.ts';
 
-const SUBSCRIPTIONS = '/v1/subscriptions';
 /** How often a tenant's subscriptions are looked at, whether or not prices have changed. */
 const LOOK_AGAIN_MS = 3_600_000;
 /** Tenants that are looked at before one batch of events: some seconds' worth of requests. */
 const MAX_AT_ONCE = 30;
-/** Creations in a row that give a subscription that was there before. */
-const MAX_REPEATS = 5;
 
 const DONE: StepOutcome = { kind: 'done' };
 
@@ -32,66 +31,97 @@ export interface SubscriptionsOptions {
   readonly settings: StripeSettings;
   readonly client: StripeClient;
   readonly prices: StripePrices;
+  readonly uninvoiced: UninvoicedUsage;
   readonly clock: Clock;
   readonly logger: Logger;
+}
+
+/** The billing period of a tenant's subscription, milliseconds since the epoch. */
+export interface Period {
+  readonly customer: string;
+  readonly start: number;
+  readonly end: number;
 }
 
 interface Subscribed {
   readonly tenant: Tenant;
   readonly customer: string;
-  /** The prices it was subscribed to, as one text. */
+  /** The prices it was subscribed to, or is to be, as one text. */
   readonly prices: string;
   readonly lookAgainAt: number;
+  /** As they were then. */
+  readonly subscriptions: readonly StripeSubscription[];
+}
+
+interface Look {
+  readonly kind: 'look';
+  readonly question: Omit<PlanQuestion, 'since'>;
 }
 
 /** Keeps each tenant subscribed to the prices of its plan, where BILLING_A_AUTO_SUBSCRIBE says so. */
 export class StripeSubscriptions {
   readonly #options: SubscriptionsOptions;
+  readonly #writer: SubscriptionWriter;
   readonly #subscribed = new Map<string, Subscribed>();
+  readonly #losses: Losses;
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options;
-  }
-
-  async subscribe(tenant: Tenant, customer: string, signal: AbortSignal): Promise<StepOutcome> {
-    const { settings, prices, clock } = this.#options;
-    const failed = await prices.refresh(signal);
-    if (failed !== undefined) return failedStep(failed);
-    const problem = priceProblem(tenant, settings, prices.current() ?? []);
-    if (problem !== undefined) return { kind: 'rejected', reason: problem };
-    const wanted = this.#pricesFor(tenant);
-    const listed = await this.#list(customer, signal);
-    if (listed.kind !== 'list') return failedStep(listed);
-    const subscriptions = listed.items.map(readSubscription);
-    const changes = planChanges({
-      tenant: tenant.id,
-      plan: this.#planOf(tenant),
-      prices: wanted,
-      subscriptions,
-      billableFrom: Math.floor((tenant.billableFrom ?? tenant.createdAt) / 1000),
-      present: tenant.clusters.length > 0,
-    });
-    const known = new Set(subscriptions.map(({ id }) => id));
-    for (const change of changes) {
-      const outcome =
-        change.kind === 'create'
-          ? await this.#create(tenant, customer, change, known, signal)
-          : await this.#change(tenant, change, signal);
-      if (outcome.kind !== 'done') return outcome;
-    }
-    const lookAgainAt = clock.monotonic() + LOOK_AGAIN_MS;
-    this.#subscribed.set(tenant.id, {
-      tenant,
-      customer,
-      prices: textOfPrices(wanted),
-      lookAgainAt,
-    });
-    return DONE;
+    this.#writer = new SubscriptionWriter(options);
+    this.#losses = new Losses(options);
   }
 
   /**
-   * Does it again for those of the tenants whose prices have changed since, or that were not looked at
-   * for long; for some of them at a time, so that usage goes on meanwhile. Gives what went wrong.
+   * Changes nothing of what is charged: a price charges usage from its own time on, and what is swapped or
+   * cancelled is invoiced once, so all usage from before has to be there first.
+   */
+  async subscribe(
+    tenant: Tenant,
+    customer: string,
+    signal: AbortSignal,
+  ): Promise<ProvisionOutcome> {
+    const look = await this.#look(tenant, customer, signal);
+    if (look.kind !== 'look') return look;
+    const { question } = look;
+    const answer = planChanges({ ...question, since: new Map() });
+    if (answer.kind === 'blocked') return { kind: 'rejected', reason: answer.reason };
+    for (const change of answer.changes.filter(({ kind }) => kind === 'note')) {
+      const outcome = await this.#writer.write(tenant, customer, change, question, signal);
+      if (outcome.kind !== 'done') return outcome;
+    }
+    this.#remember(tenant, customer, question.subscriptions);
+    if (answer.changes.every(({ kind }) => kind === 'note')) return DONE;
+    const reason = `the subscriptions of tenant ${quote(tenant.id)} change: its usage has to be there first`;
+    const current = ownPlan(question) ?? '';
+    const before = this.#options.clock.now();
+    return { kind: 'drain', reason, before, current, wanted: question.plan };
+  }
+
+  /** Makes the changes for which all usage so far is there. */
+  async change(tenant: Tenant, customer: string, signal: AbortSignal): Promise<ChangeOutcome> {
+    const look = await this.#look(tenant, customer, signal);
+    if (look.kind !== 'look') return look;
+    const reached = await this.#reach(tenant, customer, look.question, signal);
+    if (reached.kind !== 'reached') return reached;
+    const answer = planChanges(reached.question);
+    if (answer.kind === 'blocked') return { kind: 'rejected', reason: answer.reason };
+    for (const change of answer.changes) {
+      const outcome = await this.#writer.write(tenant, customer, change, reached.question, signal);
+      if (outcome.kind !== 'done') return outcome;
+    }
+    const listed = await this.#list(customer, signal);
+    if (listed.kind !== 'list') return failedStep(listed);
+    const subscriptions = listed.items.map(readSubscription);
+    this.#remember(tenant, customer, subscriptions);
+    const added = subscriptions
+      .filter((one) => one.live && one.tenant === tenant.id)
+      .flatMap(({ items }) => items.map(({ created }) => created));
+    return { kind: 'changed', from: Math.max(0, ...added) * 1000 };
+  }
+
+  /**
+   * Looks again at those of the tenants whose prices have changed since, or that were not looked at for
+   * long; at some of them at a time, so that usage goes on meanwhile. Gives what went wrong, and those that have to be provisioned again.
    */
   async keepUp(
     tenants: Iterable<string>,
@@ -108,7 +138,9 @@ export class StripeSubscriptions {
     );
     for (const { tenant, customer } of due.slice(0, MAX_AT_ONCE)) {
       const outcome = await this.subscribe(tenant, customer, signal);
-      if (outcome.kind !== 'done') failures.set(tenant.id, outcome);
+      if (outcome.kind === 'drain') {
+        failures.set(tenant.id, { kind: 'rejected', reason: outcome.reason });
+      } else if (outcome.kind !== 'done') failures.set(tenant.id, outcome);
     }
     return failures;
   }
@@ -116,6 +148,7 @@ export class StripeSubscriptions {
   /** Cancels what was subscribed, at the end of its period (BILLING_A_CANCEL_ON_REMOVE). */
   async cancel(tenant: string, customer: string, signal: AbortSignal): Promise<StepOutcome> {
     this.#subscribed.delete(tenant);
+    this.#losses.forget(tenant);
     const listed = await this.#list(customer, signal);
     if (listed.kind === 'refused' && listed.code === 'resource_missing') return DONE;
     if (listed.kind !== 'list') return failedStep(listed);
@@ -137,16 +170,49 @@ export class StripeSubscriptions {
     return known && this.#planOf(known.tenant);
   }
 
+  /** The running period of the subscription that is charged by another plan than the one that is wanted. */
+  outgoingPeriodOf(tenant: string): Period | undefined {
+    const wanted = this.planOf(tenant);
+    return this.#periodOf(tenant, ({ plan }) => plan !== wanted);
+  }
+
+  /** The running period in which a price that is attached still bills the usage so far. */
+  periodOf(tenant: string): Period | undefined {
+    return this.#periodOf(tenant, () => true);
+  }
+
+  /** What brings no money although it was sent. */
+  losses(): readonly LateRefusal[] {
+    return this.#losses.all();
+  }
+
+  #periodOf(
+    tenant: string,
+    isMeant: (subscription: StripeSubscription) => boolean,
+  ): Period | undefined {
+    const known = this.#subscribed.get(tenant);
+    const now = this.#options.clock.now() / 1000;
+    const running = known?.subscriptions.find(
+      (one) => one.live && one.tenant === tenant && one.periodEnd > now && isMeant(one),
+    );
+    if (known === undefined || running === undefined) return undefined;
+    const { periodStart, periodEnd } = running;
+    return { customer: known.customer, start: periodStart * 1000, end: periodEnd * 1000 };
+  }
+
   #planOf({ plan }: Tenant): string {
     return plan ?? this.#options.settings.planCode;
   }
 
+  #currencyOf({ currency }: Tenant): string {
+    return currency ?? this.#options.settings.currency;
+  }
+
   #pricesFor(tenant: Tenant): readonly StripePrice[] {
-    const { settings, prices } = this.#options;
     const plan = this.#planOf(tenant);
-    const wanted = tenant.currency ?? settings.currency;
-    return (prices.current() ?? []).filter(
-      (price) => price.plan === plan && price.currency === wanted,
+    const currency = this.#currencyOf(tenant);
+    return (this.#options.prices.current() ?? []).filter(
+      (price) => price.plan === plan && price.currencies.includes(currency),
     );
   }
 
@@ -154,73 +220,70 @@ export class StripeSubscriptions {
     return this.#options.client.list(SUBSCRIPTIONS, { customer, status: 'all' }, signal);
   }
 
-  async #create(
+  #remember(tenant: Tenant, customer: string, subscriptions: readonly StripeSubscription[]): void {
+    const lookAgainAt = this.#options.clock.monotonic() + LOOK_AGAIN_MS;
+    const prices = textOfPrices(this.#pricesFor(tenant));
+    this.#subscribed.set(tenant.id, { tenant, customer, prices, lookAgainAt, subscriptions });
+  }
+
+  /** What is wanted, and what is there. */
+  async #look(tenant: Tenant, customer: string, signal: AbortSignal): Promise<Look | FailedStep> {
+    const { settings, prices } = this.#options;
+    const failed = await prices.refresh(signal);
+    if (failed !== undefined) return failedStep(failed);
+    const problem = priceProblem(tenant, settings, prices.current() ?? []);
+    if (problem !== undefined) return { kind: 'rejected', reason: problem };
+    const listed = await this.#list(customer, signal);
+    if (listed.kind !== 'list') return failedStep(listed);
+    const subscriptions = listed.items.map(readSubscription);
+    this.#losses.see(tenant.id, subscriptions);
+    const question = {
+      tenant: tenant.id,
+      plan: this.#planOf(tenant),
+      currency: this.#currencyOf(tenant),
+      prices: this.#pricesFor(tenant),
+      subscriptions,
+      from: Math.floor((tenant.billableFrom ?? tenant.createdAt) / 1000),
+      present: tenant.clusters.length > 0,
+    };
+    return { kind: 'look', question };
+  }
+
+  /** How far back what is to be made reaches. */
+  async #reach(
     tenant: Tenant,
     customer: string,
-    change: Extract<SubscriptionChange, { kind: 'create' }>,
-    known: ReadonlySet<string>,
+    question: Omit<PlanQuestion, 'since'>,
     signal: AbortSignal,
-  ): Promise<StepOutcome> {
-    const { name, client, clock, logger } = this.#options;
-    const now = Math.floor(clock.now() / 1000);
-    const plan = this.#planOf(tenant);
-    const params = {
-      customer,
-      items: change.prices.map((price) => ({ price })),
-      metadata: { [TENANT_KEY]: tenant.id, [PLAN_KEY]: plan },
-      backdate_start_date: change.from !== undefined && change.from < now ? change.from : undefined,
-    };
-    for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
-      const answer = await client.create(SUBSCRIPTIONS, params, signal);
-      if (answer.kind !== 'ok') return failedStep(answer);
-      // A result that is given again is that of a subscription which has ended since.
-      if (known.has(textOf(answer.body, 'id') ?? '')) {
-        client.makeAnew(SUBSCRIPTIONS, params);
-        continue;
-      }
-      const count = change.prices.length;
-      logger.info(`[${name}] subscribed tenant ${tenant.id} to ${count} prices of plan ${plan}`);
-      return DONE;
+  ): Promise<{ readonly kind: 'reached'; readonly question: PlanQuestion } | FailedStep> {
+    const { uninvoiced } = this.#options;
+    const { subscriptions } = question;
+    const own = subscriptions.filter((one) => one.live && one.tenant === tenant.id);
+    const since = new Map<string, number>();
+    if (own.length === 0) {
+      const end = await uninvoiced.afterEnd(tenant.id, subscriptions, signal);
+      if (isProblem(end)) return failedStep(end);
+      const from = end.kind === 'from' ? Math.max(end.at, question.from) : question.from;
+      return { kind: 'reached', question: { ...question, from, since } };
     }
-    return { kind: 'retry', reason: `subscriptions of tenant ${quote(tenant.id)} keep ending` };
-  }
-
-  async #change(
-    tenant: Tenant,
-    change: Exclude<SubscriptionChange, { kind: 'create' }>,
-    signal: AbortSignal,
-  ): Promise<StepOutcome> {
-    const { name, client, logger } = this.#options;
-    const path = pathOf(change.subscription);
-    const answer =
-      change.kind === 'cancel'
-        ? await client.delete(path, { invoice_now: true, prorate: false }, signal)
-        : await client.update(path, updateParams(change, this.#planOf(tenant)), signal);
-    if (answer.kind !== 'ok') return failedStep(answer);
-    const verb = change.kind === 'cancel' ? 'ended' : 'changed';
-    logger.info(`[${name}] ${verb} subscription ${change.subscription} of tenant ${tenant.id}`);
-    return DONE;
+    const periodStart = Math.max(...own.map((one) => one.periodStart));
+    for (const price of missingPrices(question)) {
+      const reach = await uninvoiced.ofMeter(price, customer, subscriptions, periodStart, signal);
+      if (isProblem(reach)) return failedStep(reach);
+      if (reach.kind === 'from') since.set(price.meter, reach.at);
+      if (reach.kind === 'unclear') this.#losses.unclear(tenant.id, price, reach.since);
+    }
+    return { kind: 'reached', question: { ...question, since } };
   }
 }
 
-function pathOf(subscription: string): string {
-  return `${SUBSCRIPTIONS}/${encodeURIComponent(subscription)}`;
+/** The plan that the tenant's subscriptions are for now. */
+function ownPlan({ subscriptions, tenant }: Omit<PlanQuestion, 'since'>): string | undefined {
+  return subscriptions.find((one) => one.live && one.tenant === tenant)?.plan;
 }
 
-function updateParams(
-  { items, resume }: Extract<SubscriptionChange, { kind: 'update' }>,
-  plan: string,
-) {
-  return {
-    ...(items.length > 0 && { items: items.map(itemParams) }),
-    ...(resume && { cancel_at_period_end: false }),
-    metadata: { [PLAN_KEY]: plan, ...(resume && { [OFFBOARDED_KEY]: '' }) },
-    proration_behavior: 'none',
-  };
-}
-
-function itemParams(change: ItemChange): Readonly<Record<string, string | boolean>> {
-  return { ...change };
+function isProblem(reach: Reach): reach is ApiProblem {
+  return reach.kind !== 'from' && reach.kind !== 'nothing' && reach.kind !== 'unclear';
 }
 
 function textOfPrices(prices: readonly StripePrice[]): string {
@@ -228,25 +291,4 @@ function textOfPrices(prices: readonly StripePrice[]): string {
     .map(({ id }) => id)
     .toSorted()
     .join();
-}
-
-/**
- * Why a tenant cannot be subscribed: a plan of its own that no price is tagged with, or prices in other
- * currencies only. The default plan may be without prices until somebody sets them.
- */
-function priceProblem(
-  tenant: Tenant,
-  settings: StripeSettings,
-  all: readonly StripePrice[],
-): string | undefined {
-  const plan = tenant.plan ?? settings.planCode;
-  const currency = tenant.currency ?? settings.currency;
-  const tagged = all.filter((price) => price.plan === plan);
-  if (tagged.length === 0) {
-    if (plan === settings.planCode) return undefined;
-    return `no active metered price in Stripe has metadata[${PLAN_KEY}]: plan: ${quote(plan)}`;
-  }
-  if (tagged.some((price) => price.currency === currency)) return undefined;
-  const currencies = [...new Set(tagged.map((price) => price.currency))].toSorted().join(', ');
-  return `plan ${quote(plan)} is priced in ${currencies}: currency: ${quote(currency)}`;
 }

@@ -167,7 +167,11 @@ export function showDestination(status: DestinationStatusView, committed: number
     })),
     offboarding_tenants: status.offboarding,
     unknown_metrics: status.unknownMetrics,
-    unpriced: status.unpriced,
+    unpriced: status.unpriced.map(({ atStake, savedUntil, ...usage }) => ({
+      ...usage,
+      at_stake: atStake,
+      saved_until: isoTime(savedUntil),
+    })),
     drift: status.drift && showDrift(status.drift),
     invoices: status.invoices && showInvoices(status.invoices),
     rate_limit: status.tooSlow && {

@@ -45,6 +45,10 @@ export interface PriceChange {
   readonly plan?: string | undefined;
   readonly currency?: string;
   readonly interval?: string;
+  /** In cents. */
+  readonly amount?: string;
+  /** Further currencies that it has an amount in. */
+  readonly options?: readonly string[];
 }
 
 export async function createStripeWorld(
@@ -90,12 +94,18 @@ export async function createStripeWorld(
     ready: async (...tenants) => {
       done(await destination.bootstrap(STRIPE_METRICS, NEVER));
       for (const tenant of tenants.length > 0 ? tenants : [testTenant()]) {
-        done(await destination.provision(tenant, NEVER));
+        await settle(destination, tenant);
       }
     },
     price: async (
       meterName,
-      { plan = 'tenant-standard', currency = 'usd', interval = 'month' } = {},
+      {
+        plan = 'tenant-standard',
+        currency = 'usd',
+        interval = 'month',
+        amount = '1',
+        options = [],
+      } = {},
     ) => {
       const meter = [...stripe.state.meters.values()].find(
         ({ event_name }) => event_name === meterName,
@@ -103,11 +113,14 @@ export async function createStripeWorld(
       const form = new URLSearchParams({
         currency,
         'product_data[name]': meterName,
-        unit_amount_decimal: '1',
+        unit_amount_decimal: amount,
         'recurring[interval]': interval,
         'recurring[usage_type]': 'metered',
         'recurring[meter]': meter?.id ?? `no meter ${meterName}`,
         ...(plan !== '' && { 'metadata[vbilling_plan]': plan }),
+        ...Object.fromEntries(
+          options.map((option) => [`currency_options[${option}][unit_amount_decimal]`, amount]),
+        ),
       });
       const answer = await fetch(`${stripe.url}/v1/prices`, {
         method: 'POST',
@@ -138,6 +151,24 @@ function done(outcome: ProvisionOutcome): void {
 }
 
 let events = 0;
+
+/**
+ * Provisions as the delivery engine does, when all usage so far is there: a change that has to wait for it is
+ * made. Gives the moment from which the change counts, if there was one.
+ */
+export async function settle(
+  destination: Destination,
+  tenant: Tenant,
+): Promise<number | undefined> {
+  const outcome = await destination.provision(tenant, NEVER);
+  if (outcome.kind !== 'drain') {
+    done(outcome);
+    return undefined;
+  }
+  const changed = await destination.change?.(tenant, outcome.before, NEVER);
+  if (changed?.kind !== 'changed') throw new Error(changed?.reason ?? 'no change');
+  return changed.from;
+}
 
 /** An event of GPU hours; `quantity` as decimal text. */
 export function gpuEvent(

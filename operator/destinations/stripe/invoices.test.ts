@@ -1,0 +1,264 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import type { StripeRules } from '../../../e2e/fakes/stripe/state.ts';
+import { testTenant } from '../testing/context.ts';
+import { createLife, G, H, type Life } from './testing/life.ts';
+import { NEVER } from './testing/stripe-world.ts';
+import type { StripeSettings } from './settings.ts';
+
+let open: Life | undefined;
+
+afterEach(async () => {
+  await open?.close();
+  open = undefined;
+});
+
+const SILVER = 'tenant-standard';
+const GRACE = 72 * 3_600;
+
+/** How what Stripe's documentation leaves open may turn out, in both billing modes. */
+const READINGS: readonly (readonly [string, Partial<StripeRules>])[] = [
+  ['flexible', { mode: 'flexible' }],
+  [
+    'flexible, backdated usage on the first invoice',
+    { mode: 'flexible', backdatedUsage: 'first-invoice' },
+  ],
+  ['flexible, an end invoiced only with prorate', { mode: 'flexible', cancelNeedsProrate: true }],
+  ['classic', { mode: 'classic' }],
+];
+
+/** A tenant since 1 January with G at 2 on its plan, and at 3 on the plan `gold`; billed on the 1st. */
+async function life(
+  rules: Partial<StripeRules>,
+  settings: Partial<StripeSettings> = {},
+): Promise<Life> {
+  open = await createLife(rules, { billingDay: 1, ...settings });
+  await open.price(G, { amount: '200' });
+  await open.price(G, { amount: '300', plan: 'gold' });
+  return open;
+}
+
+/** Subscribed on 1 January. */
+async function subscribed(
+  rules: Partial<StripeRules>,
+  settings: Partial<StripeSettings> = {},
+): Promise<Life> {
+  const one = await life(rules, settings);
+  one.at('01T00:06');
+  await one.wish({});
+  await one.change();
+  return one;
+}
+
+describe.each(READINGS)('in billing mode %s', (_, rules) => {
+  test('a change of plan leaves no usage on no invoice, and the month keeps its grace', async () => {
+    const one = await subscribed(rules);
+    one.at('05T00:02');
+    await one.use('05T00', '10');
+    one.at('16T10');
+    expect(await one.wish({ plan: 'gold' })).toMatchObject({
+      kind: 'drain',
+      current: SILVER,
+      wanted: 'gold',
+    });
+    await one.change();
+    one.at('20T00:02');
+    await one.use('20T00', '5');
+    one.at('Feb 01T00:30');
+    await one.use('31T23', '1');
+    expect(one.billed('Mar 05T00')).toBe('(16) 20, Jan 18');
+  });
+
+  test('the window that is under way at a change of plan is billed by one side', async () => {
+    const one = await subscribed(rules);
+    one.at('16T10:00:30');
+    await one.wish({ plan: 'gold' });
+    one.at('16T10:01:30');
+    await one.use('16T10:00', '1');
+    await one.use('16T10:01', '1');
+    one.at('16T10:05');
+    await one.change();
+    expect(one.billed('Mar 05T00')).toBe('(16) 2, Jan 3');
+  });
+
+  test('a new price takes the place of an archived one without losing what was used at it', async () => {
+    const one = await subscribed(rules);
+    one.at('10T00:02');
+    await one.use('10T00', '10');
+    for (const price of one.stripe.state.prices.values()) {
+      if (price.metadata['vbilling_plan'] === SILVER) price.active = false;
+    }
+    await one.price(G, { amount: '250' });
+    one.at('15T00');
+    await one.wish({});
+    await one.change();
+    one.at('20T00:02');
+    await one.use('20T00', '5');
+    expect(one.billed('Mar 05T00')).toBe('(15) 20, Jan 12.5');
+  });
+
+  test('the first price of a meter bills what was used of it in the month before', async () => {
+    const one = await subscribed(rules);
+    one.at('10T00:02');
+    await one.use('10T00', '6', H);
+    one.at('15T00');
+    await one.price(H, { amount: '500' });
+    one.at('15T00:06');
+    await one.wish({});
+    await one.use('15T00:06', '1', H);
+    await one.change();
+    one.at('20T00:02');
+    await one.use('20T00', '4', H);
+    const bills = one.billed('Mar 05T00');
+    expect(bills).not.toMatch(/never|twice|open/);
+    expect(total(one)).toBe(55);
+  });
+
+  test('usage from before the first subscription is billed, of a month that is over too', async () => {
+    const one = await life(rules);
+    one.at('Feb 03T10');
+    await one.wish({});
+    await one.use('30T00', '2');
+    await one.use('Feb 02T00', '5');
+    await one.change();
+    await one.use('31T00', '1');
+    const bills = one.billed('Apr 05T00');
+    expect(bills).not.toMatch(/never|twice|open/);
+    expect(total(one)).toBe(16);
+  });
+
+  test('after payments that failed the next subscription bills what the ended one dropped', async () => {
+    const one = await subscribed(rules);
+    one.at('10T00:02');
+    await one.use('10T00', '10');
+    one.at('12T00');
+    for (const subscription of one.stripe.state.subscriptions.values()) {
+      Object.assign(subscription, { status: 'canceled', endedAt: one.time.now / 1000 });
+    }
+    one.at('12T01');
+    await one.use('12T00:30', '3');
+    await one.wish({});
+    await one.change();
+    const bills = one.billed('Mar 05T00');
+    expect(bills).not.toMatch(/never|twice|open/);
+    expect(total(one)).toBe(26);
+  });
+
+  test('a change of currency ends the old subscription with its invoice', async () => {
+    const one = await subscribed(rules);
+    await one.price(G, { amount: '100', currency: 'eur' });
+    one.at('10T00:02');
+    await one.use('10T00', '10');
+    one.at('16T00');
+    await one.wish({ currency: 'EUR' });
+    await one.change();
+    one.at('20T00:02');
+    await one.use('20T00', '5');
+    expect(one.billed('Mar 05T00')).toBe('(16) 20, Jan 5');
+  });
+});
+
+test('a price in several currencies is charged in the one of the tenant', async () => {
+  const one = await createLife({}, { billingDay: 1 });
+  open = one;
+  await one.price(G, { amount: '200', options: ['eur'] });
+  one.at('01T00:06');
+  await one.wish({ currency: 'EUR' });
+  await one.change();
+  const [subscription] = one.stripe.state.subscriptions.values();
+  expect(subscription?.currency).toBe('eur');
+  expect(await one.wish({ currency: 'EUR' })).toStrictEqual({ kind: 'done' });
+  one.at('10T00');
+  expect(await one.wish({ currency: 'USD' })).toMatchObject({ kind: 'drain' });
+});
+
+test('a meter whose price is older than the month is not charged for what came before, and that is told', async () => {
+  const one = await subscribed({});
+  await one.price(H, { amount: '400', plan: 'gold' });
+  one.at('Feb 10T00:02');
+  await one.use('Feb 10T00', '6', H);
+  one.at('Feb 15T00');
+  await one.price(H, { amount: '500' });
+  one.at('Feb 15T00:06');
+  await one.wish({});
+  await one.change();
+  expect(one.billed('Mar 05T00')).toBe('never 6');
+  expect(one.destination.lateRefusals?.()[0]?.reason).toMatch(
+    /^usage of tenant "tenant-vcluster-a-a" since 2027-02-01T00:00:00.000Z may be on no invoice: meter mtr_\w+/,
+  );
+});
+
+describe('a subscription with items that somebody added', () => {
+  async function withItem(rules: Partial<StripeRules>): Promise<Life> {
+    const one = await subscribed(rules);
+    const byHand = await one.price(H, { plan: '', amount: '700' });
+    const [id = ''] = one.stripe.state.subscriptions.keys();
+    await fetch(`${one.stripe.url}/v1/subscriptions/${id}`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer sk_test_key' },
+      body: new URLSearchParams({ 'items[0][price]': byHand }),
+    });
+    one.at('05T00:02');
+    await one.use('05T00', '10');
+    await one.use('05T00', '1', H);
+    return one;
+  }
+
+  test('keeps them through a change of plan; what the others have used is on its next invoice', async () => {
+    const one = await withItem({ mode: 'flexible' });
+    one.at('16T10');
+    await one.wish({ plan: 'gold' });
+    await one.change();
+    one.at('20T00:02');
+    await one.use('20T00', '5');
+    one.at('Feb 01T00:30');
+    await one.use('31T23', '1');
+    expect(one.billed('Mar 05T00')).toBe('Jan 20+7, Jan 18');
+  });
+
+  test('cannot change in classic mode: its tenant waits, and the reason says how to mend it', async () => {
+    const one = await withItem({ mode: 'classic' });
+    one.at('16T10');
+    expect(await one.wish({ plan: 'gold' })).toStrictEqual({
+      kind: 'rejected',
+      reason: expect.stringMatching(
+        /^subscription sub_\w+ of tenant "tenant-vcluster-a-a" is in billing mode classic .* migrate it/,
+      ),
+    });
+  });
+});
+
+test('a change whose answer was lost is made once, and counts from the same moment', async () => {
+  const one = await subscribed({ graceSeconds: GRACE });
+  one.at('16T10');
+  const outcome = await one.wish({ plan: 'gold' });
+  if (outcome.kind !== 'drain') throw new Error(outcome.kind);
+  const path = '/v1/subscriptions';
+  for (const method of ['DELETE', 'POST']) {
+    one.stripe.misbehaviours.add({ kind: 'commit-then-reset', method, path, times: 1 });
+  }
+  const tenant = testTenant({ plan: 'gold' });
+  const answers: unknown[] = [];
+  for (let attempt = 0; attempt < 4; attempt += 1) {
+    answers.push(await one.restart().change?.(tenant, outcome.before, NEVER));
+    one.at(`16T10:0${attempt + 1}`);
+  }
+  const live = [...one.stripe.state.subscriptions.values()].filter(
+    ({ status }) => status === 'active',
+  );
+  expect(live).toHaveLength(1);
+  const [made] = live;
+  const from = (made?.items[0]?.created ?? 0) * 1000;
+  expect(answers.slice(2)).toStrictEqual([
+    { kind: 'changed', from },
+    { kind: 'changed', from },
+  ]);
+});
+
+/** What all bills come to. */
+function total({ stripe }: Life): number {
+  const { invoices } = stripe.account();
+  return invoices
+    .filter(({ isFinal }) => isFinal)
+    .flatMap(({ lines }) => lines)
+    .reduce((all, { amount }) => all + Number(amount), 0);
+}

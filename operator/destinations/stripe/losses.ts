@@ -1,0 +1,65 @@
+import { quote } from '../../model/quote.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LateRefusal } from '../destination.ts';
+import type { StripePrice } from './prices.ts';
+import { collectionProblem, type StripeSubscription } from './subscription.ts';
+
+export interface LossesOptions {
+  readonly name: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Usage that Stripe takes and that brings no money, by tenant, each told in the log once (condition `LateRefusals`). */
+export class Losses {
+  readonly #options: LossesOptions;
+  /** Subscriptions from which no money comes, as they are now. */
+  readonly #uncollected = new Map<string, readonly LateRefusal[]>();
+  /** What may have been on no invoice when a price came. */
+  readonly #unclear = new Map<string, readonly LateRefusal[]>();
+
+  constructor(options: LossesOptions) {
+    this.#options = options;
+  }
+
+  see(tenant: string, subscriptions: readonly StripeSubscription[]): void {
+    const before = this.#uncollected.get(tenant) ?? [];
+    const told = subscriptions.flatMap((subscription): LateRefusal[] => {
+      const problem = collectionProblem(subscription);
+      const isOwn = subscription.live && subscription.tenant === tenant;
+      if (!isOwn || problem === undefined) return [];
+      const reason = `subscription ${subscription.id} of tenant ${quote(tenant)} ${problem}`;
+      return [this.#noted(before, reason)];
+    });
+    this.#uncollected.set(tenant, told);
+  }
+
+  /** Usage of a meter since a time, in seconds, of which nobody can tell whether it was charged. */
+  unclear(tenant: string, { meter, plan }: StripePrice, since: number): void {
+    const before = this.#unclear.get(tenant) ?? [];
+    const from = new Date(since * 1000).toISOString();
+    const reason =
+      `usage of tenant ${quote(tenant)} since ${from} may be on no invoice: meter ${meter} has had a price before ` +
+      `plan ${quote(plan ?? '')} charged it; compare its sums with the invoices, and add an invoice item`;
+    const known = before.filter((one) => one.reason !== reason);
+    this.#unclear.set(tenant, [...known, this.#noted(before, reason)]);
+  }
+
+  forget(tenant: string): void {
+    this.#uncollected.delete(tenant);
+    this.#unclear.delete(tenant);
+  }
+
+  all(): readonly LateRefusal[] {
+    return [...this.#uncollected.values(), ...this.#unclear.values()].flat();
+  }
+
+  #noted(before: readonly LateRefusal[], reason: string): LateRefusal {
+    const known = before.find((one) => one.reason === reason);
+    if (known !== undefined) return known;
+    const { clock, logger, name } = this.#options;
+    logger.warn(`[${name}] ${reason}`);
+    return { at: clock.now(), events: 0, reason };
+  }
+}

@@ -1,0 +1,149 @@
+import type { Tenant } from '../../model/tenant.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/quote.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { StepOutcome } from '../destination.ts';
+import { type ApiAnswer, failedStep } from '../json-api/answer.ts';
+import { textOf } from '../json.ts';
+import { TENANT_KEY } from './customers.ts';
+import type { CreateChange, PlanQuestion, SubscriptionChange } from './plan-changes.ts';
+import { PLAN_KEY } from './prices.ts';
+import type { PaymentTerms, StripeSettings } from './settings.ts';
+import type { Params, StripeClient } from './stripe-client.ts';
+import { OFFBOARDED_KEY } from './subscription.ts';
+
+export const SUBSCRIPTIONS = '/v1/subscriptions';
+/** Creations in a row that give a subscription that was there before. */
+const MAX_REPEATS = 5;
+/** Intervals whose billing day can be chosen. */
+const ANCHORED = /^(\d+ )?(month|year)$/;
+
+const DONE: StepOutcome = { kind: 'done' };
+
+export interface WriterOptions {
+  readonly name: string;
+  readonly settings: StripeSettings;
+  readonly client: StripeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Makes the changes of subscriptions. */
+export class SubscriptionWriter {
+  readonly #options: WriterOptions;
+
+  constructor(options: WriterOptions) {
+    this.#options = options;
+  }
+
+  async write(
+    tenant: Tenant,
+    customer: string,
+    change: SubscriptionChange,
+    question: PlanQuestion | Omit<PlanQuestion, 'since'>,
+    signal: AbortSignal,
+  ): Promise<StepOutcome> {
+    if (change.kind === 'create') return this.#create(tenant, customer, change, question, signal);
+    const { name, logger } = this.#options;
+    const answer = await this.#change(change, question.plan, signal);
+    // Ended by somebody else meanwhile.
+    const isGone = answer.kind === 'refused' && answer.code === 'resource_missing';
+    if (answer.kind !== 'ok' && !(isGone && change.kind === 'end')) return failedStep(answer);
+    const verb = change.kind === 'end' ? 'ended' : 'changed';
+    logger.info(`[${name}] ${verb} subscription ${change.subscription} of tenant ${tenant.id}`);
+    return DONE;
+  }
+
+  #change(
+    change: Exclude<SubscriptionChange, CreateChange>,
+    plan: string,
+    signal: AbortSignal,
+  ): Promise<ApiAnswer> {
+    const { client } = this.#options;
+    const path = pathOf(change.subscription);
+    if (change.kind === 'end') {
+      // One of the two is enough by the API's own text, both by the guide's; metered prices are not prorated.
+      return client.delete(path, { invoice_now: true, prorate: true }, signal);
+    }
+    const metadata = { [PLAN_KEY]: plan };
+    if (change.kind === 'note') {
+      const resumed = {
+        cancel_at_period_end: false,
+        metadata: { ...metadata, [OFFBOARDED_KEY]: '' },
+      };
+      return client.update(path, change.resume ? resumed : { metadata }, signal);
+    }
+    const items =
+      change.kind === 'remove'
+        ? change.items.map((id) => ({ id, deleted: true }))
+        : change.prices.map((price) => ({ price }));
+    const params = { items, metadata, proration_behavior: 'create_prorations' };
+    return client.update(path, params, signal);
+  }
+
+  async #create(
+    tenant: Tenant,
+    customer: string,
+    change: CreateChange,
+    { plan, currency, prices, subscriptions }: PlanQuestion | Omit<PlanQuestion, 'since'>,
+    signal: AbortSignal,
+  ): Promise<StepOutcome> {
+    const { name, client, clock, logger, settings } = this.#options;
+    const now = Math.floor(clock.now() / 1000);
+    const chosen = prices.filter(({ id }) => change.prices.includes(id));
+    const isOptional = chosen.some((price) => price.currency !== currency);
+    const params = {
+      customer,
+      items: change.prices.map((price) => ({ price })),
+      metadata: { [TENANT_KEY]: tenant.id, [PLAN_KEY]: plan },
+      backdate_start_date: change.from !== undefined && change.from < now ? change.from : undefined,
+      ...(isOptional && { currency: currency.toLowerCase() }),
+      ...this.#anchor(change, chosen[0]?.interval ?? '', now),
+      ...paymentParams({ ...change.model?.payment, ...settings.payment }),
+    };
+    const known = new Set(subscriptions.map(({ id }) => id));
+    for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
+      const answer = await client.create(SUBSCRIPTIONS, params, signal);
+      if (answer.kind !== 'ok') return failedStep(answer);
+      // A result that is given again is that of a subscription which has ended since.
+      if (known.has(textOf(answer.body, 'id') ?? '')) {
+        client.makeAnew(SUBSCRIPTIONS, params);
+        continue;
+      }
+      const count = change.prices.length;
+      logger.info(`[${name}] subscribed tenant ${tenant.id} to ${count} prices of plan ${plan}`);
+      return DONE;
+    }
+    return { kind: 'retry', reason: `subscriptions of tenant ${quote(tenant.id)} keep ending` };
+  }
+
+  /** The billing day: that of what it goes on for, else the one that is configured. */
+  #anchor({ model }: CreateChange, interval: string, now: number): Params {
+    if (model !== undefined && model.periodEnd > now)
+      return { billing_cycle_anchor: model.periodEnd };
+    const { billingDay } = this.#options.settings;
+    if (billingDay === undefined || !ANCHORED.test(interval)) return {};
+    const config = { day_of_month: billingDay, hour: 0, minute: 0, second: 0 };
+    return { billing_cycle_anchor_config: config };
+  }
+}
+
+/** Only what says something: Stripe's own defaults are left to Stripe. */
+function paymentParams({
+  collectionMethod,
+  daysUntilDue,
+  automaticTax,
+  defaultPaymentMethod,
+}: PaymentTerms): Params {
+  const isSent = collectionMethod === 'send_invoice';
+  return {
+    ...(isSent && { collection_method: collectionMethod, days_until_due: daysUntilDue ?? 30 }),
+    ...(automaticTax === true && { automatic_tax: { enabled: true } }),
+    ...omitUndefined({ default_payment_method: defaultPaymentMethod }),
+  };
+}
+
+export function pathOf(subscription: string): string {
+  return `${SUBSCRIPTIONS}/${encodeURIComponent(subscription)}`;
+}

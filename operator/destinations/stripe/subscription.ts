@@ -1,0 +1,110 @@
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import { TENANT_KEY } from './customers.ts';
+import { PLAN_KEY, readPrice, type StripePrice } from './prices.ts';
+import type { PaymentTerms } from './settings.ts';
+
+/** Set while its cancellation is meterfeed's own, which alone is taken back. */
+export const OFFBOARDED_KEY = 'vbilling_offboarded';
+
+const ENDED = new Set(['canceled', 'incomplete_expired']);
+
+/** A subscription as Stripe has it, as far as it charges meters. Times are seconds since the epoch. */
+export interface StripeSubscription {
+  readonly id: string;
+  /** The tenant it was made for; undefined when somebody else made it. */
+  readonly tenant: string | undefined;
+  readonly plan: string | undefined;
+  readonly live: boolean;
+  readonly status: string;
+  /**
+   * Whether what an item has used is billed when it is removed: in the mode `flexible`. In the mode
+   * `classic` it never is (https://docs.stripe.com/billing/subscriptions/billing-mode/compare).
+   */
+  readonly billsRemovals: boolean;
+  /** What becomes of its invoices while collection is paused; undefined while it is not. */
+  readonly pausedAs: string | undefined;
+  /** Upper case, as in ISO 4217. */
+  readonly currency: string;
+  /** Undefined while it lives. */
+  readonly endedAt: number | undefined;
+  /** The running period, or the last one; 0 where it is not told. */
+  readonly periodStart: number;
+  readonly periodEnd: number;
+  readonly cancelAtPeriodEnd: boolean;
+  readonly offboarded: boolean;
+  /** How its invoices are paid, for one that takes its place. */
+  readonly payment: PaymentTerms;
+  /** Items that charge no meter are left out, but counted. */
+  readonly items: readonly StripeItem[];
+  readonly itemCount: number;
+}
+
+export interface StripeItem {
+  readonly id: string;
+  readonly price: StripePrice;
+  /** When it was added. Whether it charges usage from before depends on a backdated start. */
+  readonly created: number;
+}
+
+export function readSubscription(object: JsonObject): StripeSubscription {
+  const metadata = objectOf(object, 'metadata');
+  const list = objectsOf(objectOf(object, 'items'), 'data');
+  const items = list.flatMap((item): StripeItem[] => {
+    const price = readPrice(objectOf(item, 'price'));
+    if (price === undefined) return [];
+    return [{ id: textOf(item, 'id') ?? '', price, created: Number(item['created'] ?? 0) }];
+  });
+  const status = textOf(object, 'status') ?? '';
+  const live = !ENDED.has(status);
+  const endedAt = Number(object['ended_at'] ?? 0);
+  const [period = object] = list;
+  return {
+    id: textOf(object, 'id') ?? '',
+    tenant: textOf(metadata, TENANT_KEY),
+    plan: textOf(metadata, PLAN_KEY),
+    live,
+    status,
+    billsRemovals: textOf(objectOf(object, 'billing_mode'), 'type') === 'flexible',
+    pausedAs: textOf(objectOf(object, 'pause_collection'), 'behavior'),
+    currency: (textOf(object, 'currency') ?? '').toUpperCase(),
+    endedAt: live || endedAt === 0 ? undefined : endedAt,
+    periodStart: Number(period['current_period_start'] ?? 0),
+    periodEnd: Number(period['current_period_end'] ?? 0),
+    cancelAtPeriodEnd: object['cancel_at_period_end'] === true,
+    offboarded: textOf(metadata, OFFBOARDED_KEY) !== undefined,
+    payment: readPayment(object),
+    items,
+    itemCount: list.length,
+  };
+}
+
+function readPayment(object: JsonObject): PaymentTerms {
+  const days = object['days_until_due'];
+  const method = textOf(object, 'default_payment_method');
+  const isSent = textOf(object, 'collection_method') === 'send_invoice';
+  return {
+    collectionMethod: isSent ? 'send_invoice' : 'charge_automatically',
+    ...(isSent && typeof days === 'number' && { daysUntilDue: days }),
+    automaticTax: objectOf(object, 'automatic_tax')['enabled'] === true,
+    ...(method !== undefined && { defaultPaymentMethod: method }),
+  };
+}
+
+/** Why usage of a subscription may bring no money although it is charged; undefined where nothing is wrong. */
+export function collectionProblem({ status, pausedAs }: StripeSubscription): string | undefined {
+  if (status === 'paused') return 'is paused: no invoice is made until it is resumed';
+  if (status === 'unpaid') {
+    return 'is unpaid: its invoices are made and closed at once, and nobody collects them';
+  }
+  if (status === 'incomplete') {
+    return 'is incomplete: its first payment is open, and without it the subscription ends within a day';
+  }
+  if (pausedAs === undefined) return undefined;
+  const fate = {
+    void: 'made void',
+    mark_uncollectible: 'given up',
+    keep_as_draft: 'left as drafts',
+  };
+  const becomes = Object.entries(fate).find(([behavior]) => behavior === pausedAs)?.[1] ?? pausedAs;
+  return `has its collection paused: its invoices are ${becomes}`;
+}

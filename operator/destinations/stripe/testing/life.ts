@@ -1,0 +1,97 @@
+import { labelOf, summary, time } from '../../../../e2e/fakes/vectors.ts';
+import type { StripeRules } from '../../../../e2e/fakes/stripe/state.ts';
+import type { Tenant } from '../../../model/tenant.ts';
+import { testTenant } from '../../testing/context.ts';
+import type { ProvisionOutcome } from '../../destination.ts';
+import type { StripeSettings } from '../settings.ts';
+import {
+  createStripeWorld,
+  gpuEvent,
+  NEVER,
+  STRIPE_METRICS,
+  type StripeWorld,
+} from './stripe-world.ts';
+
+/** Two meters: that of a metric which is priced from the start, and one whose price comes later. */
+export const G = 'tenant_lb_hours';
+export const H = 'tenant_private_node_hours';
+
+/**
+ * A tenant's months at Stripe, as the delivery engine goes through them: it provisions, keeps usage of the
+ * new side while a change waits, makes the change when the rest is there, and sends what it kept as of the moment
+ * from which the change counts (docs/delivery.md#changes-of-plan).
+ */
+export interface Life extends StripeWorld {
+  /** Turns the clock of everybody. */
+  readonly at: (moment: string) => void;
+  /** What discovery says from now on. */
+  readonly wish: (change: Partial<Tenant>) => Promise<ProvisionOutcome>;
+  /** Sends usage with a window that starts at a moment, or keeps it. */
+  readonly use: (stamp: string, units: string, meter?: string) => Promise<void>;
+  /** Makes the change that waits, if one does. */
+  readonly change: () => Promise<void>;
+  /** The bills by a moment, and what became of usage that is on none. */
+  readonly billed: (moment: string, byDay?: boolean) => string;
+}
+
+export async function createLife(
+  rules: Partial<StripeRules>,
+  settings: Partial<StripeSettings> = {},
+): Promise<Life> {
+  const world = await createStripeWorld({ rules }, { autoSubscribe: true, ...settings });
+  const start = time('01T00');
+  let tenant = testTenant({ createdAt: start, billableFrom: start });
+  let before: number | undefined;
+  let from = 0;
+  const kept: (readonly [stamp: number, units: string, meter: string])[] = [];
+
+  const send = async (stamp: number, units: string, meter: string): Promise<void> => {
+    const window = (at: number) => new Date(at).toISOString().replace('.000Z', 'Z');
+    const { sku: _, ...event } = gpuEvent({
+      metric: meter,
+      quantity: units,
+      window_start: window(stamp),
+      window_end: window(stamp + 60_000),
+    });
+    const [outcome] = await world.destination.send([event], NEVER);
+    if (outcome?.kind === 'provision') {
+      await wish({});
+      await use(stamp, units, meter);
+    } else if (outcome?.kind !== 'delivered') throw new Error(JSON.stringify(outcome));
+  };
+  const use = async (stamp: number, units: string, meter: string): Promise<void> => {
+    if (before !== undefined && stamp >= before) kept.push([stamp, units, meter]);
+    else await send(Math.max(stamp, from), units, meter);
+  };
+  const wish = async (change: Partial<Tenant>): Promise<ProvisionOutcome> => {
+    tenant = { ...tenant, ...change };
+    const outcome = await world.destination.provision(tenant, NEVER);
+    if (outcome.kind === 'drain') before ??= outcome.before;
+    return outcome;
+  };
+  const at = (moment: string): void => {
+    world.time.now = time(moment);
+    world.stripe.turnTo(time(moment));
+  };
+  at('01T00');
+  await world.destination.bootstrap(STRIPE_METRICS, NEVER);
+  return {
+    ...world,
+    at,
+    wish,
+    use: (stamp, units, meter = G) => use(time(stamp), units, meter),
+    change: async () => {
+      if (before === undefined) return;
+      const changed = await world.destination.change?.(tenant, before, NEVER);
+      if (changed?.kind !== 'changed') throw new Error(JSON.stringify(changed));
+      before = undefined;
+      from = changed.from;
+      for (const [stamp, units, meter] of kept.splice(0)) await use(stamp, units, meter);
+    },
+    billed: (moment, byDay = false) => {
+      at(moment);
+      const dated = byDay ? { kind: 'other' as const } : {};
+      return summary(world.stripe.account(), (invoice) => labelOf({ ...invoice, ...dated }));
+    },
+  };
+}
