@@ -22,9 +22,19 @@ export function listInvoices(state: LagoState, { query }: FakeRequest): FakeResp
   );
   return page(
     'invoices',
-    found.toReversed().map((one) => showInvoice(state, one)),
+    found.toReversed().map((one) => listed(showInvoice(state, one))),
     query,
   );
+}
+
+/** A list has neither the lines of an invoice nor its periods. */
+function listed({
+  fees: _fees,
+  billing_periods: _periods,
+  subscriptions: _subscriptions,
+  ...invoice
+}: ReturnType<typeof showInvoice>) {
+  return invoice;
 }
 
 function isOf(state: LagoState, { fees }: Invoice, externalId: string): boolean {

@@ -80,7 +80,7 @@ describe('a change of plan', () => {
     const bill = await billed(world, '05T00 10, 20T00 5', [
       ['16T10', async () => void (changed = await provision(world, tenantOn('b')))],
     ]);
-    expect(changed).toStrictEqual({ kind: 'changed', from: time('16T10') });
+    expect(changed).toStrictEqual({ kind: 'changed', from: time('16T10:00:01') });
     expect(bill).toBe('(16) 20, Jan 15');
   });
 
@@ -120,7 +120,7 @@ describe('a change of plan', () => {
     world.turnTo(time('16T11'));
     expect(await world.destination.change?.(tenant, time('16T10'), NEVER)).toStrictEqual({
       kind: 'changed',
-      from: time('16T10'),
+      from: time('16T10:00:01'),
     });
   });
 
@@ -137,7 +137,7 @@ describe('a change of plan', () => {
       world.turnTo(time('16T10'));
       expect(await provision(world, tenantOn('b'))).toStrictEqual({
         kind: 'changed',
-        from: time('16T10'),
+        from: time('16T10:00:01'),
         lateUntil: time('19T00'),
       });
     },

@@ -19,6 +19,7 @@ import type {
   TotalsQuery,
   UnpricedUsage,
 } from '../destination.ts';
+import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
 import { objectOf, textOf } from '../json.ts';
 import { rsaKey } from './jwt.ts';
 import { ensureMetrics, FilterValues, type LagoMetric } from './billable-metrics.ts';
@@ -27,7 +28,9 @@ import { LagoPlans, UnpricedWatch } from './plans.ts';
 import { LagoProvisioner } from './provision.ts';
 import { CALL_EVENTS, LagoSender, SEND_EVENTS } from './send-events.ts';
 import type { LagoSettings } from './settings.ts';
-import { subscriptionIdOf } from './customers.ts';
+import { BILLING_RUN_MS, periodStartOf } from './billing-period.ts';
+import { idsOf, subscriptionIdOf } from './customers.ts';
+import { listInvoices } from './invoices.ts';
 import { standingAtLago } from './standing.ts';
 import { ActiveSubscriptions } from './subscriptions.ts';
 
@@ -195,6 +198,17 @@ class Lago implements Destination {
       kind: 'failed',
       reason: 'Lago published no RSA key: /api/v1/webhooks/json_public_key',
     };
+  }
+
+  invoices({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
+    return listInvoices(this.#client, idsOf(tenant), since, signal);
+  }
+
+  /** Lago makes the invoices of a period in its first hour, by UTC; `change` knows each customer's own. */
+  quietUntil(now: number): number | undefined {
+    const begun = ['monthly', 'weekly'].map((interval) => periodStartOf(interval, 'UTC', now));
+    const until = Math.max(...begun) + BILLING_RUN_MS;
+    return now < until ? until : undefined;
   }
 
   unpriced(): readonly UnpricedUsage[] {

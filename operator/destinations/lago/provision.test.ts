@@ -164,7 +164,7 @@ describe('a plan of its own', () => {
     expect(await destination.provision(gold, NEVER)).toMatchObject({ kind: 'drain' });
     expect(await destination.change?.(gold, LAGO_NOW, NEVER)).toStrictEqual({
       kind: 'changed',
-      from: LAGO_NOW,
+      from: LAGO_NOW + 1_000,
     });
     expect(lago.state.subscriptions).toMatchObject([
       { plan_code: 'tenant-standard', status: 'terminated' },

@@ -269,7 +269,8 @@ export class LagoProvisioner {
     const customer = this.#customers.get(tenant.id) ?? ANY_CUSTOMER;
     const days = await graceDaysOf(this.#options.client, customer, signal);
     const lateUntil = days === 0 ? undefined : dayAfter(startedAt, days, customer.zone);
-    const from = Math.ceil(startedAt / 1_000) * 1_000;
+    // Usage is stamped in whole seconds, and what is stamped with the moment itself is also the old plan's.
+    const from = Math.floor(startedAt / 1_000) * 1_000 + 1_000;
     return { kind: 'changed', from, ...omitUndefined({ lateUntil }) };
   }
 }

@@ -1,0 +1,143 @@
+import { greatest, least } from '../../model/extremes.ts';
+import { roundToDecimal } from '../../model/decimal.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import type { LagoIds } from './customers.ts';
+import type { LagoClient } from './lago-client.ts';
+import { findActive } from './subscriptions.ts';
+
+const DAY_MS = 86_400_000;
+
+/**
+ * The invoices of a tenant's subscriptions. A draft takes in what still comes, one that is finalized never changes, and one
+ * that was voided bills nothing (docs/destinations/lago.md#what-lago-does-not-bill).
+ */
+export async function listInvoices(
+  client: LagoClient,
+  { customer, subscription }: LagoIds,
+  since: number,
+  signal: AbortSignal,
+): Promise<InvoicesOutcome> {
+  const query = new URLSearchParams({
+    external_customer_id: customer,
+    issuing_date_from: new Date(Math.max(0, since - DAY_MS)).toISOString().slice(0, 10),
+  });
+  const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
+  if (list.kind !== 'list') return failure(list);
+  const invoices: FinalInvoice[] = [];
+  const open: OpenUsage[] = [];
+  for (const { lago_id: id, status } of list.items) {
+    if (typeof id !== 'string' || (status !== 'finalized' && status !== 'draft')) continue;
+    // What a list has of an invoice is neither its lines nor its periods.
+    const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);
+    if (answer.kind !== 'ok') return failure(answer);
+    const invoice = objectOf(answer.body, 'invoice');
+    const periods = periodsOf(invoice, subscription);
+    if (periods.length === 0) continue;
+    if (status === 'draft') open.push({ from: least(periods.map(({ from }) => from)) });
+    else invoices.push(readInvoice(invoice, subscription, periods));
+  }
+  const active = await findActive(client, subscription, signal);
+  if (active.kind === 'subscription') {
+    const { periodStartedAt, startedAt } = active.subscription;
+    open.push({ from: periodStartedAt ?? startedAt });
+  } else if (active.kind !== 'none') return failure(active);
+  const due = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
+  return { kind: 'invoices', invoices: due, open };
+}
+
+/** `[from, to)`, milliseconds since the epoch. */
+interface Period {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The stretches of a subscription whose usage is on an invoice: of its old plan and its new one, each its own. */
+function periodsOf(invoice: JsonObject, subscription: string): readonly Period[] {
+  return objectsOf(invoice, 'billing_periods')
+    .filter((period) => textOf(period, 'external_subscription_id') === subscription)
+    .flatMap((period) => {
+      const from = timeOf(period, 'charges_from_datetime');
+      const last = timeOf(period, 'charges_to_datetime');
+      return from === undefined || last === undefined ? [] : [{ from, to: afterSecond(last) }];
+    });
+}
+
+function readInvoice(
+  invoice: JsonObject,
+  subscription: string,
+  periods: readonly Period[],
+): FinalInvoice {
+  const until = greatest(periods.map(({ to }) => to));
+  const whole = { from: least(periods.map(({ from }) => from)), to: until };
+  const lines = objectsOf(invoice, 'fees').flatMap((fee): readonly UsageLine[] => {
+    const item = objectOf(fee, 'item');
+    const metric = textOf(item, 'code');
+    const quantity = decimalOf(fee['units']);
+    const isOurs = textOf(fee, 'external_subscription_id') === subscription;
+    if (textOf(item, 'type') !== 'charge' || !isOurs) return [];
+    if (metric === undefined || quantity === undefined) return [];
+    const dimensions = { ...singles(objectOf(item, 'filters')), ...texts(item, 'grouped_by') };
+    const from = timeOf(fee, 'from_date') ?? whole.from;
+    const last = timeOf(fee, 'to_date');
+    const to = last === undefined ? whole.to : afterSecond(last);
+    const { sku } = dimensions;
+    const amount = decimalOf(fee['precise_amount']);
+    return [{ metric, from, to, quantity, dimensions, ...omitUndefined({ sku, amount }) }];
+  });
+  return {
+    id: textOf(invoice, 'lago_id') ?? '',
+    finalizedAt: finalizedAtOf(invoice),
+    until,
+    lines,
+    ...omitUndefined({ number: textOf(invoice, 'number'), currency: textOf(invoice, 'currency') }),
+  };
+}
+
+/** With a grace period its issuing date is the day on which it became final, else it was final when it was made. */
+function finalizedAtOf(invoice: JsonObject): number {
+  const issued = timeOf(invoice, 'issuing_date') ?? 0;
+  return Math.max(timeOf(invoice, 'created_at') ?? 0, issued);
+}
+
+/** The values of a charge filter that names one for a key. */
+function singles(filters: JsonObject): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(filters).flatMap(([key, values]) => {
+      const [only, ...others] = Array.isArray(values) ? (values as unknown[]) : [];
+      return typeof only === 'string' && others.length === 0 ? [[key, only]] : [];
+    }),
+  );
+}
+
+function texts(object: JsonObject, field: string): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(objectOf(object, field)).flatMap(([key, value]) =>
+      typeof value === 'string' ? [[key, value]] : [],
+    ),
+  );
+}
+
+/** Both ends of a period belong to it, and are told in whole seconds. */
+function afterSecond(last: number): number {
+  return Math.floor(last / 1_000) * 1_000 + 1_000;
+}
+
+function timeOf(object: JsonObject, field: string): number | undefined {
+  const time = Date.parse(textOf(object, field) ?? '');
+  return Number.isNaN(time) ? undefined : time;
+}
+
+/** Quantities are text, amounts are doubles. */
+function decimalOf(value: unknown): string | undefined {
+  const text = typeof value === 'number' || typeof value === 'string' ? String(value) : '';
+  const size = roundToDecimal(text.replace(/^-/, ''));
+  if (size === undefined) return undefined;
+  return text.startsWith('-') && size !== '0' ? `-${size}` : size;
+}
+
+function failure({ kind, reason }: ApiProblem): InvoicesOutcome {
+  return { kind: kind === 'refused' ? 'unsupported' : 'retry', reason };
+}
