@@ -2,53 +2,32 @@ import { Registry } from 'prom-client';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { type FakeMetronome, startFakeMetronome } from '../../e2e/fakes/metronome/metronome.ts';
 import { Secret } from '../model/secret.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { testEvent } from '../ledger/testing/events.ts';
-import { parseSigned } from '../model/decimal.ts';
-import { formatInstant } from '../model/window.ts';
-import type { InvoiceReport } from './operations/invoice-report.ts';
-import { createInvoiceWatch } from './operations/invoice-watch.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
-import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
-import { tenantNamed } from './testing/harness.ts';
-import { createMonthClock, type MonthClock } from './testing/month-clock.ts';
+import { createInvoiceWatch } from './operations/invoice-watch.ts';
+import { createMonthClock } from './testing/month-clock.ts';
+import { type MonthWorld, on, startMonths } from './testing/month-world.ts';
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
+const HOUR_MS = 3_600_000;
 const METRIC = 'tenant_instance_hours';
 const GPU = 'tenant_gpu_hours';
-const JANUARY = Date.UTC(2027, 0, 1);
 const closers: (() => Promise<unknown>)[] = [];
 
 afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-const on = (text: string): number => Date.parse(`2027-${text}:00Z`);
-
-interface Month {
+interface Month extends MonthWorld {
   readonly metronome: FakeMetronome;
-  readonly ledger: Ledger;
-  readonly live: LiveDelivery;
-  readonly turnTo: (text: string) => void;
-  /** Usage of a window that begins then, recorded now, and delivered. */
-  readonly use: (begin: string, quantity: string, metric?: string) => Promise<void>;
-  /** What the watch has found after two rounds. */
-  readonly report: () => Promise<InvoiceReport | undefined>;
   readonly call: (path: string, body: unknown) => Promise<string>;
   readonly product: (metric: string) => Promise<string>;
   readonly price: (product: string, from: string) => Promise<unknown>;
-  readonly restart: () => Promise<void>;
 }
 
 /** A tenant on a rate card that prices instance hours at 2 dollars, on 1 January 2027. */
 async function month(): Promise<Month> {
   const metronome = await startFakeMetronome({ apiToken: 'token' });
   closers.push(() => metronome.close());
-  const clock: MonthClock = createMonthClock(JANUARY);
-  metronome.turnTo(JANUARY);
-  const ledger = createMemoryLedger();
+  metronome.turnTo(on('01-01T00:00'));
   const call: Month['call'] = async (path, body) => {
     const answer = await fetch(metronome.url + path, {
       method: 'POST',
@@ -63,34 +42,17 @@ async function month(): Promise<Month> {
     name: 'standard',
     aliases: [{ name: 'standard' }],
   });
-  const start = (): Promise<LiveDelivery> =>
-    startLiveDelivery({
-      ledger,
-      clock,
-      tenants: new Map([['acme', tenantNamed('acme', { createdAt: JANUARY })]]),
-      destinations: [
-        {
-          name: 'bills',
-          type: 'metronome',
-          suspend: false,
-          startFrom: 'earliest',
-          options: {
-            url: metronome.url,
-            apiToken: new Secret('token'),
-            currency: 'USD',
-            rateCard: 'standard',
-          },
-        },
-      ],
-    });
-  let live = await start();
-  closers.push(() => live.stop());
-  const bootstrapped = (): Promise<unknown> =>
-    vi.waitFor(() => expect(live.delivery.status('bills')?.bootstrapped).toBe(true), {
-      timeout: 10_000,
-      interval: 5,
-    });
-  await bootstrapped();
+  const options = {
+    url: metronome.url,
+    apiToken: new Secret('token'),
+    currency: 'USD',
+    rateCard: 'standard',
+  };
+  const world = await startMonths({
+    settings: { type: 'metronome', options },
+    turnTo: metronome.turnTo,
+  });
+  closers.push(() => world.stop());
   const price: Month['price'] = (product, from) =>
     call('/v1/contract-pricing/rate-cards/addRate', {
       rate_card_id: card,
@@ -111,50 +73,7 @@ async function month(): Promise<Month> {
     });
   };
   await price(await product(METRIC), '01-01T00:00');
-  const turnTo: Month['turnTo'] = (text) => {
-    metronome.turnTo(on(text));
-    clock.turnTo(on(text));
-  };
-  return {
-    metronome,
-    ledger,
-    get live() {
-      return live;
-    },
-    turnTo,
-    use: async (begin, quantity, metric = METRIC) => {
-      const amount = parseSigned(quantity);
-      if (amount === undefined) throw new RangeError(`quantity: "${quantity}"`);
-      const event = {
-        ...testEvent({ tenant: 'acme', id: `${metric}:${begin}`, windowStart: on(begin) }),
-        metric,
-        quantity: amount,
-        recorded_at: formatInstant(clock.now()),
-      };
-      const outcome = await ledger.append({ events: [event] });
-      expect(outcome.kind).toBe('appended');
-      await vi.waitFor(() => expect(live.delivery.status('bills')?.cursor).toBe(ledger.head()), {
-        timeout: 10_000,
-        interval: 5,
-      });
-    },
-    report: async () => {
-      const { signal } = new AbortController();
-      for (let round = 0; round < 2; round += 1) {
-        expect(await live.delivery.lookAtInvoices('bills', 10, signal)).toBeUndefined();
-        clock.turnTo(clock.now() + 10 * MINUTE_MS);
-      }
-      return live.delivery.status('bills')?.invoices;
-    },
-    call,
-    product,
-    price,
-    restart: async () => {
-      await live.stop();
-      live = await start();
-      await bootstrapped();
-    },
-  };
+  return { ...world, metronome, call, product, price };
 }
 
 describe('invoices are held against what was delivered', () => {
@@ -277,13 +196,13 @@ test('a mismatch is a metric and a line in the log, once', async () => {
   const registry = new Registry();
   const logger = createMemoryLogger();
   const clock = createMonthClock(on('02-02T06:00'));
-  const watch = createInvoiceWatch({ delivery: one.live.delivery, clock, logger, registry });
+  const watch = createInvoiceWatch({ delivery: one.delivery(), clock, logger, registry });
   const stopping = new AbortController();
   const running = watch.run(stopping.signal);
   await vi.waitFor(
     () => {
       clock.turnTo(clock.now() + HOUR_MS);
-      expect(one.live.delivery.status('bills')?.invoices?.differing).toBe(1);
+      expect(one.delivery().status('bills')?.invoices?.differing).toBe(1);
       expect(logger.lines).toHaveLength(1);
     },
     { timeout: 10_000, interval: 20 },

@@ -54,6 +54,11 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
   return ok(showPrice(price));
 }
 
+export function showOnePrice(state: StripeState, id: string): FakeResponse {
+  const price = state.prices.get(id);
+  return price === undefined ? missing('price', id) : ok(showPrice(price));
+}
+
 export function updatePrice(state: StripeState, id: string, form: Form): FakeResponse {
   const price = state.prices.get(id);
   if (price === undefined) return missing('price', id);

@@ -26,7 +26,7 @@ import {
 } from './invoice-routes.ts';
 import { cancelMeterEvent, createMeterEvent, eventSummaries } from './meter-events.ts';
 import { createMeter, listMeters, setMeterStatus } from './meters.ts';
-import { createPrice, listPrices, updatePrice } from './prices.ts';
+import { createPrice, listPrices, showOnePrice, updatePrice } from './prices.ts';
 import {
   cancelSchedule,
   createSchedule,
@@ -174,6 +174,8 @@ function dispatchOne(
       return updateCustomer(state, id, form);
     case 'DELETE customers':
       return deleteCustomer(state, id, at);
+    case 'GET prices':
+      return showOnePrice(state, id);
     case 'POST prices':
       return updatePrice(state, id, form);
     case 'POST subscriptions':

@@ -121,7 +121,7 @@ export function applyInvoices(
     const balance = tenant.metrics.get(metric) ?? newBalance(tenant, metric, now);
     tenant.metrics.set(metric, balance);
     if (tenant.isComplete) {
-      noteHole(balance, metric, until, invoices);
+      noteHole(balance, metric, until, { invoices, firstAt: tenant.firstAt ?? until });
       balance.late += late;
       change(balance, balance.open - staying, now);
     }
@@ -201,7 +201,7 @@ function noteHole(
   balance: Balance,
   metric: string,
   until: number,
-  invoices: readonly FinalInvoice[],
+  { invoices, firstAt }: { readonly invoices: readonly FinalInvoice[]; readonly firstAt: number },
 ): void {
   const { until: before } = balance;
   const starts = invoices
@@ -209,7 +209,7 @@ function noteHole(
     .filter((line) => line.metric === metric && line.to <= until && line.to > (before ?? 0))
     .map(({ from }) => from);
   const first = least(starts);
-  if (!Number.isFinite(first) || (before !== undefined && first <= before)) return;
+  if (!Number.isFinite(first) || first <= (before ?? firstAt)) return;
   balance.hole = { ...omitUndefined({ from: before }), to: first };
 }
 

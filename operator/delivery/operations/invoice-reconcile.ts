@@ -103,7 +103,7 @@ class InvoiceComparison implements InvoiceReconcile {
       this.#askedAt.set(id, clock.now());
       this.#unanswered.delete(id);
       if (outcome.kind !== 'invoices') {
-        this.#unanswered.set(id, outcome.reason);
+        if (outcome.kind === 'retry') this.#unanswered.set(id, outcome.reason);
         return;
       }
       if (outcome.invoices.some(({ finalizedAt }) => finalizedAt > at)) this.#askedAt.delete(id);

@@ -21,6 +21,8 @@ import {
 
 const PAGE_EVENTS = 5_000;
 const DAY_MS = 86_400_000;
+/** No usage comes later than that. */
+const LATEST_MS = 35 * DAY_MS;
 
 export interface InvoiceTallyOptions {
   readonly name: string;
@@ -126,9 +128,9 @@ export class InvoiceTally {
     );
     if (!Number.isFinite(from)) return sums;
     const unsent = await records.unsent();
-    // Usage that was late for its invoice lies before the cut, and not long before it as a rule.
+    // Usage that was late for its invoice lies before the cut.
     for await (const { sequence, event } of ledger.scan(
-      Math.max(horizon, from - 3 * DAY_MS),
+      Math.max(horizon, from - LATEST_MS),
       clock.now() + DAY_MS,
       signal,
     )) {

@@ -1,6 +1,7 @@
 import { roundToDecimal } from '../../model/decimal.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { MetronomeMetric } from './billable-metrics.ts';
 import type { MetronomeClient } from './metronome-client.ts';
@@ -103,7 +104,6 @@ function timeOf(item: JsonObject, field: string): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-function failure(problem: { readonly kind: string; readonly reason: string }): InvoicesOutcome {
-  const { reason } = problem;
-  return { kind: problem.kind === 'refused' ? 'unsupported' : 'retry', reason };
+function failure({ reason }: ApiProblem): InvoicesOutcome {
+  return { kind: 'retry', reason };
 }

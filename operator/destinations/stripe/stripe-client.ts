@@ -34,6 +34,7 @@ const RESOURCES: readonly (readonly [path: string, name: string])[] = [
   ['/v1/billing/meter_events', 'Meter events'],
   ['/v1/billing/meters', 'Meters'],
   ['/v1/customers', 'Customers'],
+  ['/v1/invoice', 'Invoices'],
   ['/v1/prices', 'Prices'],
   ['/v1/subscription', 'Subscriptions'],
   ['/v2/core/events', 'Events'],

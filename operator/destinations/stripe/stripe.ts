@@ -22,10 +22,12 @@ import type {
   UnpricedUsage,
   VerifyOutcome,
 } from '../destination.ts';
+import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
 import { failedStep } from '../json-api/answer.ts';
 import { StripeCustomers, tenantsOfStripeCustomer } from './customers.ts';
 import { createErrorReports, type ErrorReports } from './error-reports.ts';
 import { EventSummaries } from './event-summaries.ts';
+import { StripeInvoices } from './invoices.ts';
 import { StripeMeters } from './meters.ts';
 import { StripePrices } from './prices.ts';
 import { batchEvents, StripeSender } from './send-events.ts';
@@ -70,6 +72,7 @@ class Stripe implements Destination {
   readonly #sender: StripeSender;
   readonly #summaries: EventSummaries;
   readonly #errorReports: ErrorReports;
+  readonly #invoices: StripeInvoices;
   readonly #unpriced: UnpricedWatch;
   readonly #metricNames = new Map<string, string>();
   readonly #tenants = new Map<string, Tenant>();
@@ -115,6 +118,11 @@ class Stripe implements Destination {
       uninvoiced: new UninvoicedUsage(client, this.#summaries, clock),
       clock,
       logger,
+    });
+    this.#invoices = new StripeInvoices({
+      client,
+      meters,
+      metrics: () => this.#metricNames.keys(),
     });
     this.#errorReports = createErrorReports(name, client, clock, logger);
     this.#unpriced = new UnpricedWatch({
@@ -206,6 +214,18 @@ class Stripe implements Destination {
 
   totals(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome> {
     return this.#summaries.total(query, signal);
+  }
+
+  async invoices({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
+    const customer = await this.#customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
+    if (customer.kind === 'none') {
+      return { kind: 'unsupported', reason: 'Stripe has no customer of this tenant' };
+    }
+    if (customer.kind !== 'customer') return { kind: 'retry', reason: customer.reason };
+    if (this.#customers.isShared(customer.id)) {
+      return { kind: 'unsupported', reason: 'its customer pays for other tenants too' };
+    }
+    return this.#invoices.list(customer.id, since, signal);
   }
 
   async tenantsOf(

@@ -1,0 +1,149 @@
+import { afterEach, expect, test } from 'vitest';
+import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
+import { type FakeStripe, startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
+import { Secret } from '../model/secret.ts';
+import { type MonthWorld, startMonths } from './testing/month-world.ts';
+
+const METRIC = 'tenant_instance_hours';
+const GPU = 'tenant_gpu_hours';
+const closers: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+async function withLago(
+  rules: Parameters<typeof startFakeLago>[0]['rules'] = {},
+): Promise<MonthWorld & { readonly lago: FakeLago }> {
+  const lago = await startFakeLago({ apiKey: 'key', rules });
+  closers.push(() => lago.close());
+  const options = {
+    url: lago.url,
+    apiKey: new Secret('key'),
+    planCode: 'tenant-standard',
+    currency: 'USD',
+  };
+  const world = await startMonths({ settings: { type: 'lago', options }, turnTo: lago.turnTo });
+  closers.push(() => world.stop());
+  return { ...world, lago };
+}
+
+interface StripeMonths extends MonthWorld {
+  readonly stripe: FakeStripe;
+  readonly price: (meter: string) => Promise<unknown>;
+}
+
+async function withStripe(): Promise<StripeMonths> {
+  const stripe = await startFakeStripe({ apiKey: 'sk_test_key' });
+  closers.push(() => stripe.close());
+  const options = {
+    url: stripe.url,
+    apiKey: new Secret('sk_test_key'),
+    apiVersion: '2026-09-30.endive',
+    splitMetersBy: ['sku'],
+    autoSubscribe: true,
+    cancelOnRemove: false,
+    maxRequestsPerSecond: 0,
+    planCode: 'tenant-standard',
+    currency: 'USD',
+  };
+  const world = await startMonths({ settings: { type: 'stripe', options }, turnTo: stripe.turnTo });
+  closers.push(() => world.stop());
+  const price = async (name: string): Promise<void> => {
+    const meters = [...stripe.state.meters.values()];
+    const meter = meters.find(({ event_name }) => event_name === name);
+    const answer = await fetch(`${stripe.url}/v1/prices`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer sk_test_key' },
+      body: new URLSearchParams({
+        currency: 'usd',
+        'product_data[name]': name,
+        unit_amount_decimal: '200',
+        'recurring[interval]': 'month',
+        'recurring[usage_type]': 'metered',
+        'recurring[meter]': meter?.id ?? '',
+        'metadata[vbilling_plan]': 'tenant-standard',
+      }),
+    });
+    expect(answer.status, await answer.text()).toBe(200);
+  };
+  await price(METRIC);
+  return { ...world, stripe, price };
+}
+
+test('Lago: a month that is invoiced as it was delivered is no mismatch', async () => {
+  const one = await withLago();
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-01T02:00');
+  await one.use('02-01T01:00', '1');
+  expect(await one.report()).toMatchObject({ tenants: 1, unanswered: 0, differing: 0 });
+  expect(one.lago.account().invoices.some(({ isFinal }) => isFinal)).toBe(true);
+});
+
+test('Lago: usage that arrives when the month is invoiced already is told', async () => {
+  const one = await withLago();
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-01T01:30');
+  await one.use('01-31T23:00', '4');
+  expect(await one.report()).toMatchObject({
+    unanswered: 0,
+    differing: 1,
+    examples: [
+      {
+        metric: METRIC,
+        difference: '-4',
+        cause: 'the usage came after its invoice was final',
+      },
+    ],
+  });
+});
+
+test('Lago: a draft takes in what comes within its grace, and is no mismatch', async () => {
+  const one = await withLago({ graceDays: 3 });
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-01T01:30');
+  await one.use('01-31T23:00', '4');
+  expect(await one.report()).toMatchObject({ unanswered: 0, differing: 0 });
+  one.turnTo('02-05T02:00');
+  expect(await one.report()).toMatchObject({ tenants: 1, unanswered: 0, differing: 0 });
+});
+
+test('Stripe: a month that is invoiced as it was delivered is no mismatch', async () => {
+  const one = await withStripe();
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('01-05T00:10');
+  await one.use('01-05T00:09', '2');
+  one.turnTo('03-08T02:00');
+  await one.use('03-08T01:00', '1');
+  expect(await one.report()).toMatchObject({ tenants: 1, unanswered: 0, differing: 0 });
+  expect(one.stripe.account().invoices.some(({ isFinal }) => isFinal)).toBe(true);
+});
+
+test('Stripe: usage of a closed period, and usage without a price, are told', async () => {
+  const one = await withStripe();
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  await one.use('01-05T00:01', '3', GPU);
+  one.turnTo('02-10T00:02');
+  await one.use('01-20T00:00', '4');
+  expect(await one.report()).toMatchObject({
+    unanswered: 0,
+    differing: 2,
+    examples: expect.arrayContaining([
+      expect.objectContaining({
+        metric: METRIC,
+        difference: '-4',
+        cause: 'the usage came after its invoice was final',
+      }),
+      expect.objectContaining({
+        metric: GPU,
+        difference: '-3',
+        cause: 'nobody has priced it in plan "tenant-standard"',
+      }),
+    ]),
+  });
+});

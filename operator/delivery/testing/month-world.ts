@@ -1,0 +1,95 @@
+import { expect, vi } from 'vitest';
+import type { DestinationSettings } from '../../config/settings.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
+import { testEvent } from '../../ledger/testing/events.ts';
+import { parseSigned } from '../../model/decimal.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { formatInstant } from '../../model/window.ts';
+import type { InvoiceReport } from '../operations/invoice-report.ts';
+import { tenantNamed } from './harness.ts';
+import { startLiveDelivery } from './live-delivery.ts';
+import { createMonthClock } from './month-clock.ts';
+
+const MINUTE_MS = 60_000;
+const JANUARY = Date.UTC(2027, 0, 1);
+const NAME = 'bills';
+
+/** `02-01T00:30` in 2027, milliseconds since the epoch. */
+export function on(text: string): number {
+  return Date.parse(`2027-${text}:00Z`);
+}
+
+export interface MonthWorldOptions {
+  readonly settings: Pick<DestinationSettings, 'type' | 'options'>;
+  /** Turns the billing system's clock. */
+  readonly turnTo: (at: number) => void;
+}
+
+/** The engine with one destination and the tenant `acme`, through months from 1 January 2027 on. */
+export async function startMonths({ settings, turnTo }: MonthWorldOptions) {
+  const clock = createMonthClock(JANUARY);
+  turnTo(JANUARY);
+  const ledger = createMemoryLedger();
+  const start = async () => {
+    const started = await startLiveDelivery({
+      ledger,
+      clock,
+      tenants: new Map([['acme', tenantNamed('acme', { createdAt: JANUARY })]]),
+      destinations: [{ name: NAME, suspend: false, startFrom: 'earliest', ...settings }],
+    });
+    await settled(() => expect(started.delivery.status(NAME)?.bootstrapped).toBe(true));
+    return started;
+  };
+  let live = await start();
+  const goTo = (at: number): void => {
+    turnTo(at);
+    clock.turnTo(at);
+  };
+  const append = async (event: UsageEvent): Promise<void> => {
+    const outcome = await ledger.append({ events: [event] });
+    expect(outcome.kind).toBe('appended');
+    await settled(() => {
+      const status = live.delivery.status(NAME);
+      expect(status?.cursor).toBe(ledger.head());
+      expect(status?.parked).toBe(0);
+    });
+  };
+  return {
+    clock,
+    ledger,
+    delivery: () => live.delivery,
+    turnTo: (text: string): void => goTo(on(text)),
+    append,
+    /** Usage of a window that begins then, recorded now, and delivered. */
+    use: async (begin: string, quantity: string, metric = 'tenant_instance_hours') => {
+      const amount = parseSigned(quantity);
+      if (amount === undefined) throw new RangeError(`quantity: "${quantity}"`);
+      await append({
+        ...testEvent({ tenant: 'acme', id: `${metric}:${begin}`, windowStart: on(begin) }),
+        metric,
+        quantity: amount,
+        recorded_at: formatInstant(clock.now()),
+      });
+    },
+    /** What two looks at the invoices find. */
+    report: async (): Promise<InvoiceReport | undefined> => {
+      const { signal } = new AbortController();
+      for (let round = 0; round < 2; round += 1) {
+        expect(await live.delivery.lookAtInvoices(NAME, 10, signal)).toBeUndefined();
+        goTo(clock.now() + 10 * MINUTE_MS);
+      }
+      return live.delivery.status(NAME)?.invoices;
+    },
+    restart: async () => {
+      await live.stop();
+      live = await start();
+    },
+    stop: () => live.stop(),
+  };
+}
+
+export type MonthWorld = Awaited<ReturnType<typeof startMonths>>;
+
+function settled(condition: () => void): Promise<void> {
+  return vi.waitFor(condition, { timeout: 10_000, interval: 5 });
+}

@@ -1,0 +1,147 @@
+import { parseSigned } from '../../model/decimal.ts';
+import { greatest } from '../../model/extremes.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import type { StripeMeters } from './meters.ts';
+import { isMeterOf } from './meters.ts';
+import { readPrice } from './prices.ts';
+import type { StripeClient } from './stripe-client.ts';
+
+/** Statuses of invoices that nothing changes any more, and that bill. */
+const FINAL = new Set(['open', 'paid', 'uncollectible']);
+/** A draft is made up to three days before it is final. */
+const DRAFT_MS = 4 * 86_400_000;
+/** These have no cents (https://docs.stripe.com/currencies#zero-decimal). */
+const WHOLE = new Set('BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF UGX VND VUV XAF XOF XPF'.split(' '));
+
+export interface StripeInvoicesOptions {
+  readonly client: StripeClient;
+  readonly meters: Pick<StripeMeters, 'all'>;
+  /** Codes of the metrics that events are sent for. */
+  readonly metrics: () => Iterable<string>;
+}
+
+/** A customer's invoices (docs/destinations/stripe.md#invoices). */
+export class StripeInvoices {
+  readonly #options: StripeInvoicesOptions;
+  /** Meters by price, prices that are archived too; undefined where a price has none. */
+  readonly #meterOfPrice = new Map<string, string | undefined>();
+
+  constructor(options: StripeInvoicesOptions) {
+    this.#options = options;
+  }
+
+  /** Drafts, and the periods that run, are still to be invoiced; one that was voided bills nothing. */
+  async list(customer: string, since: number, signal: AbortSignal): Promise<InvoicesOutcome> {
+    const { client } = this.#options;
+    const created = { gte: Math.max(0, Math.floor((since - DRAFT_MS) / 1000)) };
+    const listed = await client.list('/v1/invoices', { customer, created }, signal);
+    if (listed.kind !== 'list') return failure(listed);
+    const subscriptions = await client.list('/v1/subscriptions', { customer }, signal);
+    if (subscriptions.kind !== 'list') return failure(subscriptions);
+    const open: OpenUsage[] = subscriptions.items.flatMap((item) => this.#runningOf(item));
+    const invoices: FinalInvoice[] = [];
+    for (const item of listed.items) {
+      const status = textOf(item, 'status') ?? '';
+      if (status !== 'draft' && !FINAL.has(status)) continue;
+      const lines = await this.#linesOf(item, signal);
+      if ('reason' in lines) return failure(lines);
+      const usage: UsageLine[] = [];
+      for (const line of lines) {
+        const read = await this.#readLine(line, signal);
+        if (read !== undefined && 'reason' in read) return failure(read);
+        if (read !== undefined) usage.push(read);
+      }
+      if (status === 'draft') open.push(...usage.map(({ metric, from }) => ({ metric, from })));
+      else if (usage.length > 0) invoices.push(readInvoice(item, usage));
+    }
+    const known = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
+    return { kind: 'invoices', invoices: known, open };
+  }
+
+  /** The first lines come with an invoice. */
+  async #linesOf(
+    invoice: JsonObject,
+    signal: AbortSignal,
+  ): Promise<readonly JsonObject[] | ApiProblem> {
+    const lines = objectOf(invoice, 'lines');
+    if (lines['has_more'] !== true) return objectsOf(lines, 'data');
+    const path = `/v1/invoices/${encodeURIComponent(textOf(invoice, 'id') ?? '')}/lines`;
+    const list = await this.#options.client.list(path, {}, signal);
+    return list.kind === 'list' ? list.items : list;
+  }
+
+  async #readLine(
+    line: JsonObject,
+    signal: AbortSignal,
+  ): Promise<UsageLine | ApiProblem | undefined> {
+    const period = objectOf(line, 'period');
+    const [from, to] = [period['start'], period['end']].map((at) => Number(at) * 1000);
+    const quantity = parseSigned(textOf(line, 'quantity_decimal') ?? String(line['quantity']));
+    const price = textOf(objectOf(objectOf(line, 'pricing'), 'price_details'), 'price');
+    if (from === undefined || to === undefined || Number.isNaN(from + to)) return undefined;
+    if (quantity === undefined || price === undefined) return undefined;
+    const meter = await this.#meterOf(price, signal);
+    if (meter !== undefined && 'reason' in meter) return meter;
+    const metric = this.#metricOf(meter?.id);
+    if (metric === undefined) return undefined;
+    const amount = amountOf(line);
+    return { metric, from, to, quantity, ...omitUndefined({ amount }) };
+  }
+
+  async #meterOf(
+    price: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly id: string | undefined } | ApiProblem> {
+    if (this.#meterOfPrice.has(price)) return { id: this.#meterOfPrice.get(price) };
+    const path = `/v1/prices/${encodeURIComponent(price)}`;
+    const answer = await this.#options.client.get(path, {}, signal);
+    if (answer.kind !== 'ok') return answer;
+    const id = readPrice(answer.body)?.meter;
+    this.#meterOfPrice.set(price, id);
+    return { id };
+  }
+
+  /** What is metered and will be on the invoice of a period that runs. */
+  #runningOf(subscription: JsonObject): readonly OpenUsage[] {
+    return objectsOf(objectOf(subscription, 'items'), 'data').flatMap((item) => {
+      const metric = this.#metricOf(readPrice(objectOf(item, 'price'))?.meter);
+      const start = Number(item['current_period_start'] ?? subscription['current_period_start']);
+      return metric === undefined || Number.isNaN(start) ? [] : [{ metric, from: start * 1000 }];
+    });
+  }
+
+  #metricOf(meter: string | undefined): string | undefined {
+    const { meters, metrics } = this.#options;
+    const name = meters.all().find(({ id }) => id === meter)?.eventName;
+    if (name === undefined) return undefined;
+    const codes = [...metrics()].filter((code) => isMeterOf(name, code));
+    return codes.toSorted((a, b) => b.length - a.length)[0];
+  }
+}
+
+function readInvoice(item: JsonObject, lines: readonly UsageLine[]): FinalInvoice {
+  const finalized = Number(objectOf(item, 'status_transitions')['finalized_at'] ?? item['created']);
+  const currency = textOf(item, 'currency')?.toUpperCase();
+  return {
+    id: textOf(item, 'id') ?? '',
+    finalizedAt: finalized * 1000,
+    until: greatest(lines.map(({ to }) => to)),
+    lines,
+    ...omitUndefined({ number: textOf(item, 'number'), currency }),
+  };
+}
+
+/** Stripe's amounts are in the smallest unit of the currency. */
+function amountOf(line: JsonObject): string | undefined {
+  const { amount } = line;
+  if (typeof amount !== 'number') return undefined;
+  const isWhole = WHOLE.has((textOf(line, 'currency') ?? '').toUpperCase());
+  return String(isWhole ? amount : amount / 100);
+}
+
+function failure({ reason }: ApiProblem): InvoicesOutcome {
+  return { kind: 'retry', reason };
+}
