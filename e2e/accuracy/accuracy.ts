@@ -12,7 +12,7 @@ import { NODES } from '../simulator/nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { createBills } from './bills.ts';
 import { compareLasting } from './compare-lasting.ts';
-import { compareNodes, type NodeComparison } from './compare-nodes.ts';
+import { compareNodes } from './compare-nodes.ts';
 import { comparePods, type PodComparison } from './compare-pods.ts';
 import { compareUndated, type UndatedFigures } from './compare-undated.ts';
 import { type Explained, explainSome } from './explained.ts';
@@ -46,8 +46,10 @@ export interface AccuracyOptions {
 
 export interface AccuracyResult {
   readonly metrics: readonly MetricFigures[];
-  readonly pods: Omit<PodComparison, 'metrics'>;
-  readonly nodes: Omit<NodeComparison, 'metrics'>;
+  /** How many pods and whole nodes could be seen whole. */
+  readonly pods: number;
+  readonly nodes: number;
+  readonly arrivals: PodComparison['arrivals'];
   readonly explained: Explained;
   readonly windows: number;
   /**
@@ -140,14 +142,15 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   await bills.closedBeyond(Date.now() + WINDOW_MS);
   const events = await bills.events();
   const closed = await bills.windows();
-  const { metrics: ofPods, ...pods } = comparePods({ lives, outages, blinds }, events);
-  const { metrics: ofNodes, ...nodes } = compareNodes(nodeLives, blinds, events);
-  const ofAllTime = compareLasting(closed, events);
+  const pods = comparePods({ lives, outages, blinds }, events);
+  const nodes = compareNodes(nodeLives, blinds, events);
+  const notDated = [...pods.unseen, ...nodes.unseen, ...undated];
   return {
-    metrics: [...ofPods, ...ofNodes, ...ofAllTime],
-    undated: compareUndated(undated, blinds, events),
-    pods,
-    nodes,
+    metrics: [...pods.metrics, ...nodes.metrics, ...compareLasting(closed, events)],
+    undated: compareUndated(notDated, blinds, events),
+    pods: pods.pods,
+    nodes: nodes.nodes,
+    arrivals: pods.arrivals,
     explained: await explainSome(run.operator.address, events),
     lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
     windows: new Set(closed.map(({ end }) => end)).size,
@@ -163,16 +166,13 @@ export function largestError({ metrics }: AccuracyResult): number {
 }
 
 /** How many things were billed beyond the truth. */
-export function overbilledIn({ pods, nodes, undated }: AccuracyResult): number {
-  return [pods.unseen, nodes.unseen, ...undated].reduce(
-    (sum, { overbilled }) => sum + overbilled.length,
-    0,
-  );
+export function overbilledIn({ undated }: AccuracyResult): number {
+  return undated.reduce((sum, { overbilled }) => sum + overbilled.length, 0);
 }
 
 /** How many were billed less than the truth by more than their events say. */
-export function unsaidIn({ pods, undated }: AccuracyResult): number {
-  return [pods.unseen, ...undated].reduce((sum, { unsaid }) => sum + unsaid.length, 0);
+export function unsaidIn({ undated }: AccuracyResult): number {
+  return undated.reduce((sum, { unsaid }) => sum + unsaid.length, 0);
 }
 
 /** Nothing was billed twice, invented, lost sight of, or without an explanation. */

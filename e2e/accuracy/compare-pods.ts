@@ -10,18 +10,14 @@ import {
 } from './figures.ts';
 import { GPU_NANOS_PER_SECOND } from './modes.ts';
 import type { Outage } from './node-changes.ts';
-import { laterNamespaceOf, namespaceOf, type PodLife } from './pod-life.ts';
+import { laterNamespaceOf, namespaceOf, type PodLife, podStretches } from './pod-life.ts';
+import { accountOf, exactly, type Undated } from './undated.ts';
 
 export interface PodComparison {
   readonly pods: number;
   readonly metrics: readonly MetricFigures[];
   /** Ended and removed while nobody could see it: billed until they were last seen, never beyond the truth. */
-  readonly unseen: {
-    readonly pods: number;
-    readonly overbilled: readonly string[];
-    /** Billed less than the truth by more than the events say; but for those that nobody ever saw. */
-    readonly unsaid: readonly string[];
-  };
+  readonly unseen: readonly Undated[];
   /**
    * A changed label has no time in the API, so it counts from its arrival: how much later than it was
    * written, seconds.
@@ -70,25 +66,6 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
   const measured = lives.filter(({ startedAt }) => startedAt >= measuredFrom);
   const seen = measured.filter((life) => !wasUnseen(life, truth));
   const unseen = measured.filter((life) => wasUnseen(life, truth));
-  const overbilled = unseen.filter((life) =>
-    metrics.some(({ metric, rate }) => {
-      // Times of the API are whole seconds: it may have been there for most of a further one.
-      const most = rate(life) * (seconds(life) + 1n);
-      return rate(life) > 0n && paidFor(life, metric) > most;
-    }),
-  );
-  const uncertain = uncertainSeconds(events, ofNamespace);
-  const unsaid = unseen.filter((life) => {
-    const { name, node } = life;
-    if (wasNeverSeen(life, truth) || outages.some((outage) => outage.node === node)) return false;
-    const said = Math.max(
-      ...[namespaceOf, laterNamespaceOf].map((of) => uncertain.get(of(name)) ?? 0),
-    );
-    return metrics.some(({ metric, rate }) => {
-      const short = dueFor(life, rate) - paidFor(life, metric);
-      return short > nanosOf(Number(rate(life)) * 3_600e-9, said * 1_000) + 2n;
-    });
-  });
   const figures = metrics.map(({ metric, of, rate }) => {
     const concerned = seen.filter((life) => rate(life) > 0n);
     const bills = concerned.map((life) => ({
@@ -107,11 +84,7 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
   return {
     pods: seen.length,
     metrics: [...figures, downtime],
-    unseen: {
-      pods: unseen.length,
-      overbilled: overbilled.map(({ name }) => name),
-      unsaid: unsaid.map(({ name }) => name),
-    },
+    unseen: unseen.map((life) => unseenOf(life, outages)),
     arrivals: arrivalsOf(
       seen.filter(({ node }) => outages.every((outage) => outage.node !== node)),
       billed.get(CPU),
@@ -120,18 +93,21 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
   };
 }
 
-/** The most that an event of each says. */
-function uncertainSeconds(
-  events: readonly ReceivedEvent[],
-  keyOf: (event: ReceivedEvent) => string | undefined,
-): ReadonlyMap<string, number> {
-  const most = new Map<string, number>();
-  for (const event of events) {
-    const key = keyOf(event);
-    const seconds = Number(event.properties?.['uncertain_seconds'] ?? 0);
-    if (key !== undefined && seconds > (most.get(key) ?? 0)) most.set(key, seconds);
-  }
-  return most;
+/** What certainly was of it, and the most that can have been: times of the API are whole seconds. */
+function unseenOf(life: PodLife, outages: readonly Outage[]): Undated {
+  const { name, tenantCluster, shape, mode, startedAt, finishedAt, node } = life;
+  const down = outages.find((outage) => outage.node === node)?.from ?? Infinity;
+  const end = { from: Math.max(startedAt, Math.min(finishedAt, down)), to: finishedAt + 1_000 };
+  return {
+    what: 'pods that ended unseen',
+    name,
+    kind: 'pods',
+    dated: true,
+    accounts: [namespaceOf(name), laterNamespaceOf(name)].map((namespace) =>
+      accountOf(tenantCluster, namespace),
+    ),
+    stretches: podStretches(shape, mode, exactly(startedAt), end),
+  };
 }
 
 function podMetrics(lives: readonly PodLife[]): readonly PodMetric[] {
@@ -207,11 +183,6 @@ function wasUnseen(life: PodLife, { blinds, outages }: PodTruth): boolean {
   }
   const outage = outages.find((one) => one.node === node);
   return outage !== undefined && isUnseen(blinds, 'nodes', outage.from, outage.to);
-}
-
-/** It began and was gone while nobody could see it: no event can say anything of it. */
-function wasNeverSeen({ startedAt, removedAt }: PodLife, { blinds }: PodTruth): boolean {
-  return isUnseen(blinds, 'pods', startedAt, removedAt);
 }
 
 function seconds({ startedAt, finishedAt }: PodLife): bigint {

@@ -25,7 +25,7 @@ export interface UndatedFigures {
 
 /** What a live watch tells counts from its arrival: it reaches a busy operator within this. */
 const ARRIVAL_MS = 1_000;
-/** Rounding, and what lies between a request and its answer. */
+/** Rounding, and the way of a beginning to the operator. */
 const NEAR_MS = 50;
 
 /**
@@ -94,28 +94,30 @@ function billsOf(events: readonly ReceivedEvent[]): ReadonlyMap<string, Bill> {
 }
 
 function verdictOf(
-  { name, account, kind, stretches }: Undated,
+  { name, accounts, kind, stretches, dated }: Undated,
   blinds: readonly Blind[],
   billed: ReadonlyMap<string, Bill>,
 ): Verdict {
-  const bill = billed.get(account);
+  const bills = accounts.flatMap((account) => billed.get(account) ?? []);
+  const uncertainMs = Math.max(0, ...bills.map((bill) => bill.uncertainMs));
+  const events = bills.reduce((sum, bill) => sum + bill.events, 0);
   const changes = stretches.flatMap(({ from, to }) => [from, to]).filter(isUndated);
   const whileDown = changes.some((change) => isDown(change, blinds));
   const isOff = (moments: readonly Moment[]) => moments.some((one) => !isDown(one, blinds));
   const first = Math.min(...stretches.map(({ from }) => from.from));
   const last = Math.max(...stretches.map(({ to }) => to.to));
   const neverTold = isUnseen(blinds, kind, first, last);
-  const arrivalMs = isOff(changes) ? ARRIVAL_MS : 0;
+  const arrivalMs = dated !== true && isOff(changes) ? ARRIVAL_MS : 0;
   const verdict = { whileDown, neverTold, withoutEvent: false, beyond: 0, short: 0 };
   for (const [metric, parts] of Map.groupBy(stretches, (stretch) => stretch.metric)) {
     const rate = Math.max(...parts.map(({ perHour }) => perHour));
-    const paid = bill?.paid.get(metric) ?? 0n;
+    const paid = bills.reduce((sum, bill) => sum + (bill.paid.get(metric) ?? 0n), 0n);
     // Each event is rounded by half a billionth.
-    const rounding = BigInt((bill?.events ?? 0) + parts.length);
+    const rounding = BigInt(events + parts.length);
     const beyond = paid - mostOf(parts) - rounding;
     const short = leastOf(parts) - paid - rounding;
     const seconds = (nanos: bigint): number => (Number(nanos) / 1e9 / rate) * 3_600;
-    const said = (bill?.uncertainMs ?? 0) + arrivalMs;
+    const said = uncertainMs + arrivalMs;
     const line = `${name}: ${metric}: ${Number(paid) / 1e9}`;
     verdict.beyond = Math.max(verdict.beyond, seconds(beyond));
     if (beyond > nanosOf(rate, arrivalMs)) {
@@ -137,9 +139,9 @@ function verdictOf(
 function isBilledToWindowEnd(parts: readonly Stretch[], paid: bigint): boolean {
   const [only, ...others] = parts;
   if (paid === 0n || only === undefined || others.length > 0) return paid === 0n;
-  const until = only.from.to + (Number(paid) / 1e9 / only.perHour) * 3_600_000;
-  const beyond = until % WINDOW_MS;
-  return Math.min(beyond, WINDOW_MS - beyond) < NEAR_MS;
+  const billedMs = (Number(paid) / 1e9 / only.perHour) * 3_600_000;
+  const windowOf = (at: number): number => Math.floor((at + billedMs) / WINDOW_MS);
+  return windowOf(only.from.from - NEAR_MS) !== windowOf(only.from.to + NEAR_MS);
 }
 
 function isUndated({ from, to }: Moment): boolean {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ApiClient } from '../simulator/api-client.ts';
-import type { SimulatedTenantCluster } from '../simulator/cloud.ts';
+import { type SimulatedTenantCluster, tenantClusterId } from '../simulator/cloud.ts';
 import { flakyMode, GPU_MODES, type GpuMode } from './modes.ts';
 import { addNode, addOwnNode, takeDown } from './nodes.ts';
 import { passes } from './passes.ts';
@@ -18,6 +18,8 @@ export interface Outage {
 /** A node that was dedicated to one tenant cluster until it broke and was removed. */
 export interface NodeLife {
   readonly name: string;
+  /** The id of its tenant cluster. */
+  readonly owner: string;
   readonly createdAt: number;
   /** As its taint says: from here on it is down, until it is gone. */
   readonly downAt: number;
@@ -98,7 +100,14 @@ export async function replaceNodes(
     const downTold = Date.now();
     await delay(DOWN_MS);
     await api.remove(`/api/v1/nodes/${name}`, 0);
-    lives.push({ name, createdAt, downAt, downTold, removedAt: Date.now() });
+    lives.push({
+      name,
+      owner: tenantClusterId(cluster),
+      createdAt,
+      downAt,
+      downTold,
+      removedAt: Date.now(),
+    });
   }
   log(`${lives.length} nodes of a tenant cluster have come and gone`);
   return lives;

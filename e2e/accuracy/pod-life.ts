@@ -128,10 +128,10 @@ export async function livePod(api: ApiClient, plan: PodPlan): Promise<PodEnd> {
   if (ending === 'forced') {
     const end = await momentOf(() => api.remove(path, 0));
     if (claim !== undefined) await removeClaim(api, claim);
-    const account = accountOf(tenantClusterId(plan.cluster), namespaceOf(name));
+    const accounts = [accountOf(tenantClusterId(plan.cluster), namespaceOf(name))];
     const stretches = podStretches(shape, mode, exactly(Date.parse(firstStartedAt)), end);
     const what = 'pods deleted by force';
-    return { kind: 'undated', undated: { what, name, kind: 'pods', account, stretches } };
+    return { kind: 'undated', undated: { what, name, kind: 'pods', accounts, stretches } };
   }
   await finishContainers(api, pod, mainStartedAt, Date.now());
   const finishTold = Date.now();

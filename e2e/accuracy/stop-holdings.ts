@@ -75,7 +75,7 @@ export class StopHoldings implements StopScene {
       what,
       name,
       kind: metric === STORAGE ? 'persistentvolumeclaims' : 'services',
-      account: accountOf(tenantClusterId(this.#cluster), name),
+      accounts: [accountOf(tenantClusterId(this.#cluster), name)],
       stretches,
     }));
   }

@@ -88,7 +88,7 @@ export class StopNodes implements StopScene {
 
   #note({ what, name, owner, since: from }: OwnNode, to: Moment): void {
     const stretches = NODE_RATES.map(({ metric, rate }) => ({ metric, perHour: rate, from, to }));
-    const account = accountOf(tenantClusterId(owner), name);
-    this.#done.push({ what, name: `${name} of ${owner.name}`, kind: 'nodes', account, stretches });
+    const accounts = [accountOf(tenantClusterId(owner), name)];
+    this.#done.push({ what, name: `${name} of ${owner.name}`, kind: 'nodes', accounts, stretches });
   }
 }

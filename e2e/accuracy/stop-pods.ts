@@ -146,7 +146,7 @@ export class StopPods implements StopScene {
         what: 'pods that change hands',
         name: `${name} of ${cluster.name}`,
         kind: 'pods',
-        account: accountOf(tenantClusterId(cluster), namespaceOf(name)),
+        accounts: [accountOf(tenantClusterId(cluster), namespaceOf(name))],
         stretches: podStretches(shape, undefined, from, to),
       };
       this.#ends.push({ kind: 'undated', undated });

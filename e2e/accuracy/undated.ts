@@ -22,7 +22,9 @@ export interface Undated {
   /** The watch that tells of it. */
   readonly kind: Watched;
   /** Under which its events are found: {@link accountOf}. */
-  readonly account: string;
+  readonly accounts: readonly string[];
+  /** The API dates its changes, but nobody may have seen them: nothing is forgiven for their way to the operator. */
+  readonly dated?: true;
   readonly stretches: readonly Stretch[];
 }
 

@@ -103,7 +103,7 @@ function instanceHours(cluster: SimulatedTenantCluster, from: Moment, to: Moment
     what: 'tenant clusters uninstalled',
     name: cluster.name,
     kind: 'statefulsets',
-    account: accountOf(tenantClusterId(cluster), ''),
+    accounts: [accountOf(tenantClusterId(cluster), '')],
     stretches: [{ metric: 'tenant_instance_hours', perHour: 1, from, to }],
   };
 }
@@ -155,7 +155,7 @@ async function release(
     what: 'volumes and load balancers of tenant clusters uninstalled',
     name: `${name} of ${cluster.name}`,
     kind,
-    account: accountOf(tenantClusterId(cluster), name),
+    accounts: [accountOf(tenantClusterId(cluster), name)],
     stretches: [{ metric, perHour: rate, from: since, to: gone }],
   };
 }

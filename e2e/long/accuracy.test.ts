@@ -14,17 +14,14 @@ describe('the bills of short-lived pods', () => {
       log: (line) => console.error(line),
     });
     expect(result.lateFacts, 'the machine is too slow for the settling delay').toBe(0);
-    expect(result.pods.pods).toBeGreaterThan(50);
-    expect(result.nodes.nodes + result.nodes.unseen.nodes).toBeGreaterThan(0);
+    expect(result.pods).toBeGreaterThan(50);
+    expect(result.nodes).toBeGreaterThan(0);
     for (const { maximum, worst } of result.metrics) {
       expect(maximum, worst).toBeLessThanOrEqual(1e-6);
     }
-    expect(result.pods.unseen.overbilled).toEqual([]);
-    expect(result.pods.unseen.unsaid).toEqual([]);
     expect(result.undated.length).toBeGreaterThan(3);
     expect(result.undated.flatMap(({ overbilled }) => overbilled)).toEqual([]);
     expect(result.undated.flatMap(({ unsaid }) => unsaid)).toEqual([]);
-    expect(result.nodes.unseen.overbilled).toEqual([]);
     expect(result.explained.asked).toBeGreaterThan(100);
     expect(result.explained.wrong).toEqual([]);
     expect(result.repeated).toBe(0);
