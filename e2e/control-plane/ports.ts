@@ -1,13 +1,23 @@
+import { randomInt } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 
+/**
+ * Below what systems give to outgoing connections and to whoever asks for any port (Linux from 32768 on):
+ * one of those may be anybody's by the time that a server binds it.
+ */
+const FROM = 10_000;
+const TO = 32_000;
+const ATTEMPTS = 100;
+
 /** A free port of 127.0.0.1: the wished one if nobody has it, else any. */
 export async function freePort(wished = 0): Promise<number> {
-  const port = await tryPort(wished);
-  if (port !== undefined) return port;
-  const other = await tryPort(0);
-  if (other === undefined) throw new Error('ports: 127.0.0.1: none is free');
-  return other;
+  if (wished > 0 && (await isFree(wished))) return wished;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    const port = randomInt(FROM, TO);
+    if (await isFree(port)) return port;
+  }
+  throw new Error(`ports: 127.0.0.1: none of ${ATTEMPTS} between ${FROM} and ${TO} is free`);
 }
 
 /**
@@ -33,13 +43,10 @@ export function listens(port: number): Promise<boolean> {
   });
 }
 
-function tryPort(port: number): Promise<number | undefined> {
+function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', () => resolve(undefined));
-    server.listen(port, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' ? address?.port : undefined));
-    });
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }
