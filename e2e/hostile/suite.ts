@@ -102,6 +102,7 @@ class Suite {
       charges: () => [...stage.estate.charges, ...this.#jobs.charges()],
       verdict,
       waitedMs: () => waitedMs(stage.operator.pid),
+      isUp: () => stage.operator.isUp,
     });
   }
 

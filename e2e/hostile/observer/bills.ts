@@ -12,6 +12,8 @@ export interface BillsOptions {
   readonly verdict: Verdict;
   /** For how long the operator has been without a processor so far, milliseconds. */
   readonly waitedMs: () => number;
+  /** False while it is stopped on purpose. */
+  readonly isUp: () => boolean;
 }
 
 interface Pending extends BillWindow {
@@ -66,6 +68,8 @@ export class Bills {
       if (now < window.dueAt + waited - (window.waitedAtEnd ?? waited)) continue;
       const { verdict, tenants, charges } = this.#options;
       const events = await this.events(window);
+      // A stop may have cut the answer off; it is asked again after the start.
+      if (!this.#options.isUp()) return;
       if (!Array.isArray(events)) {
         this.#late(window, `the API does not tell: ${events}`);
         continue;
