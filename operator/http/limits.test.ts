@@ -105,25 +105,32 @@ describe('a client that sends too much', () => {
 
   test('together with others waits until there is room', async () => {
     await using server = await startTestServer();
-    const head = [...POST, 'Content-Length: 10000000', '', '{'].join('\r\n');
+    const head = [...POST, 'Content-Length: 10000000', 'Expect: 100-continue', '', '{'];
     const sockets = Array.from({ length: 6 }, () => connect(server.port, '127.0.0.1'));
     for (const socket of sockets) {
       socket.on('error', () => undefined);
-      socket.write(head);
+      socket.write(head.join('\r\n'));
+      expect(String(await once(socket, 'data'))).toContain('100 Continue');
     }
     const body = '{}'.padEnd(9_000_000);
     await expect
-      .poll(async () => {
-        const answer = await server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body });
-        return [answer.status, answer.headers.get('retry-after')];
-      })
+      .poll(
+        async () => {
+          const answer = await server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body });
+          return [answer.status, answer.headers.get('retry-after')];
+        },
+        { timeout: 10_000 },
+      )
       .toStrictEqual([503, '1']);
     for (const socket of sockets) socket.destroy();
     await expect
-      .poll(async () => {
-        const answer = await server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body });
-        return answer.status;
-      })
+      .poll(
+        async () => {
+          const answer = await server.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body });
+          return answer.status;
+        },
+        { timeout: 10_000 },
+      )
       .toBe(400);
   });
 });

@@ -1,12 +1,20 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo, ListenOptions, Socket } from 'node:net';
 import { Counter, type Registry } from 'prom-client';
 import type { ListenAddress } from '../config/parsers/hosts.ts';
+import { errorText } from '../model/error-text.ts';
+import { isRecord } from '../model/is-record.ts';
 import type { HttpLimits } from './limits.ts';
 import { refusePipelining } from './pipelining.ts';
 
 /** While stopping. */
 const IDLE_SWEEP_MS = 20;
+/**
+ * Node takes one connection from each listening socket between two turns of its event loop
+ * (libuv, `uv__server_io`). Strangers who keep connecting would make everybody wait for as many turns as
+ * they have connections in the queue; with more sockets of one port the turns take more.
+ */
+const SOCKETS = 32;
 
 export interface ListenerOptions {
   /** The variable that names the address, for what is said when it cannot be bound. */
@@ -31,75 +39,125 @@ export function createRefusedConnections(metrics: Registry): RefusedConnections 
 
 /** One address that HTTP is served at, with bounds for the connections to it. */
 export class Listener {
-  readonly #server: Server;
+  /** The first is where an address is bound; the others share its port. */
+  readonly #servers: readonly Server[];
   readonly #options: ListenerOptions;
   readonly #connections = new Map<string, number>();
+  #open = 0;
 
   constructor(options: ListenerOptions) {
-    const { limits, handle, refused } = options;
     this.#options = options;
-    this.#server = createServer({
+    this.#servers = Array.from({ length: SOCKETS }, () => this.#createServer());
+  }
+
+  /** Binds the address; rejects when it cannot. */
+  async listen({ host, port }: ListenAddress): Promise<AddressInfo> {
+    const [first, ...others] = this.#servers;
+    if (first === undefined) throw new Error('no socket to listen with');
+    const place = host === '' ? {} : { host };
+    try {
+      // Sockets that share a port do not notice each other: only one that does not finds it taken.
+      if (port !== 0) await closed((await bind(this.#createServer(), { ...place, port })).server);
+      const main = await bindShared(first, { ...place, port });
+      const shared = { ...place, port: main.address.port };
+      if (main.isShared) await Promise.all(others.map((server) => bindShared(server, shared)));
+      return main.address;
+    } catch (error) {
+      await this.close();
+      const where = `${this.#options.variable}: "${host}:${port}"`;
+      throw new Error(`cannot listen: ${where}: ${errorText(error)}`, { cause: error });
+    }
+  }
+
+  /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
+  async close(): Promise<void> {
+    const servers = this.#servers.filter(({ listening }) => listening);
+    if (servers.length === 0) return;
+    const all = Promise.all(servers.map(closed));
+    const { stopGraceMs } = this.#options.limits;
+    // A connection that has just finished its request is kept alive, and idle only from then on.
+    const sweep = setInterval(() => {
+      for (const server of servers) server.closeIdleConnections();
+    }, IDLE_SWEEP_MS);
+    const cut = setTimeout(() => {
+      for (const server of servers) server.closeAllConnections();
+    }, stopGraceMs);
+    await all;
+    clearInterval(sweep);
+    clearTimeout(cut);
+  }
+
+  #createServer(): Server {
+    const { limits, handle } = this.#options;
+    const server = createServer({
       headersTimeout: limits.headersTimeoutMs,
       requestTimeout: limits.requestTimeoutMs,
       connectionsCheckingInterval: limits.connectionsCheckingIntervalMs,
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       maxHeaderSize: limits.maxHeaderBytes,
     });
-    this.#server.maxConnections = limits.maxConnections;
-    this.#server.timeout = limits.idleTimeoutMs;
-    this.#server.on('drop', () => refused('all'));
-    this.#server.on('connection', (socket) => this.#bound(socket));
-    this.#server.on('request', handle);
+    server.timeout = limits.idleTimeoutMs;
+    server.on('connection', (socket) => this.#bound(socket));
+    server.on('request', handle);
+    return server;
   }
 
-  /** Binds the address; rejects when it cannot. */
-  listen({ host, port }: ListenAddress): Promise<AddressInfo> {
-    const server = this.#server;
-    return new Promise((resolve, reject) => {
-      const refuse = (error: Error): void => {
-        const where = `${this.#options.variable}: "${host}:${port}"`;
-        reject(new Error(`cannot listen: ${where}: ${error.message}`, { cause: error }));
-      };
-      server.once('error', refuse);
-      server.listen({ port, ...(host === '' ? {} : { host }) }, () => {
-        server.off('error', refuse);
-        const address = server.address();
-        if (address === null || typeof address === 'string') reject(new Error('not a TCP address'));
-        else resolve(address);
-      });
-    });
-  }
-
-  /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
-  async close(): Promise<void> {
-    const server = this.#server;
-    if (!server.listening) return;
-    const closed = new Promise<void>((resolve) => {
-      server.close(() => resolve());
-    });
-    // A connection that has just finished its request is kept alive, and idle only from then on.
-    const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
-    const cut = setTimeout(() => server.closeAllConnections(), this.#options.limits.stopGraceMs);
-    await closed;
-    clearInterval(sweep);
-    clearTimeout(cut);
-  }
-
-  /** Closes the connection when its address has as many as one may have. */
+  /** Closes the connection when its address, or all together, have as many as they may have. */
   #bound(socket: Socket): void {
+    const { limits, refused } = this.#options;
     const address = socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
     const open = this.#connections.get(address) ?? 0;
-    if (open >= this.#options.limits.maxConnectionsPerAddress) {
-      this.#options.refused('address');
+    const over = open >= limits.maxConnectionsPerAddress ? 'address' : undefined;
+    const reason = this.#open >= limits.maxConnections ? 'all' : over;
+    if (reason !== undefined) {
+      refused(reason);
       socket.destroy();
       return;
     }
+    this.#open += 1;
     this.#connections.set(address, open + 1);
-    refusePipelining(socket, () => this.#options.refused('pipelining'));
+    refusePipelining(socket, () => refused('pipelining'));
     socket.once('close', () => {
+      this.#open -= 1;
       const left = (this.#connections.get(address) ?? 1) - 1;
       if (left === 0) this.#connections.delete(address);
       else this.#connections.set(address, left);
     });
+  }
+}
+
+interface Bound {
+  readonly server: Server;
+  readonly address: AddressInfo;
+}
+
+function bind(server: Server, options: ListenOptions): Promise<Bound> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(options, () => {
+      server.off('error', reject);
+      const address = server.address();
+      if (address === null || typeof address === 'string') reject(new Error('not a TCP address'));
+      else resolve({ server, address });
+    });
+  });
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+  });
+}
+
+/** Lets other sockets have the port, too, where the system knows how. */
+async function bindShared(
+  server: Server,
+  options: ListenOptions,
+): Promise<Bound & { readonly isShared: boolean }> {
+  try {
+    return { ...(await bind(server, { ...options, reusePort: true })), isShared: true };
+  } catch (error) {
+    if (!isRecord(error) || error['code'] !== 'ENOTSUP') throw error;
+    return { ...(await bind(server, options)), isShared: false };
   }
 }
