@@ -1,6 +1,7 @@
 import type { BillingState } from '../config/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { isRecord } from '../model/is-record.ts';
+import { jsonShape } from '../model/json-shape.ts';
 import type { JsonObject } from './json.ts';
 
 /** What a billing system says of one of its customers, in our terms. */
@@ -63,10 +64,15 @@ export function reasonText(text: string): string {
 
 const LONGEST_ID = 256;
 
-/** The JSON object in a signed body; undefined when it is none. */
+/** Ten times as many as an invoice with hundreds of lines has. */
+const MAX_VALUES = 100_000;
+
+/** The JSON object in a signed body; undefined when it is none, or of more values than a message has. */
 export function jsonObject(body: Uint8Array): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(body);
+    if (jsonShape(text).values > MAX_VALUES) return undefined;
+    const value: unknown = JSON.parse(text);
     return isRecord(value) ? value : undefined;
   } catch {
     return undefined;

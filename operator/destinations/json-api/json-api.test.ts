@@ -75,6 +75,14 @@ describe('an answer', () => {
     expect(await get(await start(answering(status, body)))).toMatchObject(expected);
   });
 
+  test('of more values than are read in a moment is nobody’s, instead of holding everything up', async () => {
+    const depth = 160_000;
+    const deep = `{"a":${'['.repeat(depth)}${']'.repeat(depth)}}`;
+    expect(await get(await start(answering(200, deep)))).toMatchObject({ reason: 'not theirs' });
+    const long = JSON.stringify({ a: ','.repeat(140_000) });
+    expect(await get(await start(answering(200, long)))).toMatchObject({ kind: 'ok' });
+  });
+
   test('asks for a while, by Retry-After or by what the vendor says', async () => {
     const busy = answering(503, '{}', { 'retry-after': '7', 'x-wait': '3' });
     expect(await get(await start(busy))).toMatchObject({ kind: 'retry', afterMs: 7_000 });
