@@ -6,6 +6,7 @@ import type { Observation } from '../observation/observation.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { Turn } from '../telemetry/turn.ts';
 import type { Gaps } from './gaps.ts';
 import {
   type CollectorState,
@@ -96,15 +97,16 @@ export class JournalWriter {
 
   /** False while a tenant cluster's journal cannot be written, so that none of its windows is closed. */
   canWrite(member: ScopeState | TenantScope): boolean {
-    return !('tenant' in member) || this.#tenants.canWrite(member);
+    return !isTenant(member) || this.#tenants.canWrite(member);
   }
 
   /**
-   * The records that go with a window's events. Until {@link appended} nothing is written between
-   * windows: the journal tells of a window that the ledger may not have.
+   * The records that go with a window's events: of this cluster, and of those tenant clusters that are
+   * closed with it. Until {@link appended} nothing is written between windows: the journal tells of a
+   * window that the ledger may not have.
    */
-  drainForAppend(): readonly RecordChange[] {
-    const records = this.#drain();
+  drainForAppend(members: readonly ScopeState[]): readonly RecordChange[] {
+    const records = this.#drain(members.filter(isTenant));
     this.#appended = false;
     return records;
   }
@@ -118,15 +120,25 @@ export class JournalWriter {
 
   /**
    * Writes the journal between windows, so that a restart knows of the time since the last one: only
-   * when it was last written `atLeastMs` ago.
+   * when it was last written `atLeastMs` ago. Each tenant cluster's part is whole by itself, so that
+   * many of them take many short turns instead of one long one.
    */
   async save(atLeastMs: number): Promise<void> {
-    const { clock, ledger, logger } = this.#options;
+    const { clock, ledger, logger, scopes } = this.#options;
     if (!this.#appended || clock.monotonic() - this.#savedAt < atLeastMs) return;
     this.#savedAt = clock.monotonic();
-    const outcome = await ledger.writeRecords(this.#drain());
-    if (outcome.kind === 'written') this.#unwritten = [];
-    else logger.warn(`[controller] cannot save the journal: ${outcome.message}`);
+    const waiting = [...scopes.tenants.all];
+    const turn = new Turn(clock);
+    for (;;) {
+      const outcome = await ledger.writeRecords(this.#drain(takeForTurn(waiting, turn)));
+      if (outcome.kind !== 'written') {
+        logger.warn(`[controller] cannot save the journal: ${outcome.message}`);
+        return;
+      }
+      this.#unwritten = [];
+      if (waiting.length === 0) return;
+      await turn.next();
+    }
   }
 
   #state(): CollectorState {
@@ -140,8 +152,8 @@ export class JournalWriter {
     };
   }
 
-  #drain(): readonly RecordChange[] {
-    const { scopes, observation, gaps, clock } = this.#options;
+  #drain(tenants: Iterable<TenantScope>): readonly RecordChange[] {
+    const { observation, gaps, clock } = this.#options;
     const changes = this.#changesOfTimelines();
     const state = this.#state();
     this.#podsResumable ||= observation.pods.kind in state.watches;
@@ -150,7 +162,7 @@ export class JournalWriter {
       ...changes,
       { key: STATE_KEY, value: encodeState(state) },
       ...this.#changesOfTenantClusters(),
-      ...this.#tenants.drain(scopes.tenants.all, clock.now()),
+      ...this.#tenants.drain(tenants, clock.now()),
       ...gaps.drain(),
     ];
     return this.#unwritten;
@@ -205,4 +217,17 @@ export class JournalWriter {
     const value = encodeJson({ v: JOURNAL_VERSION, clusters: tenantClusters.snapshot() });
     return [{ key: TENANT_CLUSTERS_KEY, value }];
   }
+}
+
+function isTenant(member: ScopeState | TenantScope): member is TenantScope {
+  return 'tenant' in member;
+}
+
+/** Takes one after the other as they are asked for, until the turn is over; at least one. */
+function* takeForTurn(waiting: TenantScope[], turn: Turn): Generator<TenantScope> {
+  do {
+    const scope = waiting.shift();
+    if (scope === undefined) return;
+    yield scope;
+  } while (!turn.isOver);
 }

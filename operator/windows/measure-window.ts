@@ -50,7 +50,7 @@ export interface MeasureOptions {
 }
 
 /** Tenant clusters' own APIs that are not begun by then wait for the next turn. */
-const OWN_MS = 2_000;
+const OWN_MS = 25;
 
 /**
  * Measures a window for the scopes that are closed with it, and makes its events. Changes nothing. What
@@ -150,7 +150,7 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
 
 /** Twice as much each time again, so that one that is honest and slow gets through. */
 const MOST_DOUBLINGS = 4;
-const MS = 500;
+const MS = 200;
 /** What the usual object takes on a slow machine, ten times over. */
 const MS_PER_OBJECT = 0.3;
 const CHARGES = 20_000;

@@ -92,7 +92,7 @@ export async function restoreTenantApis(
 /** Writes what changed since the last call. */
 export interface TenantJournal {
   /** What cannot be written is held, and is left as it was written last. */
-  drain(scopes: readonly TenantScope[], now: number): readonly RecordChange[];
+  drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[];
   /** Whether a tenant cluster can be written whose last attempt failed; it is held again if not. */
   canWrite(scope: TenantScope): boolean;
 }
@@ -120,12 +120,15 @@ class ContainedJournal implements TenantJournal {
     this.#known = new Set(known);
   }
 
-  drain(scopes: readonly TenantScope[], now: number): readonly RecordChange[] {
-    return scopes.flatMap((scope) => {
+  drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[] {
+    const changes: RecordChange[] = [];
+    for (const scope of scopes) {
       const { name } = scope.scope;
-      if (this.#failed.has(name) && this.#quarantine.reason(name) !== undefined) return [];
-      return this.#attempt(scope, () => this.#changesOf(scope, now)) ?? this.#begin(scope);
-    });
+      if (this.#failed.has(name) && this.#quarantine.reason(name) !== undefined) continue;
+      const written = this.#attempt(scope, () => this.#changesOf(scope, now)) ?? this.#begin(scope);
+      for (const change of written) changes.push(change);
+    }
+    return changes;
   }
 
   /** A restart has to know at the least how far it was closed. */

@@ -8,6 +8,7 @@ import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { Turn } from '../telemetry/turn.ts';
 import type { AppendEnd, Appender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
@@ -77,7 +78,8 @@ export class WindowCloser {
 
   /** Closes everything that is due and can be closed, oldest first; the end when it cannot go on. */
   async closeDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
-    const { due, metrics, appender } = this.#options;
+    const { due, metrics, appender, clock } = this.#options;
+    const turn = new Turn(clock);
     while (!signal.aborted) {
       metrics.lagSeconds.set(due.lagMs() / 1000);
       if (!appender.mayAppend()) return undefined;
@@ -85,6 +87,7 @@ export class WindowCloser {
       if (next === undefined) return undefined;
       const end = await this.#close(next, signal);
       if (end !== undefined) return end;
+      if (turn.isOver) await turn.next();
     }
     return undefined;
   }
@@ -105,7 +108,7 @@ export class WindowCloser {
     this.#credits = measured.settlement.credits;
     this.#settle(closed);
     this.#noteGaps(closed, measured, now);
-    const records = this.journal.drainForAppend();
+    const records = this.journal.drainForAppend(closed.members);
     // Before the ledger has the events: what kills the process then leaves none without.
     await explanations.keep({ ...measured, window, closedAt: now });
     const { lastWindowEnd = -Infinity } = ledger.stats();

@@ -6,6 +6,7 @@ import { completeEvent } from '../../model/complete-event.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import { formatInstant } from '../../model/window.ts';
+import type { Turn } from '../../telemetry/turn.ts';
 import type { MeteredHere } from './metered-here.ts';
 
 /** A window may end this far ahead of our clock: clients' clocks differ. */
@@ -56,6 +57,8 @@ export interface IngestContext extends AcceptanceContext {
   readonly catalog: Catalog;
   readonly meteredHere: MeteredHere;
   readonly scope: Pick<IngestToken, 'metrics' | 'tenants'>;
+  /** Shared by all requests. */
+  readonly turn: Pick<Turn, 'isOver' | 'next'>;
 }
 
 export type IngestOutcome =
@@ -83,6 +86,7 @@ export async function ingestEvents(
   };
   const windowRefusal = acceptWindows(context);
   for (const [index, input] of inputs.entries()) {
+    if (context.turn.isOver) await context.turn.next();
     const completed = completeEvent(input, completion);
     if (completed.kind === 'invalid') {
       const { id, problem } = completed;

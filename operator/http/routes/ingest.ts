@@ -2,6 +2,7 @@ import type { Request } from 'express';
 import { Counter } from 'prom-client';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { createLabelLimit } from '../../telemetry/registry.ts';
+import { Turn } from '../../telemetry/turn.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ingestScope } from '../access.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
@@ -30,6 +31,7 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
     () => views.settings().metering.maxBackfillMs,
   );
   const count = createIngestCounter(context);
+  const turn = new Turn(clock);
   return {
     method: 'post',
     path: '/api/v1/events',
@@ -58,6 +60,7 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
             catalog: views.catalog(),
             meteredHere: meteredHere(),
             scope: ingestScope(response),
+            turn,
           },
           views.held,
         );

@@ -1,0 +1,81 @@
+import { expect, test, vi } from 'vitest';
+import type { ManualClock } from '../kubernetes/testing/manual-clock.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { gpuNode, N1 } from '../metering/testing/gpu-nodes.ts';
+import { cluster } from '../metering/testing/objects.ts';
+import { createHandTenant, type HandTenant } from './testing/hand-tenant.ts';
+import { clockAt, eventsOf, pass, settingsOf, startProcess } from './testing/harness.ts';
+
+const CLUSTERS = ['a', 'b', 'c'].map((name) => cluster(name));
+const MINUTES = 3;
+
+/** Each tenant cluster's nodes take a turn of their own to be measured. */
+async function start(clock: ManualClock, ledger: Ledger) {
+  let worked = 0;
+  const begun = clock.now() - clock.monotonic();
+  vi.spyOn(clock, 'monotonic').mockImplementation(() => clock.now() - begun + worked);
+  const tenants: HandTenant[] = [];
+  const process = await startProcess({
+    ledger,
+    clock,
+    settings: { current: settingsOf({}) },
+    restoreTenants: ({ tenantClusters }) => {
+      for (const { id } of CLUSTERS) {
+        const tenant = createHandTenant({ id, clock, tenantClusters });
+        const { nodes } = tenant.observation;
+        const nodesIn = nodes.inNamespace.bind(nodes);
+        vi.spyOn(nodes, 'inNamespace').mockImplementation((namespace) => {
+          worked += 30;
+          return nodesIn(namespace);
+        });
+        tenant.listed = false;
+        tenants.push(tenant);
+      }
+      return tenants;
+    },
+  });
+  process.discover(CLUSTERS);
+  for (const tenant of tenants) {
+    tenant.node(gpuNode(N1));
+    tenant.listed = true;
+  }
+  return process;
+}
+
+test.each([1, 2, 3, 4, 5, 6, 7, 8])(
+  'a kill after turn %i of closing windows leaves no tenant cluster’s nodes unbilled, and none twice',
+  async (kills) => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    let turns = 0;
+    let kill = (): void => undefined;
+    const killing: Ledger = {
+      ...ledger,
+      append: async (...batch: Parameters<Ledger['append']>) => {
+        const outcome = await ledger.append(...batch);
+        turns += 1;
+        if (turns === kills) kill();
+        return outcome;
+      },
+    };
+    const first = await start(clock, killing);
+    kill = () => void first.kill();
+    await pass(clock, 20 + 60 * MINUTES + 3);
+    await first.ended;
+    expect(turns).toBe(kills);
+
+    const second = await start(clock, ledger);
+    await pass(clock, 60);
+    const events = await eventsOf(ledger);
+    for (const { id } of CLUSTERS) {
+      const hours = events
+        .filter(({ metric }) => metric === 'tenant_private_node_hours')
+        .filter(({ dimensions }) => dimensions?.['tenant_cluster'] === id)
+        .map(({ quantity }) => Number(quantity));
+      expect(hours.reduce((sum, each) => sum + each, 0)).toBeCloseTo((MINUTES + 1) / 60, 7);
+    }
+    expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
+    await second.kill();
+  },
+);
