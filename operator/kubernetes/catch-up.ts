@@ -12,6 +12,8 @@ export interface Revisions extends RevisionClock {
 /** A gap no longer than this is over with the first second of the new watch. */
 const SHORT_GAP_MS = 1_000;
 const SHORT_CATCH_UP_MS = 1_000;
+/** API servers send bookmarks every minute, give or take two seconds. */
+const BOOKMARKS_MS = 66_000;
 
 /**
  * Knows of what arrives on a watch that was opened where something else left off whether it may be old:
@@ -28,6 +30,10 @@ export class CatchUp {
   #timedBy: Revisions | undefined;
   readonly #revisions: Revisions | undefined;
   readonly #knownAt: number;
+  /** When anything arrived last. */
+  #heardAt = 0;
+  /** When the last bookmark arrived on this watch, by the monotonic clock; undefined where none is expected. */
+  #bookmarkAt: number | undefined;
 
   /** Up to `knownAt` an earlier process had seen everything; 0 without any. */
   constructor(knownAt: number, revisions?: Revisions) {
@@ -52,7 +58,24 @@ export class CatchUp {
 
   /** It was opened. */
   opened(at: number): void {
+    this.#heardAt = at;
+    this.#bookmarkAt = undefined;
     this.#until = at + (this.#isShort(at) ? SHORT_CATCH_UP_MS : CATCH_UP_MS);
+  }
+
+  /**
+   * Something has arrived. Where a bookmark is overdue the connection was held up, at any time since something
+   * arrived before: what comes now may be as old.
+   */
+  arrived(kind: 'object' | 'bookmark', at: number, monotonic: number): void {
+    const isHeldUp = this.#bookmarkAt !== undefined && monotonic - this.#bookmarkAt > BOOKMARKS_MS;
+    if (isHeldUp && at >= this.#until) {
+      this.#liveUntil = Math.max(this.#liveUntil, this.#heardAt);
+      this.#until = at + SHORT_CATCH_UP_MS;
+    }
+    if (isHeldUp) this.#bookmarkAt = undefined;
+    if (kind === 'bookmark') this.#bookmarkAt = monotonic;
+    this.#heardAt = at;
   }
 
   /** It is over; up to `liveUntil` nothing of it is missing. */

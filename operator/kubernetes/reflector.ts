@@ -244,7 +244,9 @@ class Reflector<T extends Projected> implements Source<T> {
   }
 
   #take(event: WatchProgress): void {
-    const at = this.#options.clock.now();
+    const { clock } = this.#options;
+    const at = clock.now();
+    this.#catchUp.arrived(event.kind, at, clock.monotonic());
     if (event.kind === 'object') {
       this.#change(event, at);
       this.#version = event.identity.resourceVersion;

@@ -1,0 +1,97 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createManualClock, type ManualClock } from './testing/manual-clock.ts';
+import { type ReflectorRig, startReflector } from './testing/reflector-rig.ts';
+import { type ScriptedApiServer, startScriptedApiServer } from './testing/scripted-api-server.ts';
+
+let server: ScriptedApiServer;
+let clock: ManualClock;
+let rig: ReflectorRig;
+/** The newest version that the server has given out. */
+let newest = 0;
+
+const pod = (name: string) => ({ namespace: 'a', name, status: { phase: 'Running' } });
+const RELEASED_MS = 5_000;
+
+beforeEach(async () => {
+  server = await startScriptedApiServer();
+  server.put(pod('gone'));
+  server.put(pod('later'));
+  clock = createManualClock();
+  rig = await startReflector(server, { clock, random: () => 0 });
+  await server.until(() => server.openWatches === 1);
+  server.put(pod('first'));
+  await rig.handler.told('upserted', 'first');
+  // What arrives within a second after a list counts as old.
+  await clock.advance(RELEASED_MS);
+  newest = Number(rig.source.resourceVersion());
+});
+
+afterEach(async () => {
+  await rig.stop();
+  await server.close();
+});
+
+/** As far as the server has got is as far as the reflector has. */
+async function heard(version: string): Promise<void> {
+  while (rig.source.resourceVersion() !== version) await new Promise(setImmediate);
+}
+
+async function bookmark(): Promise<void> {
+  server.silently(() => server.put(pod('elsewhere')));
+  server.bookmark();
+  await heard(String(++newest));
+}
+describe('a connection that nothing comes through', () => {
+  test('and that is not cut tells what came about at any time since something came', async () => {
+    await bookmark();
+    const heardAt = clock.now();
+    await clock.advance(75_000);
+    server.remove('a', 'gone');
+    const first = await rig.handler.told('deleted', 'gone');
+    expect(first.arrival.happened).toEqual({ from: heardAt, until: clock.now() });
+    server.remove('a', 'later');
+    const second = await rig.handler.told('deleted', 'later');
+    expect(second.arrival.happened).toEqual({ from: heardAt, until: clock.now() });
+  });
+
+  test('tells so too where other things came until a while ago, and the bookmark comes first', async () => {
+    await bookmark();
+    await clock.advance(40_000);
+    server.put(pod('sign-of-life'));
+    const { arrival } = await rig.handler.told('upserted', 'sign-of-life');
+    expect(arrival.happened).toBeUndefined();
+    newest += 1;
+    const heardAt = clock.now();
+    await clock.advance(30_000);
+    await bookmark();
+    server.remove('a', 'gone');
+    const gone = await rig.handler.told('deleted', 'gone');
+    expect(gone.arrival.happened).toEqual({ from: heardAt, until: clock.now() });
+  });
+
+  test('counts as live again when what was held up has come', async () => {
+    await bookmark();
+    await clock.advance(75_000);
+    await bookmark();
+    await clock.advance(RELEASED_MS);
+    server.remove('a', 'gone');
+    expect((await rig.handler.told('deleted', 'gone')).arrival.happened).toBeUndefined();
+  });
+});
+
+describe('a connection on which little happens', () => {
+  test('is live while its bookmarks come', async () => {
+    for (let minute = 0; minute < 5; minute += 1) {
+      await bookmark();
+      await clock.advance(62_000);
+    }
+    server.remove('a', 'gone');
+    expect((await rig.handler.told('deleted', 'gone')).arrival.happened).toBeUndefined();
+  });
+
+  test('is live where the API server sends no bookmarks', async () => {
+    await clock.advance(80_000);
+    server.remove('a', 'gone');
+    expect((await rig.handler.told('deleted', 'gone')).arrival.happened).toBeUndefined();
+  });
+});
