@@ -10,6 +10,13 @@ import type { Tracked } from './timelines.ts';
  */
 const VERSION = 2;
 
+/**
+ * What projections take out of objects. It is raised whenever one of them takes out more, or something else:
+ * objects that do not change are not sent again where a watch resumes, so what an older release has made of
+ * them is compared with a list.
+ */
+export const PROJECTION_VERSION = 1;
+
 interface Stored {
   readonly v: typeof VERSION;
   readonly view: Projected;

@@ -8,6 +8,7 @@ import {
   decodeTimeline,
   encodeJson,
   encodeTimeline,
+  PROJECTION_VERSION,
 } from '../observation/journal-text.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
@@ -72,7 +73,7 @@ export async function restoreJournal(
   observation: Observation,
   logger: Logger,
 ): Promise<RestoredJournal> {
-  const state = parseState(await ledger.record(STATE_KEY));
+  const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
   if (state === undefined) return { state, resume: {} };
   const clusters = decodeJson((await ledger.record(TENANT_CLUSTERS_KEY)) ?? '');
   if (isSnapshot(clusters)) {
@@ -194,15 +195,28 @@ export function timelineChanges<T extends Projected, S>(
   ];
 }
 
-export function encodeState(state: CollectorState): string {
-  return encodeJson({ v: JOURNAL_VERSION, state });
+/** The part of a journal that says where watches resume. */
+interface Resumable {
+  readonly watches: Readonly<Record<string, WatchPoint>>;
 }
 
-function parseState(text: string | undefined): CollectorState | undefined {
+export function encodeState(state: Resumable): string {
+  return encodeJson({ v: JOURNAL_VERSION, projection: PROJECTION_VERSION, state });
+}
+
+/** The state of a text written by {@link encodeState}; undefined when it is none, or of another version. */
+export function decodeState(text: string | undefined): Resumable | undefined {
   const stored = decodeJson(text ?? '');
   if (!isRecord(stored)) return undefined;
-  const { v, state } = stored as { v?: unknown; state?: CollectorState };
-  return v === JOURNAL_VERSION ? state : undefined;
+  const { v, projection, state } = stored as {
+    v?: unknown;
+    projection?: unknown;
+    state?: Resumable;
+  };
+  if (v !== JOURNAL_VERSION || state === undefined) return undefined;
+  if (projection === PROJECTION_VERSION) return state;
+  const known = Object.entries(state.watches).map(([kind, { knownAt }]) => [kind, { knownAt }]);
+  return { ...state, watches: Object.fromEntries(known) };
 }
 
 function isSnapshot(value: unknown): value is { readonly clusters: TenantClusterSnapshot } {

@@ -1,8 +1,6 @@
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { errorText } from '../model/error-text.ts';
-import { isRecord } from '../model/is-record.ts';
-import { decodeJson, encodeJson } from '../observation/journal-text.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -13,9 +11,10 @@ import type { Timelines } from '../observation/timelines.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import {
   createTimelineRestorer,
+  decodeState,
   drainChanges,
   type DrainedChanges,
-  JOURNAL_VERSION,
+  encodeState,
   type Resume,
 } from './journal.ts';
 import type { Quarantine } from './quarantine.ts';
@@ -65,7 +64,7 @@ export async function restoreTenantApis(
   const restored: RestoredTenantApi[] = [];
   for await (const [key, text] of ledger.records(STATE_PREFIX)) {
     const id = key.slice(STATE_PREFIX.length);
-    const state = parseState(text);
+    const state = decodeState(text) as TenantState | undefined;
     if (state === undefined) {
       logger.warn(`[controller] journal: cannot read the state of tenant API "${id}"`);
       continue;
@@ -177,7 +176,7 @@ function stateRecord(
   id: string,
   state: TenantState,
 ): { readonly key: string; readonly value: string } {
-  return { key: STATE_PREFIX + id, value: encodeJson({ v: JOURNAL_VERSION, state }) };
+  return { key: STATE_PREFIX + id, value: encodeState(state) };
 }
 
 /** What changed of all kinds that are wanted; where one cannot be written nothing is drained. */
@@ -214,11 +213,4 @@ export async function forgetTenantApi(
     changes.push({ key, value: undefined });
   }
   return changes;
-}
-
-function parseState(text: string): TenantState | undefined {
-  const stored = decodeJson(text);
-  if (!isRecord(stored)) return undefined;
-  const { v, state } = stored as { v?: unknown; state?: TenantState };
-  return v === JOURNAL_VERSION ? state : undefined;
 }
