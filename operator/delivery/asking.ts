@@ -1,7 +1,9 @@
 import type {
+  AskStanding,
   CustomerAnswer,
   Destination,
   PublicKeysOutcome,
+  Standing,
 } from '../destinations/destination.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 
@@ -37,4 +39,19 @@ export async function askPublicKeys(
     if (answer?.kind === 'failed') reason = answer.reason;
   }
   return keys.length > 0 ? { kind: 'keys', keys } : { kind: 'failed', reason };
+}
+
+/** How customers stand, by every destination of the given types. */
+export async function askStanding(
+  destinations: Iterable<Destination>,
+  ...[asked, signal]: Parameters<AskStanding>
+): Promise<readonly Standing[]> {
+  const said: Standing[] = [];
+  for (const destination of destinations) {
+    const subjects = asked.get(destination.type);
+    if (subjects === undefined) continue;
+    const outcome = await destination.standing?.(subjects, signal);
+    if (outcome !== undefined) said.push({ destination: destination.name, outcome });
+  }
+  return said;
 }

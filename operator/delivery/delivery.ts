@@ -1,6 +1,7 @@
 import type { Registry } from 'prom-client';
 import type { DestinationSettings } from '../config/settings.ts';
 import type {
+  AskStanding,
   CustomerAnswer,
   Destination,
   PublicKeysOutcome,
@@ -13,7 +14,7 @@ import { errorText } from '../model/error-text.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { askPublicKeys, askTenants } from './asking.ts';
+import { askPublicKeys, askStanding, askTenants } from './asking.ts';
 import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
 import type { QueuedEvent } from './delivery-result.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
@@ -78,6 +79,8 @@ export interface Delivery {
   ): Promise<CustomerAnswer>;
   /** The public keys with which a billing system signs, of all its destinations; asked anew each time. */
   publicKeysOf(system: DestinationType, signal: AbortSignal): Promise<PublicKeysOutcome>;
+  /** How customers stand, as every destination of the given types says it. */
+  readonly standing: AskStanding;
   /** The ledger's sums against what the destination acknowledged, and against what it says it has. */
   reconcile(
     name: string,
@@ -216,6 +219,8 @@ class DeliveryEngine implements Delivery {
 
   readonly publicKeysOf: Delivery['publicKeysOf'] = (...asked) =>
     askPublicKeys(this.#destinations.values(), ...asked);
+
+  readonly standing: AskStanding = (...asked) => askStanding(this.#destinations.values(), ...asked);
 
   /** One change at a time; a failure of one does not stop those after it. */
   #inTurn(action: () => Promise<void>): Promise<void> {

@@ -223,6 +223,18 @@ export type PublicKeysOutcome =
   | { readonly kind: 'keys'; readonly keys: readonly string[] }
   | { readonly kind: 'failed'; readonly reason: string };
 
+/** What a destination said of how its customers stand. */
+export interface Standing {
+  readonly destination: string;
+  readonly outcome: StandingOutcome;
+}
+
+/** Asks every destination of the given types, each about the subjects of its type. */
+export type AskStanding = (
+  asked: ReadonlyMap<DestinationType, readonly string[]>,
+  signal: AbortSignal,
+) => Promise<readonly Standing[]>;
+
 /** A kind of usage without a price at a billing system. */
 export interface UnpricedUsage {
   readonly metric: string;

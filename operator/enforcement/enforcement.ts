@@ -9,12 +9,14 @@ import type { WriteOutcome } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { reasonText } from '../destinations/alerts.ts';
-import { definitionOf } from '../destinations/registry.ts';
+import type { AskStanding } from '../destinations/destination.ts';
+import { definitionOf, DESTINATIONS } from '../destinations/registry.ts';
 import type { SignedRequest } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
 import { createInbox, type Inbox, type InboxOutcome } from './inbox.ts';
 import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
+import { createStandingWatch, type StandingWatch } from './standing-watch.ts';
 import { createMarking, type Marking, type MarkingStatus } from './marks/marking.ts';
 import { type AskCustomer, type Customers, loadCustomers } from './states/customers.ts';
 import { loadSeenAlerts, secretName, type SeenAlerts } from './states/seen-alerts.ts';
@@ -64,6 +66,7 @@ export interface EnforcementOptions {
   readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'round' | 'subscribe'>;
   readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
   readonly ask: AskCustomer;
+  readonly askStanding: AskStanding;
   readonly askKeys: AskKeys;
   readonly events: Pick<EventRecorder, 'record'>;
   /** Resolves when the custom resources have been looked at: an override may exempt a tenant cluster. */
@@ -106,6 +109,7 @@ class TenantEnforcement implements Enforcement {
   readonly #metrics: EnforcementMetrics;
   readonly #marking: Marking;
   readonly #inbox: Inbox;
+  readonly #standing: StandingWatch;
   /** Whether tenant clusters are known with the overrides laid over them; nothing is marked before. */
   #mayMark = false;
 
@@ -140,6 +144,14 @@ class TenantEnforcement implements Enforcement {
       }),
       known: discovery.known,
       onChange: () => this.#reconcile(),
+      clock,
+      logger,
+    });
+    this.#standing = createStandingWatch({
+      ask: options.askStanding,
+      providers: () => DESTINATIONS.map(({ type }) => type).filter((type) => this.isEnabled(type)),
+      states: store,
+      hear: (alert, signal) => this.#inbox.hear(alert, signal),
       clock,
       logger,
     });
@@ -188,7 +200,12 @@ class TenantEnforcement implements Enforcement {
     const { discovery, settings } = this.#options;
     const reconcile = (): void => this.#reconcile();
     const endings = [discovery.subscribe(reconcile), settings.subscribe(reconcile)];
-    await Promise.all([this.#begin(signal), this.#marking.run(signal), this.#prune(signal)]);
+    await Promise.all([
+      this.#begin(signal),
+      this.#marking.run(signal),
+      this.#prune(signal),
+      this.#standing.run(signal),
+    ]);
     this.#mayMark = false;
     for (const end of endings) end();
   }

@@ -10,7 +10,7 @@ import type { SignedRequest, Verification } from '../destinations/signatures.ts'
 import type { DestinationType } from '../model/destination-type.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
-import type { Customers } from './states/customers.ts';
+import type { Customers, TenantsOfCustomer } from './states/customers.ts';
 import type { PinnedKeys } from './states/pinned-keys.ts';
 import {
   keyOfBody,
@@ -24,6 +24,7 @@ import type { StateStore } from './states/state-store.ts';
 import {
   applyAlert,
   effectiveState,
+  isNews,
   newRecord,
   type StatedAlert,
   type TenantRecord,
@@ -54,6 +55,8 @@ export interface Inbox {
     request: SignedRequest,
     signal: AbortSignal,
   ): Promise<InboxOutcome>;
+  /** Takes in what a billing system answered when it was asked: only what is news leaves a trace. */
+  hear(alert: Alert, signal: AbortSignal): Promise<InboxOutcome>;
   /** Runs what changes records after what is under way, and before what comes later. */
   inTurn<T>(action: () => Promise<T>): Promise<T>;
 }
@@ -96,7 +99,7 @@ class AlertInbox implements Inbox {
     request: SignedRequest,
     signal: AbortSignal,
   ): Promise<InboxOutcome> {
-    const { settings, seen, customers, clock } = this.#options;
+    const { settings, seen, clock } = this.#options;
     const alerts = definitionOf(provider)?.alerts;
     if (alerts === undefined) return { kind: 'refused' };
     const { verification, signedBy } = await this.#verify(provider, alerts, request, signal);
@@ -117,16 +120,39 @@ class AlertInbox implements Inbox {
     }
     const messages = seenAs(alerts, alert, { request, signedBy, now });
     if (messages.some(({ key }) => seen.has(key))) return duplicate(alert);
+    const whose = await this.#tenantsOf(alert, signal);
+    if (whose.kind !== 'tenants') return whose;
+    const { tenants, learnt } = whose;
+    return this.inTurn(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
+  }
+
+  async hear(alert: Alert, signal: AbortSignal): Promise<InboxOutcome> {
+    const { settings, states } = this.#options;
+    const { type } = alert;
+    if (alert.state === undefined) return ignored('irrelevant', `no state for ${type}`);
+    const stated = this.#stated(alert, settings().rules.get(type) ?? alert.state);
+    const whose = await this.#tenantsOf(alert, signal);
+    if (whose.kind !== 'tenants') return whose;
+    return this.inTurn(async () => {
+      const news = whose.tenants.filter((tenant) => isNews(states.find(tenant), stated));
+      if (news.length === 0) return ignored('duplicate', 'known already');
+      return this.#apply(stated, news, [], whose.learnt);
+    });
+  }
+
+  async #tenantsOf(
+    { provider, customer }: Alert,
+    signal: AbortSignal,
+  ): Promise<Extract<TenantsOfCustomer, { readonly kind: 'tenants' }> | InboxOutcome> {
     if (!this.#options.known()) {
       return { kind: 'unavailable', reason: 'waiting for the first successful discovery' };
     }
-    const whose = await customers.tenantsOf(provider, alert.customer, signal);
+    const whose = await this.#options.customers.tenantsOf(provider, customer, signal);
     if (whose.kind === 'failed') return { kind: 'unavailable', reason: whose.reason };
     if (whose.kind === 'unknown') {
       return ignored('unknown-customer', 'no tenant here is this customer');
     }
-    const { tenants, learnt } = whose;
-    return this.inTurn(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
+    return whose;
   }
 
   /** `signedBy` names the secret or the key; undefined unless it is signed. */

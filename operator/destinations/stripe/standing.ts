@@ -13,7 +13,8 @@ const IN_TROUBLE = ['past_due', 'unpaid'];
 const ENDED: readonly string[] = ['canceled', 'incomplete_expired'];
 
 /**
- * Which customers do not pay, and how the subscriptions and invoices stand that were asked about. An invoice that is open after an attempt to collect it, or
+ * Which customers do not pay, and how the subscriptions and invoices stand that were asked about
+ * (docs/enforcement.md#alerts-that-never-came). An invoice that is open after an attempt to collect it, or
  * after its due date, is spoken of as by the alert that its payment failed.
  */
 export async function standingAtStripe(

@@ -83,6 +83,21 @@ export function effectiveState({ manual, entries }: TenantRecord): EffectiveStat
   return { state, reason, source: `${provider}:${subject}`, eventType };
 }
 
+/** What is wrong, as far as it counts. */
+export function troublesOf({ entries }: TenantRecord): readonly SourceEntry[] {
+  return entries.filter((entry) => entry.state !== 'active' && counts(entry, entries));
+}
+
+/** Whether an alert says of its subject what is not known of it; that something unheard of is in order is no news. */
+export function isNews(record: TenantRecord | undefined, alert: StatedAlert): boolean {
+  const { provider, subject, state, ended } = alert;
+  const own = record?.entries.filter((entry) => entry.provider === provider) ?? [];
+  const known = own.find((entry) => entry.subject === subject);
+  if (known !== undefined) return known.state !== state || known.ended !== ended;
+  // One that runs takes the place of one that has ended.
+  return state !== 'active' || own.some((entry) => entry.ended === true);
+}
+
 /**
  * Takes in an alert. Of one subject the newest by the billing system's own time holds; of two troubles
  * of the same time the more severe one, since a billing system whose times are whole seconds sends the events of one second in any order.

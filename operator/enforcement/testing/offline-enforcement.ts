@@ -37,6 +37,7 @@ export function createOfflineEnforcement(options: {
     sources: { namespaces: nothing(), statefulSets: nothing(), deployments: nothing() },
     connection: { request: async () => ({ kind: 'network', message: 'offline' }) },
     ask: options.ask ?? (async () => ({ kind: 'unknown' })),
+    askStanding: async () => [],
     askKeys: options.askKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to ask' })),
     events: { record: () => undefined },
     overridesKnown: async () => undefined,

@@ -61,6 +61,7 @@ export async function runEnforcement(options: {
     discovery,
     sources,
     ask: async () => ({ kind: 'unknown' }),
+    askStanding: async () => [],
     askKeys: async () => ({ kind: 'failed', reason: 'nobody to ask' }),
     events: createEventRecorder({ ...common, connection, instance: 'test' }),
     overridesKnown: async () => undefined,
