@@ -1,4 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { type Arrival, happenedBetween } from '../kubernetes/source.ts';
 
 /** A host namespace that was one tenant cluster's during `[from, to)`, because its syncer had mapped it. */
 export interface NamespaceMapping {
@@ -22,17 +23,37 @@ export interface MappingRound {
   readonly learn: () => number;
 }
 
+/** What nobody saw happen: when it did so at the earliest, and when it was told; milliseconds since the epoch. */
+interface Unseen {
+  readonly from: number;
+  readonly at: number;
+}
+
 /** The API gives the time of creation in whole seconds, rounded down. */
 const CREATION_STEP_MS = 1_000;
 
 /**
  * Which host namespaces belonged to which tenant cluster, from when to when, besides those of their
  * control planes (docs/discovery.md#namespaces-that-a-syncer-maps). A Namespace that is new was a tenant
- * cluster's since its creation; every other change counts from the round that found it.
+ * cluster's since its creation; every other change counts from the round that found it, but that one that
+ * nobody saw happen ends a mapping at the last moment at which it is known
+ * (docs/metering.md#changes-that-nobody-saw).
  */
 export class NamespaceMappings {
   /** In the order of time. */
   readonly #byNamespace = new Map<string, NamespaceMapping[]>();
+  /** Of mapped namespaces, what a watch has told since the last round that it had not seen happen. */
+  readonly #unseen = new Map<string, Unseen>();
+  /** It has come out of a journal, and no round has looked since. */
+  #isRestored = false;
+
+  /** A watch tells that a Namespace has changed, or is gone. */
+  told(namespace: string, arrival: Arrival): void {
+    const { from } = happenedBetween(arrival);
+    if (from >= arrival.at || this.#openOf(namespace) === undefined) return;
+    const earliest = Math.min(from, this.#unseen.get(namespace)?.from ?? from);
+    this.#unseen.set(namespace, { from: earliest, at: arrival.at });
+  }
 
   /** Gives whether anything has changed. */
   observe({ clusters, at, lastAt, learn }: MappingRound): boolean {
@@ -43,10 +64,15 @@ export class NamespaceMappings {
       ),
     );
     let changed = false;
+    const goneAt = (namespace: string): number => {
+      const unseen = this.#unseen.get(namespace);
+      const earliest = unseen !== undefined && unseen.at <= at ? unseen.from : at;
+      return Math.min(at, Math.max(lastAt, this.#isRestored ? lastAt : earliest));
+    };
     for (const { namespace, cluster } of this.#open()) {
       // Those of a tenant cluster that is gone stay its own while something of it is there.
       if (found.has(namespace) || !present.has(cluster)) continue;
-      this.#end(namespace, at);
+      this.#end(namespace, goneAt(namespace));
       changed = true;
     }
     for (const [namespace, { cluster, createdAt }] of found) {
@@ -54,9 +80,13 @@ export class NamespaceMappings {
       if (before?.cluster === cluster) continue;
       const isNew = createdAt + CREATION_STEP_MS > lastAt;
       const from = isNew ? Math.min(Math.max(createdAt, lastAt), at) : at;
-      this.#end(namespace, from);
+      this.#end(namespace, Math.min(from, goneAt(namespace)));
       this.#add({ namespace, cluster, from, to: Infinity, learntAs: learn() });
       changed = true;
+    }
+    this.#isRestored = false;
+    for (const [namespace, unseen] of this.#unseen) {
+      if (unseen.at <= at) this.#unseen.delete(namespace);
     }
     return changed;
   }
@@ -97,6 +127,7 @@ export class NamespaceMappings {
   }
 
   restore(mappings: readonly NamespaceMapping[]): void {
+    this.#isRestored = true;
     for (const mapping of mappings.toSorted((a, b) => a.from - b.from)) this.#add(mapping);
   }
 

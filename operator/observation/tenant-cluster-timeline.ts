@@ -1,4 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { Projected, SourceHandler } from '../kubernetes/source.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { NamespaceMappings } from './namespace-mappings.ts';
 import { restoredRows, storedRows, type TenantClusterSnapshot } from './tenant-cluster-snapshot.ts';
@@ -21,6 +22,8 @@ export interface LateNamespace extends LateTenantCluster {
  * those valid during a span, never looked up afterwards (docs/metering.md#lifetimes-not-samples).
  */
 export interface TenantClusterTimelines {
+  /** Takes what the watch of Namespaces tells: when a mapping ended that a round misses. */
+  readonly namespaces: SourceHandler<Projected>;
   /** What a successful discovery round found. */
   observe(clusters: readonly TenantCluster[], at: number): void;
   /** The tenant clusters there are. */
@@ -75,6 +78,11 @@ class TenantClusterHistory implements TenantClusterTimelines {
   #observedAt = 0;
   #sequence = 0;
   #version = 0;
+
+  readonly namespaces: SourceHandler<Projected> = {
+    upserted: ({ name }, _previous, arrival) => this.#mappings.told(name, arrival),
+    deleted: ({ name }, arrival) => this.#mappings.told(name, arrival),
+  };
 
   get current(): readonly TenantCluster[] {
     return this.#current;

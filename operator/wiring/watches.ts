@@ -2,6 +2,7 @@ import { WORKLOAD_SELECTOR } from '../discovery/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import {
   type ControlPlaneWorkload,
+  type HostNamespace,
   controlPlaneWorkload,
   hostNamespace,
   PLATFORM_INSTANCES,
@@ -149,9 +150,12 @@ export function createWatches(options: WatchesOptions): Watches {
     [observation.workloads, tell],
     { labelSelector: WORKLOAD_SELECTOR },
   );
-  const namespaces = watch({ ...CORE, plural: 'namespaces' }, hostNamespace(labelPrefix), [tell], {
-    clusterScoped: true,
-  });
+  const namespaces = watch<HostNamespace>(
+    { ...CORE, plural: 'namespaces' },
+    hostNamespace(labelPrefix),
+    [observation.tenantClusters.namespaces, tell],
+    { clusterScoped: true },
+  );
   const instances = watch(PLATFORM_INSTANCES, platformInstance(labelPrefix), [tell], {
     clusterScoped: true,
   });
