@@ -49,6 +49,10 @@ export interface BillingDestinationSpec {
     splitMetersBy?: string[];
     autoSubscribe?: boolean;
     cancelOnRemove?: boolean;
+    collectionMethod?: 'charge_automatically' | 'send_invoice';
+    daysUntilDue?: number;
+    automaticTax?: boolean;
+    billingDay?: number;
     maxRequestsPerSecond?: number;
     planCode?: string;
     currency?: string;

@@ -39,6 +39,8 @@ test('a Stripe destination reaches the engine with every field, the key included
         maxRequestsPerSecond: 50,
         planCode: 'gold',
         currency: 'EUR',
+        payment: { collectionMethod: 'send_invoice', daysUntilDue: 14, automaticTax: true },
+        billingDay: 31,
       },
     },
   });

@@ -128,6 +128,7 @@ function invoice({ state }: FakeStripe, change: Partial<FakeStripe['state']['inv
     status: 'open',
     finalizesAt: undefined,
     finalizedAt: at,
+    collects: true,
     attempts: 0,
     dueAt: undefined,
     lines: [],

@@ -123,6 +123,12 @@ export function cancelNow(
     );
     invoiceNow(state, subscription, lines, at);
   }
+  // Of the whole customer, as the text has it (https://docs.stripe.com/api/subscriptions/cancel).
+  for (const invoice of state.invoices) {
+    if (invoice.customer === subscription.customer && invoice.status === 'open') {
+      invoice.collects = false;
+    }
+  }
   end(state, subscription, at);
 }
 

@@ -65,6 +65,7 @@ export function previewInvoice(state: StripeState, form: Form, at: number): Fake
     status: 'draft',
     finalizesAt: undefined,
     finalizedAt: undefined,
+    collects: true,
     attempts: 0,
     dueAt: undefined,
     lines: [...waiting.map(({ line }) => line), ...lines],
@@ -99,6 +100,16 @@ export function createInvoice(state: StripeState, form: Form, at: number): FakeR
     at: now,
     finalizesAt: text(form, 'auto_advance') === 'true' ? now + state.rules.graceSeconds : Infinity,
   });
+  return ok(showInvoice(state, invoice));
+}
+
+/** Turns its automatic collection on or off. */
+export function updateInvoice(state: StripeState, id: string, form: Form): FakeResponse {
+  const unknown = unknownParameter(form, ['auto_advance']);
+  if (unknown !== undefined) return unknown;
+  const invoice = invoiceOf(state, id);
+  if (invoice === undefined) return missing('invoice', id);
+  invoice.collects = text(form, 'auto_advance') === 'true';
   return ok(showInvoice(state, invoice));
 }
 

@@ -19,7 +19,8 @@ export function showInvoice(state: StripeState, invoice: Invoice) {
     collection_method:
       state.subscriptions.get(invoice.subscription ?? '')?.collectionMethod ??
       'charge_automatically',
-    auto_advance: Number.isFinite(invoice.finalizesAt),
+    auto_advance:
+      invoice.status === 'open' ? invoice.collects : Number.isFinite(invoice.finalizesAt),
     automatically_finalizes_at: Number.isFinite(invoice.finalizesAt) ? invoice.finalizesAt : null,
     attempted: invoice.attempts > 0,
     attempt_count: invoice.attempts,

@@ -114,6 +114,7 @@ export function makeInvoice(state: StripeState, request: InvoiceRequest): Invoic
     status: 'draft',
     finalizesAt,
     finalizedAt: undefined,
+    collects: true,
     attempts: 0,
     dueAt: undefined,
     lines: [...waiting.map(({ line }) => line), ...lines],

@@ -23,6 +23,7 @@ import {
   listLines,
   previewInvoice,
   showOneInvoice,
+  updateInvoice,
 } from './invoice-routes.ts';
 import { cancelMeterEvent, createMeterEvent, eventSummaries } from './meter-events.ts';
 import { createMeter, listMeters, setMeterStatus } from './meters.ts';
@@ -188,6 +189,8 @@ function dispatchOne(
       return migrateSubscription(state, id);
     case 'GET invoices':
       return showOneInvoice(state, id);
+    case 'POST invoices':
+      return updateInvoice(state, id, form);
     case 'GET invoices lines':
       return listLines(state, id, form);
     case 'POST invoices finalize':

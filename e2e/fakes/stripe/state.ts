@@ -152,6 +152,8 @@ export interface Invoice {
   /** When it becomes final by itself; undefined where nothing does that. */
   finalizesAt: number | undefined;
   finalizedAt: number | undefined;
+  /** Whether payment is pursued once it is final: what the end of a subscription takes from all that are open. */
+  collects: boolean;
   /** How often a payment was tried. */
   attempts: number;
   /** Of one that is sent; set when it becomes final. */

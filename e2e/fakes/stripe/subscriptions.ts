@@ -146,20 +146,3 @@ export function listSubscriptions(state: StripeState, query: Form): FakeResponse
   });
   return page('/v1/subscriptions', query, found, (one) => showSubscription(state, one));
 }
-
-/** How many prices charge an event: 1 when everything is right, 0 when it is free, more when it is charged twice. */
-export function chargesOf(
-  state: StripeState,
-  { customer, meter, timestamp }: { customer: string; meter: string; timestamp: number },
-): number {
-  let charges = 0;
-  for (const subscription of state.subscriptions.values()) {
-    if (subscription.customer !== customer) continue;
-    const until = subscription.endedAt ?? Number.POSITIVE_INFINITY;
-    for (const item of [...subscription.items, ...subscription.replaced]) {
-      if (state.prices.get(item.price)?.meter !== meter) continue;
-      if (timestamp >= item.from && timestamp < Math.min(until, item.to ?? until)) charges += 1;
-    }
-  }
-  return charges;
-}

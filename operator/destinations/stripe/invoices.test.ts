@@ -171,6 +171,51 @@ test('a price in several currencies is charged in the one of the tenant', async 
   expect(await one.wish({ currency: 'USD' })).toMatchObject({ kind: 'drain' });
 });
 
+test('terms of payment are those of the settings, else of the subscription before; the billing day stays', async () => {
+  const one = await subscribed(
+    {},
+    { payment: { collectionMethod: 'send_invoice', daysUntilDue: 14 } },
+  );
+  expect(Object.fromEntries(one.posted('/v1/subscriptions')[0] ?? [])).toMatchObject({
+    collection_method: 'send_invoice',
+    days_until_due: '14',
+    'billing_cycle_anchor_config[day_of_month]': '1',
+  });
+  for (const subscription of one.stripe.state.subscriptions.values()) {
+    Object.assign(subscription, { automaticTax: true, defaultPaymentMethod: 'pm_1' });
+  }
+  one.at('16T10');
+  await one.wish({ plan: 'gold' });
+  await one.change();
+  expect(Object.fromEntries(one.posted('/v1/subscriptions')[1] ?? [])).toMatchObject({
+    collection_method: 'send_invoice',
+    days_until_due: '14',
+    'automatic_tax[enabled]': 'true',
+    default_payment_method: 'pm_1',
+    billing_cycle_anchor: String(Date.UTC(2027, 1, 1) / 1000),
+  });
+});
+
+test('a change of plan goes on collecting what is open, but for what somebody has stopped', async () => {
+  const one = await subscribed({});
+  one.at('10T00:02');
+  await one.use('10T00', '10');
+  one.at('Feb 02T00');
+  const [january] = one.stripe.state.invoices;
+  expect(january).toMatchObject({ status: 'open', collects: true });
+  await one.use('Feb 01T00', '1');
+  await one.wish({ plan: 'gold' });
+  await one.change();
+  const collects = () => one.stripe.state.invoices.map((invoice) => invoice.collects);
+  expect(collects()).toStrictEqual([true, true]);
+  if (january !== undefined) january.collects = false;
+  one.at('Feb 03T00');
+  await one.use('Feb 02T00', '1');
+  await one.wish({ plan: SILVER });
+  await one.change();
+  expect(collects()).toStrictEqual([false, true, true]);
+});
+
 test('a meter whose price is older than the month is not charged for what came before, and that is told', async () => {
   const one = await subscribed({});
   await one.price(H, { amount: '400', plan: 'gold' });

@@ -16,6 +16,7 @@ import {
   type SecretReads,
   type Translation,
 } from '../../config/spec-fields.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 
 export interface StripeSettings {
@@ -188,6 +189,16 @@ export function stripeFromSpec(
       maxRequestsPerSecond: spec.maxRequestsPerSecond ?? 0,
       planCode: spec.planCode ?? defaults.planCode,
       currency: currency.value,
+      payment: paymentOf(spec),
+      ...omitUndefined({ billingDay: spec.billingDay }),
     },
+  };
+}
+
+function paymentOf({ collectionMethod, daysUntilDue, automaticTax }: StripeSpec): PaymentTerms {
+  const isSent = collectionMethod === 'send_invoice';
+  return {
+    ...omitUndefined({ collectionMethod, automaticTax }),
+    ...(isSent && omitUndefined({ daysUntilDue })),
   };
 }

@@ -8,10 +8,18 @@ const DAY_MS = 86_400_000;
 
 /** Every kind of request that the destination makes, in one life. */
 async function everyRequest(): Promise<readonly FakeRequest[]> {
-  const world = await createStripeWorld({}, { autoSubscribe: true, cancelOnRemove: true });
+  const world = await createStripeWorld(
+    {},
+    {
+      autoSubscribe: true,
+      cancelOnRemove: true,
+      payment: { collectionMethod: 'send_invoice', daysUntilDue: 14, automaticTax: true },
+      billingDay: 31,
+    },
+  );
   const { destination, stripe, time, price, ready } = world;
   const must = async (step: Promise<{ readonly kind: string }> | undefined): Promise<void> => {
-    expect(['done', 'total', 'verified']).toContain((await step)?.kind);
+    expect(['done', 'total', 'verified', 'standing']).toContain((await step)?.kind);
   };
   await ready();
   await price('tenant_gpu_hours');
@@ -29,6 +37,9 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   const from = Date.UTC(2026, 10, 21);
   const query = { tenant, metric: 'tenant_gpu_hours', from, to: from + DAY_MS };
   await must(destination.totals?.(query, NEVER));
+  const [subscription = ''] = stripe.state.subscriptions.keys();
+  const asked = [`subscription/${subscription}`, `invoice/${stripe.state.invoices[0]?.id}`];
+  await must(destination.standing?.(asked, NEVER));
   await must(destination.offboard(tenant, NEVER));
   await must(destination.provision({ ...tenant, plan: 'yearly' }, NEVER));
   for (const meter of stripe.state.meters.values()) meter.status = 'inactive';
@@ -67,13 +78,17 @@ test('Stripe’s own specification has no objection to any request', async () =>
     'GET /v1/customers',
     'GET /v1/customers/:id',
     'GET /v1/customers/search',
+    'GET /v1/invoices',
+    'GET /v1/invoices/:id',
     'GET /v1/prices',
     'GET /v1/subscriptions',
+    'GET /v1/subscriptions/:id',
     'POST /v1/billing/meter_events',
     'POST /v1/billing/meters',
     'POST /v1/billing/meters/:id/reactivate',
     'POST /v1/customers',
     'POST /v1/customers/:id',
+    'POST /v1/invoices/:id',
     'POST /v1/prices',
     'POST /v1/subscriptions',
     'POST /v1/subscriptions/:id',

@@ -6,6 +6,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { StepOutcome } from '../destination.ts';
 import { type ApiAnswer, failedStep } from '../json-api/answer.ts';
 import { textOf } from '../json.ts';
+import { keepCollecting } from './collection.ts';
 import { TENANT_KEY } from './customers.ts';
 import type { CreateChange, PlanQuestion, SubscriptionChange } from './plan-changes.ts';
 import { PLAN_KEY } from './prices.ts';
@@ -45,8 +46,12 @@ export class SubscriptionWriter {
     signal: AbortSignal,
   ): Promise<StepOutcome> {
     if (change.kind === 'create') return this.#create(tenant, customer, change, question, signal);
-    const { name, logger } = this.#options;
-    const answer = await this.#change(change, question.plan, signal);
+    const { name, logger, client } = this.#options;
+    const make = (): Promise<ApiAnswer> => this.#change(change, question.plan, signal);
+    const answer =
+      change.kind === 'end'
+        ? await keepCollecting(client, logger, customer, make, signal)
+        : await make();
     // Ended by somebody else meanwhile.
     const isGone = answer.kind === 'refused' && answer.code === 'resource_missing';
     if (answer.kind !== 'ok' && !(isGone && change.kind === 'end')) return failedStep(answer);

@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { chargesOf } from '../../../e2e/fakes/stripe/subscriptions.ts';
 import type { ChangeOutcome } from '../destination.ts';
 import type { StripeSettings } from './settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
@@ -46,11 +45,16 @@ function live({ stripe }: StripeWorld) {
     .map(({ items }) => items.filter(({ to }) => to === undefined).map(({ price }) => price));
 }
 
-/** How often the GPU hours of a moment are charged. */
-function charges({ stripe }: StripeWorld, at: number): number {
-  const [customer = ''] = stripe.state.customers.keys();
-  const meter = [...stripe.state.meters.values()].find(({ event_name }) => event_name === METER);
-  return chargesOf(stripe.state, { customer, meter: meter?.id ?? '', timestamp: at / 1000 });
+/** Sends GPU hours of a moment. */
+async function use({ destination }: StripeWorld, at: number): Promise<void> {
+  const { sku: _, ...event } = gpuEvent({ window_start: new Date(at).toISOString() });
+  expect(await destination.send([event], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
+}
+
+/** On how many invoice lines each event is when more than a year is over. */
+function lines({ stripe, time }: StripeWorld): readonly number[] {
+  stripe.turnTo(time.now + 400 * 24 * HOUR_MS);
+  return stripe.account().events.map((event) => event.lines);
 }
 
 async function provision({ destination }: StripeWorld, tenant: Tenant = testTenant()) {
@@ -74,7 +78,8 @@ describe('a subscription', () => {
       'metadata[vbilling_tenant_id]': testTenant().id,
       'metadata[vbilling_plan]': 'tenant-standard',
     });
-    expect(charges(one, billableFrom)).toBe(1);
+    await use(one, billableFrom);
+    expect(lines(one)).toStrictEqual([1]);
   });
 
   test('is not made twice, by a restart or after a lost answer', async () => {
@@ -151,16 +156,18 @@ describe('a meter is charged once', () => {
     one.time.now += 300_000;
     await provision(one);
     expect(live(one)[0]).toHaveLength(2);
+    await use(one, one.time.now);
     one.time.now += HOUR_MS;
     await provision(one, testTenant({ plan: 'gold' }));
     expect(live(one)).toStrictEqual([[gold]]);
-    expect(charges(one, one.time.now)).toBe(1);
+    await use(one, one.time.now);
+    await use(one, one.time.now + HOUR_MS / 20);
     one.time.now += HOUR_MS;
     await provision(one);
     expect(live(one)[0]).toContain(silver);
     expect(live(one)[0]).not.toContain(gold);
-    expect(charges(one, one.time.now)).toBe(1);
-    expect(charges(one, one.time.now - HOUR_MS / 2)).toBe(1);
+    await use(one, one.time.now);
+    expect(lines(one)).toStrictEqual([1, 1, 1, 1]);
   });
 
   test('after a change to a plan of another interval', async () => {
@@ -170,10 +177,11 @@ describe('a meter is charged once', () => {
     one.time.now += 300_000;
     await provision(one);
     one.time.now += HOUR_MS;
+    await use(one, one.time.now - 1_000);
     await provision(one, testTenant({ plan: 'gold' }));
     expect(live(one)).toStrictEqual([[yearly]]);
-    expect(charges(one, one.time.now - 1_000)).toBe(1);
-    expect(charges(one, one.time.now)).toBe(1);
+    await use(one, one.time.now);
+    expect(lines(one)).toStrictEqual([1, 1]);
   });
 
   test('although two prices of it are tagged: the newest counts, unless one is charged already', async () => {
@@ -212,17 +220,19 @@ describe('a meter is charged once', () => {
     await one.price(METER);
     one.time.now += 300_000;
     await provision(one, testTenant({ billableFrom: one.time.now - HOUR_MS }));
-    one.time.now += HOUR_MS;
+    await use(one, one.time.now);
+    one.time.now += HOUR_MS / 2;
     for (const id of one.stripe.state.subscriptions.keys()) {
       await fetch(`${one.stripe.url}/v1/subscriptions/${id}?invoice_now=true`, {
         method: 'DELETE',
         headers: { authorization: 'Bearer sk_test_key' },
       });
     }
+    await use(one, one.time.now + HOUR_MS / 20);
     one.time.now += HOUR_MS;
     await provision(one, testTenant({ billableFrom: one.time.now - 4 * HOUR_MS }));
-    expect(charges(one, one.time.now - 1.5 * HOUR_MS)).toBe(1);
-    expect(charges(one, one.time.now - HOUR_MS / 2)).toBe(1);
+    await use(one, one.time.now);
+    expect(lines(one)).toStrictEqual([1, 1, 1]);
   });
 });
 

@@ -1,0 +1,64 @@
+import type { Logger } from '../../telemetry/logger.ts';
+import type { ApiFailure } from '../json-api/answer.ts';
+import { textOf } from '../json.ts';
+import type { StripeClient } from './stripe-client.ts';
+
+const INVOICES = '/v1/invoices';
+
+/** Open invoices of a customer, and whether Stripe pursues their payment; `untold` where it may not be asked. */
+type OpenInvoices =
+  | { readonly kind: 'open'; readonly collected: ReadonlyMap<string, boolean> }
+  | { readonly kind: 'untold'; readonly reason: string }
+  | (ApiFailure & { readonly kind: 'retry' });
+
+/**
+ * Ends one of a customer's subscriptions for the sake of another one. Stripe "stops automatic collection of all
+ * finalized invoices for the customer" when a subscription is cancelled, since the customer may be leaving
+ * (https://docs.stripe.com/api/subscriptions/cancel). This one stays: what was collected goes on being so, and what the
+ * cancellation itself has invoiced.
+ */
+export async function keepCollecting<T extends { readonly kind: string }>(
+  client: StripeClient,
+  logger: Logger,
+  customer: string,
+  end: () => Promise<T>,
+  signal: AbortSignal,
+): Promise<T | (ApiFailure & { readonly kind: 'retry' })> {
+  const before = await openInvoices(client, customer, signal);
+  if (before.kind === 'retry') return before;
+  const outcome = await end();
+  if (outcome.kind !== 'ok') return outcome;
+  const after = await openInvoices(client, customer, signal);
+  const stopped =
+    before.kind === 'open' && after.kind === 'open'
+      ? [...after.collected].filter(
+          ([id, isCollected]) => !isCollected && before.collected.get(id) !== false,
+        )
+      : [];
+  for (const [id] of stopped) {
+    const path = `${INVOICES}/${encodeURIComponent(id)}`;
+    const resumed = await client.update(path, { auto_advance: true }, signal);
+    if (resumed.kind === 'ok') continue;
+    logger.error(`invoice ${id} of ${customer} is not collected any more: ${resumed.reason}`);
+  }
+  for (const { kind, ...untold } of [before, after]) {
+    if (kind === 'open' || !('reason' in untold)) continue;
+    logger.error(`open invoices of ${customer} may not be collected any more: ${untold.reason}`);
+    break;
+  }
+  return outcome;
+}
+
+async function openInvoices(
+  client: StripeClient,
+  customer: string,
+  signal: AbortSignal,
+): Promise<OpenInvoices> {
+  const list = await client.list(INVOICES, { customer, status: 'open' }, signal);
+  if (list.kind === 'retry') return list;
+  if (list.kind !== 'list') return { kind: 'untold', reason: list.reason };
+  const collected = list.items.map((invoice) => {
+    return [textOf(invoice, 'id') ?? '', invoice['auto_advance'] === true] as const;
+  });
+  return { kind: 'open', collected: new Map(collected) };
+}
