@@ -34,6 +34,11 @@ export type VariableSet = Readonly<Record<string, Variable>>;
 export interface CustomerIdKey {
   readonly key: `${string}-customer-id`;
   readonly parser: Parser<string>;
+  /** Where a subscription of that customer may be pinned too. */
+  readonly subscription?: {
+    readonly key: `${string}-subscription-id`;
+    readonly parser: Parser<string>;
+  };
 }
 
 /** What a destination takes from the operator's settings where nothing of its own is said. */

@@ -135,6 +135,19 @@ export interface TenantOverrideSpec {
   project?: string;
   plan?: string;
   tenantClass?: string;
+  billing?: {
+    address?: {
+      line1?: string;
+      line2?: string;
+      city?: string;
+      state?: string;
+      postalCode?: string;
+      country?: string;
+    };
+    taxId?: string;
+    timeZone?: string;
+    netTermsDays?: number;
+  };
   exclude?: boolean;
   enforcement?: 'exempt' | 'enforced';
   metering?: {

@@ -1,5 +1,6 @@
 import type { DestinationType } from '../model/destination-type.ts';
 import type { Secret } from '../model/secret.ts';
+import type { BillingDetails } from '../model/tenant.ts';
 
 /**
  * Everything the engine is configured with, as one immutable value that is swapped whole.
@@ -207,6 +208,7 @@ export interface TenantOverrideSettings {
   readonly tenantClass?: string;
   readonly exclude?: boolean;
   readonly enforcementExempt?: boolean;
+  readonly billing?: BillingDetails;
   readonly metering?: Partial<TenantMeteringSettings>;
 }
 

@@ -73,6 +73,11 @@ export function translateOverride(
   }
   const query = queryProblem(spec.metering ?? {}, 'spec.metering');
   if (query !== undefined) return query;
+  const zone = spec.billing?.timeZone;
+  if (zone !== undefined && !isTimeZone(zone)) {
+    const mend = 'give one such as Europe/Berlin';
+    return invalidSpec('InvalidSpec', `spec.billing.timeZone: unknown: ${quote(zone)}; ${mend}`);
+  }
   return {
     kind: 'settings',
     settings: {
@@ -83,6 +88,14 @@ export function translateOverride(
       ...(enforcement !== undefined && { enforcementExempt: enforcement === 'exempt' }),
     },
   };
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone !== '';
+  } catch {
+    return false;
+  }
 }
 
 /** Undefined when it would match nothing, or everything: both are mistakes. */

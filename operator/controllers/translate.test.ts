@@ -212,6 +212,17 @@ describe('a TenantOverride', () => {
   });
 });
 
+test('a time zone that nobody knows is told, not used', () => {
+  const match = { namespace: 'acme', name: 'prod' };
+  const zoned = (timeZone: string) =>
+    translateOverride('acme', 0, { match, billing: { timeZone } });
+  expect(zoned('Europe/Berlin')).toMatchObject({ kind: 'settings' });
+  expect(zoned('Europe/Nowhere')).toMatchObject({
+    kind: 'invalid',
+    message: 'spec.billing.timeZone: unknown: "Europe/Nowhere"; give one such as Europe/Berlin',
+  });
+});
+
 test('an override may exempt tenant clusters, make an exception from that, or say nothing of it', () => {
   const match = { namespace: 'acme', name: 'prod' };
   const exempt = (spec: object) => {

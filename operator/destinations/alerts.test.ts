@@ -200,7 +200,10 @@ describe('Lago', () => {
     });
     const foreign = { ...alert, external_subscription_id: 'another-product' };
     const parsed = lago('alert.triggered', 'triggered_alert', foreign);
-    expect(parsed.kind === 'alert' && parsed.alert.customer).toStrictEqual({ tenant: 'acme' });
+    expect(parsed.kind === 'alert' && parsed.alert.customer).toStrictEqual({
+      tenant: 'acme',
+      id: 'acme',
+    });
   });
 
   test('failed and overdue payments of an invoice are of one subject with its payment', () => {

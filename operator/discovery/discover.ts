@@ -10,6 +10,7 @@ import {
   type MetadataSource,
   type MetadataValues,
   readMetadata,
+  subscriptionIdsOf,
 } from './metadata.ts';
 import {
   type AppliedOverrides,
@@ -181,6 +182,7 @@ function describe(input: DescribeInput): TenantCluster {
         values['tenant-class'] ??
         settings.identity.defaultTenantClass,
       plan: overridden(applied, 'plan') ?? values.plan,
+      billing: overridden(applied, 'billing'),
       instance: instance?.name,
       nodeMode: values['node-mode'] ?? instance?.nodeMode,
     }),
@@ -283,6 +285,7 @@ function billingDetails(values: MetadataValues, customerIdKeys: CustomerIdKeys) 
     email: values.email,
     costCenter: values['cost-center'],
     customerIds: customerIdsOf(values, customerIdKeys),
+    subscriptionIds: subscriptionIdsOf(values, customerIdKeys),
   });
 }
 

@@ -28,6 +28,8 @@ describe('one bad value stops billing for everybody', () => {
     ['currency', 'DOUBLOON', 'not an ISO 4217 currency'],
     ['stripe-customer-id', 'bogus', 'not a Stripe customer id'],
     ['metronome-customer-id', 'bogus', 'not a Metronome customer id'],
+    ['lago-customer-id', 'x'.repeat(256), 'too long'],
+    ['lago-subscription-id', 'x'.repeat(256), 'too long'],
     ['email', 'nobody', 'not an e-mail address'],
     ['exclude', 'perhaps', 'not a boolean'],
     ['plan', 'y'.repeat(129), 'too long'],

@@ -3,7 +3,7 @@ import type { CustomerIdKey } from '../config/configurable-destination.ts';
 import { boolean, choice, currency, matching, text } from '../config/parsers/scalars.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { quote } from '../model/quote.ts';
-import type { CustomerIds } from '../model/tenant.ts';
+import type { CustomerIds, SubscriptionIds } from '../model/tenant.ts';
 import type { Metadata } from './views.ts';
 
 /** The metadata keys under the label prefix (docs/discovery.md#metadata-keys), and what is accepted as their value. */
@@ -22,7 +22,9 @@ const KEYS = {
 } as const;
 
 type MetadataKey = keyof typeof KEYS;
-type CustomerIdValues = { readonly [Key in CustomerIdKey['key']]?: string };
+type CustomerIdValues = {
+  readonly [Key in CustomerIdKey['key'] | `${string}-subscription-id`]?: string;
+};
 export type MetadataValues = CustomerIdValues & {
   readonly [Key in MetadataKey]?: (typeof KEYS)[Key] extends Parser<infer T> ? T : never;
 };
@@ -116,10 +118,25 @@ export function customerIdsOf(
   return ids.length === 0 ? undefined : Object.fromEntries(ids);
 }
 
+/** The subscriptions that metadata pin; undefined when they pin none. */
+export function subscriptionIdsOf(
+  values: MetadataValues,
+  customerIdKeys: CustomerIdKeys,
+): SubscriptionIds | undefined {
+  const ids = [...customerIdKeys].flatMap(([type, { subscription }]) => {
+    const id = subscription && values[subscription.key];
+    return id === undefined ? [] : [[type, id] as const];
+  });
+  return ids.length === 0 ? undefined : Object.fromEntries(ids);
+}
+
 function entries(
   customerIdKeys: CustomerIdKeys,
 ): readonly (readonly [key: string, parser: Parser<unknown>])[] {
-  const ids = [...customerIdKeys.values()].map(({ key, parser }) => [key, parser] as const);
+  const ids = [...customerIdKeys.values()].flatMap(({ key, parser, subscription }) => [
+    [key, parser] as const,
+    ...(subscription === undefined ? [] : [[subscription.key, subscription.parser] as const]),
+  ]);
   return Object.entries(KEYS).flatMap(([key, parser]) =>
     key === 'currency' ? [[key, parser] as const, ...ids] : [[key, parser] as const],
   );

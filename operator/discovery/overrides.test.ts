@@ -60,6 +60,7 @@ test('every field of an override takes effect, above the labels', () => {
       tenantClass: 'enterprise',
       exclude: true,
       enforcementExempt: true,
+      billing: { taxId: 'DE123', address: { country: 'DE' } },
     }),
   );
   expect(b).toMatchObject({
@@ -70,6 +71,7 @@ test('every field of an override takes effect, above the labels', () => {
     tenantClass: 'enterprise',
     excluded: true,
     enforcementExempt: true,
+    billing: { taxId: 'DE123', address: { country: 'DE' } },
     overrides: ['o'],
   });
 });

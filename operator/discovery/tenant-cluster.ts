@@ -1,5 +1,5 @@
 import type { TenantMeteringSettings } from '../config/settings.ts';
-import type { CustomerIds } from '../model/tenant.ts';
+import type { BillingDetails, CustomerIds, SubscriptionIds } from '../model/tenant.ts';
 
 /**
  * A tenant cluster and whom its usage is billed to, as discovery found it (docs/discovery.md).
@@ -28,6 +28,10 @@ export interface TenantCluster {
   readonly costCenter?: string;
   /** The customers that its metadata pin; absent when they pin none. */
   readonly customerIds?: CustomerIds;
+  /** The subscriptions that its metadata pin; absent when they pin none. */
+  readonly subscriptionIds?: SubscriptionIds;
+  /** What a TenantOverride says of the customer's invoices. */
+  readonly billing?: BillingDetails;
   /** Platform instance that points here, when there is one. */
   readonly instance?: string;
   /** Whether it has nodes of its own, where that is known: annotation `node-mode`, else the platform. */

@@ -116,3 +116,30 @@ describe('one customer id on two tenants', () => {
     expect(sharedIdProblems(found)).toStrictEqual([]);
   });
 });
+
+test('a tenant has the subscription that its namespace names, and the details of its override', () => {
+  const key = (name: string) => `meterfeed.io/${name}`;
+  const labels = {
+    [key('lago-customer-id')]: 'acme-ltd',
+    [key('lago-subscription-id')]: 'contract-7',
+  };
+  const { clusters } = discoverHost({
+    workloads: [workload('acme', 'a')],
+    namespaces: [namespaceObject('acme', { labels })],
+    overrides: [
+      {
+        name: 'o',
+        createdAt: 1,
+        match: { kind: 'cluster', namespace: 'acme', name: 'a' },
+        billing: { netTermsDays: 30 },
+      },
+    ],
+  });
+  expect(tenantsOf(clusters, settingsFrom({}))).toMatchObject([
+    {
+      customerIds: { lago: 'acme-ltd' },
+      subscriptionIds: { lago: 'contract-7' },
+      billing: { netTermsDays: 30 },
+    },
+  ]);
+});

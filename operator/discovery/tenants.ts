@@ -94,7 +94,9 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
       plan: first(({ plan }) => plan),
       currency: first(({ currency }) => currency),
       costCenter: first(({ costCenter }) => costCenter),
-      customerIds: customerIdsOf(clusters),
+      customerIds: firstIds(clusters.map(({ customerIds }) => customerIds)),
+      subscriptionIds: firstIds(clusters.map(({ subscriptionIds }) => subscriptionIds)),
+      billing: first(({ billing }) => billing),
     }),
     region,
     clusters: clusters.map((cluster) => cluster.id),
@@ -103,10 +105,10 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
 }
 
 /** For each billing system the id of the first that gives one. */
-function customerIdsOf(clusters: readonly TenantCluster[]): CustomerIds | undefined {
+function firstIds(given: readonly (CustomerIds | undefined)[]): CustomerIds | undefined {
   const ids: Record<DestinationType, string> = {};
-  for (const { customerIds = {} } of clusters) {
-    for (const [type, id] of Object.entries(customerIds)) ids[type] ??= id;
+  for (const one of given) {
+    for (const [type, id] of Object.entries(one ?? {})) ids[type] ??= id;
   }
   return Object.keys(ids).length === 0 ? undefined : ids;
 }

@@ -505,3 +505,25 @@ test('an invoice that is voided is no delinquency any more', async () => {
   await post('lago', lagoMessage('k2', 'invoice.voided', 'invoice', voided));
   expect(stateOf('acme')).toBe('active');
 });
+
+describe('a customer at Lago is called like its tenant', () => {
+  const overdue = (customer: string) =>
+    lagoMessage('k1', 'invoice.payment_overdue', 'invoice', {
+      lago_id: 'i1',
+      customer: { external_id: customer },
+    });
+
+  test('unless the tenant names another one', async () => {
+    tenants = [tenant('acme', { customerIds: { lago: 'acme-ltd' } })];
+    const { post, stateOf } = await startInbox();
+    await post('lago', overdue('acme-ltd'));
+    expect(stateOf('acme')).toBe('delinquent');
+  });
+
+  test('and nobody takes the debts of a tenant by naming it', async () => {
+    tenants = [ACME, tenant('thief', { customerIds: { lago: 'acme' } })];
+    const { post, stateOf } = await startInbox();
+    await post('lago', overdue('acme'));
+    expect([stateOf('acme'), stateOf('thief')]).toStrictEqual(['delinquent', undefined]);
+  });
+});

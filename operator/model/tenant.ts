@@ -14,6 +14,10 @@ export interface Tenant {
   readonly customerIds?: CustomerIds;
   /** Those that another tenant's metadata pin too: they count for neither, and its usage waits there. */
   readonly sharedCustomerIds?: CustomerIds;
+  /** The subscriptions that its metadata pin, by type of destination; absent when they pin none. */
+  readonly subscriptionIds?: SubscriptionIds;
+  /** What invoices say and when they are due; absent where no override says anything. */
+  readonly billing?: BillingDetails;
   readonly region: string;
   /** Ids of its tenant clusters, sorted. */
   readonly clusters: readonly string[];
@@ -28,6 +32,27 @@ export interface Tenant {
 
 /** Ids of customers at billing systems, by type of destination. */
 export type CustomerIds = Readonly<Record<DestinationType, string>>;
+
+/** Ids of subscriptions at billing systems, by type of destination. */
+export type SubscriptionIds = Readonly<Record<DestinationType, string>>;
+
+/** What billing systems are told of a customer beside its name. */
+export interface BillingDetails {
+  readonly address?: {
+    readonly line1?: string;
+    readonly line2?: string;
+    readonly city?: string;
+    readonly state?: string;
+    readonly postalCode?: string;
+    /** ISO 3166-1, two letters. */
+    readonly country?: string;
+  };
+  readonly taxId?: string;
+  /** By which its billing periods begin, such as `Europe/Berlin`. */
+  readonly timeZone?: string;
+  /** Days from an invoice's date until it is due. */
+  readonly netTermsDays?: number;
+}
 
 const CUSTOMER_ID_FIELD = /^([a-z]+)CustomerId$/;
 

@@ -98,6 +98,19 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       project: 'research',
       plan: 'enterprise',
       tenantClass: 'enterprise',
+      billing: {
+        address: {
+          line1: 'Street 1',
+          line2: 'Floor 2',
+          city: 'Köln',
+          state: 'NRW',
+          postalCode: '50667',
+          country: 'DE',
+        },
+        taxId: 'DE123456789',
+        timeZone: 'Europe/Berlin',
+        netTermsDays: 30,
+      },
       exclude: false,
       enforcement: 'exempt',
       metering: {

@@ -155,7 +155,7 @@ function customerOf(object: JsonObject): AlertCustomer {
   if (tenant === undefined) return {};
   const subscription = idAt(object, 'external_subscription_id') ?? idAt(object, 'external_id');
   const certain = subscription === `${SUBSCRIPTION_PREFIX}${tenant}`;
-  return { tenant, ...(certain && { certain }) };
+  return { tenant, id: tenant, ...(certain && { certain }) };
 }
 
 /** What Lago posts to `/webhooks`. */

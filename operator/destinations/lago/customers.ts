@@ -1,5 +1,5 @@
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { Tenant } from '../../model/tenant.ts';
+import type { BillingDetails, Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/quote.ts';
 import type { FailedStep } from '../destination.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
@@ -15,14 +15,18 @@ export interface LagoIds {
   readonly subscription: string;
   /** The customer is somebody else's, and stays as it is. */
   readonly customerIsNamed: boolean;
+  /** The subscription is somebody else's: it is neither made nor changed nor ended here. */
+  readonly subscriptionIsNamed: boolean;
 }
 
-export function idsOf({ id, customerIds }: Tenant): LagoIds {
-  const named = customerIds?.['lago'];
+export function idsOf({ id, customerIds, subscriptionIds }: Tenant): LagoIds {
+  const customer = customerIds?.['lago'];
+  const subscription = subscriptionIds?.['lago'];
   return {
-    customer: named ?? id,
-    subscription: subscriptionIdOf(id),
-    customerIsNamed: named !== undefined,
+    customer: customer ?? id,
+    subscription: subscription ?? subscriptionIdOf(id),
+    customerIsNamed: customer !== undefined,
+    subscriptionIsNamed: subscription !== undefined,
   };
 }
 
@@ -113,7 +117,7 @@ export async function ensureCustomer(
   const basic = {
     external_id: id,
     name: tenant.displayName.slice(0, MAX_NAME),
-    ...omitUndefined({ email: tenant.email }),
+    ...omitUndefined({ email: tenant.email, ...detailsOf(tenant.billing) }),
   };
   const extras = creation === undefined ? [] : [metadataOf(tenant), creation];
   for (;;) {
@@ -125,6 +129,21 @@ export async function ensureCustomer(
     if (!refusedExtra || extras.length === 0) return failedStep(answer);
     extras.shift();
   }
+}
+
+/** Only what is given, so that what somebody wrote at Lago stays. */
+function detailsOf({ address = {}, taxId, timeZone, netTermsDays }: BillingDetails = {}) {
+  return {
+    address_line1: address.line1,
+    address_line2: address.line2,
+    city: address.city,
+    state: address.state,
+    zipcode: address.postalCode,
+    country: address.country,
+    tax_identification_number: taxId,
+    timezone: timeZone,
+    net_payment_term: netTermsDays,
+  };
 }
 
 async function findNamed(

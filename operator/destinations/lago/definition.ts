@@ -1,3 +1,4 @@
+import { text } from '../../config/parsers/scalars.ts';
 import type { DestinationDefinition } from '../definition.ts';
 import { lagoAlerts } from './alerts.ts';
 import { createLago } from './lago.ts';
@@ -16,6 +17,11 @@ export const lago: DestinationDefinition<LagoSettings, LagoSpec> = {
   prefixes: ['BILLING_C_', 'LAGO_'],
   variables: LAGO_VARIABLES,
   inherits: ['planCode', 'currency'],
+  customerId: {
+    key: 'lago-customer-id',
+    parser: text(255),
+    subscription: { key: 'lago-subscription-id', parser: text(255) },
+  },
   defaultWithVariable: 'BILLING_C_API_KEY',
   fromEnvironment: lagoFromEnvironment,
   spec: {

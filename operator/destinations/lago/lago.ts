@@ -29,7 +29,7 @@ import { LagoProvisioner } from './provision.ts';
 import { CALL_EVENTS, LagoSender, SEND_EVENTS } from './send-events.ts';
 import type { LagoSettings } from './settings.ts';
 import { BILLING_RUN_MS, periodStartOf } from './billing-period.ts';
-import { idsOf, subscriptionIdOf } from './customers.ts';
+import { idsOf } from './customers.ts';
 import { listInvoices } from './invoices.ts';
 import { standingAtLago } from './standing.ts';
 import { ActiveSubscriptions } from './subscriptions.ts';
@@ -87,6 +87,7 @@ class Lago implements Destination {
     this.#sender = new LagoSender({
       client,
       subscriptions,
+      subscriptionOf: (tenant) => this.#provisioner.subscriptionOf(tenant),
       metric: (code) => this.#metrics.get(code),
       unusable: (code) => this.#unusable.get(code),
     });
@@ -161,7 +162,7 @@ class Lago implements Destination {
       return { kind: 'unsupported', reason: `Lago has no billable metric: metric: "${metric}"` };
     }
     const filter = new URLSearchParams({
-      external_subscription_id: subscriptionIdOf(tenant.id),
+      external_subscription_id: idsOf(tenant).subscription,
       code: metric,
       timestamp_from: new Date(from).toISOString(),
       timestamp_to: new Date(to).toISOString(),
@@ -228,7 +229,7 @@ class Lago implements Destination {
   async #watchPrices(delivered: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
     const byPlan = Map.groupBy(
       delivered,
-      ({ tenant }) => this.#subscriptions.find(subscriptionIdOf(tenant))?.planCode,
+      ({ tenant }) => this.#subscriptions.find(this.#provisioner.subscriptionOf(tenant))?.planCode,
     );
     for (const [plan, events] of byPlan) if (plan !== undefined) this.#unpriced.see(plan, events);
     if (this.#clock.monotonic() < this.#nextLook) return;

@@ -20,6 +20,7 @@ import {
   type LagoCustomer,
   type LagoIds,
   probeTenant,
+  subscriptionIdOf,
 } from './customers.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
 import type { LagoPlan, LagoPlans } from './plans.ts';
@@ -53,6 +54,8 @@ export class LagoProvisioner {
   readonly #options: LagoProvisionerOptions;
   /** As provisioning found them last, by tenant. */
   readonly #customers = new Map<string, LagoCustomer>();
+  /** Subscriptions that tenants name, by tenant. */
+  readonly #named = new Map<string, string>();
 
   constructor(options: LagoProvisionerOptions) {
     this.#options = options;
@@ -60,10 +63,14 @@ export class LagoProvisioner {
 
   async provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome> {
     const { client } = this.#options;
+    const ids = idsOf(tenant);
+    const taken = await this.#takenCustomer(tenant, ids, signal);
+    if (taken !== undefined) return taken;
+    if (ids.subscriptionIsNamed) return this.#useNamed(tenant, ids, signal);
+    this.#named.delete(tenant.id);
     const choice = await this.#planOf(tenant, signal);
     if (choice.kind !== 'plan') return choice;
     const { plan } = choice;
-    const ids = idsOf(tenant);
     const probed = await probeTenant(client, ids, signal);
     if (probed.kind === 'retry' || probed.kind === 'hold' || probed.kind === 'refused') {
       return failedStep(probed);
@@ -112,7 +119,8 @@ export class LagoProvisioner {
   /** Ends the subscription, which invoices what is left; but not before Lago has invoiced the period before. */
   async end(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { client, clock, subscriptions } = this.#options;
-    const { subscription: externalId } = idsOf(tenant);
+    const { subscription: externalId, subscriptionIsNamed } = idsOf(tenant);
+    if (subscriptionIsNamed) return DONE;
     const answer = await findActive(client, externalId, signal);
     if (answer.kind === 'subscription') {
       const now = clock.now();
@@ -128,6 +136,47 @@ export class LagoProvisioner {
     } else if (answer.kind !== 'none') return failedStep(answer);
     subscriptions.remove(externalId);
     return DONE;
+  }
+
+  /** Customers of tenants are called like them: one that a tenant names must not be another tenant's. */
+  async #takenCustomer(
+    tenant: Tenant,
+    { customer }: LagoIds,
+    signal: AbortSignal,
+  ): Promise<FailedStep | undefined> {
+    if (customer === tenant.id) return undefined;
+    const answer = await findActive(this.#options.client, subscriptionIdOf(customer), signal);
+    if (answer.kind === 'none') return undefined;
+    if (answer.kind !== 'subscription') return failedStep(answer);
+    if (answer.subscription.customer !== customer) return undefined;
+    const reason = `the customer of another tenant: lago-customer-id: ${quote(customer)}`;
+    return { kind: 'rejected', reason };
+  }
+
+  /** A subscription that somebody else made gets the tenant's usage, and stays as it is. */
+  async #useNamed(
+    tenant: Tenant,
+    { customer, subscription: id }: LagoIds,
+    signal: AbortSignal,
+  ): Promise<StepOutcome> {
+    const { client, subscriptions } = this.#options;
+    const ensured = await ensureCustomer(client, tenant, undefined, signal);
+    if (ensured.kind !== 'customer') return ensured;
+    const answer = await findActive(client, id, signal);
+    const isTheirs = answer.kind === 'subscription' && answer.subscription.customer === customer;
+    if (answer.kind === 'none' || (answer.kind === 'subscription' && !isTheirs)) {
+      const what = `customer ${quote(customer)} has no such active subscription in Lago`;
+      return { kind: 'rejected', reason: `${what}: lago-subscription-id: ${quote(id)}` };
+    }
+    if (answer.kind !== 'subscription') return failedStep(answer);
+    subscriptions.add(answer.subscription);
+    this.#named.set(tenant.id, id);
+    return DONE;
+  }
+
+  /** The subscription that a tenant's usage goes to, as provisioning has found it. */
+  subscriptionOf(tenant: string): string {
+    return this.#named.get(tenant) ?? subscriptionIdOf(tenant);
   }
 
   async #planOf(tenant: Tenant, signal: AbortSignal): Promise<PlanChoice> {

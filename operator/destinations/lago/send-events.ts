@@ -5,7 +5,6 @@ import type { ApiRefusal } from '../json-api/answer.ts';
 import { type LineItem, sendInLines } from '../lines.ts';
 import type { LagoMetric } from './billable-metrics.ts';
 import type { LagoClient } from './lago-client.ts';
-import { subscriptionIdOf } from './customers.ts';
 import type { ActiveSubscriptions } from './subscriptions.ts';
 
 /** Lago's own limit of events in a call; its operator can change it. */
@@ -25,6 +24,8 @@ const BLIND_REFUSALS = new Set([400, 413, 422]);
 export interface LagoSenderOptions {
   readonly client: LagoClient;
   readonly subscriptions: ActiveSubscriptions;
+  /** The subscription that a tenant's usage goes to. */
+  readonly subscriptionOf: (tenant: string) => string;
   /** Undefined when Lago has no such metric. */
   readonly metric: (code: string) => LagoMetric | undefined;
   /** Why events of a metric cannot be billed. */
@@ -61,7 +62,7 @@ export class LagoSender {
 
   /** What can be said of an event without sending it: Lago would take it and never bill it. */
   #check(event: UsageEvent): DeliveryOutcome | LagoEvent {
-    const { subscriptions, metric, unusable } = this.#options;
+    const { subscriptions, subscriptionOf, metric, unusable } = this.#options;
     const problem = unusable(event.metric);
     if (problem !== undefined) return { kind: 'rejected', reason: problem };
     const field = metric(event.metric)?.field;
@@ -69,9 +70,10 @@ export class LagoSender {
       const reason = `Lago has no billable metric of this code: metric: "${event.metric}"`;
       return { kind: 'rejected', reason };
     }
-    const subscription = subscriptions.find(subscriptionIdOf(event.tenant));
+    const id = subscriptionOf(event.tenant);
+    const subscription = subscriptions.find(id);
     if (subscription === undefined) return { kind: 'provision', reason: 'no active subscription' };
-    const payload = lagoEvent(event, field);
+    const payload = lagoEvent(event, id, field);
     if (payload.timestamp * 1000 >= subscription.startedAt) return payload;
     const start = new Date(subscription.startedAt).toISOString();
     const what = `before the subscription began, ${start}, so Lago would never bill it`;
@@ -197,7 +199,7 @@ export interface LagoEvent {
  * any of them. The quantity, under the property that Lago sums, is written last: nothing can stand in
  * its place.
  */
-export function lagoEvent(event: UsageEvent, field: string): LagoEvent {
+export function lagoEvent(event: UsageEvent, subscription: string, field: string): LagoEvent {
   const { region, project, sku, resource_id } = event;
   const named = Object.entries({ region, project, sku, resource_id }).flatMap(([key, value]) =>
     value === undefined ? [] : [[key, value] as const],
@@ -207,7 +209,7 @@ export function lagoEvent(event: UsageEvent, field: string): LagoEvent {
   );
   return {
     transaction_id: event.id,
-    external_subscription_id: subscriptionIdOf(event.tenant),
+    external_subscription_id: subscription,
     code: event.metric,
     timestamp: Date.parse(event.window_start) / 1000,
     properties: {

@@ -80,10 +80,13 @@ export async function loadCustomers(options: CustomersOptions): Promise<Customer
 
   return {
     tenantsOf: async (provider, customer, signal) => {
-      const pinned = customer.certain === true ? undefined : pinnedTo(provider, customer.id);
+      // Where customers are called like their tenants, nobody takes the name of a tenant that is known.
+      const isNamesake = customer.id === customer.tenant && isKnown(customer.tenant ?? '');
+      const isSure = customer.certain === true || isNamesake;
+      const pinned = isSure ? undefined : pinnedTo(provider, customer.id);
       if (pinned !== undefined) return { kind: 'tenants', tenants: [pinned], learnt: [] };
       const tenant = named(customer);
-      if (customer.id === undefined) {
+      if (customer.id === undefined || customer.id === customer.tenant) {
         return tenant === undefined
           ? { kind: 'unknown' }
           : { kind: 'tenants', tenants: [tenant], learnt: [] };
