@@ -24,6 +24,13 @@ function carryOut(
     contracts.map((contract) => (contract === changed ? { ...contract, to } : contract));
   if (plan.kind === 'create') return [...contracts, make(plan.from)];
   if (plan.kind === 'reopen') return change(plan.contract, Number.POSITIVE_INFINITY);
+  if (plan.kind === 'undo') {
+    const left = contracts.filter((contract) => contract !== plan.next);
+    if (crashes) return left;
+    return left.map((one) =>
+      one === plan.contract ? { ...one, to: Number.POSITIVE_INFINITY } : one,
+    );
+  }
   if (plan.kind !== 'hand-over') return contracts;
   const ended = change(plan.contract, plan.at);
   return crashes ? ended : [...ended, make(plan.at)];
@@ -96,5 +103,21 @@ test('a tenant that comes back gets a contract that begins after the one that en
   expect(planContract([ended], 'standard', soon, soon)).toEqual({
     kind: 'reopen',
     contract: ended,
+  });
+});
+
+test('a change that is taken back before it comes bills no hour by the wrong card', () => {
+  const ending = { ...OURS, to: 5 * HOUR_MS };
+  const next = { ...OURS, id: 'next', rateCardId: 'premium', from: 5 * HOUR_MS };
+  expect(planContract([ending, next], 'standard', 0, 4.5 * HOUR_MS)).toEqual({
+    kind: 'undo',
+    contract: ending,
+    next,
+  });
+  // It has come: what it bills by then is billed, and it ends at the next full hour.
+  expect(planContract([ending, next], 'standard', 0, 5.5 * HOUR_MS)).toEqual({
+    kind: 'hand-over',
+    contract: next,
+    at: 6 * HOUR_MS,
   });
 });

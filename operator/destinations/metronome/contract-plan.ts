@@ -22,6 +22,8 @@ export type ContractPlan =
   | { readonly kind: 'create'; readonly from: number }
   /** `contract` ends at `at`, where one on the wanted card begins. */
   | { readonly kind: 'hand-over'; readonly contract: Contract; readonly at: number }
+  /** A change that has not come yet: `next` goes, and `contract`, which was to end where it begins, goes on. */
+  | { readonly kind: 'undo'; readonly contract: Contract; readonly next: Contract }
   /** Another rate card than wanted, and not ours to end. */
   | { readonly kind: 'foreign'; readonly contract: Contract };
 
@@ -30,7 +32,8 @@ export type ContractPlan =
  * (docs/destinations/metronome.md#contracts). So there is a new contract only where the last one ends:
  * after one that has ended, whenever that was (a crash between the two steps of a hand-over leaves no
  * hole), or at the next full hour after one on another rate card, which then ends there. A contract that
- * somebody else made counts like any other and is never ended.
+ * somebody else made counts like any other and is never ended. What has not begun yet, and is not wanted any
+ * more, is archived: it would bill one hour by the wrong card.
  */
 export function planContract(
   contracts: readonly Contract[],
@@ -49,6 +52,10 @@ export function planContract(
   }
   if (!last.isOurs) return { kind: 'foreign', contract: last };
   if (Number.isFinite(last.to)) return { kind: 'create', from: last.to };
+  const before = contracts.find(({ to }) => to === last.from);
+  if (last.from > now && before?.isOurs === true && before.rateCardId === wantedCard) {
+    return { kind: 'undo', contract: before, next: last };
+  }
   // A contract cannot end before it has begun.
   const at = nextHour(Math.max(now, last.from));
   return { kind: 'hand-over', contract: last, at };

@@ -4,7 +4,7 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ApiAnswer, ApiProblem } from '../json-api/answer.ts';
-import { type JsonObject, objectsOf, textOf } from '../json.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import { type Contract, overlapsOf, planContract, twinsOf } from './contract-plan.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
@@ -112,6 +112,12 @@ export class MetronomeContracts {
       const linked = await this.#link(wanted, contract, signal);
       return linked.kind === 'unchanged' ? opened : linked;
     }
+    if (plan.kind === 'undo') {
+      const archived = await this.#archive(customerId, plan.next.id, signal);
+      return archived.kind === 'done'
+        ? this.setEnd(customerId, contract.id, undefined, signal)
+        : archived;
+    }
     if (plan.kind === 'hand-over') {
       const ended = await this.setEnd(customerId, contract.id, plan.at, signal);
       return ended.kind === 'done' ? this.#create(wanted, plan.at, signal) : ended;
@@ -120,6 +126,16 @@ export class MetronomeContracts {
       `[${this.#name}] ${wanted.name}: contract ${contract.id} on another rate card was made in Metronome, and is left as it is`,
     );
     return UNCHANGED;
+  }
+
+  /** Of a contract that has not begun; it bills nothing. */
+  async #archive(
+    customerId: string,
+    contractId: string,
+    signal: AbortSignal,
+  ): Promise<ContractStep> {
+    const body = { customer_id: customerId, contract_id: contractId, void_invoices: false };
+    return stepOf(await this.#client.post('/v1/contracts/archive', body, signal));
   }
 
   async #endOverlaps(
@@ -161,12 +177,14 @@ export class MetronomeContracts {
         }),
       };
       const answer = await this.#client.create('/v1/contracts/create', body, signal);
-      if (answer.kind === 'refused' && answer.status === 409) {
-        const listed = await this.#listAll(customerId, signal);
-        if (listed.kind !== 'ok') return listed;
-        // An answer was lost, and the contract is there; or the key was spent by one that is not.
-        if (!hasKey(listed.body, uniqueness_key)) continue;
-      } else if (answer.kind !== 'ok') return answer;
+      const isTaken = answer.kind === 'refused' && answer.status === 409;
+      if (answer.kind !== 'ok' && !isTaken) return answer;
+      const listed = await this.#listAll(customerId, signal, true);
+      if (listed.kind !== 'ok') return listed;
+      // An answer was lost, and the contract is there; or the key was spent by one that is not.
+      if (isTaken && !hasKey(listed.body, uniqueness_key)) continue;
+      // What is asked for again in a day has the answer of before, also where that contract is archived.
+      if (answer.kind === 'ok' && isArchived(listed.body, answer.body)) continue;
       this.#logger.info(`[${this.#name}] contract for ${name} on ${rateCardId} from ${start}`);
       return { kind: 'done' };
     }
@@ -191,8 +209,9 @@ export class MetronomeContracts {
     return stepOf(await this.#client.create('/v2/contracts/edit', body, signal));
   }
 
-  #listAll(customerId: string, signal: AbortSignal): Promise<ApiAnswer> {
-    return this.#client.post('/v2/contracts/list', { customer_id: customerId }, signal);
+  #listAll(customerId: string, signal: AbortSignal, include_archived = false): Promise<ApiAnswer> {
+    const body = { customer_id: customerId, ...(include_archived && { include_archived }) };
+    return this.#client.post('/v2/contracts/list', body, signal);
   }
 }
 
@@ -204,6 +223,14 @@ function hasKey(listed: JsonObject, uniquenessKey: string): boolean {
   return objectsOf(listed, 'data').some(
     (item) =>
       textOf(item, 'uniqueness_key') === uniquenessKey && textOf(item, 'archived_at') === undefined,
+  );
+}
+
+/** Whether the contract that was answered to its creation is archived by now. */
+function isArchived(listed: JsonObject, created: JsonObject): boolean {
+  const id = textOf(objectOf(created, 'data'), 'id');
+  return objectsOf(listed, 'data').some(
+    (item) => textOf(item, 'id') === id && textOf(item, 'archived_at') !== undefined,
   );
 }
 

@@ -212,6 +212,25 @@ describe('the contract', () => {
     expect(world.metronome.state.contracts).toHaveLength(2);
   });
 
+  test('goes on where a change is taken back before its hour, and the other bills nothing', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    await world.rateCard('premium');
+    await provision(world, { plan: 'premium' });
+    await provision(world);
+    const [first, second, ...others] = world.metronome.state.contracts;
+    expect(first?.ending_before).toBeUndefined();
+    expect(second?.archived_at).toBeDefined();
+    expect(others).toEqual([]);
+    // Wanted after all, it is made once more.
+    await provision(world, { plan: 'premium' });
+    expect(world.metronome.state.contracts).toMatchObject([
+      { starting_at: NINE, ending_before: TEN },
+      { archived_at: expect.any(String) },
+      { starting_at: TEN },
+    ]);
+  });
+
   test('is complete after a crash in the middle of a change of rate cards', async () => {
     const world = await withRateCard();
     await provision(world);
