@@ -43,6 +43,17 @@ test.each([
   ]);
 });
 
+test.each([
+  [{}, { planChange: 'now', mode: 'test' }],
+  [
+    { DESTINATIONS_PLAN_CHANGE: 'period-end', DESTINATIONS_MODE: 'live' },
+    { planChange: 'period-end', mode: 'live' },
+  ],
+] as const)('with %o destinations change plans and bill as they are told: %o', (given, wanted) => {
+  const { destinations } = load({ ADAPTERS: 'noop,lago', LAGO_API_KEY: 'k', ...given });
+  expect(destinations).toMatchObject([wanted, wanted]);
+});
+
 describe('a destination that was asked for starts without what it needs', () => {
   test.each([
     ['billing_a', 'BILLING_A_API_KEY'],

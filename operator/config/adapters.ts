@@ -53,8 +53,9 @@ export function adaptersFrom(
     const read = chosen.fromEnvironment({ spelling: name, defaults: defaultsOf(values), valuesOf });
     if (read.kind === 'options') {
       const { options } = read;
-      const startFrom = values.DESTINATIONS_START_FROM;
-      destinations.push({ name, type, suspend: false, startFrom, options });
+      const { DESTINATIONS_START_FROM: startFrom, DESTINATIONS_PLAN_CHANGE: planChange } = values;
+      const mode = values.DESTINATIONS_MODE;
+      destinations.push({ name, type, suspend: false, startFrom, planChange, mode, options });
     } else if (!faulty.has(read.variable)) {
       const isNeutral = name === chosen.spellings[0];
       const shown = isNeutral ? read.variable : ownSpelling(read.variable, types);

@@ -4,6 +4,8 @@ export interface BillingDestinationSpec {
   type: 'lago' | 'stripe' | 'metronome' | 'webhook' | 'noop';
   suspend?: boolean;
   startFrom?: 'now' | 'earliest';
+  mode?: 'test' | 'live';
+  planChange?: 'now' | 'period-end';
   metrics?: {
     include?: string[];
     exclude?: string[];
@@ -102,6 +104,13 @@ export interface BillingDestinationStatus {
   };
   delivered?: number;
   deadLetters?: number;
+  planChanges?: {
+    tenant: string;
+    from: string;
+    to: string;
+    at: string;
+    problem?: string;
+  }[];
   parkedTenants?: {
     total: number;
     items?: {
@@ -134,6 +143,7 @@ export interface TenantOverrideSpec {
   displayName?: string;
   project?: string;
   plan?: string;
+  planChange?: 'now' | 'period-end';
   tenantClass?: string;
   billing?: {
     address?: {

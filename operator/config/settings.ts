@@ -1,6 +1,6 @@
 import type { DestinationType } from '../model/destination-type.ts';
 import type { Secret } from '../model/secret.ts';
-import type { BillingDetails } from '../model/tenant.ts';
+import type { BillingDetails, PlanChange } from '../model/tenant.ts';
 
 /**
  * Everything the engine is configured with, as one immutable value that is swapped whole.
@@ -173,6 +173,9 @@ export interface LogSettings {
   readonly format: 'json' | 'text';
 }
 
+/** Whether a destination bills for real. */
+export type BillingMode = 'test' | 'live';
+
 /** One destination, from the environment or from a BillingDestination. `Options` are those of its type. */
 export interface DestinationSettings<Options = unknown> {
   /** The user's spelling, or the name of the custom resource; names the cursor. */
@@ -180,6 +183,10 @@ export interface DestinationSettings<Options = unknown> {
   readonly type: DestinationType;
   readonly suspend: boolean;
   readonly startFrom: 'now' | 'earliest';
+  /** Whether it bills for real, as whoever configured it says; `test` unless told otherwise. */
+  readonly mode?: BillingMode;
+  /** When a tenant's change of plan is made that says nothing of its own; `now` unless told otherwise. */
+  readonly planChange?: PlanChange;
   readonly metrics?: MetricFilter;
   /** Verify the alerts of this billing system, beside those of the environment. */
   readonly webhookSecrets?: readonly Secret[];
@@ -205,6 +212,7 @@ export interface TenantOverrideSettings {
   readonly displayName?: string;
   readonly project?: string;
   readonly plan?: string;
+  readonly planChange?: PlanChange;
   readonly tenantClass?: string;
   readonly exclude?: boolean;
   readonly enforcementExempt?: boolean;

@@ -425,7 +425,13 @@ describe('custom resources', () => {
       '/apis/meterfeed.io/v1alpha1/billingdestinations?dryRun=All',
       manifest('billingdestinations', { type: 'noop' }),
     );
-    expect(answer['spec']).toEqual({ type: 'noop', suspend: false, startFrom: 'now' });
+    expect(answer['spec']).toEqual({
+      type: 'noop',
+      suspend: false,
+      startFrom: 'now',
+      mode: 'test',
+      planChange: 'now',
+    });
   });
 
   test('short names and the category list what a user looks for', async () => {

@@ -10,6 +10,7 @@ import {
   type Translation,
 } from '../config/spec-fields.ts';
 import type { DestinationDefinition, SpecDefinition } from '../destinations/definition.ts';
+import { modeProblem } from '../destinations/mode.ts';
 import { definitionOf } from '../destinations/registry.ts';
 import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -42,6 +43,12 @@ export function translateDestination(
   if (webhookSecrets.kind === 'invalid') return webhookSecrets;
   const options = translateBlock(definition.spec, block, reads, defaults);
   if (options.kind === 'invalid') return options;
+  const { mode } = spec;
+  const problem = modeProblem(definition, {
+    options: options.settings,
+    ...omitUndefined({ mode }),
+  });
+  if (problem !== undefined) return invalidSpec('ModeMismatch', `spec.mode: ${problem}`);
   return {
     kind: 'settings',
     settings: {
@@ -49,7 +56,7 @@ export function translateDestination(
       type,
       suspend: spec.suspend ?? false,
       startFrom: spec.startFrom ?? 'now',
-      ...omitUndefined({ metrics: spec.metrics }),
+      ...omitUndefined({ mode, planChange: spec.planChange, metrics: spec.metrics }),
       ...(webhookSecrets.value.length > 0 && { webhookSecrets: webhookSecrets.value }),
       options: options.settings,
     },

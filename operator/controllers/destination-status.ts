@@ -64,6 +64,15 @@ export function destinationFields(
         since: formatInstant(since),
       })),
     },
+    ...(progress.planChanges.length > 0 && {
+      planChanges: progress.planChanges.map(({ tenant, from, to, at, problem }) => ({
+        tenant,
+        from,
+        to,
+        at: formatInstant(at),
+        ...omitUndefined({ problem: problem?.slice(0, LONGEST_ERROR) }),
+      })),
+    }),
     ...(lastSuccessAt === undefined ? {} : { lastDeliveryTime: formatInstant(lastSuccessAt) }),
     ...omitUndefined({ lastError: lastError?.slice(0, LONGEST_ERROR) }),
   };

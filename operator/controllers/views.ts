@@ -32,6 +32,8 @@ export interface DestinationProgress {
   readonly deadLetters: number;
   /** Tenants whose events wait until they can be served. */
   readonly parkedTenants: readonly ParkedTenantReport[];
+  /** Changes of plan that are still to be made, the first twenty. */
+  readonly planChanges: readonly PlanChangeReport[];
   /** Codes that its `spec.metrics` name and the catalogue lacks. */
   readonly unknownMetrics: readonly string[];
   /** Kinds of usage that came and that nobody has priced at the billing system. */
@@ -53,6 +55,16 @@ export interface DestinationProgress {
   readonly lastSuccessAt?: number;
   /** Why the last attempt failed, without secrets; absent once one succeeds. */
   readonly lastError?: string;
+}
+
+export interface PlanChangeReport {
+  readonly tenant: string;
+  readonly from: string;
+  readonly to: string;
+  /** Usage whose window starts from then on belongs to the new plan. */
+  readonly at: number;
+  /** Why it was not made at the last attempt. */
+  readonly problem?: string;
 }
 
 export interface ParkedTenantReport {

@@ -3,6 +3,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { ParkedTenant } from './lanes/parked-tenants.ts';
+import type { PlanChangeStatus } from './lanes/plan-changes.ts';
 import type { InvoiceReport } from './operations/invoice-report.ts';
 
 /** Where delivery to one destination stands. Times are milliseconds since the epoch. No secrets. */
@@ -31,11 +32,14 @@ export interface DestinationStatus {
   /** Events of metrics that the destination does not want, since the start of the process. */
   readonly skipped: number;
   readonly deadLetters: number;
-  /** Events that wait for their tenant. */
+  /** Events that wait for their tenant, or for the change of its plan. */
   readonly parked: number;
+  /** Those that cannot be served at the moment. */
   readonly parkedTenants: readonly ParkedTenant[];
   /** Tenants that are to be offboarded once their last event is through. */
   readonly offboarding: number;
+  /** Changes of plan that are still to be made, the first twenty. */
+  readonly planChanges: readonly PlanChangeStatus[];
   /** Codes that its `metrics` name and the catalogue lacks. */
   readonly unknownMetrics: readonly string[];
   /** Kinds of usage that came and that nobody has priced there, the first twenty. */

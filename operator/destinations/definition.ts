@@ -2,6 +2,7 @@ import type {
   ConfigurableDestination,
   DestinationDefaults,
 } from '../config/configurable-destination.ts';
+import type { BillingMode } from '../config/settings.ts';
 import type { SecretKeyRef, SecretReads, Translation } from '../config/spec-fields.ts';
 import type { Secret } from '../model/secret.ts';
 import type { ParsedAlert } from './alerts.ts';
@@ -20,10 +21,18 @@ export interface DestinationDefinition<Options = unknown, Spec = unknown>
   extends ConfigurableDestination<Options> {
   /** Absent where BillingDestinations of the type have no block. */
   readonly spec?: SpecDefinition<Options, Spec>;
+  /** The mode of the key that its options hold, where keys of the billing system tell. */
+  keyMode?(options: Options): KeyMode | undefined;
   /** Throws a TypeError for options that cannot be used. */
   create(name: string, options: Options, context: DestinationContext): Destination;
   /** Absent where the billing system sends no alerts. */
   readonly alerts?: AlertsDefinition;
+}
+
+export interface KeyMode {
+  readonly mode: BillingMode;
+  /** How keys of that mode begin, to name it without showing the key. */
+  readonly prefix: string;
 }
 
 export interface SpecDefinition<Options, Spec> {

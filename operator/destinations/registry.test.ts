@@ -48,3 +48,40 @@ test('the variables of a destination are proven to reach its options', () => {
     .filter((file) => !existsSync(file) || !readFileSync(file, 'utf8').includes('testEffects('));
   expect(unproven).toStrictEqual([]);
 });
+
+test.each([
+  ['live', undefined, 'a live key (sk_live_…) with mode: "test"; set mode: live'],
+  ['live', 'test', 'a live key (sk_live_…) with mode: "test"; set mode: live'],
+  ['test', 'live', 'a test key (sk_test_…) with mode: "live"; give a live key'],
+] as const)('a %s key with mode %s bills nobody, and both are named', (kind, mode, reason) => {
+  const outcome = createDestinationRegistry(createTestContext())(keyed(kind, mode));
+  expect(outcome).toMatchObject({ kind: 'invalid' });
+  if (outcome.kind === 'invalid') expect(outcome.reason).toContain(`destination "mine": ${reason}`);
+});
+
+test.each([
+  ['live', 'live'],
+  ['test', 'test'],
+  ['test', undefined],
+  ['other', 'live'],
+] as const)('a %s key is used with mode %s', (kind, mode) => {
+  const outcome = createDestinationRegistry(createTestContext())(keyed(kind, mode));
+  expect(outcome.kind).toBe('created');
+});
+
+/** A destination whose keys tell their mode. */
+function keyed(kind: string, mode: 'test' | 'live' | undefined): DestinationSettings {
+  const type = DESTINATIONS.find(({ keyMode }) => keyMode !== undefined)?.type ?? '';
+  const options = {
+    url: 'http://127.0.0.1:1',
+    apiKey: new Secret(`sk_${kind}_1`),
+    apiVersion: '2026-09-30.endive',
+    splitMetersBy: [],
+    autoSubscribe: false,
+    cancelOnRemove: false,
+    maxRequestsPerSecond: 0,
+    planCode: 'p',
+    currency: 'USD',
+  };
+  return { ...common, type, ...(mode !== undefined && { mode }), options };
+}

@@ -3,10 +3,12 @@ import { sameValue } from '../config/immutable.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { errorText } from '../model/error-text.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { DestinationDefinition } from './definition.ts';
 import type { Destination, DestinationContext } from './destination.ts';
 import { lago } from './lago/definition.ts';
 import { metronome } from './metronome/definition.ts';
+import { modeProblem } from './mode.ts';
 import { noop } from './noop/definition.ts';
 import { stripe } from './stripe/definition.ts';
 import { webhook } from './webhook/definition.ts';
@@ -41,11 +43,14 @@ export type CreateDestination = (settings: DestinationSettings) => CreateDestina
 
 /** The maker of destinations. */
 export function createDestinationRegistry(context: DestinationContext): CreateDestination {
-  return ({ name, type, options }) => {
+  return ({ name, type, mode, options }) => {
     const definition = definitionOf(type);
     if (definition === undefined) {
       return { kind: 'invalid', reason: `destination "${name}": unknown type: "${type}"` };
     }
+    const problem = modeProblem(definition, { options, ...omitUndefined({ mode }) });
+    if (problem !== undefined)
+      return { kind: 'invalid', reason: `destination "${name}": ${problem}` };
     try {
       return { kind: 'created', destination: definition.create(name, options, context) };
     } catch (error) {

@@ -182,6 +182,7 @@ function describe(input: DescribeInput): TenantCluster {
         values['tenant-class'] ??
         settings.identity.defaultTenantClass,
       plan: overridden(applied, 'plan') ?? values.plan,
+      planChange: overridden(applied, 'planChange'),
       billing: overridden(applied, 'billing'),
       instance: instance?.name,
       nodeMode: values['node-mode'] ?? instance?.nodeMode,

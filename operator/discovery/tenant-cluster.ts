@@ -1,5 +1,5 @@
 import type { TenantMeteringSettings } from '../config/settings.ts';
-import type { BillingDetails, CustomerIds, SubscriptionIds } from '../model/tenant.ts';
+import type { BillingDetails, CustomerIds, PlanChange, SubscriptionIds } from '../model/tenant.ts';
 
 /**
  * A tenant cluster and whom its usage is billed to, as discovery found it (docs/discovery.md).
@@ -23,6 +23,8 @@ export interface TenantCluster {
   readonly project?: string;
   readonly tenantClass?: string;
   readonly plan?: string;
+  /** When a change of the plan is made; absent where each destination's own setting holds. */
+  readonly planChange?: PlanChange;
   readonly currency?: string;
   readonly email?: string;
   readonly costCenter?: string;

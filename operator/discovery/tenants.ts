@@ -92,6 +92,7 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
           tenantClass === defaultTenantClass ? undefined : tenantClass,
         ) ?? defaultTenantClass,
       plan: first(({ plan }) => plan),
+      planChange: first(({ planChange }) => planChange),
       currency: first(({ currency }) => currency),
       costCenter: first(({ costCenter }) => costCenter),
       customerIds: firstIds(clusters.map(({ customerIds }) => customerIds)),

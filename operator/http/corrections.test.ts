@@ -39,6 +39,7 @@ const WELL: Omit<DestinationStatusView, 'name'> = {
   parked: 0,
   parkedTenants: [],
   offboarding: 0,
+  planChanges: [],
   unknownMetrics: [],
   unpriced: [],
   consecutiveFailures: 0,

@@ -31,6 +31,7 @@ const webhook: DestinationStatusView = {
   parked: 4,
   parkedTenants: [{ tenant: 'acme', reason: 'unknown plan: "gold"', events: 4, since: NOW }],
   offboarding: 0,
+  planChanges: [{ tenant: 'a', from: 'standard', to: 'gold', at: 0, since: 0 }],
   unknownMetrics: ['tokens'],
   unpriced: [
     {

@@ -163,6 +163,8 @@ export interface DestinationStatusView {
   readonly parkedTenants: readonly ParkedTenantView[];
   /** Tenants that are to be offboarded once their last event is through. */
   readonly offboarding: number;
+  /** Changes of plan that are still to be made, the first twenty. */
+  readonly planChanges: readonly PlanChangeView[];
   /** Codes that its `metrics` name and the catalogue lacks. */
   readonly unknownMetrics: readonly string[];
   /** Kinds of usage that came and that nobody has priced there, the first twenty. */
@@ -178,6 +180,17 @@ export interface DestinationStatusView {
   readonly lastErrorAt?: number;
   /** Without secrets. */
   readonly lastError?: string;
+}
+
+export interface PlanChangeView {
+  readonly tenant: string;
+  readonly from: string;
+  readonly to: string;
+  /** Usage whose window starts from then on belongs to the new plan. */
+  readonly at: number;
+  readonly since: number;
+  /** Why it was not made at the last attempt. */
+  readonly problem?: string;
 }
 
 export interface ParkedTenantView {

@@ -1,5 +1,9 @@
 import type { DestinationType } from './destination-type.ts';
 
+/** When a change of plan is made: as soon as it is wanted, or when the billing period that runs is over. */
+export const PLAN_CHANGES = ['now', 'period-end'] as const;
+export type PlanChange = (typeof PLAN_CHANGES)[number];
+
 /** A billing customer and what belongs to it, as discovery and overrides say. */
 export interface Tenant {
   readonly id: string;
@@ -8,6 +12,8 @@ export interface Tenant {
   readonly project?: string;
   readonly tenantClass?: string;
   readonly plan?: string;
+  /** When a change of its plan is made; absent where each destination's own setting holds. */
+  readonly planChange?: PlanChange;
   readonly currency?: string;
   readonly costCenter?: string;
   /** The customers that its metadata pin; absent when they pin none. */

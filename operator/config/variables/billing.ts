@@ -31,6 +31,22 @@ export const BILLING_VARIABLES = {
     fields: ['BillingDestination spec.startFrom'],
     test: ADAPTERS_TEST,
   },
+  DESTINATIONS_PLAN_CHANGE: {
+    meaning:
+      'When destinations of ADAPTERS make a tenant’s change of plan, where its TenantOverride does not say: at once, or at the end of its running billing period.',
+    parser: choice('now', 'period-end'),
+    default: 'now',
+    fields: ['BillingDestination spec.planChange', 'TenantOverride spec.planChange'],
+    test: ADAPTERS_TEST,
+  },
+  DESTINATIONS_MODE: {
+    meaning:
+      'Whether destinations of ADAPTERS bill for real. A live key of a billing system whose keys tell needs `live`, a test key `test`.',
+    parser: choice('test', 'live'),
+    default: 'test',
+    fields: ['BillingDestination spec.mode'],
+    test: ADAPTERS_TEST,
+  },
   ADAPTER: {
     meaning: 'A single destination, used only when ADAPTERS is empty.',
     parser: text(64),

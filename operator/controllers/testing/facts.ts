@@ -16,6 +16,7 @@ export function progressOf(
     delivered: 7,
     deadLetters: 0,
     parkedTenants: [],
+    planChanges: [],
     unknownMetrics: [],
     unpriced: [],
     lateRefusals: [],

@@ -33,6 +33,8 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       type: 'webhook',
       suspend: true,
       startFrom: 'earliest',
+      mode: 'live',
+      planChange: 'period-end',
       metrics: { include: ['tenant_gpu_hours'], exclude: ['tenant_lb_hours'] },
       webhook: {
         url: 'https://billing.example.com/events?source=meterfeed',
@@ -97,6 +99,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       displayName: 'Acme Corporation',
       project: 'research',
       plan: 'enterprise',
+      planChange: 'period-end',
       tenantClass: 'enterprise',
       billing: {
         address: {

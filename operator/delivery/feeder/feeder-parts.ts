@@ -6,18 +6,22 @@ import { createCauseLog } from '../../telemetry/cause-log.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { DeliveryMetrics } from '../delivery-metrics.ts';
-import { createOffboarding } from '../lanes/offboarding.ts';
+import { createOffboarding, type Offboarding } from '../lanes/offboarding.ts';
 import { createParkedLane } from '../lanes/parked-lane.ts';
 import { createParkedTenants } from '../lanes/parked-tenants.ts';
+import { createPlanChanges } from '../lanes/plan-changes.ts';
 import { createReplayLane, createReplaySessions } from '../lanes/replay-lane.ts';
 import { createTenantDirectory, type TenantSource } from '../lanes/tenant-directory.ts';
 import { createTenantProvisioner } from '../lanes/tenant-provisioner.ts';
+import { createUsageToCome } from '../lanes/usage-to-come.ts';
 import { createAcknowledgements, NO_ACKNOWLEDGEMENTS } from '../records/acknowledgements.ts';
 import { createDeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
 import { createInFlight } from '../records/in-flight.ts';
 import { createSettlementWriter } from '../records/settlement-writer.ts';
+import { createReconcile } from '../operations/reconcile.ts';
 import { createBootstrap } from './bootstrap.ts';
+import { createChangeParts } from './change-parts.ts';
 import { createCircuit } from './circuit.ts';
 import { createCorrectionGate } from './correction-gate.ts';
 import { createEventFilter, unknownMetrics } from './event-filter.ts';
@@ -41,8 +45,8 @@ export interface FeederOptions {
   readonly metrics: DeliveryMetrics;
 }
 
-/** Everything that a feeder works with, put together for one destination. */
-export function createFeederParts(options: FeederOptions) {
+/** Everything that a feeder works with, put together for one destination; `wake` when there is something to do. */
+export function createFeederParts(options: FeederOptions, wake: () => void) {
   const { settings, destination, ledger, clock, random, logger } = options;
   const { name } = settings;
   const log = createCauseLog(logger, clock);
@@ -65,11 +69,24 @@ export function createFeederParts(options: FeederOptions) {
     onParked: (tenant, reason) =>
       log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is set aside: ${reason}`),
   });
+  // Who is being offboarded is known once its lane is there.
+  let leaving: Pick<Offboarding, 'isAsked'> | undefined;
+  const isLeaving = (tenant: string): boolean => leaving?.isAsked(tenant) ?? false;
+  const changes = createPlanChanges({
+    destination,
+    planChange: settings.planChange ?? 'now',
+    ledger,
+    records,
+    deadLetters,
+    clock,
+    isLeaving,
+  });
   const provisioner = createTenantProvisioner({
     destination,
     ledger,
     directory,
     parked,
+    changes,
     clock,
     probe: async (signal) => (await bootstrap.probe(signal)).kind === 'done',
   });
@@ -82,16 +99,34 @@ export function createFeederParts(options: FeederOptions) {
     inFlight,
     acknowledgements,
   });
-  const verify = createVerification({ destination, ledger, records, deadLetters, pending });
+  const stored = { destination, ledger, records, deadLetters, changes };
+  const verify = createVerification({ ...stored, pending });
   const corrections = createCorrectionGate({ destination, records, deadLetters, pending });
   const sendRound = createSendRound({
     destination,
     provisioner,
+    changes,
+    parked,
     inFlight,
     clock,
     verify,
     corrections,
   });
+  const wants = createEventFilter(destination, settings.metrics, find);
+  const cursor = (): number =>
+    ledger.cursors().find(({ destination: own }) => own === name)?.sequence ?? 0;
+  const describe = (tenant: string) => directory.find(tenant);
+  const reconcile = createReconcile({ ...stored, acknowledgements, wants, cursor, describe });
+  const usageToCome = createUsageToCome(options);
+  const tenantLane = { ...stored, provisioner, parked, directory, usageToCome, isLeaving };
+  const offboarding = createOffboarding({
+    ...options,
+    ...tenantLane,
+    onDone: (tenant) => logger.info(`[${name}] tenant ${tenant} offboarded`),
+    onRefused: (tenant, reason) =>
+      log.warn(`offboard ${tenant}`, `[${name}] tenant ${tenant} not offboarded: ${reason}`),
+  });
+  leaving = offboarding;
   const replays = createReplaySessions(clock);
   const batchEvents = (): number => destination.limits.batchEvents;
   const lane = { records, settlements, sendRound, batchEvents };
@@ -112,19 +147,23 @@ export function createFeederParts(options: FeederOptions) {
     circuit: createCircuit(),
     refusals: new Refusals(),
     health: createHealth(name, options.metrics, clock),
-    parkedLane: createParkedLane({ ...lane, provisioner, directory, parked }),
+    parkedLane: createParkedLane({ ...lane, provisioner, directory, parked, changes }),
     replayLane: createReplayLane({ ...lane, clock, random, onSettled: replays.settled }),
-    offboarding: createOffboarding({
+    offboarding,
+    changes,
+    ...createChangeParts({
       ...options,
-      records,
-      provisioner,
-      parked,
-      deadLetters,
-      onDone: (tenant) => logger.info(`[${name}] tenant ${tenant} offboarded`),
-      onRefused: (tenant, reason) =>
-        log.warn(`offboard ${tenant}`, `[${name}] tenant ${tenant} not offboarded: ${reason}`),
+      ...tenantLane,
+      name,
+      wants,
+      cursor,
+      reconcile,
+      verify,
+      log,
+      wake,
     }),
-    wants: createEventFilter(destination, settings.metrics, find),
+    reconcile,
+    wants,
     unknownMetrics: () => unknownMetrics(settings.metrics, find),
   };
 }

@@ -6,6 +6,7 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { type BlockReason, graver, retryDelayMs } from '../delivery-result.ts';
 import { cursorStatus, type DestinationStatus } from '../destination-status.ts';
+import { WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
 import type { LaneReport } from '../lanes/parked-lane.ts';
 import {
   createCorrectionOutlook,
@@ -13,7 +14,7 @@ import {
 } from '../operations/correction-outlook.ts';
 import { createOperations, type Operations } from '../operations/operations.ts';
 import { createInvoiceReconcile, type InvoiceReconcile } from '../operations/invoice-reconcile.ts';
-import { createReconcile, type Reconcile } from '../operations/reconcile.ts';
+import type { Reconcile } from '../operations/reconcile.ts';
 import { createFeederParts, type FeederOptions, type FeederParts } from './feeder-parts.ts';
 import { createLoop, type Loop, type NextStep } from './loop.ts';
 import { findStartPosition, lossText } from './start-position.ts';
@@ -66,8 +67,8 @@ class DestinationFeeder implements Feeder {
 
   constructor(options: FeederOptions) {
     const { settings, destination, ledger, clock } = options;
-    const parts = createFeederParts(options);
-    const { records, deadLetters, acknowledgements, wants } = parts;
+    const parts = createFeederParts(options, () => this.#loop.wake());
+    const { records, deadLetters } = parts;
     const loop = createLoop(clock, (signal) => this.#step(signal));
     this.settings = settings;
     this.#options = options;
@@ -94,16 +95,7 @@ class DestinationFeeder implements Feeder {
         loop.wakeNow();
       },
     });
-    this.reconcile = createReconcile({
-      destination,
-      ledger,
-      records,
-      deadLetters,
-      acknowledgements,
-      wants,
-      cursor: () => this.#cursor() ?? 0,
-      describe: (tenant) => parts.directory.find(tenant),
-    });
+    this.reconcile = parts.reconcile;
     const cursor = (): number | undefined => this.#cursor();
     const invoices = invoicesOf(options, parts, () => this.#cursor() ?? 0);
     if (invoices !== undefined) this.invoices = invoices;
@@ -116,6 +108,7 @@ class DestinationFeeder implements Feeder {
 
   async stop(): Promise<void> {
     this.#unsubscribe();
+    this.#parts.arrived.stop();
     await this.#loop.stop();
     await this.#options.destination.close();
   }
@@ -133,7 +126,8 @@ class DestinationFeeder implements Feeder {
   status(): DestinationStatus {
     const { destination, ledger, clock } = this.#options;
     const { name, type, suspend: suspended } = this.settings;
-    const { pending, health, bootstrap, circuit, parked, deadLetters, offboarding } = this.#parts;
+    const { pending, health, bootstrap, circuit, parked, deadLetters, offboarding, changes } =
+      this.#parts;
     const { isBlocked, ...report } = health.report();
     const bootstrapped = bootstrap.isReady();
     const delivering = bootstrapped && !isBlocked;
@@ -149,8 +143,10 @@ class DestinationFeeder implements Feeder {
       ...cursorStatus({ name, ledger, clock }, pending.first()?.event.window_end),
       deadLetters: deadLetters.count,
       parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
-      parkedTenants,
+      // What waits for a change of plan is not set aside: the change is listed, with what keeps it.
+      parkedTenants: parkedTenants.filter(({ reason }) => reason !== WAITS_FOR_CHANGE),
       offboarding: offboarding.count,
+      planChanges: changes.list().slice(0, MAX_SHOWN),
       unknownMetrics: this.#parts.unknownMetrics(),
       unpriced: destination.unpriced?.().slice(0, MAX_SHOWN) ?? [],
       lateRefusals: destination.lateRefusals?.().slice(0, MAX_SHOWN) ?? [],
@@ -211,7 +207,9 @@ class DestinationFeeder implements Feeder {
     pending.reset(start.sequence);
     await inFlight.load(start.state.resentUntil);
     if (!this.#loaded) {
-      const { deadLetters, acknowledgements, parked, offboarding, replayLane } = this.#parts;
+      const { deadLetters, acknowledgements, parked, offboarding, changes, replayLane } =
+        this.#parts;
+      await changes.load();
       await deadLetters.load();
       await acknowledgements.load();
       await parked.load();
@@ -225,14 +223,17 @@ class DestinationFeeder implements Feeder {
 
   /** Serves what was set aside, then reads the next batch. */
   async #readOn(signal: AbortSignal): Promise<BlockReason | 'idle' | undefined> {
-    const { parkedLane, replayLane, offboarding, pending, wants } = this.#parts;
+    const { parkedLane, replayLane, offboarding, changeLane, pending, wants } = this.#parts;
     const { destination } = this.#options;
     const parked = await parkedLane(signal);
     this.#count(parked);
     const replayed = parked.blocked === undefined ? await replayLane.step(signal) : undefined;
     if (replayed !== undefined) this.#count(replayed);
     const blocked =
-      parked.blocked ?? replayed?.blocked ?? (await offboarding.step(pending.position(), signal));
+      parked.blocked ??
+      replayed?.blocked ??
+      (await offboarding.step(pending.position(), signal)) ??
+      (await changeLane.step(pending.position(), signal));
     if (blocked !== undefined) return blocked;
     const { batchEvents, batchBytes } = destination.limits;
     const failure = await pending.read({
@@ -319,8 +320,8 @@ class DestinationFeeder implements Feeder {
   }
 
   #dueIn(): number | undefined {
-    const { parked, replayLane, offboarding } = this.#parts;
-    const times = [parked.dueIn(), replayLane.dueIn(), offboarding.dueIn()];
+    const lanes = [this.#parts.parked, this.#parts.replayLane, this.#parts.offboarding];
+    const times = [...lanes, this.#parts.changeLane].map((lane) => lane.dueIn());
     const due = times.filter((time) => time !== undefined);
     return due.length === 0 ? undefined : least(due);
   }

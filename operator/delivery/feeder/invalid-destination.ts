@@ -58,6 +58,7 @@ export function createStandIn(
       unpriced: [],
       lateRefusals: [],
       offboarding: 0,
+      planChanges: [],
       consecutiveFailures: 0,
       ...cursorStatus({ name, ledger, clock }),
     }),

@@ -8,7 +8,10 @@ import {
   graver,
   type QueuedEvent,
 } from '../delivery-result.ts';
+import { type PlanChanges, WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
+import type { ParkedTenants } from '../lanes/parked-tenants.ts';
 import type { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
+import { asOf } from '../records/tenant-changes.ts';
 import type { InFlight } from '../records/in-flight.ts';
 import type { CorrectionGate } from './correction-gate.ts';
 import { type SendReport, sendBatch } from './send-batch.ts';
@@ -24,6 +27,8 @@ export interface RoundReport {
 export interface SendRoundOptions {
   readonly destination: Destination;
   readonly provisioner: TenantProvisioner;
+  readonly changes: PlanChanges;
+  readonly parked: ParkedTenants;
   readonly inFlight: InFlight;
   readonly clock: Clock;
   readonly verify: Verification;
@@ -42,7 +47,8 @@ export type SendRound = (
  * may have been sent long ago is asked after, corrections wait for what they correct, and the rest is put on record as in flight and sent.
  */
 export function createSendRound(options: SendRoundOptions): SendRound {
-  const { destination, provisioner, inFlight, clock, verify, corrections } = options;
+  const { destination, provisioner, changes, parked, inFlight, clock, verify, corrections } =
+    options;
   return async (queued, signal, admitted = false) => {
     const results = new Map<number, DeliveryResult>();
     const isOpen = ({ sequence }: QueuedEvent): boolean => !results.has(sequence);
@@ -50,7 +56,8 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     let blocked: BlockReason | undefined;
 
     for (const { sequence, event } of queued) {
-      const reason = ageProblem(event.window_start, destination.limits.maxAgeMs, clock.now());
+      const sent = asOf(event, changes.sentAt({ sequence, event }));
+      const reason = ageProblem(sent.window_start, destination.limits.maxAgeMs, clock.now());
       if (reason !== undefined) results.set(sequence, { kind: 'dead', reason });
     }
 
@@ -70,9 +77,23 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     }
     if (blocked?.kind === 'hold') return { results, blocked };
 
-    const ready = queued.filter(
+    const admittedOnes = queued.filter(
       (one) => isOpen(one) && !waiting.has(one.event.tenant) && !kept.has(one.sequence),
     );
+    const report = await changes.place(admittedOnes);
+    if (report.kind === 'failed') {
+      blocked = graver(blocked, { kind: 'retry', reason: report.reason });
+      return { results, ...omitUndefined({ blocked }) };
+    }
+    const ready = admittedOnes.flatMap(({ sequence, event }): QueuedEvent[] => {
+      const placement = report.placements.get(sequence);
+      if (placement?.kind !== 'wait') {
+        return [{ sequence, event: placement ? asOf(event, placement.at) : event }];
+      }
+      results.set(sequence, { kind: 'parked', reason: WAITS_FOR_CHANGE });
+      parked.add(event.tenant, WAITS_FOR_CHANGE);
+      return [];
+    });
     const overdue = inFlight.overdue(ready);
     const verified = await verify(overdue, signal);
     blocked = graver(blocked, verified.blocked);

@@ -91,6 +91,7 @@ async function keepAsDead(
     changes.push(records.dropReplay(kept.sequence), records.putDead({ ...kept, at, reason }));
   }
   for await (const [chunk] of records.acknowledged()) changes.push(records.dropAcknowledged(chunk));
+  for await (const { tenant } of records.changes()) changes.push(records.dropChanges(tenant));
   for await (const { tenant } of records.offboards()) changes.push(records.dropOffboard(tenant.id));
   return changes;
 }

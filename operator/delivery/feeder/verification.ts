@@ -1,10 +1,13 @@
 import type { BucketEvent, Destination } from '../../destinations/destination.ts';
 import { type Ledger, LedgerReadError } from '../../ledger/ledger.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import { least } from '../../model/extremes.ts';
 import type { BlockReason, DeliveryResult, QueuedEvent } from '../delivery-result.ts';
+import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
+import { asOf } from '../records/tenant-changes.ts';
 import type { Pending } from './pending.ts';
 
 /** The finest that a billing system sums by; windows may be shorter. */
@@ -15,6 +18,7 @@ export interface VerificationOptions {
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
   readonly pending: Pick<Pending, 'position' | 'isDelivered'>;
 }
 
@@ -68,7 +72,7 @@ export function createVerification(options: VerificationOptions): Verification {
  * where stored events cannot be read.
  */
 async function eventsOfSameBucket(
-  { ledger, records, deadLetters, pending }: VerificationOptions,
+  { ledger, records, deadLetters, changes, pending }: VerificationOptions,
   events: readonly UsageEvent[],
   signal: AbortSignal,
 ): Promise<readonly BucketEvent[] | undefined> {
@@ -76,6 +80,9 @@ async function eventsOfSameBucket(
   const minutes = events.map(minuteOf);
   const from = minutes.reduce((a, b) => Math.min(a, b));
   const to = minutes.reduce((a, b) => Math.max(a, b)) + MINUTE_MS;
+  const tenants = new Set(events.map(({ tenant }) => tenant));
+  // What a change of plan has moved into these minutes lies earlier in the ledger's order of time.
+  const reach = least([...tenants].map((tenant) => changes.reach(from, tenant)));
   const parked = new Set<number>();
   for await (const { sequence } of records.parked()) parked.add(sequence);
   const unsent = await records.unsent();
@@ -87,7 +94,9 @@ async function eventsOfSameBucket(
   };
   const found: BucketEvent[] = [];
   try {
-    for await (const { sequence, event } of ledger.scan(from, to, signal)) {
+    for await (const { sequence, event: stored } of ledger.scan(reach, to, signal)) {
+      if (!tenants.has(stored.tenant)) continue;
+      const event = asOf(stored, changes.sentAt({ sequence, event: stored }));
       if (buckets.has(bucketOf(event))) found.push({ event, delivered: isDelivered(sequence) });
     }
   } catch (error) {

@@ -7,8 +7,10 @@ import { type BlockReason, retryDelayMs } from '../delivery-result.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords, OffboardRequest } from '../records/delivery-records.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
+import type { PlanChanges } from './plan-changes.ts';
 import type { TenantSource } from './tenant-directory.ts';
 import type { TenantProvisioner } from './tenant-provisioner.ts';
+import type { UsageToCome } from './usage-to-come.ts';
 
 const CHECK_EVERY_MS = 60_000;
 
@@ -20,10 +22,11 @@ export interface OffboardingOptions {
   readonly provisioner: TenantProvisioner;
   readonly parked: ParkedTenants;
   readonly deadLetters: DeadLetterIndex;
+  readonly changes: PlanChanges;
+  readonly usageToCome: UsageToCome;
   readonly clock: Clock;
   /** Numbers in [0, 1). */
   readonly random: () => number;
-  readonly maxBackfillMs: () => number;
   readonly onDone: (tenant: string) => void;
   readonly onRefused: (tenant: string, reason: string) => void;
 }
@@ -41,6 +44,7 @@ export interface Offboarding {
   /** Milliseconds until the next check; undefined when nothing is asked for. */
   dueIn(): number | undefined;
   readonly count: number;
+  isAsked(tenant: string): boolean;
 }
 
 export function createOffboarding(options: OffboardingOptions): Offboarding {
@@ -59,6 +63,10 @@ class DestinationOffboarding implements Offboarding {
 
   get count(): number {
     return this.#requests.size;
+  }
+
+  isAsked(tenant: string): boolean {
+    return this.#requests.has(tenant);
   }
 
   async load(): Promise<void> {
@@ -86,7 +94,8 @@ class DestinationOffboarding implements Offboarding {
         await this.#drop(id, false);
         continue;
       }
-      if (!this.#isReady(request, cursor) || (this.#retries.get(id)?.at ?? now) > now) continue;
+      if ((this.#retries.get(id)?.at ?? now) > now) continue;
+      if (!(await this.#isReady(request, cursor))) continue;
       const blocked = await this.#serve(id, signal);
       if (blocked !== undefined) return blocked;
     }
@@ -99,15 +108,14 @@ class DestinationOffboarding implements Offboarding {
     return Math.max(0, this.#nextCheck - this.#options.clock.monotonic());
   }
 
-  #isReady({ tenant, sequence, requestedAt }: OffboardRequest, cursor: number): boolean {
-    const { clock, maxBackfillMs, parked, deadLetters, tenants } = this.#options;
-    if (cursor < sequence) return false;
-    if (clock.now() - requestedAt >= maxBackfillMs()) return true;
-    const open =
+  async #isReady({ tenant, sequence, requestedAt }: OffboardRequest, cursor: number) {
+    const { parked, deadLetters, changes, usageToCome } = this.#options;
+    const ending = { tenant: tenant.id, sequence, since: requestedAt };
+    const isSetAside = (): boolean =>
       parked.reasonOf(tenant.id) !== undefined ||
       deadLetters.countOf(tenant.id) > 0 ||
-      tenants.hasOpenGaps?.(tenant.id) === true;
-    return !open;
+      changes.isUnderWay(tenant.id);
+    return !(await usageToCome(ending, cursor, isSetAside));
   }
 
   /** A tenant that was never provisioned here has nothing to end. */
@@ -138,9 +146,10 @@ class DestinationOffboarding implements Offboarding {
   }
 
   async #drop(id: string, ended: boolean): Promise<void> {
-    const { ledger, records, provisioner } = this.#options;
-    const changes = [records.dropOffboard(id), ...(ended ? [records.dropTenant(id)] : [])];
-    const outcome = await ledger.writeRecords(changes);
+    const { ledger, records, provisioner, changes } = this.#options;
+    if (ended && (await changes.forget(id)).kind !== 'done') return;
+    const drops = [records.dropOffboard(id), ...(ended ? [records.dropTenant(id)] : [])];
+    const outcome = await ledger.writeRecords(drops);
     if (outcome.kind === 'failed') return;
     this.#requests.delete(id);
     this.#retries.delete(id);

@@ -5,9 +5,10 @@ import {
   withResults,
 } from '../delivery-result.ts';
 import type { SendRound } from '../feeder/send-round.ts';
-import { type DeliveryRecords, firstOf } from '../records/delivery-records.ts';
+import { type DeliveryRecords, firstOf, type KeptEvent } from '../records/delivery-records.ts';
 import type { SettlementWriter } from '../records/settlement-writer.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
+import type { PlanChanges } from './plan-changes.ts';
 import { type TenantDirectory, tenantFingerprint } from './tenant-directory.ts';
 import type { TenantProvisioner } from './tenant-provisioner.ts';
 
@@ -33,7 +34,11 @@ export interface ParkedLaneOptions extends LaneOptions {
   readonly provisioner: TenantProvisioner;
   readonly directory: TenantDirectory;
   readonly parked: ParkedTenants;
+  readonly changes: PlanChanges;
 }
+
+/** How often a tenant whose usage waits for the change of its plan is looked at; the change itself wakes it. */
+const CHANGE_CHECK_MS = 60_000;
 
 export type ParkedLane = (signal: AbortSignal) => Promise<LaneReport>;
 
@@ -42,7 +47,7 @@ export type ParkedLane = (signal: AbortSignal) => Promise<LaneReport>;
  * What fails here concerns that tenant only and is tried again after its own backoff.
  */
 export function createParkedLane(options: ParkedLaneOptions): ParkedLane {
-  const { records, directory, provisioner, parked, settlements, sendRound } = options;
+  const { records, directory, provisioner, parked, changes, settlements, sendRound } = options;
 
   return async (signal) => {
     const tenant = parked.due();
@@ -52,17 +57,25 @@ export function createParkedLane(options: ParkedLaneOptions): ParkedLane {
       const fingerprint = current === undefined ? '' : tenantFingerprint(current);
       parked.postpone(tenant, reason, fingerprint, afterMs);
     };
-    const kept = await firstOf(records.parkedOf(tenant), options.batchEvents());
-    const [first] = kept;
+    const oldest = await firstOf(records.parkedOf(tenant), options.batchEvents());
+    const [first] = oldest;
     if (first === undefined) {
       parked.remove(tenant);
       return { ...IDLE_LANE, moved: true };
     }
-    const earliest = earliestByTenant(kept).get(tenant) ?? first.event;
+    const earliest = earliestByTenant(oldest).get(tenant) ?? first.event;
     const step = await provisioner.retry(earliest, signal);
     if (step.kind === 'hold') return { ...IDLE_LANE, blocked: step };
     if (step.kind !== 'done') {
       postpone(step.reason, step.kind === 'retry' ? step.afterMs : undefined);
+      return IDLE_LANE;
+    }
+    const kept =
+      changes.pendingOf(tenant) === undefined
+        ? oldest
+        : await firstOf(sendable(records.parkedOf(tenant), changes), options.batchEvents());
+    if (kept.length === 0) {
+      parked.waitForChange(tenant, CHANGE_CHECK_MS);
       return IDLE_LANE;
     }
     const { results, blocked } = await sendRound(kept, signal, true);
@@ -85,4 +98,12 @@ export function createParkedLane(options: ParkedLaneOptions): ParkedLane {
     }
     return report;
   };
+}
+
+/** Without what waits for a change of plan. */
+async function* sendable(
+  listing: AsyncIterable<KeptEvent>,
+  changes: PlanChanges,
+): AsyncGenerator<KeptEvent> {
+  for await (const kept of listing) if (!changes.waits(kept)) yield kept;
 }

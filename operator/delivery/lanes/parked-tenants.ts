@@ -2,6 +2,7 @@ import { least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { retryDelayMs } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
+import { WAITS_FOR_CHANGE } from './plan-changes.ts';
 
 /** A tenant whose events are kept, in order, until it can be served. */
 export interface ParkedTenant {
@@ -37,6 +38,10 @@ export interface ParkedTenants {
   settledEvents(tenant: string, events: number): void;
   /** The tenant could not be served this time either. */
   postpone(tenant: string, reason: string, fingerprint: string, afterMs?: number): void;
+  /** All that is kept of the tenant waits for the change of its plan, which is looked at again after `ms`. */
+  waitForChange(tenant: string, ms: number): void;
+  /** Whatever the tenant waited for is there. */
+  hurry(tenant: string): void;
   /** Tries those at once that are no longer what they were at the last attempt. */
   hurryChanged(fingerprintOf: (tenant: string) => string | undefined): void;
   /** A tenant whose time to try again has come: of several the one that waits longest. */
@@ -72,7 +77,12 @@ export function createParkedTenants(options: ParkedTenantsOptions): ParkedTenant
       for (const [tenant, { reason }] of states) onParked(tenant, reason);
     },
     add: (tenant, reason, fingerprint = '') => {
-      if (states.has(tenant)) return;
+      const known = states.get(tenant);
+      if (known !== undefined) {
+        // What waits for a change of plan lets the rest go on; what cannot be served does not.
+        if (known.reason === WAITS_FOR_CHANGE) change(tenant, () => ({ reason, fingerprint }));
+        return;
+      }
       const retryAt = clock.monotonic() + retryDelayMs(1, random);
       const since = clock.now();
       states.set(tenant, { reason, fingerprint, since, failures: 1, retryAt, events: 0 });
@@ -95,6 +105,13 @@ export function createParkedTenants(options: ParkedTenantsOptions): ParkedTenant
         const wait = Math.max(afterMs, retryDelayMs(failures, random));
         return { reason, fingerprint, failures, retryAt: clock.monotonic() + wait };
       }),
+    waitForChange: (tenant, ms) =>
+      change(tenant, () => ({
+        reason: WAITS_FOR_CHANGE,
+        failures: 0,
+        retryAt: clock.monotonic() + ms,
+      })),
+    hurry: (tenant) => change(tenant, () => ({ retryAt: clock.monotonic() })),
     hurryChanged: (fingerprintOf) => {
       for (const [tenant, { fingerprint }] of states) {
         const current = fingerprintOf(tenant);

@@ -13,6 +13,8 @@ export interface TenantDirectory {
   /** The tenant as discovery knows it; undefined when it does not. */
   current(tenant: string): Tenant | undefined;
   find(tenant: string): Promise<Tenant>;
+  /** The tenant as it would be provisioned without an event: one that was served before. */
+  asServed(tenant: string): Promise<Tenant>;
   /** The destination has been provisioned with it; the change is to be written. */
   provisioned(tenant: Tenant): RecordChange;
   forget(tenant: string): void;
@@ -40,6 +42,11 @@ export function createTenantDirectory(
       return withBillableFrom(tenant, lastProvisioned.get(id)?.billableFrom);
     },
     find: async (id) => tenants.find(id) ?? (await lookUp(id)) ?? unknownTenant(id),
+    asServed: async (id) => {
+      const known = await lookUp(id);
+      const tenant = tenants.find(id) ?? known ?? unknownTenant(id);
+      return withBillableFrom(tenant, known?.billableFrom);
+    },
     provisioned: (tenant) => {
       lastProvisioned.set(tenant.id, tenant);
       return records.putTenant(tenant);

@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import type { Destination, StepOutcome } from '../../destinations/destination.ts';
+import type { Destination, ProvisionOutcome, StepOutcome } from '../../destinations/destination.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -9,6 +9,7 @@ import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { type BlockReason, graver } from '../delivery-result.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
+import { type PlanChanges, WAITS_FOR_CHANGE } from './plan-changes.ts';
 import { type TenantDirectory, tenantFingerprint } from './tenant-directory.ts';
 
 const CONCURRENCY = 8;
@@ -49,6 +50,10 @@ export interface TenantProvisioner {
   refresh(signal: AbortSignal): Promise<BlockReason | undefined>;
   /** Provisions a parked tenant; it stays parked. */
   retry(event: UsageEvent, signal: AbortSignal): Promise<StepOutcome>;
+  /** Provisions a tenant of which nobody has made sure yet as it is now, whether or not it has events. */
+  review(tenant: string, signal: AbortSignal): Promise<StepOutcome>;
+  /** The destination has something else now: it is provisioned again before the next attempt. */
+  recheck(tenant: string): void;
   /** One event of the tenant was accepted. */
   accepted(tenant: string): void;
   /** The other side says that it does not know the tenant. */
@@ -62,6 +67,7 @@ export interface TenantProvisionerOptions {
   readonly ledger: Ledger;
   readonly directory: TenantDirectory;
   readonly parked: ParkedTenants;
+  readonly changes: PlanChanges;
   readonly clock: Clock;
   /** Whether the destination answers at all, asked when it is not clear whose fault a failure is. */
   readonly probe: (signal: AbortSignal) => Promise<boolean>;
@@ -72,6 +78,7 @@ interface AdmitOutcome {
   readonly blocked?: BlockReason;
 }
 
+const DONE: StepOutcome = { kind: 'done' };
 const WAITING: Admission = { kind: 'waiting' };
 const READY: AdmitOutcome = { admission: { kind: 'ready' } };
 
@@ -92,14 +99,14 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     firstEvents: ReadonlyMap<string, UsageEvent>,
     signal: AbortSignal,
   ): Promise<AdmissionReport> {
-    const { directory, parked } = this.#options;
+    const { directory } = this.#options;
     const admissions = new Map<string, Admission>();
     const changes: RecordChange[] = [];
     let blocked: BlockReason | undefined;
     let failures = 0;
     let successes = 0;
     await pLimit(CONCURRENCY).map(firstEvents, async ([id, event]) => {
-      const reason = parked.reasonOf(id);
+      const reason = this.#parkedReason(id);
       admissions.set(id, reason === undefined ? WAITING : { kind: 'parked', reason });
       // When nobody can be provisioned the destination is down: the rest need not be tried.
       const down = failures >= DOWN_AFTER && successes === 0;
@@ -124,7 +131,7 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     let blocked: BlockReason | undefined;
     for (const id of this.#states.keys()) {
       const tenant = directory.current(id);
-      if (tenant === undefined || parked.reasonOf(id) !== undefined) continue;
+      if (tenant === undefined || this.#parkedReason(id) !== undefined) continue;
       blocked = (await this.#admitOne(tenant, changes, signal)).blocked;
       if (blocked !== undefined) break;
     }
@@ -133,11 +140,17 @@ class DestinationTenantProvisioner implements TenantProvisioner {
   }
 
   async retry(event: UsageEvent, signal: AbortSignal): Promise<StepOutcome> {
-    const changes: RecordChange[] = [];
-    const tenant = await this.#options.directory.ofEvent(event);
-    const outcome = await this.#provision(tenant, changes, signal);
-    await this.#remember(changes);
-    return outcome;
+    return this.#provisionAlone(await this.#options.directory.ofEvent(event), signal);
+  }
+
+  async review(id: string, signal: AbortSignal): Promise<StepOutcome> {
+    const tenant = await this.#options.directory.asServed(id);
+    return this.#isSure(tenant) ? DONE : this.#provisionAlone(tenant, signal);
+  }
+
+  recheck(tenant: string): void {
+    const state = this.#states.get(tenant);
+    if (state?.kind === 'ready') this.#states.set(tenant, { ...state, fingerprint: '' });
   }
 
   accepted(tenant: string): void {
@@ -166,8 +179,7 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     changes: RecordChange[],
     signal: AbortSignal,
   ): Promise<AdmitOutcome> {
-    const state = this.#states.get(tenant.id);
-    if (state?.kind === 'ready' && state.fingerprint === tenantFingerprint(tenant)) return READY;
+    if (this.#isSure(tenant)) return READY;
     const outcome = await this.#provision(tenant, changes, signal);
     if (outcome.kind === 'done') return READY;
     if (outcome.kind === 'hold') return { admission: WAITING, blocked: outcome };
@@ -184,8 +196,10 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     changes: RecordChange[],
     signal: AbortSignal,
   ): Promise<StepOutcome> {
-    const { destination, directory, clock } = this.#options;
-    const outcome = await attempt(destination, tenant, signal);
+    const { directory, clock, changes: planChanges } = this.#options;
+    // Until its answer is known nobody can say which plan there is to compare with.
+    if (planChanges.isUnderWay(tenant.id)) return DONE;
+    const outcome = await this.#attempt(tenant, signal);
     if (outcome.kind !== 'done') return outcome;
     this.#lastSuccess = clock.monotonic();
     const state = this.#states.get(tenant.id);
@@ -194,6 +208,34 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     this.#states.set(tenant.id, { kind: 'ready', fingerprint, refusals });
     changes.push(directory.provisioned(tenant));
     return outcome;
+  }
+
+  /** Provisions a tenant, and asks for its change of plan where that takes one. */
+  async #attempt(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const { destination, changes } = this.#options;
+    const outcome = await attempt(destination, tenant, signal);
+    if (outcome.kind === 'done') return changes.settled(tenant);
+    return outcome.kind === 'drain' ? changes.ask(tenant, outcome, signal) : outcome;
+  }
+
+  async #provisionAlone(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const changes: RecordChange[] = [];
+    const outcome = await this.#provision(tenant, changes, signal);
+    await this.#remember(changes);
+    return outcome;
+  }
+
+  #isSure(tenant: Tenant): boolean {
+    const state = this.#states.get(tenant.id);
+    return state?.kind === 'ready' && state.fingerprint === tenantFingerprint(tenant);
+  }
+
+  /** Why a tenant is set aside with all its events; one that changes its plan goes on with those of the old one. */
+  #parkedReason(id: string): string | undefined {
+    const { parked, changes } = this.#options;
+    const reason = parked.reasonOf(id);
+    const isChanging = reason === WAITS_FOR_CHANGE && changes.pendingOf(id) !== undefined;
+    return isChanging ? undefined : reason;
   }
 
   #park(tenant: Tenant, reason: string): AdmitOutcome {
@@ -222,7 +264,7 @@ async function attempt(
   destination: Destination,
   tenant: Tenant,
   signal: AbortSignal,
-): Promise<StepOutcome> {
+): Promise<ProvisionOutcome> {
   const shared = tenant.sharedCustomerIds?.[destination.type];
   if (shared !== undefined) {
     const mend = 'name it for one tenant only';
@@ -232,11 +274,7 @@ async function attempt(
     };
   }
   try {
-    const outcome = await destination.provision(tenant, signal);
-    if (outcome.kind !== 'drain') return outcome;
-    const changed = await destination.change?.(tenant, outcome.before, signal);
-    if (changed === undefined) return { kind: 'rejected', reason: outcome.reason };
-    return changed.kind === 'changed' ? { kind: 'done' } : changed;
+    return await destination.provision(tenant, signal);
   } catch (error) {
     return { kind: 'retry', reason: `provisioning failed: ${errorText(error)}` };
   }

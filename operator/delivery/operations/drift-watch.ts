@@ -179,6 +179,7 @@ export function driftReport(
   };
 }
 
-function isDrift(delivered: string, difference: string): boolean {
+/** Whether a difference is more than the rounding of a billing system that adds up in doubles. */
+export function isDrift(delivered: string, difference: string): boolean {
   return Math.abs(Number(difference)) > Math.max(ABSOLUTE, RELATIVE * Number(delivered));
 }

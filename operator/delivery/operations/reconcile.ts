@@ -4,6 +4,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { type Decimal, signedFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Tenant } from '../../model/tenant.ts';
+import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { Acknowledgements } from '../records/acknowledgements.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
@@ -164,6 +165,8 @@ export interface SumOptions {
   readonly records: DeliveryRecords;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   readonly acknowledgements: Pick<Acknowledgements, 'has'>;
+  /** Usage that a change of plan moved counts on the day as of which it was sent. */
+  readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
   readonly wants: (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean;
   readonly cursor: () => number;
 }
@@ -212,7 +215,10 @@ export async function sumLedger(
     selected.add(key);
   }
   const first = Math.min(deleted?.until ?? from, to);
-  for await (const { sequence, event } of options.ledger.scan(first, to, signal)) {
+  const reach = options.changes.reach(first, tenant);
+  for await (const { sequence, event } of options.ledger.scan(reach, to, signal)) {
+    const sentAt = options.changes.sentAt({ sequence, event });
+    if (sentAt < first || sentAt >= to) continue;
     if (tenant !== undefined && event.tenant !== tenant) continue;
     if (!options.wants(event)) continue;
     const key = keyOf(event);

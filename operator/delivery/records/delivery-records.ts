@@ -3,6 +3,7 @@ import { decodeEvent, encodeEvent } from '../../model/event.ts';
 import { storedTenant, type Tenant } from '../../model/tenant.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { UnsentRanges } from './sequence-sets.ts';
+import type { TenantChanges } from './tenant-changes.ts';
 
 const SEQUENCE_DIGITS = 16;
 
@@ -41,6 +42,7 @@ export interface FeederState {
  *     delivery/<name>/parked/<tenant>/<sequence>   events that wait for their tenant
  *     delivery/<name>/tenant/<tenant>              the tenant as it was provisioned last
  *     delivery/<name>/offboard/<tenant>            tenants that are to be offboarded
+ *     delivery/<name>/change/<tenant>              its changes of plan: which usage is whose
  */
 export function createDeliveryRecords(ledger: Ledger, name: string) {
   const root = `delivery/${encodeURIComponent(name)}`;
@@ -121,6 +123,11 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     putOffboard: (request: OffboardRequest): RecordChange =>
       put(tenantKey('offboard', request.tenant.id), request),
     dropOffboard: (id: string): RecordChange => drop(tenantKey('offboard', id)),
+
+    changes: () => all<TenantChanges>(`${root}/change/`),
+    putChanges: (changes: TenantChanges): RecordChange =>
+      put(tenantKey('change', changes.tenant), changes),
+    dropChanges: (id: string): RecordChange => drop(tenantKey('change', id)),
   };
 }
 

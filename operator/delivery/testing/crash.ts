@@ -65,6 +65,13 @@ export function createMortalProcess(awaits: number): MortalProcess {
         provision: (...call) => around(() => inner.provision(...call)),
         send: (...call) => around(() => inner.send(...call)),
         offboard: (...call) => around(() => inner.offboard(...call)),
+        ...(inner.change !== undefined && {
+          change: (...call: Parameters<NonNullable<Destination['change']>>) =>
+            around(async () => {
+              const outcome = await inner.change?.(...call);
+              return outcome ?? { kind: 'retry', reason: 'cannot change' };
+            }),
+        }),
         ...(inner.verify !== undefined && {
           verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
             around(async () => {

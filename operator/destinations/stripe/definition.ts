@@ -27,6 +27,11 @@ export const stripe: DestinationDefinition<StripeSettings, StripeSpec> = {
     ),
   },
   fromEnvironment: stripeFromEnvironment,
+  keyMode: ({ apiKey }) => {
+    // https://docs.stripe.com/keys#api-key-prefixes: secret and restricted keys
+    const [prefix, mode] = /^[sr]k_(live|test)_/.exec(apiKey.reveal()) ?? [];
+    return mode === 'live' || mode === 'test' ? { mode, prefix: prefix ?? '' } : undefined;
+  },
   spec: {
     secretRefs: ({ apiKeySecretRef }) => [apiKeySecretRef],
     translate: stripeFromSpec,

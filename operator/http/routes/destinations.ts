@@ -166,6 +166,11 @@ export function showDestination(status: DestinationStatusView, committed: number
       since: isoTime(since),
     })),
     offboarding_tenants: status.offboarding,
+    plan_changes: status.planChanges.map(({ at, since, ...change }) => ({
+      ...change,
+      at: isoTime(at),
+      since: isoTime(since),
+    })),
     unknown_metrics: status.unknownMetrics,
     unpriced: status.unpriced.map(({ atStake, savedUntil, ...usage }) => ({
       ...usage,

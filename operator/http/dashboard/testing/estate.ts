@@ -221,6 +221,7 @@ function destinations(changes: string[]): DestinationsView {
     parked: 0,
     parkedTenants: [],
     offboarding: 0,
+    planChanges: [],
     unknownMetrics: [],
     unpriced: [],
     consecutiveFailures: 0,

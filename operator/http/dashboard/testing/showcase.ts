@@ -132,6 +132,7 @@ function views(settings: () => Settings, ledger: Ledger): Partial<Views> {
     parkedTenants: [],
     offboarding: 0,
     consecutiveFailures: 0,
+    planChanges: [],
     unknownMetrics: [],
     unpriced: [],
     lastSuccessAt: NOW - 12_000,

@@ -1,0 +1,282 @@
+import type {
+  ChangeOutcome,
+  Destination,
+  DrainFirst,
+  StepOutcome,
+} from '../../destinations/destination.ts';
+import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
+import { least } from '../../model/extremes.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { PlanChange, Tenant } from '../../model/tenant.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
+import type { DeadLetterIndex } from '../records/dead-letters.ts';
+import type { DeliveryRecords } from '../records/delivery-records.ts';
+import type { UnsentRanges } from '../records/sequence-sets.ts';
+import {
+  type MadeChange,
+  type PendingChange,
+  type Placement,
+  placementOf,
+  reachOf,
+  type TenantChanges,
+} from '../records/tenant-changes.ts';
+
+/** Of each tenant; with more of them the oldest are forgotten, whose usage is settled long since. */
+const MAX_MADE = 200;
+
+/** Why the usage of the new plan is kept; such a tenant's other usage goes on. */
+export const WAITS_FOR_CHANGE = 'waits for the change of its plan';
+
+/** A change of plan that is still to be made. Times are milliseconds since the epoch. */
+export interface PlanChangeStatus {
+  readonly tenant: string;
+  readonly from: string;
+  readonly to: string;
+  /** Usage whose window starts from then on belongs to the new plan. */
+  readonly at: number;
+  readonly since: number;
+  /** Why it was not made at the last attempt. */
+  readonly problem?: string;
+}
+
+/**
+ * Which changes of plan a destination still has to make, and on which side of each an event falls: every
+ * decision is a ledger record before anything follows from it (docs/delivery.md#changes-of-plan).
+ */
+export interface PlanChanges {
+  load(): Promise<void>;
+  /** Provisioning wants a change; the moment of one that is asked for already stays. */
+  ask(tenant: Tenant, drain: DrainFirst, signal: AbortSignal): Promise<StepOutcome>;
+  /**
+   * The tenant is on the plan that it wants. Where it wants another one than when it was asked, the change is
+   * forgotten; where somebody else has made it, it is still gone through, to learn from when on it bills.
+   */
+  settled(tenant: Tenant): Promise<StepOutcome>;
+  /** Forgets a change that is not under way. */
+  withdraw(tenant: string): Promise<StepOutcome>;
+  /** The tenant was offboarded: there is nothing to change any more. */
+  forget(tenant: string): Promise<StepOutcome>;
+  /** The old plan has its usage up to a sequence number, but for these. */
+  begin(tenant: string, drainedTo: number, late: UnsentRanges): Promise<WriteOutcome>;
+  made(
+    tenant: string,
+    answer: Extract<ChangeOutcome, { readonly kind: 'changed' }>,
+  ): Promise<WriteOutcome>;
+
+  /** The change could not be made this time, or was; for its status. */
+  refused(tenant: string, reason: string | undefined): void;
+  pendingOf(tenant: string): PendingChange | undefined;
+  /** Whether the change may have been made already. */
+  isUnderWay(tenant: string): boolean;
+  /** Tenants with a change to make. */
+  tenants(): readonly string[];
+  /** What is to become of events, by sequence number; throws nothing. */
+  place(queued: readonly QueuedEvent[]): Promise<PlaceReport>;
+  /** Whether an event is kept until a change is made. */
+  waits(queued: QueuedEvent): boolean;
+  /** As of when an event is sent, as far as that is decided. */
+  sentAt(queued: QueuedEvent): number;
+  /** The earliest window start of any event sent as of `time` or later. */
+  reach(time: number, tenant?: string): number;
+  list(): readonly PlanChangeStatus[];
+}
+
+export type PlaceReport =
+  | { readonly kind: 'placed'; readonly placements: ReadonlyMap<number, Placement> }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface PlanChangesOptions {
+  readonly destination: Pick<Destination, 'periodEnd'>;
+  /** The destination's own setting. */
+  readonly planChange: PlanChange;
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  readonly clock: Clock;
+  /** Whether the tenant is being offboarded: then no plan is changed any more. */
+  readonly isLeaving: (tenant: string) => boolean;
+}
+
+export function createPlanChanges(options: PlanChangesOptions): PlanChanges {
+  return new RecordedPlanChanges(options);
+}
+
+const DONE: StepOutcome = { kind: 'done' };
+const WRITTEN: WriteOutcome = { kind: 'written' };
+
+class RecordedPlanChanges implements PlanChanges {
+  readonly #options: PlanChangesOptions;
+  readonly #changes = new Map<string, TenantChanges>();
+  readonly #problems = new Map<string, string>();
+
+  constructor(options: PlanChangesOptions) {
+    this.#options = options;
+  }
+
+  async load(): Promise<void> {
+    for await (const changes of this.#options.records.changes()) {
+      this.#changes.set(changes.tenant, changes);
+    }
+  }
+
+  async ask(tenant: Tenant, drain: DrainFirst, signal: AbortSignal): Promise<StepOutcome> {
+    const { clock, planChange, isLeaving } = this.#options;
+    const { current, wanted } = drain;
+    const known = this.pendingOf(tenant.id);
+    if (known?.drainedTo !== undefined || isLeaving(tenant.id)) return DONE;
+    const mode = tenant.planChange ?? planChange;
+    const same = known?.mode === mode;
+    if (same && known.current === current && known.wanted === wanted) return DONE;
+    const before = same ? known.before : await this.#momentOf(tenant, mode, drain, signal);
+    if (typeof before !== 'number') return before;
+    const askedAt = known?.askedAt ?? clock.now();
+    const wish = wishOf(tenant);
+    const pending: PendingChange = { before, askedAt, mode, current, wanted, wish };
+    return stepOf(await this.#write({ ...this.#of(tenant.id), pending }));
+  }
+
+  async settled(tenant: Tenant): Promise<StepOutcome> {
+    const isSame = this.pendingOf(tenant.id)?.wish === wishOf(tenant);
+    return isSame ? DONE : this.withdraw(tenant.id);
+  }
+
+  async withdraw(tenant: string): Promise<StepOutcome> {
+    return this.isUnderWay(tenant) ? DONE : this.forget(tenant);
+  }
+
+  async forget(tenant: string): Promise<StepOutcome> {
+    if (this.pendingOf(tenant) === undefined) return DONE;
+    const { made } = this.#of(tenant);
+    return stepOf(await this.#write({ tenant, made }));
+  }
+
+  async begin(tenant: string, drainedTo: number, late: UnsentRanges): Promise<WriteOutcome> {
+    const pending = this.pendingOf(tenant);
+    if (pending === undefined) return WRITTEN;
+    const begun = { ...pending, drainedTo, ...(late.length > 0 && { late }) };
+    return this.#write({ ...this.#of(tenant), pending: begun });
+  }
+
+  async made(
+    tenant: string,
+    { from, lateUntil }: Extract<ChangeOutcome, { readonly kind: 'changed' }>,
+  ): Promise<WriteOutcome> {
+    const pending = this.pendingOf(tenant);
+    if (pending?.drainedTo === undefined) return WRITTEN;
+    const { before, drainedTo, late } = pending;
+    const change: MadeChange = { before, from, drainedTo, ...omitUndefined({ late, lateUntil }) };
+    const made = [...this.#of(tenant).made, change].slice(-MAX_MADE);
+    return this.#write({ tenant, made });
+  }
+
+  refused(tenant: string, reason: string | undefined): void {
+    if (reason === undefined) this.#problems.delete(tenant);
+    else this.#problems.set(tenant, reason);
+  }
+
+  pendingOf(tenant: string): PendingChange | undefined {
+    return this.#changes.get(tenant)?.pending;
+  }
+
+  isUnderWay(tenant: string): boolean {
+    return this.pendingOf(tenant)?.drainedTo !== undefined;
+  }
+
+  tenants(): readonly string[] {
+    return [...this.#changes.values()].flatMap(({ tenant, pending }) =>
+      pending === undefined ? [] : [tenant],
+    );
+  }
+
+  async place(queued: readonly QueuedEvent[]): Promise<PlaceReport> {
+    const placements = new Map<number, Placement>();
+    const noted = new Map<string, TenantChanges>();
+    for (const one of queued) {
+      const { tenant } = one.event;
+      const changes = noted.get(tenant) ?? this.#changes.get(tenant);
+      if (changes === undefined) continue;
+      const placement = this.#place(changes, one, true);
+      placements.set(one.sequence, placement);
+      if (placement.noted !== undefined) noted.set(tenant, placement.noted);
+    }
+    for (const changes of noted.values()) {
+      const outcome = await this.#write(changes);
+      if (outcome.kind === 'failed') return { kind: 'failed', reason: outcome.message };
+    }
+    return { kind: 'placed', placements };
+  }
+
+  waits(queued: QueuedEvent): boolean {
+    const changes = this.#changes.get(queued.event.tenant);
+    return changes !== undefined && this.#place(changes, queued, true).kind === 'wait';
+  }
+
+  sentAt(queued: QueuedEvent): number {
+    const start = Date.parse(queued.event.window_start);
+    const changes = this.#changes.get(queued.event.tenant);
+    if (changes === undefined) return start;
+    const placement = this.#place(changes, queued, false);
+    return placement.kind === 'send' ? placement.at : start;
+  }
+
+  reach(time: number, tenant?: string): number {
+    if (tenant === undefined) {
+      return least([time, ...[...this.#changes.values()].map((each) => reachOf(each, time))]);
+    }
+    const changes = this.#changes.get(tenant);
+    return changes === undefined ? time : reachOf(changes, time);
+  }
+
+  list(): readonly PlanChangeStatus[] {
+    return [...this.#changes.values()].flatMap(({ tenant, pending }) => {
+      if (pending === undefined) return [];
+      const { before: at, askedAt: since, current: from, wanted: to } = pending;
+      const problem = this.#problems.get(tenant);
+      return [{ tenant, from, to, at, since, ...omitUndefined({ problem }) }];
+    });
+  }
+
+  #place(changes: TenantChanges, one: QueuedEvent, isSending: boolean): Placement {
+    const { deadLetters, clock } = this.#options;
+    const wasSetAside = deadLetters.has(one.sequence);
+    return placementOf(changes, one, { wasSetAside, isSending, now: clock.now() });
+  }
+
+  /** The moment from which usage belongs to the new plan. */
+  async #momentOf(
+    tenant: Tenant,
+    mode: PlanChange,
+    { before }: DrainFirst,
+    signal: AbortSignal,
+  ): Promise<number | StepOutcome> {
+    const { destination, clock } = this.#options;
+    if (mode === 'now' || destination.periodEnd === undefined) return before;
+    const end = await destination.periodEnd(tenant, clock.now(), signal);
+    return end.kind === 'period-end' ? Math.max(before, end.at) : end;
+  }
+
+  #of(tenant: string): TenantChanges {
+    return this.#changes.get(tenant) ?? { tenant, made: [] };
+  }
+
+  async #write(changes: TenantChanges): Promise<WriteOutcome> {
+    const { ledger, records } = this.#options;
+    const isEmpty = changes.pending === undefined && changes.made.length === 0;
+    const change = isEmpty ? records.dropChanges(changes.tenant) : records.putChanges(changes);
+    const outcome = await ledger.writeRecords([change]);
+    if (outcome.kind === 'failed') return outcome;
+    if (isEmpty) this.#changes.delete(changes.tenant);
+    else this.#changes.set(changes.tenant, changes);
+    if (changes.pending === undefined) this.#problems.delete(changes.tenant);
+    return outcome;
+  }
+}
+
+function wishOf({ plan, currency }: Tenant): string {
+  return JSON.stringify([plan, currency]);
+}
+
+function stepOf(outcome: WriteOutcome): StepOutcome {
+  return outcome.kind === 'written' ? DONE : { kind: 'retry', reason: outcome.message };
+}
