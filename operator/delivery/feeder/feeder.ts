@@ -13,9 +13,10 @@ import {
   type CorrectionOutlookOf,
 } from '../operations/correction-outlook.ts';
 import { createOperations, type Operations } from '../operations/operations.ts';
-import { createInvoiceReconcile, type InvoiceReconcile } from '../operations/invoice-reconcile.ts';
+import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import type { Reconcile } from '../operations/reconcile.ts';
 import { createFeederParts, type FeederOptions, type FeederParts } from './feeder-parts.ts';
+import { invoicesOf } from './invoices-of.ts';
 import { createLoop, type Loop, type NextStep } from './loop.ts';
 import { findStartPosition, lossText } from './start-position.ts';
 
@@ -330,29 +331,4 @@ class DestinationFeeder implements Feeder {
     const { name } = this.settings;
     return this.#options.ledger.cursors().find(({ destination }) => destination === name)?.sequence;
   }
-}
-
-function invoicesOf(
-  { settings, destination, ledger, clock }: FeederOptions,
-  { records, deadLetters, wants, directory }: FeederParts,
-  cursor: () => number,
-): InvoiceReconcile | undefined {
-  if (destination.invoices === undefined) return undefined;
-  return createInvoiceReconcile({
-    name: settings.name,
-    type: settings.type,
-    invoices: async (query, signal) =>
-      (await destination.invoices?.(query, signal)) ?? {
-        kind: 'unsupported',
-        reason: 'no invoices',
-      },
-    unpriced: () => destination.unpriced?.() ?? [],
-    ledger,
-    records,
-    deadLetters,
-    wants,
-    cursor,
-    clock,
-    describe: (tenant) => directory.find(tenant),
-  });
 }

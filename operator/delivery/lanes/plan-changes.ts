@@ -16,6 +16,7 @@ import type { UnsentRanges } from '../records/sequence-sets.ts';
 import {
   type MadeChange,
   type PendingChange,
+  type Placeable,
   type Placement,
   placementOf,
   reachOf,
@@ -77,6 +78,8 @@ export interface PlanChanges {
   waits(queued: QueuedEvent): boolean;
   /** As of when an event is sent, as far as that is decided. */
   sentAt(queued: QueuedEvent): number;
+  /** The same, by what decides it. */
+  sentAtOf(tenant: string, placeable: Placeable): number;
   /** The earliest window start of any event sent as of `time` or later. */
   reach(time: number, tenant?: string): number;
   list(): readonly PlanChangeStatus[];
@@ -196,7 +199,7 @@ class RecordedPlanChanges implements PlanChanges {
       const { tenant } = one.event;
       const changes = noted.get(tenant) ?? this.#changes.get(tenant);
       if (changes === undefined) continue;
-      const placement = this.#place(changes, one, true);
+      const placement = this.#place(changes, placeableOf(one), true);
       placements.set(one.sequence, placement);
       if (placement.noted !== undefined) noted.set(tenant, placement.noted);
     }
@@ -209,15 +212,18 @@ class RecordedPlanChanges implements PlanChanges {
 
   waits(queued: QueuedEvent): boolean {
     const changes = this.#changes.get(queued.event.tenant);
-    return changes !== undefined && this.#place(changes, queued, true).kind === 'wait';
+    return changes !== undefined && this.#place(changes, placeableOf(queued), true).kind === 'wait';
   }
 
   sentAt(queued: QueuedEvent): number {
-    const start = Date.parse(queued.event.window_start);
-    const changes = this.#changes.get(queued.event.tenant);
-    if (changes === undefined) return start;
-    const placement = this.#place(changes, queued, false);
-    return placement.kind === 'send' ? placement.at : start;
+    return this.sentAtOf(queued.event.tenant, placeableOf(queued));
+  }
+
+  sentAtOf(tenant: string, placeable: Placeable): number {
+    const changes = this.#changes.get(tenant);
+    if (changes === undefined) return placeable.start;
+    const placement = this.#place(changes, placeable, false);
+    return placement.kind === 'send' ? placement.at : placeable.start;
   }
 
   reach(time: number, tenant?: string): number {
@@ -237,7 +243,7 @@ class RecordedPlanChanges implements PlanChanges {
     });
   }
 
-  #place(changes: TenantChanges, one: QueuedEvent, isSending: boolean): Placement {
+  #place(changes: TenantChanges, one: Placeable, isSending: boolean): Placement {
     const { deadLetters, clock } = this.#options;
     const wasSetAside = deadLetters.has(one.sequence);
     return placementOf(changes, one, { wasSetAside, isSending, now: clock.now() });
@@ -275,6 +281,10 @@ class RecordedPlanChanges implements PlanChanges {
 
 function wishOf({ plan, currency }: Tenant): string {
   return JSON.stringify([plan, currency]);
+}
+
+function placeableOf({ sequence, event }: QueuedEvent): Placeable {
+  return { sequence, start: Date.parse(event.window_start) };
 }
 
 function stepOf(outcome: WriteOutcome): StepOutcome {

@@ -68,6 +68,10 @@ function createWorld() {
       deadLetters,
       wants: () => true,
       cursor: () => ledger.head(),
+      changes: {
+        sentAt: ({ event }) => Date.parse(event.window_start),
+        sentAtOf: (_tenant, { start }) => start,
+      },
       clock,
       describe: async (id) => tenantNamed(id),
     });

@@ -3,6 +3,7 @@ import { nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
+import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
@@ -32,6 +33,8 @@ export interface InvoiceTallyOptions {
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   readonly wants: (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean;
   readonly cursor: () => number;
+  /** Usage that a change of plan moved is on the invoice of the moment as of which it was sent. */
+  readonly changes: Pick<PlanChanges, 'sentAt' | 'sentAtOf'>;
   readonly clock: Clock;
 }
 
@@ -114,7 +117,7 @@ export class InvoiceTally {
     cuts: ReadonlyMap<string, ReadonlyMap<string, Cut>>,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, ReadonlyMap<string, Closing>>> {
-    const { ledger, records, wants, clock } = this.#options;
+    const { ledger, records, wants, changes, clock } = this.#options;
     const { horizon } = ledger.stats();
     const sums = new Map<string, Map<string, { until: number; staying: bigint; late: bigint }>>();
     for (const [tenant, byMetric] of cuts) {
@@ -140,7 +143,7 @@ export class InvoiceTally {
       if (sum === undefined || cut === undefined || !wants(event)) continue;
       if (this.#waiting.has(sequence) || isUnsent(unsent, sequence)) continue;
       const nanos = nanosFromDecimal(event.quantity);
-      if (Date.parse(event.window_start) >= cut.until) sum.staying += nanos;
+      if (changes.sentAt({ sequence, event }) >= cut.until) sum.staying += nanos;
       else if (Date.parse(event.recorded_at) > cut.finalAt) sum.late += nanos;
     }
     return sums;
@@ -172,7 +175,7 @@ export class InvoiceTally {
   }
 
   async #readTo(cursor: number): Promise<LedgerFailure | undefined> {
-    const { ledger, records, deadLetters, wants, clock } = this.#options;
+    const { ledger, records, deadLetters, wants, changes, clock } = this.#options;
     if (this.#state === undefined || this.#state.position >= cursor) return undefined;
     const kept = new Set<number>();
     for await (const { sequence } of records.parked()) kept.add(sequence);
@@ -189,7 +192,10 @@ export class InvoiceTally {
         if (deadLetters.has(sequence) || kept.has(sequence)) {
           this.#waiting.set(sequence, { sequence, tenant, metric, at, nanos });
           this.#waitingChanged = true;
-        } else this.#add(sequence, { tenant, metric, at, nanos }, clock.now());
+          continue;
+        }
+        const sentAt = changes.sentAt({ sequence, event });
+        this.#add(sequence, { tenant, metric, at: sentAt, nanos }, clock.now());
       }
       const position = Math.min(cursor, page.events.length === 0 ? cursor : page.lastSequence);
       this.#state = { ...this.#state, position };
@@ -200,7 +206,7 @@ export class InvoiceTally {
   /** What was sent after all is added; what was given up is forgotten. */
   async #lookAtWaiting(): Promise<void> {
     if (this.#waiting.size === 0) return;
-    const { records, deadLetters, clock } = this.#options;
+    const { records, deadLetters, changes, clock } = this.#options;
     const kept = new Set<number>();
     for await (const { sequence } of records.parked()) kept.add(sequence);
     for await (const { sequence } of records.replay()) kept.add(sequence);
@@ -211,7 +217,8 @@ export class InvoiceTally {
       if ((await records.deadLetter(sequence)) !== undefined) continue;
       this.#waiting.delete(sequence);
       this.#waitingChanged = true;
-      if (!isUnsent(unsent, sequence)) this.#add(sequence, event, clock.now());
+      const at = changes.sentAtOf(event.tenant, { sequence, start: event.at });
+      if (!isUnsent(unsent, sequence)) this.#add(sequence, { ...event, at }, clock.now());
     }
   }
 

@@ -2,7 +2,6 @@ import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { PlanChange } from '../../model/tenant.ts';
 import { formatInstant } from '../../model/window.ts';
-import type { QueuedEvent } from '../delivery-result.ts';
 import { isUnsent, type UnsentRanges } from './sequence-sets.ts';
 
 /**
@@ -59,6 +58,12 @@ export type Placement =
     }
   | { readonly kind: 'wait'; readonly noted?: TenantChanges };
 
+/** What decides an event's place: where it is in the ledger, and when its window starts. */
+export interface Placeable {
+  readonly sequence: number;
+  readonly start: number;
+}
+
 /** In what an event's place is asked for. */
 export interface Attempt {
   /** It is a dead letter: then it was not delivered, wherever it is in the ledger. */
@@ -71,11 +76,11 @@ export interface Attempt {
 /** Where an event belongs. */
 export function placementOf(
   changes: TenantChanges,
-  { sequence, event }: QueuedEvent,
+  { sequence, start }: Placeable,
   { wasSetAside, isSending, now }: Attempt,
 ): Placement {
   const { pending, made } = changes;
-  let at = Date.parse(event.window_start);
+  let at = start;
   /** What is known of it whatever becomes of it, and what only its being sent makes true. */
   const left = new Map<number, Partial<MadeChange>>();
   const sent = new Map<number, Partial<MadeChange>>();
