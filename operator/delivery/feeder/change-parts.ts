@@ -1,11 +1,12 @@
 import type { Destination } from '../../destinations/destination.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { CauseLog } from '../../telemetry/cause-log.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import { type ArrivalCheck, createArrivalCheck } from '../lanes/arrival-check.ts';
 import { type ChangeLane, type ChangeLaneOptions, createChangeLane } from '../lanes/change-lane.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { type AskSumsOptions, createAskSums } from './ask-sums.ts';
-import type { FeederOptions } from './feeder-parts.ts';
 
 /** What the lane of changes needs that the feeder has already. */
 export interface ChangePartsOptions
@@ -13,9 +14,10 @@ export interface ChangePartsOptions
     Pick<
       ChangeLaneOptions,
       'provisioner' | 'directory' | 'parked' | 'usageToCome' | 'isLeaving' | 'random'
-    >,
-    Pick<FeederOptions, 'clock' | 'logger'> {
+    > {
   readonly name: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
   readonly destination: Destination;
   readonly records: DeliveryRecords;
   readonly log: CauseLog;

@@ -70,8 +70,8 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
       log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is set aside: ${reason}`),
   });
   // Who is being offboarded is known once its lane is there.
-  let leaving: Pick<Offboarding, 'isAsked'> | undefined;
-  const isLeaving = (tenant: string): boolean => leaving?.isAsked(tenant) ?? false;
+  const leaving: { lane?: Pick<Offboarding, 'isAsked'> } = {};
+  const isLeaving = (tenant: string): boolean => leaving.lane?.isAsked(tenant) ?? false;
   const changes = createPlanChanges({
     destination,
     planChange: settings.planChange ?? 'now',
@@ -126,7 +126,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     onRefused: (tenant, reason) =>
       log.warn(`offboard ${tenant}`, `[${name}] tenant ${tenant} not offboarded: ${reason}`),
   });
-  leaving = offboarding;
+  leaving.lane = offboarding;
   const replays = createReplaySessions(clock);
   const batchEvents = (): number => destination.limits.batchEvents;
   const lane = { records, settlements, sendRound, batchEvents };

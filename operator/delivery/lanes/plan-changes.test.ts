@@ -18,8 +18,8 @@ interface World extends PlanWorld {
   readonly clock: VirtualClock;
   readonly harness: Harness;
   /** Lets a minute pass, then closes the window that it was with an event of each tenant. */
-  minute(...tenants: string[]): Promise<void>;
-  minutes(count: number, ...tenants: string[]): Promise<void>;
+  readonly minute: (...tenants: string[]) => Promise<void>;
+  readonly minutes: (count: number, ...tenants: string[]) => Promise<void>;
 }
 
 function createWorld(options: Omit<Parameters<typeof createPlanWorld>[0], 'now'> = {}): World {

@@ -4,7 +4,7 @@ import { errorText } from '../../model/error-text.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';
-import type { ReconcileRow } from './reconcile.ts';
+import { isDrift, type ReconcileRow } from './reconcile.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -134,9 +134,6 @@ function gauge(
   });
 }
 
-/** Billing systems that add up in doubles are right as far as doubles go. */
-const RELATIVE = 1e-9;
-const ABSOLUTE = 1e-6;
 const MAX_EXAMPLES = 20;
 
 /** What came of comparing one day at one destination. */
@@ -177,9 +174,4 @@ export function driftReport(
     differing: differing.length,
     examples: differing.slice(0, MAX_EXAMPLES),
   };
-}
-
-/** Whether a difference is more than the rounding of a billing system that adds up in doubles. */
-export function isDrift(delivered: string, difference: string): boolean {
-  return Math.abs(Number(difference)) > Math.max(ABSOLUTE, RELATIVE * Number(delivered));
 }

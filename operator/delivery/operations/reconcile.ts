@@ -237,3 +237,12 @@ function emptySums({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): S
   const parts = { delivered: 0n, pending: 0n, deadLetters: 0n, parked: 0n, withheld: 0n };
   return { tenant, metric, ...parts, acknowledged: 0n, hasDeleted: false };
 }
+
+/** Billing systems that add up in doubles are right as far as doubles go. */
+const RELATIVE = 1e-9;
+const ABSOLUTE = 1e-6;
+
+/** Whether a difference is more than the rounding of a billing system that adds up in doubles. */
+export function isDrift(delivered: string, difference: string): boolean {
+  return Math.abs(Number(difference)) > Math.max(ABSOLUTE, RELATIVE * Number(delivered));
+}
