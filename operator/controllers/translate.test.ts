@@ -69,6 +69,8 @@ describe('a BillingDestination', () => {
         type: 'webhook',
         suspend: true,
         startFrom: 'earliest',
+        mode: 'live',
+        planChange: 'period-end',
         metrics: { include: ['tenant_gpu_hours'], exclude: ['tenant_lb_hours'] },
         options: {
           url: 'https://billing.example.com/events?source=meterfeed',
