@@ -178,6 +178,20 @@ test('an answer that is lost for days: which of the nodes of one SKU were counte
   expect(second.delivery.status('stripe')).toMatchObject({ deadLetters: 0 });
 });
 
+/** Waits until the subscriptions that run are of these plans. */
+async function plansAre({ stripe }: Estate, plans: readonly string[]): Promise<void> {
+  await vi.waitFor(
+    () => {
+      const running = [...stripe.state.subscriptions.values()].filter(
+        ({ status }) => status === 'active',
+      );
+      const found = running.map(({ metadata }) => String(metadata['vbilling_plan']));
+      expect(found.toSorted()).toStrictEqual(plans);
+    },
+    { timeout: 20_000, interval: 5 },
+  );
+}
+
 test('every event of a subscribed tenant is charged once, backfilled ones and those of a new plan too', async () => {
   const estate = await createEstate();
   const start = TEST_WINDOW_START + 10 * MINUTE_MS;
@@ -206,16 +220,14 @@ test('every event of a subscribed tenant is charged once, backfilled ones and th
   const second = await live(estate, start + 20 * MINUTE_MS, subscribing, [tenantNamed('a')]);
   await estate.ledger.append({ events: [...nodes('a', 3, 1), ...nodes('b', 3, 25)] });
   await drained(second, estate.ledger);
+  await plansAre(estate, ['tenant-standard', 'tenant-standard']);
   await second.stop();
   const gold = tenantNamed('a', { plan: 'gold' });
   const third = await live(estate, start + DAY_MS, subscribing, [gold]);
   await estate.ledger.append({ events: nodes('a', 3, 24 * 60 + 14) });
   await drained(third, estate.ledger);
+  await plansAre(estate, ['gold', 'tenant-standard']);
   await third.stop();
-  const { subscriptions } = estate.stripe.state;
-  const running = [...subscriptions.values()].filter(({ status }) => status === 'active');
-  const plans = running.map(({ metadata }) => String(metadata['vbilling_plan']));
-  expect(plans.toSorted()).toStrictEqual(['gold', 'tenant-standard']);
   estate.stripe.turnTo(TEST_WINDOW_START + 60 * DAY_MS);
   const { events } = estate.stripe.account();
   expect(events).toHaveLength(10);
