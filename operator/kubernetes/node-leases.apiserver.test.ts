@@ -99,6 +99,10 @@ describe('the Leases of nodes', () => {
     }
     expect(asked.length).toBeLessThan(20);
     for (const query of asked) expect(Number(query?.['limit'])).toBeLessThanOrEqual(100);
+    // An API server that comes and goes is not asked for the same once more.
+    asked.length = 0;
+    await leases.read(since, survey, new AbortController().signal);
+    expect(asked.length).toBeLessThanOrEqual(4);
   });
 
   test('that may not be read are told of once, and nothing waits for them', async () => {

@@ -20,7 +20,7 @@ export interface NodeLeasesOptions {
 
 /** Reads when node Leases were renewed, which tells when the versions around it were given out. */
 export interface NodeLeases {
-  /** Tells the clock what renewals say of the versions since this one; of the newest of them at the least. */
+  /** Tells the clock, which is always the same, what renewals say of the versions since this one; of the newest of them at the least. */
   read(
     since: string,
     revisions: Pick<RevisionClock, 'observe'>,
@@ -57,6 +57,8 @@ interface Renewal {
 class ListedLeases implements NodeLeases {
   readonly #options: NodeLeasesOptions;
   readonly #told = new Set<string>();
+  /** The versions that the last reading covers: an API server that comes and goes is not asked for them again. */
+  #covered: { readonly from: bigint; readonly to: bigint } | undefined;
 
   constructor(options: NodeLeasesOptions) {
     this.#options = options;
@@ -67,8 +69,8 @@ class ListedLeases implements NodeLeases {
     revisions: Pick<RevisionClock, 'observe'>,
     signal: AbortSignal,
   ): Promise<void> {
-    const first = numberOf(since);
-    if (first === undefined) return;
+    const from = numberOf(since);
+    if (from === undefined) return;
     const newest = await this.#list({}, signal);
     if (newest === undefined) return;
     const dated = await this.#versionOf(this.#options.datedPath, signal);
@@ -79,11 +81,17 @@ class ListedLeases implements NodeLeases {
       this.#tellOnce('their versions are those of another etcd');
       return;
     }
+    const { version: to } = page;
+    const before = this.#covered;
+    const covered = before !== undefined && before.from <= from ? before : undefined;
     // Each list shows the last renewal of each node as of its version: the ten seconds before it.
     for (let step = 0; page !== undefined && step < MOST_STEPS; step += 1) {
       for (const { version, when } of page.renewals) revisions.observe(String(version), when);
       const oldest = oldestOf(page.renewals);
-      if (oldest === undefined || oldest <= first) return;
+      if (oldest === undefined || oldest <= (covered?.to ?? from)) {
+        this.#covered = { from: covered?.from ?? from, to };
+        return;
+      }
       const query = { resourceVersion: String(oldest - 1n), resourceVersionMatch: 'Exact' };
       page = await this.#list(query, signal);
     }
