@@ -50,7 +50,7 @@ export interface MeasureOptions {
 }
 
 /** Tenant clusters' own APIs that are not begun by then wait for the next turn. */
-const OWN_MS = 25;
+const OWN_MS = 60;
 
 /**
  * Measures a window for the scopes that are closed with it, and makes its events. Changes nothing. What

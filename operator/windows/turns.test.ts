@@ -26,7 +26,7 @@ async function start(clock: ManualClock, ledger: Ledger) {
         const { nodes } = tenant.observation;
         const nodesIn = nodes.inNamespace.bind(nodes);
         vi.spyOn(nodes, 'inNamespace').mockImplementation((namespace) => {
-          worked += 30;
+          worked += 70;
           return nodesIn(namespace);
         });
         tenant.listed = false;

@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import { createManualClock } from '../../kubernetes/testing/manual-clock.ts';
+import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { createForeignReader, type ReaderLimits } from './foreign-reader.ts';
 
@@ -8,11 +10,11 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-function start(limits: Partial<ReaderLimits> = {}) {
+function start(limits: Partial<ReaderLimits> = {}, clock: Clock = systemClock) {
   const logger = createCapturingLogger();
   let deaths = 0;
   const reader = createForeignReader({
-    clock: systemClock,
+    clock,
     random: () => 0.1,
     logger,
     onDeath: () => (deaths += 1),
@@ -92,6 +94,18 @@ describe('one tenant cluster takes the thread from all others', () => {
     );
     await Promise.all([...many, read('honest', GOOD).then(note('honest'))]);
     expect(order.indexOf('honest')).toBeLessThanOrEqual(1);
+  });
+
+  test('floods of all together leave half of the main thread to everybody else', async () => {
+    const clock = createManualClock();
+    const { read } = start({}, clock);
+    void read('a', GOOD).then(() => clock.advance(40));
+    let isRead = false;
+    const next = read('b', GOOD).then(() => (isRead = true));
+    expect(await clock.sleeper()).toBe(40);
+    expect(isRead).toBe(false);
+    await clock.advance(40);
+    await next;
   });
 
   test('beyond a share of each minute its API is left alone', async () => {

@@ -50,6 +50,9 @@ const MINUTE_MS = 60_000;
 /** So many times in an hour the thread may end over one tenant cluster's answers. */
 const DEATHS = 2;
 const HOUR_MS = 3_600_000;
+/** A timer is no more exact than that, and few objects take less. */
+const LEAST_REST_MS = 2;
+const MOST_REST_MS = 100;
 const RESTART = { baseMs: 200, capMs: 10_000 } as const;
 
 interface Job {
@@ -185,11 +188,23 @@ class WorkerReader implements ForeignReader {
     const account = this.#account(job.owner);
     account.cpuMs += cpuMs;
     const most = this.#limits.cpuMs;
+    this.#isPausing = true;
+    const began = this.#options.clock.monotonic();
     job.answer(
       account.cpuMs > most
         ? { kind: 'refused', reason: `more than ${most / 1000} seconds of reading in a minute` }
         : answer,
     );
+    // What is done with the answer at once is done by then.
+    setImmediate(() => void this.#rest(this.#options.clock.monotonic() - began));
+  }
+
+  /** Half of this thread is left to everybody else, whatever all tenant clusters bring together. */
+  async #rest(tookMs: number): Promise<void> {
+    const { clock } = this.#options;
+    const restMs = Math.min(tookMs, MOST_REST_MS);
+    if (restMs >= LEAST_REST_MS) await pause(clock, restMs, this.#closing.signal);
+    this.#isPausing = false;
     this.#next();
   }
 
