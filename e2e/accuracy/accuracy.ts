@@ -23,6 +23,7 @@ import { GPU_MODES, GPU_RESOURCES } from './modes.ts';
 import { ensureGpuNodes } from './nodes.ts';
 import { seeded } from './seeded.ts';
 import { type Uncertainty, uncertaintyOf } from './uncertainty.ts';
+import { whatTheyHad } from './unseen-owners.ts';
 import { startWorld } from './world.ts';
 
 /** Flags that the API server needs: nodes come without a taint, and old versions are forgotten soon. */
@@ -136,7 +137,9 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
     until,
   );
   await delay(Math.max(0, until - Date.now()));
-  const { lives, undated, outages, nodes: nodeLives } = await world.end();
+  const { undated, outages, nodes: nodeLives, ...truth } = await world.end();
+  const uninstalled = whatTheyHad(truth.uninstalled, blinds);
+  const lives = [...truth.lives, ...uninstalled.lives];
   log(`${lives.length} pods have ended, ${nodeLives.length} nodes have gone`);
   // What is told late of the last window is settled in the next one.
   await bills.closedBeyond(Date.now() + WINDOW_MS);
@@ -144,7 +147,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   const closed = await bills.windows();
   const pods = comparePods({ lives, outages, blinds }, events);
   const nodes = compareNodes(nodeLives, blinds, events);
-  const notDated = [...pods.unseen, ...nodes.unseen, ...undated];
+  const notDated = [...pods.unseen, ...nodes.unseen, ...undated, ...uninstalled.undated];
   return {
     metrics: [...pods.metrics, ...nodes.metrics, ...compareLasting(closed, events)],
     undated: compareUndated(notDated, blinds, events),

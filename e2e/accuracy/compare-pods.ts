@@ -94,7 +94,7 @@ export function comparePods(truth: PodTruth, events: readonly ReceivedEvent[]): 
 }
 
 /** What certainly was of it, and the most that can have been: times of the API are whole seconds. */
-function unseenOf(life: PodLife, outages: readonly Outage[]): Undated {
+export function unseenOf(life: PodLife, outages: readonly Outage[]): Undated {
   const { name, tenantCluster, shape, mode, startedAt, finishedAt, node } = life;
   const down = outages.find((outage) => outage.node === node)?.from ?? Infinity;
   const end = { from: Math.max(startedAt, Math.min(finishedAt, down)), to: finishedAt + 1_000 };

@@ -1,6 +1,6 @@
 import { nanosFromDecimal } from '../../operator/model/decimal.ts';
 import type { ReceivedEvent } from '../long/received.ts';
-import { type Blind, isUnseen, nanosOf, WINDOW_MS } from './figures.ts';
+import { ARRIVAL_MS, type Blind, isUnseen, nanosOf, WINDOW_MS } from './figures.ts';
 import { accountOf, type Moment, type Stretch, type Undated } from './undated.ts';
 
 /** What had a change without a time in the API, held against when it really changed. */
@@ -23,8 +23,6 @@ export interface UndatedFigures {
   readonly short_seconds_max: number;
 }
 
-/** What a live watch tells counts from its arrival: it reaches a busy operator within this. */
-const ARRIVAL_MS = 1_000;
 /** Rounding, and the way of a beginning to the operator. */
 const NEAR_MS = 50;
 
@@ -94,7 +92,7 @@ function billsOf(events: readonly ReceivedEvent[]): ReadonlyMap<string, Bill> {
 }
 
 function verdictOf(
-  { name, accounts, kind, stretches, dated }: Undated,
+  { name, accounts, kind, stretches, dated, ownerUnseen }: Undated,
   blinds: readonly Blind[],
   billed: ReadonlyMap<string, Bill>,
 ): Verdict {
@@ -106,7 +104,7 @@ function verdictOf(
   const isOff = (moments: readonly Moment[]) => moments.some((one) => !isDown(one, blinds));
   const first = Math.min(...stretches.map(({ from }) => from.from));
   const last = Math.max(...stretches.map(({ to }) => to.to));
-  const neverTold = isUnseen(blinds, kind, first, last);
+  const neverTold = ownerUnseen === true || isUnseen(blinds, kind, first, last);
   const arrivalMs = dated !== true && isOff(changes) ? ARRIVAL_MS : 0;
   const verdict = { whileDown, neverTold, withoutEvent: false, beyond: 0, short: 0 };
   for (const [metric, parts] of Map.groupBy(stretches, (stretch) => stretch.metric)) {
@@ -126,7 +124,7 @@ function verdictOf(
     if (neverTold) continue;
     verdict.short = Math.max(verdict.short, seconds(short));
     if (short <= nanosOf(rate, said)) continue;
-    if (isBilledToWindowEnd(parts, paid)) verdict.withoutEvent = true;
+    if (isBilledToWindowEnd(parts, paid, said)) verdict.withoutEvent = true;
     else {
       const why = `${seconds(short)} s short of the truth, uncertain by ${said / 1000} s`;
       Object.assign(verdict, { unsaid: `${line}: ${why}` });
@@ -135,13 +133,13 @@ function verdictOf(
   return verdict;
 }
 
-/** Then the rest lies in windows of which it has no event. */
-function isBilledToWindowEnd(parts: readonly Stretch[], paid: bigint): boolean {
+/** Then the rest lies in windows of which it has no event. What begins without a time may be billed as much later as is said. */
+function isBilledToWindowEnd(parts: readonly Stretch[], paid: bigint, saidMs: number): boolean {
   const [only, ...others] = parts;
   if (paid === 0n || only === undefined || others.length > 0) return paid === 0n;
   const billedMs = (Number(paid) / 1e9 / only.perHour) * 3_600_000;
   const windowOf = (at: number): number => Math.floor((at + billedMs) / WINDOW_MS);
-  return windowOf(only.from.from - NEAR_MS) !== windowOf(only.from.to + NEAR_MS);
+  return windowOf(only.from.from - NEAR_MS) !== windowOf(only.from.to + saidMs + NEAR_MS);
 }
 
 function isUndated({ from, to }: Moment): boolean {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import type { RunningOperator } from '../local/operator-process.ts';
 import { signalProcess } from '../processes/pid-file.ts';
-import { type Blind, WATCHED } from './figures.ts';
+import { ARRIVAL_MS, type Blind, WATCHED } from './figures.ts';
 import type { StopScene } from './stops.ts';
 
 export interface FaultOptions {
@@ -23,8 +23,6 @@ const JOURNAL_AGE_MS = 30_000;
 const LIST_TIMEOUT_MS = 180_000;
 /** A watch that has lost the API server says so within this. */
 const SILENCE_MS = 20_000;
-/** What the API says of a pod reaches the watch within this, on a busy machine too. */
-const ARRIVAL_MS = 5_000;
 /** An API server that is told to stop keeps its watches open meanwhile, and nobody can write: less than the settling delay. */
 const STOP_GRACE_MS = 2_000;
 

@@ -25,6 +25,8 @@ export interface Undated {
   readonly accounts: readonly string[];
   /** The API dates its changes, but nobody may have seen them: nothing is forgiven for their way to the operator. */
   readonly dated?: true;
+  /** Its tenant cluster was there only while nobody could see it. */
+  readonly ownerUnseen?: true;
   readonly stretches: readonly Stretch[];
 }
 

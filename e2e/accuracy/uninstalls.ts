@@ -33,20 +33,27 @@ const PODS = 3;
 export async function uninstallClusters(
   options: UninstallsOptions,
   signal: AbortSignal,
-): Promise<readonly PodEnd[]> {
-  const ends: PodEnd[] = [];
+): Promise<readonly Uninstalled[]> {
+  const all: Uninstalled[] = [];
   for (let number = 0; !signal.aborted; number += 1) {
-    ends.push(...(await installAndUninstall(options, number, signal)));
+    all.push(await installAndUninstall(options, number, signal));
     await passes(3_000, signal);
   }
-  return ends;
+  return all;
+}
+
+/** A tenant cluster that has come and gone, and what became of all that it had. */
+export interface Uninstalled {
+  readonly installed: Moment;
+  readonly gone: Moment;
+  readonly ends: readonly PodEnd[];
 }
 
 async function installAndUninstall(
   { api, random, log }: UninstallsOptions,
   number: number,
   signal: AbortSignal,
-): Promise<readonly PodEnd[]> {
+): Promise<Uninstalled> {
   const name = `leaving-${number}`;
   const cluster: SimulatedTenantCluster = {
     name,
@@ -84,10 +91,11 @@ async function installAndUninstall(
     await release(api, balancer, 6_000 * random()),
   ];
   const ended = await Promise.all(pods);
-  return [
+  const ends = [
     ...ended.flatMap((end) => end ?? []),
     ...undated.map((one) => ({ kind: 'undated', undated: one }) as const),
   ];
+  return { installed, gone, ends };
 }
 
 /** As Helm does; what it keeps is the volume of the control plane. */

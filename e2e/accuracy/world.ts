@@ -15,7 +15,7 @@ import { StopNodes } from './stop-nodes.ts';
 import { StopPods } from './stop-pods.ts';
 import type { StopScene } from './stops.ts';
 import type { Undated } from './undated.ts';
-import { uninstallClusters } from './uninstalls.ts';
+import { uninstallClusters, type Uninstalled } from './uninstalls.ts';
 import { startWorkload } from './workload.ts';
 
 export interface WorldOptions {
@@ -38,6 +38,7 @@ export interface WorldTruth {
   readonly undated: readonly Undated[];
   readonly outages: readonly Outage[];
   readonly nodes: readonly NodeLife[];
+  readonly uninstalled: readonly Uninstalled[];
 }
 
 const STARTS_PER_SECOND = 10;
@@ -96,7 +97,7 @@ export async function startWorld({ api, seed, durationMs, log }: WorldOptions): 
     },
     end: async () => {
       stopping.abort();
-      const ends = [...(await workload.ended), ...(await leaving), ...(await pods.end())];
+      const ends = [...(await workload.ended), ...(await pods.end())];
       await labelling;
       return {
         lives: ends.flatMap((end) => (end.kind === 'dated' ? [end.life] : [])),
@@ -107,6 +108,7 @@ export async function startWorld({ api, seed, durationMs, log }: WorldOptions): 
         ],
         outages: await goingDown,
         nodes: await replacing,
+        uninstalled: await leaving,
       };
     },
   };
