@@ -149,8 +149,10 @@ function oldestOf(renewals: readonly Renewal[]): bigint | undefined {
 
 /** The API server's own dates are cut to whole seconds. */
 const STEP_MS = 1_000;
-/** Clocks of nodes that are kept in time differ by less, and a write takes no longer. */
-const NEAR_MS = 500;
+/** Clocks of nodes that are kept in time differ by less. */
+const SKEW_MS = 250;
+/** A write takes no longer. */
+const WRITING_MS = 500;
 
 /**
  * When a Lease was renewed: in the second that the API server wrote down, and there as the kubelet says,
@@ -165,7 +167,7 @@ export function renewalOf(object: unknown): readonly Renewal[] {
   const said = isRecord(spec) ? timeOf(spec['renewTime']) : undefined;
   const isInTime = said !== undefined && Math.abs(said - written) < STEP_MS;
   const when = isInTime
-    ? { from: Math.max(written, said - NEAR_MS), until: Math.max(written, said) + NEAR_MS }
-    : { from: written, until: written + STEP_MS + NEAR_MS };
+    ? { from: Math.max(written, said - SKEW_MS), until: Math.max(written, said) + WRITING_MS }
+    : { from: written, until: written + STEP_MS + WRITING_MS };
   return [{ version, when }];
 }

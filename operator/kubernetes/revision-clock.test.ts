@@ -71,9 +71,9 @@ describe('a clock of versions', () => {
           const from = known.filter((fact) => fact.version <= version).map((fact) => fact.from);
           const until = known.filter((fact) => fact.version >= version).map((fact) => fact.until);
           const found = clock.bracket(String(version));
-          // Bounds that are closer than a tenth of a second say the same.
-          expect(found.from).toBeGreaterThanOrEqual(Math.max(...from) - 100);
-          expect(found.until).toBeLessThanOrEqual(Math.min(...until) + 100);
+          // Bounds that are closer than a twentieth of a second say the same.
+          expect(found.from).toBeGreaterThanOrEqual(Math.max(...from) - 50);
+          expect(found.until).toBeLessThanOrEqual(Math.min(...until) + 50);
         }
       }),
     );

@@ -23,8 +23,8 @@ interface Bound {
 }
 
 /** Bounds that are closer than this say the same. */
-const CLOSE_MS = 100;
-/** Half an hour in which something is dated all the time; the oldest are forgotten. */
+const CLOSE_MS = 50;
+/** A quarter of an hour in which something is dated all the time; the oldest are forgotten. */
 const MOST_BOUNDS = 20_000;
 /** Clocks of a cluster differ by less. */
 const SKEW_MS = 5_000;

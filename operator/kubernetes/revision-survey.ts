@@ -21,7 +21,7 @@ const QUIET_MS = 300;
 const LONGEST_MS = 5_000;
 const LOOK_MS = 50;
 /** While watches catch up the newest version is asked for so often. */
-const TICK_MS = 1_000;
+const TICK_MS = 500;
 
 /** One reading of what was missed. */
 interface Reading {
