@@ -1,4 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import type { StripeRules } from '../../e2e/fakes/stripe/state.ts';
 import { type FakeStripe, startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
 import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
@@ -27,19 +28,20 @@ afterEach(async () => {
 interface Estate {
   readonly stripe: FakeStripe;
   readonly ledger: Ledger;
-  readonly time: { now: () => number };
+  readonly time: { now: () => number; aheadMs: number };
   /** While it says so, no key is good enough. */
   readonly lock: { isOn: () => boolean };
 }
 
-async function createEstate(): Promise<Estate> {
-  const time = { now: () => TEST_WINDOW_START };
+async function createEstate(rules: Partial<StripeRules> = {}): Promise<Estate> {
+  const time = { now: () => TEST_WINDOW_START, aheadMs: 0 };
   const lock = { isOn: () => false };
   const stripe = await startFakeStripe({
     apiKey: 'sk_test_key',
     searchLagMs: MINUTE_MS,
     lacks: () => (lock.isOn() ? 'rak_all' : undefined),
     now: () => time.now(),
+    rules,
   });
   closers.push(() => stripe.close());
   return { stripe, ledger: createMemoryLedger(), time, lock };
@@ -52,7 +54,12 @@ async function live(
   change: Partial<StripeSettings> = {},
   tenants: readonly Tenant[] = [],
 ): Promise<LiveDelivery> {
-  const clock = createFastClock(start);
+  const fast = createFastClock(start);
+  const clock = {
+    ...fast,
+    now: () => fast.now() + time.aheadMs,
+    monotonic: () => fast.monotonic() + time.aheadMs,
+  };
   time.now = () => clock.now();
   const settings: DestinationSettings = {
     name: 'stripe',
@@ -178,6 +185,22 @@ test('an answer that is lost for days: which of the nodes of one SKU were counte
   expect(second.delivery.status('stripe')).toMatchObject({ deadLetters: 0 });
 });
 
+/** Makes a price of a meter, tagged with a plan. */
+async function price({ stripe }: Estate, meter: string, plan = 'tenant-standard'): Promise<void> {
+  await fetch(`${stripe.url}/v1/prices`, {
+    method: 'POST',
+    headers: AUTHORIZED,
+    body: new URLSearchParams({
+      currency: 'usd',
+      'product_data[name]': meter,
+      'recurring[interval]': 'month',
+      'recurring[usage_type]': 'metered',
+      'recurring[meter]': meter,
+      'metadata[vbilling_plan]': plan,
+    }),
+  });
+}
+
 /** Waits until the subscriptions that run are of these plans. */
 async function plansAre({ stripe }: Estate, plans: readonly string[]): Promise<void> {
   await vi.waitFor(
@@ -192,44 +215,69 @@ async function plansAre({ stripe }: Estate, plans: readonly string[]): Promise<v
   );
 }
 
-test('every event of a subscribed tenant is charged once, backfilled ones and those of a new plan too', async () => {
-  const estate = await createEstate();
-  const start = TEST_WINDOW_START + 10 * MINUTE_MS;
-  const subscribing = { autoSubscribe: true };
-  const first = await live(estate, start, subscribing);
-  await vi.waitFor(() => expect(estate.stripe.state.meters.size).toBe(8), { timeout: 10_000 });
-  await estate.ledger.append({ events: nodes('a', 1) });
-  await drained(first, estate.ledger);
-  await first.stop();
-  for (const plan of ['tenant-standard', 'gold']) {
-    for (const { id: meter } of estate.stripe.state.meters.values()) {
-      await fetch(`${estate.stripe.url}/v1/prices`, {
-        method: 'POST',
-        headers: AUTHORIZED,
-        body: new URLSearchParams({
-          currency: 'usd',
-          'product_data[name]': meter,
-          'recurring[interval]': 'month',
-          'recurring[usage_type]': 'metered',
-          'recurring[meter]': meter,
-          'metadata[vbilling_plan]': plan,
-        }),
-      });
+test.each([
+  { mode: 'flexible' },
+  { mode: 'flexible', backdatedUsage: 'first-invoice' },
+  { mode: 'flexible', cancelNeedsProrate: true },
+  { mode: 'classic' },
+] as const)(
+  'every event of a subscribed tenant is charged once, backfilled ones and those of a new plan too: %j',
+  async (rules) => {
+    const estate = await createEstate(rules);
+    const start = TEST_WINDOW_START + 10 * MINUTE_MS;
+    const subscribing = { autoSubscribe: true };
+    const first = await live(estate, start, subscribing);
+    await vi.waitFor(() => expect(estate.stripe.state.meters.size).toBe(8), { timeout: 10_000 });
+    await estate.ledger.append({ events: nodes('a', 1) });
+    await drained(first, estate.ledger);
+    await first.stop();
+    for (const plan of ['tenant-standard', 'gold']) {
+      for (const { id } of estate.stripe.state.meters.values()) await price(estate, id, plan);
     }
+    const second = await live(estate, start + 20 * MINUTE_MS, subscribing, [tenantNamed('a')]);
+    await estate.ledger.append({ events: [...nodes('a', 3, 1), ...nodes('b', 3, 25)] });
+    await drained(second, estate.ledger);
+    await plansAre(estate, ['tenant-standard', 'tenant-standard']);
+    await second.stop();
+    const gold = tenantNamed('a', { plan: 'gold' });
+    const third = await live(estate, start + DAY_MS, subscribing, [gold]);
+    await estate.ledger.append({ events: nodes('a', 3, 24 * 60 + 5) });
+    await drained(third, estate.ledger);
+    await plansAre(estate, ['gold', 'tenant-standard']);
+    await third.stop();
+    estate.stripe.turnTo(TEST_WINDOW_START + 60 * DAY_MS);
+    const { events } = estate.stripe.account();
+    expect(events).toHaveLength(10);
+    expect(events.map(({ lines, fate }) => [lines, fate.kind])).toStrictEqual(
+      events.map(() => [1, 'invoiced']),
+    );
+  },
+);
+
+test('a price for usage that goes on bills what came before it, and parks nobody', async () => {
+  const estate = await createEstate({ backdatedUsage: 'first-invoice' });
+  const { stripe, ledger } = estate;
+  const start = TEST_WINDOW_START + 10 * MINUTE_MS;
+  const operator = await live(estate, start, { autoSubscribe: true }, [tenantNamed('a')]);
+  await vi.waitFor(() => expect(stripe.state.meters.size).toBe(8), { timeout: 10_000 });
+  const [first] = stripe.state.meters.keys();
+  await price(estate, first ?? '');
+  estate.time.aheadMs += 10 * MINUTE_MS;
+  await ledger.append({ events: nodes('a', 2, 5) });
+  await drained(operator, ledger);
+  const meters = [...stripe.state.meters.values()];
+  const h100 = meters.find(({ event_name }) => event_name.endsWith('h100'));
+  await price(estate, h100?.id ?? '');
+  for (const window of [30, 31, 32, 60]) {
+    estate.time.aheadMs += 10 * MINUTE_MS;
+    await ledger.append({ events: nodes('a', 2, window) });
+    await drained(operator, ledger);
   }
-  const second = await live(estate, start + 20 * MINUTE_MS, subscribing, [tenantNamed('a')]);
-  await estate.ledger.append({ events: [...nodes('a', 3, 1), ...nodes('b', 3, 25)] });
-  await drained(second, estate.ledger);
-  await plansAre(estate, ['tenant-standard', 'tenant-standard']);
-  await second.stop();
-  const gold = tenantNamed('a', { plan: 'gold' });
-  const third = await live(estate, start + DAY_MS, subscribing, [gold]);
-  await estate.ledger.append({ events: nodes('a', 3, 24 * 60 + 14) });
-  await drained(third, estate.ledger);
-  await plansAre(estate, ['gold', 'tenant-standard']);
-  await third.stop();
-  estate.stripe.turnTo(TEST_WINDOW_START + 60 * DAY_MS);
-  const { events } = estate.stripe.account();
+  const status = operator.delivery.status('stripe');
+  await operator.stop();
+  expect(status).toMatchObject({ parkedTenants: [], deadLetters: 0 });
+  stripe.turnTo(start + 60 * DAY_MS);
+  const { events } = stripe.account();
   expect(events).toHaveLength(10);
   expect(events.map(({ lines, fate }) => [lines, fate.kind])).toStrictEqual(
     events.map(() => [1, 'invoiced']),
