@@ -164,6 +164,28 @@ describe('a change of plan', () => {
     expect(bill).toBe('Jan 100+30, Feb 9');
   });
 
+  test('to a lower base fee keeps the usage of the minutes before Lago makes it', async () => {
+    const world = await priced([10_000, 0]);
+    await provision(world, tenantOn('a'));
+    world.turnTo(time('16T00'));
+    const [tenant, before] = [tenantOn('b'), time('Feb 01T00')];
+    const waits = { kind: 'drain', before, current: 'a', wanted: 'b' };
+    expect(await world.destination.provision(tenant, NEVER)).toMatchObject(waits);
+    expect(await world.destination.provision(tenant, NEVER)).toMatchObject(waits);
+    world.turnTo(time('Feb 01T00:05'));
+    expect(await world.destination.change?.(tenant, before, NEVER)).toMatchObject({
+      kind: 'retry',
+    });
+    world.turnTo(time('Feb 01T01'));
+    const from = time('Feb 01T00:10:01');
+    const changed = { kind: 'changed', from };
+    expect(await world.destination.change?.(tenant, before, NEVER)).toStrictEqual(changed);
+    // The unit of 00:05 is sent as of the change, as the delivery engine does.
+    await send(world, from, '1');
+    world.turnTo(time('Mar 02T00'));
+    expect(summary(world.lago.account())).toBe('Jan 100, Feb 3');
+  });
+
   test('that waits is called off when it is no longer wanted', async () => {
     const world = await priced([10_000, 0]);
     await provision(world, tenantOn('a'));

@@ -246,15 +246,14 @@ export class LagoProvisioner {
     const { subscription: current } = found;
     logger.info(`[${name}] subscription ${ids.subscription} already exists, reused`);
     const { planCode, nextPlanCode } = current;
-    if (tenant.plan === undefined) return DONE;
+    if (tenant.plan === undefined || tenant.plan === nextPlanCode) return handOver(current);
     if (tenant.plan === planCode) {
       return nextPlanCode === undefined ? DONE : this.#callOff(tenant, current, signal);
     }
-    if (tenant.plan === nextPlanCode) return DONE;
     const before = await plans.find(planCode, signal);
     if (before.kind === 'plan' && wanted.yearlyCents < before.plan.yearlyCents) {
       const asked = await this.#ask(tenant, wanted.code, signal);
-      return asked.kind === 'subscription' ? DONE : asked;
+      return asked.kind === 'subscription' ? handOver(asked.subscription) : asked;
     }
     return drain(current, wanted.code, clock.now());
   }
@@ -328,6 +327,16 @@ function drain(current: LagoSubscription, wanted: string, before: number): Drain
   const { planCode } = current;
   const reason = `plan ${quote(wanted)} takes over when the usage of plan ${quote(planCode)} is there`;
   return { kind: 'drain', reason, before, current: planCode, wanted };
+}
+
+/**
+ * A plan that takes over when the period ends does so in Lago's run ten minutes later: usage in between is kept
+ * until then, for the old plan's last invoice has it not.
+ */
+function handOver(current: LagoSubscription): ProvisionOutcome {
+  const { nextPlanCode, periodEndsAt } = current;
+  if (nextPlanCode === undefined || periodEndsAt === undefined) return DONE;
+  return drain(current, nextPlanCode, periodEndsAt);
 }
 
 /** A plan of a lower base fee takes over at Lago's first run after the end of the period. */
