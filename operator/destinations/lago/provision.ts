@@ -5,7 +5,6 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type {
   ChangeOutcome,
-  DrainFirst,
   FailedStep,
   PeriodEndOutcome,
   ProvisionOutcome,
@@ -23,6 +22,8 @@ import {
   subscriptionIdOf,
 } from './customers.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
+import { namedSubscription, takenCustomer } from './pins.ts';
+import { drain, handOver, waiting } from './plan-changes.ts';
 import type { LagoPlan, LagoPlans } from './plans.ts';
 import type { LagoSettings } from './settings.ts';
 import {
@@ -35,6 +36,7 @@ import {
 } from './subscriptions.ts';
 
 const DONE: StepOutcome = { kind: 'done' };
+const BEFORE_THE_RUN = 'Lago is about to invoice the period before';
 
 export interface LagoProvisionerOptions {
   readonly name: string;
@@ -64,9 +66,9 @@ export class LagoProvisioner {
   async provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome> {
     const { client } = this.#options;
     const ids = idsOf(tenant);
-    const taken = await this.#takenCustomer(tenant, ids, signal);
+    const taken = await takenCustomer(client, tenant, signal);
     if (taken !== undefined) return taken;
-    if (ids.subscriptionIsNamed) return this.#useNamed(tenant, ids, signal);
+    if (ids.subscriptionIsNamed) return this.#useNamed(tenant, signal);
     this.#named.delete(tenant.id);
     const choice = await this.#planOf(tenant, signal);
     if (choice.kind !== 'plan') return choice;
@@ -98,8 +100,7 @@ export class LagoProvisioner {
     if (wanted === current.nextPlanCode) return waiting(current, now);
     const quiet = billingRunUntil(current, now);
     if (quiet !== undefined) {
-      const reason = 'Lago is about to invoice the period before';
-      return { kind: 'retry', reason, afterMs: quiet - now };
+      return { kind: 'retry', reason: BEFORE_THE_RUN, afterMs: quiet - now };
     }
     const after = await this.#ask(tenant, wanted, signal);
     if (after.kind !== 'subscription') return after;
@@ -126,8 +127,7 @@ export class LagoProvisioner {
       const now = clock.now();
       const quiet = billingRunUntil(answer.subscription, now);
       if (quiet !== undefined) {
-        const reason = 'Lago is about to invoice the period before';
-        return { kind: 'retry', reason, afterMs: quiet - now };
+        return { kind: 'retry', reason: BEFORE_THE_RUN, afterMs: quiet - now };
       }
       const path = `/subscriptions/${encodeURIComponent(externalId)}`;
       const ended = await client.call('DELETE', path, undefined, signal);
@@ -138,39 +138,15 @@ export class LagoProvisioner {
     return DONE;
   }
 
-  /** Customers of tenants are called like them: one that a tenant names must not be another tenant's. */
-  async #takenCustomer(
-    tenant: Tenant,
-    { customer }: LagoIds,
-    signal: AbortSignal,
-  ): Promise<FailedStep | undefined> {
-    if (customer === tenant.id) return undefined;
-    const answer = await findActive(this.#options.client, subscriptionIdOf(customer), signal);
-    if (answer.kind === 'none') return undefined;
-    if (answer.kind !== 'subscription') return failedStep(answer);
-    if (answer.subscription.customer !== customer) return undefined;
-    const reason = `the customer of another tenant: lago-customer-id: ${quote(customer)}`;
-    return { kind: 'rejected', reason };
-  }
-
   /** A subscription that somebody else made gets the tenant's usage, and stays as it is. */
-  async #useNamed(
-    tenant: Tenant,
-    { customer, subscription: id }: LagoIds,
-    signal: AbortSignal,
-  ): Promise<StepOutcome> {
+  async #useNamed(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { client, subscriptions } = this.#options;
     const ensured = await ensureCustomer(client, tenant, undefined, signal);
     if (ensured.kind !== 'customer') return ensured;
-    const answer = await findActive(client, id, signal);
-    const isTheirs = answer.kind === 'subscription' && answer.subscription.customer === customer;
-    if (answer.kind === 'none' || (answer.kind === 'subscription' && !isTheirs)) {
-      const what = `customer ${quote(customer)} has no such active subscription in Lago`;
-      return { kind: 'rejected', reason: `${what}: lago-subscription-id: ${quote(id)}` };
-    }
-    if (answer.kind !== 'subscription') return failedStep(answer);
-    subscriptions.add(answer.subscription);
-    this.#named.set(tenant.id, id);
+    const found = await namedSubscription(client, tenant, signal);
+    if (found.kind !== 'subscription') return found;
+    subscriptions.add(found.subscription);
+    this.#named.set(tenant.id, found.subscription.externalId);
     return DONE;
   }
 
@@ -321,27 +297,4 @@ export class LagoProvisioner {
     const from = Math.floor(startedAt / 1_000) * 1_000 + 1_000;
     return { kind: 'changed', from, ...omitUndefined({ lateUntil }) };
   }
-}
-
-function drain(current: LagoSubscription, wanted: string, before: number): DrainFirst {
-  const { planCode } = current;
-  const reason = `plan ${quote(wanted)} takes over when the usage of plan ${quote(planCode)} is there`;
-  return { kind: 'drain', reason, before, current: planCode, wanted };
-}
-
-/**
- * A plan that takes over when the period ends does so in Lago's run ten minutes later: usage in between is kept
- * until then, for the old plan's last invoice has it not.
- */
-function handOver(current: LagoSubscription): ProvisionOutcome {
-  const { nextPlanCode, periodEndsAt } = current;
-  if (nextPlanCode === undefined || periodEndsAt === undefined) return DONE;
-  return drain(current, nextPlanCode, periodEndsAt);
-}
-
-/** A plan of a lower base fee takes over at Lago's first run after the end of the period. */
-function waiting({ nextPlanCode, periodEndsAt }: LagoSubscription, now: number): FailedStep {
-  const reason = `Lago puts plan ${quote(nextPlanCode ?? '')} in force when it invoices the period`;
-  const afterMs = Math.max(60_000, (periodEndsAt ?? now) - now);
-  return { kind: 'retry', reason, afterMs };
 }
