@@ -110,7 +110,8 @@ class DestinationChangeLane implements ChangeLane {
   ): Promise<BlockReason | undefined> {
     const { changes, provisioner } = this.#options;
     if (changes.pendingOf(tenant) === undefined) return undefined;
-    if (!changes.isUnderWay(tenant)) {
+    const isFirst = !changes.isUnderWay(tenant);
+    if (isFirst) {
       const step = await provisioner.review(tenant, signal);
       if (step.kind === 'hold') return step;
       if (step.kind !== 'done') return this.#refuse(tenant, step);
@@ -119,7 +120,7 @@ class DestinationChangeLane implements ChangeLane {
         return undefined;
       if (!this.#mayChange(tenant) || !(await this.#begin(tenant, cursor))) return undefined;
     }
-    return this.#mayChange(tenant) ? this.#change(tenant, signal) : undefined;
+    return this.#mayChange(tenant) ? this.#change(tenant, isFirst, signal) : undefined;
   }
 
   /** Whether the billing system is not making invoices. */
@@ -173,14 +174,20 @@ class DestinationChangeLane implements ChangeLane {
     return left;
   }
 
-  async #change(tenant: string, signal: AbortSignal): Promise<BlockReason | undefined> {
+  async #change(
+    tenant: string,
+    isFirst: boolean,
+    signal: AbortSignal,
+  ): Promise<BlockReason | undefined> {
     const { changes, provisioner, parked, onDone } = this.#options;
     const pending = changes.pendingOf(tenant);
     if (pending === undefined) return undefined;
     const outcome = await this.#attempt(tenant, pending.before, signal);
     if (outcome.kind === 'hold') return outcome;
     if (outcome.kind !== 'changed') return this.#refuse(tenant, outcome);
-    const written = await changes.made(tenant, outcome);
+    // An attempt before may have ended the old plan already: then this answer's grace is another plan's.
+    const { kind, from } = outcome;
+    const written = await changes.made(tenant, isFirst ? outcome : { kind, from });
     if (written.kind === 'failed') return { kind: 'retry', reason: written.message };
     provisioner.recheck(tenant);
     parked.hurry(tenant);
