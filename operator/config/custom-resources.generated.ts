@@ -6,6 +6,7 @@ export interface BillingDestinationSpec {
   startFrom?: 'now' | 'earliest';
   mode?: 'test' | 'live';
   planChange?: 'now' | 'period-end';
+  late?: 'send' | 'hold';
   metrics?: {
     include?: string[];
     exclude?: string[];

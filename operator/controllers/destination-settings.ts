@@ -56,7 +56,12 @@ export function translateDestination(
       type,
       suspend: spec.suspend ?? false,
       startFrom: spec.startFrom ?? 'now',
-      ...omitUndefined({ mode, planChange: spec.planChange, metrics: spec.metrics }),
+      ...omitUndefined({
+        mode,
+        planChange: spec.planChange,
+        late: spec.late,
+        metrics: spec.metrics,
+      }),
       ...(webhookSecrets.value.length > 0 && { webhookSecrets: webhookSecrets.value }),
       options: options.settings,
     },

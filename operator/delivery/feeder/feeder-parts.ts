@@ -26,6 +26,8 @@ import { createCircuit } from './circuit.ts';
 import { createCorrectionGate } from './correction-gate.ts';
 import { createEventFilter, unknownMetrics } from './event-filter.ts';
 import { createHealth } from './health.ts';
+import { invoicesOf } from './invoices-of.ts';
+import { createLateGate } from './late-gate.ts';
 import { createPending } from './pending.ts';
 import { Refusals } from './refusals.ts';
 import { createSendRound } from './send-round.ts';
@@ -102,6 +104,11 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
   const stored = { destination, ledger, records, deadLetters, changes };
   const verify = createVerification({ ...stored, pending });
   const corrections = createCorrectionGate({ destination, records, deadLetters, pending });
+  const wants = createEventFilter(destination, settings.metrics, find);
+  const cursor = (): number =>
+    ledger.cursors().find(({ destination: own }) => own === name)?.sequence ?? 0;
+  const invoices = invoicesOf(options, { ...stored, wants, directory }, cursor);
+  const late = createLateGate({ late: settings.late, invoices, deadLetters, changes });
   const sendRound = createSendRound({
     destination,
     provisioner,
@@ -111,10 +118,8 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     clock,
     verify,
     corrections,
+    late,
   });
-  const wants = createEventFilter(destination, settings.metrics, find);
-  const cursor = (): number =>
-    ledger.cursors().find(({ destination: own }) => own === name)?.sequence ?? 0;
   const describe = (tenant: string) => directory.find(tenant);
   const reconcile = createReconcile({ ...stored, acknowledgements, wants, cursor, describe });
   const usageToCome = createUsageToCome(options);
@@ -164,6 +169,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     }),
     reconcile,
     wants,
+    invoices,
     unknownMetrics: () => unknownMetrics(settings.metrics, find),
   };
 }

@@ -16,7 +16,6 @@ import { createOperations, type Operations } from '../operations/operations.ts';
 import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import type { Reconcile } from '../operations/reconcile.ts';
 import { createFeederParts, type FeederOptions, type FeederParts } from './feeder-parts.ts';
-import { invoicesOf } from './invoices-of.ts';
 import { createLoop, type Loop, type NextStep } from './loop.ts';
 import { findStartPosition, lossText } from './start-position.ts';
 
@@ -98,8 +97,7 @@ class DestinationFeeder implements Feeder {
     });
     this.reconcile = parts.reconcile;
     const cursor = (): number | undefined => this.#cursor();
-    const invoices = invoicesOf(options, parts, () => this.#cursor() ?? 0);
-    if (invoices !== undefined) this.invoices = invoices;
+    if (parts.invoices !== undefined) this.invoices = parts.invoices;
     this.correctionOutlook = createCorrectionOutlook({ ...parts, destination, clock, cursor });
   }
 

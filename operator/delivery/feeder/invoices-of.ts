@@ -1,10 +1,26 @@
-import { createInvoiceReconcile, type InvoiceReconcile } from '../operations/invoice-reconcile.ts';
-import type { FeederOptions, FeederParts } from './feeder-parts.ts';
+import type { DestinationSettings } from '../../config/settings.ts';
+import type { Destination } from '../../destinations/destination.ts';
+import type { TenantDirectory } from '../lanes/tenant-directory.ts';
+import {
+  createInvoiceReconcile,
+  type InvoiceReconcile,
+  type InvoiceReconcileOptions,
+} from '../operations/invoice-reconcile.ts';
+
+interface InvoicesOfOptions extends Pick<InvoiceReconcileOptions, 'ledger' | 'clock'> {
+  readonly settings: Pick<DestinationSettings, 'name' | 'type'>;
+  readonly destination: Destination;
+}
+
+type InvoiceParts = Pick<
+  InvoiceReconcileOptions,
+  'records' | 'deadLetters' | 'wants' | 'changes'
+> & { readonly directory: Pick<TenantDirectory, 'find'> };
 
 /** Holds the destination's invoices against what it was given; undefined where it tells of none. */
 export function invoicesOf(
-  { settings, destination, ledger, clock }: FeederOptions,
-  { records, deadLetters, wants, directory, changes }: FeederParts,
+  { settings, destination, ledger, clock }: InvoicesOfOptions,
+  { records, deadLetters, wants, directory, changes }: InvoiceParts,
   cursor: () => number,
 ): InvoiceReconcile | undefined {
   if (destination.invoices === undefined) return undefined;

@@ -14,6 +14,7 @@ import type { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
 import { asOf } from '../records/tenant-changes.ts';
 import type { InFlight } from '../records/in-flight.ts';
 import type { CorrectionGate } from './correction-gate.ts';
+import type { LateGate } from './late-gate.ts';
 import { type SendReport, sendBatch } from './send-batch.ts';
 import type { Verification } from './verification.ts';
 
@@ -33,6 +34,7 @@ export interface SendRoundOptions {
   readonly clock: Clock;
   readonly verify: Verification;
   readonly corrections: CorrectionGate;
+  readonly late: LateGate;
 }
 
 /** `admitted` when the caller has provisioned the tenants itself. */
@@ -43,11 +45,11 @@ export type SendRound = (
 ) => Promise<RoundReport>;
 
 /**
- * One attempt to send events: too old ones become dead letters, tenants are provisioned first, what
+ * One attempt to send events: too old ones become dead letters, and late ones where that is wanted, tenants are provisioned first, what
  * may have been sent long ago is asked after, corrections wait for what they correct, and the rest is put on record as in flight and sent.
  */
 export function createSendRound(options: SendRoundOptions): SendRound {
-  const { destination, provisioner, changes, parked, inFlight, clock, verify, corrections } =
+  const { destination, provisioner, changes, parked, inFlight, clock, verify, corrections, late } =
     options;
   return async (queued, signal, admitted = false) => {
     const results = new Map<number, DeliveryResult>();
@@ -59,6 +61,10 @@ export function createSendRound(options: SendRoundOptions): SendRound {
       const sent = asOf(event, changes.sentAt({ sequence, event }));
       const reason = ageProblem(sent.window_start, destination.limits.maxAgeMs, clock.now());
       if (reason !== undefined) results.set(sequence, { kind: 'dead', reason });
+    }
+
+    for (const [sequence, reason] of await late(queued.filter(isOpen))) {
+      results.set(sequence, { kind: 'dead', reason });
     }
 
     const kept = await corrections(queued.filter(isOpen));

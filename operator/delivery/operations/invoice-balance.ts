@@ -91,6 +91,12 @@ export function closings(
   return found;
 }
 
+/** Until when a metric's usage is closed; undefined while nothing is. */
+export function closedFor({ metrics, until, open }: TenantBalances, metric: string) {
+  const own = metrics.get(metric)?.until;
+  return own ?? (until === undefined ? undefined : closedUntil(metric, until, open));
+}
+
 export interface Closing {
   readonly until: number;
   /** What was delivered that begins at `until` or later. */
@@ -155,8 +161,8 @@ export function nanosOf(quantity: string): bigint {
   return decimal === undefined ? 0n : nanosFromDecimal(decimal);
 }
 
-function newBalance({ until, open }: TenantBalances, metric: string, now: number): Balance {
-  const closed = until === undefined ? undefined : closedUntil(metric, until, open);
+function newBalance(tenant: TenantBalances, metric: string, now: number): Balance {
+  const closed = closedFor(tenant, metric);
   const sums = { open: 0n, missing: 0n, late: 0n, invoiced: 0n };
   return { ...omitUndefined({ until: closed }), ...sums, changedAt: now };
 }

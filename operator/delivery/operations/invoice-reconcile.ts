@@ -5,7 +5,7 @@ import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { greatest, least } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import { applyInvoices, closings } from './invoice-balance.ts';
+import { applyInvoices, closedFor, closings } from './invoice-balance.ts';
 import {
   type InvoiceMismatch,
   type InvoiceReport,
@@ -30,6 +30,8 @@ export interface InvoiceReconcileOptions extends InvoiceTallyOptions {
 export interface InvoiceReconcile {
   /** Adds up what was delivered, and compares the invoices of some tenants, those first that waited longest. */
   look(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined>;
+  /** Until when the final invoices of a tenant reach for a metric, as far as was seen; undefined while there are none. */
+  closedUntil(tenant: string, metric: string): Promise<number | undefined>;
   /** Undefined before the first look. */
   report(): InvoiceReport | undefined;
 }
@@ -65,6 +67,12 @@ class InvoiceComparison implements InvoiceReconcile {
     this.#comparedAt = now;
     this.#mismatches = mismatchesOf(this.#tally.tenants, this.#options.unpriced(), now);
     return this.#tally.save();
+  }
+
+  async closedUntil(tenant: string, metric: string): Promise<number | undefined> {
+    await this.#tally.load();
+    const known = this.#tally.tenants.get(tenant);
+    return known && closedFor(known, metric);
   }
 
   report(): InvoiceReport | undefined {

@@ -55,6 +55,7 @@ export class InvoiceTally {
   readonly #waiting = new Map<number, WaitingEvent>();
   readonly #changed = new Set<string>();
   #state: TallyState | undefined;
+  #loading: Promise<void> | undefined;
   /** Where the cursor stood at a moment: by the next round everything up to there is on record. */
   #noted: { readonly cursor: number; readonly at: number } | undefined;
   #waitingChanged = false;
@@ -72,7 +73,7 @@ export class InvoiceTally {
     { readonly kind: 'at'; readonly at: number | undefined } | LedgerFailure
   > {
     const { clock, cursor } = this.#options;
-    await this.#load();
+    await this.load();
     const noted = this.#noted;
     this.#noted = { cursor: cursor(), at: clock.now() };
     if (noted === undefined) return { kind: 'at', at: undefined };
@@ -149,8 +150,16 @@ export class InvoiceTally {
     return sums;
   }
 
+  /** Reads what earlier processes have added up; once. */
+  load(): Promise<void> {
+    this.#loading ??= this.#load().catch((error: unknown) => {
+      this.#loading = undefined;
+      throw error;
+    });
+    return this.#loading;
+  }
+
   async #load(): Promise<void> {
-    if (this.#state !== undefined) return;
     const { ledger, records, type } = this.#options;
     const stored = await this.#records.state();
     if (stored === undefined || stored.type !== type) {

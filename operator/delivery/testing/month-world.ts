@@ -21,7 +21,7 @@ export function on(text: string): number {
 }
 
 export interface MonthWorldOptions {
-  readonly settings: Pick<DestinationSettings, 'type' | 'options'>;
+  readonly settings: Pick<DestinationSettings, 'type' | 'options' | 'late'>;
   /** Turns the billing system's clock. */
   readonly turnTo: (at: number) => void;
 }
@@ -55,6 +55,8 @@ export async function startMonths({ settings, turnTo }: MonthWorldOptions) {
       if (status?.planChanges.length !== 0) goTo(clock.now() + STEP_MS);
       expect(status?.planChanges).toStrictEqual([]);
       expect(status?.cursor).toBe(ledger.head());
+      // A change of plan takes its time.
+      if ((status?.parked ?? 0) > 0) goTo(clock.now() + MINUTE_MS);
       expect(status?.parked).toBe(0);
     });
   };
