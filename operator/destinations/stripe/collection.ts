@@ -11,6 +11,13 @@ type OpenInvoices =
   | { readonly kind: 'untold'; readonly reason: string }
   | (ApiFailure & { readonly kind: 'retry' });
 
+interface Collecting {
+  /** Of the destination. */
+  readonly name: string;
+  readonly client: StripeClient;
+  readonly logger: Logger;
+}
+
 /**
  * Ends one of a customer's subscriptions for the sake of another one. Stripe "stops automatic collection of all
  * finalized invoices for the customer" when a subscription is cancelled, since the customer may be leaving
@@ -18,8 +25,7 @@ type OpenInvoices =
  * cancellation itself has invoiced.
  */
 export async function keepCollecting<T extends { readonly kind: string }>(
-  client: StripeClient,
-  logger: Logger,
+  { name, client, logger }: Collecting,
   customer: string,
   end: () => Promise<T>,
   signal: AbortSignal,
@@ -39,11 +45,15 @@ export async function keepCollecting<T extends { readonly kind: string }>(
     const path = `${INVOICES}/${encodeURIComponent(id)}`;
     const resumed = await client.update(path, { auto_advance: true }, signal);
     if (resumed.kind === 'ok') continue;
-    logger.error(`invoice ${id} of ${customer} is not collected any more: ${resumed.reason}`);
+    logger.error(
+      `[${name}] invoice ${id} of ${customer} is not collected any more: ${resumed.reason}`,
+    );
   }
   for (const { kind, ...untold } of [before, after]) {
     if (kind === 'open' || !('reason' in untold)) continue;
-    logger.error(`open invoices of ${customer} may not be collected any more: ${untold.reason}`);
+    logger.error(
+      `[${name}] open invoices of ${customer} may not be collected any more: ${untold.reason}`,
+    );
     break;
   }
   return outcome;

@@ -50,7 +50,7 @@ export class SubscriptionWriter {
     const make = (): Promise<ApiAnswer> => this.#change(change, question.plan, signal);
     const answer =
       change.kind === 'end'
-        ? await keepCollecting(client, logger, customer, make, signal)
+        ? await keepCollecting({ name, client, logger }, customer, make, signal)
         : await make();
     // Ended by somebody else meanwhile.
     const isGone = answer.kind === 'refused' && answer.code === 'resource_missing';
