@@ -32,7 +32,7 @@ export interface DeviceCatalogue {
     from: number,
     to: number,
   ): readonly PublishedStretch[];
-  /** How many slices of a node were left out, beyond {@link MOST_SLICES_OF_NODE}. */
+  /** How many slices of a node were left out, since they are more than any node has. */
   readonly omitted: ReadonlyMap<string, number>;
 }
 
@@ -41,6 +41,9 @@ export interface DeviceCatalogue {
  * slice that is more than a hundred times what a node of eight GPUs publishes with all cuts of them.
  */
 export const MOST_SLICES_OF_NODE = 256;
+
+/** Devices that are looked at for one node, each once for every change of any of its slices: some 50 ms. */
+const MOST_LOOKS_AT_DEVICES = 2_000_000;
 
 /** Physical GPUs that a node may have. */
 const MOST_GPUS_OF_NODE = 1_024;
@@ -99,9 +102,7 @@ export function createDeviceCatalogue(slices: Observation['resourceSlices']): De
         .filter(({ driver }) => drivers.includes(driver))
         .flatMap((pool) => (pool.byNode.get(node) ?? []).map((span) => ({ pool, span })))
         .filter(({ span }) => span.from < to && span.to > from);
-      const newest = new Set(
-        own.toSorted((a, b) => b.span.from - a.span.from).slice(0, MOST_SLICES_OF_NODE),
-      );
+      const newest = new Set(newestOf(own));
       const left = own.length - newest.size;
       if (left > 0) omitted.set(node, Math.max(left, omitted.get(node) ?? 0));
       return stretchesOf(left === 0 ? own : own.filter((one) => newest.has(one)), from, to);
@@ -147,6 +148,18 @@ function newerFirst(a: SliceSpan, b: SliceSpan): number {
 interface OwnSlice {
   readonly pool: Pool;
   readonly span: SliceSpan;
+}
+
+/** As many of the newest as can be looked at in a moment. */
+function newestOf(own: readonly OwnSlice[]): readonly OwnSlice[] {
+  const sorted = own.toSorted((a, b) => b.span.from - a.span.from);
+  let devices = 0;
+  const beyond = sorted.findIndex(({ span }, index) => {
+    devices += span.state.devices.size;
+    // Each begins and ends a stretch.
+    return index >= MOST_SLICES_OF_NODE || devices * 2 * (index + 1) > MOST_LOOKS_AT_DEVICES;
+  });
+  return beyond === -1 ? sorted : sorted.slice(0, beyond);
 }
 
 function stretchesOf(own: readonly OwnSlice[], from: number, to: number): PublishedStretch[] {
