@@ -115,12 +115,11 @@ export class JournalWriter {
   appended(): void {
     this.#appended = true;
     this.#unwritten = [];
-    this.#savedAt = this.#options.clock.monotonic();
   }
 
   /**
-   * Writes the journal between windows, so that a restart knows of the time since the last one: only
-   * when it was last written `atLeastMs` ago. Each tenant cluster's part is whole by itself, so that
+   * Writes the journal between windows, so that a restart knows of the time since the last one, and of
+   * tenant clusters that no window is closed of: only when that was done `atLeastMs` ago. Each tenant cluster's part is whole by itself, so that
    * many of them take many short turns instead of one long one.
    */
   async save(atLeastMs: number): Promise<void> {
@@ -153,7 +152,7 @@ export class JournalWriter {
   }
 
   #drain(tenants: Iterable<TenantScope>): readonly RecordChange[] {
-    const { observation, gaps, clock } = this.#options;
+    const { scopes, observation, gaps, clock } = this.#options;
     const changes = this.#changesOfTimelines();
     const state = this.#state();
     this.#podsResumable ||= observation.pods.kind in state.watches;
@@ -163,6 +162,7 @@ export class JournalWriter {
       { key: STATE_KEY, value: encodeState(state) },
       ...this.#changesOfTenantClusters(),
       ...this.#tenants.drain(tenants, clock.now()),
+      ...this.#tenants.begin(scopes.tenants.all),
       ...gaps.drain(),
     ];
     return this.#unwritten;

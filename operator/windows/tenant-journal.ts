@@ -92,6 +92,8 @@ export async function restoreTenantApis(
 export interface TenantJournal {
   /** What cannot be written is held, and is left as it was written last. */
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[];
+  /** Of those that the journal has nothing of yet: from when on they are metered. */
+  begin(scopes: Iterable<TenantScope>): readonly RecordChange[];
   /** Whether a tenant cluster can be written whose last attempt failed; it is held again if not. */
   canWrite(scope: TenantScope): boolean;
 }
@@ -124,17 +126,23 @@ class ContainedJournal implements TenantJournal {
     for (const scope of scopes) {
       const { name } = scope.scope;
       if (this.#failed.has(name) && this.#quarantine.reason(name) !== undefined) continue;
-      const written = this.#attempt(scope, () => this.#changesOf(scope, now)) ?? this.#begin(scope);
+      const written =
+        this.#attempt(scope, () => this.#changesOf(scope, now)) ?? this.begin([scope]);
       for (const change of written) changes.push(change);
     }
     return changes;
   }
 
-  /** A restart has to know at the least how far it was closed. */
-  #begin({ tenant: { id, hasOwnNodes }, progress }: TenantScope): readonly RecordChange[] {
-    if (this.#known.has(id)) return [];
-    this.#known.add(id);
-    return [stateRecord(id, { progress, hasOwnNodes, watches: {} })];
+  /** A restart has to know at the least how far they were closed. */
+  begin(scopes: Iterable<TenantScope>): readonly RecordChange[] {
+    const changes: RecordChange[] = [];
+    for (const { tenant, progress } of scopes) {
+      const { id, hasOwnNodes } = tenant;
+      if (this.#known.has(id)) continue;
+      this.#known.add(id);
+      changes.push(stateRecord(id, { progress, hasOwnNodes, watches: {} }));
+    }
+    return changes;
   }
 
   canWrite(scope: TenantScope): boolean {

@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest';
 import type { ManualClock } from '../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import type { UsageEvent } from '../model/event.ts';
 import { gpuNode, N1 } from '../metering/testing/gpu-nodes.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { createHandTenant, type HandTenant } from './testing/hand-tenant.ts';
@@ -10,8 +11,21 @@ import { clockAt, eventsOf, pass, settingsOf, startProcess } from './testing/har
 const CLUSTERS = ['a', 'b', 'c'].map((name) => cluster(name));
 const MINUTES = 3;
 
+interface World {
+  /** Of a window. */
+  readonly seconds?: number;
+  /** The id of a tenant cluster whose API does not answer. */
+  readonly silent?: string;
+  /** What looking at nodes takes. */
+  readonly turnMs?: number;
+}
+
 /** Each tenant cluster's nodes take a turn of their own to be measured. */
-async function start(clock: ManualClock, ledger: Ledger) {
+async function start(
+  clock: ManualClock,
+  ledger: Ledger,
+  { seconds = 60, silent = '', turnMs = 70 }: World = {},
+) {
   let worked = 0;
   const begun = clock.now() - clock.monotonic();
   vi.spyOn(clock, 'monotonic').mockImplementation(() => clock.now() - begun + worked);
@@ -19,14 +33,14 @@ async function start(clock: ManualClock, ledger: Ledger) {
   const process = await startProcess({
     ledger,
     clock,
-    settings: { current: settingsOf({}) },
+    settings: { current: settingsOf({ COLLECTION_INTERVAL: `${seconds}s` }) },
     restoreTenants: ({ tenantClusters }) => {
       for (const { id } of CLUSTERS) {
         const tenant = createHandTenant({ id, clock, tenantClusters });
         const { nodes } = tenant.observation;
         const nodesIn = nodes.inNamespace.bind(nodes);
         vi.spyOn(nodes, 'inNamespace').mockImplementation((namespace) => {
-          worked += 70;
+          worked += turnMs;
           return nodesIn(namespace);
         });
         tenant.listed = false;
@@ -37,10 +51,18 @@ async function start(clock: ManualClock, ledger: Ledger) {
   });
   process.discover(CLUSTERS);
   for (const tenant of tenants) {
+    if (tenant.id === silent) continue;
     tenant.node(gpuNode(N1));
     tenant.listed = true;
   }
   return process;
+}
+
+function nodeHours(events: readonly UsageEvent[], id: string): number {
+  return events
+    .filter(({ metric }) => metric === 'tenant_private_node_hours')
+    .filter(({ dimensions }) => dimensions?.['tenant_cluster'] === id)
+    .reduce((sum, { quantity }) => sum + Number(quantity), 0);
 }
 
 test.each([1, 2, 3, 4, 5, 6, 7, 8])(
@@ -69,13 +91,23 @@ test.each([1, 2, 3, 4, 5, 6, 7, 8])(
     await pass(clock, 60);
     const events = await eventsOf(ledger);
     for (const { id } of CLUSTERS) {
-      const hours = events
-        .filter(({ metric }) => metric === 'tenant_private_node_hours')
-        .filter(({ dimensions }) => dimensions?.['tenant_cluster'] === id)
-        .map(({ quantity }) => Number(quantity));
-      expect(hours.reduce((sum, each) => sum + each, 0)).toBeCloseTo((MINUTES + 1) / 60, 7);
+      expect(nodeHours(events, id)).toBeCloseTo((MINUTES + 1) / 60, 7);
     }
     expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
     await second.kill();
   },
 );
+
+test('a kill costs a tenant cluster whose API was silent all along nothing, however short windows are', async () => {
+  const clock = clockAt(-20);
+  const ledger = createMemoryLedger();
+  const [, , silent] = CLUSTERS;
+  const first = await start(clock, ledger, { seconds: 10, silent: silent?.id ?? '', turnMs: 0 });
+  await pass(clock, 20 + 125);
+  await first.kill();
+  const second = await start(clock, ledger, { seconds: 10, turnMs: 0 });
+  await pass(clock, 58);
+  const events = await eventsOf(ledger);
+  for (const { id } of CLUSTERS) expect(nodeHours(events, id)).toBeCloseTo(200 / 3600, 6);
+  await second.kill();
+});
