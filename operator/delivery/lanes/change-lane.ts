@@ -66,12 +66,15 @@ interface Turn {
 
 class DestinationChangeLane implements ChangeLane {
   readonly #options: ChangeLaneOptions;
+  /** What was set aside before a long stop is tried again from then on. */
+  readonly #startedAt: number;
   readonly #turns = new Map<string, Turn>();
   /** The head by which everything measured of the old side was in the ledger. */
   readonly #marks = new Map<string, { readonly before: number; readonly sequence: number }>();
 
   constructor(options: ChangeLaneOptions) {
     this.#options = options;
+    this.#startedAt = options.clock.now();
   }
 
   async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
@@ -137,7 +140,7 @@ class DestinationChangeLane implements ChangeLane {
     const { before, askedAt } = pending;
     const early = before + SETTLING_MS - clock.now();
     if (early > 0) return this.#lookAgain(tenant, Math.min(early, LONGEST_WAIT_MS));
-    const since = Math.max(before, askedAt);
+    const since = Math.max(before, askedAt, this.#startedAt);
     let mark = this.#marks.get(tenant);
     if (mark?.before !== before) {
       const { lastWindowEnd = before } = ledger.stats();
