@@ -54,6 +54,8 @@ export class JournalWriter {
   /** False while the journal tells of a window that the ledger may not have. */
   #appended = true;
   #savedAt: number;
+  /** When every tenant cluster was written last. */
+  #allSavedAt: number;
   /** The journal says where the watch of pods resumes, so its timelines must be of that very moment. */
   #podsResumable: boolean;
   /** Version of the tenant clusters that were drained last. */
@@ -65,6 +67,7 @@ export class JournalWriter {
     const known = restoredTenants.map(({ id }) => id);
     this.#tenants = createTenantJournal(quarantine, known);
     this.#savedAt = options.clock.monotonic();
+    this.#allSavedAt = this.#savedAt;
     this.#podsResumable = observation.pods.kind in (restored.state?.watches ?? {});
     this.#tenantClusters = observation.tenantClusters.version;
   }
@@ -115,6 +118,7 @@ export class JournalWriter {
   appended(): void {
     this.#appended = true;
     this.#unwritten = [];
+    this.#savedAt = this.#options.clock.monotonic();
   }
 
   /**
@@ -124,9 +128,12 @@ export class JournalWriter {
    */
   async save(atLeastMs: number): Promise<void> {
     const { clock, ledger, logger, scopes } = this.#options;
-    if (!this.#appended || clock.monotonic() - this.#savedAt < atLeastMs) return;
-    this.#savedAt = clock.monotonic();
     const waiting = [...scopes.tenants.all];
+    // A window is written with those that are closed with it; the others wait for this.
+    const last = waiting.length === 0 ? this.#savedAt : this.#allSavedAt;
+    if (!this.#appended || clock.monotonic() - last < atLeastMs) return;
+    this.#savedAt = clock.monotonic();
+    this.#allSavedAt = this.#savedAt;
     const turn = new Turn(clock);
     for (;;) {
       const outcome = await ledger.writeRecords(this.#drain(takeForTurn(waiting, turn)));
