@@ -123,8 +123,8 @@ export class JournalWriter {
 
   /**
    * Writes the journal between windows, so that a restart knows of the time since the last one, and of
-   * tenant clusters that no window is closed of: only when that was done `atLeastMs` ago. Each tenant cluster's part is whole by itself, so that
-   * many of them take many short turns instead of one long one.
+   * tenant clusters that no window is closed of: only when that was done `atLeastMs` ago. Each tenant
+   * cluster's part is whole by itself, so that many of them take many short turns instead of one long one.
    */
   async save(atLeastMs: number): Promise<void> {
     const { clock, ledger, logger, scopes } = this.#options;
@@ -135,8 +135,10 @@ export class JournalWriter {
     this.#savedAt = clock.monotonic();
     this.#allSavedAt = this.#savedAt;
     const turn = new Turn(clock);
+    // This cluster's own part is written once: whatever changes while the others take their turns is for the next save.
+    this.#drain(takeForTurn(waiting, turn));
     for (;;) {
-      const outcome = await ledger.writeRecords(this.#drain(takeForTurn(waiting, turn)));
+      const outcome = await ledger.writeRecords(this.#unwritten);
       if (outcome.kind !== 'written') {
         logger.warn(`[controller] cannot save the journal: ${outcome.message}`);
         return;
@@ -144,6 +146,7 @@ export class JournalWriter {
       this.#unwritten = [];
       if (waiting.length === 0) return;
       await turn.next();
+      this.#unwritten = this.#tenants.drain(takeForTurn(waiting, turn), clock.now());
     }
   }
 

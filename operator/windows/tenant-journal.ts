@@ -126,8 +126,7 @@ class ContainedJournal implements TenantJournal {
     for (const scope of scopes) {
       const { name } = scope.scope;
       if (this.#failed.has(name) && this.#quarantine.reason(name) !== undefined) continue;
-      const written =
-        this.#attempt(scope, () => this.#changesOf(scope, now)) ?? this.begin([scope]);
+      const written = this.#attempt(scope, () => this.#changesOf(scope, now)) ?? [];
       for (const change of written) changes.push(change);
     }
     return changes;
