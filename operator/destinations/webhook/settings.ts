@@ -38,7 +38,8 @@ export const WEBHOOK_VARIABLES = {
     test: BILLING_TEST,
   },
   WEBHOOK_SECRET: {
-    meaning: 'Signs each batch in the header `X-Svc-Signature`; several during rotation.',
+    meaning:
+      'Signs each batch, in the header `X-Svc-Signature` and in those of Standard Webhooks; several during rotation.',
     parser: secrets(),
     shown: 'masked',
     fields: ['BillingDestination spec.webhook.secretRefs'],

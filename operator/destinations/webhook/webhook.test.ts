@@ -1,4 +1,5 @@
 import { type CloudEvent, HTTP } from 'cloudevents';
+import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { Stripe } from 'stripe';
 import { afterEach, describe, expect, test } from 'vitest';
 import { Secret } from '../../model/secret.ts';
@@ -152,6 +153,70 @@ describe('the signature', () => {
     const server = await receiver(answering(200));
     await webhookTo(server.url).send([testEvent()], signal);
     expect(server.requests[0]?.headers).not.toHaveProperty('x-svc-signature');
+    expect(server.requests[0]?.headers).not.toHaveProperty('webhook-signature');
+  });
+});
+
+describe('the signature of Standard Webhooks', () => {
+  /** What a receiver with the project's own library makes of a request. */
+  function verify(server: TestServer, index: number, library: StandardWebhook): unknown {
+    const request = server.requests[index];
+    const headers = Object.fromEntries(
+      Object.entries(request?.headers ?? {}).map(([name, value]) => [name, String(value)]),
+    );
+    return library.verify(request?.body ?? '', headers);
+  }
+
+  const raw = (secret: string): StandardWebhook => new StandardWebhook(secret, { format: 'raw' });
+  const encoded = `whsec_${Buffer.from('a key of twenty-four bytes, or more').toString('base64')}`;
+
+  test('is refused by its library under a secret of a rotation', async () => {
+    const server = await receiver(answering(200));
+    const secrets = [new Secret('0123456789abcdef'), new Secret(encoded)];
+    await webhookTo(server.url, { secrets }).send([testEvent()], signal);
+    expect(verify(server, 0, raw('0123456789abcdef'))).toHaveLength(1);
+    expect(verify(server, 0, new StandardWebhook(encoded))).toHaveLength(1);
+    expect(() => verify(server, 0, raw('fedcba9876543210'))).toThrow(/signature/);
+    expect(() => verify(server, 0, raw(encoded))).toThrow(/signature/);
+  });
+
+  test('is wrong under a secret that only looks like one in base64', async () => {
+    const server = await receiver(answering(200));
+    const secrets = [new Secret('whsec_not-base64')];
+    await webhookTo(server.url, { secrets }).send([testEvent()], signal);
+    expect(verify(server, 0, raw('whsec_not-base64'))).toHaveLength(1);
+  });
+
+  test('holds for another body, id or time', async () => {
+    const server = await receiver(answering(200));
+    await webhookTo(server.url, { secrets: [new Secret('s')] }).send([testEvent()], signal);
+    const [request] = server.requests;
+    if (request === undefined) throw new Error('no request');
+    const { body, headers } = request;
+    const given = {
+      'webhook-id': String(headers['webhook-id']),
+      'webhook-timestamp': String(headers['webhook-timestamp']),
+      'webhook-signature': String(headers['webhook-signature']),
+    };
+    const later = String(Number(given['webhook-timestamp']) + 1);
+    expect(raw('s').verify(body, given)).toHaveLength(1);
+    expect(() => raw('s').verify(`${body} `, given)).toThrow(/signature/);
+    expect(() => raw('s').verify(body, { ...given, 'webhook-id': 'msg_1' })).toThrow(/signature/);
+    expect(() => raw('s').verify(body, { ...given, 'webhook-timestamp': later })).toThrow(
+      /signature/,
+    );
+  });
+
+  test('has another id at the next attempt, or the same for other events', async () => {
+    const server = await receiver(answering(503));
+    const webhook = webhookTo(server.url, { secrets: [new Secret('s')] });
+    const [first, second] = testWindow(TEST_WINDOW_START, 2);
+    if (first === undefined || second === undefined) throw new Error('two events are needed');
+    for (const event of [first, first, second]) await webhook.send([event], signal);
+    const [id, again, other] = server.requests.map(({ headers }) => headers['webhook-id']);
+    expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
+    expect(again).toBe(id);
+    expect(other).not.toBe(id);
   });
 });
 

@@ -1,7 +1,6 @@
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { Secret } from '../../model/secret.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import {
@@ -20,7 +19,6 @@ import type {
   DestinationLimits,
   StepOutcome,
 } from '../destination.ts';
-import { hmac } from '../signatures.ts';
 import {
   batchBody,
   catalogData,
@@ -31,6 +29,7 @@ import {
   usageCloudEvent,
 } from './cloud-events.ts';
 import type { WebhookSettings } from './settings.ts';
+import { signatureHeaders } from './signing.ts';
 
 const BATCH_EVENTS = 500;
 /** Fits the body limits that receivers commonly have; a 413 makes it smaller. */
@@ -48,8 +47,6 @@ const HINTS: Readonly<Record<number, string>> = {
   410: 'the endpoint is retired, set another spec.webhook.url (WEBHOOK_URL)',
   415: 'the endpoint does not take CloudEvents batches',
 };
-/** The header that carries the signature. */
-const SIGNATURE_HEADER = 'x-svc-signature';
 
 /**
  * Posts CloudEvents 1.0 batches to a URL, signed when there is a secret. It gets every metric,
@@ -193,14 +190,13 @@ class Webhook implements Destination {
   }
 
   #post(body: string, signal: AbortSignal): Promise<HttpOutcome> {
-    const signature = signatureHeader(this.#settings.secrets, body, this.#clock.now());
     return this.#client.request({
       method: 'POST',
       path: '',
       headers: {
         ...this.#extraHeaders,
         'content-type': CLOUD_EVENTS_BATCH,
-        ...(signature !== undefined && { [SIGNATURE_HEADER]: signature }),
+        ...signatureHeaders(this.#settings.secrets, body, this.#clock.now()),
       },
       body,
       signal,
@@ -263,23 +259,4 @@ function credentialHint({ url, secrets, headers }: WebhookSettings): string {
 /** Whether the receiver said that the body was too large. */
 function isTooLarge(outcome: HttpOutcome): boolean {
   return outcome.kind === 'response' && outcome.status === TOO_LARGE;
-}
-
-/**
- * `t=<unix seconds>,v1=<hex>[,v1=<hex>…]`, one v1 for each secret, so that a receiver may hold the old
- * or the new one while they are rotated. Signed is `<t>.<raw body>` with HMAC-SHA256, the key being the
- * secret's text as it is; no spaces, as verifiers of this scheme refuse them.
- * Undefined when there is nothing to sign with. `now` is milliseconds since the epoch.
- */
-function signatureHeader(
-  secrets: readonly Secret[],
-  body: string,
-  now: number,
-): string | undefined {
-  if (secrets.length === 0) return undefined;
-  const timestamp = Math.floor(now / 1000);
-  const signatures = secrets.map(
-    (secret) => `v1=${hmac(secret, `${timestamp}.${body}`).toString('hex')}`,
-  );
-  return [`t=${timestamp}`, ...signatures].join(',');
 }

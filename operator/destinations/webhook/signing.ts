@@ -1,0 +1,59 @@
+import { createHash, createHmac } from 'node:crypto';
+import type { Secret } from '../../model/secret.ts';
+import { hmac } from '../signatures.ts';
+
+/** Carries the time and the signatures in one header. */
+const SIGNATURE_HEADER = 'x-svc-signature';
+
+/** A key in the form of Standard Webhooks: bytes in base64 behind a prefix. */
+const ENCODED_KEY = /^whsec_((?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)$/;
+
+/**
+ * The headers that sign a body at `now` (milliseconds since the epoch), in two schemes beside each other
+ * (docs/destinations/webhook.md#signature); none when there is nothing to sign with. Every secret signs in both, so
+ * that a receiver may hold the old or the new one while they are rotated.
+ */
+export function signatureHeaders(
+  secrets: readonly Secret[],
+  body: string,
+  now: number,
+): Readonly<Record<string, string>> {
+  if (secrets.length === 0) return {};
+  const timestamp = Math.floor(now / 1000);
+  const id = messageId(body);
+  return {
+    [SIGNATURE_HEADER]: svcSignature(secrets, body, timestamp),
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': standardSignature(secrets, `${id}.${timestamp}.${body}`),
+  };
+}
+
+/**
+ * `t=<unix seconds>,v1=<hex>[,v1=<hex>…]`. Signed is `<t>.<raw body>` with HMAC-SHA256, the key being the
+ * secret's text as it is; no spaces, as verifiers of this scheme refuse them.
+ */
+function svcSignature(secrets: readonly Secret[], body: string, timestamp: number): string {
+  const signatures = secrets.map(
+    (secret) => `v1=${hmac(secret, `${timestamp}.${body}`).toString('hex')}`,
+  );
+  return [`t=${timestamp}`, ...signatures].join(',');
+}
+
+/** `v1,<base64>[ v1,<base64>…]` (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). */
+function standardSignature(secrets: readonly Secret[], signed: string): string {
+  return secrets
+    .map((secret) => `v1,${createHmac('sha256', keyOf(secret)).update(signed).digest('base64')}`)
+    .join(' ');
+}
+
+function keyOf(secret: Secret): Buffer {
+  const text = secret.reveal();
+  const [, encoded] = ENCODED_KEY.exec(text) ?? [];
+  return encoded === undefined ? Buffer.from(text) : Buffer.from(encoded, 'base64');
+}
+
+/** Names a message by what is in it: the same at each attempt, another one for other events. */
+function messageId(body: string): string {
+  return `msg_${createHash('sha256').update(body).digest('hex').slice(0, 32)}`;
+}
