@@ -18,6 +18,7 @@ import { ledgerFailure, toLedgerFailure, type Problems } from './failures.ts';
 import { findEvent } from './find-stored.ts';
 import { KEY_SPACE, textKey } from './keys.ts';
 import type { LedgerMetrics } from './ledger-metrics.ts';
+import { PageStarts } from './page-starts.ts';
 import { readRecord, readRecords, readPage, scanEvents } from './reading.ts';
 import { createRetention, type Retain } from './retention.ts';
 import type { Store } from './store.ts';
@@ -57,6 +58,7 @@ class LevelLedger implements Ledger {
   readonly #writer: Writer;
   readonly #waiters: HeadWaiters;
   readonly #retain: Retain;
+  readonly #pages = new PageStarts();
   #retentionMs: number;
   #measuredAt: number;
   #closing: Promise<void> | undefined;
@@ -106,7 +108,7 @@ class LevelLedger implements Ledger {
   };
 
   readonly scan: Ledger['scan'] = (from, to, signal) =>
-    scanEvents(() => this.#store.view(), from, to, signal);
+    scanEvents(() => this.#store.view(), this.#pages, from, to, signal);
 
   readonly find: Ledger['find'] = async (id) => {
     try {
@@ -161,7 +163,11 @@ class LevelLedger implements Ledger {
   readonly writeRecords: Ledger['writeRecords'] = (changes) =>
     this.#write({ kind: 'append', events: [], changes: changes.map(recordChange) });
 
-  readonly retain: Ledger['retain'] = (now) => this.#retain(now, this.#retentionMs);
+  readonly retain: Ledger['retain'] = async (now) => {
+    const outcome = await this.#retain(now, this.#retentionMs);
+    this.#pages.forgetBefore(this.lowWater() + 1);
+    return outcome;
+  };
 
   readonly setRetention: Ledger['setRetention'] = (retentionMs) => {
     this.#retentionMs = retentionMs;

@@ -4,6 +4,7 @@ import { decodeStoredEvent, walkEvents } from './event-walk.ts';
 import { damage, toLedgerFailure } from './failures.ts';
 import { parseInstant, readableSegments, type StoreView, useSegment } from './find-stored.ts';
 import { KEY_SPACE, keysFrom, keyText, textKey } from './keys.ts';
+import type { PageStarts } from './page-starts.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 
@@ -34,9 +35,10 @@ export async function readPage(
   return { kind: 'page', events, lastSequence: last };
 }
 
-/** Events whose window starts in `[from, to)`; segments without any are not opened. */
+/** Events whose window starts in `[from, to)`; segments and pages that are known to have none are not read. */
 export async function* scanEvents(
   view: () => StoreView,
+  pages: PageStarts,
   from: number,
   to: number,
   signal: AbortSignal | undefined,
@@ -49,17 +51,18 @@ export async function* scanEvents(
         lastSequence > after && starts !== undefined && starts.from < to && starts.to >= from,
     );
     if (segment === undefined) return;
-    const page = await readPage(
-      view(),
-      Math.max(after, segment.firstSequence - 1),
-      MAX_PAGE_EVENTS,
-    );
+    const first = Math.max(after + 1, segment.firstSequence);
+    after = pages.lastOf(first);
+    if (pages.hasNone(first, from, to)) continue;
+    const page = await readPage(view(), first - 1, after - first + 1);
     if (page.kind === 'failed') throw new LedgerReadError(page);
-    for (const stored of page.events) {
-      const start = parseInstant(stored.event.window_start);
+    after = page.lastSequence;
+    const starts = page.events.map(({ event }) => parseInstant(event.window_start));
+    pages.learn(first, after, starts);
+    for (const [index, stored] of page.events.entries()) {
+      const start = starts[index] ?? from;
       if (start >= from && start < to) yield stored;
     }
-    after = page.lastSequence;
   }
 }
 
