@@ -72,6 +72,8 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   setApart(namespace: string, settled: number): void;
   /** They are closed with the others again: both have got to the same end. */
   rejoin(namespace: string): void;
+  /** Those that {@link drain} would give now, as many as there are at the first; they stay what they are. */
+  changed(): Iterable<Tracked<T, S>>;
   /** Changes of timelines since the last call, for the journal; of `limit` timelines at most, the rest with later calls. */
   drain(limit?: number): Drained<T, S>;
   /** What was drained is not written after all: it is drained again. */
@@ -224,16 +226,21 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     this.#apart.delete(namespace);
   }
 
+  *changed(): Iterable<Tracked<T, S>> {
+    let left = this.#size;
+    for (const timeline of this.#all()) {
+      if (left === 0) return;
+      left -= 1;
+      if (timeline.dirty) yield timeline;
+    }
+  }
+
   drain(limit = Infinity): Drained<T, S> {
     const changed: Tracked<T, S>[] = [];
-    for (const timelines of this.#byNamespace.values()) {
-      for (const timeline of timelines.values()) {
-        if (!timeline.dirty) continue;
-        if (changed.length >= limit) break;
-        changed.push(timeline);
-        timeline.dirty = false;
-      }
+    for (const timeline of this.changed()) {
       if (changed.length >= limit) break;
+      changed.push(timeline);
+      timeline.dirty = false;
     }
     const removed = [...this.#removed];
     this.#removed.clear();

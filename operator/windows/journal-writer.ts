@@ -19,6 +19,7 @@ import {
 } from './journal.ts';
 import type { ScopeState } from './scope.ts';
 import type { Scopes } from './scopes.ts';
+import { firstForTurn } from './one-turn.ts';
 import type { Quarantine } from './quarantine.ts';
 import {
   createTenantJournal,
@@ -104,6 +105,19 @@ export class JournalWriter {
   }
 
   /**
+   * Makes, in turns, most of what {@link drainForAppend} will have to write of tenant clusters: to be
+   * called before their window is measured, after which nothing waits.
+   */
+  async encodeAhead(members: readonly (ScopeState | TenantScope)[], turn: Turn): Promise<void> {
+    for (const member of members) {
+      if (!isTenant(member)) continue;
+      for (const _step of this.#tenants.ahead(member)) {
+        if (turn.isOver) await turn.next();
+      }
+    }
+  }
+
+  /**
    * The records that go with a window's events: of this cluster, and of those tenant clusters that are
    * closed with it. Until {@link appended} nothing is written between windows: the journal tells of a
    * window that the ledger may not have.
@@ -136,7 +150,7 @@ export class JournalWriter {
     this.#allSavedAt = this.#savedAt;
     const turn = new Turn(clock);
     // This cluster's own part is written once: whatever changes while the others take their turns is for the next save.
-    this.#drain(takeForTurn(waiting, turn));
+    this.#drain([]);
     for (;;) {
       const outcome = await ledger.writeRecords(this.#unwritten);
       if (outcome.kind !== 'written') {
@@ -144,9 +158,11 @@ export class JournalWriter {
         return;
       }
       this.#unwritten = [];
-      if (waiting.length === 0) return;
+      const scopes = waiting.splice(0, firstForTurn(waiting).length);
+      if (scopes.length === 0) return;
       await turn.next();
-      this.#unwritten = this.#tenants.drain(takeForTurn(waiting, turn), clock.now());
+      await this.encodeAhead(scopes, turn);
+      this.#unwritten = this.#tenants.drain(scopes, clock.now());
     }
   }
 
@@ -231,13 +247,4 @@ export class JournalWriter {
 
 function isTenant(member: ScopeState | TenantScope): member is TenantScope {
   return 'tenant' in member;
-}
-
-/** Takes one after the other as they are asked for, until the turn is over; at least one. */
-function* takeForTurn(waiting: TenantScope[], turn: Turn): Generator<TenantScope> {
-  do {
-    const scope = waiting.shift();
-    if (scope === undefined) return;
-    yield scope;
-  } while (!turn.isOver);
 }

@@ -20,6 +20,7 @@ import type { TenantClusterSnapshot } from '../observation/tenant-cluster-snapsh
 import type { Timelines, Tracked } from '../observation/timelines.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
+import type { TextsAhead } from './texts-ahead.ts';
 
 /**
  * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
@@ -151,6 +152,7 @@ export interface DrainedChanges {
 export function drainChanges<T extends Projected, S>(
   prefix: string,
   timelines: Timelines<T, S>,
+  texts: Pick<TextsAhead, 'of'>,
 ): DrainedChanges {
   const drained = timelines.drain();
   const putBack = (): void => timelines.putBack(drained);
@@ -158,7 +160,7 @@ export function drainChanges<T extends Projected, S>(
     const keyOf = (uid: string): string => `${prefix}${timelines.kind}/${uid}`;
     const changes = [
       ...drained.removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
-      ...drained.changed.map((each) => ({ key: keyOf(each.uid), value: encodeTimeline(each) })),
+      ...drained.changed.map((each) => ({ key: keyOf(each.uid), value: texts.of(each) })),
     ];
     return { changes, putBack };
   } catch (error) {

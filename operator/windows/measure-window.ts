@@ -12,6 +12,7 @@ import type { DueWindow } from './due-windows.ts';
 import { type HeldNodes, type LimitedNodes, limitOwnNodes } from './own-node-limit.ts';
 import type { Scope, ScopeState } from './scope.ts';
 import { namespacesOf, observationOf } from '../observation/seen-timelines.ts';
+import { objectsOf } from './one-turn.ts';
 import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
 /** What measuring a window came to. */
@@ -51,8 +52,6 @@ export interface MeasureOptions {
 
 /** Tenant clusters' own APIs that are not begun by then wait for the next turn. */
 const OWN_MS = 60;
-/** What writing the journal takes for each object of those that are measured, in the same turn. */
-const WRITING_MS_PER_OBJECT = 0.03;
 
 /**
  * Measures a window for the scopes that are closed with it, and makes its events. Changes nothing. What
@@ -73,10 +72,8 @@ export function measureWindow({ window, members }: DueWindow, options: MeasureOp
   const ownFindings = new Map<string, Findings>();
   const heldNodes = new Map<string, HeldNodes>();
   const begun = now();
-  let writingMs = 0;
-  // Those that have failed before come last.
-  for (const member of own.toSorted((a, b) => attempts(a.scope.name) - attempts(b.scope.name))) {
-    if (now() - begun + writingMs > OWN_MS) break;
+  for (const member of own) {
+    if (now() - begun > OWN_MS) break;
     const { scope } = member;
     const tries = attempts(scope.name);
     const measured = attempt(scope, () => measureOwn(member, input, { now, tries }));
@@ -88,7 +85,6 @@ export function measureWindow({ window, members }: DueWindow, options: MeasureOp
     ownFindings.set(scope.gapsOf.scope, measured.findings);
     if (measured.heldNodes !== undefined) heldNodes.set(scope.gapsOf.scope, measured.heldNodes);
     whole.push(member);
-    writingMs += objectsOf(scope.observation) * WRITING_MS_PER_OBJECT;
   }
   const all = charges.flatMap((tally) => [...tally.charges()]);
   const settlement = settleCredits(all, credits, window.end, maxBackfillMs);
@@ -176,12 +172,6 @@ function measureOwn(
   const budgeted = withinBudget({ observation, tally }, { ms, charges }, now);
   runMeters(member, { ...shared, findings, ...budgeted });
   return { tally, findings, heldNodes };
-}
-
-function objectsOf(observation: MeterInput['observation']): number {
-  const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
-  const kinds = [pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices];
-  return kinds.reduce((sum, { size }) => sum + size, 0);
 }
 
 function runMeters(

@@ -20,6 +20,7 @@ import {
 import type { Quarantine } from './quarantine.ts';
 import type { ScopeProgress, WatchPoint } from './scope.ts';
 import type { TenantObjects, TenantScope } from './tenant-scopes.ts';
+import { TextsAhead } from './texts-ahead.ts';
 
 /**
  * The journal of tenant clusters' own APIs, written in the same durable unit as that of this cluster.
@@ -90,6 +91,8 @@ export async function restoreTenantApis(
 
 /** Writes what changed since the last call. */
 export interface TenantJournal {
+  /** Makes what {@link drain} will write of it, one object after the other, with time for others after each. */
+  ahead(scope: TenantScope): Generator<void>;
   /** What cannot be written is held, and is left as it was written last. */
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[];
   /** Of those that the journal has nothing of yet: from when on they are metered. */
@@ -110,6 +113,7 @@ export function createTenantJournal(
 class ContainedJournal implements TenantJournal {
   readonly #quarantine: Pick<Quarantine, 'hold' | 'reason'>;
   readonly #written = new Map<string, string>();
+  readonly #texts = new TextsAhead();
   /** Tenant clusters whose last attempt failed. */
   readonly #failed = new Set<string>();
 
@@ -121,6 +125,10 @@ class ContainedJournal implements TenantJournal {
     this.#known = new Set(known);
   }
 
+  *ahead({ tenant: { observation } }: TenantScope): Generator<void> {
+    for (const timelines of kindsOf(observation)) yield* this.#texts.make(timelines);
+  }
+
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const scope of scopes) {
@@ -129,6 +137,7 @@ class ContainedJournal implements TenantJournal {
       const written = this.#attempt(scope, () => this.#changesOf(scope, now)) ?? [];
       for (const change of written) changes.push(change);
     }
+    this.#texts.clear();
     return changes;
   }
 
@@ -147,7 +156,7 @@ class ContainedJournal implements TenantJournal {
   canWrite(scope: TenantScope): boolean {
     if (!this.#failed.has(scope.scope.name)) return true;
     const attempt = this.#attempt(scope, () => {
-      for (const drained of drainAll(scope.tenant, () => true)) drained.putBack();
+      for (const drained of drainAll(scope.tenant, () => true, this.#texts)) drained.putBack();
       return true;
     });
     return attempt === true;
@@ -170,7 +179,7 @@ class ContainedJournal implements TenantJournal {
     const watches = tenant.watchPoints(now);
     const record = stateRecord(id, { progress, hasOwnNodes, watches });
     // Part of a first list is nothing that a restart could go on from.
-    const drained = drainAll(tenant, (kind) => kind in watches);
+    const drained = drainAll(tenant, (kind) => kind in watches, this.#texts);
     const changes = drained.flatMap((each) => each.changes);
     this.#known.add(id);
     if (this.#written.get(id) === record.value) return changes;
@@ -190,24 +199,24 @@ function stateRecord(
 function drainAll(
   { id, observation }: Pick<TenantObjects, 'id' | 'observation'>,
   isWanted: (kind: string) => boolean,
+  texts: TextsAhead,
 ): readonly DrainedChanges[] {
-  const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   const drained: DrainedChanges[] = [];
-  const drain = <T extends Projected, S>(timelines: Timelines<T, S>): void => {
-    if (isWanted(timelines.kind)) drained.push(drainChanges(`${TIMELINE_PREFIX}${id}/`, timelines));
-  };
   try {
-    drain(pods);
-    drain(nodes);
-    drain(resourceClaims);
-    drain(resourceSlices);
-    drain(volumes);
-    drain(loadBalancers);
+    for (const timelines of kindsOf(observation)) {
+      if (!isWanted(timelines.kind)) continue;
+      drained.push(drainChanges(`${TIMELINE_PREFIX}${id}/`, timelines, texts));
+    }
     return drained;
   } catch (error) {
     for (const each of drained) each.putBack();
     throw error;
   }
+}
+
+function kindsOf(observation: Observation): readonly Timelines<Projected, unknown>[] {
+  const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
+  return [pods, nodes, resourceClaims, resourceSlices, volumes, loadBalancers];
 }
 
 /** The changes that take everything of a tenant cluster out of the journal. */

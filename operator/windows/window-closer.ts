@@ -24,6 +24,7 @@ import {
 import type { RestoredJournal } from './journal.ts';
 import { JournalWriter } from './journal-writer.ts';
 import { type FailedScope, type Measured, measureWindow } from './measure-window.ts';
+import { forOneTurn } from './one-turn.ts';
 import { heldNodesGap, type OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { Scopes } from './scopes.ts';
@@ -85,7 +86,10 @@ export class WindowCloser {
       if (!appender.mayAppend()) return undefined;
       const next = due.next();
       if (next === undefined) return undefined;
-      const end = await this.#close(next, signal);
+      await this.journal.encodeAhead(this.#forOneTurn(next).members, turn);
+      const still = due.next();
+      if (still === undefined) return undefined;
+      const end = await this.#close(this.#forOneTurn(still), signal);
       if (end !== undefined) return end;
       if (turn.isOver) await turn.next();
     }
@@ -130,6 +134,11 @@ export class WindowCloser {
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await ledger.writeRecords(reports.add(report));
     return undefined;
+  }
+
+  #forOneTurn({ window, members }: DueWindow): DueWindow {
+    const { quarantine } = this.#options;
+    return { window, members: forOneTurn(members, (name) => quarantine.attempts(name)) };
   }
 
   /** Without the tenant clusters whose journal could not be written, and still cannot. */

@@ -1,0 +1,85 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { NODE_SETTINGS, pod } from '../metering/testing/objects.ts';
+import { START } from '../metering/testing/world.ts';
+import { encodeTimeline } from '../observation/journal-text.ts';
+import { createObservation } from '../observation/observation.ts';
+import { projectPod, type PodView } from '../observation/pod.ts';
+import { drainChanges } from './journal.ts';
+import { TextsAhead } from './texts-ahead.ts';
+
+function podOf(name: string, phase: string, startedAt: number | null): PodView {
+  const view = projectPod(pod({ name, phase, createdAt: START, startedAt }));
+  if (view === undefined) throw new Error('fixture without uid or name');
+  return view;
+}
+
+const NAMES = ['a', 'b', 'c', 'd', 'e'];
+type Step =
+  | { readonly kind: 'make' }
+  | { readonly kind: 'begin' | 'see' | 'delete'; readonly name: string; readonly second: number };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.constant({ kind: 'make' as const }),
+  fc.record({
+    kind: fc.constantFrom('begin' as const, 'see' as const, 'delete' as const),
+    name: fc.constantFrom(...NAMES),
+    second: fc.integer({ min: 1, max: 50 }),
+  }),
+);
+
+test('what is written ahead of a window is never older than what the window was measured of', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), fc.boolean(), (steps, isSettled) => {
+      const { pods } = createObservation({
+        nodeSettings: () => NODE_SETTINGS,
+        billedUntil: (present) => present,
+        countClamped: () => undefined,
+      });
+      pods.listed(() => true, 0);
+      const texts = new TextsAhead();
+      const making = texts.make(pods);
+      for (const [index, each] of steps.entries()) {
+        if (each.kind === 'make') {
+          making.next();
+          continue;
+        }
+        const at = START + Math.max(index, each.second) * 1000;
+        const arrival = { at, knownUntil: at, late: false };
+        const begun = podOf(each.name, 'Running', START + each.second * 1000);
+        if (each.kind === 'begin')
+          pods.upserted(podOf(each.name, 'Pending', null), undefined, arrival);
+        else if (each.kind === 'see') pods.upserted(begun, undefined, arrival);
+        else pods.deleted(begun, arrival);
+      }
+      if (isSettled) pods.settle(START + 30_000);
+      const expected = [...pods.changed()].map((each) => encodeTimeline(each)).toSorted();
+      const { changes } = drainChanges('journal/', pods, texts);
+      const written = changes.flatMap(({ value }) => value ?? []).toSorted();
+      expect(written).toEqual(expected);
+      expect([...pods.changed()]).toEqual([]);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('an object that cannot be written does not keep those after it from being made ahead', () => {
+  const observation = createObservation({
+    nodeSettings: () => NODE_SETTINGS,
+    billedUntil: (present) => present,
+    countClamped: () => undefined,
+  });
+  const arrival = { at: START, knownUntil: START, late: false };
+  const circle: Record<string, string> = {};
+  Object.assign(circle, { circle });
+  observation.pods.upserted(
+    { ...podOf('a', 'Running', START), labels: circle },
+    undefined,
+    arrival,
+  );
+  observation.pods.upserted(podOf('b', 'Running', START), undefined, arrival);
+  const texts = new TextsAhead();
+  expect([...texts.make(observation.pods)]).toHaveLength(2);
+  expect(() => drainChanges('journal/', observation.pods, texts)).toThrow(/circular/i);
+  expect([...observation.pods.changed()]).toHaveLength(2);
+});

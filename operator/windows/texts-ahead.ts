@@ -1,0 +1,52 @@
+import type { Projected } from '../kubernetes/source.ts';
+import { encodeTimeline } from '../observation/journal-text.ts';
+import type { Timelines, Tracked } from '../observation/timelines.ts';
+
+interface Ahead {
+  /** What it was when the text was made. */
+  readonly as: Omit<Tracked<Projected, unknown>, 'dirty'>;
+  readonly text: string;
+}
+
+/**
+ * Texts for the journal that are made before they are asked for. A window is closed and written without a
+ * wait between, and writing thousands of objects would then keep everybody else waiting; made ahead, in
+ * short turns, only what changed since is left to be made.
+ */
+export class TextsAhead {
+  readonly #texts = new Map<object, Ahead>();
+
+  /** Makes the text of one changed object after the other, with time for others after each. */
+  *make<T extends Projected, S>(timelines: Pick<Timelines<T, S>, 'changed'>): Generator<void> {
+    for (const timeline of timelines.changed()) {
+      try {
+        this.#texts.set(timeline, { as: { ...timeline }, text: encodeTimeline(timeline) });
+      } catch {
+        // Whoever asks for it is told.
+      }
+      yield;
+    }
+  }
+
+  /** The text of an object as it is now; throws when it has none. */
+  of<T extends Projected, S>(timeline: Tracked<T, S>): string {
+    const ahead = this.#texts.get(timeline);
+    return ahead !== undefined && isAs(timeline, ahead.as) ? ahead.text : encodeTimeline(timeline);
+  }
+
+  clear(): void {
+    this.#texts.clear();
+  }
+}
+
+/** Views and spans are replaced when they change, never written to. */
+function isAs(timeline: Tracked<Projected, unknown>, before: Ahead['as']): boolean {
+  return (
+    timeline.view === before.view &&
+    timeline.spans === before.spans &&
+    timeline.billed === before.billed &&
+    timeline.versionAt === before.versionAt &&
+    timeline.finished === before.finished &&
+    timeline.gone === before.gone
+  );
+}
