@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { ClassicLevel } from 'classic-level';
 import { afterEach, expect, test, vi } from 'vitest';
 import type { Ledger } from '../ledger.ts';
