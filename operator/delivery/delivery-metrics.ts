@@ -1,4 +1,5 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
+import { destinationGauge } from './destination-gauge.ts';
 
 /** How far a destination is behind, read when metrics are scraped. */
 export interface Lag {
@@ -33,26 +34,22 @@ export function createDeliveryMetrics(
     'meterfeed_destination_rejected_total',
     'Events that became dead letters',
   );
-  const gauge = (name: string, help: string, value: (lag: Lag) => number): void => {
-    const metric: Gauge<'destination'> = new Gauge({
-      name,
-      help,
-      labelNames: ['destination'],
-      registers: [registry],
-      collect: () => {
-        metric.reset();
-        for (const [destination, lag] of lags()) metric.set({ destination }, value(lag));
-      },
-    });
-  };
-  gauge(
-    'meterfeed_destination_lag_events',
-    'Events in the ledger that the destination is still to get',
+  destinationGauge(
+    registry,
+    {
+      name: 'meterfeed_destination_lag_events',
+      help: 'Events in the ledger that the destination is still to get',
+    },
+    lags,
     ({ events }) => events,
   );
-  gauge(
-    'meterfeed_destination_lag_seconds',
-    'Age of the oldest event that the destination is still to get, since the end of its window',
+  destinationGauge(
+    registry,
+    {
+      name: 'meterfeed_destination_lag_seconds',
+      help: 'Age of the oldest event that the destination is still to get, since the end of its window',
+    },
+    lags,
     ({ seconds }) => seconds,
   );
   return {

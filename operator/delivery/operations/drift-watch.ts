@@ -1,9 +1,10 @@
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';
+import { destinationGauge } from '../destination-gauge.ts';
 import { isDrift, type ReconcileRow } from './reconcile.ts';
 
 const HOUR_MS = 3_600_000;
@@ -46,17 +47,21 @@ export function createDriftWatch(options: DriftWatchOptions): DriftWatch {
       const report = reports.get(name);
       return report === undefined ? [] : [[name, report] as const];
     });
-  gauge(
+  destinationGauge(
     options.registry,
-    'meterfeed_destination_drift_rows',
-    'Pairs of tenant and metric of which the destination has another sum for yesterday than it was given',
+    {
+      name: 'meterfeed_destination_drift_rows',
+      help: 'Pairs of tenant and metric of which the destination has another sum for yesterday than it was given',
+    },
     current,
     ({ differing }) => differing,
   );
-  gauge(
+  destinationGauge(
     options.registry,
-    'meterfeed_destination_drift_compared_timestamp_seconds',
-    'When yesterday was last compared at the destination',
+    {
+      name: 'meterfeed_destination_drift_compared_timestamp_seconds',
+      help: 'When yesterday was last compared at the destination',
+    },
     current,
     ({ comparedAt }) => comparedAt / 1000,
   );
@@ -113,25 +118,6 @@ export function createDriftWatch(options: DriftWatchOptions): DriftWatch {
     },
     reportOf: (destination) => reports.get(destination),
   };
-}
-
-function gauge(
-  registry: Registry,
-  name: string,
-  help: string,
-  reports: () => readonly (readonly [string, DriftReport])[],
-  value: (report: DriftReport) => number,
-): void {
-  const metric: Gauge<'destination'> = new Gauge({
-    name,
-    help,
-    labelNames: ['destination'],
-    registers: [registry],
-    collect: () => {
-      metric.reset();
-      for (const [destination, report] of reports()) metric.set({ destination }, value(report));
-    },
-  });
 }
 
 const MAX_EXAMPLES = 20;

@@ -1,9 +1,9 @@
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { errorText } from '../../model/error-text.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';
-import type { InvoiceReport } from './invoice-report.ts';
+import { destinationGauge } from '../destination-gauge.ts';
 
 const LOOK_EVERY_MS = 600_000;
 /** Tenants whose invoices a destination is asked for in one round. */
@@ -24,28 +24,26 @@ export interface InvoiceWatchOptions {
 export function createInvoiceWatch(options: InvoiceWatchOptions): InvoiceWatch {
   const { delivery, clock, logger } = options;
   const told = new Map<string, string>();
-  const gauge = (name: string, help: string, value: (report: InvoiceReport) => number): void => {
-    const metric: Gauge<'destination'> = new Gauge({
-      name,
-      help,
-      labelNames: ['destination'],
-      registers: [options.registry],
-      collect: () => {
-        metric.reset();
-        for (const { name: destination, invoices } of delivery.statuses()) {
-          if (invoices !== undefined) metric.set({ destination }, value(invoices));
-        }
-      },
-    });
-  };
-  gauge(
-    'meterfeed_destination_invoice_mismatches',
-    'Pairs of tenant and metric of which other usage is invoiced than was delivered',
+  const current = () =>
+    delivery
+      .statuses()
+      .flatMap(({ name, invoices }) => (invoices === undefined ? [] : [[name, invoices] as const]));
+  destinationGauge(
+    options.registry,
+    {
+      name: 'meterfeed_destination_invoice_mismatches',
+      help: 'Pairs of tenant and metric of which other usage is invoiced than was delivered',
+    },
+    current,
     ({ differing }) => differing,
   );
-  gauge(
-    'meterfeed_destination_invoices_unanswered',
-    'Tenants whose invoices the destination could not be asked for',
+  destinationGauge(
+    options.registry,
+    {
+      name: 'meterfeed_destination_invoices_unanswered',
+      help: 'Tenants whose invoices the destination could not be asked for',
+    },
+    current,
     ({ unanswered }) => unanswered,
   );
 

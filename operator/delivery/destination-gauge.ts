@@ -1,0 +1,20 @@
+import { Gauge, type Registry } from 'prom-client';
+
+/** A gauge by `destination`; `current` gives what there is when metrics are scraped. */
+export function destinationGauge<T>(
+  registry: Registry,
+  { name, help }: { readonly name: string; readonly help: string },
+  current: () => Iterable<readonly [destination: string, of: T]>,
+  value: (of: T) => number,
+): void {
+  const gauge: Gauge<'destination'> = new Gauge({
+    name,
+    help,
+    labelNames: ['destination'],
+    registers: [registry],
+    collect: () => {
+      gauge.reset();
+      for (const [destination, of] of current()) gauge.set({ destination }, value(of));
+    },
+  });
+}
