@@ -65,12 +65,17 @@ export interface Delivery {
   replay(
     name: string,
     ids: readonly string[] | undefined,
+    force?: boolean,
   ): Promise<ReplayOutcome | UnknownDestination>;
   discard(
     name: string,
     ids: readonly string[] | undefined,
   ): Promise<DiscardOutcome | UnknownDestination>;
-  moveCursor(name: string, sequence: number): Promise<MoveOutcome | UnknownDestination>;
+  moveCursor(
+    name: string,
+    sequence: number,
+    force?: boolean,
+  ): Promise<MoveOutcome | UnknownDestination>;
   /** Which tenants a customer of a billing system is, as any destination is told by it. */
   tenantsOf(
     system: DestinationType,
@@ -196,14 +201,14 @@ class DeliveryEngine implements Delivery {
   readonly deadLetters: Delivery['deadLetters'] = async (name, after, limit) =>
     this.#find(name)?.operations.deadLetters(after, limit);
 
-  readonly replay: Delivery['replay'] = (name, ids) =>
-    this.#with(name, ({ operations }) => operations.replay(ids));
+  readonly replay: Delivery['replay'] = (name, ids, force) =>
+    this.#with(name, ({ operations }) => operations.replay(ids, force));
 
   readonly discard: Delivery['discard'] = (name, ids) =>
     this.#with(name, ({ operations }) => operations.discard(ids));
 
-  readonly moveCursor: Delivery['moveCursor'] = (name, sequence) =>
-    this.#with(name, ({ operations }) => operations.moveCursor(sequence));
+  readonly moveCursor: Delivery['moveCursor'] = (name, sequence, force) =>
+    this.#with(name, ({ operations }) => operations.moveCursor(sequence, force));
 
   readonly reconcile: Delivery['reconcile'] = (name, query, signal) =>
     this.#with(name, (feeder) => feeder.reconcile(query, signal));

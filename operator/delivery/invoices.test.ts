@@ -169,10 +169,45 @@ test('late usage waits for a person where that is wanted, and is sent when it is
     },
   ]);
   expect(await one.report()).toMatchObject({ differing: 0 });
-  await one.delivery().replay('bills', undefined);
+  expect(await one.delivery().replay('bills', undefined)).toStrictEqual({
+    kind: 'wants-force',
+    reason:
+      '1 event of closed billing periods: of tenant "acme", whose invoices until 2027-02-01T00:00:00Z are final: Lago takes it, and it is on no invoice: one that is finalized does not change, and the next begins after it',
+  });
+  expect(one.delivery().status('bills')?.deadLetters).toBe(1);
+  expect(await one.delivery().replay('bills', undefined, true)).toMatchObject({
+    kind: 'replayed',
+    forced: expect.stringContaining('until 2027-02-01T00:00:00Z'),
+  });
   await vi.waitFor(() => expect(one.delivery().status('bills')?.deadLetters).toBe(0));
   one.turnTo('02-01T04:00');
   expect(await one.report()).toMatchObject({ examples: [{ difference: '-4' }] });
+});
+
+test('a cursor goes back over an invoiced month only by force, and over the running one without', async () => {
+  const one = await withLago();
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-01T01:30');
+  await one.use('02-01T01:00', '1');
+  await one.report();
+  expect(await one.delivery().moveCursor('bills', 0)).toMatchObject({
+    kind: 'wants-force',
+    reason: expect.stringContaining('1 event of closed billing periods: of tenant "acme"'),
+  });
+  expect(one.delivery().status('bills')?.cursor).toBe(2);
+  expect(await one.delivery().moveCursor('bills', 1)).toStrictEqual({
+    kind: 'moved',
+    sequence: 1,
+    warnings: ['1 events are sent again'],
+  });
+  expect(await one.delivery().moveCursor('bills', 0, true)).toMatchObject({
+    kind: 'moved',
+    sequence: 0,
+    forced: expect.stringContaining('until 2027-02-01T00:00:00Z'),
+  });
+  await vi.waitFor(() => expect(one.delivery().status('bills')?.cursor).toBe(2));
+  expect(await one.report()).toMatchObject({ differing: 0 });
 });
 
 test('late usage is sent where nothing else is said', async () => {

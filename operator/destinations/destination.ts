@@ -74,6 +74,11 @@ export interface Destination {
    * (docs/delivery.md#invoices). Absent when it makes none, or cannot tell.
    */
   invoices?(query: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome>;
+  /**
+   * For people, where it tells of invoices: what the billing system does with usage that is sent when the
+   * invoice of its period is final.
+   */
+  readonly closedPeriods?: string;
   /** Which tenants a customer of a billing system is, as that has it itself; for alerts about the customer. */
   tenantsOf?(
     system: DestinationType,

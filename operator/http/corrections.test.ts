@@ -42,6 +42,7 @@ const WELL: Omit<DestinationStatusView, 'name'> = {
   planChanges: [],
   unknownMetrics: [],
   unpriced: [],
+  lateRefusals: [],
   consecutiveFailures: 0,
 };
 

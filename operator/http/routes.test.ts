@@ -42,6 +42,7 @@ const webhook: DestinationStatusView = {
       savedUntil: Date.UTC(2026, 11, 1),
     },
   ],
+  lateRefusals: [{ at: NOW, events: 2, reason: 'archived_meter', example: 'svc1_0' }],
   drift: {
     day: Date.UTC(2026, 10, 20),
     comparedAt: NOW,
@@ -155,6 +156,14 @@ describe('status', () => {
               plan: 'standard',
               at_stake: '7.5',
               saved_until: '2026-12-01T00:00:00Z',
+            },
+          ],
+          late_refusals: [
+            {
+              at: '2026-11-21T09:05:00Z',
+              events: 2,
+              reason: 'archived_meter',
+              example: 'svc1_0',
             },
           ],
           drift: {
@@ -382,11 +391,43 @@ describe('destinations', () => {
     await server.call('POST', path, { token, body: { all: true } });
     await server.call('POST', path, { token, body: { ids: ['a', 'b'] } });
     expect(asked).toStrictEqual([
-      ['webhook', undefined],
-      ['webhook', undefined],
-      ['webhook', ['a', 'b']],
+      ['webhook', undefined, false],
+      ['webhook', undefined, false],
+      ['webhook', ['a', 'b'], false],
     ]);
     expect(server.log.join()).toContain('an operator replayed dead letters');
+  });
+
+  test('are asked for force before they reach into closed periods, and the log keeps that they did', async () => {
+    const reason = '2 events of closed billing periods: of tenant "acme"';
+    const wants = { kind: 'wants-force', reason } as const;
+    const destinations = withDestinations({
+      replay: async (_name, _ids, force) =>
+        force
+          ? { kind: 'replayed', replayed: 2, stillRejected: 0, pending: 0, forced: reason }
+          : wants,
+      moveCursor: async (_name, sequence, force) =>
+        force ? { kind: 'moved', sequence, warnings: [], forced: reason } : wants,
+    });
+    await using server = await startTestServer({ views: { destinations } });
+    const base = '/api/v1/destinations/webhook';
+    for (const [path, body] of [
+      ['dead-letters/replay', { all: true }],
+      ['cursor', { seq: 0 }],
+    ] as const) {
+      const post = (more: object) =>
+        server.call('POST', `${base}/${path}`, { token, body: { ...body, ...more } });
+      const refused = await post({});
+      expect(refused.status).toBe(409);
+      expect(refused.json).toStrictEqual({
+        error: `${reason}: destination "webhook": nothing was changed: send "force": true to do it all the same`,
+      });
+      expect(server.log.join()).not.toContain(path === 'cursor' ? 'moved' : 'replayed');
+      expect((await post({ force: 'yes' })).status).toBe(400);
+      expect((await post({ force: true })).status).toBe(200);
+    }
+    const forced = server.log.filter((line) => line.includes('closed billing periods'));
+    expect(forced).toHaveLength(2);
   });
 
   test('name the ids that are no dead letters, instead of counting none', async () => {

@@ -5,7 +5,7 @@ import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
-import type { UnpricedUsage } from '../destinations/destination.ts';
+import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Enforcement } from '../enforcement/enforcement.ts';
@@ -121,12 +121,15 @@ export interface DestinationsView {
   list(): readonly DestinationStatusView[];
   /** A page of the dead letters after a sequence number; undefined when there is no such destination. */
   deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;
-  /** Sends dead letters once more; all of them when no ids are given. */
-  replay(name: string, ids: readonly string[] | undefined): Promise<ReplayOutcome>;
+  /** Sends dead letters once more, those of closed periods by force only; all of them when no ids are given. */
+  replay(name: string, ids: readonly string[] | undefined, force: boolean): Promise<ReplayOutcome>;
   /** Gives dead letters up for good; all of them when no ids are given. */
   discard(name: string, ids: readonly string[] | undefined): Promise<DiscardOutcome>;
-  /** Puts the cursor at a position; warnings name horizons beyond which the destination may bill twice. */
-  moveCursor(name: string, sequence: number): Promise<MoveOutcome>;
+  /**
+   * Puts the cursor at a position, back over usage of closed periods by force only; warnings name horizons
+   * beyond which the destination may bill twice.
+   */
+  moveCursor(name: string, sequence: number, force: boolean): Promise<MoveOutcome>;
   /** Compares the ledger's sums of whole UTC days with what the destination has recorded. */
   reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome>;
   /** What would become of a correction of an event there; undefined when there is no such destination. */
@@ -169,6 +172,8 @@ export interface DestinationStatusView {
   readonly unknownMetrics: readonly string[];
   /** Kinds of usage that came and that nobody has priced there, the first twenty. */
   readonly unpriced: readonly UnpricedUsage[];
+  /** Usage that the destination took and refused later, the newest twenty. */
+  readonly lateRefusals: readonly LateRefusal[];
   /** How yesterday compared there; undefined before the first comparison. */
   readonly drift?: DriftReport;
   /** How its invoices compare with what it was given; undefined before the first look. */
@@ -219,6 +224,12 @@ export type OperationFailure =
   /** Nothing was changed; the reason says why. */
   | { readonly kind: 'failed'; readonly reason: string };
 
+/** Nothing was changed: the reason says which periods it reaches into that are invoiced for good. */
+export interface WantsForce {
+  readonly kind: 'wants-force';
+  readonly reason: string;
+}
+
 export type ReplayOutcome =
   | {
       readonly kind: 'replayed';
@@ -228,7 +239,10 @@ export type ReplayOutcome =
       readonly pending: number;
       /** Ids that were asked for and are no dead letters; absent when all are. */
       readonly unknown?: readonly string[];
+      /** What it reached into by force. */
+      readonly forced?: string;
     }
+  | WantsForce
   | OperationFailure;
 
 export type DiscardOutcome =
@@ -241,5 +255,12 @@ export type DiscardOutcome =
   | OperationFailure;
 
 export type MoveOutcome =
-  | { readonly kind: 'moved'; readonly sequence: number; readonly warnings: readonly string[] }
+  | {
+      readonly kind: 'moved';
+      readonly sequence: number;
+      readonly warnings: readonly string[];
+      /** What it reached into by force. */
+      readonly forced?: string;
+    }
+  | WantsForce
   | OperationFailure;

@@ -70,9 +70,9 @@ export function httpViews(engine: Engine): Views {
     destinations: {
       list: () => delivery.statuses().map((status) => ({ ...status, ...noticedOf(status) })),
       deadLetters: (name, after, limit) => delivery.deadLetters(name, after, limit),
-      replay: (name, ids) => delivery.replay(name, ids),
+      replay: (name, ids, force) => delivery.replay(name, ids, force),
       discard: (name, ids) => delivery.discard(name, ids),
-      moveCursor: (name, sequence) => delivery.moveCursor(name, sequence),
+      moveCursor: (name, sequence, force) => delivery.moveCursor(name, sequence, force),
       reconcile: (name, query, signal) => delivery.reconcile(name, query, signal),
       correctionOutlook: (name, stored) => delivery.correctionOutlook(name, stored),
     },

@@ -19,6 +19,7 @@ import { createDeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
 import { createInFlight } from '../records/in-flight.ts';
 import { createSettlementWriter } from '../records/settlement-writer.ts';
+import { createClosedPeriods } from '../operations/closed-periods.ts';
 import { createReconcile } from '../operations/reconcile.ts';
 import { createBootstrap } from './bootstrap.ts';
 import { createChangeParts } from './change-parts.ts';
@@ -170,6 +171,12 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     reconcile,
     wants,
     invoices,
+    closedPeriods: createClosedPeriods({
+      invoices,
+      changes,
+      wants,
+      effect: destination.closedPeriods,
+    }),
     unknownMetrics: () => unknownMetrics(settings.metrics, find),
   };
 }

@@ -85,6 +85,7 @@ class DestinationFeeder implements Feeder {
       records,
       deadLetters,
       replays: parts.replays,
+      closedPeriods: parts.closedPeriods,
       paused: (action) =>
         loop.pausedWhile(async () => {
           this.#opened = false;

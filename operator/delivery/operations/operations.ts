@@ -2,13 +2,17 @@ import type { DestinationSettings } from '../../config/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
 import type { ReplayResult, ReplaySessions } from '../lanes/replay-lane.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import { type DeliveryRecords, firstOf, type KeptEvent } from '../records/delivery-records.ts';
 import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../records/sequence-sets.ts';
+import type { ClosedPeriods } from './closed-periods.ts';
 
 /** Records changed in one write. */
 const CHUNK = 500;
+/** Events that are read at once. */
+const PAGE_EVENTS = 5_000;
 
 export interface DeadLetterPage {
   readonly deadLetters: readonly KeptEvent[];
@@ -22,13 +26,26 @@ export interface OperationFailed {
   readonly reason: string;
 }
 
+/** Nothing was changed: it reaches into billing periods that are invoiced for good, and wants `force`. */
+export interface WantsForce {
+  readonly kind: 'wants-force';
+  /** For people: which periods, and what would become of the usage there. */
+  readonly reason: string;
+}
+
+/** What was reached into by force, as {@link WantsForce.reason} would have said it; absent where nothing was. */
+interface Forced {
+  readonly forced?: string;
+}
+
 /** Ids that were asked for and are no dead letters here; absent when all are. */
 interface Unknown {
   readonly unknown?: readonly string[];
 }
 
 export type ReplayOutcome =
-  | ({ readonly kind: 'replayed' } & ReplayResult & Unknown)
+  | ({ readonly kind: 'replayed' } & ReplayResult & Unknown & Forced)
+  | WantsForce
   | OperationFailed;
 
 export type DiscardOutcome =
@@ -36,19 +53,27 @@ export type DiscardOutcome =
   | OperationFailed;
 
 export type MoveOutcome =
-  | { readonly kind: 'moved'; readonly sequence: number; readonly warnings: readonly string[] }
+  | ({
+      readonly kind: 'moved';
+      readonly sequence: number;
+      readonly warnings: readonly string[];
+    } & Forced)
+  | WantsForce
   | OperationFailed;
 
 /** What an operator may do about a destination (docs/delivery.md#operations). Letters are named by event id. */
 export interface Operations {
   /** Dead letters after a sequence number, in order; those on their way once more included. */
   deadLetters(after: number, limit: number): Promise<DeadLetterPage>;
-  /** Sends letters once more; all of them when no ids are given. */
-  replay(ids: readonly string[] | undefined): Promise<ReplayOutcome>;
+  /** Sends letters once more, those of closed periods by force only; all of them when no ids are given. */
+  replay(ids: readonly string[] | undefined, force?: boolean): Promise<ReplayOutcome>;
   /** Gives letters up for good; all of them when no ids are given. */
   discard(ids: readonly string[] | undefined): Promise<DiscardOutcome>;
-  /** Puts the cursor at a position between the oldest stored event and the newest. */
-  moveCursor(sequence: number): Promise<MoveOutcome>;
+  /**
+   * Puts the cursor at a position between the oldest stored event and the newest; back over usage of closed
+   * periods by force only.
+   */
+  moveCursor(sequence: number, force?: boolean): Promise<MoveOutcome>;
 }
 
 export interface OperationsOptions {
@@ -58,6 +83,7 @@ export interface OperationsOptions {
   readonly records: DeliveryRecords;
   readonly deadLetters: DeadLetterIndex;
   readonly replays: ReplaySessions;
+  readonly closedPeriods: ClosedPeriods;
   /** Runs an action while the feeder stands still. */
   readonly paused: <T>(action: () => Promise<T>) => Promise<T>;
   /** There are letters to send. */
@@ -90,13 +116,16 @@ class DestinationOperations implements Operations {
     return { deadLetters: page, ...omitUndefined({ next }) };
   }
 
-  async replay(ids: readonly string[] | undefined): Promise<ReplayOutcome> {
-    const { settings, records, replays, wakeReplay } = this.#options;
+  async replay(ids: readonly string[] | undefined, force = false): Promise<ReplayOutcome> {
+    const { settings, records, replays, closedPeriods, wakeReplay } = this.#options;
     if (settings.suspend) return { kind: 'failed', reason: 'destination is suspended' };
     const marked: number[] = [];
     const unknown = unknownAmong(ids);
-    const failed = await this.#inTurn(() =>
-      this.#changeDead(
+    let closed: string | undefined;
+    const failed = await this.#inTurn(async () => {
+      closed = await closedPeriods(oneByOne(this.#deadAmong(ids)));
+      if (closed !== undefined && !force) return undefined;
+      return this.#changeDead(
         ids,
         async (letters) =>
           letters.flatMap((letter) => [
@@ -107,12 +136,14 @@ class DestinationOperations implements Operations {
           unknown.met(letters);
           for (const { sequence } of letters) marked.push(sequence);
         },
-      ),
-    );
+      );
+    });
+    if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
     if (failed !== undefined && marked.length === 0) return failed;
     const result = replays.follow(marked);
     wakeReplay();
-    return { kind: 'replayed', ...(await result), ...unknown.left(failed) };
+    const forced = omitUndefined({ forced: closed });
+    return { kind: 'replayed', ...(await result), ...unknown.left(failed), ...forced };
   }
 
   async discard(ids: readonly string[] | undefined): Promise<DiscardOutcome> {
@@ -146,8 +177,8 @@ class DestinationOperations implements Operations {
     return { kind: 'discarded', discarded, ...unknown.left(failed) };
   }
 
-  moveCursor(sequence: number): Promise<MoveOutcome> {
-    const { ledger, destination, paused } = this.#options;
+  moveCursor(sequence: number, force = false): Promise<MoveOutcome> {
+    const { ledger, destination, closedPeriods, paused } = this.#options;
     return this.#inTurn(() =>
       paused(async () => {
         const [low, head] = [ledger.lowWater(), ledger.head()];
@@ -157,9 +188,12 @@ class DestinationOperations implements Operations {
         }
         const position = this.#position() ?? sequence;
         const forward = sequence > position;
+        const closed = forward ? undefined : await closedPeriods(this.#between(sequence, position));
+        if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
         const failed = await (forward ? this.#skip(position, sequence) : this.#rewind(sequence));
         if (failed !== undefined) return failed;
-        return { kind: 'moved', sequence, warnings: moveWarnings(position, sequence, destination) };
+        const warnings = moveWarnings(position, sequence, destination);
+        return { kind: 'moved', sequence, warnings, ...omitUndefined({ forced: closed }) };
       }),
     );
   }
@@ -177,18 +211,31 @@ class DestinationOperations implements Operations {
     changesOf: (letters: readonly KeptEvent[]) => Promise<readonly RecordChange[]>,
     changed: (letters: readonly KeptEvent[]) => void,
   ): Promise<OperationFailed | undefined> {
-    const { records, ledger } = this.#options;
-    const wanted = ids === undefined ? undefined : new Set(ids);
-    const matching = async function* (): AsyncGenerator<KeptEvent> {
-      for await (const letter of records.dead())
-        if (wanted?.has(letter.event.id) ?? true) yield letter;
-    };
+    const { ledger } = this.#options;
     for (;;) {
-      const letters = await firstOf(matching(), CHUNK);
+      const letters = await firstOf(this.#deadAmong(ids), CHUNK);
       if (letters.length === 0) return undefined;
       const failed = failureOf(await ledger.writeRecords(await changesOf(letters)));
       if (failed !== undefined) return failed;
       changed(letters);
+    }
+  }
+
+  async *#deadAmong(ids: readonly string[] | undefined): AsyncGenerator<KeptEvent> {
+    const wanted = ids === undefined ? undefined : new Set(ids);
+    for await (const letter of this.#options.records.dead()) {
+      if (wanted?.has(letter.event.id) ?? true) yield letter;
+    }
+  }
+
+  /** The stored events behind a position, up to another; what cannot be read is nobody's. */
+  async *#between(after: number, to: number): AsyncGenerator<readonly QueuedEvent[]> {
+    let position = after;
+    while (position < to) {
+      const page = await this.#options.ledger.read(position, PAGE_EVENTS);
+      if (page.kind === 'failed' || page.events.length === 0) return;
+      yield page.events.filter(({ sequence }) => sequence <= to);
+      position = page.lastSequence;
     }
   }
 
@@ -225,6 +272,10 @@ class DestinationOperations implements Operations {
     const { ledger, settings } = this.#options;
     return ledger.cursors().find(({ destination }) => destination === settings.name)?.sequence;
   }
+}
+
+async function* oneByOne<T>(listing: AsyncIterable<T>): AsyncGenerator<readonly T[]> {
+  for await (const item of listing) yield [item];
 }
 
 /** Follows which of the ids that were asked for turn up. */

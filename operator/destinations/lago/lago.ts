@@ -53,6 +53,8 @@ class Lago implements Destination {
   readonly type = 'lago';
   /** Lago remembers transaction ids for ever and takes events of any age. */
   readonly limits = { batchEvents: SEND_EVENTS, negativeQuantities: true } as const;
+  readonly closedPeriods =
+    'Lago takes it, and it is on no invoice: one that is finalized does not change, and the next begins after it';
   readonly #settings: LagoSettings;
   readonly #clock: Clock;
   readonly #logger: Logger;

@@ -58,6 +58,8 @@ class Metronome implements Destination {
     maxAgeMs: MAX_AGE_MS,
     idMemoryMs: MEMORY_MS,
   };
+  readonly closedPeriods =
+    'Metronome takes it, and a finalized invoice does not change: it is billed only once that invoice is voided and regenerated';
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #client: MetronomeClient;

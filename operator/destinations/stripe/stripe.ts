@@ -61,6 +61,8 @@ class Stripe implements Destination {
   readonly name: string;
   readonly type = 'stripe';
   readonly limits: DestinationLimits;
+  readonly closedPeriods =
+    'Stripe adds it up in the meter, and it is on no invoice, also not on the next';
   readonly #settings: StripeSettings;
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -222,9 +224,6 @@ class Stripe implements Destination {
       return { kind: 'unsupported', reason: 'Stripe has no customer of this tenant' };
     }
     if (customer.kind !== 'customer') return { kind: 'retry', reason: customer.reason };
-    if (this.#customers.isShared(customer.id)) {
-      return { kind: 'unsupported', reason: 'its customer pays for other tenants too' };
-    }
     return this.#invoices.list(customer.id, since, signal);
   }
 

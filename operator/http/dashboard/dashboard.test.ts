@@ -218,6 +218,57 @@ describe('dead letters', () => {
   });
 });
 
+test('dead letters of an invoiced month are sent only by somebody who was told what becomes of them', async () => {
+  const views = estate.views(() => server.settings);
+  if (views.destinations === undefined) throw new Error('no destinations');
+  const asked: unknown[] = [];
+  const destinations: typeof views.destinations = {
+    ...views.destinations,
+    replay: async (name, ids, force) => {
+      asked.push([name, ids?.length ?? 'all', force]);
+      if (force) return { kind: 'replayed', replayed: 5, stillRejected: 0, pending: 0 };
+      return { kind: 'wants-force', reason: `closed until 2026-11-01, and ${HOSTILE[0]}` };
+    },
+  };
+  await using at = await startTestServer({ views: { ...views, destinations } });
+  const { page, problems } = await visit('#/destinations/archive', '422: unknown plan', {
+    at,
+    expectedStatuses: [409],
+  });
+  const dialog = page.getByRole('dialog').filter({ visible: true });
+  const press = (name: string) => dialog.getByRole('button', { name }).click();
+  await page.getByRole('button', { name: 'Send all again' }).first().click();
+  await press('Send all again');
+  await dialog.getByText('closed until 2026-11-01').waitFor();
+  await press('Leave it');
+  // Whoever thinks again is asked from the start.
+  await page.getByRole('button', { name: 'Send all again' }).first().click();
+  await dialog.getByText('Each keeps its id').waitFor();
+  await press('Send all again');
+  await dialog.getByRole('alert').getByText('closed until 2026-11-01').waitFor();
+  await press('Send all the same');
+  await page.getByText('5 delivered, 0 refused again, 0 under way.').waitFor();
+  expect(asked).toStrictEqual([
+    ['archive', 'all', false],
+    ['archive', 'all', false],
+    ['archive', 'all', true],
+  ]);
+  expect(problems).toStrictEqual([]);
+  await page.context().close();
+});
+
+test('a destination tells which plans are to change, when, what keeps them, and what can still be saved', async () => {
+  const { page } = await visit('#/destinations/archive', 'Changes of plan');
+  const row = (...texts: string[]) =>
+    texts.reduce((rows, hasText) => rows.filter({ hasText }), page.getByRole('row')).waitFor();
+  await row('standard', 'gold', '2026-11-21', 'failed at the last attempt');
+  await row(HOSTILE[1], HOSTILE[2], 'not yet');
+  await row('CPU', 'gold', '7.500', '2026-11-21');
+  await page.getByText('2 tenants, once the last usage is there').waitFor();
+  await page.getByRole('link', { name: 'Explain' }).first().waitFor();
+  await page.context().close();
+});
+
 test('a billing state is set and cleared by hand after a confirmation', async () => {
   const { page } = await visit('#/enforcement', 'Set a state by hand');
   const confirm = (name: string) =>

@@ -12,7 +12,7 @@ import { badRequest, Problem } from '../problem.ts';
 import { pathParameter, readCount, readQuery } from '../query.ts';
 import { parseBody, readBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
-import type { DeadLetter, DestinationStatusView, OperationFailure } from '../views.ts';
+import type { DeadLetter, DestinationStatusView, OperationFailure, WantsForce } from '../views.ts';
 
 const MAX_BODY_BYTES = 256 * 1024;
 const MAX_IDS = 5000;
@@ -82,12 +82,15 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
       async (request, response) => {
         readQuery(request, []);
         const name = pathParameter(request, 'name');
-        const ids = Buffer.isBuffer(request.body) ? readIds(request) : undefined;
-        const outcome = await views.destinations.replay(name, ids);
+        const hasBody = Buffer.isBuffer(request.body);
+        const ids = hasBody ? readIds(request) : undefined;
+        const force = hasBody && readForce(request);
+        const outcome = await views.destinations.replay(name, ids, force);
+        if (outcome.kind === 'wants-force') throw wantsForce(name, outcome);
         if (outcome.kind !== 'replayed') throw failure(name, outcome, 502);
-        const { replayed, stillRejected, pending, unknown } = outcome;
+        const { replayed, stillRejected, pending, unknown, forced } = outcome;
         const fields = { destination: name, replayed, stillRejected, pending };
-        audit(logger, 'replayed dead letters', fields);
+        audit(logger, 'replayed dead letters', { ...fields, ...omitUndefined({ forced }) });
         const letters = { replayed, still_rejected: stillRejected, pending };
         response.json({ ...letters, ...omitUndefined({ unknown }) });
       },
@@ -128,10 +131,12 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
         readQuery(request, []);
         const name = pathParameter(request, 'name');
         const sequence = Math.min(readSequence(request), ledger.head());
-        const outcome = await views.destinations.moveCursor(name, sequence);
+        const outcome = await views.destinations.moveCursor(name, sequence, readForce(request));
+        if (outcome.kind === 'wants-force') throw wantsForce(name, outcome);
         if (outcome.kind !== 'moved') throw failure(name, outcome, 409);
-        audit(logger, 'moved a cursor', { destination: name, sequence: outcome.sequence });
-        const { warnings } = outcome;
+        const { warnings, forced } = outcome;
+        const fields = { destination: name, sequence: outcome.sequence };
+        audit(logger, 'moved a cursor', { ...fields, ...omitUndefined({ forced }) });
         response.json({ destination: name, cursor: outcome.sequence, warnings });
       },
     ],
@@ -176,6 +181,10 @@ export function showDestination(status: DestinationStatusView, committed: number
       ...usage,
       at_stake: atStake,
       saved_until: isoTime(savedUntil),
+    })),
+    late_refusals: status.lateRefusals.map(({ at, ...refusal }) => ({
+      at: isoTime(at),
+      ...refusal,
     })),
     drift: status.drift && showDrift(status.drift),
     invoices: status.invoices && showInvoices(status.invoices),
@@ -260,6 +269,20 @@ function readSequence(request: Request): number {
     return sequence;
   }
   throw badRequest(`not a whole number of at least 0: seq: ${quote(sequence)}: send {"seq": N}`);
+}
+
+function readForce(request: Request): boolean {
+  const body = parseBody(request.body);
+  const force = isRecord(body) ? (body['force'] ?? false) : false;
+  if (typeof force === 'boolean') return force;
+  throw badRequest(`not true or false: force: ${quote(force)}: leave it out, or send true`);
+}
+
+function wantsForce(name: string, { reason }: WantsForce): Problem {
+  return new Problem(
+    409,
+    `${reason}: destination ${quote(name)}: nothing was changed: send "force": true to do it all the same`,
+  );
 }
 
 function failure(name: string, outcome: OperationFailure, status: number): Problem {

@@ -1,5 +1,6 @@
 import { html, useRef, useState } from './preact.js';
-import { download } from './api.js';
+import { ApiError, download } from './api.js';
+import { Notice } from './components.js';
 
 /** @typedef {import('preact').ComponentChildren} Children */
 
@@ -54,10 +55,11 @@ export function DownloadButton({ address, name, children }) {
 }
 
 /**
- * Asks before something is changed for good.
+ * Asks before something is changed for good, and once more where the operator answers that it reaches
+ * further than one may think (409) and there is an `insist`.
  * @param {{
  *   label: string, question: string, explanation: string, tone?: 'primary' | 'danger', disabled?: boolean,
- *   action: () => Promise<string>, onDone: () => void,
+ *   action: () => Promise<string>, insist?: { label: string, action: () => Promise<string> }, onDone: () => void,
  * }} properties
  */
 export function ConfirmButton({
@@ -67,31 +69,41 @@ export function ConfirmButton({
   tone = 'primary',
   disabled = false,
   action,
+  insist,
   onDone,
 }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const [result, setResult] = useState('');
+  const [warning, setWarning] = useState('');
   const [busy, setBusy] = useState(false);
+  const insists = insist !== undefined && warning !== '';
   const run = async () => {
     setBusy(true);
     try {
-      setResult(await action());
+      setResult(await (insists ? insist.action() : action()));
       onDone();
+      dialog.current?.close();
     } catch (error) {
-      setResult(error instanceof Error ? error.message : String(error));
+      const text = error instanceof Error ? error.message : String(error);
+      const reaches = error instanceof ApiError && error.status === 409;
+      if (insist !== undefined && !insists && reaches) setWarning(text);
+      else {
+        setResult(text);
+        dialog.current?.close();
+      }
     }
     setBusy(false);
-    dialog.current?.close();
   };
   return html`
     <button class=${tone} disabled=${disabled} onClick=${() => dialog.current?.showModal()}>${label}</button>
     <span role="status">${result}</span>
-    <dialog ref=${dialog} aria-label=${question}>
+    <dialog ref=${dialog} aria-label=${question} onClose=${() => setWarning('')}>
       <h2>${question}</h2>
-      <p>${explanation}</p>
+      <div role="alert">${insists && html`<${Notice} title="Nothing was done yet"><p>${warning}</p></${Notice}>`}</div>
+      ${insists || html`<p>${explanation}</p>`}
       <div class="buttons">
         <button onClick=${() => dialog.current?.close()}>Leave it</button>
-        <button class=${tone} disabled=${busy} onClick=${run}>${label}</button>
+        <button class=${insists ? 'danger' : tone} disabled=${busy} onClick=${run}>${insists ? insist.label : label}</button>
       </div>
     </dialog>
   `;

@@ -37,10 +37,14 @@ export function DeadLetters({ one, onChange }) {
     const rest = [...chosen].filter((id) => !some.includes(id));
     setChosen(new Set(wanted ? [...rest, ...some] : rest));
   };
-  const replay = async (/** @type {unknown} */ body) => {
+  const replay = async (/** @type {object} */ body) => {
     const outcome = await change(`${base}/replay`, body);
     return `${outcome.replayed} delivered, ${outcome.still_rejected} refused again, ${outcome.pending} under way.`;
   };
+  const insist = (/** @type {object} */ body) => ({
+    label: 'Send all the same',
+    action: () => replay({ ...body, force: true }),
+  });
   const discard = async () => `${(await change(`${base}/discard`, { ids })).discarded} discarded.`;
   const some = ids.length === 0 ? 'the chosen' : count(ids.length);
   const reasons = [...Map.groupBy(letters, (/** @type {any} */ letter) => formOf(letter.reason))];
@@ -56,9 +60,9 @@ export function DeadLetters({ one, onChange }) {
         html`
         <div class="controls">
           <${ConfirmButton} label="Send all again" disabled=${suspended} question=${`Send ${counted(known, 'dead letter')} again?`} onDone=${done}
-            explanation=${SAME_ID} action=${() => replay({ all: true })} />
+            explanation=${SAME_ID} action=${() => replay({ all: true })} insist=${insist({ all: true })} />
           <${ConfirmButton} label=${ids.length === 0 ? 'Send the chosen again' : `Send ${some} again`} disabled=${suspended || ids.length === 0} question="Send the chosen events again?" onDone=${done}
-            explanation=${SAME_ID} action=${() => replay({ ids })} />
+            explanation=${SAME_ID} action=${() => replay({ ids })} insist=${insist({ ids })} />
           <${ConfirmButton} label=${`Discard ${some}`} tone="danger" disabled=${ids.length === 0} question="Discard the chosen events?" onDone=${done}
             explanation="They will never be billed at this destination. The ledger keeps them until RETENTION." action=${discard} />
         </div>

@@ -224,6 +224,7 @@ function destinations(changes: string[]): DestinationsView {
     planChanges: [],
     unknownMetrics: [],
     unpriced: [],
+    lateRefusals: [],
     consecutiveFailures: 0,
     lastSuccessAt: NOW - MINUTE,
   };
@@ -239,7 +240,37 @@ function destinations(changes: string[]): DestinationsView {
         parkedTenants: [
           { tenant: HOSTILE[0], reason: HOSTILE[1], events: 3, since: NOW - 10 * MINUTE },
         ],
-        unpriced: [{ metric: 'tenant_gpu_hours', sku: HOSTILE[0], plan: HOSTILE[1] }],
+        offboarding: 2,
+        planChanges: [
+          {
+            tenant: HOSTILE[0],
+            from: HOSTILE[1],
+            to: HOSTILE[2],
+            at: NOW + 60 * MINUTE,
+            since: NOW - MINUTE,
+          },
+          {
+            tenant: 'acme',
+            from: 'standard',
+            to: 'gold',
+            at: NOW - MINUTE,
+            since: NOW - 2 * MINUTE,
+            problem: HOSTILE[0],
+          },
+        ],
+        unknownMetrics: [HOSTILE[1]],
+        unpriced: [
+          { metric: 'tenant_gpu_hours', sku: HOSTILE[0], plan: HOSTILE[1] },
+          {
+            metric: 'tenant_cpu_core_hours',
+            plan: 'gold',
+            atStake: '7.5',
+            savedUntil: NOW + 60 * MINUTE,
+          },
+        ],
+        lateRefusals: [
+          { at: NOW - MINUTE, events: 2, reason: HOSTILE[1], example: SHOWN_EVENT.id },
+        ],
         drift: {
           day: Date.UTC(2026, 10, 20),
           comparedAt: NOW - MINUTE,

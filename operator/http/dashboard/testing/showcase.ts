@@ -135,6 +135,7 @@ function views(settings: () => Settings, ledger: Ledger): Partial<Views> {
     planChanges: [],
     unknownMetrics: [],
     unpriced: [],
+    lateRefusals: [],
     lastSuccessAt: NOW - 12_000,
   };
   return {

@@ -2,7 +2,7 @@ import { html } from '../preact.js';
 import { Agreement } from '../agreement.js';
 import { Badge, Card, ErrorNotice, Notice, PageHead } from '../components.js';
 import { DeadLetters } from '../dead-letters.js';
-import { ago, count, counted, duration, plain, signed, time } from '../format.js';
+import { ago, count, counted, duration, plain, quantity, signed, time } from '../format.js';
 import { link } from '../location.js';
 import { TenantLink, useNames } from '../names.js';
 import { Table } from '../table.js';
@@ -92,6 +92,7 @@ export function DestinationPage({ name, status }) {
     ${status.data && one === undefined && html`<p class="notice">No destination of this name is configured now.</p>`}
     ${one && html`<${Facts} one=${one} />`}
     ${one && html`<${DeadLetters} one=${one} onChange=${status.reload} />`}
+    ${one?.plan_changes.length > 0 && html`<${PlanChanges} changes=${one.plan_changes} />`}
     ${one && html`<${OtherSide} one=${one} />`}
     ${one?.invoices && html`<${Invoices} invoices=${one.invoices} />`}
     ${one && html`<${Agreement} from=${daysAgo(1)} to=${daysAgo(0)} tenant="" destination=${name} />`}
@@ -117,6 +118,8 @@ function Facts({ one }) {
           <dt>Cursor</dt><dd>${count(one.cursor)} of ${count(one.committed)}${one.cursor_window_end ? `, window until ${time(one.cursor_window_end)}` : ''}</dd>
           <dt>Behind</dt><dd>${one.lag_records === 0 ? 'nothing' : `${counted(one.lag_records, 'event')}, ${duration(one.lag_seconds)}`}</dd>
           <dt>Delivered</dt><dd>${count(one.delivered_events)} since the operator started; ${count(one.skipped_events)} not wanted here</dd>
+          ${one.offboarding_tenants > 0 && html`<dt>Leaving</dt><dd>${counted(one.offboarding_tenants, 'tenant')}, once the last usage is there</dd>`}
+          ${one.unknown_metrics.length > 0 && html`<dt>Unknown metrics</dt><dd>${one.unknown_metrics.join(', ')}: named in its settings, and there are none of these names</dd>`}
           <dt>Last delivery</dt><dd>${ago(one.last_success, now)}</dd>
           <dt>Last error</dt><dd>${one.last_error ? `${time(one.last_error_at)}: ${one.last_error}` : 'none'}</dd>
         </dl>
@@ -141,10 +144,39 @@ function Facts({ one }) {
   `;
 }
 
+/** Changes of plan that are still to be made. @param {{ changes: any[] }} properties */
+function PlanChanges({ changes }) {
+  const now = Date.now();
+  const stage = (/** @type {any} */ { at, problem }) => {
+    if (problem !== undefined) return `failed at the last attempt: ${problem}`;
+    return Date.parse(at) > now ? 'not yet' : 'waits until the usage before is there and summed up';
+  };
+  return html`
+    <${Card} title="Changes of plan">
+      <p class="muted">
+        Usage of windows that start before the moment is billed by the plan of now. Usage from then on waits for the
+        new one; no other tenant waits.
+      </p>
+      <${Table} caption="Still to be made" rows=${changes} empty="None."
+        columns=${[
+          {
+            name: 'Tenant',
+            cell: (/** @type {any} */ change) => html`<${TenantLink} id=${change.tenant} />`,
+          },
+          { name: 'Now', cell: (/** @type {any} */ change) => change.from },
+          { name: 'New', cell: (/** @type {any} */ change) => change.to },
+          { name: 'From', cell: (/** @type {any} */ change) => time(change.at) },
+          { name: 'Wanted since', cell: (/** @type {any} */ change) => time(change.since) },
+          { name: 'Made', cell: stage },
+        ]} />
+    </${Card}>
+  `;
+}
+
 /** What the billing system itself shows: prices that are missing, sums that differ. @param {{ one: any }} properties */
 function OtherSide({ one }) {
   const names = useNames();
-  const { unpriced, drift, rate_limit: limit } = one;
+  const { unpriced, drift, rate_limit: limit, late_refusals: refusals } = one;
   return html`
     <${Card} title="What the other side says">
       ${
@@ -186,6 +218,30 @@ function OtherSide({ one }) {
           { name: 'Metric', cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric) },
           { name: 'SKU', cell: (/** @type {any} */ row) => row.sku ?? 'any' },
           { name: 'Plan or rate card', cell: (/** @type {any} */ row) => row.plan },
+          {
+            name: 'On no invoice yet',
+            number: true,
+            cell: (/** @type {any} */ row) =>
+              row.at_stake === undefined ? 'not known' : quantity(Number(row.at_stake)),
+          },
+          {
+            name: 'Billed if priced by',
+            cell: (/** @type {any} */ row) =>
+              row.saved_until === undefined ? '–' : time(row.saved_until),
+          },
+        ]} />
+      <${Table} caption="Usage that it took and does not bill after all" rows=${refusals} empty="None is known."
+        columns=${[
+          { name: 'Found', cell: (/** @type {any} */ row) => time(row.at) },
+          { name: 'Events', number: true, cell: (/** @type {any} */ row) => count(row.events) },
+          { name: 'Reason', cell: (/** @type {any} */ row) => row.reason },
+          {
+            name: 'One of them',
+            cell: (/** @type {any} */ row) =>
+              row.example === undefined
+                ? '–'
+                : html`<a href=${link(['events', row.example])}>Explain</a>`,
+          },
         ]} />
     </${Card}>
   `;

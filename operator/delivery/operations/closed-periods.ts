@@ -1,0 +1,54 @@
+import { formatInstant } from '../../model/window.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
+import type { PlanChanges } from '../lanes/plan-changes.ts';
+import type { InvoiceReconcile } from './invoice-reconcile.ts';
+
+export interface ClosedPeriodsOptions {
+  /** Absent where the destination makes no invoices, or cannot tell of them. */
+  readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
+  /** When usage counts that a change of plan moved. */
+  readonly changes: Pick<PlanChanges, 'sentAt'>;
+  readonly wants: (event: QueuedEvent['event']) => boolean;
+  /** What the billing system does with usage of such periods. */
+  readonly effect: string | undefined;
+}
+
+/**
+ * Which of the events that an operator sends once more belong to billing periods that are invoiced for good,
+ * in words; undefined where none does, as far as the invoices were seen.
+ */
+export type ClosedPeriods = (
+  pages: AsyncIterable<readonly QueuedEvent[]>,
+) => Promise<string | undefined>;
+
+export function createClosedPeriods({
+  invoices,
+  changes,
+  wants,
+  effect,
+}: ClosedPeriodsOptions): ClosedPeriods {
+  if (invoices === undefined) return async () => undefined;
+  return async (pages) => {
+    const tenants = new Map<string, number>();
+    let events = 0;
+    for await (const page of pages) {
+      for (const { sequence, event } of page) {
+        if (!wants(event)) continue;
+        const { tenant, metric } = event;
+        const until = await invoices.closedUntil(tenant, metric);
+        if (until === undefined || changes.sentAt({ sequence, event }) >= until) continue;
+        events += 1;
+        tenants.set(tenant, Math.max(until, tenants.get(tenant) ?? until));
+      }
+    }
+    const [last] = [...tenants].toSorted(([, a], [, b]) => b - a);
+    if (last === undefined) return undefined;
+    const [tenant, until] = last;
+    const whose =
+      tenants.size === 1
+        ? `tenant ${JSON.stringify(tenant)}, whose invoices until ${formatInstant(until)} are final`
+        : `${tenants.size} tenants whose invoices are final, those of ${JSON.stringify(tenant)} until ${formatInstant(until)}`;
+    const what = `${events} ${events === 1 ? 'event' : 'events'} of closed billing periods: of ${whose}`;
+    return effect === undefined ? what : `${what}: ${effect}`;
+  };
+}
