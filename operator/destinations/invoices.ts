@@ -17,6 +17,11 @@ export type InvoicesOutcome =
       readonly invoices: readonly FinalInvoice[];
       /** What an invoice is still to come of: drafts, and periods that are running. */
       readonly open: readonly OpenUsage[];
+      /**
+       * Whom the invoices are made for, such as the customer, where several tenants may be one: they are
+       * answered the same invoices, and are compared together.
+       */
+      readonly payer?: string;
     }
   | { readonly kind: 'unsupported'; readonly reason: string }
   | { readonly kind: 'retry'; readonly reason: string };

@@ -24,6 +24,8 @@ export interface Balance {
   hole?: { readonly from?: number; readonly to: number };
   /** Of the last line that has a price: what a unit costs. */
   price?: { readonly each: number; readonly currency: string };
+  /** Where lines of the last invoice charge the same usage at once: what a unit costs on each. */
+  prices?: readonly number[];
 }
 
 /** A tenant's balances, and the invoices in them. */
@@ -38,6 +40,8 @@ export interface TenantBalances {
   readonly metrics: Map<string, Balance>;
   /** What of each invoice is in the balances, by metric. */
   readonly counted: Map<string, CountedInvoice>;
+  /** Whom its invoices are made for, as the billing system said last. */
+  payer?: string;
 }
 
 export interface CountedInvoice {
@@ -185,6 +189,9 @@ function count(tenant: TenantBalances, invoice: FinalInvoice, now: number): void
       .filter(({ to }) => to > (tenant.firstAt ?? 0))
       .reduce((sum, { quantity }) => sum + nanosOf(quantity), 0n);
     Object.assign(balance, priceOf(own, currency));
+    const prices = pricesAtOnce(own);
+    if (prices === undefined) delete balance.prices;
+    else balance.prices = prices;
     // What was invoiced before everything was known is not compared.
     sums.set(metric, tenant.isComplete ? nanos : 0n);
     if (!tenant.isComplete) continue;
@@ -200,6 +207,17 @@ function priceOf(lines: readonly UsageLine[], currency = ''): Pick<Balance, 'pri
   );
   if (priced === undefined) return {};
   return { price: { each: Number(priced.amount) / Number(priced.quantity), currency } };
+}
+
+/** Lines of one stretch and quantity, as two prices make them that charge the same usage. */
+function pricesAtOnce(lines: readonly UsageLine[]): readonly number[] | undefined {
+  const alike = Map.groupBy(lines, ({ from, to, quantity, dimensions = {} }) =>
+    JSON.stringify([from, to, quantity, dimensions]),
+  );
+  const twice = [...alike.values()].find(
+    (group) => group.length > 1 && Number(group[0]?.quantity) !== 0,
+  );
+  return twice?.map(({ amount = '0', quantity }) => Number(amount) / Number(quantity));
 }
 
 /** Lines that begin later than those before them have ended leave out what is between them. */

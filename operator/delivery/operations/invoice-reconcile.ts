@@ -12,6 +12,7 @@ import {
   invoiceReport,
   mismatchesOf,
 } from './invoice-report.ts';
+import { payersOf } from './shared-payers.ts';
 import { type Cut, InvoiceTally, type InvoiceTallyOptions } from './invoice-tally.ts';
 
 const CONCURRENT_QUESTIONS = 4;
@@ -121,11 +122,12 @@ class InvoiceComparison implements InvoiceReconcile {
   }
 
   async #compare(
-    answers: ReadonlyMap<string, Answer>,
+    given: ReadonlyMap<string, Answer>,
     at: number,
     signal: AbortSignal,
   ): Promise<void> {
     const { clock } = this.#options;
+    const answers = this.#shared(given);
     const cuts = new Map<string, ReadonlyMap<string, Cut>>();
     for (const [id, { invoices, open }] of answers) {
       const tenant = this.#tally.tenants.get(id);
@@ -147,6 +149,30 @@ class InvoiceComparison implements InvoiceReconcile {
         applyInvoices(tenant, known, closing ?? new Map(), clock.now());
       }
     }
+  }
+
+  /** Where tenants share a payer, the lines of its invoices count for one of them. */
+  #shared(answers: ReadonlyMap<string, Answer>): ReadonlyMap<string, Answer> {
+    const { tenants } = this.#tally;
+    for (const [id, { payer }] of answers) {
+      const tenant = tenants.get(id);
+      if (tenant !== undefined) Object.assign(tenant, { payer });
+    }
+    const shared = new Map(answers);
+    for (const [bearer, ...others] of payersOf(tenants)) {
+      if (others.length === 0) continue;
+      // What one of them got before everything was known cannot be told from what the lines have.
+      const isComplete = [bearer, ...others].every(([, tenant]) => tenant.isComplete);
+      for (const [id, tenant] of [bearer, ...others]) {
+        const answer = answers.get(id);
+        if (answer === undefined) continue;
+        tenant.isComplete = isComplete;
+        if (id === bearer[0]) continue;
+        const invoices = answer.invoices.map((invoice) => ({ ...invoice, lines: [] }));
+        shared.set(id, { ...answer, invoices });
+      }
+    }
+    return shared;
   }
 
   #expire(now: number): void {

@@ -30,6 +30,7 @@ interface StoredTenant {
   readonly isComplete: boolean;
   readonly firstAt?: number;
   readonly until?: number;
+  readonly payer?: string;
   readonly open: readonly OpenUsage[];
   readonly metrics: readonly (readonly [string, StoredBalance])[];
   readonly counted: readonly (readonly [
@@ -87,20 +88,16 @@ export function createInvoiceRecords(ledger: Ledger, name: string) {
     },
     putTenant: (id: string, tenant: TenantBalances): RecordChange =>
       put(`${tenants}${encodeURIComponent(id)}`, encodeTenant(tenant)),
-    dropTenant: (id: string): RecordChange => ({
-      key: `${tenants}${encodeURIComponent(id)}`,
-      value: undefined,
-    }),
   };
 }
 
 export type InvoiceRecords = ReturnType<typeof createInvoiceRecords>;
 
 function encodeTenant(tenant: TenantBalances): StoredTenant {
-  const { isComplete, firstAt, until, open, metrics, counted } = tenant;
+  const { isComplete, firstAt, until, payer, open, metrics, counted } = tenant;
   return {
     isComplete,
-    ...omitUndefined({ firstAt, until }),
+    ...omitUndefined({ firstAt, until, payer }),
     open,
     metrics: [...metrics].map(([metric, balance]) => {
       const { open: usage, missing, late, invoiced, ...rest } = balance;
@@ -122,7 +119,7 @@ function encodeTenant(tenant: TenantBalances): StoredTenant {
 function decodeTenant(stored: StoredTenant): TenantBalances {
   return {
     isComplete: stored.isComplete,
-    ...omitUndefined({ firstAt: stored.firstAt, until: stored.until }),
+    ...omitUndefined({ firstAt: stored.firstAt, until: stored.until, payer: stored.payer }),
     open: stored.open,
     metrics: new Map(
       stored.metrics.map(([metric, { sums, ...rest }]) => {

@@ -3,9 +3,12 @@ import { signedFromNanos } from '../../model/decimal.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
 import { type Balance, isMismatch, type TenantBalances } from './invoice-balance.ts';
+import { payersOf, together } from './shared-payers.ts';
 
 const NANOS = 1e9;
 const MAX_EXAMPLES = 20;
+/** Tenants that a cause names. */
+const MAX_NAMES = 5;
 /** What was delivered out of order shows as too much until the cursor has passed it. */
 const EXCESS_AFTER_MS = 3_600_000;
 
@@ -43,8 +46,9 @@ export function mismatchesOf(
   now: number,
 ): readonly InvoiceMismatch[] {
   const found: { readonly size: number; readonly mismatch: InvoiceMismatch }[] = [];
-  for (const [tenant, { metrics }] of tenants) {
-    for (const [metric, balance] of metrics) {
+  for (const group of payersOf(tenants)) {
+    const [[tenant]] = group;
+    for (const [metric, balance] of together(group)) {
       const { missing, until, changedAt, price } = balance;
       if (until === undefined || !isMismatch(balance)) continue;
       if (missing < 0n && now - changedAt < EXCESS_AFTER_MS) continue;
@@ -54,13 +58,20 @@ export function mismatchesOf(
         price === undefined || value === undefined
           ? undefined
           : { value, currency: price.currency };
-      const cause = causeOf(metric, balance, unpriced);
+      const others = group.length === 1 ? '' : `; invoiced together: ${namesOf(group)}`;
+      const cause = `${causeOf(metric, balance, unpriced)}${others}`;
       const difference = signedFromNanos(-missing);
       const mismatch = { tenant, metric, difference, until, cause, ...omitUndefined({ amount }) };
       found.push({ size: Math.abs(value ?? units), mismatch });
     }
   }
   return found.toSorted((a, b) => b.size - a.size).map(({ mismatch }) => mismatch);
+}
+
+function namesOf(group: readonly (readonly [id: string, tenant: unknown])[]): string {
+  const ids = group.map(([id]) => id).toSorted();
+  const rest = ids.length - MAX_NAMES;
+  return `${ids.slice(0, MAX_NAMES).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
 export function invoiceReport(
@@ -71,10 +82,11 @@ export function invoiceReport(
 }
 
 function causeOf(metric: string, balance: Balance, unpriced: readonly UnpricedUsage[]): string {
-  const { missing, late, hole, invoiced } = balance;
+  const { missing, late, hole, invoiced, prices } = balance;
   if (missing < 0n) {
-    return late < 0n
-      ? 'usage was corrected after its invoice was final'
+    if (late < 0n) return 'usage was corrected after its invoice was final';
+    return prices !== undefined
+      ? `${prices.length} prices charge it at once, at ${prices.join(' and ')} a unit: more than one subscription, contract or charge has it`
       : 'more is invoiced than was delivered: two subscriptions or contracts cover it, or somebody else sends usage of this customer';
   }
   if (late >= missing) return 'the usage came after its invoice was final';

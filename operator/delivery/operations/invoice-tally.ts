@@ -88,12 +88,6 @@ export class InvoiceTally {
     this.#changed.add(tenant);
   }
 
-  forget(tenant: string): RecordChange {
-    this.tenants.delete(tenant);
-    this.#changed.delete(tenant);
-    return this.#records.dropTenant(tenant);
-  }
-
   /** Writes what has changed, with where the sums have got to. */
   async save(): Promise<LedgerFailure | undefined> {
     if (this.#state === undefined) return undefined;
@@ -186,9 +180,7 @@ export class InvoiceTally {
   async #readTo(cursor: number): Promise<LedgerFailure | undefined> {
     const { ledger, records, deadLetters, wants, changes, clock } = this.#options;
     if (this.#state === undefined || this.#state.position >= cursor) return undefined;
-    const kept = new Set<number>();
-    for await (const { sequence } of records.parked()) kept.add(sequence);
-    for await (const { sequence } of records.replay()) kept.add(sequence);
+    const kept = await this.#keptBack();
     const unsent = await records.unsent();
     while (this.#state.position < cursor) {
       const page = await ledger.read(this.#state.position, PAGE_EVENTS);
@@ -216,9 +208,7 @@ export class InvoiceTally {
   async #lookAtWaiting(): Promise<void> {
     if (this.#waiting.size === 0) return;
     const { records, deadLetters, changes, clock } = this.#options;
-    const kept = new Set<number>();
-    for await (const { sequence } of records.parked()) kept.add(sequence);
-    for await (const { sequence } of records.replay()) kept.add(sequence);
+    const kept = await this.#keptBack();
     const unsent = await records.unsent();
     for (const event of this.#waiting.values()) {
       const { sequence } = event;
@@ -229,6 +219,16 @@ export class InvoiceTally {
       const at = changes.sentAtOf(event.tenant, { sequence, start: event.at });
       if (!isUnsent(unsent, sequence)) this.#add(sequence, { ...event, at }, clock.now());
     }
+  }
+
+  /** Events that wait for their tenant, and dead letters that are on their way once more. */
+  async #keptBack(): Promise<ReadonlySet<number>> {
+    const { records } = this.#options;
+    const kept = new Set<number>();
+    for (const listing of [records.parked(), records.replay()]) {
+      for await (const { sequence } of listing) kept.add(sequence);
+    }
+    return kept;
   }
 
   #add(sequence: number, event: Omit<WaitingEvent, 'sequence'>, now: number): void {

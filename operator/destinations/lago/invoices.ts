@@ -45,7 +45,7 @@ export async function listInvoices(
     open.push({ from: periodStartedAt ?? startedAt });
   } else if (active.kind !== 'none') return failure(active);
   const due = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
-  return { kind: 'invoices', invoices: due, open };
+  return { kind: 'invoices', invoices: due, open, payer: subscription };
 }
 
 /** `[from, to)`, milliseconds since the epoch. */

@@ -43,7 +43,7 @@ export async function listInvoices(
     const { from: begin, to } = stretch;
     invoices.push(readInvoice(item, { finalizedAt, from: begin, to }, codes));
   }
-  return { kind: 'invoices', invoices, open };
+  return { kind: 'invoices', invoices, open, payer: customerId };
 }
 
 function readInvoice(

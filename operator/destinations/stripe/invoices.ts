@@ -58,7 +58,7 @@ export class StripeInvoices {
       else if (usage.length > 0) invoices.push(readInvoice(item, usage));
     }
     const known = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
-    return { kind: 'invoices', invoices: known, open };
+    return { kind: 'invoices', invoices: known, open, payer: customer };
   }
 
   /** The first lines come with an invoice. */

@@ -1,0 +1,52 @@
+import { least } from '../../model/extremes.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Balance, TenantBalances } from './invoice-balance.ts';
+
+/** A tenant's id with its balances. */
+type Entry = readonly [id: string, tenant: TenantBalances];
+
+/**
+ * Tenants by whom their invoices are made for. The first of each group bears the lines: who bears some already,
+ * else whose usage began first, so that no line lies before it.
+ */
+export function payersOf(
+  tenants: ReadonlyMap<string, TenantBalances>,
+): readonly (readonly [bearer: Entry, ...others: Entry[]])[] {
+  const groups = Map.groupBy(tenants, ([id, { payer }]) => JSON.stringify(payer ?? [id]));
+  return [...groups.values()].flatMap((group) => {
+    const [bearer = group[0]] = group.toSorted(([, a], [, b]) => rankOf(a) - rankOf(b));
+    return bearer === undefined ? [] : [[bearer, ...group.filter((one) => one !== bearer)]];
+  });
+}
+
+function rankOf({ counted, firstAt }: TenantBalances): number {
+  const bears = [...counted.values()].some(({ sums }) => sums.size > 0);
+  return bears ? Number.NEGATIVE_INFINITY : (firstAt ?? Number.MAX_SAFE_INTEGER);
+}
+
+/** What tenants of one payer were delivered together, held against its invoices. */
+export function together(group: readonly Entry[]): ReadonlyMap<string, Balance> {
+  const all = new Map<string, Balance>();
+  for (const [, { metrics }] of group) {
+    for (const [metric, balance] of metrics) {
+      const sum = all.get(metric);
+      all.set(metric, sum === undefined ? balance : sumOf(sum, balance));
+    }
+  }
+  return all;
+}
+
+/** Price and hole are those of the first, who bears the lines. */
+function sumOf(a: Balance, b: Balance): Balance {
+  const until = least([a.until ?? [], b.until ?? []].flat());
+  return {
+    ...b,
+    ...a,
+    ...omitUndefined({ until: Number.isFinite(until) ? until : undefined }),
+    open: a.open + b.open,
+    missing: a.missing + b.missing,
+    late: a.late + b.late,
+    invoiced: a.invoiced + b.invoiced,
+    changedAt: Math.max(a.changedAt, b.changedAt),
+  };
+}
