@@ -19,6 +19,7 @@ import { PinnedKeys } from './states/pinned-keys.ts';
 import { loadSeenAlerts } from './states/seen-alerts.ts';
 import { loadStates } from './states/state-store.ts';
 import { effectiveState } from './states/tenant-record.ts';
+import { createOfflineEnforcement } from './testing/offline-enforcement.ts';
 import { asRequest, stripeMessage, subscriptionEvent, WEBHOOK_SECRETS } from './testing/alerts.ts';
 
 const MINUTE = 60_000;
@@ -210,4 +211,31 @@ test('what another account or mode knows of is left as it is, and a key without 
   await look();
   expect(await look()).toBe('delinquent');
   expect(logger.lines.filter((line) => line.includes('Invoices: read'))).toHaveLength(1);
+});
+
+test('Lago is asked how customers stand where no webhook and no secret is set up', async () => {
+  const environment = {
+    ADAPTERS: 'lago,stripe',
+    LAGO_API_URL: 'http://lago.example.com',
+    LAGO_API_KEY: 'key',
+    STRIPE_API_KEY: 'sk_test_key',
+  };
+  const loaded = loadEnvironment(environment, DESTINATIONS);
+  if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
+  const told = Promise.withResolvers<readonly string[]>();
+  const enforcement = await createOfflineEnforcement({
+    ledger: createMemoryLedger(),
+    settings: () => loaded.settings,
+    tenants: () => [ACME],
+    clock: systemClock,
+    askStanding: async (asked) => {
+      told.resolve([...asked.keys()]);
+      return [];
+    },
+  });
+  const stop = new AbortController();
+  const running = enforcement.run(stop.signal);
+  expect(await told.promise).toStrictEqual(['lago']);
+  stop.abort();
+  await running;
 });

@@ -36,6 +36,7 @@ export function createContract(
     return refused(409, 'uniqueness_key has already been used');
   }
   const end = instant(input['ending_before']);
+  const days = input['net_payment_terms_days'];
   const contract: Contract = {
     id: state.nextId(),
     customer_id: customer.id,
@@ -48,6 +49,7 @@ export function createContract(
     createdAt: at,
     ...(end !== undefined && { ending_before: new Date(end).toISOString() }),
     ...(provider !== undefined && { billingProviderId: provider }),
+    ...(typeof days === 'number' && { net_payment_terms_days: days }),
   };
   if (key !== undefined) state.spentKeys.add(key);
   state.contracts.push(contract);
@@ -127,6 +129,8 @@ export function editContract(
     }
     contract.billingProviderId = provider;
   }
+  const days = input['update_net_payment_terms_days'];
+  if (typeof days === 'number') contract.net_payment_terms_days = days;
   return ok({ id: contract.id });
 }
 

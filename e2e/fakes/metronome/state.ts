@@ -123,6 +123,7 @@ export interface Contract {
   ending_before?: string;
   archived_at?: string;
   billingProviderId?: string;
+  net_payment_terms_days?: number;
 }
 
 export interface StatementSchedule {

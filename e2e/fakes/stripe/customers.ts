@@ -1,16 +1,17 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { invalid, missing, ok } from './answers.ts';
 import { cancelNow } from './cycles.ts';
-import { type Form, text, texts } from './form.ts';
+import { type Form, nested, text, texts } from './form.ts';
 import { isCreatedWithin, page, PAGING, unknownParameter } from './lists.ts';
 import { mergeMetadata, metadataProblem } from './metadata.ts';
 import { type Customer, nextId, type StripeState } from './state.ts';
 
-const FIELDS = ['name', 'email', 'description', 'metadata'];
+const FIELDS = ['name', 'email', 'description', 'metadata', 'address'];
+const ADDRESS = ['line1', 'line2', 'city', 'state', 'postal_code', 'country'] as const;
 
 export function createCustomer(state: StripeState, form: Form, at: number): FakeResponse {
   const metadata = texts(form, 'metadata');
-  const problem = unknownParameter(form, FIELDS) ?? metadataProblem(metadata);
+  const problem = problemOf(form, metadata);
   if (problem !== undefined) return problem;
   const customer: Customer = {
     id: nextId(state, 'cus'),
@@ -19,6 +20,8 @@ export function createCustomer(state: StripeState, form: Form, at: number): Fake
     email: text(form, 'email') ?? null,
     description: text(form, 'description') ?? null,
     metadata,
+    address: addressOf(form) ?? null,
+    taxIds: [],
     deleted: false,
   };
   state.customers.set(customer.id, customer);
@@ -29,10 +32,11 @@ export function updateCustomer(state: StripeState, id: string, form: Form): Fake
   const customer = state.customers.get(id);
   if (customer === undefined || customer.deleted) return missing('customer', id);
   const metadata = texts(form, 'metadata');
-  const problem = unknownParameter(form, FIELDS) ?? metadataProblem(metadata);
+  const problem = problemOf(form, metadata);
   if (problem !== undefined) return problem;
   customer.name = text(form, 'name') ?? customer.name;
   customer.email = text(form, 'email') ?? customer.email;
+  customer.address = addressOf(form) ?? customer.address;
   customer.metadata = mergeMetadata(customer.metadata, metadata);
   return ok(showCustomer(customer));
 }
@@ -87,7 +91,22 @@ export function searchCustomers(
   return ok({ object, url: '/v1/customers/search', data, has_more: false, next_page: null });
 }
 
-function showCustomer({ deleted, ...customer }: Customer): unknown {
+function problemOf(form: Form, metadata: Record<string, string>): FakeResponse | undefined {
+  return (
+    unknownParameter(form, FIELDS) ??
+    unknownParameter(nested(form, 'address'), ADDRESS) ??
+    metadataProblem(metadata)
+  );
+}
+
+/** Taken as a whole: what it leaves out is gone. */
+function addressOf(form: Form): Customer['address'] | undefined {
+  const given = texts(form, 'address');
+  if (Object.keys(given).length === 0) return undefined;
+  return Object.fromEntries(ADDRESS.map((field) => [field, given[field] ?? null]));
+}
+
+function showCustomer({ deleted, taxIds: _taxIds, ...customer }: Customer): unknown {
   if (deleted) return { id: customer.id, object: 'customer', deleted: true };
   return { ...customer, object: 'customer', livemode: false };
 }

@@ -44,6 +44,7 @@ import {
   showOneSubscription,
   updateSubscription,
 } from './subscriptions.ts';
+import { createTaxId, listTaxIds } from './tax-ids.ts';
 
 const FORM = 'application/x-www-form-urlencoded';
 
@@ -173,6 +174,10 @@ function dispatchOne(
       return showOneCustomer(state, id);
     case 'POST customers':
       return updateCustomer(state, id, form);
+    case 'GET customers tax_ids':
+      return listTaxIds(state, id, form);
+    case 'POST customers tax_ids':
+      return createTaxId(state, id, form, at);
     case 'DELETE customers':
       return deleteCustomer(state, id, at);
     case 'GET prices':

@@ -20,7 +20,16 @@ export interface Customer {
   email: string | null;
   description: string | null;
   metadata: Record<string, string>;
+  address: Readonly<Record<string, string | null>> | null;
+  readonly taxIds: TaxId[];
   deleted: boolean;
+}
+
+export interface TaxId {
+  readonly id: string;
+  readonly created: number;
+  readonly type: string;
+  readonly value: string;
 }
 
 export interface Price {

@@ -279,3 +279,16 @@ test('reports of errors that were found later are listed, and each has its data'
     data: { reason: { error_count: 3 } },
   });
 });
+
+test('the SDK sees the address and the tax numbers of a customer', async () => {
+  const { client, customer } = await world();
+  const address = { line1: 'Street 1', city: 'Köln', postal_code: '50667', country: 'DE' };
+  expect((await client.customers.update(customer.id, { address })).address).toMatchObject(address);
+  const value = 'DE123456789';
+  const made = await client.customers.createTaxId(customer.id, { type: 'eu_vat', value });
+  expect((await client.customers.listTaxIds(customer.id)).data).toMatchObject([
+    { id: made.id, type: 'eu_vat', value },
+  ]);
+  const wrong = client.customers.createTaxId(customer.id, { type: 'eu_vat', value: 'DE1' });
+  expect(await refusal(wrong)).toMatchObject({ code: 'tax_id_invalid' });
+});

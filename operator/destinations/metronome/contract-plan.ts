@@ -12,6 +12,8 @@ export interface Contract {
   readonly isOurs: boolean;
   /** Whether its invoices go to a billing provider. */
   readonly isLinked: boolean;
+  /** Days from an invoice's date until it is due, where it says so. */
+  readonly netTermsDays?: number;
 }
 
 /** What to do so that one contract, on the wanted rate card, covers what is to be billed from now on. */

@@ -32,6 +32,8 @@ export interface WantedContract {
   readonly billableFrom: number;
   /** The customer's configuration of a billing provider; undefined where invoices stay at Metronome. */
   readonly billingProviderId: string | undefined;
+  /** Days from an invoice's date until it is due; undefined where nobody says. */
+  readonly netTermsDays: number | undefined;
 }
 
 /** The contracts of customers (docs/destinations/metronome.md#contracts). */
@@ -105,12 +107,12 @@ export class MetronomeContracts {
     const plan = planContract(contracts, rateCardId, billableFrom, this.#clock.now());
     if (plan.kind === 'create') return this.#create(wanted, plan.from, signal);
     const { contract } = plan;
-    if (plan.kind === 'keep') return this.#link(wanted, contract, signal);
+    if (plan.kind === 'keep') return this.#keepUp(wanted, contract, signal);
     if (plan.kind === 'reopen') {
       const opened = await this.setEnd(customerId, contract.id, undefined, signal);
       if (opened.kind !== 'done') return opened;
-      const linked = await this.#link(wanted, contract, signal);
-      return linked.kind === 'unchanged' ? opened : linked;
+      const kept = await this.#keepUp(wanted, contract, signal);
+      return kept.kind === 'unchanged' ? opened : kept;
     }
     if (plan.kind === 'undo') {
       const archived = await this.#archive(customerId, plan.next.id, signal);
@@ -161,7 +163,7 @@ export class MetronomeContracts {
    * the next generation of it is taken where none of the contracts that are there has it.
    */
   async #create(wanted: WantedContract, from: number, signal: AbortSignal): Promise<ContractStep> {
-    const { customerId, name, rateCardId, billingProviderId } = wanted;
+    const { customerId, name, rateCardId, billingProviderId, netTermsDays } = wanted;
     const start = new Date(from).toISOString();
     for (let generation = 0; generation < MAX_GENERATIONS; generation += 1) {
       const uniqueness_key = uniquenessKey(wanted, from, generation);
@@ -172,6 +174,7 @@ export class MetronomeContracts {
         starting_at: start,
         uniqueness_key,
         usage_statement_schedule: { frequency: 'MONTHLY', day: 'FIRST_OF_MONTH' },
+        ...omitUndefined({ net_payment_terms_days: netTermsDays }),
         ...(billingProviderId !== undefined && {
           billing_provider_configuration: { billing_provider_configuration_id: billingProviderId },
         }),
@@ -189,6 +192,25 @@ export class MetronomeContracts {
       return { kind: 'done' };
     }
     return { kind: 'retry', reason: `no uniqueness key is left for a contract on ${rateCardId}` };
+  }
+
+  /** Brings a contract from before up to date, where it is ours. */
+  async #keepUp(
+    wanted: WantedContract,
+    contract: Contract,
+    signal: AbortSignal,
+  ): Promise<ArrangeOutcome> {
+    const linked = await this.#link(wanted, contract, signal);
+    if (linked.kind !== 'done' && linked.kind !== 'unchanged') return linked;
+    const { customerId, netTermsDays } = wanted;
+    const isDue = netTermsDays === undefined || contract.netTermsDays === netTermsDays;
+    if (isDue || !contract.isOurs) return linked;
+    const body = {
+      customer_id: customerId,
+      contract_id: contract.id,
+      update_net_payment_terms_days: netTermsDays,
+    };
+    return stepOf(await this.#client.post('/v2/contracts/edit', body, signal));
   }
 
   /** Has the invoices of a contract from before go to the billing provider, from the period that is running. */
@@ -247,11 +269,13 @@ function uniquenessKey(
 
 function readContract(object: JsonObject): Contract {
   const schedule = objectsOf(object, 'billing_provider_configuration_schedule');
+  const days = object['net_payment_terms_days'];
   return {
     id: textOf(object, 'id') ?? '',
     rateCardId: textOf(object, 'rate_card_id'),
     from: Date.parse(textOf(object, 'starting_at') ?? '') || 0,
     to: Date.parse(textOf(object, 'ending_before') ?? '') || Number.POSITIVE_INFINITY,
+    ...(typeof days === 'number' && { netTermsDays: days }),
     isOurs: textOf(object, 'uniqueness_key')?.startsWith(OUR_KEY) === true,
     isLinked: isRecord(object['customer_billing_provider_configuration']) || schedule.length > 0,
   };

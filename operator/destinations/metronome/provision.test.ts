@@ -160,6 +160,17 @@ describe('the contract', () => {
     expect(world.metronome.state.contracts).toHaveLength(1);
   });
 
+  test('has the payment term of the override, also when it changes there and back', async () => {
+    const world = await withRateCard();
+    const due = () => world.metronome.state.contracts.map((one) => one.net_payment_terms_days);
+    for (const netTermsDays of [30, 14, 30]) {
+      await provision(world, { billing: { netTermsDays } });
+      expect(due()).toStrictEqual([netTermsDays]);
+    }
+    await provision(world);
+    expect(due()).toStrictEqual([30]);
+  });
+
   test('that was archived by hand is made again, though its key is spent', async () => {
     const world = await withRateCard();
     await provision(world);

@@ -65,6 +65,7 @@ export class MetronomeProvisioner {
       rateCardId: card.card.id,
       billableFrom: tenant.billableFrom ?? tenant.createdAt,
       billingProviderId: linked.id,
+      netTermsDays: tenant.billing?.netTermsDays,
     };
     const arranged = await this.#contracts.arrange(wanted, before.contracts, signal);
     if (arranged.kind !== 'done' && arranged.kind !== 'unchanged') return failedStep(arranged);

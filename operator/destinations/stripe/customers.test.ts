@@ -86,6 +86,55 @@ test('a renamed tenant renames its customer, and nothing is written when nothing
   expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Team B' }]);
 });
 
+const ADDRESS = { line1: 'Street 1', city: 'Köln', postalCode: '50667', country: 'DE' };
+
+test('address and tax number are those of the override, and what it leaves out stays', async () => {
+  const { destination, stripe, restart, count } = await world();
+  const billing = { address: ADDRESS, taxId: 'DE 123.456.789' };
+  await destination.provision(testTenant({ billing }), NEVER);
+  const [customer] = stripe.state.customers.values();
+  expect(customer).toMatchObject({
+    address: { line1: 'Street 1', city: 'Köln', postal_code: '50667', country: 'DE', line2: null },
+    taxIds: [{ type: 'eu_vat', value: 'DE123456789' }],
+  });
+  const written = count('POST', CUSTOMERS);
+  const again = restart();
+  await again.provision(testTenant({ billing }), NEVER);
+  expect(count('POST', CUSTOMERS)).toBe(written);
+  await again.provision(testTenant({ billing: { address: { line2: 'Floor 2' } } }), NEVER);
+  expect(customer?.address).toMatchObject({ line1: 'Street 1', line2: 'Floor 2', country: 'DE' });
+});
+
+test.each([
+  ['whose type does not show', '12-3456789', 'it does not show of what type it is'],
+  ['that Stripe refuses', 'DEXX', 'tax_id_invalid'],
+])('a tax number %s is said, and costs nobody the customer', async (_, taxId, reason) => {
+  const { destination, stripe, context } = await world();
+  const tenant = testTenant({ billing: { taxId } });
+  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Team A', taxIds: [] }]);
+  const told = () => context.logger.lines.filter((line) => line.includes('enter the tax number'));
+  expect(told()).toStrictEqual([expect.stringContaining(reason)]);
+  await destination.provision(tenant, NEVER);
+  expect(told()).toHaveLength(1);
+});
+
+test('a tax number whose answer was lost is given once', async () => {
+  const { destination, stripe } = await world();
+  const tenant = testTenant({ billing: { taxId: 'ATU12345678' } });
+  await destination.provision(testTenant(), NEVER);
+  const [id = ''] = stripe.state.customers.keys();
+  stripe.misbehaviours.add({
+    kind: 'commit-then-reset',
+    method: 'POST',
+    path: `/v1/customers/${id}/tax_ids`,
+    times: 1,
+  });
+  expect(await destination.provision(tenant, NEVER)).toMatchObject({ kind: 'retry' });
+  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect([...stripe.state.customers.values()]).toMatchObject([{ taxIds: [{ type: 'eu_vat' }] }]);
+});
+
 test('a customer that an operator named is used, and left as it is', async () => {
   const { destination, stripe } = await world();
   await destination.provision(testTenant({ id: 'other', displayName: 'Other' }), NEVER);

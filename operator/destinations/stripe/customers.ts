@@ -1,4 +1,5 @@
-import type { Tenant } from '../../model/tenant.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { BillingDetails, Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -6,6 +7,7 @@ import type { CustomerAnswer, FailedStep } from '../destination.ts';
 import { type ApiAnswer, type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { StripeClient } from './stripe-client.ts';
+import { StripeTaxIds } from './tax-ids.ts';
 
 const CUSTOMERS = '/v1/customers';
 /** In the metadata of customers and subscriptions: whose they are. */
@@ -38,6 +40,7 @@ export class StripeCustomers {
   readonly #client: StripeClient;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #taxIds: StripeTaxIds;
   readonly #ids = new Map<string, string>();
   /** Customers too new for the search, by tenant; undefined when they have to be listed. */
   #recent: Map<string, Found> | undefined;
@@ -47,12 +50,19 @@ export class StripeCustomers {
     this.#client = client;
     this.#clock = clock;
     this.#logger = logger;
+    this.#taxIds = new StripeTaxIds(client, logger);
   }
 
-  /** Finds the tenant's customer or creates it, and brings its name, address and metadata up to date. */
+  /** Finds the tenant's customer or creates it, and brings its name, addresses, tax number and metadata up to date. */
   async ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
     const named = tenant.customerIds?.['stripe'];
     if (named !== undefined) return this.#useNamed(tenant, named, signal);
+    const outcome = await this.#ensureOwn(tenant, signal);
+    if (outcome.kind !== 'customer') return outcome;
+    return (await this.#taxIds.ensure(tenant, outcome.id, signal)) ?? outcome;
+  }
+
+  async #ensureOwn(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
     const found = await this.#lookUp(tenant.id, signal);
     if (found === undefined) return this.#create(tenant, signal);
     return 'id' in found ? this.#update(tenant, found, signal) : failedStep(found);
@@ -175,7 +185,7 @@ export class StripeCustomers {
     const details = detailsOf(tenant);
     if (!isUpToDate(object, details)) {
       const path = `${CUSTOMERS}/${encodeURIComponent(id)}`;
-      const answer = await this.#client.update(path, details, signal);
+      const answer = await this.#client.update(path, withRest(object, details), signal);
       if (answer.kind !== 'ok') return failedStep(answer);
     }
     return { kind: 'customer', id };
@@ -214,14 +224,41 @@ function detailsOf(tenant: Tenant) {
     name: tenant.displayName.slice(0, MAX_NAME),
     email: tenant.email,
     metadata: Object.fromEntries(given) as Record<string, string>,
+    ...addressOf(tenant.billing),
   };
 }
 
-function isUpToDate(object: JsonObject, details: ReturnType<typeof detailsOf>): boolean {
+type Details = ReturnType<typeof detailsOf>;
+
+/** Only what is given, so that what somebody wrote at Stripe stays. */
+function addressOf({ address }: BillingDetails = {}): {
+  readonly address?: Readonly<Record<string, string>>;
+} {
+  if (address === undefined) return {};
+  const { postalCode: postal_code, ...rest } = address;
+  return { address: omitUndefined({ ...rest, postal_code }) };
+}
+
+/** An address with what the override leaves out, since it may be taken as a whole. */
+function withRest(object: JsonObject, details: Details): Details {
+  if (details.address === undefined) return details;
+  const before = Object.entries(objectOf(object, 'address')).filter(
+    (entry): entry is [string, string] => typeof entry[1] === 'string',
+  );
+  return { ...details, address: { ...Object.fromEntries(before), ...details.address } };
+}
+
+function isUpToDate(object: JsonObject, details: Details): boolean {
   const metadata = objectOf(object, 'metadata');
+  const address = objectOf(object, 'address');
   if (object['name'] !== details.name) return false;
   if (details.email !== undefined && object['email'] !== details.email) return false;
-  return Object.entries(details.metadata).every(([key, value]) => metadata[key] === value);
+  const hasAddress = Object.entries(details.address ?? {}).every(
+    ([key, value]) => address[key] === value,
+  );
+  return (
+    hasAddress && Object.entries(details.metadata).every(([key, value]) => metadata[key] === value)
+  );
 }
 
 /** Search matches regardless of case, so every result is looked at. */

@@ -196,6 +196,20 @@ test('terms of payment are those of the settings, else of the subscription befor
   });
 });
 
+test('an invoice that is sent is due when the tenant’s override says', async () => {
+  const one = await subscribed(
+    {},
+    { payment: { collectionMethod: 'send_invoice', daysUntilDue: 14 } },
+  );
+  one.at('16T10');
+  await one.wish({ plan: 'gold', billing: { netTermsDays: 45 } });
+  await one.change();
+  expect(Object.fromEntries(one.posted('/v1/subscriptions')[1] ?? [])).toMatchObject({
+    collection_method: 'send_invoice',
+    days_until_due: '45',
+  });
+});
+
 test('a change of plan goes on collecting what is open, but for what somebody has stopped', async () => {
   const one = await subscribed({});
   one.at('10T00:02');

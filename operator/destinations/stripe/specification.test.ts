@@ -27,7 +27,12 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   await price('tenant_gpu_hours', { plan: 'gold' });
   await price('tenant_lb_hours', { plan: 'yearly', interval: 'year' });
   time.now += 300_000;
-  const tenant = testTenant({ email: 'a@example.com', billableFrom: time.now - DAY_MS });
+  const billing = {
+    address: { line1: 'Street 1', city: 'Köln', postalCode: '50667', country: 'DE' },
+    taxId: 'DE123456789',
+    netTermsDays: 30,
+  };
+  const tenant = testTenant({ email: 'a@example.com', billableFrom: time.now - DAY_MS, billing });
   await settle(destination, tenant);
   await settle(destination, { ...tenant, plan: 'gold' });
   await settle(destination, { ...tenant, plan: 'yearly' });
@@ -77,6 +82,7 @@ test('Stripe’s own specification has no objection to any request', async () =>
     'GET /v1/billing/meters/:id/event_summaries',
     'GET /v1/customers',
     'GET /v1/customers/:id',
+    'GET /v1/customers/:id/tax_ids',
     'GET /v1/customers/search',
     'GET /v1/invoices',
     'GET /v1/invoices/:id',
@@ -88,6 +94,7 @@ test('Stripe’s own specification has no objection to any request', async () =>
     'POST /v1/billing/meters/:id/reactivate',
     'POST /v1/customers',
     'POST /v1/customers/:id',
+    'POST /v1/customers/:id/tax_ids',
     'POST /v1/invoices/:id',
     'POST /v1/prices',
     'POST /v1/subscriptions',

@@ -105,7 +105,11 @@ export class SubscriptionWriter {
       backdate_start_date: change.from !== undefined && change.from < now ? change.from : undefined,
       ...(isOptional && { currency: currency.toLowerCase() }),
       ...this.#anchor(change, chosen[0]?.interval ?? '', now),
-      ...paymentParams({ ...change.model?.payment, ...settings.payment }),
+      ...paymentParams({
+        ...change.model?.payment,
+        ...settings.payment,
+        ...omitUndefined({ daysUntilDue: tenant.billing?.netTermsDays }),
+      }),
     };
     const known = new Set(subscriptions.map(({ id }) => id));
     for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import type { Settings } from '../../config/settings.ts';
-import type { CustomerAnswer } from '../../destinations/destination.ts';
+import type { AskStanding, CustomerAnswer } from '../../destinations/destination.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Source } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
@@ -18,6 +18,7 @@ export function createOfflineEnforcement(options: {
   readonly known?: () => boolean;
   readonly ask?: () => Promise<CustomerAnswer>;
   readonly askKeys?: AskKeys;
+  readonly askStanding?: AskStanding;
   readonly registry?: Registry;
 }): Promise<Enforcement> {
   const { ledger, settings, clock } = options;
@@ -37,7 +38,7 @@ export function createOfflineEnforcement(options: {
     sources: { namespaces: nothing(), statefulSets: nothing(), deployments: nothing() },
     connection: { request: async () => ({ kind: 'network', message: 'offline' }) },
     ask: options.ask ?? (async () => ({ kind: 'unknown' })),
-    askStanding: async () => [],
+    askStanding: options.askStanding ?? (async () => []),
     askKeys: options.askKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to ask' })),
     events: { record: () => undefined },
     overridesKnown: async () => undefined,

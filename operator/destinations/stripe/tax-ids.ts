@@ -1,0 +1,68 @@
+import { quote } from '../../model/quote.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { FailedStep } from '../destination.ts';
+import { textOf } from '../json.ts';
+import type { StripeClient } from './stripe-client.ts';
+
+const EU = 'AT|BE|BG|CY|CZ|DE|DK|EE|EL|ES|FI|FR|HR|HU|IE|IT|LT|LU|LV|MT|NL|PL|PT|RO|SE|SI|SK|XI';
+/** Numbers that show by themselves what they are (https://docs.stripe.com/billing/customer/tax-ids#supported-tax-id). */
+const TYPES: readonly (readonly [RegExp, type: string])[] = [
+  [new RegExp(`^(${EU})[0-9A-Z+*]{2,12}$`), 'eu_vat'],
+  [/^GB(\d{9}|\d{12}|GD\d{3}|HA\d{3})$/, 'gb_vat'],
+  [/^\d{9}MVA$/, 'no_vat'],
+];
+
+/**
+ * Gives customers the tax number of their tenant. Stripe wants the type with it; one whose type does not show is
+ * left to a person, and so is one that Stripe refuses: neither costs the tenant its customer.
+ */
+export class StripeTaxIds {
+  readonly #client: StripeClient;
+  readonly #logger: Logger;
+  /** Customers with the number that was dealt with last. */
+  readonly #settled = new Map<string, string>();
+
+  constructor(client: StripeClient, logger: Logger) {
+    this.#client = client;
+    this.#logger = logger;
+  }
+
+  /** Adds the number where the customer lacks it; others that it has stay. */
+  async ensure(
+    { id: tenant, billing }: Tenant,
+    customer: string,
+    signal: AbortSignal,
+  ): Promise<FailedStep | undefined> {
+    const value = billing?.taxId;
+    if (value === undefined || this.#settled.get(customer) === value) return undefined;
+    const problem = await this.#add(value, customer, signal);
+    if (problem !== undefined && problem.kind === 'retry') return problem;
+    this.#settled.set(customer, value);
+    if (problem !== undefined) {
+      this.#logger.warn(
+        `enter the tax number of tenant ${tenant} at Stripe: ${quote(value)}: ${problem.reason}`,
+      );
+    }
+    return undefined;
+  }
+
+  async #add(written: string, customer: string, signal: AbortSignal) {
+    const value = bare(written);
+    const type = TYPES.find(([form]) => form.test(value))?.[1];
+    if (type === undefined) {
+      return { kind: 'rejected', reason: 'it does not show of what type it is' } as const;
+    }
+    const path = `/v1/customers/${encodeURIComponent(customer)}/tax_ids`;
+    const list = await this.#client.list(path, {}, signal);
+    if (list.kind !== 'list') return list;
+    if (list.items.some((item) => bare(textOf(item, 'value') ?? '') === value)) return undefined;
+    const answer = await this.#client.create(path, { type, value }, signal);
+    return answer.kind === 'ok' ? undefined : answer;
+  }
+}
+
+/** Without what people write into numbers to read them. */
+function bare(value: string): string {
+  return value.toUpperCase().replaceAll(/[\s.-]/g, '');
+}
