@@ -7,14 +7,14 @@ import {
   type Database,
   type Operation,
 } from '../../operator/ledger/leveldb/database.ts';
-import { encodeStoredEvents } from '../../operator/ledger/leveldb/event-walk.ts';
+import { encodeStoredEvents } from '../../operator/ledger/event-chain.ts';
 import { directoryBytes } from '../../operator/ledger/leveldb/files.ts';
 import { createIdFilter } from '../../operator/ledger/leveldb/id-filter.ts';
 import { firstState } from '../../operator/ledger/leveldb/identity.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { planBatch } from '../../operator/ledger/leveldb/plan-batch.ts';
 import { createSegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
-import { encodeEvents } from '../../operator/ledger/leveldb/writer.ts';
+import { encodeEvents } from '../../operator/ledger/writer.ts';
 import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
 import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
@@ -131,7 +131,7 @@ async function createPlanner(directory: string, deduplicate: boolean) {
     async operations(events: readonly UsageEvent[]): Promise<Operation[]> {
       const { segment } = contents.state;
       const places = { active, activeName: 'bench', segment, ids, sealed: [], pool, deduplicate };
-      const request = { kind: 'append', events: encodeEvents(events), changes: [] } as const;
+      const request = { kind: 'append', events: encodeEvents(events), records: [] } as const;
       const plan = await planBatch([request], contents, places, Date.now());
       contents = plan.contents;
       return plan.operations;

@@ -1,8 +1,8 @@
-import { checksumOf, keySeed, sealValue } from './checked-value.ts';
+import { checksumOf, keySeed, sealValue } from '../checked-value.ts';
+import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import type { Operation, Database } from './database.ts';
-import { encodeStoredEvents } from './event-walk.ts';
 import { type OfferedEvent, type StoreView, parseInstant } from './find-stored.ts';
-import { batchMarkOperation, nextChain } from './hash-chain.ts';
+import { batchMarkOperation } from './batch-marks.ts';
 import { encodeIdValue, isDerivedId, KEY_SPACE, numberKey } from './keys.ts';
 import {
   type SegmentSummary,
@@ -11,7 +11,13 @@ import {
   type EntrySum,
   removeEntry,
 } from './state.ts';
-import type { EntryChange } from './writer.ts';
+
+/** A change of one entry: a record, a cursor or a line of the list of sealed segments. */
+export interface EntryChange {
+  readonly key: Buffer;
+  /** undefined deletes. */
+  readonly body: string | undefined;
+}
 
 /** The operations that store events at the end of a segment, and the segment's summary after them. Their ids enter the filter. */
 export function planEvents(

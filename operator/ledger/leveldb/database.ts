@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type GetManyOptions, type GetOptions, Level } from 'level';
-import { damage } from './failures.ts';
+import { damage } from '../failures.ts';
 import { isMissing, syncDirectory } from './files.ts';
 import { checkTables, noteTables, type TableChecksums } from './table-checksums.ts';
 

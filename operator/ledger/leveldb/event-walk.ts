@@ -1,8 +1,9 @@
 import { setImmediate as yieldToLoop } from 'node:timers/promises';
 import { decodeEvent, type UsageEvent } from '../../model/event.ts';
-import { CHECKSUM_BYTES, openValue, writeSealed } from './checked-value.ts';
+import { openValue } from '../checked-value.ts';
+import { sequenceSeed } from '../event-chain.ts';
 import type { Database } from './database.ts';
-import { damage } from './failures.ts';
+import { damage } from '../failures.ts';
 import { KEY_SPACE, keyNumber, numberKey } from './keys.ts';
 
 /** An event as it is stored. */
@@ -16,26 +17,6 @@ export interface EventEntry {
 
 const CHUNK_EVENTS = 128;
 const READ_AHEAD_BYTES = 64 * 1024;
-
-/**
- * The values of events that follow each other, from their texts as `encodeEvent` gives them; and all
- * of them in one piece, which is what the chain is made of.
- */
-export function encodeStoredEvents(
-  firstSequence: number,
-  texts: readonly string[],
-): { readonly values: readonly Buffer[]; readonly bytes: Buffer } {
-  // No larger than need be: memory outside of the heap makes V8 collect all the same.
-  const size = texts.reduce((sum, text) => sum + CHECKSUM_BYTES + Buffer.byteLength(text), 0);
-  const bytes = Buffer.allocUnsafeSlow(size);
-  let end = 0;
-  const values = texts.map((text, index) => {
-    const start = end;
-    end = writeSealed(bytes, start, text, sequenceSeed(firstSequence + index));
-    return bytes.subarray(start, end);
-  });
-  return { values, bytes };
-}
 
 /** The event of an entry whose checksum is right. */
 export function decodeStoredEvent(entry: EventEntry): UsageEvent {
@@ -93,8 +74,4 @@ function checkEntry(where: string, expected: number, key: Buffer, value: Buffer)
   const body = openValue(sequenceSeed(sequence), value);
   if (body === undefined) throw damage(where, `event ${sequence} is damaged`);
   return { sequence, value, body };
-}
-
-function sequenceSeed(sequence: number): number {
-  return sequence % 2 ** 32;
 }

@@ -2,12 +2,12 @@ import type { UsageEvent } from '../../model/event.ts';
 import { rememberLast } from '../../model/remember-last.ts';
 import type { Database } from './database.ts';
 import { readEvent } from './event-walk.ts';
-import { damage } from './failures.ts';
+import { damage } from '../failures.ts';
 import type { IdFilter } from './id-filter.ts';
 import { decodeIdValue, isDerivedId, idKey } from './keys.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import type { SealedSegment, SegmentSummary } from './state.ts';
-import type { EncodedEvent } from './writer.ts';
+import type { EncodedEvent } from '../writer.ts';
 
 /** Where stored events may be found. */
 export interface StoreView {

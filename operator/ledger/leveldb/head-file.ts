@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { ManifestNote } from './database.ts';
-import { damage } from './failures.ts';
+import { damage } from '../failures.ts';
 import { isMissing, writeFileDurably } from './files.ts';
 
 /** How far the ledger had come, noted outside the database so that a loss within it is noticed. */

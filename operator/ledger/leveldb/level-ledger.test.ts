@@ -1,5 +1,6 @@
 import { afterEach } from 'vitest';
 import { ledgerConformance } from '../testing/conformance.ts';
+import { restartPromises } from '../testing/conformance/restart.ts';
 import { openTestLedger } from '../testing/level-ledger.ts';
 import { scratchDirectory } from '../testing/scratch.ts';
 
@@ -19,3 +20,8 @@ ledgerConformance('the LevelDB ledger', () => openEmpty());
 ledgerConformance('the LevelDB ledger with a new segment for every few events', () =>
   openEmpty({ segmentLimits: { events: 3, bytes: 1024 } }),
 );
+restartPromises(async () => {
+  const { path, remove } = await scratchDirectory();
+  removals.push(remove);
+  return () => openTestLedger(path, { segmentLimits: { events: 3, bytes: 1024 } });
+});

@@ -9,28 +9,27 @@ import {
   type Ledger,
   type LedgerFailure,
   LedgerReadError,
-  type RecordChange,
   type WriteOutcome,
 } from '../ledger.ts';
 import type { DiskGauge } from './disk-use.ts';
 import type { Failpoints } from './failpoints.ts';
-import { ledgerFailure, toLedgerFailure, type Problems } from './failures.ts';
+import { ledgerFailure, type Problems } from '../failures.ts';
+import { toLedgerFailure } from './failures.ts';
 import { findEvent } from './find-stored.ts';
-import { KEY_SPACE, textKey } from './keys.ts';
-import type { LedgerMetrics } from './ledger-metrics.ts';
+import type { LedgerMetrics } from '../ledger-metrics.ts';
 import { PageStarts } from './page-starts.ts';
+import type { LevelRequest } from './plan-batch.ts';
 import { readRecord, readRecords, readPage, scanEvents } from './reading.ts';
 import { createRetention, type Retain } from './retention.ts';
 import type { Store } from './store.ts';
 import { verifyLedger } from './verify.ts';
 import {
   encodeEvents,
-  type EntryChange,
   type Request,
   type RequestOutcome,
   createWriter,
   type Writer,
-} from './writer.ts';
+} from '../writer.ts';
 
 export interface LevelLedgerParts {
   readonly directory: string;
@@ -55,7 +54,7 @@ export function createLevelLedger(parts: LevelLedgerParts): Ledger {
 class LevelLedger implements Ledger {
   readonly #parts: LevelLedgerParts;
   readonly #store: Store;
-  readonly #writer: Writer;
+  readonly #writer: Writer<LevelRequest>;
   readonly #waiters: HeadWaiters;
   readonly #retain: Retain;
   readonly #pages = new PageStarts();
@@ -67,7 +66,7 @@ class LevelLedger implements Ledger {
     const { store, metrics, clock } = parts;
     this.#parts = parts;
     this.#store = store;
-    this.#writer = createWriter((requests) => store.write(requests));
+    this.#writer = createWriter<LevelRequest>((requests) => store.write(requests));
     this.#waiters = createHeadWaiters(this.head());
     this.#retain = createRetention({
       ...parts,
@@ -87,7 +86,7 @@ class LevelLedger implements Ledger {
     const request: Request = {
       kind: 'append',
       events: encodeEvents(batch.events),
-      changes: (batch.records ?? []).map(recordChange),
+      records: batch.records ?? [],
       ...(windowEnd !== undefined && { windowEnd }),
     };
     const outcome = await this.#submit(request, windowEnd === undefined);
@@ -127,15 +126,11 @@ class LevelLedger implements Ledger {
 
   readonly cursors: Ledger['cursors'] = () => [...this.#store.contents().cursors.values()];
 
-  readonly commitCursor: Ledger['commitCursor'] = (
-    destination,
-    sequence,
-    { from, records = [] } = {},
-  ) =>
+  readonly commitCursor: Ledger['commitCursor'] = (destination, sequence, { from, records } = {}) =>
     this.#write({
       kind: 'cursor',
       destination,
-      changes: records.map(recordChange),
+      ...omitUndefined({ records }),
       plan: (current, head) => planCommit(current, destination, sequence, head, from),
     });
 
@@ -161,7 +156,7 @@ class LevelLedger implements Ledger {
   readonly records: Ledger['records'] = (prefix) => readRecords(() => this.#store.view(), prefix);
 
   readonly writeRecords: Ledger['writeRecords'] = (changes) =>
-    this.#write({ kind: 'append', events: [], changes: changes.map(recordChange) });
+    this.#write({ kind: 'append', events: [], records: changes });
 
   readonly retain: Ledger['retain'] = async (now) => {
     const outcome = await this.#retain(now, this.#retentionMs);
@@ -214,7 +209,7 @@ class LevelLedger implements Ledger {
     return outcome.kind === 'failed' ? outcome : { kind: 'written' };
   }
 
-  async #submit(request: Request, bounded: boolean): Promise<RequestOutcome> {
+  async #submit(request: LevelRequest, bounded: boolean): Promise<RequestOutcome> {
     const outcome = await this.#writer.submit(request, bounded);
     if (outcome.kind === 'failed') {
       if (outcome.cause === 'corrupt') this.#parts.problems.add(outcome.message);
@@ -240,8 +235,4 @@ class LevelLedger implements Ledger {
 
 function refuses(level: DiskLevel, isWindow: boolean): boolean {
   return level === 'collector-paused' || (level === 'ingest-refused' && !isWindow);
-}
-
-function recordChange({ key, value }: RecordChange): EntryChange {
-  return { key: textKey(KEY_SPACE.record, key), body: value };
 }

@@ -1,48 +1,45 @@
+import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import * as fc from 'fast-check';
-import { expect, test } from 'vitest';
 import { TEST_WINDOW_START } from '../testing/events.ts';
 import {
-  type LedgerModel,
   type LedgerSubject,
-  type LedgerCommand,
-  ledgerCommands,
-  openSubject,
+  ledgerLikeModel,
+  MODEL_RETENTION_MS,
 } from '../testing/ledger-model.ts';
+import { openTestLedger } from '../testing/level-ledger.ts';
 import { scratchDirectory } from '../testing/scratch.ts';
 import { createStepClock } from '../testing/step-clock.ts';
 
-/** More with LEDGER_MODEL_RUNS, for a long run; LEDGER_SEED repeats one. */
-const RUNS = Number(process.env['LEDGER_MODEL_RUNS'] ?? 60);
-const SEED = process.env['LEDGER_SEED'];
-const RUN_MS = 1_000;
-
-async function compareWithModel(commands: Iterable<LedgerCommand>): Promise<void> {
+/** A ledger of small segments, whose crashes are copies of its directory as it stands. */
+async function openSubject(): Promise<LedgerSubject> {
   const scratch = await scratchDirectory();
-  const place = {
-    directory: join(scratch.path, 'generation-0'),
-    root: scratch.path,
-    clock: createStepClock(TEST_WINDOW_START),
-    generation: 0,
+  const clock = createStepClock(TEST_WINDOW_START);
+  let generation = 0;
+  let directory = join(scratch.path, 'generation-0');
+  const open = () =>
+    openTestLedger(directory, {
+      clock,
+      retentionMs: MODEL_RETENTION_MS,
+      segmentLimits: { events: 12, bytes: Number.MAX_SAFE_INTEGER },
+    });
+  const subject: LedgerSubject = {
+    ledger: await open(),
+    clock,
+    async crash() {
+      generation += 1;
+      const next = join(scratch.path, `generation-${generation}`);
+      await cp(directory, next, { recursive: true });
+      await subject.ledger.close();
+      await rm(directory, { recursive: true });
+      directory = next;
+      subject.ledger = await open();
+    },
+    async end() {
+      await subject.ledger.close();
+      await scratch.remove();
+    },
   };
-  const real: LedgerSubject = { ...place, ledger: await openSubject(place) };
-  const model: LedgerModel = { events: [], records: new Map(), cursors: new Map(), lowWater: 0 };
-  try {
-    await fc.asyncModelRun(() => ({ model, real }), commands);
-  } finally {
-    await real.ledger.close();
-    await scratch.remove();
-  }
+  return subject;
 }
 
-test(
-  'no order of appends, repeats, commits, records, crashes, clock steps and deletions makes the ledger differ from a plain list',
-  async () => {
-    const details = await fc.check(fc.asyncProperty(ledgerCommands, compareWithModel), {
-      numRuns: RUNS,
-      ...(SEED !== undefined && { seed: Number(SEED) }),
-    });
-    expect(fc.defaultReportMessage(details) ?? 'held').toBe('held');
-  },
-  RUN_MS * RUNS,
-);
+ledgerLikeModel(openSubject);

@@ -5,10 +5,11 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Ledger, LedgerFailure } from '../ledger.ts';
 import { createDiskGauge, type FreeBytes, systemFreeBytes, createReserve } from './disk-use.ts';
 import { type Failpoints, noFailpoints } from './failpoints.ts';
-import { toLedgerFailure, createProblems } from './failures.ts';
+import { createProblems } from '../failures.ts';
+import { toLedgerFailure } from './failures.ts';
 import { openHeadFile } from './head-file.ts';
 import { readIdentity, setUpLedger } from './identity.ts';
-import { createLedgerMetrics } from './ledger-metrics.ts';
+import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { createLevelLedger, type LevelLedgerParts } from './level-ledger.ts';
 import { createSegmentPool } from './segment-pool.ts';
 import {

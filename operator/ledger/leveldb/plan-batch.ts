@@ -1,7 +1,7 @@
 import type { UsageEvent } from '../../model/event.ts';
-import type { Cursor, EventOutcome } from '../ledger.ts';
+import type { Cursor, EventOutcome, RecordChange } from '../ledger.ts';
 import { sameCharge } from '../same-charge.ts';
-import { planEvents, planChanges } from './batch-operations.ts';
+import { type EntryChange, planEvents, planChanges } from './batch-operations.ts';
 import type { Database, Operation } from './database.ts';
 import { readEvent } from './event-walk.ts';
 import { toLedgerFailure } from './failures.ts';
@@ -14,9 +14,17 @@ import {
   type SealedSegment,
   type SegmentSummary,
 } from './state.ts';
-import type { EntryChange, Request, RequestOutcome } from './writer.ts';
+import type { Request, RequestOutcome } from '../writer.ts';
 
 const NO_KEY = Buffer.of();
+
+/** What the store is asked for. */
+export type LevelRequest =
+  | Request
+  /** Retention: forgets the oldest sealed segment. */
+  | { readonly kind: 'forget'; readonly segment: SealedSegment }
+  /** An operator accepts the damage of a sealed segment. */
+  | { readonly kind: 'give-up'; readonly segment: SealedSegment };
 
 /** One batch, ready to be written, and what holds once it is. */
 export interface BatchPlan {
@@ -31,7 +39,7 @@ export interface BatchPlan {
 
 /** Turns waiting requests into one batch. Reads, but writes nothing. `now` in milliseconds since the epoch. */
 export async function planBatch(
-  requests: readonly Request[],
+  requests: readonly LevelRequest[],
   before: Contents,
   view: StoreView,
   now: number,
@@ -47,7 +55,7 @@ export async function planBatch(
   return { ...(await draft.finish(now)), outcomes };
 }
 
-function offeredBy(request: Request, deduplicate: boolean): readonly OfferedEvent[] {
+function offeredBy(request: LevelRequest, deduplicate: boolean): readonly OfferedEvent[] {
   if (request.kind !== 'append') return [];
   return request.events.map(({ event, text }) => ({
     event,
@@ -84,7 +92,7 @@ class BatchDraft {
 
   /** `stored` is undefined when it is not known for all requests together. */
   async add(
-    request: Request,
+    request: LevelRequest,
     offered: readonly OfferedEvent[],
     stored: StoredById | undefined,
   ): Promise<RequestOutcome> {
@@ -130,7 +138,7 @@ class BatchDraft {
   ): Promise<RequestOutcome> {
     const stored = known ?? (await findStored(offered, this.#view));
     const outcomes = offered.map((offer) => this.#accept(offer, stored));
-    for (const entry of request.changes) this.#change(entry);
+    this.#changeRecords(request.records);
     if (request.windowEnd !== undefined) {
       this.#lastWindowEnd = Math.max(this.#lastWindowEnd ?? 0, request.windowEnd);
     }
@@ -161,7 +169,7 @@ class BatchDraft {
       return this.#written([]);
     }
     if (move.kind === 'failed') return move;
-    for (const entry of request.changes ?? []) this.#change(entry);
+    this.#changeRecords(request.records);
     if (move.cursor === undefined) return this.#written([]);
     const cursor = await withWindowEnd(move.cursor, this.#view);
     this.#cursors.set(destination, cursor);
@@ -187,6 +195,12 @@ class BatchDraft {
     // Repeats of its events would not be recognised.
     this.#horizon = Math.max(this.#horizon, ends?.to ?? 0);
     return this.#written([]);
+  }
+
+  #changeRecords(records: readonly RecordChange[] = []): void {
+    for (const { key, value } of records) {
+      this.#change({ key: textKey(KEY_SPACE.record, key), body: value });
+    }
   }
 
   #change(entry: EntryChange): void {

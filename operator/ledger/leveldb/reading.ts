@@ -1,7 +1,8 @@
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
-import { keySeed, openValue } from './checked-value.ts';
+import { keySeed, openValue } from '../checked-value.ts';
 import { decodeStoredEvent, walkEvents } from './event-walk.ts';
-import { damage, toLedgerFailure } from './failures.ts';
+import { damage } from '../failures.ts';
+import { toLedgerFailure } from './failures.ts';
 import { parseInstant, readableSegments, type StoreView, useSegment } from './find-stored.ts';
 import { KEY_SPACE, keysFrom, keyText, textKey } from './keys.ts';
 import type { PageStarts } from './page-starts.ts';

@@ -9,12 +9,13 @@ import { isMissing, renameDurably } from './files.ts';
 import { segmentName, trashName } from './segment-names.ts';
 import type { SealedSegment } from './state.ts';
 import type { Store } from './store.ts';
-import type { Request, RequestOutcome } from './writer.ts';
+import type { LevelRequest } from './plan-batch.ts';
+import type { RequestOutcome } from '../writer.ts';
 
 export interface RetentionOptions {
   readonly directory: string;
   readonly store: Store;
-  readonly submit: (request: Request) => Promise<RequestOutcome>;
+  readonly submit: (request: LevelRequest) => Promise<RequestOutcome>;
   readonly gauge: DiskGauge;
   readonly failpoint: Failpoints;
   readonly logger: Logger;

@@ -1,9 +1,9 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checksumOf, sealValue, keySeed } from './checked-value.ts';
+import { checksumOf, sealValue, keySeed } from '../checked-value.ts';
 import { createDatabase, type Database, type Operation, writeBatch } from './database.ts';
 import type { Failpoints } from './failpoints.ts';
-import { damage } from './failures.ts';
+import { damage } from '../failures.ts';
 import { renameDurably } from './files.ts';
 import { ENTRY_SPACES, KEY_SPACE, keysOf, numberKey, STATE_KEY } from './keys.ts';
 import { NEXT_DIRECTORY, segmentName } from './segment-names.ts';

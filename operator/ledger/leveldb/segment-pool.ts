@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { type Database, noteDatabaseTables, openDatabase, readManifestNote } from './database.ts';
 import { LedgerReadError } from '../ledger.ts';
-import { damage, isLocked, ledgerFailure } from './failures.ts';
+import { damage, ledgerFailure } from '../failures.ts';
+import { isLocked } from './failures.ts';
 import { KEY_SPACE, numberKey } from './keys.ts';
-import { readBatchMark } from './hash-chain.ts';
+import { readBatchMark } from './batch-marks.ts';
 import { segmentName } from './segment-names.ts';
 import type { SealedSegment } from './state.ts';
 

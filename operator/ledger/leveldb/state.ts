@@ -1,7 +1,7 @@
 import type { Cursor } from '../ledger.ts';
-import { openValue, sealValue, keySeed, checksumOf } from './checked-value.ts';
+import { openValue, sealValue, keySeed, checksumOf } from '../checked-value.ts';
 import type { Database, Snapshot } from './database.ts';
-import { damage } from './failures.ts';
+import { damage } from '../failures.ts';
 import { STATE_KEY, ENTRY_SPACES, KEY_SPACE, keysOf } from './keys.ts';
 
 /** A closed range of times, milliseconds since the epoch. */

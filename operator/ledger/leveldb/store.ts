@@ -10,23 +10,24 @@ import {
   writeBatch,
 } from './database.ts';
 import type { Failpoints } from './failpoints.ts';
-import { ledgerFailure, toLedgerFailure } from './failures.ts';
+import { ledgerFailure } from '../failures.ts';
+import { toLedgerFailure } from './failures.ts';
 import type { StoreView } from './find-stored.ts';
 import type { HeadFile } from './head-file.ts';
 import { createIdFilter, type IdFilter } from './id-filter.ts';
-import { type BatchPlan, planBatch } from './plan-batch.ts';
+import { type BatchPlan, type LevelRequest, planBatch } from './plan-batch.ts';
 import { createPlannedSegment, planRoll } from './roll-segment.ts';
 import { listSegmentDirectories, segmentName } from './segment-names.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import { type Contents, readContents } from './state.ts';
-import type { Request, RequestOutcome } from './writer.ts';
+import type { RequestOutcome } from '../writer.ts';
 
 /** The segments, and the only place that writes to them: one batch at a time. */
 export interface Store {
   contents(): Contents;
   view(): StoreView;
   /** Writes one batch. Every write error closes the database, opens it again and finds out what was stored. */
-  write(requests: readonly Request[]): Promise<readonly RequestOutcome[]>;
+  write(requests: readonly LevelRequest[]): Promise<readonly RequestOutcome[]>;
   /** Seals the active segment, with the damage found in it, and begins one with this number. Throws when it cannot. */
   roll(firstSequence: number, damage?: string): Promise<void>;
   /** Notes the newest batch and the active segment's files in HEAD, durably. */
@@ -109,7 +110,7 @@ class SegmentStore implements Store {
     };
   }
 
-  async write(requests: readonly Request[]): Promise<readonly RequestOutcome[]> {
+  async write(requests: readonly LevelRequest[]): Promise<readonly RequestOutcome[]> {
     let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not open');
     for (let tries = 0; tries < ATTEMPTS; tries++) {
       const stopped = this.#stopped;
@@ -168,7 +169,9 @@ class SegmentStore implements Store {
     await this.#options.head.close();
   }
 
-  async #attempt(requests: readonly Request[]): Promise<readonly RequestOutcome[] | LedgerFailure> {
+  async #attempt(
+    requests: readonly LevelRequest[],
+  ): Promise<readonly RequestOutcome[] | LedgerFailure> {
     const { clock, head, onConflict } = this.#options;
     try {
       const plan = await planBatch(requests, this.#contents, this.view(), clock.now());
@@ -284,6 +287,6 @@ class SegmentStore implements Store {
   }
 }
 
-function hasEvents(request: Request): boolean {
+function hasEvents(request: LevelRequest): boolean {
   return request.kind === 'append' && request.events.length > 0;
 }

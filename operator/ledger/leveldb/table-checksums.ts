@@ -1,7 +1,7 @@
 import { open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { damage } from './failures.ts';
+import { damage } from '../failures.ts';
 import { syncDirectory, writeFileDurably } from './files.ts';
 
 /** Checksums of LevelDB's table files by name, in the file TABLES beside them. */

@@ -2,9 +2,11 @@ import { crc32 } from 'node:zlib';
 import { LedgerReadError, type LedgerFailure, type VerifyReport } from '../ledger.ts';
 import type { Database } from './database.ts';
 import { decodeStoredEvent, walkEvents } from './event-walk.ts';
-import { damage, toLedgerFailure, type Problems } from './failures.ts';
+import { nextChain } from '../event-chain.ts';
+import { damage, type Problems } from '../failures.ts';
+import { toLedgerFailure } from './failures.ts';
 import { type StoreView, useSegment } from './find-stored.ts';
-import { type BatchMark, walkBatchMarks, nextChain } from './hash-chain.ts';
+import { type BatchMark, walkBatchMarks } from './batch-marks.ts';
 import { decodeIdValue, idKey, KEY_SPACE, keysOf } from './keys.ts';
 import { addEntry, type EntrySum, NO_ENTRIES, type SegmentSummary, readContents } from './state.ts';
 

@@ -1,20 +1,19 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
-import { cp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
 import { parseDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Ledger } from '../ledger.ts';
 import { sameCharge } from '../same-charge.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from './events.ts';
-import { openTestLedger } from './level-ledger.ts';
 import { readContent } from './sample-ledger.ts';
 import type { StepClock } from './step-clock.ts';
 
-const RETENTION_MS = 3_600_000;
+/** RETENTION of the ledgers that are compared with the model. */
+export const MODEL_RETENTION_MS = 3_600_000;
 
 /** What the ledger should hold, kept in the plainest way. */
-export interface LedgerModel {
+interface LedgerModel {
   readonly events: UsageEvent[];
   readonly records: Map<string, string>;
   readonly cursors: Map<string, number>;
@@ -24,22 +23,14 @@ export interface LedgerModel {
 /** The ledger under test, which crashes replace. */
 export interface LedgerSubject {
   ledger: Ledger;
-  directory: string;
-  readonly root: string;
   readonly clock: StepClock;
-  generation: number;
+  /** Ends the process that writes it, as a kill would, and opens it again. */
+  crash(): Promise<void>;
+  /** Closes it and deletes what is left of it. */
+  end(): Promise<void>;
 }
 
-export type LedgerCommand = fc.AsyncCommand<LedgerModel, LedgerSubject>;
-
-/** Opens the ledger under test where it is. */
-export async function openSubject(subject: Omit<LedgerSubject, 'ledger'>): Promise<Ledger> {
-  return openTestLedger(subject.directory, {
-    clock: subject.clock,
-    retentionMs: RETENTION_MS,
-    segmentLimits: { events: 12, bytes: Number.MAX_SAFE_INTEGER },
-  });
-}
+type LedgerCommand = fc.AsyncCommand<LedgerModel, LedgerSubject>;
 
 const command = (name: string, run: LedgerCommand['run']): LedgerCommand => ({
   check: () => true,
@@ -101,16 +92,7 @@ const record = fc
     }),
   );
 
-const crash = fc.constant(
-  command('crash', async (_, subject) => {
-    const next = join(subject.root, `generation-${++subject.generation}`);
-    await cp(subject.directory, next, { recursive: true });
-    await subject.ledger.close();
-    await rm(subject.directory, { recursive: true });
-    subject.directory = next;
-    subject.ledger = await openSubject(subject);
-  }),
-);
+const crash = fc.constant(command('crash', (_, subject) => subject.crash()));
 
 const retain = fc.integer({ min: -2, max: 30 }).map((hours) =>
   command(`retain after ${hours} h`, async (model, { ledger, clock }) => {
@@ -146,7 +128,36 @@ const readAll = fc.constant(
 );
 
 /** Everything that may happen to a ledger; appends more often than the rest. */
-export const ledgerCommands: fc.Arbitrary<Iterable<LedgerCommand>> = fc.commands(
+const ledgerCommands: fc.Arbitrary<Iterable<LedgerCommand>> = fc.commands(
   [append, append, append, commit, record, crash, retain, readAll],
   { maxCommands: 30 },
 );
+
+/** More with LEDGER_MODEL_RUNS, for a long run; LEDGER_SEED repeats one. */
+const RUNS = Number(process.env['LEDGER_MODEL_RUNS'] ?? 60);
+const SEED = process.env['LEDGER_SEED'];
+const RUN_MS = 1_000;
+
+/** Compares a ledger with the model, as a vitest test. `open` gives one that is empty. */
+export function ledgerLikeModel(open: () => Promise<LedgerSubject>): void {
+  const compare = async (commands: Iterable<LedgerCommand>): Promise<void> => {
+    const real = await open();
+    const model: LedgerModel = { events: [], records: new Map(), cursors: new Map(), lowWater: 0 };
+    try {
+      await fc.asyncModelRun(() => ({ model, real }), commands);
+    } finally {
+      await real.end();
+    }
+  };
+  test(
+    'no order of appends, repeats, commits, records, crashes, clock steps and deletions makes the ledger differ from a plain list',
+    async () => {
+      const details = await fc.check(fc.asyncProperty(ledgerCommands, compare), {
+        numRuns: RUNS,
+        ...(SEED !== undefined && { seed: Number(SEED) }),
+      });
+      expect(fc.defaultReportMessage(details) ?? 'held').toBe('held');
+    },
+    RUN_MS * RUNS,
+  );
+}

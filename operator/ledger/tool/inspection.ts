@@ -6,7 +6,8 @@ import {
   openDatabase,
   readManifestNote,
 } from '../leveldb/database.ts';
-import { damage, isLocked } from '../leveldb/failures.ts';
+import { damage } from '../failures.ts';
+import { isLocked } from '../leveldb/failures.ts';
 import { readHead } from '../leveldb/head-file.ts';
 import { readIdentity } from '../leveldb/identity.ts';
 import { STATE_KEY, KEY_SPACE, keysOf } from '../leveldb/keys.ts';

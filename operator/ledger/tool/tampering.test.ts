@@ -2,7 +2,7 @@ import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Level } from 'level';
 import { beforeEach, expect, test } from 'vitest';
-import { openValue, sealValue } from '../leveldb/checked-value.ts';
+import { openValue, sealValue } from '../checked-value.ts';
 import { KEY_SPACE, numberKey } from '../leveldb/keys.ts';
 import { TEST_WINDOW_START, testWindow } from '../testing/events.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';

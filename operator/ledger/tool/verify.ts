@@ -1,7 +1,8 @@
 import { basename } from 'node:path';
 import type { VerifyReport } from '../ledger.ts';
-import { damage, toLedgerFailure } from '../leveldb/failures.ts';
-import { readBatchMark } from '../leveldb/hash-chain.ts';
+import { damage } from '../failures.ts';
+import { toLedgerFailure } from '../leveldb/failures.ts';
+import { readBatchMark } from '../leveldb/batch-marks.ts';
 import { type Head, readHead } from '../leveldb/head-file.ts';
 import { segmentName } from '../leveldb/segment-names.ts';
 import {

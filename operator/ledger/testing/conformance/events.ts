@@ -1,5 +1,8 @@
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { encodeEvent } from '../../../model/event.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
+import { anyEvent } from './any-event.ts';
 import { accept, page, type OpenEmpty } from './calls.ts';
 
 /** Events come back as they were appended, whole and in order (docs/ledger-format.md#promises, P4). */
@@ -28,6 +31,26 @@ export function readingPromises(openEmpty: OpenEmpty): void {
       expect(await page(ledger, 0, 10)).toEqual(
         events.map((event, index) => ({ sequence: index + 1, event })),
       );
+    });
+
+    test('whatever an event says comes back equal, and so does its text', async () => {
+      const ledger = await openEmpty();
+      let batch = 0;
+      await fc.assert(
+        fc.asyncProperty(fc.array(anyEvent, { minLength: 1, maxLength: 20 }), async (drafts) => {
+          batch += 1;
+          const events = drafts.map((draft, index) => ({ ...draft, id: `any-${batch}-${index}` }));
+          const before = ledger.head();
+          expect(await accept(ledger, { events })).toEqual(events.map(() => 'accepted'));
+          const stored = (await page(ledger, before, 100)).map(({ event }) => event);
+          expect(stored).toStrictEqual(events);
+          expect(stored.map(encodeEvent).join('\n').length).toBe(
+            events.map(encodeEvent).join('\n').length,
+          );
+        }),
+        { numRuns: 40 },
+      );
+      expect((await ledger.verify()).errors).toEqual([]);
     });
 
     test('an event is found by its id, derived or foreign, and no other id finds one', async () => {

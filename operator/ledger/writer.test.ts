@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { testEvent, testWindow, TEST_WINDOW_START } from '../testing/events.ts';
+import { testEvent, testWindow, TEST_WINDOW_START } from './testing/events.ts';
 import { encodeEvents, type Request, type RequestOutcome, createWriter } from './writer.ts';
 
 /** A store that writes nothing until it is let go. */
@@ -17,7 +17,7 @@ function heldStore() {
 const append = (events: number): Request => ({
   kind: 'append',
   events: encodeEvents(testWindow(TEST_WINDOW_START, events)),
-  changes: [],
+  records: [],
 });
 
 describe('what waits to be written is bounded', () => {
@@ -45,7 +45,7 @@ describe('what waits to be written is bounded', () => {
     const large: Request = {
       kind: 'append',
       events: encodeEvents(Array.from({ length: 1_000 }, () => event)),
-      changes: [],
+      records: [],
     };
     const first = writer.submit(append(1), true);
     const second = writer.submit(large, true);

@@ -1,7 +1,6 @@
-import { createHash, type Hash } from 'node:crypto';
-import { openValue, sealValue, keySeed } from './checked-value.ts';
+import { openValue, sealValue, keySeed } from '../checked-value.ts';
 import type { Database, Operation } from './database.ts';
-import { damage } from './failures.ts';
+import { damage } from '../failures.ts';
 import { KEY_SPACE, keyNumber, numberKey } from './keys.ts';
 
 /** The `b` entry that ends a batch of events. */
@@ -53,12 +52,4 @@ function decodeMark(where: string, key: Buffer, value: Buffer): BatchMark {
   if (body === undefined) throw damage(where, `the end of the batch at ${lastSequence} is damaged`);
   const mark = JSON.parse(body.toString()) as Omit<BatchMark, 'lastSequence'>;
   return { ...mark, lastSequence };
-}
-
-/** The chain before the first event of a ledger. */
-export const FIRST_CHAIN = '0'.repeat(64);
-
-/** Begins the chain value of a batch: update it with the batch's event values in order, then digest. */
-export function nextChain(previous: string): Hash {
-  return createHash('sha256').update(Buffer.from(previous, 'hex'));
 }

@@ -1,19 +1,23 @@
-import { encodeEvent, type UsageEvent } from '../../model/event.ts';
-import type { CursorMove } from '../cursor-moves.ts';
-import type { AppendOutcome, Cursor, LedgerFailure } from '../ledger.ts';
+import { encodeEvent, type UsageEvent } from '../model/event.ts';
+import type { CursorMove } from './cursor-moves.ts';
 import { ledgerFailure } from './failures.ts';
-import type { SealedSegment } from './state.ts';
+import type { AppendOutcome, Cursor, LedgerFailure, RecordChange } from './ledger.ts';
 
 /** The queue in front of the store: what waits while a batch is being written becomes the next one. */
-export interface Writer {
+export interface Writer<R> {
   /** Waits for its turn. Refuses with `retryable` when too much waits already and `bounded` is set. */
-  submit(request: Request, bounded: boolean): Promise<RequestOutcome>;
+  submit(request: R, bounded: boolean): Promise<RequestOutcome>;
   /** Refuses further requests and resolves when those that wait are written. */
   stop(): Promise<void>;
 }
 
-interface Waiting {
-  readonly request: Request;
+interface Queued {
+  readonly kind: string;
+  readonly events?: readonly EncodedEvent[];
+}
+
+interface Waiting<R> {
+  readonly request: R;
   readonly events: number;
   /** Of its events' text. */
   readonly characters: number;
@@ -28,16 +32,17 @@ const BATCH_REQUESTS = 2_000;
 const QUEUE_EVENTS = 20_000;
 const QUEUE_CHARACTERS = 16 * 1024 * 1024;
 
-export function createWriter(
-  write: (requests: readonly Request[]) => Promise<readonly RequestOutcome[]>,
-): Writer {
-  const queue: Waiting[] = [];
+/** `R`: what the storage is asked for: {@link Request}, and what it asks of itself. */
+export function createWriter<R extends Queued>(
+  write: (requests: readonly R[]) => Promise<readonly RequestOutcome[]>,
+): Writer<R> {
+  const queue: Waiting<R>[] = [];
   let waitingEvents = 0;
   let waitingCharacters = 0;
   let running: Promise<void> | undefined;
   let stopping = false;
 
-  const takeBatch = (): Waiting[] => {
+  const takeBatch = (): Waiting<R>[] => {
     let events = 0;
     let count = 0;
     for (const waiting of queue) {
@@ -86,17 +91,9 @@ export function createWriter(
   };
 }
 
-function sizeOf(request: Request): { readonly events: number; readonly characters: number } {
-  if (request.kind !== 'append') return { events: 0, characters: 0 };
-  const characters = request.events.reduce((sum, { text }) => sum + text.length, 0);
-  return { events: request.events.length, characters };
-}
-
-/** A change of one entry: a record, a cursor or a line of the list of sealed segments. */
-export interface EntryChange {
-  readonly key: Buffer;
-  /** undefined deletes. */
-  readonly body: string | undefined;
+function sizeOf({ events = [] }: Queued): { readonly events: number; readonly characters: number } {
+  const characters = events.reduce((sum, { text }) => sum + text.length, 0);
+  return { events: events.length, characters };
 }
 
 /** An event that is to be stored, and its text, by which the room it takes is known. */
@@ -114,7 +111,7 @@ export type Request =
   | {
       readonly kind: 'append';
       readonly events: readonly EncodedEvent[];
-      readonly changes: readonly EntryChange[];
+      readonly records: readonly RecordChange[];
       readonly windowEnd?: number;
     }
   | {
@@ -122,13 +119,9 @@ export type Request =
       readonly destination: string;
       /** Decides on the cursor as it is when the batch is made; `drop` deletes it. */
       readonly plan: (current: Cursor | undefined, head: number) => CursorMove | 'drop';
-      /** Made unless the plan fails. */
-      readonly changes?: readonly EntryChange[];
-    }
-  /** Retention: forgets the oldest sealed segment. */
-  | { readonly kind: 'forget'; readonly segment: SealedSegment }
-  /** An operator accepts the damage of a sealed segment. */
-  | { readonly kind: 'give-up'; readonly segment: SealedSegment };
+      /** Changed unless the plan fails. */
+      readonly records?: readonly RecordChange[];
+    };
 
 /** What became of a request: `appended` for every kind that was written. */
 export type RequestOutcome = Extract<AppendOutcome, { kind: 'appended' }> | LedgerFailure;

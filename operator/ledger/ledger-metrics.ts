@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { LedgerStats } from '../ledger.ts';
+import type { LedgerStats } from './ledger.ts';
 
 export interface LedgerMetrics {
   conflict(): void;
