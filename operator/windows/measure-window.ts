@@ -1,5 +1,4 @@
 import type { Settings } from '../config/settings.ts';
-import { type Assembled, assembleEvents } from '../metering/assemble.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/findings.ts';
 import type { MeterInput, MeterSettings } from '../metering/meter.ts';
@@ -16,7 +15,7 @@ import { objectsOf } from './one-turn.ts';
 import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
 /** What measuring a window came to. */
-export interface Measured extends Assembled {
+export interface Measured {
   /** The scopes that are in it whole; what is not here is to be measured another time. */
   readonly members: readonly ScopeState[];
   /** Those whose own objects kept them out of it, with what happened. */
@@ -27,7 +26,6 @@ export interface Measured extends Assembled {
   /** Own nodes that were left out, by tenant cluster. */
   readonly heldNodes: ReadonlyMap<string, HeldNodes>;
   readonly settlement: Settlement;
-  readonly backfilled: boolean;
 }
 
 export interface FailedScope {
@@ -41,9 +39,6 @@ export interface MeasureOptions {
   readonly settings: Settings;
   /** What earlier windows billed too much and could not give back yet. */
   readonly credits: readonly Credit[];
-  /** RFC 3339. */
-  readonly recordedAt: string;
-  readonly backfilled: boolean;
   /** Monotonic, milliseconds. */
   readonly now: () => number;
   /** How often in a row a scope has failed. */
@@ -54,12 +49,12 @@ export interface MeasureOptions {
 const OWN_MS = 60;
 
 /**
- * Measures a window for the scopes that are closed with it, and makes its events. Changes nothing. What
- * one scope makes throw, or takes too long, costs that scope its place in the window and nothing else
+ * Measures a window for the scopes that are closed with it. Changes nothing. What one scope makes throw,
+ * or takes too long, costs that scope its place in the window and nothing else
  * (docs/architecture.md#what-may-fail-and-what-then).
  */
 export function measureWindow({ window, members }: DueWindow, options: MeasureOptions): Measured {
-  const { credits, recordedAt, backfilled, now, attempts } = options;
+  const { credits, now, attempts } = options;
   const settings = meterSettings(options.settings, window);
   const { maxBackfillMs } = options.settings.metering;
   const input = { window, settings };
@@ -88,9 +83,7 @@ export function measureWindow({ window, members }: DueWindow, options: MeasureOp
   }
   const all = charges.flatMap((tally) => [...tally.charges()]);
   const settlement = settleCredits(all, credits, window.end, maxBackfillMs);
-  const assembled = assembleEvents(settlement.settled, { window, recordedAt, backfilled });
-  const found = { findings: host.findings, ownFindings, heldNodes };
-  return { members: whole, failed, ...found, settlement, backfilled, ...assembled };
+  return { members: whole, failed, findings: host.findings, ownFindings, heldNodes, settlement };
 }
 
 type Shared = Pick<MeterInput, 'window' | 'settings'>;

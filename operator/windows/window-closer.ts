@@ -10,6 +10,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
 import type { AppendEnd, Appender } from './appender.ts';
+import { assembleInTurns } from './assemble-in-turns.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
 import { forgetEndedTenants, releaseLeft } from './ended-tenants.ts';
@@ -89,7 +90,7 @@ export class WindowCloser {
       await this.journal.encodeAhead(this.#forOneTurn(next).members, turn);
       const still = due.next();
       if (still === undefined) return undefined;
-      const end = await this.#close(this.#forOneTurn(still), signal);
+      const end = await this.#close(this.#forOneTurn(still), turn, signal);
       if (end !== undefined) return end;
       if (turn.isOver) await turn.next();
     }
@@ -97,14 +98,14 @@ export class WindowCloser {
   }
 
   /** From measuring until both are drained nothing here waits, so that events and journal are of one moment. */
-  async #close(next: DueWindow, signal: AbortSignal): Promise<AppendEnd | undefined> {
+  async #close(next: DueWindow, turn: Turn, signal: AbortSignal): Promise<AppendEnd | undefined> {
     const { clock, ledger, appender, reports, explanations } = this.#options;
     const { window } = next;
     const begun = clock.monotonic();
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
-    const due = this.#writable(next);
-    const measured = this.#measure(due, closedAt);
+    const backfilled = this.#isBackfilled(window);
+    const measured = this.#measure(this.#writable(next));
     for (const failed of measured.failed) this.#hold(failed);
     const closed = { window, members: measured.members };
     // Nothing of those that failed is billed; they are held, so that this comes to an end.
@@ -113,14 +114,19 @@ export class WindowCloser {
     this.#settle(closed);
     this.#noteGaps(closed, measured, now);
     const records = this.journal.drainForAppend(closed.members);
+    const made = { window, recordedAt: closedAt, backfilled };
+    const assembled = await assembleInTurns(measured.settlement.settled, made, turn);
     // Before the ledger has the events: what kills the process then leaves none without.
-    await explanations.keep({ ...measured, window, closedAt: now });
+    await explanations.keep({ ...assembled, window, closedAt: now });
     const { lastWindowEnd = -Infinity } = ledger.stats();
     const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
-    const outcome = await appender.append({ events: measured.events, records, ...advance }, signal);
+    const outcome = await appender.append(
+      { events: assembled.events, records, ...advance },
+      signal,
+    );
     if (outcome.kind !== 'appended') return outcome;
     this.journal.appended();
-    for (const { properties } of measured.events) {
+    for (const { properties } of assembled.events) {
       const seconds = properties?.['uncertain_seconds'];
       if (typeof seconds === 'number') this.#options.metrics.uncertainSeconds.inc(seconds);
     }
@@ -128,8 +134,9 @@ export class WindowCloser {
       this.#lastWindow = { start: window.start, end: window.end };
     }
     const durationMs = Math.round(clock.monotonic() - begun);
-    const times = { closedAt, durationMs };
-    const report = this.#reporter.report(closed, measured, outcome.outcomes, times);
+    const times = { closedAt, durationMs, backfilled };
+    const result = { ...measured, ...assembled };
+    const report = this.#reporter.report(closed, result, outcome.outcomes, times);
     await this.#forgetEnded();
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await ledger.writeRecords(reports.add(report));
@@ -153,15 +160,13 @@ export class WindowCloser {
     for (const name of names) quarantine.hold(name, reason);
   }
 
-  #measure(next: DueWindow, recordedAt: string): Measured {
+  #measure(next: DueWindow): Measured {
     const { clock, quarantine } = this.#options;
     return measureWindow(next, {
       now: () => clock.monotonic(),
       attempts: (name) => quarantine.attempts(name),
       settings: this.#options.settings(),
       credits: this.#credits,
-      recordedAt,
-      backfilled: this.#isBackfilled(next.window),
     });
   }
 

@@ -1,3 +1,4 @@
+import type { Assembled } from '../metering/assemble.ts';
 import type { Settings } from '../config/settings.ts';
 import type { EventOutcome, RecordChange } from '../ledger/ledger.ts';
 import type { Findings, GpuBalance } from '../metering/findings.ts';
@@ -115,13 +116,15 @@ function withoutNodes({ gpus, ...report }: WindowReport): WindowReport {
 export interface WindowReporter {
   report(
     closed: DueWindow,
-    measured: Measured,
+    result: Result,
     outcomes: readonly EventOutcome[],
     times: ReportTimes,
   ): WindowReport;
 }
 
-type ReportTimes = Pick<WindowReport, 'closedAt' | 'durationMs'>;
+/** What was measured, and the events that came of it. */
+type Result = Measured & Assembled;
+type ReportTimes = Pick<WindowReport, 'closedAt' | 'durationMs' | 'backfilled'>;
 
 export interface WindowReporterOptions {
   readonly observation: Observation;
@@ -143,11 +146,11 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
 
   const reportOf = (
     { window, members }: DueWindow,
-    measured: Measured,
+    result: Result,
     outcomes: readonly EventOutcome[],
     times: ReportTimes,
   ): WindowReport => {
-    const { events, findings, ownFindings, settlement } = measured;
+    const { events, refused, findings, ownFindings, settlement } = result;
     const hosts = members.filter(({ scope }) => scope.ownNodes !== true);
     const own = ownFindings.size;
     ownNodes.note(window, ownFindings);
@@ -164,9 +167,8 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       conflicts: outcomes.filter((kind) => kind === 'conflict').length,
       tenants: new Set(events.map((event) => event.tenant)).size,
       tenantClusters: observation.tenantClusters.current.length,
-      backfilled: measured.backfilled,
       gaps: gaps.list().filter((gap) => gap.from < window.end && gap.to > window.start),
-      refused: measured.refused,
+      refused,
       unattributed: unattributedReport(findings, hasHostGpus(members)),
       ...(findings.machines.size > 0 && { machines: firstOf(findings.machines) }),
       ...omitUndefined({
@@ -210,12 +212,12 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
   };
 
   return {
-    report: (closed, measured, outcomes, times) => {
-      const report = reportOf(closed, measured, outcomes, times);
+    report: (closed, result, outcomes, times) => {
+      const report = reportOf(closed, result, outcomes, times);
       tell(report);
-      if (report.gpus !== undefined) tellGpus(report, measured);
+      if (report.gpus !== undefined) tellGpus(report, result);
       if (report.unattributed.gpus !== undefined) {
-        unattributed.note(report.windowEnd, report.unattributed, measured.findings);
+        unattributed.note(report.windowEnd, report.unattributed, result.findings);
       }
       return report;
     },
