@@ -197,7 +197,7 @@ test.each([
         await settle(world);
         await expectRightSides(world);
       }),
-      { numRuns: 25, seed: 1 },
+      { numRuns: 100 },
     );
   },
   300_000,

@@ -73,7 +73,10 @@ export interface Attempt {
   readonly now: number;
 }
 
-/** Where an event belongs. */
+/**
+ * Where an event belongs. Its side of every change is decided by its own window: usage that was kept for a plan
+ * is sent as of the plan's beginning, which may be the very moment at which the next change is asked for.
+ */
 export function placementOf(
   changes: TenantChanges,
   { sequence, start }: Placeable,
@@ -85,7 +88,7 @@ export function placementOf(
   const left = new Map<number, Partial<MadeChange>>();
   const sent = new Map<number, Partial<MadeChange>>();
   for (const [index, change] of made.entries()) {
-    if (at < change.before) {
+    if (start < change.before) {
       const { before, drainedTo, lateUntil = 0, ownTo = 0, late = [] } = change;
       const wasLeft = isUnsent(late, sequence);
       const isInTime = sequence <= drainedTo;
@@ -98,16 +101,16 @@ export function placementOf(
         sent.set(index, { ownTo: sequence });
         break;
       }
-      const earliest = Math.min(at, change.earliest ?? before);
+      const earliest = Math.min(start, change.earliest ?? before);
       sent.set(index, { earliest, ...(wasOwn && { late: withOne(late, sequence) }) });
     }
     at = Math.max(at, wholeSecond(change.from));
   }
-  const isWaiting = pending !== undefined && waitsFor(pending, at, sequence, wasSetAside);
+  const isWaiting = pending !== undefined && waitsFor(pending, start, sequence, wasSetAside);
   const noted = updated(changes, isWaiting ? [left] : [left, sent]);
   if (!isWaiting) return { kind: 'send', at, ...omitUndefined({ noted }) };
   const { late = [], drainedTo = 0 } = pending;
-  if (!wasSetAside || at >= pending.before || sequence > drainedTo || isUnsent(late, sequence)) {
+  if (!wasSetAside || start >= pending.before || sequence > drainedTo || isUnsent(late, sequence)) {
     return { kind: 'wait', ...omitUndefined({ noted }) };
   }
   const base = noted ?? changes;
@@ -120,11 +123,11 @@ export function placementOf(
 /** Whether an event is of the new side, or too late for the old one. */
 function waitsFor(
   { before, drainedTo, late = [] }: PendingChange,
-  at: number,
+  start: number,
   sequence: number,
   wasSetAside: boolean,
 ): boolean {
-  if (at >= before) return true;
+  if (start >= before) return true;
   if (drainedTo === undefined) return false;
   return sequence > drainedTo || wasSetAside || isUnsent(late, sequence);
 }
