@@ -110,7 +110,7 @@ test('a change of plan ends one invoice where the next begins', async () => {
   expect(ended?.lines).toMatchObject([{ metric: METRIC, quantity: '3', from: time('Feb 01T00') }]);
   // Where the new plan's usage begins.
   expect(ended?.until).toBe(time('Feb 16T10:00:01'));
-  expect(open).toStrictEqual([{ from: time('Feb 16T10') }]);
+  expect(open).toStrictEqual([{ from: time('Feb 16T10:00:01') }]);
 });
 
 test('no change is made while Lago makes the invoices of a month or a week', async () => {

@@ -42,10 +42,16 @@ export async function listInvoices(
   const active = await findActive(client, subscription, signal);
   if (active.kind === 'subscription') {
     const { periodStartedAt, startedAt } = active.subscription;
-    open.push({ from: periodStartedAt ?? startedAt });
+    open.push({ from: afterChange(periodStartedAt ?? startedAt, invoices) });
   } else if (active.kind !== 'none') return failure(active);
   const due = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
   return { kind: 'invoices', invoices: due, open, payer: subscription };
+}
+
+/** The second of a change of plan is in the periods of both; its usage is the old plan's. */
+function afterChange(from: number, invoices: readonly FinalInvoice[]): number {
+  const next = afterSecond(from);
+  return invoices.some(({ until }) => until > from && until <= next) ? next : from;
 }
 
 /** `[from, to)`, milliseconds since the epoch. */
