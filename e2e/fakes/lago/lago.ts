@@ -68,6 +68,8 @@ export interface FakeLagoOptions {
   readonly journal?: RequestJournal;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
+  /** When a request came, if it says so itself. */
+  readonly timeOf?: (request: FakeRequest) => number;
   readonly port?: number;
 }
 
@@ -101,7 +103,8 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
       if (!path.startsWith(API)) return undefined;
       return headers['authorization'] === `Bearer ${options.apiKey}` ? undefined : UNAUTHORIZED;
     },
-    handle: (request) => {
+    handle: (given) => {
+      const request = { ...given, at: options.timeOf?.(given) ?? given.at };
       runJobs(state, request.at);
       if (PUBLIC_KEY.test(request.path)) return showPublicKey(keys, request.path);
       return turnedBy(request, turnTo) ?? route(state, request, options);

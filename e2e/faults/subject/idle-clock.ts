@@ -36,7 +36,11 @@ interface Sleeper {
   wake(): void;
 }
 
-export function createIdleClock(start: Moment, onPassed: (moment: Moment) => void): IdleClock {
+export function createIdleClock(
+  start: Moment,
+  onPassed: (moment: Moment) => void,
+  beginning = BEGINNING,
+): IdleClock {
   let { elapsed, stepped } = start;
   let working = 0;
   let stopped = false;
@@ -79,7 +83,7 @@ export function createIdleClock(start: Moment, onPassed: (moment: Moment) => voi
   };
 
   return {
-    now: () => BEGINNING + elapsed + stepped,
+    now: () => beginning + elapsed + stepped,
     monotonic: () => elapsed,
     sleep: (ms, signal) =>
       new Promise((resolve, reject) => {
@@ -100,7 +104,7 @@ export function createIdleClock(start: Moment, onPassed: (moment: Moment) => voi
         change();
       }),
     moment: () => ({ elapsed, stepped }),
-    trueTime: () => BEGINNING + elapsed,
+    trueTime: () => beginning + elapsed,
     step: (ms) => {
       stepped += ms;
     },

@@ -5,6 +5,8 @@ import type { Ledger } from '../../ledger/ledger.ts';
 /** A process that may end at any of its awaits: from then on nothing it does has an effect. */
 export interface MortalProcess {
   readonly dead: boolean;
+  /** Resolves when it does. */
+  readonly died: Promise<void>;
   /** Kills it now. */
   kill(): void;
   ledger(ledger: Ledger): Ledger;
@@ -20,12 +22,17 @@ const FOREVER = new Promise<never>(() => undefined);
 export function createMortalProcess(awaits: number): MortalProcess {
   let left = awaits;
   let dead = false;
+  const { promise: died, resolve } = Promise.withResolvers<void>();
+  const die = (): void => {
+    dead = true;
+    resolve();
+  };
 
   const pass = async (): Promise<void> => {
     if (dead) await FOREVER;
     left -= 1;
     if (left > 0) return;
-    dead = true;
+    die();
     await FOREVER;
   };
   const around = async <T>(effect: () => Promise<T>): Promise<T> => {
@@ -39,9 +46,8 @@ export function createMortalProcess(awaits: number): MortalProcess {
     get dead() {
       return dead;
     },
-    kill: () => {
-      dead = true;
-    },
+    died,
+    kill: die,
     ledger: (inner) => ({
       ...inner,
       append: (batch) => around(() => inner.append(batch)),

@@ -1,0 +1,210 @@
+import type { DestinationSettings } from '../../operator/config/settings.ts';
+import { Secret } from '../../operator/model/secret.ts';
+import type { Account, AccountInvoice } from '../fakes/account.ts';
+import { startFakeLago } from '../fakes/lago/lago.ts';
+import type { LagoRules } from '../fakes/lago/state.ts';
+import { startFakeMetronome } from '../fakes/metronome/metronome.ts';
+import type { MetronomeRules } from '../fakes/metronome/state.ts';
+import type { StripeRules } from '../fakes/stripe/state.ts';
+import { startFakeStripe } from '../fakes/stripe/stripe.ts';
+import { labelOf } from '../fakes/vectors.ts';
+
+export const [G, H] = ['tenant_lb_hours', 'tenant_instance_hours'] as const;
+export type Metric = typeof G | typeof H;
+
+/** What G costs on each plan; nothing prices H. */
+const PRICES_OF_G = { a: 2, b: 3, c: 2 } as const;
+export type PlanName = keyof typeof PRICES_OF_G;
+const PLANS = ['a', 'b', 'c'] as const satisfies readonly PlanName[];
+
+/** Plan `c` is priced in another currency. */
+export function currencyOf(plan: PlanName): 'USD' | 'EUR' {
+  return plan === 'c' ? 'EUR' : 'USD';
+}
+
+/** Metronome's id of the euro. */
+const EURO = '2714e483-4ff1-48e4-9e25-ac732e8f24f3';
+
+/** A stand-in that makes invoices, with the settings of the destination that feeds it. */
+export interface MonthVendor {
+  readonly url: string;
+  readonly settings: Pick<DestinationSettings, 'type' | 'options'>;
+  readonly turnTo: (at: number) => void;
+  readonly account: () => Account;
+  /** Our id of every event that it has taken, in the order of the account's events. */
+  readonly taken: () => readonly string[];
+  readonly label: (invoice: AccountInvoice) => string;
+  /** Makes the plans, and prices G; after bootstrapping. */
+  readonly prepare: () => Promise<void>;
+  /** Does what an operator does there to have a metric cost something, as of a moment where it can. */
+  readonly price: (plan: PlanName, metric: Metric, each: number, from: number) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+export interface LagoOptions {
+  readonly rules?: Partial<LagoRules>;
+  /** In cents, of plan `a` and of the others. */
+  readonly baseFees?: readonly [a: number, others: number];
+}
+
+export async function startLago({
+  rules = {},
+  baseFees = [0, 0],
+}: LagoOptions): Promise<MonthVendor> {
+  const lago = await startFakeLago({ apiKey: 'key', rules, keepsRequests: false });
+  const { plans } = lago.state;
+  const setPrice = (code: string, metric: Metric, amount: number): void => {
+    const plan = plans.get(code);
+    if (plan === undefined) throw new Error(`no plan: "${code}"`);
+    const charges = plan.charges.map((charge) =>
+      charge.billable_metric_code === metric
+        ? { ...charge, properties: { amount: String(amount) } }
+        : charge,
+    );
+    plans.set(code, { ...plan, charges });
+  };
+  return {
+    url: lago.url,
+    settings: {
+      type: 'lago',
+      options: { url: lago.url, apiKey: new Secret('key'), planCode: 'a', currency: 'USD' },
+    },
+    turnTo: lago.turnTo,
+    account: lago.account,
+    taken: () => [...lago.state.events.values()].map(({ transaction_id }) => transaction_id),
+    label: labelOf,
+    prepare: async () => {
+      const plan = plans.get('a');
+      if (plan === undefined) throw new Error('bootstrapping has made no plan');
+      const [ofA, ofOthers] = baseFees;
+      for (const code of PLANS) {
+        const amount_cents = code === 'a' ? ofA : ofOthers;
+        const own = code === 'a' ? {} : { lago_id: code, code };
+        plans.set(code, { ...plan, ...own, amount_cents, amount_currency: currencyOf(code) });
+        setPrice(code, G, PRICES_OF_G[code]);
+      }
+    },
+    price: async (plan, metric, each) => setPrice(plan, metric, each),
+    close: () => lago.close(),
+  };
+}
+
+export async function startStripe(rules: Partial<StripeRules> = {}): Promise<MonthVendor> {
+  const stripe = await startFakeStripe({ apiKey: 'sk_test_key', rules, keepsRequests: false });
+  const call = callTo(stripe.url, 'sk_test_key');
+  const made = new Map<string, string>();
+  const price = async (plan: PlanName, metric: Metric, each: number): Promise<void> => {
+    const meters = [...stripe.state.meters.values()];
+    const meter = meters.find(({ event_name }) => event_name === metric);
+    const form = {
+      currency: currencyOf(plan).toLowerCase(),
+      'product_data[name]': metric,
+      unit_amount_decimal: String(each * 100),
+      'recurring[interval]': 'month',
+      'recurring[usage_type]': 'metered',
+      'recurring[meter]': meter?.id ?? '',
+      'metadata[vbilling_plan]': plan,
+    };
+    const before = made.get(`${plan} ${metric}`);
+    const { id } = await call('/v1/prices', new URLSearchParams(form));
+    made.set(`${plan} ${metric}`, id);
+    if (before === undefined) return;
+    await call(`/v1/prices/${before}`, new URLSearchParams({ active: 'false' }));
+  };
+  return {
+    url: stripe.url,
+    settings: {
+      type: 'stripe',
+      options: {
+        url: stripe.url,
+        apiKey: new Secret('sk_test_key'),
+        apiVersion: '2026-09-30.endive',
+        splitMetersBy: ['sku'],
+        autoSubscribe: true,
+        cancelOnRemove: true,
+        maxRequestsPerSecond: 0,
+        planCode: 'a',
+        currency: 'USD',
+        billingDay: 1,
+      },
+    },
+    turnTo: stripe.turnTo,
+    account: stripe.account,
+    taken: () => stripe.state.events.map(({ identifier }) => identifier),
+    label: labelOf,
+    prepare: async () => {
+      for (const plan of PLANS) await price(plan, G, PRICES_OF_G[plan]);
+    },
+    price,
+    close: () => stripe.close(),
+  };
+}
+
+export async function startMetronome(rules: Partial<MetronomeRules> = {}): Promise<MonthVendor> {
+  const metronome = await startFakeMetronome({ apiToken: 'token', rules, keepsRequests: false });
+  const call = callTo(metronome.url, 'token');
+  const post = async (path: string, body: unknown): Promise<string> =>
+    (await call(`/v1/contract-pricing/${path}`, JSON.stringify(body))).id;
+  const cards = new Map<string, string>();
+  for (const name of PLANS) {
+    const inEuro = currencyOf(name) === 'EUR' && { fiat_credit_type_id: EURO };
+    cards.set(name, await post('rate-cards/create', { name, ...inEuro }));
+  }
+  const products = new Map<Metric, string>();
+  const rate = (card: string, metric: Metric, each: number, from: number): Promise<string> =>
+    post('rate-cards/addRate', {
+      rate_card_id: cards.get(card),
+      product_id: products.get(metric),
+      starting_at: new Date(from).toISOString(),
+      entitled: true,
+      rate_type: 'FLAT',
+      price: each * 100,
+    });
+  return {
+    url: metronome.url,
+    settings: {
+      type: 'metronome',
+      options: {
+        url: metronome.url,
+        apiToken: new Secret('token'),
+        rateCard: 'a',
+        currency: 'USD',
+      },
+    },
+    turnTo: metronome.turnTo,
+    account: metronome.account,
+    taken: () => metronome.state.events.map(({ transaction_id }) => transaction_id),
+    label: (invoice) => `${labelOf(invoice)}/${invoice.of}`,
+    prepare: async () => {
+      for (const name of [G, H]) {
+        const metric = metronome.state.metrics.find(({ event_type_filter }) =>
+          JSON.stringify(event_type_filter).includes(`"${name}"`),
+        );
+        const product = { name, type: 'USAGE', billable_metric_id: metric?.id };
+        products.set(name, await post('products/create', product));
+      }
+      const from = Date.UTC(2027, 0, 1);
+      for (const card of PLANS) await rate(card, G, PRICES_OF_G[card], from);
+    },
+    price: async (plan, metric, each, from) => void (await rate(plan, metric, each, from)),
+    close: () => metronome.close(),
+  };
+}
+
+/** Calls as an operator makes them; gives what was made. */
+function callTo(url: string, key: string) {
+  return async (path: string, body: string | URLSearchParams): Promise<{ readonly id: string }> => {
+    const response = await fetch(url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}` },
+      body,
+    });
+    const text = await response.text();
+    if (response.status !== 200) throw new Error(`${path}: ${response.status}: ${text}`);
+    const answer = (text === '' ? {} : JSON.parse(text)) as {
+      readonly id?: string;
+      readonly data?: { readonly id?: string };
+    };
+    return { id: answer.id ?? answer.data?.id ?? '' };
+  };
+}
