@@ -62,7 +62,7 @@ export function followNode(
     enter(timeline, current, seen.believe(since ?? seen.from));
   }
   if (sameNodeState(current, state)) return;
-  change(timeline, state, seen, share(leastNode(current, state)));
+  change(timeline, state, seen, (before) => share(leastNode(before, state)));
 }
 
 /**

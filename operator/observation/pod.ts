@@ -185,7 +185,7 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
   )
     return;
   const next = stateOf(pod, pod.node, current.phase, shares);
-  change(timeline, next, seen, leastPod(current, next));
+  change(timeline, next, seen, (before) => leastPod(before, next));
 }
 
 /**

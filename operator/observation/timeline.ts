@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Bracket } from '../kubernetes/source.ts';
 import type { Sighting } from './sighting.ts';
@@ -168,17 +169,28 @@ export interface Holding<S> {
 }
 
 /**
- * The object has changed to `state`, at a moment of the bracket: meanwhile it was `least`, which costs no
- * more than the state before nor than the one after; undefined where no such state is known.
+ * The object has changed to `state`, at a moment of the bracket: meanwhile it was no more than `leastWith` gives
+ * of what it was before, which costs no more than that nor than `state`; undefined where no such state is
+ * known. Of changes that nobody saw the brackets may overlap, so that what it was before may be several states.
  */
 export function change<S>(
   timeline: Timeline<S>,
   state: S,
   { from, until }: Bracket,
-  least: S | undefined,
+  leastWith: (before: S) => S | undefined,
 ): void {
-  enter(timeline, least, from, until - from);
-  if (least !== state) enter(timeline, state, until, until - from);
+  const before = timeline.spans.filter((span) => span.to > from && span.from < until);
+  // Together with what may have happened as late they may have lasted that much longer.
+  const earliest = least([
+    from,
+    ...before.filter((span) => span.from > from).map((span) => span.from - (span.unsureFrom ?? 0)),
+    ...timeline.spans.filter((span) => span.to + (span.unsureTo ?? 0) > from).map(({ to }) => to),
+  ]);
+  for (const [index, span] of before.entries()) {
+    enter(timeline, leastWith(span.state), Math.max(span.from, from), until - earliest);
+    if (span.to < (before[index + 1]?.from ?? until)) enter(timeline, undefined, span.to);
+  }
+  if (currentState(timeline) !== state) enter(timeline, state, until, until - earliest);
 }
 
 /** Milliseconds. */
@@ -201,12 +213,13 @@ export function followHolding<S>(
   timeline: Timeline<S>,
   { state, since, createdAt }: Holding<S>,
   seen: Sighting,
-  { isSame, least }: Comparing<S>,
+  { isSame, least: leastOf }: Comparing<S>,
 ): void {
   const current = currentState(timeline);
   if (current === state) return;
   if (current !== undefined && state !== undefined) {
-    if (!isSame(current, state)) change(timeline, state, seen, least(current, state));
+    if (isSame(current, state)) return;
+    change(timeline, state, seen, (before) => leastOf(before, state));
     return;
   }
   if (state === undefined) {

@@ -356,7 +356,9 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const happened = happenedBetween(arrival);
     const settled = this.#settledIn(timeline.namespace);
     const after = Math.max(happened.from, notBefore, settled);
-    const began = timeline.spans.at(-1)?.from ?? -Infinity;
+    const last = timeline.spans.at(-1);
+    // What began without a time began at some moment, of which its own is the last.
+    const began = last === undefined ? -Infinity : last.from - (last.unsureFrom ?? 0);
     const from = Math.max(began, Math.min(after, happened.until));
     return { from, until: Math.max(from, happened.until) };
   }
