@@ -12,6 +12,7 @@ import {
   type CollectorState,
   encodeState,
   JOURNAL_VERSION,
+  kindOfWatch,
   type RestoredJournal,
   STATE_KEY,
   TENANT_CLUSTERS_KEY,
@@ -229,9 +230,9 @@ export class JournalWriter {
   /** Where something is not in the journal, a restart has to list. */
   #resumable(watches: CollectorState['watches']): CollectorState['watches'] {
     return Object.fromEntries(
-      Object.entries(watches).map(([kind, point]) => {
-        const isWhole = (this.#unwritable.get(kind)?.size ?? 0) === 0;
-        return [kind, isWhole ? point : { knownAt: point.knownAt }];
+      Object.entries(watches).map(([name, point]) => {
+        const isWhole = (this.#unwritable.get(kindOfWatch(name))?.size ?? 0) === 0;
+        return [name, isWhole ? point : { knownAt: point.knownAt }];
       }),
     );
   }

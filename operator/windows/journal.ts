@@ -10,7 +10,11 @@ import {
   encodeTimeline,
   PROJECTION_VERSION,
 } from '../observation/journal-text.ts';
-import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
+import type {
+  LoadBalancerView,
+  VolumeClaimView,
+  WorkloadView,
+} from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
@@ -57,7 +61,7 @@ export interface Resume<T> {
 export interface RestoredJournal {
   /** Undefined at the first start. */
   readonly state: CollectorState | undefined;
-  /** Undefined where the journal knows nothing. Workloads are listed afresh: they are few, and discovery needs more of them. */
+  /** Undefined where the journal knows nothing. */
   readonly resume: {
     readonly pods?: Resume<PodView>;
     readonly nodes?: Resume<NodeView>;
@@ -65,7 +69,24 @@ export interface RestoredJournal {
     readonly resourceSlices?: Resume<ResourceSliceView>;
     readonly volumes?: Resume<VolumeClaimView>;
     readonly loadBalancers?: Resume<LoadBalancerView>;
+    readonly workloads?: ResumableWorkloads;
   };
+}
+
+/** Workloads of two resources, each of which has a watch of its own. */
+export interface ResumableWorkloads extends Resume<WorkloadView> {
+  /** Where each watch resumes, by the plural of its resource. */
+  readonly watches: Readonly<Partial<Record<string, WatchPoint>>>;
+}
+
+/** The name under which the journal has where one of several watches of a kind resumes. */
+export function watchName(kind: string, plural: string): string {
+  return `${kind}/${plural}`;
+}
+
+/** The kind of a name in the journal. */
+export function kindOfWatch(name: string): string {
+  return name.split('/', 1).join();
 }
 
 /** Puts the journal's timelines back into an empty observation. Call it before the watches begin. */
@@ -92,14 +113,28 @@ export async function restoreJournal(
   const resourceSlices = await put(observation.resourceSlices, 'gpus');
   const volumes = await put(observation.volumes, 'volumes');
   const loadBalancers = await put(observation.loadBalancers, 'load-balancers');
-  await put(observation.workloads, 'workloads');
+  const workloads = await put(observation.workloads, 'workloads');
   const resume = {
     // A watch that resumes tells the differences only: all that it feeds must know the rest.
     ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
     ...(nodes === undefined || gpuNodes === undefined ? {} : { nodes }),
     ...omitUndefined({ resourceClaims, resourceSlices, volumes, loadBalancers }),
+    ...(workloads && { workloads: { ...workloads, watches: watchesOf('workload', watches) } }),
   };
   return { state, resume };
+}
+
+/** Where the watches of a kind that has several resume. */
+function watchesOf(
+  kind: string,
+  watches: CollectorState['watches'],
+): Readonly<Record<string, WatchPoint>> {
+  const prefix = watchName(kind, '');
+  return Object.fromEntries(
+    Object.entries(watches)
+      .filter(([name]) => name.startsWith(prefix))
+      .map(([name, point]) => [name.slice(prefix.length), point]),
+  );
 }
 
 export interface TimelineRestorerOptions {

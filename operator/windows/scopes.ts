@@ -5,7 +5,7 @@ import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Observation } from '../observation/observation.ts';
 import { type HostTimelines, HostScope, hostKinds, partsOf } from './host-scope.ts';
-import type { CollectorState } from './journal.ts';
+import { type CollectorState, watchName } from './journal.ts';
 import { firstProgress } from './schedule.ts';
 import type {
   CollectorSources,
@@ -175,16 +175,28 @@ class AllScopes implements Scopes {
 
   watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
     return Object.fromEntries(
-      this.#watched.flatMap(([{ kind }, sources]) => {
-        const before = this.#restored?.watches[kind];
-        const listed = partsOf(sources).filter((part) => this.#listed.has(part));
-        const isWhole = sources.every((source) =>
-          (source.parts ?? [source]).some((part) => this.#listed.has(part)),
-        );
-        const point = isWhole ? pointOf(sources, listed, before, now) : before;
-        return point === undefined ? [] : [[kind, point]];
-      }),
+      this.#watched.flatMap(([{ kind }, sources]) => [
+        ...this.#pointOf(kind, sources, now),
+        // Where a kind has several watches each of them goes on by itself.
+        ...(sources.length === 1 ? [] : sources).flatMap((source) =>
+          this.#pointOf(watchName(kind, source.resource.plural), [source], now),
+        ),
+      ]),
     );
+  }
+
+  #pointOf(
+    name: string,
+    sources: readonly WatchedSource[],
+    now: number,
+  ): readonly (readonly [name: string, point: WatchPoint])[] {
+    const before = this.#restored?.watches[name];
+    const listed = partsOf(sources).filter((part) => this.#listed.has(part));
+    const isWhole = sources.every((source) =>
+      (source.parts ?? [source]).some((part) => this.#listed.has(part)),
+    );
+    const point = isWhole ? pointOf(sources, listed, before, now) : before;
+    return point === undefined ? [] : [[name, point]];
   }
 }
 

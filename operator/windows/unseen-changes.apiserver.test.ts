@@ -14,7 +14,7 @@ let connection: Connection;
 let namespace: string;
 let events: readonly UsageEvent[];
 /** Moments of the run, milliseconds since the epoch. */
-const times = { stopped: 0, changed: 0, allChanged: 0, restarted: 0 };
+const times = { stopped: 0, changed: 0, allChanged: 0, restarted: 0, abandoned: 0 };
 /** When each object began, before the news of it. */
 const begun = new Map<string, number>();
 
@@ -23,26 +23,63 @@ const path = (plural: string, name = '') =>
   `/api/v1/namespaces/${namespace}/${plural}${name === '' ? '' : `/${name}`}`;
 /** Each object is billed apart, by its namespace inside of the tenant cluster. */
 const labelsOf = (name: string) => ({
-  'vcluster.loft.sh/managed-by': 'a',
+  'vcluster.loft.sh/managed-by': UNINSTALLED.includes(name) ? 'd' : 'a',
   'vcluster.loft.sh/namespace': name,
 });
+/** What is left of the tenant cluster that is uninstalled. */
+const UNINSTALLED = ['abandoned', 'left'];
 
-async function startPod(name: string): Promise<void> {
+interface Amounts {
+  readonly cpu: string;
+  readonly memory?: string;
+}
+
+/** A node that is up: pods are resized on one that is there only. */
+async function addNode(name: string): Promise<void> {
+  const amounts = { cpu: '16', memory: '64Gi', pods: '100' };
+  const node = await api.call('POST', '/api/v1/nodes', { metadata: { name } });
+  const { metadata } = await api.call('PUT', `/api/v1/nodes/${name}`, {
+    ...node,
+    spec: { taints: [] },
+  });
+  const conditions = [{ type: 'Ready', status: 'True' }];
+  const status = { capacity: amounts, allocatable: amounts, conditions };
+  await api.call('PUT', `/api/v1/nodes/${name}/status`, { ...node, metadata, status });
+}
+
+async function startPod(
+  name: string,
+  requests: Amounts = { cpu: '1' },
+  nodeName = 'some-node',
+): Promise<void> {
   const pod = await api.call('POST', path('pods'), {
     metadata: { name, labels: labelsOf(name) },
     spec: {
-      nodeName: 'some-node',
-      containers: [{ name: 'c', image: 'i', resources: { requests: { cpu: '1' } } }],
+      nodeName,
+      containers: [{ name: 'c', image: 'i', resources: { requests } }],
     },
   });
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
   const state = { running: { startedAt: iso(startedAt) } };
-  const containerStatuses = [
-    { name: 'c', image: 'i', imageID: 'i', ready: true, restartCount: 0, state },
-  ];
-  const status = { phase: 'Running', containerStatuses };
+  const told = { name: 'c', image: 'i', imageID: 'i', ready: true, restartCount: 0, state };
+  const granted = { resources: { requests }, allocatedResources: requests };
+  const status = { phase: 'Running', containerStatuses: [{ ...told, ...granted }] };
   await api.call('PUT', `${path('pods', name)}/status`, { ...pod, status });
   begun.set(name, startedAt);
+}
+
+/** In place: it is asked for first, and granted by the kubelet a moment later. */
+async function resizePod(name: string, requests: Amounts): Promise<void> {
+  const { spec, ...pod } = await api.call('GET', path('pods', name));
+  const { containers } = spec as { readonly containers: readonly object[] };
+  const resized = containers.map((container) => ({ ...container, resources: { requests } }));
+  const asked = { ...pod, spec: { ...(spec as object), containers: resized } };
+  const { status, ...rest } = await api.call('PUT', `${path('pods', name)}/resize`, asked);
+  const { containerStatuses } = status as { readonly containerStatuses: readonly object[] };
+  const granted = { resources: { requests }, allocatedResources: requests };
+  const statuses = containerStatuses.map((one) => ({ ...one, ...granted }));
+  const told = { ...(status as object), containerStatuses: statuses };
+  await api.call('PUT', `${path('pods', name)}/status`, { ...rest, status: told });
 }
 
 /** As `kubectl delete --force` does: nobody says when its containers ended. */
@@ -93,22 +130,57 @@ async function startBalancer(name: string): Promise<void> {
   await api.call('PUT', `${path('services', name)}/status`, { ...service, status });
 }
 
+/** Of a tenant cluster's control plane. */
+async function startWorkload(plural: string, release: string): Promise<void> {
+  const all = `/apis/apps/v1/namespaces/${namespace}/${plural}`;
+  const labels = { app: 'vcluster', release };
+  const template = {
+    metadata: { labels },
+    spec: { containers: [{ name: 'c', image: 'i' }] },
+  };
+  const workload = await api.call('POST', all, {
+    metadata: { name: `${release}-${plural}`, labels },
+    spec: { replicas: 1, selector: { matchLabels: labels }, template, serviceName: release },
+  });
+  const status = { replicas: 1, readyReplicas: 1, availableReplicas: 1 };
+  const { name } = workload['metadata'] as { name: string };
+  begun.set(release, Date.now());
+  await api.call('PUT', `${all}/${name}/status`, { ...workload, status });
+}
+
+async function removeWorkload(plural: string, release: string): Promise<void> {
+  const name = `${release}-${plural}`;
+  await api.call('DELETE', `/apis/apps/v1/namespaces/${namespace}/${plural}/${name}`);
+}
+
 beforeAll(async () => {
   connection = connectWith(api.kubeconfig);
   namespace = await api.createNamespace('unseen');
+  await addNode(namespace);
   const ledger = createMemoryLedger();
-  const start = () =>
-    startRealMetering({ connection, namespace, ledger, metering: { meterByNamespace: true } });
-  const first = await start();
+  const start = (...releases: readonly string[]) =>
+    startRealMetering({
+      connection,
+      namespace,
+      ledger,
+      metering: { meterByNamespace: true },
+      releases: ['a', 'b', 'c', ...releases],
+    });
+  const first = await start('d');
   while (first.collector.lastWindow === undefined) await sleep(50);
   await Promise.all([
-    ...['killed', 'moved', 'kept'].map(startPod),
-    ...['removed', 'grown', 'shrunk'].map(startVolume),
+    ...['killed', 'moved', 'kept'].map((name) => startPod(name)),
+    startPod('abandoned'),
+    startPod('resized', { cpu: '4', memory: '1Gi' }, namespace),
+    ...['removed', 'grown', 'shrunk', 'left'].map(startVolume),
     startBalancer('unbalanced'),
+    startWorkload('statefulsets', 'b'),
+    startWorkload('deployments', 'c'),
   ]);
   await sleep(1_500);
   // Each watch is heard of once more, which proves that nothing has happened until then.
   await Promise.all([startPod('last'), startVolume('last'), startBalancer('last')]);
+  await Promise.all(['statefulsets', 'deployments'].map((each) => startWorkload(each, 'last')));
   await sleep(200);
   await first.stop();
   times.stopped = Date.now();
@@ -125,14 +197,21 @@ beforeAll(async () => {
     killPod('brief'),
     movePod('moved', 'elsewhere'),
     removeVolume('removed'),
+    removeVolume('left'),
     resize('grown', '6Gi'),
     resize('shrunk', '1Gi'),
+    resizePod('resized', { cpu: '1', memory: '2Gi' }),
     api.call('DELETE', path('services', 'unbalanced')),
+    removeWorkload('statefulsets', 'b'),
+    removeWorkload('deployments', 'c'),
   ]);
   times.allChanged = Date.now();
   await sleep(5_000);
   times.restarted = Date.now();
   const second = await start();
+  await sleep(1_000);
+  await killPod('abandoned');
+  times.abandoned = Date.now();
   const done = Date.now() + 2_000;
   while ((second.collector.lastWindow?.end ?? 0) < done) await sleep(50);
   await second.stop();
@@ -140,16 +219,29 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(async () => {
+  await api.call('DELETE', `/api/v1/nodes/${namespace}`);
   await connection.close();
 });
 
-/** Seconds that are billed of one object, or GiB-seconds of a volume. */
-function billed(name: string): number {
-  const metrics = ['tenant_cpu_core_hours', 'tenant_storage_gb_hours', 'tenant_lb_hours'];
+const OF_PODS = 'tenant_cpu_core_hours';
+
+/** Seconds that are billed of one object, core-seconds of a pod, or GiB-seconds of a volume. */
+function billed(
+  name: string,
+  metrics = [OF_PODS, 'tenant_storage_gb_hours', 'tenant_lb_hours'],
+): number {
   return events
     .filter(
       ({ metric, dimensions }) => metrics.includes(metric) && dimensions?.['namespace'] === name,
     )
+    .reduce((sum, { quantity }) => sum + Number(quantity) * 3600, 0);
+}
+
+/** Seconds of instance hours. */
+function instanceSeconds(release: string): number {
+  return events
+    .filter(({ metric }) => metric === 'tenant_instance_hours')
+    .filter(({ dimensions }) => dimensions?.['tenant_cluster'] === `tenant-${namespace}-${release}`)
     .reduce((sum, { quantity }) => sum + Number(quantity) * 3600, 0);
 }
 
@@ -167,6 +259,7 @@ test.each([
   ['W16: a pod that was killed by force while nobody looked', 'killed', 1],
   ['W17: a pod whose owner changed while nobody looked is its first owner’s', 'moved', 1],
   ['W18: a volume that went while nobody looked', 'removed', 2],
+  ['W27: a volume of a tenant cluster that was uninstalled while nobody looked', 'left', 2],
   ['W19: a load balancer that went while nobody looked', 'unbalanced', 1],
 ])(
   '%s is billed to the moment when it went, within two seconds, and no further',
@@ -176,6 +269,24 @@ test.each([
     expect(seconds).toBeGreaterThanOrEqual(lifeUntil(name, times.changed) - WRITTEN_S);
   },
 );
+
+test.each([
+  ['StatefulSet', 'b'],
+  ['Deployment', 'c'],
+])(
+  'W24: a tenant cluster whose %s went while nobody looked is billed to that moment, within two seconds, and no further',
+  (_, release) => {
+    const seconds = instanceSeconds(release);
+    expect(seconds).toBeLessThanOrEqual(lifeUntil(release, times.allChanged));
+    expect(seconds).toBeGreaterThanOrEqual(lifeUntil(release, times.changed) - WRITTEN_S);
+  },
+);
+
+test('W27: a pod of a tenant cluster that was uninstalled while nobody looked is billed until it is gone', () => {
+  const life = lifeUntil('abandoned', times.abandoned);
+  expect(billed('abandoned')).toBeLessThanOrEqual(life + 1);
+  expect(billed('abandoned')).toBeGreaterThanOrEqual(life - 1);
+});
 
 test('W20: a pod that lived only while nobody looked and was killed by force is not billed beyond its life', () => {
   expect(billed('brief')).toBeLessThanOrEqual(lifeUntil('brief', times.allChanged));
@@ -209,6 +320,20 @@ test('W22: a volume that shrank while nobody looked is billed its old size no lo
   expect(billed('shrunk')).toBeLessThanOrEqual(2 * before + after);
   const least = 2 * lifeUntil('shrunk', stopped) + (restarted - stopped) / 1000;
   expect(billed('shrunk')).toBeGreaterThanOrEqual(least - 2 * NEWS_S);
+});
+
+test('W25: a pod that was given fewer cores and more memory while nobody looked is billed neither beyond what it had', () => {
+  const { changed, allChanged, restarted } = times;
+  const end = Math.max(...events.map(({ window_end }) => Date.parse(window_end)));
+  const before = lifeUntil('resized', changed);
+  const after = (end - changed) / 1000;
+  const during = (allChanged - changed) / 1000;
+  const cpu = billed('resized', [OF_PODS]);
+  expect(cpu).toBeLessThanOrEqual(4 * (before + during) + after);
+  expect(cpu).toBeGreaterThanOrEqual(4 * (before - WRITTEN_S) + after);
+  const memory = billed('resized', ['tenant_memory_gb_hours']);
+  expect(memory).toBeLessThanOrEqual(before + 2 * after);
+  expect(memory).toBeGreaterThanOrEqual(before + 2 * ((end - restarted) / 1000));
 });
 
 test('W17: a pod whose owner changed while nobody looked is its second owner’s from then on only', () => {

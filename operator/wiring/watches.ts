@@ -1,9 +1,7 @@
 import { WORKLOAD_SELECTOR } from '../discovery/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import {
-  type ControlPlaneWorkload,
   type HostNamespace,
-  controlPlaneWorkload,
   hostNamespace,
   PLATFORM_INSTANCES,
   platformInstance,
@@ -27,9 +25,7 @@ import {
   type LoadBalancerView,
   projectLoadBalancer,
   projectVolumeClaim,
-  projectWorkload,
   type VolumeClaimView,
-  type WorkloadView,
 } from '../observation/held-objects.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -41,6 +37,12 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CollectorSources } from '../windows/scope.ts';
 import type { RestoredJournal } from '../windows/journal.ts';
+import {
+  type HostWorkload,
+  hostWorkload,
+  resumeWorkloads,
+  type WorkloadPlural,
+} from '../windows/host-workload.ts';
 
 export interface WatchesOptions {
   readonly connection: Connection;
@@ -137,19 +139,20 @@ export function createWatches(options: WatchesOptions): Watches {
     for (const listener of listeners) listener.tenantClusters?.();
   };
   const tell = { upserted: tellAll, deleted: tellAll };
-  const workload = controlPlaneView(labelPrefix);
-  const statefulSets = watch<ControlPlaneWorkload & WorkloadView>(
-    { ...APPS, plural: 'statefulsets' },
-    workload,
-    [observation.workloads, tell],
-    { labelSelector: WORKLOAD_SELECTOR },
-  );
-  const deployments = watch<ControlPlaneWorkload & WorkloadView>(
-    { ...APPS, plural: 'deployments' },
-    workload,
-    [observation.workloads, tell],
-    { labelSelector: WORKLOAD_SELECTOR },
-  );
+  const workloadsOf = (plural: WorkloadPlural): Source<HostWorkload> => {
+    const reading = { plural, labelPrefix };
+    return watch<HostWorkload>(
+      { ...APPS, plural },
+      hostWorkload(reading),
+      [observation.workloads, tell],
+      {
+        labelSelector: WORKLOAD_SELECTOR,
+        resume: resumeWorkloads(resume.workloads, reading),
+      },
+    );
+  };
+  const statefulSets = workloadsOf('statefulsets');
+  const deployments = workloadsOf('deployments');
   const namespaces = watch<HostNamespace>(
     { ...CORE, plural: 'namespaces' },
     hostNamespace(labelPrefix),
@@ -189,7 +192,7 @@ function createWatchFactory(options: WatchesOptions): CreateWatch {
     group: RESOURCE.group,
     versions: RESOURCE_VERSIONS,
   });
-  return (resource, project, handlers, { labelSelector, resume, clusterScoped } = {}) =>
+  return (resource, project, handlers, { clusterScoped, ...extras } = {}) =>
     createSource({
       connection,
       resource,
@@ -200,7 +203,7 @@ function createWatchFactory(options: WatchesOptions): CreateWatch {
       logger,
       metrics,
       namespaces: clusterScoped ? [] : watchNamespaces,
-      ...omitUndefined({ labelSelector, resume, revisions }),
+      ...omitUndefined({ ...extras, revisions }),
     });
 }
 
@@ -216,15 +219,5 @@ function relay<T extends Projected>(
     deleted: (last, arrival) => {
       for (const listener of listeners) handlerOf(listener)?.deleted(last, arrival);
     },
-  };
-}
-
-/** One copy of a workload for both who look at it: whose it is, and when it was ready. */
-function controlPlaneView(labelPrefix: string): Projection<ControlPlaneWorkload & WorkloadView> {
-  const identify = controlPlaneWorkload(labelPrefix);
-  return (object) => {
-    const identified = identify(object);
-    const observed = identified === undefined ? undefined : projectWorkload(object);
-    return identified && observed && { ...observed, ...identified };
   };
 }

@@ -3,15 +3,13 @@ import type { Explanations } from '../../explanations/explanations.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { createRevisionSurvey } from '../../kubernetes/revision-survey.ts';
 import { createReflector } from '../../kubernetes/reflector.ts';
+import type { ResumePoint } from '../../kubernetes/reflector-options.ts';
 import type { Projected, Projection, SourceHandler } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { cluster as tenantCluster } from '../../metering/testing/objects.ts';
-import {
-  projectLoadBalancer,
-  projectVolumeClaim,
-  projectWorkload,
-} from '../../observation/held-objects.ts';
+import { projectLoadBalancer, projectVolumeClaim } from '../../observation/held-objects.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation } from '../../observation/observation.ts';
 import { forGpuPods, projectPod } from '../../observation/pod.ts';
@@ -20,7 +18,8 @@ import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { createCollectorMetrics } from '../collector-metrics.ts';
 import { createCollector } from '../collector.ts';
-import { type Resume, restoreJournal } from '../journal.ts';
+import { hostWorkload, resumeWorkloads } from '../host-workload.ts';
+import { restoreJournal } from '../journal.ts';
 import { createPodMetricsReader } from '../pod-metrics.ts';
 import { settingsOf } from './harness.ts';
 
@@ -35,11 +34,14 @@ export interface RealMeteringOptions {
   readonly ledger: Ledger;
   readonly explanations?: Pick<Explanations, 'keep'>;
   readonly metering?: Parameters<typeof tenantCluster>[1];
+  /** Names of its tenant clusters; `a` alone by default. */
+  readonly releases?: readonly string[];
 }
 
-/** Watches and meters one namespace of a real API server, for tenant cluster `a`, until it is stopped. */
+/** Watches and meters one namespace of a real API server, until it is stopped. */
 export async function startRealMetering(options: RealMeteringOptions) {
   const { connection, namespace, ledger, explanations = FORGETTING, metering: own = {} } = options;
+  const { releases = ['a'] } = options;
   const clock = systemClock;
   const logger = createCapturingLogger();
   const base = settingsOf({});
@@ -60,7 +62,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
     plural: string,
     project: Projection<T>,
     handlers: readonly SourceHandler<T>[],
-    resume?: Resume<T>,
+    resume?: ResumePoint<T>,
     group = '',
   ) => {
     const isClusterScoped = plural === 'nodes' || plural === 'resourceslices';
@@ -74,7 +76,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
       logger,
       revisions,
       timings: { resumeSettling: 200 },
-      ...(resume === undefined ? {} : { resume }),
+      ...omitUndefined({ resume }),
     });
     running.push(source.run(stop.signal));
     return source;
@@ -117,9 +119,11 @@ export async function startRealMetering(options: RealMeteringOptions) {
         [observation.loadBalancers],
         resume.loadBalancers,
       ),
-      workloads: [
-        watch('statefulsets', projectWorkload, [observation.workloads], undefined, 'apps'),
-      ],
+      workloads: (['statefulsets', 'deployments'] as const).map((plural) => {
+        const reading = { plural, labelPrefix: 'meterfeed.io' };
+        const point = resumeWorkloads(resume.workloads, reading);
+        return watch(plural, hostWorkload(reading), [observation.workloads], point, 'apps');
+      }),
     },
     ledger,
     settings: () => ({ ...base, metering }),
@@ -131,7 +135,8 @@ export async function startRealMetering(options: RealMeteringOptions) {
     explanations,
   });
   const owner = { namespace, createdAt: Date.now() - 3_600_000 };
-  observation.tenantClusters.observe([tenantCluster('a', own, owner)], Date.now());
+  const clusters = releases.map((release) => tenantCluster(release, own, owner));
+  observation.tenantClusters.observe(clusters, Date.now());
   running.push(collector.run(stop.signal));
   return {
     collector,
