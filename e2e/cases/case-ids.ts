@@ -32,7 +32,7 @@ export const CLAIM_CASES = `${HOST_CASES['GPUs that claims give out']} N22 N23`;
 export const OTHER_CASES: Readonly<Record<string, string>> = {
   'nodes of tenant clusters’ own': `
     P01 P02 P04 P05 P06 P07 P08 P09 P11 P12 P13 P14 P16 P17 P18`,
-  'time as it passes while nobody looks': 'W16 W17 W18 W19 W20 W21 W22 W23 W24 W25 W27',
+  'time as it passes while nobody looks': 'W16 W17 W18 W19 W20 W21 W22 W23 W24 W25 W26 W27',
   'what Prometheus measures': 'U01 U03 U04 U05 U06 U07 U08 U10 U11 U13 U14 U15 U16',
 };
 

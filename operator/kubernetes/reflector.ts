@@ -19,7 +19,8 @@ import {
   type ReflectorOptions,
   type ReflectorTimings,
 } from './reflector-options.ts';
-import { describeResource, identify, resourcePath } from './resource.ts';
+import { Relist } from './relist.ts';
+import { describeResource, resourcePath } from './resource.ts';
 import type { ApiResource, Arrival, Projected, Source, SourceHealth } from './source.ts';
 import { StateKeeper, WatchFreshness } from './watch-health.ts';
 
@@ -144,22 +145,26 @@ class Reflector<T extends Projected> implements Source<T> {
     const { connection, clock } = this.#options;
     this.#comparison.cancel();
     const askedAt = clock.now();
-    const confirmed = new Set<T>();
+    const list = new Relist({
+      view: this.#view,
+      clock,
+      knownUntil: (at) => this.#freshness.knownUntil(at),
+      lastSigns: this.#options.lastSigns,
+      onGarbage: this.#recorder.garbage,
+    });
     const outcome = await readPages({
       connection,
       path: this.#path,
       query: this.#selectors,
       signal,
       pageSize: this.#options.pageSize,
-      onItem: (object) => {
-        if (identify(object) === undefined) this.#recorder.garbage();
-        const arrival = this.#late(this.#freshness.knownUntil(clock.now()));
-        const { held } = this.#view.upsert(object, arrival);
-        if (held !== undefined) confirmed.add(held);
-      },
+      onItem: (object) => list.take(object),
     });
     if (outcome.kind !== 'complete') return this.#relistFailed(outcome, signal);
-    this.#dropUnless((held) => confirmed.has(held));
+    const asking = list.askSigns(signal);
+    if (asking !== undefined) await asking;
+    if (signal.aborted) return 0;
+    list.finish();
     this.#freshness.confirm(askedAt);
     this.#catchUp.listed(askedAt);
     this.#comparison.confirm(askedAt);
@@ -192,7 +197,7 @@ class Reflector<T extends Projected> implements Source<T> {
       this.#state.become('failing', 'the API server does not serve the resource any more');
       return this.#timings.absentProbe;
     }
-    this.#dropUnless(() => false);
+    this.#dropAll();
     this.#recorder.size(0);
     this.#state.become('absent');
     return this.#timings.absentProbe;
@@ -301,12 +306,9 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#interruptWatch();
   }
 
-  #late(knownUntil: number): Arrival {
-    return { at: this.#options.clock.now(), knownUntil, late: true };
-  }
-
-  #dropUnless(keeps: (held: T) => boolean): void {
-    const arrival = this.#late(this.#freshness.knownUntil(this.#options.clock.now()));
-    for (const held of this.#view.values()) if (!keeps(held)) this.#view.drop(held, arrival);
+  #dropAll(): void {
+    const at = this.#options.clock.now();
+    const arrival = { at, knownUntil: this.#freshness.knownUntil(at), late: true };
+    for (const held of this.#view.values()) this.#view.drop(held, arrival);
   }
 }

@@ -87,13 +87,14 @@ function addPod(
 
 function add(
   charges: PodCharges,
-  { carried, weight, unsure }: Piece<PodState>,
+  { carried, weight, unsure, endedBy }: Piece<PodState>,
   evidence: Evidence,
   ms: number,
   rates: { readonly cpu: bigint; readonly memory: bigint },
 ): void {
-  addTo(charges.cpu, { carried, weight, ms, unsure }, rates.cpu, evidence);
-  addTo(charges.memory, { carried, weight, ms, unsure }, rates.memory, evidence);
+  const part = { carried, weight, ms, unsure, endedBy };
+  addTo(charges.cpu, part, rates.cpu, evidence);
+  addTo(charges.memory, part, rates.memory, evidence);
 }
 
 function evidenceOf(piece: Piece<PodState>, node: NodeState | undefined, start: number): Evidence {

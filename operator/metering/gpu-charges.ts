@@ -26,6 +26,7 @@ export interface GpuHolder {
   readonly mapped: boolean;
   /** As {@link Piece} has it. */
   readonly unsure?: number;
+  readonly endedBy?: string | undefined;
 }
 
 /** Charges GPUs that are held on shared nodes, or on a tenant cluster's own. */
@@ -42,7 +43,7 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
   const counted = new Map<Charge, Set<string>>();
   const find = createChargeCache(input);
   return (holder, stretch, held) => {
-    const { cluster, carried, weight, unsure = 0 } = holder;
+    const { cluster, carried, weight, unsure = 0, endedBy } = holder;
     const { state, owner, from, to } = stretch;
     if (owner?.id === cluster.id || held.parts === 0n) return;
     if (!isBilledHere(input, state)) return;
@@ -52,7 +53,7 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     const evidence = evidenceOf(holder, stretch, held, input.window.start);
     addTo(
       charge,
-      { carried, weight, ms, unsure },
+      { carried, weight, ms, unsure, endedBy },
       (held.asDevices ?? held.parts) * NANOS,
       evidence,
     );

@@ -21,6 +21,8 @@ export interface Piece<S> {
   readonly carried: boolean;
   /** How far off its beginning or end may be where nobody saw it; milliseconds, the larger of both. */
   readonly unsure: number;
+  /** The reason of the Kubernetes Event that dates its end; absent where none does. */
+  readonly endedBy?: string;
   /** -1 takes back what was billed. */
   readonly weight: 1 | -1;
   /** What it runs on counts as closed windows went by, before late facts. */
@@ -196,7 +198,9 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const { carried, weight, asBilled } = pass;
           const mapped = input.ownNodes !== true && cluster.namespace !== timeline.namespace;
           const how = { carried, weight, asBilled, mapped, unsure };
-          visit({ timeline, state: span.state, cluster, ...bounds, ...how });
+          const piece = { timeline, state: span.state, cluster, ...bounds, ...how };
+          const { endedBy } = span;
+          visit(endedBy === undefined || end !== span.to ? piece : { ...piece, endedBy });
         }
         // Of closed windows, tenancies that ended long ago are forgotten.
         if (untold <= 0 || pass.carried) continue;

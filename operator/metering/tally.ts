@@ -44,6 +44,7 @@ export function addTo(
     readonly weight: 1 | -1;
     readonly ms: number;
     readonly unsure?: number;
+    readonly endedBy?: string | undefined;
   },
   rate: bigint,
   evidence?: Evidence,
@@ -51,6 +52,7 @@ export function addTo(
   const amount = rate * BigInt(piece.weight * piece.ms);
   const { unsure = 0 } = piece;
   if (unsure > (charge.unsureMs ?? 0)) charge.unsureMs = unsure;
+  if (piece.endedBy !== undefined) charge.properties['ended_by_event'] = piece.endedBy;
   if (evidence !== undefined) {
     const steady = piece.weight === 1 && piece.ms === evidence.to - evidence.from;
     addShare(charge, evidence, amount, steady ? rate : undefined);

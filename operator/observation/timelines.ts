@@ -8,6 +8,7 @@ import {
 import { type Sighting, sightingOf } from './sighting.ts';
 import {
   agreeBefore,
+  endedByEvent,
   enter,
   type Span,
   spansAfter,
@@ -187,9 +188,12 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const known = arrival.late ? this.#find(last) : undefined;
     const timeline = known ?? this.#see(last, arrival);
     const seen = this.#sighting(timeline, last, arrival, false);
+    const { sign } = arrival;
     this.#end(timeline, seen.from, (latest) => {
       if (this.#rules.finish === undefined) enter(timeline, undefined, latest, widthOf(seen));
       else this.#rules.finish(timeline, last, seen, latest);
+      if (sign === undefined || sign.at !== latest) return;
+      timeline.spans = endedByEvent(timeline.spans, latest, sign.reason);
     });
   }
 

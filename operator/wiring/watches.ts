@@ -9,6 +9,8 @@ import {
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import { createNodeLeases } from '../kubernetes/node-leases.ts';
+import { createPodEvents } from '../kubernetes/pod-events.ts';
+import type { LastSigns } from '../kubernetes/relist.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
 import { createRevisionSurvey } from '../kubernetes/revision-survey.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
@@ -30,7 +32,7 @@ import {
 import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { forGpuPods, projectPod } from '../observation/pod.ts';
+import { forGpuPods, mayHaveRun, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -79,6 +81,7 @@ interface WatchExtras<T> {
   readonly resume?: ResumePoint<T> | undefined;
   readonly labelSelector?: string;
   readonly clusterScoped?: true;
+  readonly lastSigns?: LastSigns<T>;
 }
 
 const CORE = { group: '', version: 'v1' } as const;
@@ -101,8 +104,11 @@ export function createWatches(options: WatchesOptions): Watches {
   const watch = createWatchFactory(options);
   const listeners: HostListener[] = [];
   const { resume } = restored;
+  const podEvents = createPodEvents(options);
   const pods = watch(PODS, projectPod, [observation.pods, forGpuPods(observation.gpuPods)], {
     resume: resume.pods,
+    lastSigns: (gone, within, signal) =>
+      podEvents.lastSigns(gone.filter(mayHaveRun), within, signal),
   });
   const nodes = watch(
     NODES,

@@ -4,6 +4,8 @@ import type { Connection } from '../../kubernetes/connection.ts';
 import { createRevisionSurvey } from '../../kubernetes/revision-survey.ts';
 import { createReflector } from '../../kubernetes/reflector.ts';
 import type { ResumePoint } from '../../kubernetes/reflector-options.ts';
+import { createPodEvents } from '../../kubernetes/pod-events.ts';
+import type { LastSigns } from '../../kubernetes/relist.ts';
 import type { Projected, Projection, SourceHandler } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -12,7 +14,7 @@ import { projectLoadBalancer, projectVolumeClaim } from '../../observation/held-
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation } from '../../observation/observation.ts';
-import { forGpuPods, projectPod } from '../../observation/pod.ts';
+import { forGpuPods, mayHaveRun, projectPod } from '../../observation/pod.ts';
 import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
@@ -55,6 +57,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
     paths: [`/api/v1/namespaces/${namespace}/pods`],
     clock,
   });
+  const podEvents = createPodEvents({ connection, clock, logger });
   const restored = await restoreJournal(ledger, observation, logger);
   const stop = new AbortController();
   const running: Promise<unknown>[] = [];
@@ -64,6 +67,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
     handlers: readonly SourceHandler<T>[],
     resume?: ResumePoint<T>,
     group = '',
+    lastSigns?: LastSigns<T>,
   ) => {
     const isClusterScoped = plural === 'nodes' || plural === 'resourceslices';
     const source = createReflector<T>({
@@ -76,7 +80,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
       logger,
       revisions,
       timings: { resumeSettling: 200 },
-      ...omitUndefined({ resume }),
+      ...omitUndefined({ resume, lastSigns }),
     });
     running.push(source.run(stop.signal));
     return source;
@@ -91,6 +95,8 @@ export async function startRealMetering(options: RealMeteringOptions) {
         projectPod,
         [observation.pods, forGpuPods(observation.gpuPods)],
         resume.pods,
+        '',
+        (gone, within, signal) => podEvents.lastSigns(gone.filter(mayHaveRun), within, signal),
       ),
       nodes: watch('nodes', projectNode, [observation.nodes, observation.gpuNodes], resume.nodes),
       resourceClaims: watch(
