@@ -178,11 +178,11 @@ export function unsaidIn({ undated }: AccuracyResult): number {
   return undated.reduce((sum, { unsaid }) => sum + unsaid.length, 0);
 }
 
-/** Nothing was billed twice, invented, lost sight of, or without an explanation. */
+/** Nothing was billed twice, invented, lost sight of, without an explanation, or in the place of something else. */
 export function isSound(result: AccuracyResult): boolean {
-  const { repeated, explained, unaccountedGpuSeconds } = result;
+  const { repeated, explained, unaccountedGpuSeconds, lateFacts } = result;
   const wrong = overbilledIn(result) + unsaidIn(result) + explained.wrong.length;
-  return repeated === 0 && wrong === 0 && unaccountedGpuSeconds === 0;
+  return [repeated, wrong, unaccountedGpuSeconds, lateFacts].every((count) => count === 0);
 }
 
 function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {

@@ -1,6 +1,6 @@
 import { nanosFromDecimal } from '../../operator/model/decimal.ts';
 import type { ReceivedEvent } from '../long/received.ts';
-import { ARRIVAL_MS, type Blind, isUnseen, nanosOf, WINDOW_MS } from './figures.ts';
+import { type Blind, isUnseen, nanosOf, WINDOW_MS } from './figures.ts';
 import { accountOf, type Moment, type Stretch, type Undated } from './undated.ts';
 
 /** What had a change without a time in the API, held against when it really changed. */
@@ -22,6 +22,9 @@ export interface UndatedFigures {
   /** The most that one was billed less than the truth, seconds of it. */
   readonly short_seconds_max: number;
 }
+
+/** What has no time counts from its arrival at a live watch, which has so long for it. */
+const LIVE_MS = 1_000;
 
 /** Rounding, and the way of a beginning to the operator. */
 const NEAR_MS = 50;
@@ -105,7 +108,7 @@ function verdictOf(
   const first = Math.min(...stretches.map(({ from }) => from.from));
   const last = Math.max(...stretches.map(({ to }) => to.to));
   const neverTold = ownerUnseen === true || isUnseen(blinds, kind, first, last);
-  const arrivalMs = dated !== true && isOff(changes) ? ARRIVAL_MS : 0;
+  const arrivalMs = dated !== true && isOff(changes) ? LIVE_MS : 0;
   const verdict = { whileDown, neverTold, withoutEvent: false, beyond: 0, short: 0 };
   for (const [metric, parts] of Map.groupBy(stretches, (stretch) => stretch.metric)) {
     const rate = Math.max(...parts.map(({ perHour }) => perHour));

@@ -4,7 +4,7 @@ import type { ReceivedEvent } from '../long/received.ts';
 /** Of the operator's windows. */
 export const WINDOW_MS = 10_000;
 
-/** What the API says reaches a live watch within this, on a busy machine too. */
+/** What the API said around a fault reaches a watch within this, on a busy machine too. */
 export const ARRIVAL_MS = 5_000;
 
 export const WATCHED = [

@@ -59,7 +59,7 @@ export interface Shape {
   readonly gib: number;
 }
 
-export const SHAPES: readonly [Shape, ...Shape[]] = [
+export const SHAPES: readonly [Shape, Shape, Shape] = [
   { cpu: '3600m', memory: '36Gi', cores: 3.6, gib: 36 },
   { cpu: '1800m', memory: '9Gi', cores: 1.8, gib: 9 },
   { cpu: '9', memory: '18Gi', cores: 9, gib: 18 },
@@ -102,6 +102,8 @@ export interface RunningPod {
   readonly label: (labels: Readonly<Record<string, string>>) => Promise<void>;
   /** Gives it another namespace inside its tenant cluster. */
   readonly relabel: () => Promise<void>;
+  /** In place, of a pod without GPUs: granted and in use at once. */
+  readonly resize: (to: Shape) => Promise<void>;
 }
 
 const GRACE_SECONDS = 30;
@@ -120,7 +122,8 @@ export async function livePod(api: ApiClient, plan: PodPlan): Promise<PodEnd> {
     await label({ 'vcluster.loft.sh/namespace': laterNamespaceOf(name) });
     relabelledAt = Date.now();
   };
-  await plan.runs({ label, relabel });
+  const resize: RunningPod['resize'] = (to) => resizePod(api, pod, to);
+  await plan.runs({ label, relabel, resize });
   if (ending === 'deleted') await api.remove(path, GRACE_SECONDS);
   const { mainStartedAt, firstStartedAt = '' } = await readTimes(api, path);
   if (mainStartedAt === undefined) throw new Error(`${name}: no start in its status`);
@@ -199,6 +202,29 @@ function metaOf({ name, cluster, mapped }: PodPlan): ObjectMeta {
   if (mapped === undefined) return meta;
   const labels = { ...meta.labels, 'vcluster.loft.sh/managed-by': 'somebody-else' };
   return { ...meta, name, namespace: mapped, labels };
+}
+
+/** As the kubelet grants it; the API server lets nobody resize a pod of which none has said what it was granted. */
+async function resizePod(api: ApiClient, pod: KubeObject, { cpu, memory }: Shape): Promise<void> {
+  const path = objectPath(pod);
+  const containers = (pod.spec?.['containers'] ?? []) as readonly { readonly resources: Granted }[];
+  await grant(api, path, containers[0]?.resources ?? {});
+  const resources: Granted = { requests: { cpu, memory } };
+  const resized = containers.map((container) => ({ ...container, resources }));
+  await api.patch(`${path}/resize`, { spec: { containers: resized } });
+  await grant(api, path, resources);
+}
+
+interface Granted {
+  readonly requests?: Readonly<Record<string, string>>;
+}
+
+async function grant(api: ApiClient, path: string, resources: Granted): Promise<void> {
+  const found = await api.get(path);
+  const statuses = (found?.status?.['containerStatuses'] ?? []) as readonly object[];
+  const { requests: allocatedResources } = resources;
+  const containerStatuses = statuses.map((one) => ({ ...one, resources, allocatedResources }));
+  await api.patch(`${path}/status`, { status: { containerStatuses } });
 }
 
 async function startPod(

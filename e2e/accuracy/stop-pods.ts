@@ -8,10 +8,19 @@ import {
   type PodEnd,
   type PodPlan,
   podStretches,
+  type RunningPod,
+  type Shape,
   SHAPES,
 } from './pod-life.ts';
 import type { StopScene } from './stops.ts';
-import { accountOf, exactly, momentOf, type Moment, type Undated } from './undated.ts';
+import {
+  accountOf,
+  exactly,
+  momentOf,
+  type Moment,
+  type Stretch,
+  type Undated,
+} from './undated.ts';
 import { pick } from './workload.ts';
 
 export interface StopPodsOptions {
@@ -27,7 +36,7 @@ export interface StopPodsOptions {
 const MODES = GPU_MODES.filter(({ slots }) => slots === undefined);
 
 /**
- * Pods that are deleted by force, get labels of another namespace or another tenant cluster, or live
+ * Pods that are deleted by force, resized, get labels of another namespace or another tenant cluster, or live
  * only while the operator is down.
  */
 export class StopPods implements StopScene {
@@ -66,6 +75,9 @@ export class StopPods implements StopScene {
       },
     });
     void this.#track('sold', this.#sell(stopped, resumed));
+    const [middle, small, large] = SHAPES;
+    void this.#track('grown', this.#resize([small, middle], stopped, resumed));
+    void this.#track('shrunk', this.#resize([large, middle], stopped, resumed));
     // They have begun before anything is stopped.
     return delay(2_000);
   }
@@ -116,40 +128,84 @@ export class StopPods implements StopScene {
 
   /** Its label names the neighbour from some moment of the stop on. */
   async #sell(stopped: Promise<void>, resumed: Promise<void>): Promise<void> {
-    const { api, random, neighbours } = this.#options;
-    const [before, after] = neighbours;
+    const [before, after] = this.#options.neighbours;
     const name = `stop-${this.#turn}-sold`;
-    let sold: Moment | undefined;
+    const shape = pick(SHAPES, this.#options.random);
+    const changed = await this.#changed(name, before, shape, stopped, resumed, ({ label }) =>
+      label({ 'vcluster.loft.sh/managed-by': after.name }),
+    );
+    const what = 'pods that change hands';
+    const [first, second] = changed;
+    this.#note(what, name, before, podStretches(shape, undefined, ...first));
+    this.#note(what, name, after, podStretches(shape, undefined, ...second));
+  }
+
+  /** It asks for more, or for less. */
+  async #resize(
+    [before, after]: readonly [Shape, Shape],
+    stopped: Promise<void>,
+    resumed: Promise<void>,
+  ): Promise<void> {
+    const { cluster } = this.#options;
+    const name = `stop-${this.#turn}-from-${before.cores}-to-${after.cores}`.replaceAll('.', '-');
+    const changed = await this.#changed(name, cluster, before, stopped, resumed, ({ resize }) =>
+      resize(after),
+    );
+    const [first, second] = changed;
+    this.#note('pods resized', name, cluster, [
+      ...podStretches(before, undefined, ...first),
+      ...podStretches(after, undefined, ...second),
+    ]);
+  }
+
+  /** A pod without GPUs that changes during the stop; from when to when it was the one, and then the other. */
+  async #changed(
+    name: string,
+    cluster: SimulatedTenantCluster,
+    shape: Shape,
+    stopped: Promise<void>,
+    resumed: Promise<void>,
+    change: (pod: RunningPod) => Promise<void>,
+  ): Promise<readonly [readonly [Moment, Moment], readonly [Moment, Moment]]> {
+    const { api, random } = this.#options;
+    let at: Moment | undefined;
     const end = await livePod(api, {
       name,
-      cluster: before,
+      cluster,
       place: { node: pick(MODES, random).node },
-      shape: pick(SHAPES, random),
+      shape,
       waitMs: 100,
       keptMs: 500,
       ending: 'deleted',
-      runs: async ({ label }) => {
+      runs: async (pod) => {
         await stopped;
         await delay(3_000 * random());
-        sold = await momentOf(() => label({ 'vcluster.loft.sh/managed-by': after.name }));
+        at = await momentOf(() => change(pod));
         await resumed;
       },
     });
-    if (end.kind !== 'dated' || sold === undefined) return;
-    const { shape, startedAt, finishedAt } = end.life;
-    const parts = [
-      { cluster: before, from: exactly(startedAt), to: sold },
-      { cluster: after, from: sold, to: exactly(finishedAt) },
+    if (end.kind !== 'dated' || at === undefined) throw new Error('it was not changed');
+    const { startedAt, finishedAt } = end.life;
+    return [
+      [exactly(startedAt), at],
+      [at, exactly(finishedAt)],
     ];
-    for (const { cluster, from, to } of parts) {
-      const undated: Undated = {
-        what: 'pods that change hands',
-        name: `${name} of ${cluster.name}`,
-        kind: 'pods',
-        accounts: [accountOf(tenantClusterId(cluster), namespaceOf(name))],
-        stretches: podStretches(shape, undefined, from, to),
-      };
-      this.#ends.push({ kind: 'undated', undated });
-    }
+  }
+
+  #note(
+    what: string,
+    name: string,
+    cluster: SimulatedTenantCluster,
+    stretches: readonly Stretch[],
+  ): void {
+    const accounts = [accountOf(tenantClusterId(cluster), namespaceOf(name))];
+    const undated: Undated = {
+      what,
+      name: `${name} of ${cluster.name}`,
+      kind: 'pods',
+      accounts,
+      stretches,
+    };
+    this.#ends.push({ kind: 'undated', undated });
   }
 }
