@@ -5,9 +5,9 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
 
 /**
  * `npm run faults -- --seed S --runs N`: seeded accidents of the ledger and of delivery, one line each,
- * and in the end what was lost, duplicated or silently wrong. Ends with 1 when anything was.
- * `--scenario TEXT` takes only those whose name contains it; `--without-sync` and
- * `--without-in-flight` take a safeguard away, to see that it is missed.
+ * and in the end what was lost, duplicated or silently wrong, and how many units are on no invoice, or on two,
+ * without a word. Ends with 1 when anything was. `--scenario TEXT` takes only those whose name contains it;
+ * `--without-sync`, `--without-in-flight` and `--without-line` take something away, to see that it is missed.
  */
 const { values } = parseArgs({
   options: {
@@ -17,6 +17,7 @@ const { values } = parseArgs({
     scenario: { type: 'string', default: '' },
     'without-sync': { type: 'boolean', default: false },
     'without-in-flight': { type: 'boolean', default: false },
+    'without-line': { type: 'boolean', default: false },
   },
 });
 const seed = wholeNumber('--seed', values.seed, 0);
@@ -34,6 +35,7 @@ const options = {
   jobs,
   withoutSync: values['without-sync'],
   withoutInFlight: values['without-in-flight'],
+  withoutLine: values['without-line'],
 };
 const failed: SuiteRun[] = [];
 const totals = await runAll(seeds.map(planOf), options, (run) => {
@@ -51,8 +53,8 @@ console.log(JSON.stringify(totals));
 process.exitCode = failed.length === 0 ? 0 : 1;
 
 function describe({ plan, seconds, ...run }: SuiteRun): string {
-  const { lost, duplicated, undetectedCorruption, wrong } = run;
-  const bad = `lost ${lost} duplicated ${duplicated} undetected ${undetectedCorruption} wrong ${wrong.length}`;
+  const { lost, duplicated, undetectedCorruption, invoiceMismatch, wrong } = run;
+  const bad = `lost ${lost} duplicated ${duplicated} undetected ${undetectedCorruption} mismatch ${invoiceMismatch} wrong ${wrong.length}`;
   return [
     String(plan.seed).padStart(6),
     plan.scenario.padEnd(40),

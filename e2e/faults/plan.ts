@@ -1,4 +1,5 @@
 import type { Misbehaviour } from '../fakes/misbehaviour.ts';
+import type { MonthPlan } from '../months/month-plan.ts';
 import type { DestinationName } from './destinations.ts';
 import type { StepName } from './subject/steps.ts';
 
@@ -18,6 +19,8 @@ export interface Plan {
   readonly faultyDisk: boolean;
   readonly requests: readonly RequestPlan[];
   readonly lives: readonly Life[];
+  /** Months with their invoices, instead of lives. */
+  readonly month?: MonthPlan;
 }
 
 /** What is appended in one piece: a window of the collector or a body of ingest. */

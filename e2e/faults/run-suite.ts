@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { MonthPlan } from '../months/month-plan.ts';
+import { runMonth } from '../months/month-run.ts';
 import type { Plan } from './plan.ts';
 import { runPlan, type RunReport } from './run-plan.ts';
 import { createSubjectPool } from './subject/subject-pool.ts';
@@ -12,9 +14,15 @@ export interface Omissions {
   readonly withoutSync: boolean;
   /** The operator's record of what is in flight is not kept. */
   readonly withoutInFlight: boolean;
+  /** An invoice lacks a line, of which nobody but the vendor knows. */
+  readonly withoutLine: boolean;
 }
 
-export const NOTHING_OMITTED: Omissions = { withoutSync: false, withoutInFlight: false };
+export const NOTHING_OMITTED: Omissions = {
+  withoutSync: false,
+  withoutInFlight: false,
+  withoutLine: false,
+};
 
 export interface SuiteRun extends RunReport {
   readonly plan: Plan;
@@ -27,6 +35,7 @@ export interface Totals {
   readonly lost: number;
   readonly duplicated: number;
   readonly undetected_corruption: number;
+  readonly invoice_mismatch: number;
 }
 
 /** The processes that plans are lived through in. */
@@ -35,7 +44,7 @@ export interface Suite {
   close(): Promise<void>;
 }
 
-export function startSuite({ withoutSync, withoutInFlight }: Omissions): Suite {
+export function startSuite({ withoutSync, withoutInFlight, withoutLine }: Omissions): Suite {
   const scratch = mkdtempSync(join(memoryDirectory(), 'faults-'));
   const dataRoot = join(scratch, 'data');
   const copyRoot = join(scratch, 'copies');
@@ -45,13 +54,10 @@ export function startSuite({ withoutSync, withoutInFlight }: Omissions): Suite {
   return {
     run: async (plan) => {
       const startedAt = performance.now();
-      const report = await runPlan(plan, {
-        dataRoot,
-        copyRoot,
-        vendors,
-        subjects,
-        withoutInFlight,
-      });
+      const report =
+        plan.month === undefined
+          ? await runPlan(plan, { dataRoot, copyRoot, vendors, subjects, withoutInFlight })
+          : await liveMonths(plan.month, withoutLine);
       return { ...report, plan, seconds: (performance.now() - startedAt) / 1_000 };
     },
     close: async () => {
@@ -70,7 +76,13 @@ export async function runAll(
 ): Promise<Totals> {
   const suite = startSuite(options);
   const waiting = [...plans];
-  const totals = { runs: 0, lost: 0, duplicated: 0, undetected_corruption: 0 };
+  const totals = {
+    runs: 0,
+    lost: 0,
+    duplicated: 0,
+    undetected_corruption: 0,
+    invoice_mismatch: 0,
+  };
   const work = async (): Promise<void> => {
     for (let plan = waiting.shift(); plan !== undefined; plan = waiting.shift()) {
       const run = await suite.run(plan);
@@ -78,6 +90,7 @@ export async function runAll(
       totals.lost += run.lost;
       totals.duplicated += run.duplicated;
       totals.undetected_corruption += run.undetectedCorruption;
+      totals.invoice_mismatch += run.invoiceMismatch;
       onRun(run);
     }
   };
@@ -89,8 +102,14 @@ export async function runAll(
   }
 }
 
-export function isSound({ lost, duplicated, undetectedCorruption, wrong }: RunReport): boolean {
-  return lost + duplicated + undetectedCorruption + wrong.length === 0;
+export function isSound(run: RunReport): boolean {
+  const { lost, duplicated, undetectedCorruption, invoiceMismatch, wrong } = run;
+  return lost + duplicated + undetectedCorruption + invoiceMismatch + wrong.length === 0;
+}
+
+async function liveMonths(month: MonthPlan, withoutLine: boolean): Promise<RunReport> {
+  const report = await runMonth(month, { withoutLine });
+  return { ...report, undetectedCorruption: 0, repeats: 0, ends: ['completed'] };
 }
 
 /** Syncing is simulated, so that memory will do and is quick. */

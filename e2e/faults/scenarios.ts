@@ -7,6 +7,7 @@ import {
   weather,
 } from './plan-builder.ts';
 import type { DestinationName } from './destinations.ts';
+import { MONTH_VENDORS, monthPlanOf } from '../months/month-plan.ts';
 import type { Action, Death, Life, Plan } from './plan.ts';
 import {
   APPEND_STEPS,
@@ -308,6 +309,24 @@ const clocksAndInstances: readonly Scenario[] = [
   ),
 ];
 
+const months: readonly Scenario[] = MONTH_VENDORS.map((vendor) => {
+  const name = `months of invoices: ${vendor}`;
+  return {
+    name,
+    plan: (seed) => ({
+      seed,
+      scenario: name,
+      destinations: [],
+      retentionMs: 0,
+      segmentEvents: 0,
+      faultyDisk: false,
+      requests: [],
+      lives: [],
+      month: monthPlanOf(seed, vendor),
+    }),
+  };
+});
+
 /** Every class of accidents; seed s is about the class at s modulo their number. */
 export const SCENARIOS: readonly Scenario[] = [
   ...kills,
@@ -315,6 +334,7 @@ export const SCENARIOS: readonly Scenario[] = [
   ...vendors,
   ...clocksAndInstances,
   ...deathsAtSteps,
+  ...months,
 ];
 
 export function planOf(seed: number): Plan {

