@@ -117,7 +117,7 @@ const VECTORS: Readonly<Record<string, Vector>> = {
     baseFees: [0, 10_000],
     lago: 'Jan 34, Feb 100+12',
     stripe: 'Jan 34, Feb 12',
-    metronome: 'Jan/a 30, Jan/b 6, Feb/b 12',
+    metronome: 'Jan/a 34, Feb/b 12',
   },
   '14 and 15 a change that is undone': {
     month: {

@@ -75,9 +75,10 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
   // Who is being offboarded is known once its lane is there.
   const leaving: { lane?: Pick<Offboarding, 'isAsked'> } = {};
   const isLeaving = (tenant: string): boolean => leaving.lane?.isAsked(tenant) ?? false;
+  const planChange = settings.planChange ?? 'now';
   const changes = createPlanChanges({
     destination,
-    planChange: settings.planChange ?? 'now',
+    planChange,
     ledger,
     records,
     deadLetters,
@@ -90,6 +91,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     directory,
     parked,
     changes,
+    planChange,
     clock,
     probe: async (signal) => (await bootstrap.probe(signal)).kind === 'done',
   });

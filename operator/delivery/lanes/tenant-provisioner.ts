@@ -5,7 +5,7 @@ import { errorText } from '../../model/error-text.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
-import type { Tenant } from '../../model/tenant.ts';
+import type { PlanChange, Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { type BlockReason, graver } from '../delivery-result.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
@@ -68,6 +68,8 @@ export interface TenantProvisionerOptions {
   readonly directory: TenantDirectory;
   readonly parked: ParkedTenants;
   readonly changes: PlanChanges;
+  /** The destination's own setting. */
+  readonly planChange: PlanChange;
   readonly clock: Clock;
   /** Whether the destination answers at all, asked when it is not clear whose fault a failure is. */
   readonly probe: (signal: AbortSignal) => Promise<boolean>;
@@ -212,8 +214,9 @@ class DestinationTenantProvisioner implements TenantProvisioner {
 
   /** Provisions a tenant, and asks for its change of plan where that takes one. */
   async #attempt(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    const { destination, changes } = this.#options;
-    const outcome = await attempt(destination, tenant, signal);
+    const { destination, changes, planChange } = this.#options;
+    const wished = planChange === 'now' ? tenant : { planChange, ...tenant };
+    const outcome = await attempt(destination, wished, signal);
     if (outcome.kind === 'done') return changes.settled(tenant);
     return outcome.kind === 'drain' ? changes.ask(tenant, outcome, signal) : outcome;
   }

@@ -41,14 +41,16 @@ test('whatever rate cards are asked for and wherever it is cut off: no hour is c
     card: fc.constantFrom(...CARDS),
     passed: fc.integer({ min: 0, max: 5 * HOUR_MS }),
     crashes: fc.boolean(),
+    change: fc.constantFrom('now' as const, 'period-end' as const),
   });
   fc.assert(
     fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), fc.nat(HOUR_MS), (steps, from) => {
       let contracts: readonly Contract[] = [];
       let now = from;
-      for (const { card, passed, crashes } of steps) {
+      for (const { card, passed, crashes, change } of steps) {
         now += passed;
-        contracts = carryOut(contracts, planContract(contracts, card, from, now), card, crashes);
+        const plan = planContract(contracts, card, from, now, change);
+        contracts = carryOut(contracts, plan, card, crashes);
         expect(overlapsOf(contracts)).toEqual([]);
       }
       // What was cut off is finished by the next attempt.
@@ -120,4 +122,22 @@ test('a change that is taken back before it comes bills no hour by the wrong car
     contract: next,
     at: 6 * HOUR_MS,
   });
+});
+
+test('a change at the end of the period comes on the first of the next month, and can be replaced until then', () => {
+  const month = Date.UTC(1970, 1, 1);
+  expect(planContract([OURS], 'premium', 0, 9.5 * HOUR_MS, 'period-end')).toEqual({
+    kind: 'hand-over',
+    contract: OURS,
+    at: month,
+  });
+  const ending = { ...OURS, to: month };
+  const next = { ...OURS, id: 'next', rateCardId: 'premium', from: month };
+  for (const card of ['standard', 'other']) {
+    expect(planContract([ending, next], card, 0, 20 * HOUR_MS, 'period-end')).toEqual({
+      kind: 'undo',
+      contract: ending,
+      next,
+    });
+  }
 });

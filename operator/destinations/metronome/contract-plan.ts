@@ -1,4 +1,6 @@
 import { least } from '../../model/extremes.ts';
+import type { PlanChange } from '../../model/tenant.ts';
+
 const HOUR_MS = 3_600_000;
 
 /** A contract of a customer that is not archived. Times are milliseconds since the epoch. */
@@ -24,7 +26,10 @@ export type ContractPlan =
   | { readonly kind: 'create'; readonly from: number }
   /** `contract` ends at `at`, where one on the wanted card begins. */
   | { readonly kind: 'hand-over'; readonly contract: Contract; readonly at: number }
-  /** A change that has not come yet: `next` goes, and `contract`, which was to end where it begins, goes on. */
+  /**
+   * A change that has not come yet: `next` goes, and `contract`, which was to end where it begins, goes on; where
+   * that is on another card than the wanted one, its own change follows.
+   */
   | { readonly kind: 'undo'; readonly contract: Contract; readonly next: Contract }
   /** Another rate card than wanted, and not ours to end. */
   | { readonly kind: 'foreign'; readonly contract: Contract };
@@ -33,7 +38,8 @@ export type ContractPlan =
  * Two contracts at a time would bill usage twice, a stretch without one would bill it never
  * (docs/destinations/metronome.md#contracts). So there is a new contract only where the last one ends:
  * after one that has ended, whenever that was (a crash between the two steps of a hand-over leaves no
- * hole), or at the next full hour after one on another rate card, which then ends there. A contract that
+ * hole), or at the next full hour, with `period-end` at the next first of a month, after one on another rate card,
+ * which then ends there. A contract that
  * somebody else made counts like any other and is never ended. What has not begun yet, and is not wanted any
  * more, is archived: it would bill one hour by the wrong card.
  */
@@ -42,6 +48,7 @@ export function planContract(
   wantedCard: string,
   billableFrom: number,
   now: number,
+  change: PlanChange = 'now',
 ): ContractPlan {
   const last = contracts.toSorted((a, b) => a.to - b.to || a.from - b.from).at(-1);
   if (last === undefined) return { kind: 'create', from: hourAtOrBefore(billableFrom) };
@@ -55,11 +62,13 @@ export function planContract(
   if (!last.isOurs) return { kind: 'foreign', contract: last };
   if (Number.isFinite(last.to)) return { kind: 'create', from: last.to };
   const before = contracts.find(({ to }) => to === last.from);
-  if (last.from > now && before?.isOurs === true && before.rateCardId === wantedCard) {
+  const isUndone = before?.rateCardId === wantedCard || change === 'period-end';
+  if (last.from > now && before?.isOurs === true && isUndone) {
     return { kind: 'undo', contract: before, next: last };
   }
   // A contract cannot end before it has begun.
-  const at = nextHour(Math.max(now, last.from));
+  const begun = Math.max(now, last.from);
+  const at = change === 'period-end' ? nextMonth(begun) : nextHour(begun);
   return { kind: 'hand-over', contract: last, at };
 }
 
@@ -128,4 +137,10 @@ export function hourAtOrAfter(ms: number): number {
 /** The first full hour that is still to come. */
 export function nextHour(ms: number): number {
   return hourAtOrBefore(ms) + HOUR_MS;
+}
+
+/** The first of a month that is still to come: statements are by calendar months, in UTC. */
+function nextMonth(ms: number): number {
+  const date = new Date(ms);
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
 }

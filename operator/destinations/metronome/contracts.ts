@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { PlanChange } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ApiAnswer, ApiProblem } from '../json-api/answer.ts';
@@ -32,6 +33,8 @@ export interface WantedContract {
   readonly billableFrom: number;
   /** The customer's configuration of a billing provider; undefined where invoices stay at Metronome. */
   readonly billingProviderId: string | undefined;
+  /** When it takes the place of one on another rate card. */
+  readonly change: PlanChange;
   /** Days from an invoice's date until it is due; undefined where nobody says. */
   readonly netTermsDays: number | undefined;
 }
@@ -98,13 +101,24 @@ export class MetronomeContracts {
     return stepOf(await this.#client.post('/v1/contracts/updateEndDate', body, signal));
   }
 
+  /** Takes back a contract that has not begun: it bills nothing. */
+  async archive(
+    customerId: string,
+    contractId: string,
+    signal: AbortSignal,
+  ): Promise<ContractStep> {
+    const body = { customer_id: customerId, contract_id: contractId, void_invoices: false };
+    return stepOf(await this.#client.post('/v1/contracts/archive', body, signal));
+  }
+
   async #carryOut(
     wanted: WantedContract,
     contracts: readonly Contract[],
     signal: AbortSignal,
   ): Promise<ArrangeOutcome> {
-    const { customerId, rateCardId, billableFrom } = wanted;
-    const plan = planContract(contracts, rateCardId, billableFrom, this.#clock.now());
+    const { customerId, rateCardId, billableFrom, change } = wanted;
+    const now = this.#clock.now();
+    const plan = planContract(contracts, rateCardId, billableFrom, now, change);
     if (plan.kind === 'create') return this.#create(wanted, plan.from, signal);
     const { contract } = plan;
     if (plan.kind === 'keep') return this.#keepUp(wanted, contract, signal);
@@ -115,10 +129,13 @@ export class MetronomeContracts {
       return kept.kind === 'unchanged' ? opened : kept;
     }
     if (plan.kind === 'undo') {
-      const archived = await this.#archive(customerId, plan.next.id, signal);
-      return archived.kind === 'done'
-        ? this.setEnd(customerId, contract.id, undefined, signal)
-        : archived;
+      const archived = await this.archive(customerId, plan.next.id, signal);
+      if (archived.kind !== 'done') return archived;
+      const opened = await this.setEnd(customerId, contract.id, undefined, signal);
+      if (opened.kind !== 'done' || contract.rateCardId === rateCardId) return opened;
+      const left = contracts.filter(({ id }) => id !== plan.next.id && id !== contract.id);
+      const goesOn = { ...contract, to: Number.POSITIVE_INFINITY };
+      return this.#carryOut(wanted, [...left, goesOn], signal);
     }
     if (plan.kind === 'hand-over') {
       const ended = await this.setEnd(customerId, contract.id, plan.at, signal);
@@ -128,16 +145,6 @@ export class MetronomeContracts {
       `[${this.#name}] ${wanted.name}: contract ${contract.id} on another rate card was made in Metronome, and is left as it is`,
     );
     return UNCHANGED;
-  }
-
-  /** Of a contract that has not begun; it bills nothing. */
-  async #archive(
-    customerId: string,
-    contractId: string,
-    signal: AbortSignal,
-  ): Promise<ContractStep> {
-    const body = { customer_id: customerId, contract_id: contractId, void_invoices: false };
-    return stepOf(await this.#client.post('/v1/contracts/archive', body, signal));
   }
 
   async #endOverlaps(

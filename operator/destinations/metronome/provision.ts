@@ -65,6 +65,7 @@ export class MetronomeProvisioner {
       rateCardId: card.card.id,
       billableFrom: tenant.billableFrom ?? tenant.createdAt,
       billingProviderId: linked.id,
+      change: tenant.planChange ?? 'now',
       netTermsDays: tenant.billing?.netTermsDays,
     };
     const arranged = await this.#contracts.arrange(wanted, before.contracts, signal);
@@ -103,7 +104,10 @@ export class MetronomeProvisioner {
     for (const contract of listed.contracts) {
       const end = contract.from < now ? hourAtOrAfter(now) : nextHour(contract.from);
       if (!contract.isOurs || contract.to <= end) continue;
-      const ended = await this.#contracts.setEnd(id, contract.id, end, signal);
+      const ended =
+        contract.from > now
+          ? await this.#contracts.archive(id, contract.id, signal)
+          : await this.#contracts.setEnd(id, contract.id, end, signal);
       if (ended.kind !== 'done') return failedStep(ended);
       const at = new Date(end).toISOString();
       logger.info(`[${name}] contract ${contract.id} of tenant ${tenant.id} ends at ${at}`);
