@@ -6,7 +6,7 @@ export interface BillingDestinationSpec {
   startFrom?: 'now' | 'earliest';
   mode?: 'test' | 'live';
   planChange?: 'now' | 'period-end';
-  late?: 'send' | 'hold';
+  late?: 'send' | 'next' | 'credit' | 'hold';
   metrics?: {
     include?: string[];
     exclude?: string[];

@@ -188,7 +188,7 @@ export interface DestinationSettings<Options = unknown> {
   /** When a tenant's change of plan is made that says nothing of its own; `now` unless told otherwise. */
   readonly planChange?: PlanChange;
   /** What becomes of usage that comes after the invoice of its time is final; `send` unless told otherwise. */
-  readonly late?: 'send' | 'hold';
+  readonly late?: 'send' | 'next' | 'credit' | 'hold';
   readonly metrics?: MetricFilter;
   /** Verify the alerts of this billing system, beside those of the environment. */
   readonly webhookSecrets?: readonly Secret[];

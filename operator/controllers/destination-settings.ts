@@ -10,6 +10,7 @@ import {
   type Translation,
 } from '../config/spec-fields.ts';
 import type { DestinationDefinition, SpecDefinition } from '../destinations/definition.ts';
+import { lateProblem } from '../destinations/late.ts';
 import { modeProblem } from '../destinations/mode.ts';
 import { definitionOf } from '../destinations/registry.ts';
 import { isRecord } from '../model/is-record.ts';
@@ -48,7 +49,12 @@ export function translateDestination(
     options: options.settings,
     ...omitUndefined({ mode }),
   });
-  if (problem !== undefined) return invalidSpec('ModeMismatch', `spec.mode: ${problem}`);
+  const late = lateProblem(definition, spec.late);
+  if (problem !== undefined || late !== undefined) {
+    const all = [problem && `spec.mode: ${problem}`, late && `spec.late: ${late}`];
+    const reason = problem === undefined ? 'InvalidSpec' : 'ModeMismatch';
+    return invalidSpec(reason, all.filter((one) => one !== undefined).join('; '));
+  }
   return {
     kind: 'settings',
     settings: {

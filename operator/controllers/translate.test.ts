@@ -163,6 +163,13 @@ describe('a BillingDestination', () => {
       reason: 'InvalidSpec',
       message: 'spec.lago: missing; it is required by type lago',
     },
+    {
+      accident: 'late usage on a next invoice, where there are none',
+      spec: { ...webhookSpec({}), late: 'next' } as const,
+      reason: 'InvalidSpec',
+      message:
+        'spec.late: webhook cannot bill late usage that way: late: "next"; use one of send, hold',
+    },
   ])('$accident is told, not used', ({ spec, reason, message }) => {
     expect(translate(spec)).toEqual({ kind: 'invalid', reason, message });
   });

@@ -7,6 +7,7 @@ import type { SecretKeyRef, SecretReads, Translation } from '../config/spec-fiel
 import type { Secret } from '../model/secret.ts';
 import type { ParsedAlert } from './alerts.ts';
 import type { Destination, DestinationContext } from './destination.ts';
+import type { LateWay } from './late.ts';
 import type { SignedRequest, Verification } from './signatures.ts';
 
 /**
@@ -23,6 +24,8 @@ export interface DestinationDefinition<Options = unknown, Spec = unknown>
   readonly spec?: SpecDefinition<Options, Spec>;
   /** The mode of the key that its options hold, where keys of the billing system tell. */
   keyMode?(options: Options): KeyMode | undefined;
+  /** What it can do with late usage, beside sending it and holding it back (docs/delivery.md#late-usage). */
+  readonly late?: readonly LateWay[];
   /** Throws a TypeError for options that cannot be used. */
   create(name: string, options: Options, context: DestinationContext): Destination;
   /** Absent where the billing system sends no alerts. */

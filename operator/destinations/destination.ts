@@ -6,6 +6,7 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Alert } from './alerts.ts';
+import type { LateBiller } from './late.ts';
 import type { InvoicesOutcome, InvoicesQuery } from './invoices.ts';
 
 /**
@@ -79,6 +80,8 @@ export interface Destination {
    * invoice of its period is final.
    */
   readonly closedPeriods?: string;
+  /** Bills usage that comes after the invoice of its time is final. Absent where it cannot. */
+  readonly late?: LateBiller;
   /** Which tenants a customer of a billing system is, as that has it itself; for alerts about the customer. */
   tenantsOf?(
     system: DestinationType,

@@ -14,6 +14,12 @@ export function textOf(object: JsonObject, field: string): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
+/** A field that should hold a time, in milliseconds since the epoch; undefined where it holds none. */
+export function timeOf(object: JsonObject, field: string): number | undefined {
+  const time = Date.parse(textOf(object, field) ?? '');
+  return Number.isNaN(time) ? undefined : time;
+}
+
 /** The objects of a field that should hold a list of them. */
 export function objectsOf(object: JsonObject, field: string): readonly JsonObject[] {
   const value = object[field];

@@ -8,6 +8,8 @@ const SOURCE = 'correction';
 /** The prefix of ids of corrections, which no pushed event may have. */
 export const CORRECTION_ID_PREFIX = 'cor1_';
 
+const LATE_NOTE_PREFIX = `${CORRECTION_ID_PREFIX}late_`;
+
 const HEX_DIGITS = 32;
 
 /** Who corrects an event, and why. */
@@ -47,6 +49,50 @@ export function correctionOf(
     properties: { corrects: event.id, corrects_sequence: sequence, reason, author },
     source: SOURCE,
   };
+}
+
+/** What a billing system was asked for in place of an event's usage. */
+export interface LateBilling {
+  /** The destination. */
+  readonly destination: string;
+  /** The billing system's id of the line or credit that has it. */
+  readonly line: string;
+  /** Why it is not billed as usage. */
+  readonly reason: string;
+}
+
+/**
+ * Notes in the ledger that an event was billed apart from the usage of its time, as one part of a line
+ * (docs/delivery.md#late-usage): an event of the same identity and window under an id of its own, with a
+ * quantity of nothing. It concerns no destination.
+ */
+export function lateNoteOf(
+  { event, sequence }: Corrected,
+  recordedAt: string,
+  { destination, line, reason }: LateBilling,
+): UsageEvent {
+  const digest = hash('sha256', `${destination}\0${event.id}`, 'hex').slice(0, HEX_DIGITS);
+  return {
+    ...event,
+    id: `${LATE_NOTE_PREFIX}${digest}`,
+    quantity: signedFromNanos(0n),
+    recorded_at: recordedAt,
+    properties: {
+      corrects: event.id,
+      corrects_sequence: sequence,
+      reason,
+      author: 'meterfeed',
+      destination,
+      line,
+      billed: event.quantity,
+    },
+    source: SOURCE,
+  };
+}
+
+/** Whether an event only notes how another one was billed. */
+export function isLateNote({ id, source }: UsageEvent): boolean {
+  return source === SOURCE && id.startsWith(LATE_NOTE_PREFIX);
 }
 
 export function isCorrection({ source }: UsageEvent): boolean {

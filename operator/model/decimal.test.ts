@@ -6,7 +6,9 @@ import {
   nanosFromDecimal,
   parseDecimal,
   parseSigned,
+  roundedProduct,
   roundToDecimal,
+  roundToSigned,
   scaleToDecimal,
   signedFromNanos,
 } from './decimal.ts';
@@ -138,5 +140,41 @@ describe('division', () => {
     );
     expect(divideHalfUp(1n, 2n)).toBe(1n);
     expect(divideHalfUp(4n, 3n)).toBe(1n);
+  });
+});
+
+describe('an amount of money', () => {
+  test('is a price times a quantity, rounded once, on either side of zero', () => {
+    expect(roundedProduct('4', '2', 2)).toBe('8.00');
+    expect(roundedProduct('0.333333333', '0.125', 2)).toBe('0.04');
+    expect(roundedProduct('-1.5', '0.01', 2)).toBe('-0.02');
+    expect(roundedProduct('-0.1', '0.01', 2)).toBe('0.00');
+    expect(roundedProduct('1000.5', '3', 0)).toBe('3002');
+    expect(roundedProduct('1e3', '3', 0)).toBeUndefined();
+  });
+
+  test('is off by half of its last digit at the most, and as far with the other sign', () => {
+    const digits = fc.bigInt({ min: -(10n ** 15n), max: 10n ** 15n });
+    fc.assert(
+      fc.property(digits, digits, (a, b) => {
+        const product = roundedProduct(signedFromNanos(a), signedFromNanos(b), 2) ?? '';
+        const hundredths = BigInt(product.replace('.', ''));
+        const exact = a * b;
+        const error = exact - hundredths * 10n ** 16n;
+        expect((error < 0n ? -error : error) * 2n <= 10n ** 16n).toBe(true);
+        const other = roundedProduct(signedFromNanos(-a), signedFromNanos(b), 2) ?? '';
+        expect(BigInt(other.replace('.', ''))).toBe(-hundredths);
+      }),
+    );
+  });
+
+  test('is read from doubles with its sign', () => {
+    expect(['-0.5', '-0', '1e-3', '-1e400', 'NaN'].map(roundToSigned)).toStrictEqual([
+      '-0.5',
+      '0',
+      '0.001',
+      undefined,
+      undefined,
+    ]);
   });
 });

@@ -19,6 +19,7 @@ export const DECIMAL_PLACES = 9;
 const NANOS_PER_UNIT = 1_000_000_000n;
 const CANONICAL_PATTERN = /^(?:0|[1-9][0-9]*)(?:\.[0-9]{0,8}[1-9])?$/;
 const DECIMAL_PATTERN = /^(0|[1-9][0-9]*)(?:\.([0-9]{1,9}))?$/;
+const PLAIN_PATTERN = /^(-?)([0-9]+)(?:\.([0-9]+))?$/;
 const NUMBER_PATTERN = /^([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/;
 
 /** Bounds that keep the arithmetic short whatever the text says; no double needs more. */
@@ -67,6 +68,36 @@ export function parseSigned(text: string): Decimal | undefined {
 export function roundToDecimal(text: string): Decimal | undefined {
   if (text.length > MAX_TEXT_LENGTH) return undefined;
   return CANONICAL_PATTERN.test(text) ? (text as Decimal) : scaleToDecimal(text, 1n, 1n);
+}
+
+/** As {@link roundToDecimal}, with a sign or without; half away from zero. */
+export function roundToSigned(text: string): Decimal | undefined {
+  if (!text.startsWith('-')) return roundToDecimal(text);
+  const amount = roundToDecimal(text.slice(1));
+  return amount && signedFromNanos(-nanosFromDecimal(amount));
+}
+
+/**
+ * The product of two plain decimal texts with any number of decimals and either sign, rounded once to
+ * `places` decimals, half away from zero; undefined where one is no such text.
+ */
+export function roundedProduct(a: string, b: string, places: number): string | undefined {
+  const [left, right] = [a, b].map((text) =>
+    text.length > MAX_TEXT_LENGTH ? null : PLAIN_PATTERN.exec(text),
+  );
+  if (left === null || left === undefined || right === null || right === undefined)
+    return undefined;
+  const digitsOf = ([, , whole = '', fraction = '']: RegExpExecArray): bigint =>
+    BigInt(whole + fraction);
+  const scale = (left[3] ?? '').length + (right[3] ?? '').length;
+  const size = divideHalfUp(
+    digitsOf(left) * digitsOf(right) * 10n ** BigInt(places),
+    10n ** BigInt(scale),
+  );
+  const text = size.toString().padStart(places + 1, '0');
+  const whole = text.slice(0, text.length - places);
+  const shown = places === 0 ? whole : `${whole}.${text.slice(-places)}`;
+  return size !== 0n && left[1] !== right[1] ? `-${shown}` : shown;
 }
 
 /**

@@ -20,6 +20,10 @@ export function notFound(what: string): FakeResponse {
   return { status: 404, body: { status: 404, error: 'Not Found', code: `${what}_not_found` } };
 }
 
+export function forbidden(code: string): FakeResponse {
+  return { status: 403, body: { status: 403, error: 'Forbidden', code } };
+}
+
 export function notAllowed(code: string): FakeResponse {
   return { status: 405, body: { status: 405, error: 'Method Not Allowed', code } };
 }

@@ -4,7 +4,9 @@ import { invalid, isObject, notAllowed, notFound, ok, page, text } from './answe
 import { finalize, invoiceFees, refresh } from './billing.ts';
 import { showFee, showInvoice, totalCents } from './invoice-view.ts';
 import { notify } from './notices.ts';
-import type { CreditNote, Fee, Invoice, LagoState } from './state.ts';
+import type { Fee, Invoice, LagoState } from './state.ts';
+
+const DAY_MS = 86_400_000;
 
 export function listInvoices(state: LagoState, { query }: FakeRequest): FakeResponse {
   const customer = query.get('external_customer_id');
@@ -12,8 +14,12 @@ export function listInvoices(state: LagoState, { query }: FakeRequest): FakeResp
   const status = [...query.getAll('status'), ...query.getAll('status[]')];
   const overdue = query.get('payment_overdue');
   const payment = query.get('payment_status');
+  const type = query.get('invoice_type');
+  const issuedFrom = Date.parse(query.get('issuing_date_from') ?? '') / DAY_MS;
   const found = state.invoices.filter(
     (invoice) =>
+      (type === null || invoice.type === type) &&
+      !(invoice.issuingDay < issuedFrom) &&
       (overdue === null || String(invoice.payment_overdue) === overdue) &&
       (payment === null || invoice.payment_status === payment) &&
       (customer === null || invoice.customer === customer) &&
@@ -158,6 +164,7 @@ export function createAddOn(
 ): FakeResponse {
   const code = text(input['code']);
   if (code === undefined) return invalid({ code: ['value_is_mandatory'] });
+  if (!(Number(input['amount_cents']) > 0)) return invalid({ amount_cents: ['value_is_invalid'] });
   if (state.addOns.has(code)) return invalid({ code: ['value_already_exist'] });
   const add_on = {
     lago_id: state.nextId(),
@@ -168,6 +175,11 @@ export function createAddOn(
   };
   state.addOns.set(code, add_on);
   return ok({ add_on });
+}
+
+export function showAddOn(state: LagoState, code: string): FakeResponse {
+  const add_on = state.addOns.get(code);
+  return add_on === undefined ? notFound('add_on') : ok({ add_on });
 }
 
 /** A one-off invoice, of add-ons alone. */
@@ -185,6 +197,7 @@ export function createInvoice(
     if (addOn === undefined) return notFound('add_on');
     const price = decimal(item['unit_amount_cents']) ?? exact(String(addOn.amount_cents));
     const units = decimal(item['units']) ?? exact('1');
+    if (price.digits < 0n || units.digits < 0n) return invalid({ fees: ['value_is_invalid'] });
     fees.push({
       lago_id: state.nextId(),
       type: 'add_on',
@@ -194,6 +207,9 @@ export function createInvoice(
       subscription: null,
       units,
       cents: times(units, price),
+      each: { ...price, scale: price.scale + 2 },
+      displayName: text(item['invoice_display_name']),
+      description: text(item['description']),
       events: [],
       from: null,
       to: null,
@@ -207,54 +223,4 @@ export function createInvoice(
 
 function decimal(value: unknown): Exact | undefined {
   return parseExact(typeof value === 'number' ? JSON.stringify(value) : (text(value) ?? ''));
-}
-
-/** Credits fees of a final invoice, never more than they are. */
-export function createCreditNote(
-  state: LagoState,
-  input: Readonly<Record<string, unknown>>,
-  at: number,
-): FakeResponse {
-  const invoice = state.invoices.find(({ lago_id }) => lago_id === input['invoice_id']);
-  if (invoice === undefined) return notFound('invoice');
-  if (invoice.status !== 'finalized') return notAllowed('invalid_type_or_status');
-  const items = Array.isArray(input['items']) ? (input['items'] as unknown[]).filter(isObject) : [];
-  const credited = items.map((item) => ({
-    fee: String(item['fee_id']),
-    cents: Number(item['amount_cents']),
-  }));
-  if (credited.length === 0) return invalid({ items: ['value_is_mandatory'] });
-  for (const { fee, cents } of credited) {
-    const own = showInvoice(state, invoice).fees.find(({ lago_id }) => lago_id === fee);
-    if (own === undefined) return notFound('fee');
-    if (!(cents <= own.amount_cents - creditedSoFar(state, fee))) {
-      return invalid({ amount_cents: ['higher_than_remaining_fee_amount'] });
-    }
-  }
-  const note: CreditNote = {
-    lago_id: state.nextId(),
-    invoice: invoice.lago_id,
-    reason: text(input['reason']) ?? 'other',
-    cents: credited.reduce((total, { cents }) => total + cents, 0),
-    items: credited,
-    createdAt: at,
-  };
-  state.creditNotes.push(note);
-  return ok({
-    credit_note: {
-      lago_id: note.lago_id,
-      lago_invoice_id: note.invoice,
-      reason: note.reason,
-      credit_amount_cents: note.cents,
-      total_amount_cents: note.cents,
-      currency: invoice.currency,
-      created_at: new Date(at).toISOString(),
-      items: credited.map(({ fee, cents }) => ({ lago_fee_id: fee, amount_cents: cents })),
-    },
-  });
-}
-
-function creditedSoFar(state: LagoState, fee: string): number {
-  const items = state.creditNotes.flatMap((note) => note.items);
-  return items.reduce((total, item) => total + (item.fee === fee ? item.cents : 0), 0);
 }

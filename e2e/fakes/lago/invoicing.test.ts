@@ -267,8 +267,46 @@ test('a draft shows what it had when it was made, until it is asked to look agai
       { lago_invoice_id: id, charges_usage: [{ units: '3' }] },
     ]);
     expect(summary(lago.account())).toBe('Jan 6, never 1.5');
+    const [fee] = fees.data.fees;
+    expect(fee).toMatchObject({ precise_unit_amount: '2', amount_details: {} });
+    const credit = (amount_cents: number, credit_amount_cents = amount_cents) =>
+      client.creditNotes.createCreditNote({
+        credit_note: {
+          invoice_id: id,
+          description: 'late usage (late_1)',
+          credit_amount_cents,
+          items: [{ fee_id: fee?.lago_id ?? '', amount_cents }],
+        },
+      });
+    await expect(credit(601)).rejects.toMatchObject({ status: 422 });
+    await expect(credit(100, 90)).rejects.toMatchObject({ status: 422 });
+    await credit(100);
+    const notes = await client.creditNotes.findAllCreditNotes({ external_customer_id: 'acme' });
+    expect(notes.data.credit_notes).toMatchObject([
+      { description: 'late usage (late_1)', credit_amount_cents: 100 },
+    ]);
+    await client.addOns.createAddOn({
+      add_on: { name: 'Late', code: 'late', amount_cents: 1, amount_currency: 'USD' },
+    });
+    expect((await client.addOns.findAddOn('late')).data.add_on.code).toBe('late');
+    const oneOff = (unit_amount_cents: number) =>
+      client.invoices.createInvoice({
+        invoice: {
+          external_customer_id: 'acme',
+          currency: 'USD',
+          fees: [{ add_on_code: 'late', unit_amount_cents, units: '1', description: 'late_2' }],
+        },
+      });
+    await expect(oneOff(-5)).rejects.toMatchObject({ status: 422 });
+    const { data: made } = await oneOff(5);
+    expect(made.invoice).toMatchObject({ status: 'finalized', total_amount_cents: 5 });
+    const oneOffs = await client.invoices.findAllInvoices({ invoice_type: 'one_off' });
+    expect(oneOffs.data.invoices.map(({ lago_id }) => lago_id)).toStrictEqual([
+      made.invoice.lago_id,
+    ]);
     await client.invoices.voidInvoice(id);
-    expect((await shown())[0]).toBe('voided');
+    const { data: voided } = await client.invoices.findInvoice(id);
+    expect(voided.invoice.status).toBe('voided');
   } finally {
     await lago.close();
   }

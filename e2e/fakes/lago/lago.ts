@@ -12,6 +12,7 @@ import { createWebhookSender, type WebhookSender } from '../webhook-sender.ts';
 import { accountOf } from './account.ts';
 import { badRequest, isObject, notFound, ok, UNAUTHORIZED } from './answers.ts';
 import { createMetric, listMetrics, showMetric, updateMetric } from './billable-metrics.ts';
+import { createCreditNote, listCreditNotes } from './credit-notes.ts';
 import {
   deleteCustomer,
   listCustomers,
@@ -23,11 +24,11 @@ import { createBatch, createEvent, type EventStore, listEvents, showEvent } from
 import {
   actOnInvoice,
   createAddOn,
-  createCreditNote,
   createInvoice,
   listFees,
   listInvoices,
   pastUsage,
+  showAddOn,
   updateInvoice,
 } from './invoice-routes.ts';
 import { invoiceLines, invoicePage } from './invoices.ts';
@@ -273,6 +274,10 @@ function dispatchInvoices(
       return listFees(state, request);
     case 'POST add_ons':
       return withRoot('add_on', (input) => createAddOn(state, input));
+    case 'GET add_ons *':
+      return showAddOn(state, key);
+    case 'GET credit_notes':
+      return listCreditNotes(state, request);
     case 'POST credit_notes':
       return withRoot('credit_note', (input) => createCreditNote(state, input, at));
     default:

@@ -6,6 +6,8 @@ export interface LagoRules {
   readonly graceDays: number;
   /** Days after the issuing date from which an invoice that is not paid is overdue; undefined for never. */
   readonly netTermDays: number | undefined;
+  /** Whether there is a licence: credit notes are refused without one. */
+  readonly isPremium: boolean;
 }
 
 /** What the stand-in keeps. Shapes are Lago's own, reduced to what the stand-in acts on. */
@@ -163,6 +165,10 @@ export interface Fee {
   readonly units: Exact;
   /** In cents, not rounded. */
   readonly cents: Exact;
+  /** Of a unit, in the main unit of the currency, not rounded. */
+  readonly each: Exact;
+  readonly displayName?: string | undefined;
+  readonly description?: string | undefined;
   /** Ids of the events that it counts. */
   readonly events: readonly string[];
   readonly from: number | null;
@@ -181,6 +187,7 @@ export interface CreditNote {
   readonly lago_id: string;
   readonly invoice: string;
   readonly reason: string;
+  readonly description: string | undefined;
   readonly cents: number;
   readonly items: readonly { readonly fee: string; readonly cents: number }[];
   readonly createdAt: number;
@@ -209,7 +216,7 @@ export interface StoredEvent {
 export function createLagoState(rules: Partial<LagoRules> = {}): LagoState {
   let counter = 0;
   return {
-    rules: { graceDays: 0, netTermDays: undefined, ...rules },
+    rules: { graceDays: 0, netTermDays: undefined, isPremium: true, ...rules },
     invoices: [],
     creditNotes: [],
     addOns: new Map(),

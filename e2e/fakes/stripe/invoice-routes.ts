@@ -1,13 +1,17 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { parseExact, times } from '../exact.ts';
 import { invalid, missing, ok } from './answers.ts';
-import { type Form, nested, text } from './form.ts';
+import { type Form, text, texts } from './form.ts';
 import { addInvoiceItem, finalize, makeInvoice, usageLine } from './invoicing.ts';
-import { showInvoice, showInvoiceItem, showLine, totalCents } from './invoice-view.ts';
-import { page, PAGING, unknownParameter } from './lists.ts';
+import { showInvoice, showInvoiceItem, showLine } from './invoice-view.ts';
+import { isCreatedWithin, page, PAGING, unknownParameter } from './lists.ts';
+import { metadataProblem } from './metadata.ts';
 import { notify } from './notices.ts';
 import { liveItems, type Invoice, type InvoiceLine, nextId, type StripeState } from './state.ts';
 import { showSubscription } from './subscription-view.ts';
+
+/** https://docs.stripe.com/billing/invoices/subscription */
+const MAX_PENDING_ITEMS = 250;
 
 export function listInvoices(state: StripeState, query: Form): FakeResponse {
   const known = ['customer', 'subscription', 'status', 'created', 'collection_method', ...PAGING];
@@ -160,6 +164,16 @@ export function createInvoiceItem(state: StripeState, form: Form, at: number): F
   const quantity = parseExact(text(form, 'quantity') ?? '1');
   const price = parseExact(text(form, 'amount') ?? text(form, 'unit_amount_decimal') ?? '');
   if (quantity === undefined || price === undefined) return invalid('Invalid amount or quantity');
+  if (!/^-?\d+$/.test(text(form, 'amount') ?? '0')) return invalid('Invalid integer: amount');
+  const metadata = texts(form, 'metadata');
+  const problem = metadataProblem(metadata);
+  if (problem !== undefined) return problem;
+  const pending = state.invoiceItems.filter(
+    (item) => item.customer === customer && item.invoice === undefined,
+  );
+  if (pending.length >= MAX_PENDING_ITEMS) {
+    return invalid('You can only have 250 pending invoice items for a customer.');
+  }
   const now = Math.floor(at / 1000);
   const line: InvoiceLine = {
     id: nextId(state, 'il'),
@@ -173,7 +187,10 @@ export function createInvoiceItem(state: StripeState, form: Form, at: number): F
     cents: times(price, quantity),
     events: [],
   };
-  const id = addInvoiceItem(state, customer, text(form, 'currency') ?? 'usd', line);
+  const id = addInvoiceItem(state, customer, text(form, 'currency') ?? 'usd', line, {
+    created: now,
+    metadata,
+  });
   const item = state.invoiceItems.find((one) => one.id === id);
   return item === undefined ? missing('invoiceitem', id) : ok(showInvoiceItem(item));
 }
@@ -186,46 +203,10 @@ export function listInvoiceItems(state: StripeState, query: Form): FakeResponse 
   const found = state.invoiceItems.filter(
     (item) =>
       (customer === undefined || item.customer === customer) &&
+      isCreatedWithin(query, item.created) &&
       (pending === undefined || String(item.invoice === undefined) === pending),
   );
   return page('/v1/invoiceitems', query, found, showInvoiceItem);
-}
-
-/** Credits a final invoice, never more than it is. */
-export function createCreditNote(state: StripeState, form: Form, at: number): FakeResponse {
-  const known = ['invoice', 'amount', 'lines', 'reason', 'memo', 'metadata'];
-  const unknown = unknownParameter(form, known);
-  if (unknown !== undefined) return unknown;
-  const id = text(form, 'invoice') ?? '';
-  const invoice = invoiceOf(state, id);
-  if (invoice === undefined) return missing('invoice', id);
-  if (invoice.status !== 'open' && invoice.status !== 'paid') {
-    return invalid('You can only create credit notes for finalized invoices.');
-  }
-  const amounts = Object.values(nested(form, 'lines')).map((line) =>
-    typeof line === 'string' ? '0' : (text(line, 'amount') ?? '0'),
-  );
-  const amount = Number(
-    text(form, 'amount') ?? amounts.reduce((total, one) => total + Number(one), 0),
-  );
-  const before = state.creditNotes.filter((note) => note.invoice === id);
-  const credited = before.reduce((total, note) => total + note.amount, 0);
-  if (!(amount > 0 && amount + credited <= totalCents(invoice))) {
-    return invalid('The credit note amount must be within the amount of the invoice.');
-  }
-  const created = Math.floor(at / 1000);
-  const reason = text(form, 'reason') ?? null;
-  const note = { id: nextId(state, 'cn'), invoice: id, amount, created, reason };
-  state.creditNotes.push(note);
-  return ok({
-    ...note,
-    object: 'credit_note',
-    currency: invoice.currency,
-    customer: invoice.customer,
-    livemode: false,
-    status: 'issued',
-    total: amount,
-  });
 }
 
 export function listItems(state: StripeState, query: Form): FakeResponse {
@@ -238,6 +219,6 @@ export function listItems(state: StripeState, query: Form): FakeResponse {
   return page('/v1/subscription_items', query, data.toReversed(), (item) => item);
 }
 
-function invoiceOf(state: StripeState, id: string): Invoice | undefined {
+export function invoiceOf(state: StripeState, id: string): Invoice | undefined {
   return state.invoices.find((one) => one.id === id);
 }

@@ -1,12 +1,15 @@
 import { textOf, whole } from '../exact.ts';
-import type { Invoice, InvoiceItem, InvoiceLine, StripeState } from './state.ts';
+import type { CreditNote, Invoice, InvoiceItem, InvoiceLine, StripeState } from './state.ts';
 
 /** An invoice as Stripe shows it (https://docs.stripe.com/api/invoices/object). */
 export function showInvoice(state: StripeState, invoice: Invoice) {
   const total = totalCents(invoice);
   const credited = state.creditNotes
     .filter((note) => note.invoice === invoice.id)
-    .reduce((sum, { amount }) => sum + amount, 0);
+    .reduce((sum, { amount, toBalance }) => sum + amount - toBalance, 0);
+  const returned = state.creditNotes
+    .filter((note) => note.invoice === invoice.id)
+    .reduce((sum, { toBalance }) => sum + toBalance, 0);
   const due = invoice.status === 'paid' ? 0 : total - credited;
   return {
     id: invoice.id,
@@ -33,7 +36,8 @@ export function showInvoice(state: StripeState, invoice: Invoice) {
     amount_due: due,
     amount_paid: total - credited - due,
     amount_remaining: due,
-    post_payment_credit_notes_amount: credited,
+    pre_payment_credit_notes_amount: credited,
+    post_payment_credit_notes_amount: returned,
     metadata: {},
     parent:
       invoice.subscription === null
@@ -85,7 +89,15 @@ export function showLine(state: StripeState, invoice: Invoice, line: InvoiceLine
   };
 }
 
-export function showInvoiceItem({ id, customer, currency, line, invoice }: InvoiceItem) {
+export function showInvoiceItem({
+  id,
+  customer,
+  currency,
+  line,
+  invoice,
+  created,
+  metadata,
+}: InvoiceItem) {
   return {
     id,
     object: 'invoiceitem',
@@ -95,9 +107,26 @@ export function showInvoiceItem({ id, customer, currency, line, invoice }: Invoi
     amount: whole(line.cents),
     description: line.description,
     invoice: invoice ?? null,
-    metadata: {},
+    date: created,
+    metadata,
     period: { start: line.from, end: line.to },
     quantity: Math.round(Number(textOf(line.quantity))),
+  };
+}
+
+export function showCreditNote(state: StripeState, note: CreditNote) {
+  const invoice = state.invoices.find(({ id }) => id === note.invoice);
+  const { toBalance, ...shown } = note;
+  return {
+    ...shown,
+    object: 'credit_note',
+    currency: invoice?.currency,
+    customer: invoice?.customer,
+    livemode: false,
+    status: 'issued',
+    total: note.amount,
+    pre_payment_amount: note.amount - toBalance,
+    post_payment_amount: toBalance,
   };
 }
 

@@ -195,8 +195,28 @@ test('the vendor’s own SDK reads drafts, previews, lines and credits', async (
     expect(invoice).toMatchObject({ status: 'open', amount_due: 515 });
     const lines = await client.invoices.listLineItems(invoice?.id ?? '');
     expect(lines.data.map(({ amount }) => amount)).toStrictEqual([500, 15]);
-    await client.creditNotes.create({ invoice: invoice?.id ?? '', amount: 15 });
-    expect(await client.invoices.retrieve(invoice?.id ?? '')).toMatchObject({ amount_due: 500 });
+    const of = { invoice: invoice?.id ?? '' };
+    await client.creditNotes.create({ ...of, amount: 15 });
+    expect(await client.invoices.retrieve(of.invoice)).toMatchObject({ amount_due: 500 });
+    await client.invoices.pay(of.invoice);
+    const credit = (amount: number, more: Stripe.CreditNoteCreateParams) =>
+      client.creditNotes.create({
+        lines: [{ type: 'invoice_line_item', invoice_line_item: lines.data[0]?.id ?? '', amount }],
+        metadata: { late: '1' },
+        ...more,
+      });
+    await expect(credit(20, of)).rejects.toThrow('must equal the post payment amount (20)');
+    await expect(credit(501, { ...of, credit_amount: 501 })).rejects.toThrow('line amount');
+    await credit(20, { ...of, credit_amount: 20 });
+    expect((await client.creditNotes.list(of)).data).toMatchObject([
+      { amount: 20, post_payment_amount: 20, metadata: { late: '1' } },
+      { amount: 15, pre_payment_amount: 15 },
+    ]);
+    const late = { customer: customer.id, currency: 'usd', amount: -7, metadata: { late: '2' } };
+    await expect(client.invoiceItems.create({ ...late, amount: 1.5 })).rejects.toThrow('integer');
+    await client.invoiceItems.create(late);
+    const waiting = await client.invoiceItems.list({ customer: customer.id, pending: true });
+    expect(waiting.data).toMatchObject([{ amount: -7, metadata: { late: '2' } }]);
     const schedule = await client.subscriptionSchedules.create({ from_subscription: id });
     expect(schedule.phases).toHaveLength(1);
     await client.subscriptionSchedules.release(schedule.id);

@@ -2,6 +2,7 @@ import { type Exact, exact, sum, times, ZERO } from '../exact.ts';
 import { notify } from './notices.ts';
 import {
   type Invoice,
+  type InvoiceItem,
   type InvoiceLine,
   type MeterEvent,
   nextId,
@@ -74,9 +75,10 @@ export function addInvoiceItem(
   customer: string,
   currency: string,
   line: InvoiceLine,
+  { created = 0, metadata = {} }: Partial<Pick<InvoiceItem, 'created' | 'metadata'>> = {},
 ): string {
   const id = nextId(state, 'ii');
-  state.invoiceItems.push({ id, customer, currency, line, invoice: undefined });
+  state.invoiceItems.push({ id, customer, currency, line, created, metadata, invoice: undefined });
   return id;
 }
 

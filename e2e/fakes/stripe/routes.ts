@@ -2,6 +2,7 @@ import { CONTROL_PREFIX, type FakeRequest, type FakeResponse } from '../fake-ser
 import { accountOf } from './account.ts';
 import { invalid, ok, UNKNOWN_PATH } from './answers.ts';
 import { listCoreEvents, showCoreEvent } from './core-events.ts';
+import { createCreditNote, listCreditNotes } from './credit-notes.ts';
 import {
   createCustomer,
   deleteCustomer,
@@ -14,7 +15,6 @@ import { type Form, parseForm } from './form.ts';
 import {
   actOnInvoice,
   type InvoiceAction,
-  createCreditNote,
   createInvoice,
   createInvoiceItem,
   listInvoiceItems,
@@ -137,6 +137,8 @@ function dispatch(
       return listInvoiceItems(state, form);
     case 'POST v1 invoiceitems':
       return createInvoiceItem(state, form, at);
+    case 'GET v1 credit_notes':
+      return listCreditNotes(state, form);
     case 'POST v1 credit_notes':
       return createCreditNote(state, form, at);
     case 'GET v1 subscription_items':

@@ -145,6 +145,8 @@ export interface InvoiceItem {
   readonly customer: string;
   readonly currency: string;
   readonly line: InvoiceLine;
+  readonly created: number;
+  readonly metadata: Readonly<Record<string, string>>;
   invoice: string | undefined;
 }
 
@@ -176,6 +178,10 @@ export interface CreditNote {
   readonly amount: number;
   readonly created: number;
   readonly reason: string | null;
+  readonly memo: string | null;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Of it, what had been paid and went to the customer's balance. */
+  readonly toBalance: number;
 }
 
 /** A snapshot event, as webhooks carry it. */

@@ -2,6 +2,7 @@ import type { Destination } from '../../destinations/destination.ts';
 import { correctedSequence, isCorrection, isNegative } from '../../model/correction.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { DeliveryResult, QueuedEvent } from '../delivery-result.ts';
+import type { LateLines } from '../late/late-lines.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
@@ -11,6 +12,8 @@ export interface CorrectionGateOptions {
   readonly destination: Pick<Destination, 'limits'>;
   readonly records: Pick<DeliveryRecords, 'unsent'>;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  /** What was billed apart from the usage of its time. */
+  readonly lateLines: Pick<LateLines, 'has'>;
   readonly pending: Pick<Pending, 'position' | 'isDelivered'>;
 }
 
@@ -24,7 +27,7 @@ export type CorrectionGate = (
  * that is certain (docs/events.md#corrections). Anything else would credit a customer for nothing.
  */
 export function createCorrectionGate(options: CorrectionGateOptions): CorrectionGate {
-  const { destination, records, deadLetters, pending } = options;
+  const { destination, records, deadLetters, lateLines, pending } = options;
   return async (queued) => {
     const kept = new Map<number, { readonly result?: DeliveryResult }>();
     const corrections = queued.filter(({ event }) => isCorrection(event));
@@ -41,7 +44,7 @@ export function createCorrectionGate(options: CorrectionGateOptions): Correction
       if (deadLetters.has(corrected)) {
         return `${which}, which is a dead letter here: replay or discard that one first`;
       }
-      if (isUnsent(unsent, corrected))
+      if (isUnsent(unsent, corrected) && !lateLines.has(corrected))
         return `${which}, which was never sent here: discard this one`;
       return undefined;
     };

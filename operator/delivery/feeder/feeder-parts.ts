@@ -14,6 +14,7 @@ import { createReplayLane, createReplaySessions } from '../lanes/replay-lane.ts'
 import { createTenantDirectory, type TenantSource } from '../lanes/tenant-directory.ts';
 import { createTenantProvisioner } from '../lanes/tenant-provisioner.ts';
 import { createUsageToCome } from '../lanes/usage-to-come.ts';
+import { LateLines } from '../late/late-lines.ts';
 import { createAcknowledgements, NO_ACKNOWLEDGEMENTS } from '../records/acknowledgements.ts';
 import { createDeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
@@ -28,7 +29,7 @@ import { createCorrectionGate } from './correction-gate.ts';
 import { createEventFilter, unknownMetrics } from './event-filter.ts';
 import { createHealth } from './health.ts';
 import { invoicesOf } from './invoices-of.ts';
-import { createLateGate } from './late-gate.ts';
+import { createLateParts } from './late-parts.ts';
 import { createPending } from './pending.ts';
 import { Refusals } from './refusals.ts';
 import { createSendRound } from './send-round.ts';
@@ -106,12 +107,23 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
   });
   const stored = { destination, ledger, records, deadLetters, changes };
   const verify = createVerification({ ...stored, pending });
-  const corrections = createCorrectionGate({ destination, records, deadLetters, pending });
+  const lateLines = new LateLines({ name, ledger, records, clock });
+  const corrections = createCorrectionGate({
+    destination,
+    records,
+    deadLetters,
+    lateLines,
+    pending,
+  });
   const wants = createEventFilter(destination, settings.metrics, find);
   const cursor = (): number =>
     ledger.cursors().find(({ destination: own }) => own === name)?.sequence ?? 0;
   const invoices = invoicesOf(options, { ...stored, wants, directory }, cursor);
-  const late = createLateGate({ late: settings.late, invoices, deadLetters, changes });
+  const lateParts = createLateParts({
+    ...options,
+    ...{ inFlight, directory, corrections, verify, isLeaving, log },
+    ...{ lines: lateLines, invoices, deadLetters, changes },
+  });
   const sendRound = createSendRound({
     destination,
     provisioner,
@@ -121,7 +133,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     clock,
     verify,
     corrections,
-    late,
+    late: lateParts.gate,
   });
   const describe = (tenant: string) => directory.find(tenant);
   const reconcile = createReconcile({ ...stored, acknowledgements, wants, cursor, describe });
@@ -144,6 +156,8 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     deadLetters,
     inFlight,
     acknowledgements,
+    lateLines,
+    lateLane: lateParts.lane,
     bootstrap,
     directory,
     parked,

@@ -149,7 +149,10 @@ class DestinationFeeder implements Feeder {
       planChanges: changes.list().slice(0, MAX_SHOWN),
       unknownMetrics: this.#parts.unknownMetrics(),
       unpriced: destination.unpriced?.().slice(0, MAX_SHOWN) ?? [],
-      lateRefusals: destination.lateRefusals?.().slice(0, MAX_SHOWN) ?? [],
+      lateRefusals: [
+        ...this.#parts.lateLines.problems(),
+        ...(destination.lateRefusals?.() ?? []),
+      ].slice(0, MAX_SHOWN),
       ...omitUndefined({
         eventsPerSecond: destination.eventsPerSecond?.(),
         invoices: this.invoices?.report(),
@@ -207,9 +210,10 @@ class DestinationFeeder implements Feeder {
     pending.reset(start.sequence);
     await inFlight.load(start.state.resentUntil);
     if (!this.#loaded) {
-      const { deadLetters, acknowledgements, parked, offboarding, changes, replayLane } =
+      const { deadLetters, acknowledgements, parked, offboarding, changes, replayLane, lateLines } =
         this.#parts;
       await changes.load();
+      await lateLines.load();
       await deadLetters.load();
       await acknowledgements.load();
       await parked.load();
@@ -223,15 +227,18 @@ class DestinationFeeder implements Feeder {
 
   /** Serves what was set aside, then reads the next batch. */
   async #readOn(signal: AbortSignal): Promise<BlockReason | 'idle' | undefined> {
-    const { parkedLane, replayLane, offboarding, changeLane, pending, wants } = this.#parts;
+    const { parkedLane, replayLane, lateLane, offboarding, changeLane, pending, wants } =
+      this.#parts;
     const { destination } = this.#options;
     const parked = await parkedLane(signal);
     this.#count(parked);
     const replayed = parked.blocked === undefined ? await replayLane.step(signal) : undefined;
     if (replayed !== undefined) this.#count(replayed);
+    const billed = await lateLane.step(signal);
     const blocked =
       parked.blocked ??
       replayed?.blocked ??
+      billed.blocked ??
       (await offboarding.step(pending.position(), signal)) ??
       (await changeLane.step(pending.position(), signal));
     if (blocked !== undefined) return blocked;
@@ -243,7 +250,7 @@ class DestinationFeeder implements Feeder {
       wants,
     });
     if (failure !== undefined) return { kind: 'retry', reason: failure.message };
-    const moved = parked.moved || replayed?.moved === true;
+    const moved = parked.moved || replayed?.moved === true || billed.moved;
     return pending.isEmpty() && !moved ? 'idle' : undefined;
   }
 
@@ -321,7 +328,9 @@ class DestinationFeeder implements Feeder {
 
   #dueIn(): number | undefined {
     const lanes = [this.#parts.parked, this.#parts.replayLane, this.#parts.offboarding];
-    const times = [...lanes, this.#parts.changeLane].map((lane) => lane.dueIn());
+    const times = [...lanes, this.#parts.changeLane, this.#parts.lateLane].map((lane) =>
+      lane.dueIn(),
+    );
     const due = times.filter((time) => time !== undefined);
     return due.length === 0 ? undefined : least(due);
   }

@@ -1,43 +1,62 @@
+import type { LatePolicy } from '../../destinations/late.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
-import type { QueuedEvent } from '../delivery-result.ts';
+import type { DeliveryResult, QueuedEvent } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
+import type { LateBilling, LateEvent, LateReport } from '../late/late-billing.ts';
+import type { LateLines } from '../late/late-lines.ts';
 import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
+import { asOf } from '../records/tenant-changes.ts';
 
 export interface LateGateOptions {
-  readonly late: 'send' | 'hold' | undefined;
+  readonly late: LatePolicy | undefined;
   /** Absent where the destination makes no invoices, or cannot tell of them. */
   readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   /** When usage counts that belongs to a plan which began after its window. */
   readonly changes: Pick<PlanChanges, 'sentAt'>;
+  /** What was billed apart already is not sent, whatever the policy is by now. */
+  readonly lines: Pick<LateLines, 'has'>;
+  /** Absent where late usage is not billed apart. */
+  readonly billing: LateBilling | undefined;
 }
 
-/** Why events wait for a person, by sequence number. */
-export type LateGate = (queued: readonly QueuedEvent[]) => Promise<ReadonlyMap<number, string>>;
+export type LateGate = (queued: readonly QueuedEvent[], signal: AbortSignal) => Promise<LateReport>;
 
-const NONE: ReadonlyMap<number, string> = new Map();
+const NOBODY: ReadonlySet<number> = new Set();
 
 /**
- * Holds usage back that comes after the invoice of its time is final, where that is wanted
- * (docs/delivery.md#late-usage). What is sent once more by an operator is let through.
+ * Finds usage that comes after the invoice of its time is final, and holds it back or has it billed apart, where
+ * that is wanted (docs/delivery.md#late-usage). What was held back and is sent once more by an operator is let through.
  */
-export function createLateGate({
-  late,
-  invoices,
-  deadLetters,
-  changes,
-}: LateGateOptions): LateGate {
-  if (late !== 'hold' || invoices === undefined) return async () => NONE;
-  return async (queued) => {
-    const held = new Map<number, string>();
+export function createLateGate(options: LateGateOptions): LateGate {
+  const { late, invoices, deadLetters, changes, lines, billing } = options;
+  const isWatching = late !== undefined && late !== 'send' && invoices !== undefined;
+  return async (queued, signal) => {
+    const results = new Map<number, DeliveryResult>();
+    const found: LateEvent[] = [];
     for (const { sequence, event } of queued) {
-      if (deadLetters.has(sequence)) continue;
+      if (lines.has(sequence)) results.set(sequence, { kind: 'delivered' });
+      if (!isWatching || results.has(sequence)) continue;
+      if (late === 'hold' && deadLetters.has(sequence)) continue;
       const until = await invoices.closedUntil(event.tenant, event.metric);
-      if (until === undefined || changes.sentAt({ sequence, event }) >= until) continue;
+      const at = changes.sentAt({ sequence, event });
+      if (until === undefined || at >= until) continue;
+      if (late !== 'hold') {
+        found.push({ sequence, event, sent: asOf(event, at) });
+        continue;
+      }
       const reason = `late: invoices until ${formatInstant(until)} are final, and this would be on none: enter it there by hand and discard it, or replay it to have it sent all the same`;
-      held.set(sequence, reason);
+      results.set(sequence, { kind: 'dead', reason });
     }
-    return held;
+    if (billing === undefined || found.length === 0) return { results, waiting: NOBODY };
+    const report = await billing(found, signal);
+    const { waiting, blocked } = report;
+    return {
+      results: new Map([...results, ...report.results]),
+      waiting,
+      ...omitUndefined({ blocked }),
+    };
   };
 }

@@ -1,4 +1,5 @@
 import type { Ledger, LedgerFailure, RecordChange } from '../../ledger/ledger.ts';
+import { isLateNote } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { DeliveryResult, QueuedEvent, SettledEvent } from '../delivery-result.ts';
 
@@ -82,7 +83,8 @@ class LedgerPending implements Pending {
     if (page.events.length === 0) return this.#passMissing(page.lastSequence);
     let size = 0;
     for (const { sequence, event } of page.events) {
-      if (!wants(event)) {
+      // How an event was billed concerns no destination.
+      if (isLateNote(event) || !wants(event)) {
         this.#events.push({ sequence, event, result: SKIPPED });
         continue;
       }

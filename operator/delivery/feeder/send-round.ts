@@ -45,8 +45,8 @@ export type SendRound = (
 ) => Promise<RoundReport>;
 
 /**
- * One attempt to send events: too old ones become dead letters, and late ones where that is wanted, tenants are provisioned first, what
- * may have been sent long ago is asked after, corrections wait for what they correct, and the rest is put on record as in flight and sent.
+ * One attempt to send events: late ones are held back or billed apart where that is wanted, too old ones become dead letters, tenants are
+ * provisioned first, what may have been sent long ago is asked after, corrections wait for what they correct, and the rest is put on record as in flight and sent.
  */
 export function createSendRound(options: SendRoundOptions): SendRound {
   const { destination, provisioner, changes, parked, inFlight, clock, verify, corrections, late } =
@@ -57,24 +57,26 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     const waiting = new Set<string>();
     let blocked: BlockReason | undefined;
 
+    const lateOnes = await late(queued, signal);
+    for (const [sequence, result] of lateOnes.results) results.set(sequence, result);
+    blocked = lateOnes.blocked;
+
     for (const { sequence, event } of queued) {
+      if (results.has(sequence) || lateOnes.waiting.has(sequence)) continue;
       const sent = asOf(event, changes.sentAt({ sequence, event }));
       const reason = ageProblem(sent.window_start, destination.limits.maxAgeMs, clock.now());
       if (reason !== undefined) results.set(sequence, { kind: 'dead', reason });
     }
 
-    for (const [sequence, reason] of await late(queued.filter(isOpen))) {
-      results.set(sequence, { kind: 'dead', reason });
-    }
-
-    const kept = await corrections(queued.filter(isOpen));
+    const usage = queued.filter((one) => isOpen(one) && !lateOnes.waiting.has(one.sequence));
+    const kept = await corrections(usage);
     for (const [sequence, { result }] of kept)
       if (result !== undefined) results.set(sequence, result);
 
     if (!admitted) {
-      const open = queued.filter(isOpen);
+      const open = usage.filter(isOpen);
       const report = await provisioner.admit(earliestByTenant(open), signal);
-      blocked = report.blocked;
+      blocked = graver(blocked, report.blocked);
       for (const { sequence, event } of open) {
         const admission = report.admissions.get(event.tenant);
         if (admission?.kind === 'parked') results.set(sequence, admission);
@@ -83,7 +85,7 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     }
     if (blocked?.kind === 'hold') return { results, blocked };
 
-    const admittedOnes = queued.filter(
+    const admittedOnes = usage.filter(
       (one) => isOpen(one) && !waiting.has(one.event.tenant) && !kept.has(one.sequence),
     );
     const report = await changes.place(admittedOnes);

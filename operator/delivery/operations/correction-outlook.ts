@@ -4,6 +4,7 @@ import type { QueuedEvent } from '../delivery-result.ts';
 import type { Pending } from '../feeder/pending.ts';
 import { ageProblem } from '../feeder/send-round.ts';
 import type { ParkedTenants } from '../lanes/parked-tenants.ts';
+import type { LateLines } from '../late/late-lines.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
@@ -34,6 +35,8 @@ export interface CorrectionOutlookOptions {
   readonly clock: Clock;
   readonly records: Pick<DeliveryRecords, 'unsent'>;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  /** What was billed apart from the usage of its time. */
+  readonly lateLines: Pick<LateLines, 'has'>;
   readonly parked: Pick<ParkedTenants, 'list'>;
   readonly pending: Pick<Pending, 'isDelivered'>;
   readonly wants: (event: QueuedEvent['event']) => boolean;
@@ -43,11 +46,13 @@ export interface CorrectionOutlookOptions {
 
 /** Tells beforehand what the gate for corrections will do (docs/events.md#corrections). Changes nothing. */
 export function createCorrectionOutlook(options: CorrectionOutlookOptions): CorrectionOutlookOf {
-  const { destination, clock, records, deadLetters, parked, pending, wants, cursor } = options;
+  const { destination, clock, records, deadLetters, lateLines, parked, pending, wants, cursor } =
+    options;
   const { maxAgeMs, negativeQuantities = false } = destination.limits;
   const standingOf = async ({ sequence, event }: QueuedEvent) => {
     if (!wants(event)) return 'not-wanted';
     if (deadLetters.has(sequence)) return 'dead-letter';
+    if (lateLines.has(sequence)) return 'delivered';
     if (isUnsent(await records.unsent(), sequence)) return 'never-sent';
     if (ageProblem(event.window_start, maxAgeMs, clock.now()) !== undefined) return 'too-old';
     const isParked = parked.list().some(({ tenant }) => tenant === event.tenant);

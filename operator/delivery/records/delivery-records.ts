@@ -2,7 +2,8 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { decodeEvent, encodeEvent } from '../../model/event.ts';
 import { storedTenant, type Tenant } from '../../model/tenant.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
-import type { UnsentRanges } from './sequence-sets.ts';
+import type { StoredLine } from '../late/late-lines.ts';
+import { type UnsentRanges, withSequences } from './sequence-sets.ts';
 import type { TenantChanges } from './tenant-changes.ts';
 
 const SEQUENCE_DIGITS = 16;
@@ -42,6 +43,7 @@ export interface FeederState {
  *     delivery/<name>/parked/<tenant>/<sequence>   events that wait for their tenant
  *     delivery/<name>/tenant/<tenant>              the tenant as it was provisioned last
  *     delivery/<name>/offboard/<tenant>            tenants that are to be offboarded
+ *     delivery/<name>/late/<line>                  late usage that is billed apart, as one amount
  *     delivery/<name>/change/<tenant>              its changes of plan: which usage is whose
  */
 export function createDeliveryRecords(ledger: Ledger, name: string) {
@@ -69,7 +71,15 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     state: () => one<FeederState>(`${root}/state`),
     putState: (state: FeederState): RecordChange => put(`${root}/state`, state),
 
-    unsent: async (): Promise<UnsentRanges> => (await one<UnsentRanges>(`${root}/withheld`)) ?? [],
+    /** What was billed apart from the usage of its time was not sent either. */
+    unsent: async (): Promise<UnsentRanges> => {
+      const withheld = (await one<UnsentRanges>(`${root}/withheld`)) ?? [];
+      const apart: number[] = [];
+      for await (const { parts } of all<StoredLine>(`${root}/late/`)) {
+        for (const { sequence } of parts) apart.push(sequence);
+      }
+      return withSequences(withheld, apart);
+    },
     putUnsent: (unsent: UnsentRanges): RecordChange =>
       unsent.length === 0 ? drop(`${root}/withheld`) : put(`${root}/withheld`, unsent),
 
@@ -123,6 +133,10 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     putOffboard: (request: OffboardRequest): RecordChange =>
       put(tenantKey('offboard', request.tenant.id), request),
     dropOffboard: (id: string): RecordChange => drop(tenantKey('offboard', id)),
+
+    late: () => all<StoredLine>(`${root}/late/`),
+    putLate: (line: StoredLine): RecordChange => put(`${root}/late/${line.id}`, line),
+    dropLate: (id: string): RecordChange => drop(`${root}/late/${id}`),
 
     changes: () => all<TenantChanges>(`${root}/change/`),
     putChanges: (changes: TenantChanges): RecordChange =>

@@ -19,6 +19,8 @@ export interface InFlight {
   load(resentUntil: number | undefined): Promise<void>;
   /** Those that the other side may have had and forgotten. */
   overdue(queued: readonly QueuedEvent[]): readonly QueuedEvent[];
+  /** Those that were sent before, as far as is known, without an answer for good. */
+  mayHave(queued: readonly QueuedEvent[]): readonly QueuedEvent[];
   /** Must succeed before the events are sent. */
   begin(queued: readonly QueuedEvent[]): Promise<WriteOutcome>;
   /** The other side does not have these: their time begins anew. */
@@ -57,6 +59,7 @@ export function createInFlight(
         firstAttempts.set(sequence, at);
     },
     overdue: (queued) => queued.filter(isOverdue),
+    mayHave: (queued) => queued.filter((one) => firstAttempts.has(one.sequence) || isOverdue(one)),
     begin: async (queued) => {
       const added = queued.filter(({ sequence }) => !firstAttempts.has(sequence));
       if (added.length === 0) return WRITTEN;
@@ -94,6 +97,7 @@ const WRITTEN: WriteOutcome = { kind: 'written' };
 const UNNEEDED: InFlight = {
   load: async () => undefined,
   overdue: () => [],
+  mayHave: () => [],
   begin: async () => WRITTEN,
   restart: () => undefined,
   without: () => [],

@@ -61,14 +61,7 @@ export function createSequenceSet(): SequenceSet {
 export type UnsentRanges = readonly (readonly [first: number, last: number])[];
 
 export function addUnsent(unsent: UnsentRanges, first: number, last: number): UnsentRanges {
-  if (first > last) return unsent;
-  const merged: [number, number][] = [];
-  for (const [from, to] of [...unsent, [first, last] as const].toSorted((a, b) => a[0] - b[0])) {
-    const before = merged.at(-1);
-    if (before === undefined || from > before[1] + 1) merged.push([from, to]);
-    else before[1] = Math.max(before[1], to);
-  }
-  return merged;
+  return first > last ? unsent : merged([...unsent, [first, last]]);
 }
 
 /** Without everything above a sequence number: a cursor that was put back there passes it once more. */
@@ -81,6 +74,30 @@ export function unsentAfter(unsent: UnsentRanges, lowWater: number): UnsentRange
   return unsent.filter(([, to]) => to > lowWater);
 }
 
+/** With single numbers added. */
+export function withSequences(unsent: UnsentRanges, sequences: readonly number[]): UnsentRanges {
+  if (sequences.length === 0) return unsent;
+  return merged([...unsent, ...sequences.map((sequence) => [sequence, sequence] as const)]);
+}
+
+function merged(ranges: UnsentRanges): UnsentRanges {
+  const found: [number, number][] = [];
+  for (const [from, to] of ranges.toSorted((a, b) => a[0] - b[0])) {
+    const before = found.at(-1);
+    if (before === undefined || from > before[1] + 1) found.push([from, to]);
+    else before[1] = Math.max(before[1], to);
+  }
+  return found;
+}
+
 export function isUnsent(unsent: UnsentRanges, sequence: number): boolean {
-  return unsent.some(([from, to]) => from <= sequence && sequence <= to);
+  let [low, high] = [0, unsent.length - 1];
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const [from, to] = unsent[middle] ?? [0, 0];
+    if (sequence < from) high = middle - 1;
+    else if (sequence > to) low = middle + 1;
+    else return true;
+  }
+  return false;
 }

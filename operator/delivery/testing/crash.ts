@@ -1,4 +1,5 @@
 import type { Destination } from '../../destinations/destination.ts';
+import type { LateBiller } from '../../destinations/late.ts';
 import { override } from '../../destinations/testing/override.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 
@@ -78,6 +79,7 @@ export function createMortalProcess(awaits: number): MortalProcess {
               return outcome ?? { kind: 'retry', reason: 'cannot change' };
             }),
         }),
+        ...(inner.late !== undefined && { late: mortalBiller(inner.late, around) }),
         ...(inner.verify !== undefined && {
           verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
             around(async () => {
@@ -86,5 +88,15 @@ export function createMortalProcess(awaits: number): MortalProcess {
             }),
         }),
       }),
+  };
+}
+
+function mortalBiller(
+  inner: LateBiller,
+  around: <T>(effect: () => Promise<T>) => Promise<T>,
+): LateBiller {
+  return {
+    price: (...call) => around(() => inner.price(...call)),
+    bill: (...call) => around(() => inner.bill(...call)),
   };
 }

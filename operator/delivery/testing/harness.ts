@@ -41,7 +41,10 @@ export interface Harness {
   stop(): Promise<void>;
 }
 
-export type TestSettings = Pick<DestinationSettings, 'name' | 'suspend' | 'startFrom' | 'metrics'>;
+export type TestSettings = Pick<
+  DestinationSettings,
+  'name' | 'suspend' | 'startFrom' | 'metrics' | 'late'
+>;
 
 export interface HarnessOptions {
   readonly ledger?: Ledger;

@@ -24,6 +24,7 @@ export const lago: DestinationDefinition<LagoSettings, LagoSpec> = {
   },
   defaultWithVariable: 'BILLING_C_API_KEY',
   fromEnvironment: lagoFromEnvironment,
+  late: ['next', 'credit'],
   spec: {
     secretRefs: ({ apiKeySecretRef }) => [apiKeySecretRef],
     translate: lagoFromSpec,

@@ -1,9 +1,9 @@
 import { greatest, least } from '../../model/extremes.ts';
-import { roundToDecimal } from '../../model/decimal.ts';
+import { roundToSigned } from '../../model/decimal.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
-import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import { type JsonObject, objectOf, objectsOf, textOf, timeOf } from '../json.ts';
 import type { LagoIds } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 import { findActive } from './subscriptions.ts';
@@ -131,17 +131,11 @@ function afterSecond(last: number): number {
   return Math.floor(last / 1_000) * 1_000 + 1_000;
 }
 
-function timeOf(object: JsonObject, field: string): number | undefined {
-  const time = Date.parse(textOf(object, field) ?? '');
-  return Number.isNaN(time) ? undefined : time;
-}
-
 /** Quantities are text, amounts are doubles. */
 function decimalOf(value: unknown): string | undefined {
-  const text = typeof value === 'number' || typeof value === 'string' ? String(value) : '';
-  const size = roundToDecimal(text.replace(/^-/, ''));
-  if (size === undefined) return undefined;
-  return text.startsWith('-') && size !== '0' ? `-${size}` : size;
+  return typeof value === 'number' || typeof value === 'string'
+    ? roundToSigned(String(value))
+    : undefined;
 }
 
 function failure({ kind, reason }: ApiProblem): InvoicesOutcome {

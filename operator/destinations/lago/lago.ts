@@ -21,8 +21,10 @@ import type {
 } from '../destination.ts';
 import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
 import { objectOf, textOf } from '../json.ts';
+import type { LateBiller } from '../late.ts';
 import { rsaKey } from './jwt.ts';
 import { ensureMetrics, FilterValues, type LagoMetric } from './billable-metrics.ts';
+import { LagoLate } from './late.ts';
 import { failedStep, LagoClient } from './lago-client.ts';
 import { LagoPlans, UnpricedWatch } from './plans.ts';
 import { LagoProvisioner } from './provision.ts';
@@ -55,6 +57,7 @@ class Lago implements Destination {
   readonly limits = { batchEvents: SEND_EVENTS, negativeQuantities: true } as const;
   readonly closedPeriods =
     'Lago takes it, and it is on no invoice: one that is finalized does not change, and the next begins after it';
+  readonly late: LateBiller;
   readonly #settings: LagoSettings;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -86,6 +89,7 @@ class Lago implements Destination {
     this.#plans = plans;
     this.#subscriptions = subscriptions;
     this.#filterValues = new FilterValues(client, clock, logger);
+    this.late = new LagoLate({ client, fieldOf: (metric) => this.#metrics.get(metric)?.field });
     this.#sender = new LagoSender({
       client,
       subscriptions,

@@ -13,7 +13,8 @@ import { isTaken, type LagoClient } from './lago-client.ts';
 const FRESH_MS = 300_000;
 /** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
 const MAX_SEEN = 2_000;
-const ANY_VALUE = '__ALL_FILTER_VALUES__';
+/** In a charge's filter: whatever the value. */
+export const ANY_VALUE = '__ALL_FILTER_VALUES__';
 const FREE = /^0*(\.0*)?$/;
 
 export interface LagoPlan {

@@ -3,7 +3,7 @@ import { greatest } from '../../model/extremes.ts';
 import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
-import { type JsonObject, textOf } from '../json.ts';
+import { type JsonObject, textOf, timeOf } from '../json.ts';
 import { BILLING_RUN_MS } from './billing-period.ts';
 import type { LagoIds } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
@@ -189,8 +189,8 @@ export function readSubscription(object: JsonObject): LagoSubscription {
 
 /** A time in whole seconds, in milliseconds since the epoch; undefined where there is none. */
 function secondOf(object: JsonObject, field: string): number | undefined {
-  const at = Date.parse(textOf(object, field) ?? '');
-  return Number.isNaN(at) ? undefined : Math.floor(at / 1_000) * 1_000;
+  const at = timeOf(object, field);
+  return at === undefined ? undefined : Math.floor(at / 1_000) * 1_000;
 }
 
 /** The subscription of an answer that has one. */

@@ -1,8 +1,8 @@
-import { roundToDecimal } from '../../model/decimal.ts';
+import { roundToSigned } from '../../model/decimal.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
-import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import { type JsonObject, objectOf, objectsOf, textOf, timeOf } from '../json.ts';
 import type { MetronomeMetric } from './billable-metrics.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import { listProducts, type Product } from './products.ts';
@@ -93,15 +93,7 @@ function codesByProduct(
 
 /** Metronome's numbers are doubles. */
 function decimalOf(value: unknown): string | undefined {
-  if (typeof value !== 'number' || !Number.isFinite(value)) return undefined;
-  const size = roundToDecimal(String(Math.abs(value)));
-  if (size === undefined) return undefined;
-  return value < 0 && size !== '0' ? `-${size}` : size;
-}
-
-function timeOf(item: JsonObject, field: string): number | undefined {
-  const time = Date.parse(textOf(item, field) ?? '');
-  return Number.isNaN(time) ? undefined : time;
+  return typeof value === 'number' ? roundToSigned(String(value)) : undefined;
 }
 
 function failure({ reason }: ApiProblem): InvoicesOutcome {

@@ -32,6 +32,7 @@ export const stripe: DestinationDefinition<StripeSettings, StripeSpec> = {
     const [prefix, mode] = /^[sr]k_(live|test)_/.exec(apiKey.reveal()) ?? [];
     return mode === 'live' || mode === 'test' ? { mode, prefix: prefix ?? '' } : undefined;
   },
+  late: ['next', 'credit'],
   spec: {
     secretRefs: ({ apiKeySecretRef }) => [apiKeySecretRef],
     translate: stripeFromSpec,

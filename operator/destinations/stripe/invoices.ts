@@ -4,17 +4,16 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import { decimalsOf } from '../late.ts';
 import type { StripeMeters } from './meters.ts';
 import { isMeterOf } from './meters.ts';
 import { readPrice } from './prices.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 /** Statuses of invoices that nothing changes any more, and that bill. */
-const FINAL = new Set(['open', 'paid', 'uncollectible']);
+export const FINAL = new Set(['open', 'paid', 'uncollectible']);
 /** A draft is made up to three days before it is final. */
 const DRAFT_MS = 4 * 86_400_000;
-/** These have no cents (https://docs.stripe.com/currencies#zero-decimal). */
-const WHOLE = new Set('BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF UGX VND VUV XAF XOF XPF'.split(' '));
 
 export interface StripeInvoicesOptions {
   readonly client: StripeClient;
@@ -46,7 +45,7 @@ export class StripeInvoices {
     for (const item of listed.items) {
       const status = textOf(item, 'status') ?? '';
       if (status !== 'draft' && !FINAL.has(status)) continue;
-      const lines = await this.#linesOf(item, signal);
+      const lines = await invoiceLines(client, item, signal);
       if ('reason' in lines) return failure(lines);
       const usage: UsageLine[] = [];
       for (const line of lines) {
@@ -59,18 +58,6 @@ export class StripeInvoices {
     }
     const known = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
     return { kind: 'invoices', invoices: known, open, payer: customer };
-  }
-
-  /** The first lines come with an invoice. */
-  async #linesOf(
-    invoice: JsonObject,
-    signal: AbortSignal,
-  ): Promise<readonly JsonObject[] | ApiProblem> {
-    const lines = objectOf(invoice, 'lines');
-    if (lines['has_more'] !== true) return objectsOf(lines, 'data');
-    const path = `/v1/invoices/${encodeURIComponent(textOf(invoice, 'id') ?? '')}/lines`;
-    const list = await this.#options.client.list(path, {}, signal);
-    return list.kind === 'list' ? list.items : list;
   }
 
   async #readLine(
@@ -122,6 +109,19 @@ export class StripeInvoices {
   }
 }
 
+/** All lines of an invoice; the first ones come with it. */
+export async function invoiceLines(
+  client: StripeClient,
+  invoice: JsonObject,
+  signal: AbortSignal,
+): Promise<readonly JsonObject[] | ApiProblem> {
+  const lines = objectOf(invoice, 'lines');
+  if (lines['has_more'] !== true) return objectsOf(lines, 'data');
+  const path = `/v1/invoices/${encodeURIComponent(textOf(invoice, 'id') ?? '')}/lines`;
+  const list = await client.list(path, {}, signal);
+  return list.kind === 'list' ? list.items : list;
+}
+
 function readInvoice(item: JsonObject, lines: readonly UsageLine[]): FinalInvoice {
   const finalized = Number(objectOf(item, 'status_transitions')['finalized_at'] ?? item['created']);
   const currency = textOf(item, 'currency')?.toUpperCase();
@@ -138,8 +138,7 @@ function readInvoice(item: JsonObject, lines: readonly UsageLine[]): FinalInvoic
 function amountOf(line: JsonObject): string | undefined {
   const { amount } = line;
   if (typeof amount !== 'number') return undefined;
-  const isWhole = WHOLE.has((textOf(line, 'currency') ?? '').toUpperCase());
-  return String(isWhole ? amount : amount / 100);
+  return String(amount / 10 ** decimalsOf(textOf(line, 'currency') ?? ''));
 }
 
 function failure({ reason }: ApiProblem): InvoicesOutcome {

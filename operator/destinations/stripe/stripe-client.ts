@@ -33,6 +33,7 @@ const BURST_MS = 250;
 const RESOURCES: readonly (readonly [path: string, name: string])[] = [
   ['/v1/billing/meter_events', 'Meter events'],
   ['/v1/billing/meters', 'Meters'],
+  ['/v1/credit_notes', 'Credit notes'],
   ['/v1/customers', 'Customers'],
   ['/v1/invoice', 'Invoices'],
   ['/v1/prices', 'Prices'],

@@ -24,10 +24,12 @@ import type {
 } from '../destination.ts';
 import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
 import { failedStep } from '../json-api/answer.ts';
+import type { LateBiller } from '../late.ts';
 import { StripeCustomers, tenantsOfStripeCustomer } from './customers.ts';
 import { createErrorReports, type ErrorReports } from './error-reports.ts';
 import { EventSummaries } from './event-summaries.ts';
 import { StripeInvoices } from './invoices.ts';
+import { StripeLate } from './late.ts';
 import { StripeMeters } from './meters.ts';
 import { StripePrices } from './prices.ts';
 import { batchEvents, StripeSender } from './send-events.ts';
@@ -63,6 +65,7 @@ class Stripe implements Destination {
   readonly limits: DestinationLimits;
   readonly closedPeriods =
     'Stripe adds it up in the meter, and it is on no invoice, also not on the next';
+  readonly late: LateBiller;
   readonly #settings: StripeSettings;
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -126,6 +129,8 @@ class Stripe implements Destination {
       meters,
       metrics: () => this.#metricNames.keys(),
     });
+    const splitBy = settings.splitMetersBy;
+    this.late = new StripeLate({ client, customers, meters, splitBy });
     this.#errorReports = createErrorReports(name, client, clock, logger);
     this.#unpriced = new UnpricedWatch({
       splitBy: settings.splitMetersBy,

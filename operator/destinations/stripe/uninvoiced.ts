@@ -40,9 +40,9 @@ export class UninvoicedUsage {
     subscriptions: readonly StripeSubscription[],
     signal: AbortSignal,
   ): Promise<Reach> {
-    const [last] = endedOf(subscriptions, tenant);
+    const [last, previous] = endedOf(subscriptions, tenant);
     if (last?.endedAt === undefined) return { kind: 'nothing' };
-    const before = endedOf(subscriptions, tenant)[1]?.endedAt ?? 0;
+    const before = previous?.endedAt ?? 0;
     const created = { gte: last.endedAt - TOLERANCE_SECONDS };
     const params = { subscription: last.id, created, limit: 1 };
     const answer = await this.#client.get('/v1/invoices', params, signal);

@@ -1,0 +1,233 @@
+import { hash } from 'node:crypto';
+import {
+  decimalsOf,
+  type LateLine,
+  type LatePrice,
+  type LateWay,
+} from '../../destinations/late.ts';
+import type { LateRefusal } from '../../destinations/destination.ts';
+import type { Ledger, LedgerFailure, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
+import { lateNoteOf } from '../../model/correction.ts';
+import {
+  type Decimal,
+  nanosFromDecimal,
+  roundedProduct,
+  signedFromNanos,
+} from '../../model/decimal.ts';
+import { decodeEvent, encodeEvent, type UsageEvent } from '../../model/event.ts';
+import { greatest, least } from '../../model/extremes.ts';
+import { formatInstant } from '../../model/window.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
+import type { DeliveryRecords } from '../records/delivery-records.ts';
+import { createSequenceSet } from '../records/sequence-sets.ts';
+
+/** Parts of a line at the most: its record is written with each batch that adds some. */
+const MAX_PARTS = 500;
+const HEX_DIGITS = 32;
+
+/** One event of a line, as far as it differs from the others. */
+export interface LatePart {
+  readonly sequence: number;
+  readonly id: string;
+  readonly start: string;
+  readonly end: string;
+  readonly quantity: Decimal;
+}
+
+/**
+ * Late usage that is to be billed as one amount, as its ledger record holds it. While it is `open` it takes in
+ * more; once `closed` it never changes, and may have been billed without our having heard of it.
+ */
+export interface StoredLine {
+  readonly id: string;
+  readonly tenant: string;
+  readonly way: LateWay;
+  readonly price: LatePrice;
+  /** One of its events, encoded. */
+  readonly like: string;
+  /** Milliseconds since the epoch. */
+  readonly openedAt: number;
+  readonly state: 'open' | 'closed' | 'billed';
+  readonly parts: readonly LatePart[];
+  /** The billing system's id of what it has made of it. */
+  readonly reference?: string;
+}
+
+/** An event with what it costs. */
+export interface PricedEvent extends QueuedEvent {
+  readonly price: LatePrice;
+  readonly way: LateWay;
+}
+
+export interface LateLinesOptions {
+  readonly name: string;
+  readonly ledger: Ledger;
+  readonly records: Pick<DeliveryRecords, 'late' | 'putLate' | 'dropLate'>;
+  readonly clock: Clock;
+}
+
+/**
+ * Which late events are billed apart from the usage of their time, each in one line for good: decided in a durable
+ * write before anything follows from it, so that a restart, a replay and a rewound cursor find it again.
+ */
+export class LateLines {
+  readonly #options: LateLinesOptions;
+  /** Those that are not billed yet, by id. */
+  readonly #lines = new Map<string, StoredLine>();
+  readonly #taken = createSequenceSet();
+  readonly #problems = new Map<string, LateRefusal>();
+
+  constructor(options: LateLinesOptions) {
+    this.#options = options;
+  }
+
+  async load(): Promise<void> {
+    const { ledger, records } = this.#options;
+    const gone: RecordChange[] = [];
+    for await (const line of records.late()) {
+      const isKept = line.parts.some(({ sequence }) => sequence > ledger.lowWater());
+      if (line.state === 'billed' && !isKept) gone.push(records.dropLate(line.id));
+      else this.#keep(line);
+    }
+    if (gone.length > 0) await ledger.writeRecords(gone);
+  }
+
+  /** Whether an event is part of a line, billed or not. */
+  has(sequence: number): boolean {
+    return this.#taken.has(sequence);
+  }
+
+  /** Those that are not billed yet, the oldest first. */
+  waiting(): readonly StoredLine[] {
+    return [...this.#lines.values()].toSorted((a, b) => a.openedAt - b.openedAt);
+  }
+
+  /** Makes events parts of lines. */
+  async add(events: readonly PricedEvent[]): Promise<WriteOutcome> {
+    const { ledger, records, clock } = this.#options;
+    const changed = new Map<string, StoredLine>();
+    for (const one of events) {
+      if (this.has(one.sequence)) continue;
+      const known = [...this.#lines.values(), ...changed.values()].findLast((line) =>
+        takesIn(changed.get(line.id) ?? line, one),
+      );
+      const line = (known && changed.get(known.id)) ?? known ?? this.#opened(one, clock.now());
+      const parts = [...line.parts, partOf(one)];
+      changed.set(line.id, {
+        ...line,
+        parts,
+        state: parts.length < MAX_PARTS ? 'open' : 'closed',
+      });
+    }
+    const outcome = await ledger.writeRecords([...changed.values()].map(records.putLate));
+    if (outcome.kind === 'written') for (const line of changed.values()) this.#keep(line);
+    return outcome;
+  }
+
+  /** From now on nothing is added to a line. */
+  async close(line: StoredLine): Promise<WriteOutcome> {
+    const { ledger, records } = this.#options;
+    if (line.state !== 'open') return { kind: 'written' };
+    const closed: StoredLine = { ...line, state: 'closed' };
+    const outcome = await ledger.writeRecords([records.putLate(closed)]);
+    if (outcome.kind === 'written') this.#keep(closed);
+    return outcome;
+  }
+
+  /** Notes in one write what a line was billed as, and an event in the ledger for each of its parts. */
+  async billed(line: StoredLine, reference: string): Promise<LedgerFailure | undefined> {
+    const { name, ledger, records, clock } = this.#options;
+    const recordedAt = formatInstant(clock.now());
+    const like = decodeEvent(line.like);
+    const { number, invoice } = line.price;
+    const reason = `late: its invoice ${number ?? invoice} was final`;
+    const events = line.parts.map(({ sequence, ...part }) => {
+      const event = eventOf(like, part);
+      return lateNoteOf({ event, sequence }, recordedAt, {
+        destination: name,
+        line: reference,
+        reason,
+      });
+    });
+    const record = records.putLate({ ...line, state: 'billed', reference });
+    const outcome = await ledger.append({ events, records: [record] });
+    if (outcome.kind === 'failed') return outcome;
+    this.#lines.delete(line.id);
+    this.#problems.delete(line.id);
+    return undefined;
+  }
+
+  /** The billing system does not take a line: it is told, and tried again later. */
+  refused(line: StoredLine, reason: string): void {
+    const at = this.#problems.get(line.id)?.at ?? this.#options.clock.now();
+    const example = line.parts[0]?.id ?? '';
+    const amount = lateLineOf(line);
+    const what = `late usage of tenant ${line.tenant} is not billed: ${amount.amount} ${amount.price.currency}`;
+    this.#problems.set(line.id, {
+      at,
+      events: line.parts.length,
+      reason: `${what}: ${reason}`,
+      example,
+    });
+  }
+
+  /** What is not billed, and why (condition `LateRefusals`). */
+  problems(): readonly LateRefusal[] {
+    return [...this.#problems.values()];
+  }
+
+  #keep(line: StoredLine): void {
+    for (const { sequence } of line.parts) this.#taken.add(sequence);
+    if (line.state !== 'billed') this.#lines.set(line.id, line);
+  }
+
+  #opened(event: PricedEvent, now: number): StoredLine {
+    const { name } = this.#options;
+    const { way, price, sequence } = event;
+    const identity = [name, event.event.tenant, way, price.key, sequence, event.event.id];
+    const digest = hash('sha256', identity.join('\0'), 'hex').slice(0, HEX_DIGITS);
+    return {
+      id: `late_${digest}`,
+      tenant: event.event.tenant,
+      way,
+      price,
+      like: encodeEvent(event.event),
+      openedAt: now,
+      state: 'open',
+      parts: [],
+    };
+  }
+}
+
+/** A line as a destination bills it. */
+export function lateLineOf({ id, way, price, like, parts }: StoredLine): LateLine {
+  const { metric, unit, sku } = decodeEvent(like);
+  const nanos = parts.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
+  const quantity = signedFromNanos(nanos);
+  const { each, currency } = price;
+  const amount = roundedProduct(quantity, each, decimalsOf(currency)) ?? '0';
+  const from = least(parts.map(({ start }) => Date.parse(start)));
+  const to = greatest(parts.map(({ end }) => Date.parse(end)));
+  const kind = sku === undefined ? metric : `${metric} (${sku})`;
+  const stretch = `${formatInstant(from)} to ${formatInstant(to)}`;
+  const text = `Late usage: ${kind}, ${quantity} ${unit} of ${stretch} at ${each} ${currency}`;
+  const minor = BigInt(amount.replace('.', ''));
+  return { id, way, price, metric, quantity, amount, minor, from, to, text };
+}
+
+function takesIn(
+  { state, tenant, way, price }: StoredLine,
+  { event, way: wanted, price: { key } }: PricedEvent,
+): boolean {
+  return state === 'open' && tenant === event.tenant && way === wanted && price.key === key;
+}
+
+function partOf({ sequence, event }: PricedEvent): LatePart {
+  const { id, window_start: start, window_end: end, quantity } = event;
+  return { sequence, id, start, end, quantity };
+}
+
+function eventOf(like: UsageEvent, { id, start, end, quantity }: Omit<LatePart, 'sequence'>) {
+  return { ...like, id, window_start: start, window_end: end, quantity };
+}

@@ -1,0 +1,270 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { type FakeLago, startFakeLago } from '../../../e2e/fakes/lago/lago.ts';
+import { type FakeStripe, startFakeStripe } from '../../../e2e/fakes/stripe/stripe.ts';
+import type { DestinationSettings } from '../../config/settings.ts';
+import { correctionOf } from '../../model/correction.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { Secret } from '../../model/secret.ts';
+import { type MonthWorld, startMonths } from '../testing/month-world.ts';
+
+const METRIC = 'tenant_instance_hours';
+const closers: (() => Promise<unknown>)[] = [];
+const { signal: NEVER } = new AbortController();
+
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+type Late = NonNullable<DestinationSettings['late']>;
+
+async function withStripe(
+  late: Late,
+  rules: Parameters<typeof startFakeStripe>[0]['rules'] = {},
+): Promise<MonthWorld & { readonly stripe: FakeStripe }> {
+  const stripe = await startFakeStripe({ apiKey: 'sk_test_key', rules });
+  closers.push(() => stripe.close());
+  const options = {
+    url: stripe.url,
+    apiKey: new Secret('sk_test_key'),
+    apiVersion: '2026-09-30.endive',
+    splitMetersBy: ['sku'],
+    autoSubscribe: true,
+    cancelOnRemove: false,
+    maxRequestsPerSecond: 0,
+    planCode: 'tenant-standard',
+    currency: 'USD',
+  };
+  const world = await startMonths({
+    settings: { type: 'stripe', options, late },
+    turnTo: stripe.turnTo,
+  });
+  closers.push(() => world.stop());
+  const meter = [...stripe.state.meters.values()].find(({ event_name }) => event_name === METRIC);
+  const answer = await fetch(`${stripe.url}/v1/prices`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer sk_test_key' },
+    body: new URLSearchParams({
+      currency: 'usd',
+      'product_data[name]': METRIC,
+      unit_amount_decimal: '200.5',
+      'recurring[interval]': 'month',
+      'recurring[usage_type]': 'metered',
+      'recurring[meter]': meter?.id ?? '',
+      'metadata[vbilling_plan]': 'tenant-standard',
+    }),
+  });
+  expect(answer.status, await answer.text()).toBe(200);
+  // Prices that were read before are believed for five minutes.
+  await world.restart();
+  return { ...world, stripe };
+}
+
+async function withLago(
+  late: Late,
+  rules: Parameters<typeof startFakeLago>[0]['rules'] = {},
+): Promise<MonthWorld & { readonly lago: FakeLago }> {
+  const lago = await startFakeLago({ apiKey: 'key', rules });
+  closers.push(() => lago.close());
+  const options = {
+    url: lago.url,
+    apiKey: new Secret('key'),
+    planCode: 'tenant-standard',
+    currency: 'USD',
+  };
+  const world = await startMonths({
+    settings: { type: 'lago', options, late },
+    turnTo: lago.turnTo,
+  });
+  closers.push(() => world.stop());
+  const charge = lago.state.plans
+    .get('tenant-standard')
+    ?.charges.find(({ billable_metric_code }) => billable_metric_code === METRIC);
+  if (charge === undefined) throw new Error('no charge');
+  Object.assign(charge, { properties: { amount: '2.005' } });
+  return { ...world, lago };
+}
+
+/** January with 10 units, invoiced; then usage of the 31st arrives. */
+async function january(one: MonthWorld, ...late: readonly [string, string][]): Promise<void> {
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-10T02:00');
+  await one.use('02-10T01:59', '1');
+  await one.report();
+  for (const [begin, quantity] of late) await one.use(begin, quantity);
+}
+
+async function eventsOf({ ledger }: MonthWorld): Promise<readonly UsageEvent[]> {
+  const events: UsageEvent[] = [];
+  for await (const { event } of ledger.scan(0, Number.MAX_SAFE_INTEGER, NEVER)) events.push(event);
+  return events;
+}
+
+async function notesOf(one: MonthWorld) {
+  const events = await eventsOf(one);
+  return events.flatMap(({ id, quantity, properties }) =>
+    id.startsWith('cor1_late_') ? [{ quantity, ...properties }] : [],
+  );
+}
+
+test('Stripe: usage that comes too late is a line of its own on the next invoice, at its own price', async () => {
+  const one = await withStripe('next');
+  await january(one, ['01-31T22:00', '4'], ['01-31T23:00', '0.123']);
+  expect(one.stripe.state.events.map(({ value }) => value)).toStrictEqual(['10', '1']);
+  expect(one.stripe.state.invoiceItems).toStrictEqual([]);
+  // The process that took them ends before anything is billed.
+  await one.restart();
+  one.turnTo('02-10T04:00');
+  await vi.waitFor(() => expect(one.stripe.state.invoiceItems).toHaveLength(1));
+  await vi.waitFor(async () => expect(await notesOf(one)).toHaveLength(2));
+  expect(one.stripe.state.invoiceItems).toMatchObject([
+    {
+      line: {
+        // 4.123 × 2.005 dollars, rounded once.
+        cents: { digits: 827n },
+        description: expect.stringContaining(
+          '4.123 hours of 2027-01-31T22:00:00Z to 2027-01-31T23:01:00Z',
+        ),
+      },
+    },
+  ]);
+  const [item] = one.stripe.state.invoiceItems;
+  expect(await notesOf(one)).toMatchObject([
+    {
+      quantity: '0',
+      corrects: `${METRIC}:01-31T22:00`,
+      reason: expect.stringContaining('late: its invoice'),
+      destination: 'bills',
+      line: item?.id,
+      billed: '4',
+    },
+    { corrects: `${METRIC}:01-31T23:00`, line: item?.id, billed: '0.123' },
+  ]);
+  expect(await one.report()).toMatchObject({ differing: 0 });
+  one.turnTo('03-10T02:00');
+  await one.use('03-10T01:00', '1');
+  const lines = one.stripe.account().invoices.flatMap((invoice) => invoice.lines);
+  expect(lines.map(({ amount }) => amount)).toContain('8.27');
+  expect(await one.report()).toMatchObject({ differing: 0 });
+});
+
+test('Stripe: what was billed too much is credited on its invoice', async () => {
+  const one = await withStripe('credit');
+  await january(one);
+  const events = await eventsOf(one);
+  const [first] = events;
+  if (first === undefined) throw new Error('no event');
+  const note = { reason: 'pushed twice', author: 'ann' };
+  const back = correctionOf({ event: first, sequence: 1 }, 1, -4_000_000_000n, '', note);
+  await one.append({ ...back, recorded_at: '2027-02-10T03:00:00Z' });
+  one.turnTo('02-10T06:00');
+  await vi.waitFor(() => expect(one.stripe.state.creditNotes).toHaveLength(1));
+  expect(one.stripe.state.creditNotes).toMatchObject([{ amount: 802 }]);
+  expect(one.stripe.state.invoiceItems).toStrictEqual([]);
+  expect(one.stripe.state.events).toHaveLength(2);
+  await vi.waitFor(async () =>
+    expect(await notesOf(one)).toMatchObject([{ corrects: back.id, billed: '-4' }]),
+  );
+  expect(await one.report()).toMatchObject({ differing: 0 });
+});
+
+test('Stripe: a line whose answer is lost is made once', async () => {
+  const one = await withStripe('next');
+  await january(one, ['01-31T22:00', '4']);
+  const path = '/v1/invoiceitems';
+  one.stripe.misbehaviours.add({ kind: 'commit-then-reset', method: 'POST', path, times: 1 });
+  one.turnTo('02-10T04:00');
+  await vi.waitFor(() => expect(one.stripe.state.invoiceItems).toHaveLength(1));
+  // Its idempotency key is forgotten by the time that the process is back.
+  await one.restart();
+  one.turnTo('02-12T04:00');
+  await vi.waitFor(async () => expect(await notesOf(one)).toHaveLength(1));
+  expect(one.stripe.state.invoiceItems).toHaveLength(1);
+});
+
+test('Stripe: a correction of what was billed late is billed the same way', async () => {
+  const one = await withStripe('next');
+  await january(one, ['01-31T22:00', '4']);
+  const late = (await eventsOf(one)).at(-1);
+  if (late === undefined) throw new Error('no event');
+  const note = { reason: 'measured twice', author: 'ann' };
+  const sequence = one.ledger.head();
+  const back = correctionOf({ event: late, sequence }, 1, -1_000_000_000n, '', note);
+  await one.append({ ...back, recorded_at: '2027-02-10T03:00:00Z' });
+  one.turnTo('02-10T06:00');
+  await vi.waitFor(() => expect(one.stripe.state.invoiceItems).toHaveLength(1));
+  expect(one.stripe.state.invoiceItems).toMatchObject([{ line: { cents: { digits: 602n } } }]);
+  expect(one.delivery().status('bills')).toMatchObject({ deadLetters: 0 });
+});
+
+test('Lago: usage that comes too late is on a one-off invoice, at its own price', async () => {
+  const one = await withLago('next');
+  await january(one, ['01-31T22:00', '4'], ['01-31T23:00', '0.123']);
+  expect(one.lago.state.events.size).toBe(2);
+  one.turnTo('02-10T04:00');
+  const oneOffs = () => one.lago.state.invoices.filter(({ type }) => type === 'one_off');
+  await vi.waitFor(() => expect(oneOffs()).toHaveLength(1));
+  expect(oneOffs()).toMatchObject([{ fees: [{ cents: { digits: 827n } }] }]);
+  await vi.waitFor(async () =>
+    expect(await notesOf(one)).toMatchObject([
+      { line: oneOffs()[0]?.lago_id, billed: '4' },
+      { line: oneOffs()[0]?.lago_id, billed: '0.123' },
+    ]),
+  );
+  expect(await one.report()).toMatchObject({ differing: 0 });
+});
+
+test('Lago: a one-off invoice whose answer is lost is made once', async () => {
+  const one = await withLago('next');
+  await january(one, ['01-31T22:00', '4']);
+  const path = '/api/v1/invoices';
+  one.lago.misbehaviours.add({ kind: 'commit-then-reset', path, method: 'POST', times: 1 });
+  one.turnTo('02-10T04:00');
+  const oneOffs = () => one.lago.state.invoices.filter(({ type }) => type === 'one_off');
+  await vi.waitFor(() => expect(oneOffs()).toHaveLength(1));
+  await one.restart();
+  one.turnTo('02-10T08:00');
+  await vi.waitFor(async () => expect(await notesOf(one)).toHaveLength(1));
+  expect(oneOffs()).toHaveLength(1);
+});
+
+test.each([true, false])(
+  'Lago: what was billed too much is credited on its invoice; with a licence: %s',
+  async (isPremium) => {
+    const one = await withLago('credit', { isPremium });
+    await january(one);
+    const [first] = await eventsOf(one);
+    if (first === undefined) throw new Error('no event');
+    const note = { reason: 'pushed twice', author: 'ann' };
+    const back = correctionOf({ event: first, sequence: 1 }, 1, -4_000_000_000n, '', note);
+    await one.append({ ...back, recorded_at: '2027-02-10T03:00:00Z' });
+    one.turnTo('02-10T06:00');
+    if (isPremium) {
+      await vi.waitFor(() => expect(one.lago.state.creditNotes).toMatchObject([{ cents: 802 }]));
+      return;
+    }
+    await vi.waitFor(() =>
+      expect(one.delivery().status('bills')?.lateRefusals).toMatchObject([
+        {
+          events: 1,
+          reason: expect.stringContaining('-8.02 USD: credit notes need a licence of Lago'),
+        },
+      ]),
+    );
+  },
+);
+
+test('late usage that no line of an invoice has a price for waits for a person', async () => {
+  const one = await withLago('next');
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-10T02:00');
+  await one.use('02-10T01:59', '1');
+  await one.report();
+  await one.use('01-31T22:00', '4', 'tenant_gpu_hours');
+  const page = await one.delivery().deadLetters('bills', 0, 10);
+  expect(page?.deadLetters).toMatchObject([
+    { reason: expect.stringContaining('late: no line of a final invoice has a price for it') },
+  ]);
+  expect(one.lago.state.events.size).toBe(2);
+});

@@ -1,0 +1,247 @@
+import type { UsageEvent } from '../../model/event.ts';
+import { least } from '../../model/extremes.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/quote.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import type { FailedStep } from '../destination.ts';
+import { type ApiProblem, failedStep } from '../json-api/answer.ts';
+import { type JsonObject, objectOf, textOf } from '../json.ts';
+import {
+  decimalsOf,
+  type LateBiller,
+  type LateLine,
+  type LateOutcome,
+  type LatePrice,
+  type LatePricing,
+} from '../late.ts';
+import { type StripeCustomers, TENANT_KEY } from './customers.ts';
+import { FINAL, invoiceLines } from './invoices.ts';
+import { meterName, type StripeMeters } from './meters.ts';
+import { readPrice } from './prices.ts';
+import type { StripeClient } from './stripe-client.ts';
+import { readSubscription } from './subscription.ts';
+
+/** The id of the line that something was made for, in its metadata. */
+export const LATE_KEY = 'meterfeed_late';
+/** An invoice bears a time that may be a little before the end of what it invoices. */
+const TOLERANCE_SECONDS = 3_600;
+/** Subscriptions that make a next invoice. */
+const INVOICING = new Set(['active', 'trialing', 'past_due']);
+
+export interface StripeLateOptions {
+  readonly client: StripeClient;
+  readonly customers: StripeCustomers;
+  readonly meters: Pick<StripeMeters, 'find'>;
+  readonly splitBy: readonly string[];
+}
+
+/** What a meter was charged on a line of a final invoice. */
+interface ChargedLine {
+  readonly meter: string;
+  /** Seconds since the epoch: `[from, to)`. */
+  readonly from: number;
+  readonly to: number;
+  readonly price: LatePrice | string;
+}
+
+/**
+ * Late usage at Stripe: an invoice item for the next invoice, or a credit note for the one that has it. Stripe
+ * forgets idempotency keys after a day, so that what was made is found again by its metadata.
+ */
+export class StripeLate implements LateBiller {
+  readonly #options: StripeLateOptions;
+
+  constructor(options: StripeLateOptions) {
+    this.#options = options;
+  }
+
+  async price(
+    tenant: Tenant,
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly LatePricing[]> {
+    const { meters, splitBy } = this.#options;
+    const customer = await this.#customerOf(tenant, signal);
+    if (typeof customer !== 'string') return events.map(() => customer);
+    const earliest = least(events.map(({ window_start }) => Date.parse(window_start)));
+    const lines = await this.#chargedSince(customer, Math.floor(earliest / 1000), signal);
+    if ('reason' in lines) return events.map(() => failedStep(lines));
+    return events.map((event) => {
+      const meter = meters.find(meterName(event, splitBy))?.id;
+      const at = Date.parse(event.window_start) / 1000;
+      const line = lines.find((one) => one.meter === meter && one.from <= at && at < one.to);
+      if (line === undefined) {
+        const reason = `no line of a final invoice has a price for it: metric: ${quote(event.metric)}, window_start: ${quote(event.window_start)}; enter it there by hand and discard it`;
+        return { kind: 'rejected', reason };
+      }
+      const { price } = line;
+      return typeof price === 'string'
+        ? { kind: 'rejected', reason: price }
+        : { kind: 'priced', price };
+    });
+  }
+
+  async bill(tenant: Tenant, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
+    const customer = await this.#customerOf(tenant, signal);
+    if (typeof customer !== 'string') return customer;
+    return line.way === 'credit'
+      ? this.#credit(tenant, line, signal)
+      : this.#addItem(tenant, customer, line, signal);
+  }
+
+  async #addItem(
+    tenant: Tenant,
+    customer: string,
+    line: LateLine,
+    signal: AbortSignal,
+  ): Promise<LateOutcome> {
+    const { client } = this.#options;
+    const made = await client.list('/v1/invoiceitems', { customer }, signal);
+    const found = foundIn(made, line);
+    if (found !== undefined) return found;
+    const subscriptions = await client.list('/v1/subscriptions', { customer }, signal);
+    if (subscriptions.kind !== 'list') return failedStep(subscriptions);
+    const { currency } = line.price;
+    const makesNext = subscriptions.items
+      .map(readSubscription)
+      .some((one) => INVOICING.has(one.status) && one.currency === currency);
+    if (!makesNext) {
+      const reason = `customer ${customer} has no subscription in ${currency} that makes a next invoice`;
+      return { kind: 'rejected', reason };
+    }
+    const params = {
+      customer,
+      currency: currency.toLowerCase(),
+      amount: String(line.minor),
+      description: line.text,
+      period: { start: String(line.from / 1000), end: String(line.to / 1000) },
+      metadata: { [LATE_KEY]: line.id, [TENANT_KEY]: tenant.id },
+    };
+    return billed(await client.create('/v1/invoiceitems', params, signal, line.id));
+  }
+
+  /** What was paid already comes back to the customer's balance, and is taken off the next invoices. */
+  async #credit(tenant: Tenant, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
+    const { client } = this.#options;
+    const { invoice } = line.price;
+    const made = await client.list('/v1/credit_notes', { invoice }, signal);
+    const found = foundIn(made, line);
+    if (found !== undefined) return found;
+    const answer = await client.get(`/v1/invoices/${encodeURIComponent(invoice)}`, {}, signal);
+    if (answer.kind !== 'ok') return failedStep(answer);
+    const amount = Number(-line.minor);
+    const open = textOf(answer.body, 'status') === 'open' ? answer.body['amount_remaining'] : 0;
+    const paid = Math.max(0, amount - Number(open ?? 0));
+    const params = {
+      invoice,
+      memo: line.text,
+      lines: [
+        {
+          type: 'invoice_line_item',
+          invoice_line_item: line.price.line,
+          amount,
+        },
+      ],
+      ...(paid > 0 && { credit_amount: paid }),
+      metadata: { [LATE_KEY]: line.id, [TENANT_KEY]: tenant.id },
+    };
+    return billed(await client.create('/v1/credit_notes', params, signal, line.id));
+  }
+
+  async #customerOf(tenant: Tenant, signal: AbortSignal): Promise<string | FailedStep> {
+    const { customers } = this.#options;
+    const found = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
+    if (found.kind === 'none') {
+      return { kind: 'rejected', reason: 'Stripe has no customer of this tenant' };
+    }
+    if (found.kind !== 'customer') return found;
+    if (!customers.isShared(found.id)) return found.id;
+    return { kind: 'rejected', reason: 'its customer pays for other tenants too' };
+  }
+
+  /** What final invoices since a moment have charged by meters; the newest first. */
+  async #chargedSince(
+    customer: string,
+    since: number,
+    signal: AbortSignal,
+  ): Promise<readonly ChargedLine[] | ApiProblem> {
+    const { client } = this.#options;
+    const created = { gte: Math.max(0, since - TOLERANCE_SECONDS) };
+    const listed = await client.list('/v1/invoices', { customer, created }, signal);
+    if (listed.kind !== 'list') return listed;
+    const found: ChargedLine[] = [];
+    const prices = new Map<string, JsonObject>();
+    for (const invoice of listed.items) {
+      if (!FINAL.has(textOf(invoice, 'status') ?? '')) continue;
+      const lines = await invoiceLines(client, invoice, signal);
+      if ('reason' in lines) return lines;
+      for (const line of lines) {
+        const id = textOf(objectOf(objectOf(line, 'pricing'), 'price_details'), 'price');
+        if (id === undefined) continue;
+        if (!prices.has(id)) {
+          const answer = await client.get(`/v1/prices/${encodeURIComponent(id)}`, {}, signal);
+          if (answer.kind !== 'ok') return answer;
+          prices.set(id, answer.body);
+        }
+        const meter = readPrice(prices.get(id) ?? {})?.meter;
+        if (meter === undefined) continue;
+        const [from, to] = ['start', 'end'].map((end) => Number(objectOf(line, 'period')[end]));
+        if (from === undefined || to === undefined) continue;
+        found.push({ meter, from, to, price: priceOf(invoice, line, prices.get(id) ?? {}) });
+      }
+    }
+    return found;
+  }
+}
+
+/** What a unit costs on a line, or why that cannot be told. */
+function priceOf(invoice: JsonObject, line: JsonObject, price: JsonObject): LatePrice | string {
+  const currency = (textOf(line, 'currency') ?? '').toUpperCase();
+  const cents = textOf(objectOf(line, 'pricing'), 'unit_amount_decimal');
+  const isFlat =
+    (textOf(price, 'billing_scheme') ?? 'per_unit') === 'per_unit' &&
+    Object.keys(objectOf(price, 'transform_quantity')).length === 0;
+  const each = cents === undefined ? undefined : pointMoved(cents, decimalsOf(currency));
+  const [invoiceId = '', lineId = ''] = [textOf(invoice, 'id'), textOf(line, 'id')];
+  if (!isFlat || each === undefined) {
+    const id = textOf(price, 'id') ?? '';
+    return `price ${id} is not so much a unit: invoice: ${quote(invoiceId)}; enter it there by hand and discard it`;
+  }
+  return {
+    key: JSON.stringify([invoiceId, lineId]),
+    each,
+    currency,
+    invoice: invoiceId,
+    line: lineId,
+    ...omitUndefined({ number: textOf(invoice, 'number') }),
+  };
+}
+
+/** Plain decimal text divided by a power of ten, exactly; undefined for other text. */
+export function pointMoved(text: string, places: number): string | undefined {
+  const match = /^(\d+)(?:\.(\d+))?$/.exec(text);
+  if (match === null) return undefined;
+  const [, whole = '', fraction = ''] = match;
+  const digits = whole.padStart(places + 1, '0');
+  const point = digits.length - places;
+  const decimals = (digits.slice(point) + fraction).replace(/0+$/, '');
+  return decimals === '' ? digits.slice(0, point) : `${digits.slice(0, point)}.${decimals}`;
+}
+
+/** What an earlier attempt has made for a line. */
+function foundIn(
+  listed: Awaited<ReturnType<StripeClient['list']>>,
+  { id }: LateLine,
+): LateOutcome | undefined {
+  if (listed.kind !== 'list') return failedStep(listed);
+  const made = listed.items.find((item) => objectOf(item, 'metadata')[LATE_KEY] === id);
+  return made && { kind: 'billed', reference: textOf(made, 'id') ?? '' };
+}
+
+function billed(answer: Awaited<ReturnType<StripeClient['create']>>): LateOutcome {
+  if (answer.kind !== 'ok') return failedStep(answer);
+  const reference = textOf(answer.body, 'id');
+  return reference === undefined
+    ? { kind: 'retry', reason: 'the answer has no id' }
+    : { kind: 'billed', reference };
+}
