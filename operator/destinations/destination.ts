@@ -6,6 +6,7 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Alert } from './alerts.ts';
+import type { FailedStep } from './failed-step.ts';
 import type { LateBiller } from './late.ts';
 import type { InvoicesOutcome, InvoicesQuery } from './invoices.ts';
 
@@ -185,12 +186,6 @@ export type ChangeOutcome =
   | FailedStep;
 
 export type PeriodEndOutcome = { readonly kind: 'period-end'; readonly at: number } | FailedStep;
-
-/** `rejected` concerns this tenant (or this bootstrap) only. */
-export type FailedStep =
-  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
-  | { readonly kind: 'hold'; readonly reason: string }
-  | { readonly kind: 'rejected'; readonly reason: string };
 
 /** An event of the same bucket as those that are verified. */
 export interface BucketEvent {

@@ -1,7 +1,7 @@
+import type { DestinationType } from '../model/destination-type.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
-import type { DestinationDefinition } from './definition.ts';
-import type { FailedStep } from './destination.ts';
+import type { FailedStep } from './failed-step.ts';
 
 /*
  * Usage that comes after the invoice of its time is final, and what a billing system can do about it
@@ -82,7 +82,7 @@ export interface LateBiller {
 
 /** Why a destination of this type cannot have a policy; undefined where it can. */
 export function lateProblem(
-  { type, late = [] }: Pick<DestinationDefinition, 'type' | 'late'>,
+  { type, late = [] }: { readonly type: DestinationType; readonly late?: readonly LateWay[] },
   policy: LatePolicy | undefined,
 ): string | undefined {
   if (policy === undefined || policy === 'send' || policy === 'hold') return undefined;

@@ -121,8 +121,16 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
   const invoices = invoicesOf(options, { ...stored, wants, directory }, cursor);
   const lateParts = createLateParts({
     ...options,
-    ...{ inFlight, directory, corrections, verify, isLeaving, log },
-    ...{ lines: lateLines, invoices, deadLetters, changes },
+    inFlight,
+    directory,
+    corrections,
+    verify,
+    isLeaving,
+    log,
+    lines: lateLines,
+    invoices,
+    deadLetters,
+    changes,
   });
   const sendRound = createSendRound({
     destination,

@@ -238,7 +238,6 @@ class DestinationFeeder implements Feeder {
     const blocked =
       parked.blocked ??
       replayed?.blocked ??
-      billed.blocked ??
       (await offboarding.step(pending.position(), signal)) ??
       (await changeLane.step(pending.position(), signal));
     if (blocked !== undefined) return blocked;

@@ -1,4 +1,5 @@
-import type { ChangeOutcome, Destination, FailedStep } from '../../destinations/destination.ts';
+import type { ChangeOutcome, Destination } from '../../destinations/destination.ts';
+import type { FailedStep } from '../../destinations/failed-step.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import { least } from '../../model/extremes.ts';

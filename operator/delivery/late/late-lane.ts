@@ -3,7 +3,8 @@ import type { Clock } from '../../telemetry/clock.ts';
 import { retryDelayMs } from '../delivery-result.ts';
 import { IDLE_LANE, type LaneReport } from '../lanes/parked-lane.ts';
 import type { TenantDirectory } from '../lanes/tenant-directory.ts';
-import { type LateLines, lateLineOf, type StoredLine } from './late-lines.ts';
+import type { StoredLine } from '../records/late-line.ts';
+import { type LateLines, lateLineOf } from './late-lines.ts';
 
 /** How long a line takes in usage before it is billed. */
 const GATHER_MS = 3_600_000;
@@ -40,7 +41,7 @@ export function createLateLane(options: LateLaneOptions): LateLane {
     return Math.max(gathered, retryAt.get(line.id) ?? 0);
   };
   const bill = async (
-    biller: LateBiller,
+    by: LateBiller,
     line: StoredLine,
     signal: AbortSignal,
   ): Promise<LaneReport> => {
@@ -58,14 +59,14 @@ export function createLateLane(options: LateLaneOptions): LateLane {
     const outcome =
       asked.minor === 0n
         ? ({ kind: 'billed', reference: 'nothing' } as const)
-        : await biller.bill(tenant, asked, signal);
-    if (outcome.kind === 'rejected') {
+        : await by.bill(tenant, asked, signal);
+    // What a key may not do with invoices says nothing of usage, which goes on.
+    if (outcome.kind === 'rejected' || outcome.kind === 'hold') {
       lines.refused(line, outcome.reason);
       onRefused(line, outcome.reason);
       return postpone(REFUSED_MS);
     }
     if (outcome.kind === 'retry') return fail(outcome.afterMs);
-    if (outcome.kind === 'hold') return { ...fail(), blocked: outcome };
     if ((await lines.billed(line, outcome.reference)) !== undefined) return fail();
     failures = 0;
     retryAt.delete(line.id);

@@ -8,51 +8,19 @@ import {
 import type { LateRefusal } from '../../destinations/destination.ts';
 import type { Ledger, LedgerFailure, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import { lateNoteOf } from '../../model/correction.ts';
-import {
-  type Decimal,
-  nanosFromDecimal,
-  roundedProduct,
-  signedFromNanos,
-} from '../../model/decimal.ts';
+import { nanosFromDecimal, roundedProduct, signedFromNanos } from '../../model/decimal.ts';
 import { decodeEvent, encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { greatest, least } from '../../model/extremes.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
+import type { LatePart, StoredLine } from '../records/late-line.ts';
 import { createSequenceSet } from '../records/sequence-sets.ts';
 
 /** Parts of a line at the most: its record is written with each batch that adds some. */
 const MAX_PARTS = 500;
 const HEX_DIGITS = 32;
-
-/** One event of a line, as far as it differs from the others. */
-export interface LatePart {
-  readonly sequence: number;
-  readonly id: string;
-  readonly start: string;
-  readonly end: string;
-  readonly quantity: Decimal;
-}
-
-/**
- * Late usage that is to be billed as one amount, as its ledger record holds it. While it is `open` it takes in
- * more; once `closed` it never changes, and may have been billed without our having heard of it.
- */
-export interface StoredLine {
-  readonly id: string;
-  readonly tenant: string;
-  readonly way: LateWay;
-  readonly price: LatePrice;
-  /** One of its events, encoded. */
-  readonly like: string;
-  /** Milliseconds since the epoch. */
-  readonly openedAt: number;
-  readonly state: 'open' | 'closed' | 'billed';
-  readonly parts: readonly LatePart[];
-  /** The billing system's id of what it has made of it. */
-  readonly reference?: string;
-}
 
 /** An event with what it costs. */
 export interface PricedEvent extends QueuedEvent {

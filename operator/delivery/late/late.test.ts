@@ -148,6 +148,41 @@ test('Stripe: usage that comes too late is a line of its own on the next invoice
   expect(await one.report()).toMatchObject({ differing: 0 });
 });
 
+test('Stripe: a key that may not make lines is told, and usage goes on', async () => {
+  const one = await withStripe('next');
+  await january(one, ['01-31T22:00', '4']);
+  const path = '/v1/invoiceitems';
+  one.stripe.misbehaviours.add({ kind: 'status', status: 403, method: 'POST', path, times: 1 });
+  one.turnTo('02-10T04:00');
+  await vi.waitFor(() =>
+    expect(one.delivery().status('bills')).toMatchObject({
+      delivering: true,
+      lateRefusals: [{ reason: expect.stringContaining('the API key lacks "Invoices: write"') }],
+    }),
+  );
+  await one.use('02-10T03:00', '1');
+  // With the permission it is billed at the next attempt.
+  one.turnTo('02-10T06:00');
+  await vi.waitFor(() => expect(one.stripe.state.invoiceItems).toHaveLength(1));
+  await vi.waitFor(() => expect(one.delivery().status('bills')?.lateRefusals).toStrictEqual([]));
+});
+
+test('Stripe: usage of a closed period that is sent all the same is on no invoice, and is told', async () => {
+  const one = await withStripe('send');
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-10T00:02');
+  await one.use('01-20T00:00', '4');
+  expect(await one.report()).toMatchObject({
+    differing: 1,
+    examples: [{ difference: '-4', cause: 'the usage came after its invoice was final' }],
+  });
+  expect(one.stripe.account().events).toMatchObject([
+    { units: '10', fate: { kind: 'invoiced' } },
+    { units: '4', fate: { kind: 'never', because: 'it came after its quantity was fixed' } },
+  ]);
+});
+
 test('Stripe: what was billed too much is credited on its invoice', async () => {
   const one = await withStripe('credit');
   await january(one);
@@ -228,31 +263,30 @@ test('Lago: a one-off invoice whose answer is lost is made once', async () => {
   expect(oneOffs()).toHaveLength(1);
 });
 
-test.each([true, false])(
-  'Lago: what was billed too much is credited on its invoice; with a licence: %s',
-  async (isPremium) => {
-    const one = await withLago('credit', { isPremium });
-    await january(one);
-    const [first] = await eventsOf(one);
-    if (first === undefined) throw new Error('no event');
-    const note = { reason: 'pushed twice', author: 'ann' };
-    const back = correctionOf({ event: first, sequence: 1 }, 1, -4_000_000_000n, '', note);
-    await one.append({ ...back, recorded_at: '2027-02-10T03:00:00Z' });
-    one.turnTo('02-10T06:00');
-    if (isPremium) {
-      await vi.waitFor(() => expect(one.lago.state.creditNotes).toMatchObject([{ cents: 802 }]));
-      return;
-    }
-    await vi.waitFor(() =>
-      expect(one.delivery().status('bills')?.lateRefusals).toMatchObject([
-        {
-          events: 1,
-          reason: expect.stringContaining('-8.02 USD: credit notes need a licence of Lago'),
-        },
-      ]),
-    );
-  },
-);
+async function creditAtLago(isPremium: boolean) {
+  const one = await withLago('credit', { isPremium });
+  await january(one);
+  const [first] = await eventsOf(one);
+  if (first === undefined) throw new Error('no event');
+  const note = { reason: 'pushed twice', author: 'ann' };
+  const back = correctionOf({ event: first, sequence: 1 }, 1, -4_000_000_000n, '', note);
+  await one.append({ ...back, recorded_at: '2027-02-10T03:00:00Z' });
+  one.turnTo('02-10T06:00');
+  return one;
+}
+
+test('Lago: what was billed too much is credited on its invoice', async () => {
+  const one = await creditAtLago(true);
+  await vi.waitFor(() => expect(one.lago.state.creditNotes).toMatchObject([{ cents: 802 }]));
+});
+
+test('Lago: a credit that needs a licence is told with its amount', async () => {
+  const one = await creditAtLago(false);
+  const reason = expect.stringContaining('-8.02 USD: credit notes need a licence of Lago');
+  await vi.waitFor(() =>
+    expect(one.delivery().status('bills')?.lateRefusals).toMatchObject([{ events: 1, reason }]),
+  );
+});
 
 test('late usage that no line of an invoice has a price for waits for a person', async () => {
   const one = await withLago('next');

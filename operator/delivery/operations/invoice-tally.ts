@@ -1,4 +1,5 @@
 import type { Ledger, LedgerFailure, RecordChange } from '../../ledger/ledger.ts';
+import { isLateNote } from '../../model/correction.ts';
 import { nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { least } from '../../model/extremes.ts';
@@ -186,7 +187,8 @@ export class InvoiceTally {
       const page = await ledger.read(this.#state.position, PAGE_EVENTS);
       if (page.kind === 'failed') return page;
       for (const { sequence, event } of page.events) {
-        if (sequence > cursor || !wants(event) || isUnsent(unsent, sequence)) continue;
+        if (sequence > cursor || isLateNote(event) || !wants(event) || isUnsent(unsent, sequence))
+          continue;
         const { tenant, metric } = event;
         const at = Date.parse(event.window_start);
         const nanos = nanosFromDecimal(event.quantity);

@@ -2,7 +2,7 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { decodeEvent, encodeEvent } from '../../model/event.ts';
 import { storedTenant, type Tenant } from '../../model/tenant.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
-import type { StoredLine } from '../late/late-lines.ts';
+import type { StoredLine } from './late-line.ts';
 import { type UnsentRanges, withSequences } from './sequence-sets.ts';
 import type { TenantChanges } from './tenant-changes.ts';
 

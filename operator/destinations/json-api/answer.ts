@@ -8,7 +8,7 @@ import {
   redactPath,
   retryAfterMs,
 } from '../../outbound/http-client.ts';
-import type { FailedStep } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import type { JsonObject } from '../json.ts';
 
 const MAX_REASON = 300;

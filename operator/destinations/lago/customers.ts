@@ -1,7 +1,7 @@
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { BillingDetails, Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/quote.ts';
-import type { FailedStep } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, textOf } from '../json.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';

@@ -2,7 +2,7 @@ import type { Secret } from '../../model/secret.ts';
 import { retryAfterMs } from '../../outbound/http-client.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { FailedStep } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import {
   type ApiAnswer,
   type ApiList,

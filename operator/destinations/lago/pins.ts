@@ -1,6 +1,6 @@
 import { quote } from '../../model/quote.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import type { FailedStep } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import { idsOf, subscriptionIdOf } from './customers.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
 import { findActive, type LagoSubscription } from './subscriptions.ts';

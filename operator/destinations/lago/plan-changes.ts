@@ -1,5 +1,6 @@
 import { quote } from '../../model/quote.ts';
-import type { DrainFirst, FailedStep, ProvisionOutcome } from '../destination.ts';
+import type { DrainFirst, ProvisionOutcome } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import type { LagoSubscription } from './subscriptions.ts';
 
 /** The old plan gets its usage first. */

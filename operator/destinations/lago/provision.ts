@@ -5,11 +5,11 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type {
   ChangeOutcome,
-  FailedStep,
   PeriodEndOutcome,
   ProvisionOutcome,
   StepOutcome,
 } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import { dayAfter, periodStartOf } from './billing-period.ts';
 import {
   ANY_CUSTOMER,

@@ -1,7 +1,8 @@
 import { isRecord } from '../../model/is-record.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { CustomerAnswer, FailedStep } from '../destination.ts';
+import type { CustomerAnswer } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import { type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, textOf, textsOf } from '../json.ts';
 import type { MetronomeClient } from './metronome-client.ts';

@@ -3,7 +3,7 @@ import { least } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import type { FailedStep } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import { type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, textOf } from '../json.ts';
 import {

@@ -2,13 +2,8 @@ import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/quote.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type {
-  ChangeOutcome,
-  FailedStep,
-  LateRefusal,
-  ProvisionOutcome,
-  StepOutcome,
-} from '../destination.ts';
+import type { ChangeOutcome, LateRefusal, ProvisionOutcome, StepOutcome } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import { type ApiList, type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { Losses } from './losses.ts';
 import { missingPrices, type PlanQuestion, planChanges } from './plan-changes.ts';

@@ -1,7 +1,7 @@
 import { quote } from '../../model/quote.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { FailedStep } from '../destination.ts';
+import type { FailedStep } from '../failed-step.ts';
 import { textOf } from '../json.ts';
 import type { StripeClient } from './stripe-client.ts';
 

@@ -1,0 +1,5 @@
+/** `rejected` concerns this tenant (or this bootstrap) only. */
+export type FailedStep =
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
+  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'rejected'; readonly reason: string };
