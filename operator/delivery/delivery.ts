@@ -31,7 +31,7 @@ import type {
   DiscardOutcome,
   MoveOutcome,
   ReplayOutcome,
-} from './operations/operations.ts';
+} from './operations/outcomes.ts';
 import type { ReconcileQuery, ReconcileOutcome } from './operations/reconcile.ts';
 
 export interface UnknownDestination {

@@ -210,6 +210,18 @@ test('a cursor goes back over an invoiced month only by force, and over the runn
   expect(await one.report()).toMatchObject({ differing: 0 });
 });
 
+test('a cursor goes back over events that cannot be read only by force', async () => {
+  const one = await withLago();
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  const read = one.ledger.read.bind(one.ledger);
+  one.ledger.read = async () => ({ kind: 'failed', cause: 'corrupt', message: 'damaged' });
+  await expect(one.delivery().moveCursor('bills', 0)).rejects.toThrow('damaged');
+  expect(await one.delivery().moveCursor('bills', 0, true)).toMatchObject({ kind: 'moved' });
+  one.ledger.read = read;
+  await vi.waitFor(() => expect(one.delivery().status('bills')?.cursor).toBe(1));
+});
+
 test('late usage is sent where nothing else is said', async () => {
   const one = await withLago();
   one.turnTo('01-05T00:02');

@@ -1,65 +1,31 @@
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
-import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
+import {
+  type Ledger,
+  LedgerReadError,
+  type RecordChange,
+  type WriteOutcome,
+} from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
-import type { ReplayResult, ReplaySessions } from '../lanes/replay-lane.ts';
+import type { ReplaySessions } from '../lanes/replay-lane.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import { type DeliveryRecords, firstOf, type KeptEvent } from '../records/delivery-records.ts';
 import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../records/sequence-sets.ts';
 import type { ClosedPeriods } from './closed-periods.ts';
+import type {
+  DeadLetterPage,
+  DiscardOutcome,
+  MoveOutcome,
+  OperationFailed,
+  ReplayOutcome,
+  Unknown,
+} from './outcomes.ts';
 
 /** Records changed in one write. */
 const CHUNK = 500;
 /** Events that are read at once. */
 const PAGE_EVENTS = 5_000;
-
-export interface DeadLetterPage {
-  readonly deadLetters: readonly KeptEvent[];
-  /** Where the next page begins; absent on the last. */
-  readonly next?: number;
-}
-
-/** Nothing was changed; the reason says why. */
-export interface OperationFailed {
-  readonly kind: 'failed';
-  readonly reason: string;
-}
-
-/** Nothing was changed: it reaches into billing periods that are invoiced for good, and wants `force`. */
-export interface WantsForce {
-  readonly kind: 'wants-force';
-  /** For people: which periods, and what would become of the usage there. */
-  readonly reason: string;
-}
-
-/** What was reached into by force, as {@link WantsForce.reason} would have said it; absent where nothing was. */
-interface Forced {
-  readonly forced?: string;
-}
-
-/** Ids that were asked for and are no dead letters here; absent when all are. */
-interface Unknown {
-  readonly unknown?: readonly string[];
-}
-
-export type ReplayOutcome =
-  | ({ readonly kind: 'replayed' } & ReplayResult & Unknown & Forced)
-  | WantsForce
-  | OperationFailed;
-
-export type DiscardOutcome =
-  | ({ readonly kind: 'discarded'; readonly discarded: number } & Unknown)
-  | OperationFailed;
-
-export type MoveOutcome =
-  | ({
-      readonly kind: 'moved';
-      readonly sequence: number;
-      readonly warnings: readonly string[];
-    } & Forced)
-  | WantsForce
-  | OperationFailed;
 
 /** What an operator may do about a destination (docs/delivery.md#operations). Letters are named by event id. */
 export interface Operations {
@@ -188,7 +154,9 @@ class DestinationOperations implements Operations {
         }
         const position = this.#position() ?? sequence;
         const forward = sequence > position;
-        const closed = forward ? undefined : await closedPeriods(this.#between(sequence, position));
+        const closed = forward
+          ? undefined
+          : await closedPeriods(this.#between(sequence, position, force));
         if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
         const failed = await (forward ? this.#skip(position, sequence) : this.#rewind(sequence));
         if (failed !== undefined) return failed;
@@ -228,11 +196,16 @@ class DestinationOperations implements Operations {
     }
   }
 
-  /** The stored events behind a position, up to another; what cannot be read is nobody's. */
-  async *#between(after: number, to: number): AsyncGenerator<readonly QueuedEvent[]> {
+  /** The stored events behind a position, up to another. What cannot be read is passed over by force only. */
+  async *#between(
+    after: number,
+    to: number,
+    force: boolean,
+  ): AsyncGenerator<readonly QueuedEvent[]> {
     let position = after;
     while (position < to) {
       const page = await this.#options.ledger.read(position, PAGE_EVENTS);
+      if (page.kind === 'failed' && !force) throw new LedgerReadError(page);
       if (page.kind === 'failed' || page.events.length === 0) return;
       yield page.events.filter(({ sequence }) => sequence <= to);
       position = page.lastSequence;
