@@ -16,6 +16,7 @@ import { partsOf } from './host-scope.ts';
 import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
+import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
 import type { CollectorSources } from './scope.ts';
 import { createScopes, type Scopes, tenantClustersOf } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
@@ -27,17 +28,17 @@ import {
   type UsageSampler,
 } from './usage-sampler.ts';
 import { WindowCloser } from './window-closer.ts';
-import { createWindowReports, REPORT_PREFIX, type WindowReport } from './window-report.ts';
+import type { WindowReport } from './window-report.ts';
 
 export interface CollectorOptions {
   readonly observation: Observation;
-  /** As {@link restoreJournal} gave it. */
-  readonly restored: RestoredJournal;
+  /** As {@link restoreJournal} gave it; what the watches resumed from is not kept. */
+  readonly restored: Pick<RestoredJournal, 'state'>;
   readonly sources: CollectorSources;
   /** Tenant clusters with nodes of their own; none without. */
   readonly tenants?: TenantObjectsList;
   /** As {@link restoreTenantApis} gave them. */
-  readonly restoredTenants?: readonly RestoredTenantApi[];
+  readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
   readonly ledger: Pick<Ledger, 'append' | 'stats' | 'records' | 'writeRecords'>;
   /** The settings in force; asked again for every window. */
   readonly settings: () => Settings;

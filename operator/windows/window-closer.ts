@@ -28,13 +28,14 @@ import { type FailedScope, type Measured, measureWindow } from './measure-window
 import { forOneTurn } from './one-turn.ts';
 import { heldNodesGap, type OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
+import type { WindowReports } from './report-store.ts';
 import type { Scopes } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
-import { createWindowReporter, type WindowReporter, type WindowReports } from './window-report.ts';
+import { createWindowReporter, type WindowReporter } from './window-report.ts';
 
 export interface WindowCloserOptions {
   readonly observation: Observation;
-  readonly restored: RestoredJournal;
+  readonly restored: Pick<RestoredJournal, 'state'>;
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
   readonly ledger: Pick<Ledger, 'stats' | 'records' | 'writeRecords'>;
   readonly settings: () => Settings;

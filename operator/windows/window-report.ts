@@ -1,6 +1,6 @@
 import type { Assembled } from '../metering/assemble.ts';
 import type { Settings } from '../config/settings.ts';
-import type { EventOutcome, RecordChange } from '../ledger/ledger.ts';
+import type { EventOutcome } from '../ledger/ledger.ts';
 import type { Findings, GpuBalance } from '../metering/findings.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
@@ -60,56 +60,6 @@ export interface WindowReport {
 export interface ContestedNode {
   readonly node: string;
   readonly tenantClusters: readonly string[];
-}
-
-/** Key prefix of report records; the rest of the key is the window's end and the time of closing. */
-export const REPORT_PREFIX = 'window-report/';
-
-/** A day of one-minute windows. */
-const KEPT = 1440;
-
-/** Rows by node are many; they are kept in memory of this many windows, and never as records. */
-const NODES_KEPT = 30;
-
-/** The last reports, oldest first, in memory and as records. */
-export interface WindowReports {
-  /** The record changes that keep `report` and drop what is too old. */
-  add(report: WindowReport): readonly RecordChange[];
-  list(): readonly WindowReport[];
-  restore(records: Iterable<readonly [key: string, value: string]>): void;
-}
-
-export function createWindowReports(kept = KEPT): WindowReports {
-  const reports = new Map<string, WindowReport>();
-  return {
-    add: (report) => {
-      let key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
-      // Another scope of the window may have been closed in the same millisecond.
-      while (reports.has(key)) key += '+';
-      reports.set(key, report);
-      const thinned = [...reports].at(-NODES_KEPT - 1);
-      if (thinned !== undefined) reports.set(thinned[0], withoutNodes(thinned[1]));
-      const dropped = [...reports.keys()].slice(0, Math.max(0, reports.size - kept));
-      for (const old of dropped) reports.delete(old);
-      return [
-        { key, value: JSON.stringify({ v: 1, report: withoutNodes(report) }) },
-        ...dropped.map((old) => ({ key: old, value: undefined })),
-      ];
-    },
-    list: () => [...reports.values()],
-    restore: (records) => {
-      for (const [key, value] of records) {
-        const { v, report } = JSON.parse(value) as { v: unknown; report: WindowReport };
-        if (v === 1) reports.set(key, report);
-      }
-    },
-  };
-}
-
-function withoutNodes({ gpus, ...report }: WindowReport): WindowReport {
-  if (gpus === undefined) return report;
-  const { nodes: _, ...summed } = gpus;
-  return { ...report, gpus: summed };
 }
 
 /** Says what closing a window came to: in its report, in metrics and in the log. */

@@ -1,0 +1,116 @@
+import { expect, test } from 'vitest';
+import type { GpuReport } from './gpu-report.ts';
+import { createWindowReports, type ReportLimits, type WindowReports } from './report-store.ts';
+import type { WindowReport } from './window-report.ts';
+
+const START = Date.UTC(2026, 2, 1, 8);
+const MINUTE = 60_000;
+
+/** Of the window that ends so many minutes after the start, closed in that turn. */
+function report(minute: number, turn = 0, more: Partial<WindowReport> = {}): WindowReport {
+  const end = START + minute * MINUTE;
+  return {
+    windowStart: new Date(end - MINUTE).toISOString(),
+    windowEnd: new Date(end).toISOString(),
+    closedAt: new Date(end + 3_000 + turn * 60).toISOString(),
+    durationMs: 60,
+    scopes: ['tenant-api'],
+    tenantApis: 5,
+    events: 40,
+    duplicates: 0,
+    conflicts: 0,
+    tenants: 5,
+    tenantClusters: 200,
+    backfilled: false,
+    gaps: [],
+    refused: [],
+    unattributed: { total: 0, items: [] },
+    contestedNodes: [],
+    openCreditSeconds: 0,
+    unsettledCreditSeconds: 0,
+    ...more,
+  };
+}
+
+function gpusOf(count: number): GpuReport {
+  const seconds = { gpuType: 'H100', installed: 480, billed: 480, idle: 0, downtime: 0, system: 0 };
+  const row = { ...seconds, overlap: 0, carried: 0, unaccounted: 0 };
+  const nodes = Array.from({ length: count }, (_, index) => ({ node: `gpu-${index}`, ...row }));
+  return { models: [row], nodes };
+}
+
+const LIMITS: ReportLimits = { windows: 10, characters: 1e9, nodeWindows: 2, nodeRows: 100 };
+
+/** With the records that the ledger has of them. */
+function open(limits?: Partial<ReportLimits>) {
+  const reports = createWindowReports({ ...LIMITS, ...limits });
+  const records = new Map<string, string>();
+  const add = (next: WindowReport): void => {
+    for (const { key, value } of reports.add(next)) {
+      if (value === undefined) records.delete(key);
+      else records.set(key, value);
+    }
+    expect(records.size).toBe(reports.list().length);
+  };
+  return { reports, records, add };
+}
+
+function minutesOf(reports: WindowReports): readonly number[] {
+  const ends = reports.list().map(({ windowEnd }) => (Date.parse(windowEnd) - START) / MINUTE);
+  return [...new Set(ends)];
+}
+
+test('windows that are closed in forty turns push the reports of the day before out no sooner', () => {
+  const { reports, add } = open();
+  for (let minute = 1; minute <= 12; minute += 1) {
+    for (let turn = 0; turn < 40; turn += 1) add(report(minute, turn));
+  }
+  expect(minutesOf(reports)).toEqual([3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+  expect(reports.list()).toHaveLength(400);
+});
+
+test('large reports do not fill the memory and the ledger: the oldest go, the newest stays', () => {
+  const { reports, records, add } = open({ characters: 100_000 });
+  const refused = Array.from(
+    { length: 20 },
+    (_, index) => `not a quantity: ${'x'.repeat(970)}${index}`,
+  );
+  for (let minute = 1; minute <= 9; minute += 1) add(report(minute, 0, { refused }));
+  const characters = [...records.values()].reduce((sum, { length }) => sum + length, 0);
+  expect(characters).toBeLessThanOrEqual(100_000);
+  expect(minutesOf(reports)).toEqual([6, 7, 8, 9]);
+  add(report(10, 0, { refused: Array.from({ length: 10 }, () => refused).flat() }));
+  expect(minutesOf(reports)).toEqual([10]);
+});
+
+test('GPU nodes of the newest windows can be looked at, however many turns those were closed in', () => {
+  const { reports, add } = open();
+  for (let minute = 1; minute <= 4; minute += 1) {
+    for (let turn = 0; turn < 10; turn += 1) add(report(minute, turn, { gpus: gpusOf(4) }));
+  }
+  const withNodes = reports.list().filter(({ gpus }) => gpus?.nodes !== undefined);
+  expect(new Set(withNodes.map(({ windowEnd }) => windowEnd)).size).toBe(2);
+  expect(withNodes).toHaveLength(20);
+  expect(reports.list().every(({ gpus }) => gpus?.models.length === 1)).toBe(true);
+});
+
+test('rows of thousands of GPU nodes are kept of fewer windows, and never as records', () => {
+  const { reports, records, add } = open({ nodeWindows: 30 });
+  for (let minute = 1; minute <= 5; minute += 1) add(report(minute, 0, { gpus: gpusOf(40) }));
+  const rows = reports.list().map(({ gpus }) => gpus?.nodes?.length ?? 0);
+  expect(rows).toEqual([0, 0, 0, 40, 40]);
+  add(report(6, 0, { gpus: gpusOf(500) }));
+  expect(reports.list().at(-1)?.gpus?.nodes).toHaveLength(500);
+  expect([...records.values()].join('')).not.toContain('gpu-1');
+});
+
+test('a restart that finds more reports than are kept forgets the surplus, in the ledger too', () => {
+  const before = open({ windows: 1_000 });
+  for (let minute = 1; minute <= 50; minute += 1) before.add(report(minute));
+  const after = createWindowReports(LIMITS);
+  after.restore(before.records);
+  expect(after.list()).toHaveLength(50);
+  const changes = after.add(report(51));
+  expect(changes.filter(({ value }) => value === undefined)).toHaveLength(41);
+  expect(minutesOf(after)).toEqual([42, 43, 44, 45, 46, 47, 48, 49, 50, 51]);
+});
