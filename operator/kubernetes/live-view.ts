@@ -48,14 +48,15 @@ export function createLiveView<T extends Projected>(options: LiveViewOptions<T>)
 }
 
 class ProjectedView<T extends Projected> implements LiveView<T> {
-  readonly #options: LiveViewOptions<T>;
+  readonly #options: Omit<LiveViewOptions<T>, 'initial'>;
   /** By namespace, then by name. */
   readonly #namespaces = new Map<string, Map<string, T>>();
   #size = 0;
 
   constructor(options: LiveViewOptions<T>) {
-    this.#options = options;
-    for (const value of options.initial) this.#put(value);
+    const { initial, ...kept } = options;
+    this.#options = kept;
+    for (const value of initial) this.#put(value);
   }
 
   get size(): number {

@@ -36,7 +36,8 @@ export function createReflector<T extends Projected>(options: ReflectorOptions<T
 
 class Reflector<T extends Projected> implements Source<T> {
   readonly resource: ApiResource;
-  readonly #options: ReflectorOptions<T>;
+  /** Without what it resumed from: objects that are replaced since would be held for ever. */
+  readonly #options: Omit<ReflectorOptions<T>, 'resume'>;
   readonly #timings: ReflectorTimings;
   readonly #path: string;
   readonly #selectors: { readonly [name: string]: string | undefined };
@@ -55,10 +56,11 @@ class Reflector<T extends Projected> implements Source<T> {
   #interruptWatch = (): void => undefined;
 
   constructor(options: ReflectorOptions<T>) {
-    const { resource, clock, random, logger, resume } = options;
+    const { resume, ...kept } = options;
+    const { resource, clock, random, logger } = options;
     const name = describeResource(resource);
     this.resource = resource;
-    this.#options = options;
+    this.#options = kept;
     this.#timings = { ...DEFAULT_TIMINGS, ...options.timings };
     this.#path = resourcePath(resource);
     this.#selectors = {

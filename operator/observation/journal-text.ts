@@ -1,5 +1,5 @@
 import type { Projected } from '../kubernetes/source.ts';
-import { type Api, createSharedValues } from './shared-values.ts';
+import { type Api, createSharedValues, shareText } from './shared-values.ts';
 import type { Span } from './timeline.ts';
 import type { Tracked } from './timelines.ts';
 
@@ -114,9 +114,12 @@ export function decodeJson(text: string, api: Api = {}): unknown {
 const COMMON: ReadonlySet<string> = new Set(['labels', 'requests']);
 /** Parts that an object and its spans share. */
 const SHARED: ReadonlySet<string> = new Set([...COMMON, 'devices']);
+/** Names that a great many objects have in common. */
+const NAMES: ReadonlySet<string> = new Set(['namespace', 'node']);
 const shared = createSharedValues<unknown>();
 
 function revive(key: string, part: unknown, read: unknown[], api: Api): unknown {
+  if (typeof part === 'string' && NAMES.has(key)) return shareText(part, api);
   if (typeof part !== 'object' || part === null) return part;
   if ('$bigint' in part) return BigInt(String(part.$bigint));
   if ('$same' in part) return read[Number(part.$same)];

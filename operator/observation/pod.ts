@@ -9,7 +9,7 @@ import {
 import { greaterOf, type GpuShares, gpuShares, sameShares } from './gpu-shares.ts';
 import { type ObjectLabels, objectLabels, sameLabels, sameOwnerLabels } from './object-labels.ts';
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
-import { type Api, API_OF_HOST } from './shared-values.ts';
+import { type Api, API_OF_HOST, shareText } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { change, currentState, enter, type Timeline, widthOf } from './timeline.ts';
 
@@ -47,10 +47,11 @@ export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView |
   const phase = textAt(status, 'phase');
   const terminal = phase === 'Succeeded' || phase === 'Failed';
   const times = lifetime(status, terminal);
+  const node = textAt(spec, 'nodeName');
   return {
     uid,
     name,
-    namespace: textAt(metadata, 'namespace') ?? '',
+    namespace: shareText(textAt(metadata, 'namespace') ?? '', api),
     labels: objectLabels(metadata, api),
     requests: effectiveRequests(spec, status, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
@@ -58,7 +59,7 @@ export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView |
     hasClaims: 'resourceClaims' in spec || 'extendedResourceClaimStatus' in status,
     started: phase === 'Running' || times.startedAt !== undefined,
     ...times,
-    ...optional('node', textAt(spec, 'nodeName')),
+    ...optional('node', node === undefined ? undefined : shareText(node, api)),
     ...optional('boundAt', boundAt(status)),
     ...optional('gpuShares', gpuShares(metadata, spec)),
   };

@@ -35,6 +35,13 @@ export function createSharedValues<T>(limit = DEFAULT_LIMIT): SharedValues<T> {
   };
 }
 
+const texts = createSharedValues<string>();
+
+/** The one copy of a text that many objects of an API have in common, as the name of a namespace or of a node. */
+export function shareText(text: string, api: Api = API_OF_HOST): string {
+  return texts(api, [text], () => text);
+}
+
 /** One text for these parts; different parts have different texts, whatever characters names hold. */
 export function keyOf(parts: readonly KeyPart[]): string {
   return JSON.stringify(parts);

@@ -29,7 +29,9 @@ export interface UsageSamples {
 }
 
 /** Bounds memory while a window cannot be closed; older samples then count as not taken. */
-const MAX_SAMPLES_PER_POD = 256;
+const MAX_READINGS = 256;
+/** Of a column, when it is too short. */
+const GROWTH = 1.25;
 
 /**
  * Samples are taken twice a window, at most a minute apart (docs/metering.md#cpu-and-memory), however
@@ -44,67 +46,127 @@ export function sampleHoldMs(windowMs: number): number {
   return 2 * sampleIntervalMs(windowMs);
 }
 
-/**
- * The samples of one pod, oldest first, three numbers each: moment, nanocores, bytes. Flat and of
- * exact length, since every pod of the cluster has such a list.
- */
-type Readings = readonly number[];
+/** Of each pod that was read at one moment its nanocores and its bytes, at its place; NaN where it was not read. */
+interface Reading {
+  readonly at: number;
+  amounts: Float64Array;
+}
 
-const NUMBERS = 3;
+const AMOUNTS = 2;
 
+/** Keeps all that was read at one moment in one column: every pod of the cluster has samples, and they come and go together. */
 export function createUsageSamples(): UsageSamples {
-  const byPod = new Map<string, Readings>();
-  return {
-    get size() {
-      return byPod.size;
-    },
-    add: (uid, { at, cpu, memory }) => {
-      byPod.set(uid, [...earlier(byPod.get(uid) ?? [], at), at, cpu, memory]);
-    },
-    stretches: (uid, from, to, holdMs) => stretchesOf(byPod.get(uid) ?? [], from, to, holdMs),
-    prune: (horizon, holdMs) => {
-      for (const [uid, readings] of byPod) {
-        const kept = firstAfter(readings, horizon - holdMs);
-        if (kept >= readings.length) byPod.delete(uid);
-        else if (kept > 0) byPod.set(uid, readings.slice(kept));
-      }
-    },
-  };
+  return new SampleColumns();
 }
 
-/** A clock that was set back takes the samples of the time that comes again with it. */
-function earlier(readings: Readings, at: number): Readings {
-  const end = firstAfter(readings, at - 1);
-  const start = Math.max(0, end - (MAX_SAMPLES_PER_POD - 1) * NUMBERS);
-  return start === 0 && end === readings.length ? readings : readings.slice(start, end);
-}
+class SampleColumns implements UsageSamples {
+  /** Where in a column a pod's amounts are. */
+  readonly #places = new Map<string, number>();
+  /** Places that nobody has any more. */
+  #free: number[] = [];
+  /** Oldest first. */
+  #readings: readonly Reading[] = [];
 
-/** Where the first sample later than `moment` begins; the length when there is none. */
-function firstAfter(readings: Readings, moment: number): number {
-  for (let index = 0; index < readings.length; index += NUMBERS) {
-    if ((readings[index] ?? 0) > moment) return index;
+  get size(): number {
+    return this.#places.size;
   }
-  return readings.length;
+
+  add(uid: string, { at, cpu, memory }: UsageSample): void {
+    const reading = this.#readingAt(at);
+    const place = this.#placeOf(uid);
+    put(reading, place, cpu, memory);
+    // A clock that was set back takes the samples of the time that comes again with it.
+    for (const later of this.#readings) if (later.at > at) take(later, place);
+  }
+
+  stretches(uid: string, from: number, to: number, holdMs: number): readonly UsageStretch[] {
+    const place = this.#places.get(uid);
+    const stretches: UsageStretch[] = [];
+    let reached = from;
+    const hold = (sample: UsageSample, until: number): void => {
+      const begin = Math.max(sample.at, reached);
+      const end = Math.min(until, sample.at + holdMs, to);
+      if (end <= begin) return;
+      if (begin > reached) stretches.push({ from: reached, to: begin, sample: undefined });
+      stretches.push({ from: begin, to: end, sample });
+      reached = end;
+    };
+    let before: UsageSample | undefined;
+    for (const reading of this.#readings) {
+      const sample = place === undefined ? undefined : sampleAt(reading, place);
+      if (sample === undefined) continue;
+      if (before !== undefined) hold(before, sample.at);
+      before = sample;
+    }
+    if (before !== undefined) hold(before, Infinity);
+    if (reached < to) stretches.push({ from: reached, to, sample: undefined });
+    return stretches;
+  }
+
+  prune(horizon: number, holdMs: number): void {
+    this.#keep(this.#readings.filter(({ at }) => at > horizon - holdMs));
+  }
+
+  #placeOf(uid: string): number {
+    const known = this.#places.get(uid);
+    if (known !== undefined) return known;
+    const place = this.#free.pop() ?? this.#places.size;
+    this.#places.set(uid, place);
+    return place;
+  }
+
+  #readingAt(at: number): Reading {
+    const newest = this.#readings.at(-1);
+    const known = newest?.at === at ? newest : this.#readings.find((reading) => reading.at === at);
+    if (known !== undefined) return known;
+    if (this.#readings.length >= MAX_READINGS) this.#keep(this.#readings.slice(1));
+    const reading = { at, amounts: emptyColumn(this.#places.size + this.#free.length) };
+    this.#readings = [...this.#readings, reading].toSorted((a, b) => a.at - b.at);
+    return reading;
+  }
+
+  /** Pods that are in none of these are forgotten. */
+  #keep(readings: readonly Reading[]): void {
+    if (readings.length === this.#readings.length) return;
+    this.#readings = readings;
+    for (const [uid, place] of this.#places) {
+      if (readings.some((reading) => isTaken(reading, place))) continue;
+      this.#places.delete(uid);
+      this.#free.push(place);
+    }
+    if (this.#places.size === 0) this.#free = [];
+  }
 }
 
-function stretchesOf(
-  readings: Readings,
-  from: number,
-  to: number,
-  holdMs: number,
-): readonly UsageStretch[] {
-  const stretches: UsageStretch[] = [];
-  let reached = from;
-  for (let index = 0; index < readings.length; index += NUMBERS) {
-    const at = readings[index] ?? 0;
-    const begin = Math.max(at, reached);
-    const end = Math.min(readings[index + NUMBERS] ?? Infinity, at + holdMs, to);
-    if (end <= begin) continue;
-    if (begin > reached) stretches.push({ from: reached, to: begin, sample: undefined });
-    const [cpu = 0, memory = 0] = [readings[index + 1], readings[index + 2]];
-    stretches.push({ from: begin, to: end, sample: { at, cpu, memory } });
-    reached = end;
+function emptyColumn(places: number): Float64Array {
+  return new Float64Array(places * AMOUNTS).fill(Number.NaN);
+}
+
+function isTaken({ amounts }: Reading, place: number): boolean {
+  const cpu = amounts[place * AMOUNTS];
+  return cpu !== undefined && !Number.isNaN(cpu);
+}
+
+function sampleAt({ at, amounts }: Reading, place: number): UsageSample | undefined {
+  const index = place * AMOUNTS;
+  const [cpu, memory] = [amounts[index], amounts[index + 1]];
+  return cpu === undefined || memory === undefined || Number.isNaN(cpu)
+    ? undefined
+    : { at, cpu, memory };
+}
+
+function put(reading: Reading, place: number, cpu: number, memory: number): void {
+  const index = place * AMOUNTS;
+  if (index >= reading.amounts.length) {
+    const longer = emptyColumn(Math.ceil((place + 1) * GROWTH));
+    longer.set(reading.amounts);
+    reading.amounts = longer;
   }
-  if (reached < to) stretches.push({ from: reached, to, sample: undefined });
-  return stretches;
+  reading.amounts[index] = cpu;
+  reading.amounts[index + 1] = memory;
+}
+
+function take({ amounts }: Reading, place: number): void {
+  if (place * AMOUNTS < amounts.length)
+    amounts.fill(Number.NaN, place * AMOUNTS, (place + 1) * AMOUNTS);
 }

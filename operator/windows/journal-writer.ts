@@ -31,7 +31,7 @@ import type { TenantScope } from './tenant-scopes.ts';
 
 export interface JournalWriterOptions {
   readonly observation: Observation;
-  readonly restored: RestoredJournal;
+  readonly restored: Pick<RestoredJournal, 'state'>;
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
   readonly ledger: Pick<Ledger, 'writeRecords'>;
   readonly scopes: Scopes;

@@ -27,12 +27,12 @@ import { createWatches, type Watches } from './watches.ts';
 export interface ClusterView {
   readonly watches: Watches;
   readonly observation: Observation;
-  /** What the journal knew of the objects that are watched. */
-  readonly restored: RestoredJournal;
+  /** How far windows were closed; not what the watches resumed from, which would be held for as long as this is. */
+  readonly restored: Pick<RestoredJournal, 'state'>;
   readonly discovery: Discovery;
   /** Tenant clusters with nodes of their own. */
   readonly tenantApis: TenantApis;
-  readonly restoredTenants: readonly RestoredTenantApi[];
+  readonly restoredTenants: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
   /** To be stopped after the windows, whose journal says where the watches are. */
   readonly parts: readonly Part[];
 }
@@ -81,10 +81,10 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
   return {
     watches,
     observation,
-    restored,
+    restored: { state: restored.state },
     discovery,
     tenantApis: tenants.apis,
-    restoredTenants: tenants.restored,
+    restoredTenants: tenants.restored.map(({ id, progress }) => ({ id, progress })),
     parts: [
       ...watchParts(context, watches),
       whenConfigured(context.customResources, {
