@@ -38,7 +38,8 @@ export async function bundle(directory: string): Promise<void> {
     minifySyntax: true,
     minifyWhitespace: true,
     keepNames: true,
-    charset: 'utf8',
+    // The process holds its own text: with one character beyond Latin-1 all of it would take two bytes for each.
+    charset: 'ascii',
     legalComments: 'external',
     external: [NATIVE_PACKAGE],
     banner: { js: REQUIRE_BANNER },

@@ -21,7 +21,8 @@ const BATCH_EVENTS = 1_000;
 const MEMORY_FLAGS = [
   '--max-old-space-size=576',
   '--max-semi-space-size=4',
-  '--heap-growing-percent=25',
+  '--heap-growing-percent=40',
+  '--memory-saver-mode',
 ];
 const MAX_DRAINED = 2_000_000;
 
