@@ -284,8 +284,9 @@ test.each([
 
 test('W27: a pod of a tenant cluster that was uninstalled while nobody looked is billed until it is gone', () => {
   const life = lifeUntil('abandoned', times.abandoned);
-  expect(billed('abandoned')).toBeLessThanOrEqual(life + 1);
-  expect(billed('abandoned')).toBeGreaterThanOrEqual(life - 1);
+  expect(billed('abandoned')).toBeLessThanOrEqual(life);
+  // It goes while the watch still catches up.
+  expect(billed('abandoned')).toBeGreaterThanOrEqual(life - WRITTEN_S);
 });
 
 test('W20: a pod that lived only while nobody looked and was killed by force is not billed beyond its life', () => {
