@@ -8,8 +8,11 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 export const JANUARY = Date.UTC(2027, 0, 1);
 const MARCH = Date.UTC(2027, 2, 1);
-/** When every invoice of the plan's usage has been final for days. */
-export const END = Date.UTC(2027, 3, 6);
+/**
+ * When every invoice of the plan's usage is final, and what is on none is still told
+ * (docs/delivery.md#invoices): that ends 62 days after it was found.
+ */
+export const END = Date.UTC(2027, 3, 2, 12);
 const TENANTS = ['ant', 'bee', 'cat'];
 
 /** What is fed for months, in which form. */
