@@ -9,6 +9,8 @@ export default defineConfig({
       'scripts/**/*.test.ts',
       'config/**/*.test.ts',
       'crds/**/*.test.ts',
+      'charts/**/*.test.ts',
+      'plugin/**/*.test.ts',
     ],
     exclude: ['**/node_modules/**', 'e2e/long/**'],
     globalSetup: ['e2e/control-plane/global-setup.ts'],

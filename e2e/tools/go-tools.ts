@@ -19,6 +19,8 @@ export const GO_TOOLS = {
   'stripe-mock': { package: 'github.com/stripe/stripe-mock', version: 'v0.197.0' },
   /** Rates Kubernetes manifests. */
   'kube-score': { package: 'github.com/zegl/kube-score/cmd/kube-score', version: 'v1.20.0' },
+  /** Renders and installs the charts. */
+  helm: { package: 'helm.sh/helm/v4/cmd/helm', version: 'v4.3.1' },
   /** Empties namespaces, makes pods and volumes: only the long suites run it, since it takes five minutes to build. */
   'kube-controller-manager': {
     package: 'k8s.io/kubernetes/cmd/kube-controller-manager',
@@ -38,7 +40,7 @@ export const GO_TOOLS = {
 export type GoTool = keyof typeof GO_TOOLS;
 
 /** Those of `make test`. */
-export const GO_TOOL_NAMES: readonly GoTool[] = ['stripe-mock', 'kube-score'];
+export const GO_TOOL_NAMES: readonly GoTool[] = ['stripe-mock', 'kube-score', 'helm'];
 
 export function isGoTool(name: string): name is GoTool {
   return Object.hasOwn(GO_TOOLS, name);

@@ -1,0 +1,135 @@
+import { stringify } from 'yaml';
+
+/** One top-level value of the chart. */
+export interface ChartValue {
+  readonly name: string;
+  /** For values.yaml, in lines of a comment, and for the schema. */
+  readonly meaning: string;
+  readonly value: unknown;
+  /** JSON Schema of the value (draft 7). */
+  readonly schema: object;
+}
+
+/** What the base says, which becomes the chart's defaults. */
+export interface BaseDefaults {
+  readonly repository: string;
+  readonly pullPolicy: unknown;
+  readonly settings: unknown;
+  readonly resources: unknown;
+  readonly nodeOptions: unknown;
+  readonly storageSize: unknown;
+  /** Switches of config/components/, with what each does. */
+  readonly components: readonly (readonly [name: string, meaning: string])[];
+}
+
+const TEXT = { type: 'string' };
+const OBJECT = { type: 'object' };
+const TEXTS = { type: 'object', additionalProperties: TEXT };
+const OBJECTS = { type: 'array', items: OBJECT };
+
+/** Everything that can be set, in the order of values.yaml. */
+export function chartValues(base: BaseDefaults): readonly ChartValue[] {
+  return [
+    {
+      name: 'image',
+      meaning:
+        'The image. Without a tag it is the version of the application; a digest wins over both.',
+      value: { repository: base.repository, tag: '', digest: '', pullPolicy: base.pullPolicy },
+      schema: closed({
+        repository: { type: 'string', minLength: 1 },
+        tag: TEXT,
+        digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
+        pullPolicy: { enum: ['Always', 'IfNotPresent', 'Never'] },
+      }),
+    },
+    {
+      name: 'imagePullSecrets',
+      meaning: 'Secrets for a private registry: [{ name: … }].',
+      value: [],
+      schema: OBJECTS,
+    },
+    {
+      name: 'settings',
+      meaning:
+        'Environment variables of docs/configuration.md, as text. A change restarts the operator. Credentials do not belong\nhere: create the Secret `meterfeed` in the namespace of the release, whose keys are read as variables.',
+      value: base.settings,
+      schema: {
+        type: 'object',
+        propertyNames: { pattern: '^[A-Z][A-Z0-9_]*$' },
+        additionalProperties: { type: ['string', 'boolean'] },
+      },
+    },
+    {
+      name: 'components',
+      meaning: [
+        'What can be added, as config/components/ has it:',
+        ...base.components.map(([name, meaning]) => `${name}: ${meaning}`),
+      ].join('\n'),
+      value: Object.fromEntries(base.components.map(([name]) => [name, false])),
+      schema: closed(
+        Object.fromEntries(base.components.map(([name]) => [name, { type: 'boolean' }])),
+      ),
+    },
+    {
+      name: 'storage',
+      meaning:
+        "The volume of the ledger. Both are chosen at the first installation: an upgrade keeps what the StatefulSet has\n(docs/upgrading.md#a-larger-volume). Without a class it is the cluster's default one.",
+      value: { size: base.storageSize, storageClassName: '' },
+      schema: closed({
+        size: { type: 'string', pattern: '^[1-9][0-9]*(Mi|Gi|Ti)$' },
+        storageClassName: TEXT,
+      }),
+    },
+    {
+      name: 'resources',
+      meaning:
+        'No CPU limit: a throttled process closes its windows late. With more memory, raise nodeOptions too.',
+      value: base.resources,
+      schema: closed({ requests: OBJECT, limits: OBJECT }),
+    },
+    {
+      name: 'nodeOptions',
+      meaning:
+        'Three quarters of the memory limit, in MiB; the rest is for the ledger and buffers.',
+      value: base.nodeOptions,
+      schema: TEXT,
+    },
+    {
+      name: 'podAnnotations',
+      meaning: 'Further annotations of the pod.',
+      value: {},
+      schema: TEXTS,
+    },
+    { name: 'podLabels', meaning: 'Further labels of the pod.', value: {}, schema: TEXTS },
+    { name: 'nodeSelector', meaning: 'Where the pod runs.', value: {}, schema: TEXTS },
+    { name: 'tolerations', meaning: 'Taints that it tolerates.', value: [], schema: OBJECTS },
+    { name: 'affinity', meaning: 'Affinity of the pod.', value: {}, schema: OBJECT },
+    { name: 'priorityClassName', meaning: 'Its priority class.', value: '', schema: TEXT },
+  ];
+}
+
+/** The text of values.yaml. */
+export function valuesFile(values: readonly ChartValue[], head: string): string {
+  const parts = values.map(({ name, meaning, value }) => {
+    const comment = meaning.split('\n').map((line) => `# ${line}`);
+    return `${comment.join('\n')}\n${stringify({ [name]: value }, { lineWidth: 0 })}`;
+  });
+  return [`# ${head}\n`, ...parts].join('\n');
+}
+
+/** The text of values.schema.json: unknown values are refused, but for Helm's own `global`. */
+export function valuesSchema(values: readonly ChartValue[]): string {
+  const properties = values.map(({ name, meaning, schema }) => [
+    name,
+    { description: meaning.replaceAll('\n', ' '), ...schema },
+  ]);
+  const schema = {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    ...closed({ ...Object.fromEntries(properties), global: OBJECT }),
+  };
+  return `${JSON.stringify(schema, null, 2)}\n`;
+}
+
+function closed(properties: Readonly<Record<string, object>>): object {
+  return { type: 'object', additionalProperties: false, properties };
+}

@@ -1,0 +1,226 @@
+import { stringify } from 'yaml';
+import { isRecord } from '../../operator/model/is-record.ts';
+import { type BaseDefaults, chartValues, valuesFile, valuesSchema } from './chart-values.ts';
+import { identity, type KubernetesObject } from './kustomize.ts';
+import { inline, optional, templateOf, yaml } from './slots.ts';
+
+/** The namespace that config/ is written for; in the chart it is the release's. */
+const NAMESPACE = 'meterfeed-system';
+
+const COMPONENT_FLAG = 'tenantSecretRoles';
+
+/** A component of config/components/ that only adds objects. */
+export interface AddedComponent {
+  readonly folder: string;
+  /** As values.yaml calls it: `networkPolicy`. */
+  readonly name: string;
+  readonly meaning: string;
+  readonly objects: readonly KubernetesObject[];
+}
+
+export interface OperatorChartParts {
+  /** Of the chart and, where the base does not say otherwise, of the application. */
+  readonly version: string;
+  /** What `kubectl kustomize` makes of the base, without the namespace and the custom resources. */
+  readonly base: readonly KubernetesObject[];
+  readonly components: readonly AddedComponent[];
+  /** Names of variables that hold credentials. */
+  readonly credentials: readonly string[];
+  /** First line of every file. */
+  readonly head: string;
+}
+
+type Path = readonly (string | number)[];
+
+/** The generated files of the operator's chart, by their path in it. */
+export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, string> {
+  const { version, base, components, credentials, head } = parts;
+  const image = read(find(base, 'StatefulSet meterfeed-system/meterfeed'), IMAGE);
+  const [repository = '', appVersion = ''] = String(image).split(':');
+  const values = chartValues(defaultsOf(base, repository, components));
+  const chart = {
+    apiVersion: 'v2',
+    name: 'meterfeed',
+    description: 'Meters what tenant clusters use and feeds it to billing systems',
+    type: 'application',
+    version,
+    appVersion,
+    home: 'https://meterfeed.io',
+    keywords: ['metering', 'billing', 'usage', 'vcluster', 'gpu', 'multi-tenancy'],
+    annotations: { 'artifacthub.io/license': 'Apache-2.0' },
+  };
+  const isRight = ({ kind }: KubernetesObject): boolean => /Role|ServiceAccount/.test(kind);
+  const comment = `{{- /* ${head} */}}\n`;
+  return new Map([
+    ['Chart.yaml', `# ${head}\n${stringify(chart)}`],
+    ['values.yaml', valuesFile(values, head)],
+    ['values.schema.json', valuesSchema(values)],
+    ['templates/_credentials.tpl', comment + credentialsTemplate(credentials)],
+    ['templates/rbac.yaml', comment + rights(base.filter(isRight))],
+    [
+      'templates/operator.yaml',
+      comment + templateOf(base.filter((object) => !isRight(object)).map(withPlaces)),
+    ],
+    ...components.map(({ folder, name, objects }): readonly [string, string] => [
+      `templates/component-${folder}.yaml`,
+      `${comment}{{- if .Values.components.${name} }}\n${templateOf(objects.map(withPlaces))}{{- end }}\n`,
+    ]),
+  ]);
+}
+
+const CONTAINER: Path = ['spec', 'template', 'spec', 'containers', 0];
+const IMAGE: Path = [...CONTAINER, 'image'];
+const CLAIM: Path = ['spec', 'volumeClaimTemplates', 0, 'spec'];
+const STORAGE: Path = [...CLAIM, 'resources', 'requests', 'storage'];
+
+function defaultsOf(
+  base: readonly KubernetesObject[],
+  repository: string,
+  components: readonly AddedComponent[],
+): BaseDefaults {
+  const operator = find(base, 'StatefulSet meterfeed-system/meterfeed');
+  const settings = base.find(({ kind }) => kind === 'ConfigMap');
+  return {
+    repository,
+    pullPolicy: read(operator, [...CONTAINER, 'imagePullPolicy']),
+    settings: read(settings, ['data']),
+    resources: read(operator, [...CONTAINER, 'resources']),
+    nodeOptions: read(operator, nodeOptions(operator)),
+    storageSize: read(operator, STORAGE),
+    components: [
+      ...components.map(({ name, meaning }) => [name, meaning] as const),
+      [
+        COMPONENT_FLAG,
+        'kubeconfigs of tenants are read by a Role in each namespace, which you bind, instead of everywhere.',
+      ],
+    ],
+  };
+}
+
+/** RBAC, where the cluster-wide right to read tenant kubeconfigs can be given up. */
+function rights(objects: readonly KubernetesObject[]): string {
+  const name = 'meterfeed-tenant-kubeconfigs';
+  const isGivenUp = ({ kind, metadata }: KubernetesObject): boolean =>
+    kind === 'ClusterRoleBinding' && metadata.name === name;
+  const kept = objects.filter((object) => !isGivenUp(object)).map(withPlaces);
+  const givenUp = templateOf(objects.filter(isGivenUp).map(withPlaces));
+  return `${templateOf(kept)}{{- if not .Values.components.${COMPONENT_FLAG} }}\n${givenUp}{{- end }}\n`;
+}
+
+/** An object with places for what Helm fills in. */
+function withPlaces(object: KubernetesObject): KubernetesObject {
+  const placed = inNamespaceOfRelease(object);
+  switch (identity(object).replace(/-[a-z0-9]{10}$/, '')) {
+    case 'StatefulSet meterfeed-system/meterfeed':
+      return asObject(operatorPlaces(object).reduce(put, placed));
+    case 'ConfigMap meterfeed-system/meterfeed-settings':
+      return asObject(SETTINGS_PLACES.reduce(put, placed));
+    case 'ClusterRole meterfeed-tenant-kubeconfigs':
+      return asObject(kubeconfigPlaces(object).reduce(put, placed));
+    default:
+      return placed;
+  }
+}
+
+type Place = readonly [path: Path, template: unknown];
+
+const SETTINGS_PLACES: readonly Place[] = [
+  [['metadata', 'name'], inline('{{ include "meterfeed.settingsName" . }}')],
+  [['data'], yaml('include "meterfeed.settings" . | fromJson')],
+];
+
+function operatorPlaces(operator: KubernetesObject): readonly Place[] {
+  const pod: Path = ['spec', 'template', 'spec'];
+  const metadata: Path = ['spec', 'template', 'metadata'];
+  const extended = (path: Path, value: string): Place => [
+    path,
+    yaml(`merge (fromJson \`${JSON.stringify(read(operator, path))}\`) .Values.${value}`),
+  ];
+  return [
+    extended([...metadata, 'annotations'], 'podAnnotations'),
+    extended([...metadata, 'labels'], 'podLabels'),
+    [IMAGE, inline('{{ include "meterfeed.image" . | quote }}')],
+    [[...CONTAINER, 'imagePullPolicy'], inline('{{ .Values.image.pullPolicy }}')],
+    [[...CONTAINER, 'resources'], yaml('.Values.resources')],
+    [nodeOptions(operator), inline('{{ .Values.nodeOptions | quote }}')],
+    [
+      [...CONTAINER, 'envFrom', 0, 'configMapRef', 'name'],
+      inline('{{ include "meterfeed.settingsName" . }}'),
+    ],
+    [STORAGE, inline('{{ include "meterfeed.storageSize" . }}')],
+    [[...CLAIM, 'storageClassName'], optional('include "meterfeed.storageClass" .')],
+    ...['imagePullSecrets', 'nodeSelector', 'tolerations', 'affinity', 'priorityClassName'].map(
+      (name): Place => [[...pod, name], optional(`.Values.${name}`)],
+    ),
+  ];
+}
+
+/** The Secret has one name, in the settings and in the rights; bound by namespace, the role needs one verb more. */
+function kubeconfigPlaces(role: KubernetesObject): readonly Place[] {
+  const names: Path = ['rules', 0, 'resourceNames', 0];
+  const verbs: Path = ['rules', 0, 'verbs'];
+  const given = JSON.stringify(read(role, verbs));
+  const byDefault = String(read(role, names));
+  return [
+    [names, inline(`{{ .Values.settings.TENANT_KUBECONFIG_SECRET | default "${byDefault}" }}`)],
+    [
+      verbs,
+      yaml(
+        `.Values.components.${COMPONENT_FLAG} | ternary (append (fromJsonArray \`${given}\`) "get") (fromJsonArray \`${given}\`)`,
+      ),
+    ],
+  ];
+}
+
+function nodeOptions(operator: KubernetesObject): Path {
+  const env = read(operator, [...CONTAINER, 'env']);
+  const index = Array.isArray(env)
+    ? env.findIndex((one) => isRecord(one) && one['name'] === 'NODE_OPTIONS')
+    : -1;
+  if (index < 0) throw new Error('StatefulSet: env: no "NODE_OPTIONS"');
+  return [...CONTAINER, 'env', index, 'value'];
+}
+
+function credentialsTemplate(names: readonly string[]): string {
+  return `{{- define "meterfeed.credentials" -}}\n${JSON.stringify(names)}\n{{- end }}\n`;
+}
+
+function inNamespaceOfRelease(object: KubernetesObject): KubernetesObject {
+  const text = JSON.stringify(object, (key, value: unknown) =>
+    key === 'namespace' && value === NAMESPACE ? inline('{{ .Release.Namespace }}') : value,
+  );
+  if (text.includes(NAMESPACE)) {
+    throw new Error(`${identity(object)}: names "${NAMESPACE}" outside of a field "namespace"`);
+  }
+  return asObject(JSON.parse(text));
+}
+
+/** A copy with one value replaced; what leads there must exist. */
+function put(value: unknown, [path, filled]: Place): unknown {
+  const [key, ...rest] = path;
+  if (key === undefined) return filled;
+  const next = (child: unknown): unknown => put(child, [rest, filled]);
+  if (Array.isArray(value) && typeof key === 'number') {
+    return value.map((child: unknown, index) => (index === key ? next(child) : child));
+  }
+  if (isRecord(value)) return { ...value, [key]: next(value[key]) };
+  throw new Error(`no such place in the base: "${path.join('.')}"`);
+}
+
+function read(value: unknown, path: Path): unknown {
+  return path.reduce<unknown>((part, key) => {
+    if (Array.isArray(part)) return part[Number(key)];
+    if (isRecord(part)) return part[key];
+    throw new Error(`no such place in the base: "${path.join('.')}"`);
+  }, value);
+}
+
+function find(objects: readonly KubernetesObject[], wanted: string): KubernetesObject {
+  const found = objects.find((object) => identity(object) === wanted);
+  if (found === undefined) throw new Error(`not in the base: "${wanted}"`);
+  return found;
+}
+
+function asObject(value: unknown): KubernetesObject {
+  return value as KubernetesObject;
+}

@@ -1,0 +1,53 @@
+import { stringify } from 'yaml';
+import type { KubernetesObject } from './kustomize.ts';
+
+/**
+ * Places in a manifest that Helm fills. Such a place is a text that YAML writes as it is, so that objects can be
+ * written out first and the template put into the text afterwards.
+ */
+type SlotKind = 'inline' | 'yaml' | 'optional';
+
+function slot(kind: SlotKind, template: string): string {
+  return `slot_${kind}_${Buffer.from(template).toString('hex')}_`;
+}
+
+/** A template in the place of a scalar, such as `{{ .Release.Namespace }}`. */
+export function inline(template: string): string {
+  return slot('inline', template);
+}
+
+/** An expression whose value is written as YAML under its key. */
+export function yaml(expression: string): string {
+  return slot('yaml', expression);
+}
+
+/** As {@link yaml}, and the key is left out where the value is empty. */
+export function optional(expression: string): string {
+  return slot('optional', expression);
+}
+
+/** Objects as a template of Helm: what looks like a template in them is text, and slots are filled in. */
+export function templateOf(objects: readonly KubernetesObject[]): string {
+  return objects.map((object) => `---\n${fill(stringify(object, { lineWidth: 0 }))}`).join('');
+}
+
+const WHOLE_VALUE = /^( *)(- )?([\w-]+): slot_(yaml|optional)_([0-9a-f]+)_$/gm;
+const INLINE = /slot_inline_([0-9a-f]+)_/g;
+
+function fill(text: string): string {
+  return text
+    .replaceAll('{{', '{{ "{{" }}')
+    .replaceAll(WHOLE_VALUE, (...groups: readonly string[]) => {
+      const [, space = '', dash = '', key = '', kind = '', encoded = ''] = groups;
+      const indent = space.length + dash.length + 2;
+      const line = (value: string): string =>
+        `${space}${dash}${key}: {{- toYaml ${value} | nindent ${indent} }}`;
+      if (kind === 'yaml') return line(`(${decode(encoded)})`);
+      return `${space}{{- with ${decode(encoded)} }}\n${line('.')}\n${space}{{- end }}`;
+    })
+    .replaceAll(INLINE, (_, encoded: string) => decode(encoded));
+}
+
+function decode(encoded: string): string {
+  return Buffer.from(encoded, 'hex').toString();
+}
