@@ -1,12 +1,13 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  addUnsent,
   createSequenceSet,
   isUnsent,
+  type UnsentRanges,
   unsentAfter,
   unsentUpTo,
-  type UnsentRanges,
-  addUnsent,
+  withSequences,
 } from './sequence-sets.ts';
 
 test('a set of sequence numbers holds what a plain set holds', () => {
@@ -88,6 +89,19 @@ describe('numbers that were never sent', () => {
       [1, 4],
       [6, 9],
     ]);
+  });
+
+  test('single numbers join what is there, and each number is found again', () => {
+    const singles = fc.array(fc.integer({ min: 1, max: 40 }), { maxLength: 30 });
+    fc.assert(
+      fc.property(ranges, singles, (parts, numbers) => {
+        const joined = withSequences(built(parts), numbers);
+        for (const number of NUMBERS) {
+          const expected = isUnsent(built(parts), number) || numbers.includes(number);
+          expect(isUnsent(joined, number)).toBe(expected);
+        }
+      }),
+    );
   });
 
   test('an empty range adds nothing', () => {

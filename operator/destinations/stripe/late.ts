@@ -154,9 +154,8 @@ export class StripeLate implements LateBiller {
     if (found.kind === 'none') {
       return { kind: 'rejected', reason: 'Stripe has no customer of this tenant' };
     }
-    if (found.kind !== 'customer') return found;
-    if (!customers.isShared(found.id)) return found.id;
-    return { kind: 'rejected', reason: 'its customer pays for other tenants too' };
+    // A customer that pays for several tenants pays for what is late of each of them, too.
+    return found.kind === 'customer' ? found.id : found;
   }
 
   /** What final invoices since a moment have charged by meters; the newest first. */
