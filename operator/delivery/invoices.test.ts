@@ -14,7 +14,7 @@ afterEach(async () => {
 
 async function withLago(
   rules: Parameters<typeof startFakeLago>[0]['rules'] = {},
-  late: 'send' | 'hold' = 'send',
+  late: 'send' | 'hold' | 'next' = 'send',
 ): Promise<MonthWorld & { readonly lago: FakeLago }> {
   const lago = await startFakeLago({ apiKey: 'key', rules });
   closers.push(() => lago.close());
@@ -208,6 +208,19 @@ test('a cursor goes back over an invoiced month only by force, and over the runn
   });
   await vi.waitFor(() => expect(one.delivery().status('bills')?.cursor).toBe(2));
   expect(await one.report()).toMatchObject({ differing: 0 });
+});
+
+test('where late usage is billed apart, that is what force is said to do', async () => {
+  const one = await withLago({}, 'next');
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  one.turnTo('02-01T01:30');
+  await one.use('02-01T01:00', '1');
+  await one.report();
+  expect(await one.delivery().moveCursor('bills', 0)).toMatchObject({
+    kind: 'wants-force',
+    reason: expect.stringMatching(/are final: late is "next": it is billed by lines of its own$/),
+  });
 });
 
 test('a cursor goes back over events that cannot be read only by force', async () => {

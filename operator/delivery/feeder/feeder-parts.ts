@@ -200,6 +200,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
       changes,
       wants,
       effect: destination.closedPeriods,
+      late: settings.late,
     }),
     unknownMetrics: () => unknownMetrics(settings.metrics, find),
   };

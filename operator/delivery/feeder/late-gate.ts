@@ -47,7 +47,7 @@ export function createLateGate(options: LateGateOptions): LateGate {
         found.push({ sequence, event, sent: asOf(event, at) });
         continue;
       }
-      const reason = `late: invoices until ${formatInstant(until)} are final, and this would be on none: enter it there by hand and discard it, or replay it to have it sent all the same`;
+      const reason = `late: invoices until ${formatInstant(until)} are final, and this would be on none: enter it there by hand and discard it, or replay it by force to have it sent all the same`;
       results.set(sequence, { kind: 'dead', reason });
     }
     if (billing === undefined || found.length === 0) return { results, waiting: NOBODY };

@@ -1,3 +1,4 @@
+import type { LatePolicy } from '../../destinations/late.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
@@ -11,6 +12,8 @@ export interface ClosedPeriodsOptions {
   readonly wants: (event: QueuedEvent['event']) => boolean;
   /** What the billing system does with usage of such periods. */
   readonly effect: string | undefined;
+  /** What is done with it here (docs/delivery.md#late-usage). */
+  readonly late: LatePolicy | undefined;
 }
 
 /**
@@ -26,6 +29,7 @@ export function createClosedPeriods({
   changes,
   wants,
   effect,
+  late,
 }: ClosedPeriodsOptions): ClosedPeriods {
   if (invoices === undefined) return async () => undefined;
   return async (pages) => {
@@ -49,6 +53,8 @@ export function createClosedPeriods({
         ? `tenant ${JSON.stringify(tenant)}, whose invoices until ${formatInstant(until)} are final`
         : `${tenants.size} tenants whose invoices are final, those of ${JSON.stringify(tenant)} until ${formatInstant(until)}`;
     const what = `${events} ${events === 1 ? 'event' : 'events'} of closed billing periods: of ${whose}`;
-    return effect === undefined ? what : `${what}: ${effect}`;
+    const isBilledApart = late === 'next' || late === 'credit';
+    const outcome = isBilledApart ? `late is "${late}": it is billed by lines of its own` : effect;
+    return outcome === undefined ? what : `${what}: ${outcome}`;
   };
 }
