@@ -5,6 +5,7 @@ import { formatInstant } from '../../operator/model/window.ts';
 import { testTenant } from '../../operator/destinations/testing/context.ts';
 import { testEvent } from '../../operator/ledger/testing/events.ts';
 import type { AccountEvent } from '../fakes/account.ts';
+import type { Misbehaviour } from '../fakes/misbehaviour.ts';
 import { createRandom } from '../faults/random.ts';
 import { type Engine, startEngine } from './engine.ts';
 import {
@@ -150,6 +151,8 @@ function windowsOf({ steps }: MonthPlan): ReadonlySet<number> {
 function createActs(engine: Engine, vendor: MonthVendor, events: Map<string, UsageEvent>) {
   const tenants = new Map<string, Tenant>();
   const there = new Set<string>();
+  let weather: readonly Misbehaviour[] = [];
+  const during = <T>(work: () => Promise<T>): Promise<T> => engine.clock.during(work);
   return async (act: MonthAct): Promise<void> => {
     switch (act.do) {
       case 'use': {
@@ -179,9 +182,15 @@ function createActs(engine: Engine, vendor: MonthVendor, events: Map<string, Usa
         there.delete(act.tenant);
         return engine.forget(testTenant({ id: act.tenant }));
       case 'price':
-        return engine.clock.during(() => vendor.price(act.plan, H, 5, startOfDay(engine)));
+        // Whoever does it there tries until it is done.
+        return during(async () => {
+          await setWeather(vendor.url, []);
+          await vendor.price(act.plan, H, 5, startOfDay(engine));
+          await setWeather(vendor.url, weather);
+        });
       case 'weather':
-        return engine.clock.during(() => setWeather(vendor.url, act.orders));
+        weather = act.orders;
+        return during(() => setWeather(vendor.url, weather));
       case 'kill':
         return engine.restart(act.downtimeMs, act.awaits);
     }
@@ -199,7 +208,7 @@ function eventOf({ tenant, metric, start, units }: Use, at: number): UsageEvent 
   return { ...event, metric, unit, recorded_at: formatInstant(at) };
 }
 
-async function setWeather(url: string, orders: readonly unknown[]): Promise<void> {
+async function setWeather(url: string, orders: readonly Misbehaviour[]): Promise<void> {
   const control = (path: string, body: string): Promise<Response> =>
     fetch(`${url}/_fake/${path}`, { method: 'POST', body });
   await control('behave', '');
