@@ -18,6 +18,9 @@ interface Checks {
   readonly scopes: ReadonlyMap<string, IngestToken>;
 }
 
+/** For clients behind an API server's proxy, which takes the Authorization header away; a browser sends neither by itself. */
+const PROXIED_TOKEN_HEADER = 'x-meterfeed-token';
+
 /** Counts a token that was refused. */
 export type RefusedTokens = (reason: 'unknown' | 'not-allowed-here' | 'too-many') => void;
 
@@ -80,7 +83,7 @@ function admit(
   const { length } = access === 'ingest' ? tokens.ingestTokens : tokens.apiTokens;
   if (length === 0 && access === 'read') return;
   if (length === 0) throw disabled(access);
-  const token = bearerToken(request.headers.authorization);
+  const token = bearerToken(request.headers.authorization ?? request.get(PROXIED_TOKEN_HEADER));
   if (token === undefined) throw unauthorized();
   const digest = fingerprint(token);
   const [own, other] =

@@ -1,0 +1,77 @@
+import type { Api, Failure } from '../connection.ts';
+import type { Answer } from '../output/print.ts';
+
+export interface Option {
+  readonly type: 'string' | 'boolean';
+  /** May be given several times. */
+  readonly multiple?: true;
+  readonly short?: string;
+  /** What stands for its value in the help; absent for switches. */
+  readonly value?: string;
+  readonly meaning: string;
+  /** What a shell may complete it with. */
+  readonly complete?: Completion;
+}
+
+/** A list of the operator's that has the values: an array of objects with a field. */
+export interface Completion {
+  readonly path: string;
+  readonly list: string;
+  readonly field: string;
+}
+
+export interface Given {
+  readonly api: Api;
+  readonly positionals: readonly string[];
+  /** The last value that was given. */
+  readonly option: (name: string) => string | undefined;
+  readonly options: (name: string) => readonly string[];
+  readonly isSet: (name: string) => boolean;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+export interface Command {
+  readonly name: string;
+  readonly summary: string;
+  readonly options: Readonly<Record<string, Option>>;
+  /** Its arguments as the help writes them, such as `[TENANT]`; as many may be given. */
+  readonly positionals: readonly { readonly name: string; readonly complete?: Completion }[];
+  run(given: Given): Promise<Answer | Failure>;
+}
+
+export const TENANTS: Completion = { path: '/api/v1/tenants', list: 'tenants', field: 'id' };
+export const DESTINATIONS: Completion = {
+  path: '/api/v1/destinations',
+  list: 'destinations',
+  field: 'name',
+};
+export const METRICS: Completion = { path: '/api/v1/catalog', list: 'metrics', field: 'code' };
+
+/** Options of everything that has a range. */
+export const RANGE: Readonly<Record<string, Option>> = {
+  from: {
+    type: 'string',
+    value: 'TIME',
+    meaning: 'YYYY-MM-DD or RFC 3339; by default the first of the month (UTC)',
+  },
+  to: {
+    type: 'string',
+    value: 'TIME',
+    meaning: 'the same, exclusive; by default the end of this hour',
+  },
+};
+
+export const TENANT: Option = {
+  type: 'string',
+  value: 'TENANT',
+  meaning: 'only of this tenant',
+  complete: TENANTS,
+};
+
+export const METRIC: Option = {
+  type: 'string',
+  value: 'METRIC',
+  meaning: 'only of this metric',
+  complete: METRICS,
+};
