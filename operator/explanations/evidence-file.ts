@@ -49,7 +49,7 @@ export async function appendFrame(
     const changed: Place[] = [];
     const valued: Place[] = [];
     for (const { tenant, changes, amounts } of evidence) {
-      const block = changes && (await compress(Buffer.from(encodeChanges(changes))));
+      const block = changes && (await packed(encodeChanges(changes)));
       const values = encodeAmounts(amounts);
       const isKept = admit(tenant, (block?.length ?? 0) + values.length);
       if (!isKept) {
@@ -194,7 +194,13 @@ function decodeHeader(header: Buffer): Header | undefined {
 }
 
 async function packedTable(places: readonly Place[]): Promise<Buffer> {
-  return places.length === 0 ? Buffer.alloc(0) : compress(Buffer.from(JSON.stringify(places)));
+  return places.length === 0 ? Buffer.alloc(0) : packed(JSON.stringify(places));
+}
+
+/** Where the size is not said beforehand, a few kilobytes take megabytes to compress. */
+function packed(text: string): Promise<Buffer> {
+  const bytes = Buffer.from(text);
+  return compress(bytes, { pledgedSrcSize: bytes.length });
 }
 
 async function placeIn(
