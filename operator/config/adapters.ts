@@ -54,8 +54,9 @@ export function adaptersFrom(
     if (read.kind === 'options') {
       const { options } = read;
       const { DESTINATIONS_START_FROM: startFrom, DESTINATIONS_PLAN_CHANGE: planChange } = values;
-      const mode = values.DESTINATIONS_MODE;
-      destinations.push({ name, type, suspend: false, startFrom, planChange, mode, options });
+      const { DESTINATIONS_MODE: mode, DESTINATIONS_AGGREGATE: aggregate } = values;
+      const chosenOnes = { startFrom, planChange, mode, aggregate };
+      destinations.push({ name, type, suspend: false, ...chosenOnes, options });
     } else if (!faulty.has(read.variable)) {
       const isNeutral = name === chosen.spellings[0];
       const shown = isNeutral ? read.variable : ownSpelling(read.variable, types);

@@ -6,6 +6,7 @@ export interface BillingDestinationSpec {
   startFrom?: 'now' | 'earliest';
   mode?: 'test' | 'live';
   planChange?: 'now' | 'period-end';
+  aggregate?: 'none' | '1h';
   late?: 'send' | 'next' | 'credit' | 'hold';
   metrics?: {
     include?: string[];
@@ -104,6 +105,11 @@ export interface BillingDestinationStatus {
     seconds: number;
   };
   delivered?: number;
+  rate?: {
+    inUse: string;
+    limit: string;
+    headroom: string;
+  };
   deadLetters?: number;
   planChanges?: {
     tenant: string;

@@ -28,6 +28,7 @@ const EFFECTS: readonly Effect[] = [
     'period-end',
     { ADAPTERS: 'noop' },
   ],
+  ['DESTINATIONS_AGGREGATE', '1h', (s) => destination(s)?.aggregate, '1h', { ADAPTERS: 'noop' }],
   ['DESTINATIONS_MODE', 'live', (s) => destination(s)?.mode, 'live', { ADAPTERS: 'noop' }],
   ['SPOT_DISCOUNT_PERCENT', '70', (s) => s.billing.destinations, []],
   ['DEFAULT_PLAN_CODE', 'gold', (s) => s.billing.defaultPlanCode, 'gold'],

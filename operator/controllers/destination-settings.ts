@@ -65,6 +65,7 @@ export function translateDestination(
       ...omitUndefined({
         mode,
         planChange: spec.planChange,
+        aggregate: spec.aggregate,
         late: spec.late,
         metrics: spec.metrics,
       }),

@@ -1,6 +1,7 @@
 import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
+import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { UnpricedUsage } from '../destinations/destination.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
@@ -54,6 +55,7 @@ export function destinationFields(
     cursor: { sequence: cursor, ...omitUndefined({ windowEnd }) },
     lag: { events: lagEvents, seconds: Math.round(lagSeconds) },
     delivered: progress.delivered,
+    ...(progress.rate && { rate: rateOf(progress.rate) }),
     deadLetters: progress.deadLetters,
     parkedTenants: {
       total: parked.length,
@@ -206,10 +208,16 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       type: 'RateLimitTooLow',
       status: 'True',
       reason: 'UsageComesFaster',
-      message: `About ${needed} events a second come, and the billing system takes ${allowed}; have its limit raised to ${needed}, or make windows longer. Until then delivery falls behind, and nothing is lost`,
+      message: `About ${needed} events a second come, and the billing system takes ${allowed}; have its limit raised to ${needed}, add usage up by the hour (spec.aggregate: 1h), or make windows longer. Until then delivery falls behind, and nothing is lost`,
     });
   }
   return claims;
+}
+
+/** As text: where numbers of objects have fractions, writers and readers round them differently. */
+function rateOf({ allowed, needed }: Rate) {
+  const headroom = Math.max(0, Math.round((allowed - needed) * 10) / 10);
+  return { inUse: String(needed), limit: String(allowed), headroom: String(headroom) };
 }
 
 function driftClaim(name: string, { day, examples }: DriftReport): ConditionClaim | undefined {

@@ -71,6 +71,7 @@ describe('a BillingDestination', () => {
         startFrom: 'earliest',
         mode: 'live',
         planChange: 'period-end',
+        aggregate: '1h',
         late: 'hold',
         metrics: { include: ['tenant_gpu_hours'], exclude: ['tenant_lb_hours'] },
         options: {

@@ -1,7 +1,7 @@
 import type { EnforcementSettings } from '../config/settings.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
-import type { TooSlow } from '../delivery/operations/rate-watch.ts';
+import type { Rate, TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
@@ -44,6 +44,8 @@ export interface DestinationProgress {
   readonly drift?: DriftReport;
   /** How its invoices compare with what it was given; undefined before the first look. */
   readonly invoices?: InvoiceReport;
+  /** How much of what it takes is in use; undefined where it names no limit. */
+  readonly rate?: Rate;
   /** It takes fewer events a second than come. */
   readonly tooSlow?: TooSlow;
   /** Whether the billing system has what it needs before any event. */

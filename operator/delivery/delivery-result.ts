@@ -5,6 +5,25 @@ import type { UsageEvent } from '../model/event.ts';
 export interface QueuedEvent {
   readonly sequence: number;
   readonly event: UsageEvent;
+  /**
+   * Where it is the sum of several: the sequence numbers of all of them, ascending; its own is the last
+   * (docs/delivery.md#aggregation).
+   */
+  readonly parts?: readonly number[];
+}
+
+/** The sequence numbers of the ledger's events that it stands for. */
+export function partsOf({ sequence, parts }: Omit<QueuedEvent, 'event'>): readonly number[] {
+  return parts ?? [sequence];
+}
+
+/** The sequence numbers of all that is kept. */
+export async function sequencesOf(...listings: readonly AsyncIterable<QueuedEvent>[]) {
+  const found = new Set<number>();
+  for (const listing of listings) {
+    for await (const queued of listing) for (const part of partsOf(queued)) found.add(part);
+  }
+  return found;
 }
 
 /**
@@ -54,9 +73,9 @@ export function withResults(
   queued: readonly QueuedEvent[],
   results: ReadonlyMap<number, DeliveryResult>,
 ): SettledEvent[] {
-  return queued.flatMap(({ sequence, event }) => {
+  return queued.flatMap(({ sequence, event, parts }) => {
     const result = results.get(sequence);
-    return result === undefined ? [] : [{ sequence, event, result }];
+    return result === undefined ? [] : [{ sequence, event, ...(parts && { parts }), result }];
   });
 }
 

@@ -3,7 +3,7 @@ import type { DestinationProblem } from '../delivery/destination-status.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
-import type { TooSlow } from '../delivery/operations/rate-watch.ts';
+import type { Rate, TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
@@ -178,6 +178,8 @@ export interface DestinationStatusView {
   readonly drift?: DriftReport;
   /** How its invoices compare with what it was given; undefined before the first look. */
   readonly invoices?: InvoiceReport;
+  /** How much of what it takes is in use; undefined where it names no limit. */
+  readonly rate?: Rate;
   /** It takes fewer events a second than come. */
   readonly tooSlow?: TooSlow;
   readonly consecutiveFailures: number;
@@ -211,6 +213,8 @@ export interface DeadLetter {
   readonly at: number;
   readonly reason: string;
   readonly event: UsageEvent;
+  /** Where it is the sum of several events, their ids. */
+  readonly partIds?: readonly string[];
 }
 
 export interface DeadLetterPage {

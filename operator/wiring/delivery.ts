@@ -4,7 +4,7 @@ import { createDelivery, type Delivery } from '../delivery/delivery.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
-import { createRateWatch, type TooSlow } from '../delivery/operations/rate-watch.ts';
+import { createRateWatch, type Rate, type TooSlow } from '../delivery/operations/rate-watch.ts';
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
 import type { Discovery } from '../discovery/discovery.ts';
@@ -27,6 +27,7 @@ export interface Billing {
   /** What is known of a destination beside delivery itself: only what is known, or wrong. */
   readonly noticedOf: (status: DestinationStatus) => {
     readonly drift?: DriftReport;
+    readonly rate?: Rate;
     readonly tooSlow?: TooSlow;
   };
   readonly enforcement: Enforcement;
@@ -79,7 +80,11 @@ export async function buildDelivery(
     delivery,
     held,
     noticedOf: (status) =>
-      omitUndefined({ drift: drift.reportOf(status.name), tooSlow: rate.tooSlow(status) }),
+      omitUndefined({
+        drift: drift.reportOf(status.name),
+        rate: rate.rateOf(status),
+        tooSlow: rate.tooSlow(status),
+      }),
     enforcement,
     cursors: createCursorRetirement(context, delivery),
     parts: [

@@ -1,7 +1,9 @@
 import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { QueuedEvent } from '../delivery-result.ts';
+import type { AggregatedRanges } from '../aggregation/ranges.ts';
+import { sentEvents } from '../aggregation/sent-events.ts';
+import { type QueuedEvent, sequencesOf } from '../delivery-result.ts';
 import type { AskSums } from '../lanes/arrival-check.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
 import { isDrift, type Reconcile } from '../operations/reconcile.ts';
@@ -24,7 +26,8 @@ export interface AskSumsOptions {
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   readonly changes: PlanChanges;
   readonly wants: (event: UsageEvent) => boolean;
-  readonly cursor: () => number;
+  readonly hasPassed: (sequence: number) => boolean;
+  readonly ranges: AggregatedRanges;
   readonly reconcile: Reconcile;
   readonly verify: Verification;
 }
@@ -64,19 +67,21 @@ async function hasSums(
 
 /** The last events that were delivered of a tenant, as they were sent. */
 async function recentOf(
-  { ledger, records, deadLetters, changes, wants, cursor }: AskSumsOptions,
+  { ledger, records, deadLetters, changes, wants, hasPassed, ranges }: AskSumsOptions,
   tenant: string,
   before: number,
   signal: AbortSignal,
 ): Promise<readonly QueuedEvent[]> {
-  const parked = new Set<number>();
-  for await (const { sequence } of records.parkedOf(tenant)) parked.add(sequence);
+  const parked = await sequencesOf(records.parkedOf(tenant));
   const unsent = await records.unsent();
   const recent: QueuedEvent[] = [];
-  for await (const { sequence, event } of ledger.scan(before - RECENT_MS, before, signal)) {
-    if (event.tenant !== tenant || !wants(event) || sequence > cursor()) continue;
+  const isMeant = (event: UsageEvent): boolean => event.tenant === tenant && wants(event);
+  const query = { from: before - RECENT_MS, to: before, isMeant };
+  for await (const queued of sentEvents(ledger, ranges, query, signal)) {
+    const { sequence, event } = queued;
+    if (Date.parse(event.window_start) >= before || !hasPassed(sequence)) continue;
     if (parked.has(sequence) || deadLetters.has(sequence) || isUnsent(unsent, sequence)) continue;
-    recent.push({ sequence, event: asOf(event, changes.sentAt({ sequence, event })) });
+    recent.push({ ...queued, event: asOf(event, changes.sentAt(queued)) });
   }
   return recent.slice(-MAX_ASKED);
 }

@@ -1,7 +1,7 @@
 import type { Destination } from '../../destinations/destination.ts';
 import { correctedSequence, isCorrection, isNegative } from '../../model/correction.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { DeliveryResult, QueuedEvent } from '../delivery-result.ts';
+import { type DeliveryResult, partsOf, type QueuedEvent } from '../delivery-result.ts';
 import type { LateLines } from '../late/late-lines.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
@@ -14,7 +14,7 @@ export interface CorrectionGateOptions {
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   /** What was billed apart from the usage of its time. */
   readonly lateLines: Pick<LateLines, 'has'>;
-  readonly pending: Pick<Pending, 'position' | 'isDelivered'>;
+  readonly pending: Pick<Pending, 'hasPassed' | 'isDelivered'>;
 }
 
 /** What keeps corrections back: for good with a result, or, with none, until the next attempt. */
@@ -33,7 +33,7 @@ export function createCorrectionGate(options: CorrectionGateOptions): Correction
     const corrections = queued.filter(({ event }) => isCorrection(event));
     if (corrections.length === 0) return kept;
     const unsent = await records.unsent();
-    const underWay = new Set(queued.map(({ sequence }) => sequence));
+    const underWay = new Set(queued.flatMap(partsOf));
     const problemOf = ({ event }: QueuedEvent): string | undefined => {
       const corrected = correctedSequence(event);
       const which = `corrects event ${quote(event.properties?.['corrects'])}`;
@@ -51,7 +51,7 @@ export function createCorrectionGate(options: CorrectionGateOptions): Correction
     for (const one of corrections) {
       const corrected = correctedSequence(one.event);
       // What became of it is on record only once the cursor has passed it.
-      const isOpen = corrected > pending.position() && !pending.isDelivered(corrected);
+      const isOpen = !pending.hasPassed(corrected) && !pending.isDelivered(corrected);
       const reason = isOpen || underWay.has(corrected) ? undefined : problemOf(one);
       if (reason !== undefined) kept.set(one.sequence, { result: { kind: 'dead', reason } });
       else if (isOpen || underWay.has(corrected)) kept.set(one.sequence, {});

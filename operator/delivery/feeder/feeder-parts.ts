@@ -18,6 +18,8 @@ import { LateLines } from '../late/late-lines.ts';
 import { createAcknowledgements, NO_ACKNOWLEDGEMENTS } from '../records/acknowledgements.ts';
 import { createDeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
+import { createHourReader } from '../aggregation/hour-reader.ts';
+import { createAggregatedRanges } from '../aggregation/ranges.ts';
 import { createInFlight } from '../records/in-flight.ts';
 import { createSettlementWriter } from '../records/settlement-writer.ts';
 import { createClosedPeriods } from '../operations/closed-periods.ts';
@@ -64,7 +66,6 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
   const catalog = () => options.catalog().metrics;
   const find = (code: string) => options.catalog().find(code);
   const bootstrap = createBootstrap(destination, settings.metrics, catalog);
-  const pending = createPending(ledger, name);
   const directory = createTenantDirectory(records, options.tenants, options.maxBackfillMs);
   const parked = createParkedTenants({
     records,
@@ -105,7 +106,22 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     inFlight,
     acknowledgements,
   });
-  const stored = { destination, ledger, records, deadLetters, changes };
+  const ranges = createAggregatedRanges(ledger, records);
+  const describe = (tenant: string) => directory.find(tenant);
+  // What waits for all usage so far is known once its lanes are there.
+  const draining: { lanes?: readonly { drainsTo(): number }[] } = {};
+  const hours = createHourReader({
+    isOn: settings.aggregate === '1h',
+    destination,
+    ledger,
+    ranges,
+    changes,
+    describe,
+    drainsTo: () => Math.max(0, ...(draining.lanes ?? []).map((lane) => lane.drainsTo())),
+    clock,
+  });
+  const pending = createPending({ ledger, cursorName: name, hours, ranges });
+  const stored = { destination, ledger, records, deadLetters, changes, ranges };
   const verify = createVerification({ ...stored, pending });
   const lateLines = new LateLines({ name, ledger, records, clock });
   const corrections = createCorrectionGate({
@@ -143,8 +159,11 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     corrections,
     late: lateParts.gate,
   });
-  const describe = (tenant: string) => directory.find(tenant);
-  const reconcile = createReconcile({ ...stored, acknowledgements, wants, cursor, describe });
+  const passed = () => {
+    const at = cursor();
+    return (sequence: number): boolean => sequence <= at || pending.isDone(sequence);
+  };
+  const reconcile = createReconcile({ ...stored, acknowledgements, wants, passed, describe });
   const usageToCome = createUsageToCome(options);
   const tenantLane = { ...stored, provisioner, parked, directory, usageToCome, isLeaving };
   const offboarding = createOffboarding({
@@ -158,6 +177,18 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
   const replays = createReplaySessions(clock);
   const batchEvents = (): number => destination.limits.batchEvents;
   const lane = { records, settlements, sendRound, batchEvents };
+  const changeParts = createChangeParts({
+    ...options,
+    ...tenantLane,
+    name,
+    wants,
+    hasPassed: (sequence) => passed()(sequence),
+    reconcile,
+    verify,
+    log,
+    wake,
+  });
+  draining.lanes = [offboarding, changeParts.changeLane];
   return {
     log,
     records,
@@ -181,17 +212,9 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     replayLane: createReplayLane({ ...lane, clock, random, onSettled: replays.settled }),
     offboarding,
     changes,
-    ...createChangeParts({
-      ...options,
-      ...tenantLane,
-      name,
-      wants,
-      cursor,
-      reconcile,
-      verify,
-      log,
-      wake,
-    }),
+    ...changeParts,
+    ranges,
+    hours,
     reconcile,
     wants,
     invoices,

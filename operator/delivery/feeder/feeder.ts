@@ -2,6 +2,7 @@ import { least } from '../../model/extremes.ts';
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { type BlockReason, graver, retryDelayMs } from '../delivery-result.ts';
@@ -84,6 +85,7 @@ class DestinationFeeder implements Feeder {
       ledger,
       records,
       deadLetters,
+      ranges: parts.ranges,
       replays: parts.replays,
       closedPeriods: parts.closedPeriods,
       paused: (action) =>
@@ -126,8 +128,17 @@ class DestinationFeeder implements Feeder {
   status(): DestinationStatus {
     const { destination, ledger, clock } = this.#options;
     const { name, type, suspend: suspended } = this.settings;
-    const { pending, health, bootstrap, circuit, parked, deadLetters, offboarding, changes } =
-      this.#parts;
+    const {
+      pending,
+      health,
+      bootstrap,
+      circuit,
+      parked,
+      deadLetters,
+      offboarding,
+      changes,
+      hours,
+    } = this.#parts;
     const { isBlocked, ...report } = health.report();
     const bootstrapped = bootstrap.isReady();
     const delivering = bootstrapped && !isBlocked;
@@ -140,7 +151,10 @@ class DestinationFeeder implements Feeder {
       delivering,
       ready: delivering && !suspended,
       ...report,
-      ...cursorStatus({ name, ledger, clock }, pending.first()?.event.window_end),
+      ...cursorStatus(
+        { name, ledger, clock },
+        pending.first()?.event.window_end ?? hours.waitsFrom(),
+      ),
       deadLetters: deadLetters.count,
       parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
       // What waits for a change of plan is not set aside: the change is listed, with what keeps it.
@@ -155,6 +169,7 @@ class DestinationFeeder implements Feeder {
       ].slice(0, MAX_SHOWN),
       ...omitUndefined({
         eventsPerSecond: destination.eventsPerSecond?.(),
+        sumsPerHour: hours.sumsPerHour(),
         invoices: this.invoices?.report(),
       }),
       consecutiveFailures: circuit.failures(),
@@ -172,9 +187,11 @@ class DestinationFeeder implements Feeder {
     if (outcome === 'suspended') return { kind: 'end' };
     if (outcome !== 'idle') return { kind: 'blocked', ms: this.#waitAfter(outcome) };
     this.#parts.health.recovered();
-    const position = this.#parts.pending.position();
-    const changed = (ended: AbortSignal): Promise<void> =>
-      this.#options.ledger.changed(position, ended);
+    const { ledger } = this.#options;
+    const { hours, pending } = this.#parts;
+    // What is there already waits for its hour to be over.
+    const position = hours.waitsUntil() === undefined ? pending.position() : ledger.head();
+    const changed = (ended: AbortSignal): Promise<void> => ledger.changed(position, ended);
     return { kind: 'wait', changed, ...omitUndefined({ ms: this.#dueIn() }) };
   }
 
@@ -194,6 +211,10 @@ class DestinationFeeder implements Feeder {
     if (pending.isEmpty()) {
       const outcome = await this.#readOn(signal);
       if (outcome !== undefined || pending.isEmpty()) return outcome;
+    } else if (pending.isHour()) {
+      // It takes many calls, and what was set aside need not wait for the last of them.
+      const { blocked } = await this.#serveSetAside(signal);
+      if (blocked !== undefined) return blocked;
     }
     const blocked = await this.#sendPending(signal);
     return (await this.#commit()) ?? blocked;
@@ -202,12 +223,14 @@ class DestinationFeeder implements Feeder {
   /** Finds the cursor and reads what was set aside; nothing is sent before it has. */
   async #open(): Promise<BlockReason | undefined> {
     const { ledger, clock, logger } = this.#options;
-    const { records, pending, inFlight } = this.#parts;
+    const { records, pending, inFlight, ranges, hours } = this.#parts;
     const start = await findStartPosition(ledger, records, this.settings, clock.now());
     if (start.kind === 'failed') return { kind: 'retry', reason: start.message };
     const lost = lossText(start, ledger.lowWater());
     if (lost !== undefined) logger.error(`[${this.settings.name}] ${lost}`);
     pending.reset(start.sequence);
+    await ranges.load();
+    hours.begin(start.state.aggregatesFrom ?? start.sequence);
     await inFlight.load(start.state.resentUntil);
     if (!this.#loaded) {
       const { deadLetters, acknowledgements, parked, offboarding, changes, replayLane, lateLines } =
@@ -227,30 +250,39 @@ class DestinationFeeder implements Feeder {
 
   /** Serves what was set aside, then reads the next batch. */
   async #readOn(signal: AbortSignal): Promise<BlockReason | 'idle' | undefined> {
-    const { parkedLane, replayLane, lateLane, offboarding, changeLane, pending, wants } =
-      this.#parts;
+    const { lateLane, offboarding, changeLane, pending, wants } = this.#parts;
     const { destination } = this.#options;
-    const parked = await parkedLane(signal);
-    this.#count(parked);
-    const replayed = parked.blocked === undefined ? await replayLane.step(signal) : undefined;
-    if (replayed !== undefined) this.#count(replayed);
+    const served = await this.#serveSetAside(signal);
     const billed = await lateLane.step(signal);
     const blocked =
-      parked.blocked ??
-      replayed?.blocked ??
+      served.blocked ??
       (await offboarding.step(pending.position(), signal)) ??
       (await changeLane.step(pending.position(), signal));
     if (blocked !== undefined) return blocked;
     const { batchEvents, batchBytes } = destination.limits;
-    const failure = await pending.read({
+    const position = pending.position();
+    const limits = {
       events: batchEvents,
       ...omitUndefined({ bytes: batchBytes }),
-      bytesOf: (event) => destination.encodedBytes?.(event) ?? 0,
+      bytesOf: (event: UsageEvent) => destination.encodedBytes?.(event) ?? 0,
       wants,
-    });
-    if (failure !== undefined) return { kind: 'retry', reason: failure.message };
-    const moved = parked.moved || replayed?.moved === true || billed.moved;
+    };
+    const unread = await pending.read(limits, signal);
+    if (unread !== undefined) return unread;
+    const moved = served.moved || billed.moved || pending.position() !== position;
     return pending.isEmpty() && !moved ? 'idle' : undefined;
+  }
+
+  /** Sends what was set aside and may go now. */
+  async #serveSetAside(signal: AbortSignal): Promise<Pick<LaneReport, 'moved' | 'blocked'>> {
+    const { parkedLane, replayLane } = this.#parts;
+    const parked = await parkedLane(signal);
+    this.#count(parked);
+    if (parked.blocked !== undefined) return parked;
+    const replayed = await replayLane.step(signal);
+    this.#count(replayed);
+    const moved = parked.moved || replayed.moved;
+    return { moved, ...omitUndefined({ blocked: replayed.blocked }) };
   }
 
   async #sendPending(signal: AbortSignal): Promise<BlockReason | undefined> {
@@ -291,7 +323,8 @@ class DestinationFeeder implements Feeder {
     const report = await pending.commit((passed) => settlements.recordsOf(passed));
     if (report.kind === 'committed') {
       settlements.written(report.passed);
-      health.skipped(report.passed.filter(({ result }) => result.kind === 'skipped').length);
+      const unwanted = report.passed.filter(({ result }) => result.kind === 'skipped').length;
+      health.skipped(report.skipped + unwanted);
       return undefined;
     }
     // Somebody else has moved the cursor: begin again from where it is.
@@ -327,9 +360,8 @@ class DestinationFeeder implements Feeder {
 
   #dueIn(): number | undefined {
     const lanes = [this.#parts.parked, this.#parts.replayLane, this.#parts.offboarding];
-    const times = [...lanes, this.#parts.changeLane, this.#parts.lateLane].map((lane) =>
-      lane.dueIn(),
-    );
+    const { changeLane, lateLane, hours } = this.#parts;
+    const times = [...lanes, changeLane, lateLane, hours].map((lane) => lane.dueIn());
     const due = times.filter((time) => time !== undefined);
     return due.length === 0 ? undefined : least(due);
   }

@@ -36,15 +36,16 @@ export function createLateGate(options: LateGateOptions): LateGate {
   return async (queued, signal) => {
     const results = new Map<number, DeliveryResult>();
     const found: LateEvent[] = [];
-    for (const { sequence, event } of queued) {
+    for (const one of queued) {
+      const { sequence, event } = one;
       if (lines.has(sequence)) results.set(sequence, { kind: 'delivered' });
       if (!isWatching || results.has(sequence)) continue;
       if (late === 'hold' && deadLetters.has(sequence)) continue;
       const until = await invoices.closedUntil(event.tenant, event.metric);
-      const at = changes.sentAt({ sequence, event });
+      const at = changes.sentAt(one);
       if (until === undefined || at >= until) continue;
       if (late !== 'hold') {
-        found.push({ sequence, event, sent: asOf(event, at) });
+        found.push({ ...one, sent: asOf(event, at) });
         continue;
       }
       const reason = `late: invoices until ${formatInstant(until)} are final, and this would be on none: enter it there by hand and discard it, or replay it by force to have it sent all the same`;

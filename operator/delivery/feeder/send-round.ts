@@ -61,9 +61,10 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     for (const [sequence, result] of lateOnes.results) results.set(sequence, result);
     blocked = lateOnes.blocked;
 
-    for (const { sequence, event } of queued) {
+    for (const one of queued) {
+      const { sequence, event } = one;
       if (results.has(sequence) || lateOnes.waiting.has(sequence)) continue;
-      const sent = asOf(event, changes.sentAt({ sequence, event }));
+      const sent = asOf(event, changes.sentAt(one));
       const reason = ageProblem(sent.window_start, destination.limits.maxAgeMs, clock.now());
       if (reason !== undefined) results.set(sequence, { kind: 'dead', reason });
     }
@@ -93,10 +94,11 @@ export function createSendRound(options: SendRoundOptions): SendRound {
       blocked = graver(blocked, { kind: 'retry', reason: report.reason });
       return { results, ...omitUndefined({ blocked }) };
     }
-    const ready = admittedOnes.flatMap(({ sequence, event }): QueuedEvent[] => {
+    const ready = admittedOnes.flatMap(({ sequence, event, parts }): QueuedEvent[] => {
       const placement = report.placements.get(sequence);
       if (placement?.kind !== 'wait') {
-        return [{ sequence, event: placement ? asOf(event, placement.at) : event }];
+        const sent = placement ? asOf(event, placement.at) : event;
+        return [{ sequence, event: sent, ...omitUndefined({ parts }) }];
       }
       results.set(sequence, { kind: 'parked', reason: WAITS_FOR_CHANGE });
       parked.add(event.tenant, WAITS_FOR_CHANGE);

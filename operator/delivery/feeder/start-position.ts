@@ -22,14 +22,18 @@ export type StartPosition =
 export async function findStartPosition(
   ledger: Ledger,
   records: DeliveryRecords,
-  settings: Pick<DestinationSettings, 'name' | 'type' | 'startFrom'>,
+  settings: Pick<DestinationSettings, 'name' | 'type' | 'startFrom' | 'aggregate'>,
   now: number,
 ): Promise<StartPosition> {
   const { name, type } = settings;
   const state = await records.state();
   const cursor = ledger.cursors().find(({ destination }) => destination === name);
   const sameType = state === undefined || state.type === type;
-  if (cursor !== undefined && sameType) return resume(ledger, records, cursor, state ?? { type });
+  const aggregates = settings.aggregate === '1h';
+  if (cursor !== undefined && sameType) {
+    const known = withAggregation(state ?? { type }, aggregates, cursor, ledger.head());
+    return resume(ledger, records, cursor, known);
+  }
 
   if (!sameType) {
     const reason = `was waiting for the ${state.type} destination of this name`;
@@ -39,7 +43,7 @@ export async function findStartPosition(
     if (dropped.kind === 'failed') return dropped;
   }
   const sequence = settings.startFrom === 'now' ? ledger.head() : ledger.lowWater();
-  const fresh: FeederState = { type };
+  const fresh: FeederState = { type, ...(aggregates && { aggregatesFrom: sequence }) };
   const before = addUnsent([], ledger.lowWater() + 1, sequence);
   const outcome = await ledger.commitCursor(name, sequence, {
     records: [records.putState(fresh), records.putUnsent(before)],
@@ -59,6 +63,23 @@ export function lossText(
   if (retiredAt === undefined) return `${text}: ${where}`;
   const since = `it was retired at ${new Date(retiredAt).toISOString()} and RETENTION has passed since`;
   return `${text}, because ${since}: ${where}: it goes on with event ${lowWater + 1}`;
+}
+
+/** More events than any destination takes in one call. */
+const MAX_SENT_AHEAD = 10_000;
+
+/** What may have been sent as it is, shortly before hours were to be added up, stays as it is. */
+function withAggregation(
+  { aggregatesFrom, ...state }: FeederState,
+  aggregates: boolean,
+  { sequence }: Cursor,
+  head: number,
+): FeederState {
+  if (!aggregates) return state;
+  return {
+    ...state,
+    aggregatesFrom: aggregatesFrom ?? Math.min(head, sequence + MAX_SENT_AHEAD),
+  };
 }
 
 async function resume(
@@ -91,6 +112,7 @@ async function keepAsDead(
     changes.push(records.dropReplay(kept.sequence), records.putDead({ ...kept, at, reason }));
   }
   for await (const [chunk] of records.acknowledged()) changes.push(records.dropAcknowledged(chunk));
+  for await (const { from } of records.aggregated()) changes.push(records.dropAggregated(from));
   for await (const { tenant } of records.changes()) changes.push(records.dropChanges(tenant));
   for await (const { tenant } of records.offboards()) changes.push(records.dropOffboard(tenant.id));
   return changes;

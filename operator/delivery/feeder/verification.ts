@@ -2,10 +2,17 @@ import type { BucketEvent, Destination } from '../../destinations/destination.ts
 import { type Ledger, LedgerReadError } from '../../ledger/ledger.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { least } from '../../model/extremes.ts';
-import type { BlockReason, DeliveryResult, QueuedEvent } from '../delivery-result.ts';
+import {
+  type BlockReason,
+  type DeliveryResult,
+  type QueuedEvent,
+  sequencesOf,
+} from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
+import type { AggregatedRanges } from '../aggregation/ranges.ts';
+import { sentEvents } from '../aggregation/sent-events.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
 import { asOf } from '../records/tenant-changes.ts';
 import type { Pending } from './pending.ts';
@@ -19,7 +26,8 @@ export interface VerificationOptions {
   readonly records: DeliveryRecords;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
-  readonly pending: Pick<Pending, 'position' | 'isDelivered'>;
+  readonly pending: Pick<Pending, 'hasPassed' | 'isDelivered'>;
+  readonly ranges: AggregatedRanges;
 }
 
 /** What the destination said of events; those without a result it does not have. */
@@ -72,7 +80,7 @@ export function createVerification(options: VerificationOptions): Verification {
  * where stored events cannot be read.
  */
 async function eventsOfSameBucket(
-  { ledger, records, deadLetters, changes, pending }: VerificationOptions,
+  { ledger, records, deadLetters, changes, pending, ranges }: VerificationOptions,
   events: readonly UsageEvent[],
   signal: AbortSignal,
 ): Promise<readonly BucketEvent[] | undefined> {
@@ -83,21 +91,22 @@ async function eventsOfSameBucket(
   const tenants = new Set(events.map(({ tenant }) => tenant));
   // What a change of plan has moved into these minutes lies earlier in the ledger's order of time.
   const reach = least([...tenants].map((tenant) => changes.reach(from, tenant)));
-  const parked = new Set<number>();
-  for await (const { sequence } of records.parked()) parked.add(sequence);
+  const parked = await sequencesOf(records.parked());
   const unsent = await records.unsent();
   const isDelivered = (sequence: number): boolean => {
     if (pending.isDelivered(sequence)) return true;
-    if (sequence > pending.position()) return false;
+    if (!pending.hasPassed(sequence)) return false;
     if (deadLetters.has(sequence) || parked.has(sequence)) return false;
     return !isUnsent(unsent, sequence);
   };
   const found: BucketEvent[] = [];
   try {
-    for await (const { sequence, event: stored } of ledger.scan(reach, to, signal)) {
-      if (!tenants.has(stored.tenant)) continue;
-      const event = asOf(stored, changes.sentAt({ sequence, event: stored }));
-      if (buckets.has(bucketOf(event))) found.push({ event, delivered: isDelivered(sequence) });
+    const isMeant = ({ tenant }: UsageEvent): boolean => tenants.has(tenant);
+    const query = { from: reach, to, isMeant };
+    for await (const queued of sentEvents(ledger, ranges, query, signal)) {
+      const event = asOf(queued.event, changes.sentAt(queued));
+      const delivered = isDelivered(queued.sequence);
+      if (buckets.has(bucketOf(event))) found.push({ event, delivered });
     }
   } catch (error) {
     if (error instanceof LedgerReadError) return undefined;

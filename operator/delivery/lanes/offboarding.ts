@@ -44,6 +44,8 @@ export interface Offboarding {
   /** Milliseconds until the next check; undefined when nothing is asked for. */
   dueIn(): number | undefined;
   readonly count: number;
+  /** Up to where in the ledger the cursor has to come before anything asked for can be done. */
+  drainsTo(): number;
   isAsked(tenant: string): boolean;
 }
 
@@ -63,6 +65,10 @@ class DestinationOffboarding implements Offboarding {
 
   get count(): number {
     return this.#requests.size;
+  }
+
+  drainsTo(): number {
+    return Math.max(0, ...[...this.#requests.values()].map(({ sequence }) => sequence));
   }
 
   isAsked(tenant: string): boolean {

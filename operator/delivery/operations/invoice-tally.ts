@@ -4,6 +4,7 @@ import { nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
+import { sequencesOf } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
@@ -224,13 +225,9 @@ export class InvoiceTally {
   }
 
   /** Events that wait for their tenant, and dead letters that are on their way once more. */
-  async #keptBack(): Promise<ReadonlySet<number>> {
+  #keptBack(): Promise<ReadonlySet<number>> {
     const { records } = this.#options;
-    const kept = new Set<number>();
-    for (const listing of [records.parked(), records.replay()]) {
-      for await (const { sequence } of listing) kept.add(sequence);
-    }
-    return kept;
+    return sequencesOf(records.parked(), records.replay());
   }
 
   #add(sequence: number, event: Omit<WaitingEvent, 'sequence'>, now: number): void {

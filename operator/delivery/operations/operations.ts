@@ -7,13 +7,16 @@ import {
   type WriteOutcome,
 } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { QueuedEvent } from '../delivery-result.ts';
+import type { AggregatedRanges } from '../aggregation/ranges.ts';
+import { partsOf, type QueuedEvent } from '../delivery-result.ts';
 import type { ReplaySessions } from '../lanes/replay-lane.ts';
+import { namesOf, partIdsOf } from './letter-parts.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import { type DeliveryRecords, firstOf, type KeptEvent } from '../records/delivery-records.ts';
 import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../records/sequence-sets.ts';
 import type { ClosedPeriods } from './closed-periods.ts';
 import type {
+  DeadLetter,
   DeadLetterPage,
   DiscardOutcome,
   MoveOutcome,
@@ -48,6 +51,7 @@ export interface OperationsOptions {
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
   readonly deadLetters: DeadLetterIndex;
+  readonly ranges: AggregatedRanges;
   readonly replays: ReplaySessions;
   readonly closedPeriods: ClosedPeriods;
   /** Runs an action while the feeder stands still. */
@@ -79,7 +83,12 @@ class DestinationOperations implements Operations {
     ].toSorted((a, b) => a.sequence - b.sequence);
     const page = found.slice(0, limit);
     const next = found.length > limit ? page.at(-1)?.sequence : undefined;
-    return { deadLetters: page, ...omitUndefined({ next }) };
+    const deadLetters: DeadLetter[] = [];
+    for (const letter of page) {
+      const partIds = await partIdsOf(this.#options.ledger, letter);
+      deadLetters.push({ ...letter, ...omitUndefined({ partIds }) });
+    }
+    return { deadLetters, ...omitUndefined({ next }) };
   }
 
   async replay(ids: readonly string[] | undefined, force = false): Promise<ReplayOutcome> {
@@ -99,9 +108,9 @@ class DestinationOperations implements Operations {
             records.putReplay(letter),
           ]),
         (letters) => {
-          unknown.met(letters);
           for (const { sequence } of letters) marked.push(sequence);
         },
+        unknown.met,
       );
     });
     if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
@@ -123,20 +132,19 @@ class DestinationOperations implements Operations {
           // A letter that a rewound cursor has yet to pass is sent again all the same.
           const position = this.#position() ?? 0;
           const passed = letters.filter(({ sequence }) => sequence <= position);
-          const unsent = passed.reduce(
-            (all, { sequence: at }) => addUnsent(all, at, at),
-            await this.#unsent(),
-          );
+          const unsent = passed
+            .flatMap(partsOf)
+            .reduce((all, at) => addUnsent(all, at, at), await this.#unsent());
           return [
             ...letters.map(({ sequence }) => records.dropDead(sequence)),
             records.putUnsent(unsent),
           ];
         },
         (letters) => {
-          unknown.met(letters);
           discarded += letters.length;
-          for (const { sequence, event } of letters) deadLetters.remove(sequence, event.tenant);
+          for (const letter of letters) deadLetters.remove(letter);
         },
+        unknown.met,
       ),
     );
     if (failed !== undefined && discarded === 0) return failed;
@@ -154,14 +162,18 @@ class DestinationOperations implements Operations {
         }
         const position = this.#position() ?? sequence;
         const forward = sequence > position;
+        const to = this.#wholeHours(sequence, forward);
         const closed = forward
           ? undefined
-          : await closedPeriods(this.#between(sequence, position, force));
+          : await closedPeriods(this.#between(to, position, force));
         if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
-        const failed = await (forward ? this.#skip(position, sequence) : this.#rewind(sequence));
+        const failed = await (forward ? this.#skip(position, to) : this.#rewind(to));
         if (failed !== undefined) return failed;
-        const warnings = moveWarnings(position, sequence, destination);
-        return { kind: 'moved', sequence, warnings, ...omitUndefined({ forced: closed }) };
+        const warnings = [
+          ...(to === sequence ? [] : [`moved to ${to}: what lies between is sent as one sum`]),
+          ...moveWarnings(position, to, destination),
+        ];
+        return { kind: 'moved', sequence: to, warnings, ...omitUndefined({ forced: closed }) };
       }),
     );
   }
@@ -173,15 +185,16 @@ class DestinationOperations implements Operations {
     return turn;
   }
 
-  /** Changes the letters that are meant, a chunk at a time; `changed` is given those that were changed. */
+  /** Changes the letters that are meant, a chunk at a time; `met` is given the ids that name one. */
   async #changeDead(
     ids: readonly string[] | undefined,
     changesOf: (letters: readonly KeptEvent[]) => Promise<readonly RecordChange[]>,
     changed: (letters: readonly KeptEvent[]) => void,
+    met: (id: string) => void,
   ): Promise<OperationFailed | undefined> {
     const { ledger } = this.#options;
     for (;;) {
-      const letters = await firstOf(this.#deadAmong(ids), CHUNK);
+      const letters = await firstOf(this.#deadAmong(ids, met), CHUNK);
       if (letters.length === 0) return undefined;
       const failed = failureOf(await ledger.writeRecords(await changesOf(letters)));
       if (failed !== undefined) return failed;
@@ -189,10 +202,17 @@ class DestinationOperations implements Operations {
     }
   }
 
-  async *#deadAmong(ids: readonly string[] | undefined): AsyncGenerator<KeptEvent> {
+  /** The letters that are meant; `met` is given the ids that name one. */
+  async *#deadAmong(
+    ids: readonly string[] | undefined,
+    met?: (id: string) => void,
+  ): AsyncGenerator<KeptEvent> {
+    const { records, ledger } = this.#options;
     const wanted = ids === undefined ? undefined : new Set(ids);
-    for await (const letter of this.#options.records.dead()) {
-      if (wanted?.has(letter.event.id) ?? true) yield letter;
+    for await (const letter of records.dead()) {
+      const names = wanted && (await namesOf(ledger, letter, wanted));
+      for (const name of names ?? []) met?.(name);
+      if (names?.length !== 0) yield letter;
     }
   }
 
@@ -212,9 +232,21 @@ class DestinationOperations implements Operations {
     }
   }
 
+  /** Where hours are added up, the cursor stands before or after what is one sum. */
+  #wholeHours(sequence: number, forward: boolean): number {
+    const range = this.#options.ranges.of(sequence);
+    if (range === undefined || range.to === sequence) return sequence;
+    return forward || range.from < this.#options.ledger.lowWater() ? range.to : range.from;
+  }
+
   /** What is skipped is noted in the write that skips it, but for what was passed once before. */
   async #skip(from: number, to: number): Promise<OperationFailed | undefined> {
-    const { settings, records, ledger } = this.#options;
+    const { settings, records, ledger, ranges } = this.#options;
+    const started = ranges.after(from);
+    if (started?.doneTo !== undefined) {
+      const reason = `an hour is on its way, up to sequence number ${started.to}: wait until it is delivered, or move the cursor back: cursor: "${to}"`;
+      return { kind: 'failed', reason };
+    }
     const passed = Math.max(from, (await records.state())?.resentUntil ?? 0);
     const unsent = addUnsent(await this.#unsent(), passed + 1, to);
     const commit = { from, records: [records.putUnsent(unsent)] };
@@ -222,12 +254,14 @@ class DestinationOperations implements Operations {
   }
 
   async #rewind(sequence: number): Promise<OperationFailed | undefined> {
-    const { settings, records, ledger } = this.#options;
+    const { settings, records, ledger, ranges } = this.#options;
     const position = this.#position();
     if (position !== undefined && sequence < position) {
       const state = (await records.state()) ?? { type: settings.type };
-      const resentUntil = Math.max(position, state.resentUntil ?? 0);
+      const started = ranges.after(position);
+      const resentUntil = Math.max(position, started?.to ?? 0, state.resentUntil ?? 0);
       const noted = await ledger.writeRecords([
+        ...(started === undefined ? [] : [ranges.progressOf(started, undefined)]),
         records.putState({ ...state, resentUntil }),
         records.putUnsent(unsentUpTo(await this.#unsent(), sequence)),
       ]);
@@ -255,9 +289,7 @@ async function* oneByOne<T>(listing: AsyncIterable<T>): AsyncGenerator<readonly 
 function unknownAmong(ids: readonly string[] = []) {
   const unmet = new Set(ids);
   return {
-    met: (letters: readonly KeptEvent[]): void => {
-      for (const { event } of letters) unmet.delete(event.id);
-    },
+    met: (id: string): void => void unmet.delete(id),
     /** Where a write failed, nobody has looked at the rest. */
     left: (failed: OperationFailed | undefined): Unknown =>
       failed !== undefined || unmet.size === 0 ? {} : { unknown: [...unmet] },

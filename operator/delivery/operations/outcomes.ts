@@ -1,8 +1,13 @@
 import type { ReplayResult } from '../lanes/replay-lane.ts';
 import type { KeptEvent } from '../records/delivery-records.ts';
 
+/** A dead letter; of a sum, `partIds` names what it adds up. */
+export interface DeadLetter extends KeptEvent {
+  readonly partIds?: readonly string[];
+}
+
 export interface DeadLetterPage {
-  readonly deadLetters: readonly KeptEvent[];
+  readonly deadLetters: readonly DeadLetter[];
   /** Where the next page begins; absent on the last. */
   readonly next?: number;
 }

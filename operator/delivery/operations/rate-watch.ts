@@ -6,21 +6,29 @@ const SAMPLE_EVERY_MS = 60_000;
 /** As long as the longest window: over less, a single one would look like a flood. */
 const SPAN_MS = 3_600_000;
 
-/** A destination takes fewer events a second than come. */
-export interface TooSlow {
-  /** Events a second that it takes. */
+/** Events a second, as what is sent counts them: sums where hours are added up. */
+export interface Rate {
+  /** What the destination takes. */
   readonly allowed: number;
-  /** Events a second that come, rounded up to two digits. */
+  /** What comes, by the last hour, rounded up to two digits. */
   readonly needed: number;
 }
+
+/** A destination takes fewer events a second than come. */
+export type TooSlow = Rate;
+
+type RatedStatus = Pick<
+  DestinationStatus,
+  'eventsPerSecond' | 'delivered' | 'skipped' | 'sumsPerHour'
+>;
 
 /** Holds the rate at which usage comes against what each destination takes. */
 export interface RateWatch {
   run(signal: AbortSignal): Promise<void>;
+  /** Undefined where the destination names no limit, and before the first sample. */
+  rateOf(status: RatedStatus): Rate | undefined;
   /** Undefined while the destination can keep up, as far as is known. */
-  tooSlow(
-    status: Pick<DestinationStatus, 'eventsPerSecond' | 'delivered' | 'skipped'>,
-  ): TooSlow | undefined;
+  tooSlow(status: RatedStatus): TooSlow | undefined;
 }
 
 export function createRateWatch(ledger: Pick<Ledger, 'head'>, clock: Clock): RateWatch {
@@ -32,6 +40,22 @@ export function createRateWatch(ledger: Pick<Ledger, 'head'>, clock: Clock): Rat
     samples = [...kept, { at, head: ledger.head() }];
   };
 
+  /** Events a second that come for a destination, by the last hour; undefined before the first sample. */
+  const coming = ({ delivered, skipped, sumsPerHour }: RatedStatus): number | undefined => {
+    if (sumsPerHour !== undefined) return sumsPerHour / (SPAN_MS / 1000);
+    const [first] = samples;
+    const last = samples.at(-1);
+    if (first === undefined || last === undefined) return undefined;
+    const wanted = delivered + skipped === 0 ? 1 : delivered / (delivered + skipped);
+    return ((last.head - first.head) / (SPAN_MS / 1000)) * wanted;
+  };
+  const rateOf = (status: RatedStatus): Rate | undefined => {
+    const { eventsPerSecond: allowed } = status;
+    const needed = coming(status);
+    if (allowed === undefined || needed === undefined) return undefined;
+    return { allowed, needed: needed <= 0 ? 0 : roundedUp(needed) };
+  };
+
   return {
     run: async (signal) => {
       while (!signal.aborted) {
@@ -39,22 +63,18 @@ export function createRateWatch(ledger: Pick<Ledger, 'head'>, clock: Clock): Rat
         await clock.sleep(SAMPLE_EVERY_MS, signal).catch(() => undefined);
       }
     },
-    tooSlow: ({ eventsPerSecond, delivered, skipped }) => {
-      const [first] = samples;
-      const last = samples.at(-1);
-      if (eventsPerSecond === undefined || first === undefined || last === undefined) {
-        return undefined;
-      }
-      const wanted = delivered + skipped === 0 ? 1 : delivered / (delivered + skipped);
-      const coming = ((last.head - first.head) / (SPAN_MS / 1000)) * wanted;
-      if (coming <= eventsPerSecond) return undefined;
-      return { allowed: eventsPerSecond, needed: roundedUp(coming) };
+    rateOf,
+    tooSlow: (status) => {
+      const rate = rateOf(status);
+      const needed = coming(status) ?? 0;
+      return rate === undefined || needed <= rate.allowed ? undefined : rate;
     },
   };
 }
 
 /** To two digits, so that what is shown does not change all the time. */
 function roundedUp(value: number): number {
-  const unit = 10 ** Math.max(0, Math.floor(Math.log10(value)) - 1);
+  if (value < 10) return Math.ceil(value * 10) / 10;
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 1);
   return Math.ceil(value / unit) * unit;
 }

@@ -8,7 +8,8 @@ import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { Acknowledgements } from '../records/acknowledgements.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
-import { createSequenceSet, isUnsent } from '../records/sequence-sets.ts';
+import { sequencesOf } from '../delivery-result.ts';
+import { isUnsent } from '../records/sequence-sets.ts';
 
 const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
@@ -168,7 +169,8 @@ export interface SumOptions {
   /** Usage that a change of plan moved counts on the day as of which it was sent. */
   readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
   readonly wants: (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean;
-  readonly cursor: () => number;
+  /** Whether what became of an event is on record, as of now. */
+  readonly passed: () => (sequence: number) => boolean;
 }
 
 /** Where an event stands that the destination wants. */
@@ -193,13 +195,12 @@ export async function sumLedger(
   { from, to, tenant, selects, deleted }: ReconcileQuery,
   signal: AbortSignal,
 ): Promise<readonly Sums[]> {
-  const parked = createSequenceSet();
-  for await (const { sequence } of options.records.parked()) parked.add(sequence);
+  const parked = await sequencesOf(options.records.parked());
   const unsent = await options.records.unsent();
   // Read once: what is delivered meanwhile still counts as pending.
-  const cursor = options.cursor();
+  const hasPassed = options.passed();
   const partOf = (sequence: number): Part => {
-    if (sequence > cursor) return 'pending';
+    if (!hasPassed(sequence)) return 'pending';
     if (options.deadLetters.has(sequence)) return 'deadLetters';
     if (parked.has(sequence)) return 'parked';
     return isUnsent(unsent, sequence) ? 'withheld' : 'delivered';

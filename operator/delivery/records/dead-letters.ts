@@ -1,3 +1,4 @@
+import { partsOf, type QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import { createSequenceSet } from './sequence-sets.ts';
 
@@ -8,38 +9,42 @@ import { createSequenceSet } from './sequence-sets.ts';
 export interface DeadLetterIndex {
   load(): Promise<void>;
   readonly count: number;
+  /** Of a letter that is a sum, each of its parts. */
   has(sequence: number): boolean;
   countOf(tenant: string): number;
-  add(sequence: number, tenant: string): void;
-  remove(sequence: number, tenant: string): void;
+  add(letter: QueuedEvent): void;
+  remove(letter: QueuedEvent): void;
 }
 
 export function createDeadLetterIndex(records: DeliveryRecords): DeadLetterIndex {
   const letters = createSequenceSet();
+  const parts = createSequenceSet();
   const byTenant = new Map<string, number>();
   const count = (tenant: string, change: number): void => {
     const next = (byTenant.get(tenant) ?? 0) + change;
     if (next === 0) byTenant.delete(tenant);
     else byTenant.set(tenant, next);
   };
-  const add: DeadLetterIndex['add'] = (sequence, tenant) => {
-    if (letters.add(sequence)) count(tenant, 1);
+  const add: DeadLetterIndex['add'] = (letter) => {
+    if (letters.add(letter.sequence)) count(letter.event.tenant, 1);
+    for (const part of partsOf(letter)) parts.add(part);
   };
 
   return {
     load: async () => {
       for (const listing of [records.dead(), records.replay()]) {
-        for await (const { sequence, event } of listing) add(sequence, event.tenant);
+        for await (const letter of listing) add(letter);
       }
     },
     get count() {
       return letters.size;
     },
-    has: (sequence) => letters.has(sequence),
+    has: (sequence) => parts.has(sequence),
     countOf: (tenant) => byTenant.get(tenant) ?? 0,
     add,
-    remove: (sequence, tenant) => {
-      if (letters.delete(sequence)) count(tenant, -1);
+    remove: (letter) => {
+      if (letters.delete(letter.sequence)) count(letter.event.tenant, -1);
+      for (const part of partsOf(letter)) parts.delete(part);
     },
   };
 }

@@ -2,6 +2,7 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { decodeEvent, encodeEvent } from '../../model/event.ts';
 import { storedTenant, type Tenant } from '../../model/tenant.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
+import type { AggregatedRange } from './aggregated-range.ts';
 import type { StoredLine } from './late-line.ts';
 import { type UnsentRanges, withSequences } from './sequence-sets.ts';
 import type { TenantChanges } from './tenant-changes.ts';
@@ -28,6 +29,8 @@ export interface FeederState {
   readonly type: string;
   /** Events up to here may have been sent before, longer ago than anybody recorded. */
   readonly resentUntil?: number;
+  /** Where hours are added up: events up to here may have been sent as they are, and still are. */
+  readonly aggregatesFrom?: number;
 }
 
 /**
@@ -45,6 +48,7 @@ export interface FeederState {
  *     delivery/<name>/offboard/<tenant>            tenants that are to be offboarded
  *     delivery/<name>/late/<line>                  late usage that is billed apart, as one amount
  *     delivery/<name>/change/<tenant>              its changes of plan: which usage is whose
+ *     delivery/<name>/aggregated/<sequence>        what of the ledger it got as sums of an hour
  */
 export function createDeliveryRecords(ledger: Ledger, name: string) {
   const root = `delivery/${encodeURIComponent(name)}`;
@@ -53,6 +57,7 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
   const acknowledgedKey = (chunk: number): string => `${root}/acknowledged/${padded(chunk)}`;
   const deadKey = (sequence: number): string => `${root}/dead/${padded(sequence)}`;
   const replayKey = (sequence: number): string => `${root}/replay/${padded(sequence)}`;
+  const aggregatedKey = (from: number): string => `${root}/aggregated/${padded(from)}`;
   const parkedKey = (tenant: string, sequence: number): string =>
     `${tenantKey('parked', tenant)}/${padded(sequence)}`;
 
@@ -138,6 +143,10 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     putLate: (line: StoredLine): RecordChange => put(`${root}/late/${line.id}`, line),
     dropLate: (id: string): RecordChange => drop(`${root}/late/${id}`),
 
+    aggregated: () => all<AggregatedRange>(`${root}/aggregated/`),
+    putAggregated: (range: AggregatedRange): RecordChange => put(aggregatedKey(range.from), range),
+    dropAggregated: (from: number): RecordChange => drop(aggregatedKey(from)),
+
     changes: () => all<TenantChanges>(`${root}/change/`),
     putChanges: (changes: TenantChanges): RecordChange =>
       put(tenantKey('change', changes.tenant), changes),
@@ -166,13 +175,15 @@ function drop(key: string): RecordChange {
 }
 
 /** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
-function putKept(key: string, { at, reason, event }: KeptEvent): RecordChange {
-  return { key, value: JSON.stringify({ at, reason, event: encodeEvent(event) }) };
+function putKept(key: string, { at, reason, event, parts }: KeptEvent): RecordChange {
+  return { key, value: JSON.stringify({ at, reason, event: encodeEvent(event), parts }) };
 }
 
 function decodeKept(key: string, value: string): KeptEvent {
-  const { at, reason, event } = JSON.parse(value) as { at: number; reason: string; event: string };
-  return { sequence: numberOf(key), at, reason, event: decodeEvent(event) };
+  const { event, ...kept } = JSON.parse(value) as Omit<KeptEvent, 'sequence' | 'event'> & {
+    readonly event: string;
+  };
+  return { ...kept, sequence: numberOf(key), event: decodeEvent(event) };
 }
 
 /** The number at the end of a key. */

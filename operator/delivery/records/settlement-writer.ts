@@ -1,6 +1,6 @@
 import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { QueuedEvent, SettledEvent } from '../delivery-result.ts';
+import { partsOf, type QueuedEvent, type SettledEvent } from '../delivery-result.ts';
 import type { ParkedTenants } from '../lanes/parked-tenants.ts';
 import type { Acknowledgements } from './acknowledgements.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
@@ -41,8 +41,8 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
 
   const recordsOf: SettlementWriter['recordsOf'] = (settled, dropFrom) => {
     const at = clock.now();
-    const changes = settled.flatMap(({ sequence, event, result }): RecordChange[] => {
-      const queued = { sequence, event };
+    const changes = settled.flatMap(({ result, ...queued }): RecordChange[] => {
+      const { sequence } = queued;
       const dropped = dropFrom === undefined ? [] : [dropFrom(queued)];
       switch (result.kind) {
         case 'dead':
@@ -64,10 +64,10 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
   const written: SettlementWriter['written'] = (settled) => {
     inFlight.forget(certain(settled));
     acknowledgements.written(delivered(settled));
-    for (const { sequence, event, result } of settled) {
-      if (result.kind === 'dead') deadLetters.add(sequence, event.tenant);
-      else deadLetters.remove(sequence, event.tenant);
-      if (result.kind === 'parked') parked.keptEvent(event.tenant);
+    for (const { result, ...queued } of settled) {
+      if (result.kind === 'dead') deadLetters.add(queued);
+      else deadLetters.remove(queued);
+      if (result.kind === 'parked') parked.keptEvent(queued.event.tenant);
     }
   };
 
@@ -83,9 +83,7 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
 }
 
 function delivered(settled: readonly SettledEvent[]): number[] {
-  return settled
-    .filter(({ result }) => result.kind === 'delivered')
-    .map(({ sequence }) => sequence);
+  return settled.filter(({ result }) => result.kind === 'delivered').flatMap(partsOf);
 }
 
 /**

@@ -62,6 +62,8 @@ export type Placement =
 export interface Placeable {
   readonly sequence: number;
   readonly start: number;
+  /** Of a sum, the sequence numbers of what it adds up, all of which have its place. */
+  readonly parts?: readonly number[];
 }
 
 /** In what an event's place is asked for. */
@@ -79,10 +81,11 @@ export interface Attempt {
  */
 export function placementOf(
   changes: TenantChanges,
-  { sequence, start }: Placeable,
+  one: Placeable,
   { wasSetAside, isSending, now }: Attempt,
 ): Placement {
   const { pending, made } = changes;
+  const { sequence, start } = one;
   let at = start;
   /** What is known of it whatever becomes of it, and what only its being sent makes true. */
   const left = new Map<number, Partial<MadeChange>>();
@@ -93,7 +96,7 @@ export function placementOf(
       const wasLeft = isUnsent(late, sequence);
       const isInTime = sequence <= drainedTo;
       if (isInTime && !wasLeft && !wasSetAside) break;
-      if (isInTime && !wasLeft) left.set(index, { late: withOne(late, sequence) });
+      if (isInTime && !wasLeft) left.set(index, { late: withOne(late, one) });
       const wasOwn = !isInTime && !wasLeft && sequence <= ownTo;
       // One that is sent again may never have arrived; by now only the new plan would bill it.
       if (wasOwn && (now < lateUntil || !isSending)) break;
@@ -102,7 +105,7 @@ export function placementOf(
         break;
       }
       const earliest = Math.min(start, change.earliest ?? before);
-      sent.set(index, { earliest, ...(wasOwn && { late: withOne(late, sequence) }) });
+      sent.set(index, { earliest, ...(wasOwn && { late: withOne(late, one) }) });
     }
     at = Math.max(at, wholeSecond(change.from));
   }
@@ -116,7 +119,7 @@ export function placementOf(
   const base = noted ?? changes;
   return {
     kind: 'wait',
-    noted: { ...base, pending: { ...pending, late: withOne(late, sequence) } },
+    noted: { ...base, pending: { ...pending, late: withOne(late, one) } },
   };
 }
 
@@ -168,8 +171,15 @@ export function reachOf({ made }: TenantChanges, time: number): number {
   return reach;
 }
 
-function withOne(ranges: UnsentRanges, sequence: number): UnsentRanges {
-  return [...ranges, [sequence, sequence] as const].toSorted((a, b) => a[0] - b[0]);
+function withOne(ranges: UnsentRanges, { sequence, parts = [sequence] }: Placeable): UnsentRanges {
+  const added = parts.map((part) => [part, part] as const);
+  return [...ranges, ...added].toSorted((a, b) => a[0] - b[0]);
+}
+
+/** The moments around which the side of an event is decided; nothing is added up across them. */
+export function momentsOf({ pending, made }: TenantChanges): readonly number[] {
+  const asked = pending === undefined ? [] : [pending.before];
+  return [...asked, ...made.flatMap(({ before, from }) => [before, wholeSecond(from)])];
 }
 
 /** Events have whole seconds; one that is rounded down would be before the moment. */

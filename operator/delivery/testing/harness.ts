@@ -43,7 +43,7 @@ export interface Harness {
 
 export type TestSettings = Pick<
   DestinationSettings,
-  'name' | 'suspend' | 'startFrom' | 'metrics' | 'late'
+  'name' | 'suspend' | 'startFrom' | 'metrics' | 'late' | 'aggregate'
 >;
 
 export interface HarnessOptions {

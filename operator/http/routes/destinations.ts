@@ -1,6 +1,7 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { DriftReport } from '../../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../../delivery/operations/invoice-report.ts';
+import type { Rate } from '../../delivery/operations/rate-watch.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { encodeEvent } from '../../model/event.ts';
@@ -188,6 +189,7 @@ export function showDestination(status: DestinationStatusView, committed: number
     })),
     drift: status.drift && showDrift(status.drift),
     invoices: status.invoices && showInvoices(status.invoices),
+    rate: status.rate && showRate(status.rate),
     rate_limit: status.tooSlow && {
       events_per_second: status.tooSlow.allowed,
       needed_events_per_second: status.tooSlow.needed,
@@ -197,6 +199,11 @@ export function showDestination(status: DestinationStatusView, committed: number
     last_error: status.lastError,
     last_error_at: isoTime(status.lastErrorAt),
   };
+}
+
+function showRate({ allowed, needed }: Rate) {
+  const headroom = Math.max(0, Math.round((allowed - needed) * 10) / 10);
+  return { events_per_second: needed, limit: allowed, headroom };
 }
 
 function showDrift({ day, comparedAt, compared, unanswered, differing, examples }: DriftReport) {
@@ -236,8 +243,8 @@ function sendDeadLetters(
   letters: readonly DeadLetter[],
   next: number | undefined,
 ): void {
-  const items = letters.map(({ sequence, at, reason, event }) => {
-    const rest = JSON.stringify({ sequence, at: isoTime(at), reason });
+  const items = letters.map(({ sequence, at, reason, event, partIds }) => {
+    const rest = JSON.stringify({ sequence, at: isoTime(at), reason, parts: partIds });
     return `${rest.slice(0, -1)},"event":${encodeEvent(event)}}`;
   });
   const head = JSON.stringify({ destination, ...omitUndefined({ next }) });

@@ -1,0 +1,307 @@
+import pLimit from 'p-limit';
+import type { Destination } from '../../destinations/destination.ts';
+import type { Ledger, LedgerFailure, StoredEvent } from '../../ledger/ledger.ts';
+import { isLateNote } from '../../model/correction.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { greatest, least } from '../../model/extremes.ts';
+import { formatInstant } from '../../model/window.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { BlockReason, QueuedEvent } from '../delivery-result.ts';
+import type { PlanChanges } from '../lanes/plan-changes.ts';
+import type { AggregatedRange, Cuts } from '../records/aggregated-range.ts';
+import { type Aggregator, createAggregator, HOUR_MS, hourEnd } from './aggregator.ts';
+import type { AggregatedRanges } from './ranges.ts';
+
+const PAGE_EVENTS = 1_000;
+/** Sums that are made at once, so that a long backlog does not fill the memory. */
+const MAX_SUMS = 50_000;
+/** The last windows of an hour are in the ledger by then. */
+const SETTLING_MS = 60_000;
+/** Where no window says that an hour is over, it is taken to be. */
+const SILENT_MS = 10 * 60_000;
+/** An hour is divided for a change or an end at most so often, since that divides it for everybody. */
+const EARLY_EVERY_MS = 15 * 60_000;
+/** How far ahead it is asked when what bills a tenant changes. */
+const AHEAD_MS = 2 * HOUR_MS;
+const CONCURRENT_QUESTIONS = 8;
+/** How often it is looked whether an hour is over. */
+const SHORTEST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 60_000;
+
+/** What there is to be sent next. */
+export type HourRead =
+  /** Events as they are, up to a sequence number where there is one. */
+  | { readonly kind: 'plain'; readonly until?: number }
+  /** Nothing before the hour is over. */
+  | { readonly kind: 'waiting' }
+  /** The range is on record, but for one without sums. */
+  | {
+      readonly kind: 'range';
+      readonly range: AggregatedRange;
+      readonly sums: readonly QueuedEvent[];
+      /** Events that the destination does not want. */
+      readonly skipped: number;
+    }
+  | { readonly kind: 'blocked'; readonly reason: BlockReason }
+  | LedgerFailure;
+
+/** Reads a destination's events hour by hour, each series of an hour as one sum (docs/delivery.md#aggregation). */
+export interface HourReader {
+  read(position: number, wants: Wants, signal: AbortSignal): Promise<HourRead>;
+  /** Events up to here may have been sent as they are. */
+  begin(aggregatesFrom: number): void;
+  /** While it waits: when the hour of the oldest event that is still to be sent is over. */
+  waitsUntil(): number | undefined;
+  /** The same, RFC 3339: what is sent only then is not behind before. */
+  waitsFrom(): string | undefined;
+  /** Milliseconds until it is worth reading again; undefined while there is nothing to wait for. */
+  dueIn(): number | undefined;
+  /** Sums an hour that come now; undefined before the first hour, or where nothing is added up. */
+  sumsPerHour(): number | undefined;
+}
+
+export type Wants = (event: UsageEvent) => boolean;
+
+export interface HourReaderOptions {
+  readonly isOn: boolean;
+  readonly destination: Pick<Destination, 'boundaries'>;
+  readonly ledger: Pick<Ledger, 'read' | 'head' | 'stats'>;
+  readonly ranges: AggregatedRanges;
+  readonly changes: Pick<PlanChanges, 'momentsOf'>;
+  readonly describe: (tenant: string) => Promise<Tenant>;
+  /** Up to where in the ledger everything has to be sent before a change of plan, or an offboarding. */
+  readonly drainsTo: () => number;
+  readonly clock: Clock;
+}
+
+export function createHourReader(options: HourReaderOptions): HourReader {
+  return new AggregatingReader(options);
+}
+
+class AggregatingReader implements HourReader {
+  readonly #options: HourReaderOptions;
+  #aggregatesFrom = 0;
+  #waiting: { readonly position: number; readonly until: number } | undefined;
+  #earlyAt = Number.NEGATIVE_INFINITY;
+  /** When what bills a tenant changes next, as far as is known. */
+  readonly #nextBoundary = new Map<string, number>();
+  #made: readonly { readonly at: number; readonly sums: number }[] = [];
+
+  constructor(options: HourReaderOptions) {
+    this.#options = options;
+  }
+
+  begin(aggregatesFrom: number): void {
+    this.#aggregatesFrom = aggregatesFrom;
+    this.#waiting = undefined;
+  }
+
+  waitsUntil(): number | undefined {
+    return this.#waiting?.until;
+  }
+
+  waitsFrom(): string | undefined {
+    return this.#waiting && formatInstant(this.#waiting.until);
+  }
+
+  dueIn(): number | undefined {
+    if (this.#waiting === undefined) return undefined;
+    const left = this.#waiting.until + SETTLING_MS - this.#options.clock.now();
+    return Math.max(SHORTEST_WAIT_MS, Math.min(LONGEST_WAIT_MS, left));
+  }
+
+  sumsPerHour(): number | undefined {
+    if (!this.#options.isOn || this.#made.length === 0) return undefined;
+    return this.#made.reduce((all, { sums }) => all + sums, 0);
+  }
+
+  async read(position: number, isWanted: Wants, signal: AbortSignal): Promise<HourRead> {
+    // How an event was billed concerns no destination.
+    const wants: Wants = (event) => !isLateNote(event) && isWanted(event);
+    const { isOn, ranges, ledger } = this.#options;
+    const sealed = ranges.after(position);
+    if (sealed !== undefined) return this.#again(sealed, wants);
+    const next = ranges.nextFrom(position);
+    if (next !== undefined) return { kind: 'plain', until: next };
+    if (!isOn) return { kind: 'plain' };
+    if (position < this.#aggregatesFrom) return { kind: 'plain', until: this.#aggregatesFrom };
+    const isEarly = this.#isEarly(position);
+    const closed = this.#closedUntil();
+    const { position: waitsAt, until = 0 } = this.#waiting ?? {};
+    if (waitsAt === position && closed < until && !isEarly) return { kind: 'waiting' };
+    if (ledger.head() === position) {
+      this.#waiting = undefined;
+      return { kind: 'waiting' };
+    }
+    return this.#sealNext(position, isEarly ? Number.POSITIVE_INFINITY : closed, wants, signal);
+  }
+
+  /** The sums of a range that is on record. */
+  async #again(range: AggregatedRange, wants: Wants): Promise<HourRead> {
+    const sums = createAggregator(range.cuts ?? {});
+    let skipped = 0;
+    let at = range.from;
+    while (at < range.to) {
+      const page = await this.#options.ledger.read(at, PAGE_EVENTS);
+      if (page.kind === 'failed') return page;
+      for (const { sequence, event } of page.events) {
+        if (sequence > range.to) break;
+        if (wants(event)) sums.add({ sequence, event });
+        else skipped += 1;
+      }
+      if (page.events.length === 0) break;
+      at = page.lastSequence;
+    }
+    this.#waiting = undefined;
+    return { kind: 'range', range, sums: sums.all(), skipped };
+  }
+
+  /** Reads on to the first event of an hour that is not over, and puts on record what that is. */
+  async #sealNext(
+    from: number,
+    closed: number,
+    wants: Wants,
+    signal: AbortSignal,
+  ): Promise<HourRead> {
+    const { ledger, clock } = this.#options;
+    const cuts: Record<string, readonly number[]> = {};
+    const sums = createAggregator(cuts);
+    let skipped = 0;
+    let to = from;
+    let open: number | undefined;
+    while (open === undefined && sums.size < MAX_SUMS) {
+      const page = await ledger.read(to, PAGE_EVENTS);
+      if (page.kind === 'failed') return page;
+      if (page.events.length === 0) {
+        to = page.lastSequence;
+        break;
+      }
+      const taken = this.#takeClosed(page.events, closed);
+      open = taken.open;
+      const failed = await this.#learnCuts(
+        taken.events.filter(({ event }) => wants(event)),
+        cuts,
+        signal,
+      );
+      if (failed !== undefined) return { kind: 'blocked', reason: failed };
+      for (const stored of taken.events) {
+        if (wants(stored.event)) sums.add(stored);
+        else skipped += 1;
+      }
+      to = taken.events.at(-1)?.sequence ?? to;
+    }
+    this.#waiting = open === undefined ? undefined : { position: to, until: open };
+    if (to === from) return { kind: 'waiting' };
+    if (closed === Number.POSITIVE_INFINITY) this.#earlyAt = clock.monotonic();
+    return this.#seal({ from, to }, sums, cuts, skipped);
+  }
+
+  async #seal(
+    { from, to }: { readonly from: number; readonly to: number },
+    sums: Aggregator,
+    cuts: Cuts,
+    skipped: number,
+  ): Promise<HourRead> {
+    const { ranges, clock } = this.#options;
+    const all = sums.all();
+    const kept = insideOf(cuts, all);
+    const range = { from, to, ...(Object.keys(kept).length > 0 && { cuts: kept }) };
+    if (all.length > 0) {
+      const outcome = await ranges.seal(range);
+      if (outcome.kind === 'failed') return outcome;
+    }
+    const at = clock.monotonic();
+    const recent = this.#made.filter((each) => at - each.at < HOUR_MS);
+    this.#made = [...recent, { at, sums: all.length }];
+    return { kind: 'range', range, sums: all, skipped };
+  }
+
+  /** The events before the first of an hour that is not over, and when that is. */
+  #takeClosed(
+    events: readonly StoredEvent[],
+    closed: number,
+  ): { readonly events: readonly StoredEvent[]; readonly open?: number } {
+    const now = this.#options.clock.now();
+    for (const [index, { event }] of events.entries()) {
+      const end = hourEnd(Date.parse(event.window_start));
+      // What is ahead of its time must not hold up everything else.
+      if (end <= closed || end > now + HOUR_MS) continue;
+      return { events: events.slice(0, index), open: end };
+    }
+    return { events };
+  }
+
+  /** Adds the cuts of tenants that are new. */
+  async #learnCuts(
+    stored: readonly StoredEvent[],
+    cuts: Record<string, readonly number[]>,
+    signal: AbortSignal,
+  ): Promise<BlockReason | undefined> {
+    const { destination, describe, changes, clock } = this.#options;
+    const first = new Map<string, number>();
+    for (const { event } of stored) {
+      if (cuts[event.tenant] !== undefined) continue;
+      const start = Date.parse(event.window_start);
+      first.set(event.tenant, Math.min(start, first.get(event.tenant) ?? start));
+    }
+    let blocked: BlockReason | undefined;
+    await pLimit(CONCURRENT_QUESTIONS).map(first, async ([tenant, start]) => {
+      if (blocked !== undefined) return;
+      const period = { from: start - HOUR_MS, to: clock.now() + AHEAD_MS };
+      const told = (await destination.boundaries?.(await describe(tenant), period, signal)) ?? {
+        kind: 'boundaries',
+        at: [],
+      };
+      if (told.kind === 'retry' || told.kind === 'hold') {
+        blocked = told;
+        return;
+      }
+      const known = told.kind === 'boundaries' ? told.at : [];
+      const ahead = known.filter((at) => at > clock.now());
+      if (ahead.length > 0) this.#nextBoundary.set(tenant, least(ahead));
+      else this.#nextBoundary.delete(tenant);
+      cuts[tenant] = [...new Set([...known, ...changes.momentsOf(tenant)])].toSorted(
+        (a, b) => a - b,
+      );
+    });
+    return blocked;
+  }
+
+  /** Up to when hours are over and in the ledger. */
+  #closedUntil(): number {
+    const { ledger, clock } = this.#options;
+    const now = clock.now();
+    const { lastWindowEnd = 0 } = ledger.stats();
+    const settled = now - SETTLING_MS;
+    return Math.max(
+      Math.floor(Math.min(settled, lastWindowEnd) / HOUR_MS) * HOUR_MS,
+      Math.floor((now - SILENT_MS) / HOUR_MS) * HOUR_MS,
+    );
+  }
+
+  /** Whether an hour is to be divided now: for a drain, or because somebody's billing period is over. */
+  #isEarly(position: number): boolean {
+    const { clock, drainsTo, ledger } = this.#options;
+    if (clock.monotonic() - this.#earlyAt < EARLY_EVERY_MS) return false;
+    if (drainsTo() > position) return true;
+    const { lastWindowEnd = 0 } = ledger.stats();
+    const passed = Math.min(clock.now() - SETTLING_MS, lastWindowEnd);
+    const over = [...this.#nextBoundary].filter(([, at]) => at <= passed);
+    for (const [tenant] of over) this.#nextBoundary.delete(tenant);
+    return over.some(([, at]) => at % HOUR_MS !== 0);
+  }
+}
+
+/** Without what lies outside of the hours of any sum. */
+function insideOf(cuts: Cuts, sums: readonly QueuedEvent[]): Cuts {
+  if (sums.length === 0) return {};
+  const starts = sums.map(({ event }) => Date.parse(event.window_start));
+  const [from, to] = [least(starts), hourEnd(greatest(starts))];
+  return Object.fromEntries(
+    Object.entries(cuts).flatMap(([tenant, moments]) => {
+      const inside = moments.filter((at) => at > from && at < to && at % HOUR_MS !== 0);
+      return inside.length === 0 ? [] : [[tenant, inside]];
+    }),
+  );
+}

@@ -1,0 +1,40 @@
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
+import type { AggregatedRange } from '../records/aggregated-range.ts';
+import { type Aggregator, createAggregator, HOUR_MS, hourEnd } from './aggregator.ts';
+import type { AggregatedRanges } from './ranges.ts';
+
+/** What a destination was, or is to be, sent of a stretch of time. */
+export interface SentQuery {
+  readonly from: number;
+  readonly to: number;
+  readonly isMeant: (event: UsageEvent) => boolean;
+}
+
+/**
+ * Events whose windows start in a stretch of time, as a destination is sent them: sums where it gets sums.
+ * Where it does, all of the hours that the stretch touches. Throws as {@link Ledger.scan} does.
+ */
+export async function* sentEvents(
+  ledger: Pick<Ledger, 'scan'>,
+  ranges: AggregatedRanges,
+  { from, to, isMeant }: SentQuery,
+  signal: AbortSignal,
+): AsyncGenerator<QueuedEvent> {
+  const first = ranges.isEmpty ? from : Math.floor(from / HOUR_MS) * HOUR_MS;
+  const last = ranges.isEmpty ? to : hourEnd(to - 1);
+  const sums = new Map<AggregatedRange, Aggregator>();
+  for await (const { sequence, event } of ledger.scan(first, last, signal)) {
+    if (!isMeant(event)) continue;
+    const range = ranges.of(sequence);
+    if (range === undefined) {
+      yield { sequence, event };
+      continue;
+    }
+    const sum = sums.get(range) ?? createAggregator(range.cuts ?? {});
+    sum.add({ sequence, event });
+    sums.set(range, sum);
+  }
+  for (const sum of sums.values()) yield* sum.all();
+}
