@@ -12,12 +12,13 @@ import { createVirtualClock, type VirtualClock } from '../testing/virtual-clock.
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
-const SERIES = 12_000;
-const PER_SECOND = 20;
+/** A tenth of 12,000 series at a tenth of 20 requests a second, which comes to the same. */
+const SERIES = 1_200;
+const PER_SECOND = 2;
 const NINE = TEST_WINDOW_START;
 
 const templates = Array.from({ length: SERIES }, (_, series) =>
-  testEvent({ tenant: `t${series % 1_000}`, sku: `sku-${Math.floor(series / 1_000)}` }),
+  testEvent({ tenant: `t${series % 100}`, sku: `sku-${Math.floor(series / 100)}` }),
 );
 const instants = new Map<number, string>();
 
@@ -78,12 +79,12 @@ function createBusyLedger(clock: VirtualClock): Ledger {
 
 const cursors = new Map<string, number>();
 
-/** A billing system of 20 calls a second with an event each, and how far delivery is behind, hour by hour. */
+/** A billing system that takes one event in a call, and how far delivery is behind, hour by hour. */
 async function lagsOf(aggregate: '1h' | 'none', hours: number) {
   cursors.clear();
   const clock = createVirtualClock();
   const ledger = createBusyLedger(clock);
-  const inner = createFakeDestination({ limits: { batchEvents: 100 }, now: () => clock.now() });
+  const inner = createFakeDestination({ limits: { batchEvents: 10 }, now: () => clock.now() });
   let calls = 0;
   const destination = override<Destination, typeof inner>(inner, {
     eventsPerSecond: () => PER_SECOND,
@@ -107,11 +108,14 @@ async function lagsOf(aggregate: '1h' | 'none', hours: number) {
   const tooSlow = status && rate.tooSlow(status);
   stopping.abort();
   await watching;
-  await harness.stop();
+  const stopped = harness.stop();
+  // The call under way ends.
+  await clock.pass(MINUTE_MS);
+  await stopped;
   return { lags, calls, tooSlow };
 }
 
-test('12,000 series a minute keep up with 20 requests a second when they are added up by the hour', async () => {
+test('ten times as much usage as the limit allows keeps up when it is added up by the hour', async () => {
   const { lags, calls, tooSlow } = await lagsOf('1h', 3);
   // 09:05 is when the clock starts: at five past the hour is over, and on its way.
   for (const lag of lags) expect(lag).toBeLessThan(2 * 3_600);
@@ -119,10 +123,10 @@ test('12,000 series a minute keep up with 20 requests a second when they are add
   expect(calls).toBeGreaterThan(2 * SERIES);
   expect(calls).toBeLessThanOrEqual(3 * SERIES);
   expect(tooSlow).toBeUndefined();
-}, 120_000);
+});
 
-test('12,000 series a minute fall behind without, and the rate that is needed is told', async () => {
+test('ten times as much usage as the limit allows falls behind otherwise, and the rate that is needed is told', async () => {
   const { lags, tooSlow } = await lagsOf('none', 2);
   expect(lags.at(-1)).toBeGreaterThan(3_600);
-  expect(tooSlow).toEqual({ allowed: PER_SECOND, needed: 200 });
-}, 120_000);
+  expect(tooSlow).toEqual({ allowed: PER_SECOND, needed: SERIES / 60 });
+});

@@ -6,7 +6,7 @@ export type Cuts = Readonly<Record<string, readonly number[]>>;
 
 /**
  * A stretch of the ledger whose events a destination gets as sums. With it every sum is known again: the
- * events do not change, and the cuts are part of it (docs/ledger-format.md#records).
+ * events do not change, and the cuts are part of it (docs/delivery.md#records).
  */
 export interface AggregatedRange {
   /** The sequence number before its first event, and that of its last. */
