@@ -1,5 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { ledgerUrl } from '../operator/config/parsers/ledger-url.ts';
+import { problemText } from '../operator/config/parsers/parser.ts';
+import type { LedgerDatabase } from '../operator/config/settings.ts';
 import { toLedgerFailure } from '../operator/ledger/leveldb/failures.ts';
+import { inspectStream, verifyInspected } from '../operator/ledger/postgres/inspect-stream.ts';
 import { acceptDamage } from '../operator/ledger/tool/accept-damage.ts';
 import {
   diffEvents,
@@ -11,13 +16,16 @@ import {
   describeCursors,
   describeHead,
   describeSegments,
+  describeStreamCursors,
 } from '../operator/ledger/tool/inspection.ts';
 import { type Anchor, verifyDirectory } from '../operator/ledger/tool/verify.ts';
 
 const USAGE = `usage: npm run ledger -- COMMAND DIR [options]
+       npm run ledger -- COMMAND database [--stream CLUSTER_NAME] [options]
 
 DIR is a copy of a ledger, the ledger of a stopped operator, or one sealed segment.
-A directory that an operator has open is refused, and so are hard links.
+A directory that an operator has open is refused, and so are hard links. \`database\` is that of
+LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum and diff; an operator may be writing it.
 
   segments   the segments and what they hold
   head       IDENTITY and HEAD
@@ -38,6 +46,7 @@ const OPTIONS = {
   export: { type: 'string' },
   from: { type: 'string' },
   segment: { type: 'string' },
+  stream: { type: 'string' },
   to: { type: 'string' },
   tenant: { type: 'string' },
   metric: { type: 'string' },
@@ -68,6 +77,7 @@ async function run(args: string[]): Promise<number> {
     ...(tenant !== undefined && { tenant }),
     ...(metric !== undefined && { metric }),
   };
+  if (directory === 'database') return runOnDatabase(command, values, filter);
   switch (command) {
     case 'segments':
       return print(describeSegments(directory));
@@ -90,6 +100,54 @@ async function run(args: string[]): Promise<number> {
     default:
       return usage();
   }
+}
+
+interface Values {
+  readonly anchor?: string;
+  readonly export?: string;
+  readonly stream?: string;
+}
+
+async function runOnDatabase(
+  command: string,
+  values: Values,
+  filter: EventFilter,
+): Promise<number> {
+  const inspected = await inspectStream(databaseOfEnvironment(), values.stream);
+  const { view } = inspected;
+  try {
+    switch (command) {
+      case 'cursors':
+        return await print(describeStreamCursors(view));
+      case 'dump':
+        return await print(dumpEvents(view, filter));
+      case 'sum':
+        return await print(sumEvents(view, filter));
+      case 'diff':
+        return values.export === undefined
+          ? usage()
+          : await print(diffEvents(view, values.export, filter));
+      case 'verify': {
+        const report = await verifyInspected(view, parseAnchor(values.anchor));
+        console.log(JSON.stringify(report, undefined, 2));
+        return report.ok ? 0 : 1;
+      }
+      default:
+        return usage();
+    }
+  } finally {
+    await inspected.close();
+  }
+}
+
+/** Never from an argument: whoever lists processes would read the password. */
+function databaseOfEnvironment(): LedgerDatabase {
+  const { LEDGER_URL: url, LEDGER_URL_FILE: file } = process.env;
+  const text = file === undefined ? url : readFileSync(file, 'utf8');
+  if (text === undefined) throw new Error('database: set LEDGER_URL or LEDGER_URL_FILE');
+  const parsed = ledgerUrl().parse(text.trim());
+  if (parsed.kind === 'value') return parsed.value;
+  throw new Error(problemText('LEDGER_URL', parsed, '***'));
 }
 
 async function verify(directory: string, anchor: string | undefined): Promise<number> {

@@ -50,7 +50,12 @@ export function assembleSettings(
         metricsFile: values.PROMETHEUS_METRICS_FILE,
       }),
     },
-    ledger: { dataDir: values.DATA_DIR, retentionMs: values.RETENTION },
+    ledger: {
+      dataDir: values.DATA_DIR,
+      retentionMs: values.RETENTION,
+      durability: values.LEDGER_DURABILITY,
+      ...omitUndefined({ database: values.LEDGER_URL, databaseFile: values.LEDGER_URL_FILE }),
+    },
     ingest: { unknownTenants: values.INGEST_UNKNOWN_TENANTS },
     http: assembleHttp(values),
     enforcement: {

@@ -15,6 +15,7 @@ describe('a credential leaks', () => {
     WEBHOOK_HEADERS: 'Authorization=canary-7',
     PROMETHEUS_URL: 'https://user:canary-8@prom.example.com',
     PROMETHEUS_HEADERS: 'X-Key=canary-9',
+    LEDGER_URL: 'postgresql://m:canary-18@db.example.com/ledger',
     API_TOKEN: 'canary-10',
     INGEST_TOKEN: 'canary-11',
     STRIPE_WEBHOOK_SECRET: 'canary-12',

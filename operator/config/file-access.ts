@@ -19,6 +19,7 @@ const PATHS: readonly {
   readonly needs: readonly Access[];
 }[] = [
   { name: 'DATA_DIR', default: VARIABLES.DATA_DIR.default, needs: ['write', 'read'] },
+  { name: 'LEDGER_URL_FILE', needs: ['read'] },
   { name: 'TENANT_CLUSTERS_FILE', needs: ['read'] },
   { name: 'PROMETHEUS_METRICS_FILE', needs: ['read'] },
   { name: 'API_TOKEN_FILE', needs: ['read'] },

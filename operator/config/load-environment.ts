@@ -77,7 +77,7 @@ export function loadEnvironment(
     Object.fromEntries(Object.keys(own).map((name) => [name, parsed[name]])) as ValuesOf<S>;
   const values = valuesOf(VARIABLES);
   const adapters = adaptersFrom({ values, valuesOf, faulty }, destinations);
-  problems.push(...adapters.problems, ...settlingTexts(values, faulty));
+  problems.push(...adapters.problems, ...settlingTexts(values, faulty), ...ledgerTexts(values));
   if (problems.length > 0) return { kind: 'invalid', problems };
 
   const webhookSecrets = Object.fromEntries(
@@ -158,6 +158,13 @@ function settlingTexts(values: Values, faulty: ReadonlySet<string>): readonly st
   const problem = settlingProblem(values.SETTLING_DELAY, values.COLLECTION_INTERVAL);
   if (problem === undefined) return [];
   return [problemText('SETTLING_DELAY', problem, `${values.SETTLING_DELAY}ms`)];
+}
+
+function ledgerTexts({ LEDGER_URL: url, LEDGER_URL_FILE: file }: Values): readonly string[] {
+  if (url === undefined || file === undefined) return [];
+  return [
+    problemText('LEDGER_URL_FILE', invalid('beside LEDGER_URL', 'keep one of the two'), file),
+  ];
 }
 
 /** What works but should not stay so. */

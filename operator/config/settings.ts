@@ -119,7 +119,31 @@ export interface PrometheusSettings {
 export interface LedgerSettings {
   readonly dataDir: string;
   readonly retentionMs: number;
+  readonly durability: LedgerDurability;
+  /** Absent while the ledger is in `dataDir`. */
+  readonly database?: LedgerDatabase;
+  /** A file with the URL of the database, read at start. */
+  readonly databaseFile?: string;
 }
+
+/** A PostgreSQL database that the ledger is kept in. */
+export interface LedgerDatabase {
+  readonly host: string;
+  readonly port: number;
+  /** Of the database. */
+  readonly name: string;
+  readonly user: string;
+  readonly password?: Secret;
+  readonly tls: {
+    /** `require` encrypts without looking at who answers. */
+    readonly mode: 'disable' | 'require' | 'verify-full';
+    /** Certificates to believe, PEM; those of Node when absent. */
+    readonly caFile?: string;
+  };
+}
+
+/** When an append is acknowledged: after a synchronous standby has it, or after the one server. */
+export type LedgerDurability = 'standby' | 'storage';
 
 /** What becomes of usage that is pushed in. */
 export interface IngestSettings {

@@ -110,6 +110,11 @@ export interface LedgerFailure {
   readonly message: string;
 }
 
+/** What came of opening a ledger. */
+export type OpenLedgerOutcome =
+  | { readonly kind: 'opened'; readonly ledger: Ledger }
+  | LedgerFailure;
+
 /** Thrown by iterations over the ledger, which have no other way to say why they end early. */
 export class LedgerReadError extends Error {
   readonly failure: LedgerFailure;

@@ -4,13 +4,13 @@ import { createSettingsStore } from '../config/settings-store.ts';
 import { POLICY_NAME } from '../controllers/metering-policy.ts';
 import { type Connection, createConnection } from '../kubernetes/connection.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
-import { openLevelLedger } from '../ledger/leveldb/open-level-ledger.ts';
 import { isRecord } from '../model/is-record.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
 import { createRegistry } from '../telemetry/registry.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { OperatorOptions } from './build-context.ts';
 import { buildOperator } from './build-operator.ts';
+import { openLedger } from './open-ledger.ts';
 import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './parts.ts';
 import { followLogLevel } from './process.ts';
 
@@ -57,8 +57,7 @@ async function runBuilt(
   logger.setLevel(environment.log.level);
   followLogLevel(settings, logger);
   const registry = createRegistry({ version: options.version });
-  const { dataDir: directory, retentionMs } = environment.ledger;
-  const opened = await openLevelLedger({ directory, retentionMs, clock, logger, registry });
+  const opened = await openLedger(environment, { clock, logger, scrubber, registry });
   if (opened.kind === 'failed') {
     return { kind: 'failed', reason: `the ledger cannot be opened: ${opened.message}` };
   }

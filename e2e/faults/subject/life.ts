@@ -1,10 +1,7 @@
 import { Registry } from 'prom-client';
 import { createDelivery, type Delivery } from '../../../operator/delivery/delivery.ts';
-import type { Ledger } from '../../../operator/ledger/ledger.ts';
-import {
-  type OpenLedgerOutcome,
-  openLevelLedger,
-} from '../../../operator/ledger/leveldb/open-level-ledger.ts';
+import type { Ledger, OpenLedgerOutcome } from '../../../operator/ledger/ledger.ts';
+import { openLevelLedger } from '../../../operator/ledger/leveldb/open-level-ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
 import { buildCatalog } from '../../../operator/model/catalog.ts';
 import { faultDestination } from '../destinations.ts';

@@ -2,6 +2,7 @@ import { invalid, type Parser, valid } from '../parsers/parser.ts';
 import { BILLING_STATES, type BillingState } from '../settings.ts';
 import { duration } from '../parsers/durations.ts';
 import { listenAddress } from '../parsers/hosts.ts';
+import { ledgerUrl } from '../parsers/ledger-url.ts';
 import { absolutePath, choice } from '../parsers/scalars.ts';
 import { ingestTokens, secrets } from '../parsers/credentials.ts';
 import type { Variable } from './variable.ts';
@@ -33,10 +34,31 @@ function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
 /** The ledger, the HTTP API, enforcement and the log. */
 export const SERVICE_VARIABLES = {
   DATA_DIR: {
-    meaning: 'Directory of the ledger.',
+    meaning:
+      'Directory of the ledger, unless LEDGER_URL names a database; sums and explanations are kept there in any case.',
     parser: absolutePath(),
     default: '/var/lib/vbilling-data',
     test: 'operator/wiring/process-variables.test.ts',
+  },
+  LEDGER_URL: {
+    meaning:
+      'PostgreSQL database to keep the ledger in, 15 or newer, on a host that always leads to the primary (docs/operations.md).',
+    parser: ledgerUrl(),
+    otherwise: 'the ledger is in DATA_DIR',
+    shown: 'url',
+    test: 'operator/wiring/open-ledger.test.ts',
+  },
+  LEDGER_URL_FILE: {
+    meaning: 'A file with the URL of LEDGER_URL in its place, read at start.',
+    parser: absolutePath(),
+    test: 'operator/wiring/open-ledger.test.ts',
+  },
+  LEDGER_DURABILITY: {
+    meaning:
+      'When usage counts as stored in PostgreSQL: `standby` acknowledges nothing unless a synchronous standby is configured; `storage` trusts the one server, for services whose storage is replicated below it.',
+    parser: choice('standby', 'storage'),
+    default: 'standby',
+    test: 'operator/ledger/postgres/durability.test.ts',
   },
   RETENTION: {
     meaning: 'How long closed ledger segments are kept after every destination has consumed them.',

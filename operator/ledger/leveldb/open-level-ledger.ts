@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import type { Registry } from 'prom-client';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { Ledger, LedgerFailure } from '../ledger.ts';
+import type { OpenLedgerOutcome } from '../ledger.ts';
 import { createDiskGauge, type FreeBytes, systemFreeBytes, createReserve } from './disk-use.ts';
 import { type Failpoints, noFailpoints } from './failpoints.ts';
 import { createProblems } from '../failures.ts';
@@ -38,10 +38,6 @@ export interface LevelLedgerOptions {
   /** On by default; off only for measuring what it costs. */
   readonly deduplicate?: boolean;
 }
-
-export type OpenLedgerOutcome =
-  | { readonly kind: 'opened'; readonly ledger: Ledger }
-  | LedgerFailure;
 
 const SEGMENT_LIMITS: SegmentLimits = { events: 1_000_000, bytes: 512 * 1024 * 1024 };
 const RESERVE_BYTES = 32 * 1024 * 1024;

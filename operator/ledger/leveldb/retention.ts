@@ -1,7 +1,8 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../telemetry/logger.ts';
-import { type Cursor, LedgerReadError } from '../ledger.ts';
+import { consumedUpTo } from '../consumed-up-to.ts';
+import { LedgerReadError } from '../ledger.ts';
 import type { DiskGauge } from './disk-use.ts';
 import type { Failpoints } from './failpoints.ts';
 import { toLedgerFailure } from './failures.ts';
@@ -67,16 +68,6 @@ export function createRetention(options: RetentionOptions): Retain {
       });
     return running;
   };
-}
-
-/** The sequence number up to which every cursor that counts has passed. A retired one counts until RETENTION has passed. */
-function consumedUpTo(cursors: Iterable<Cursor>, now: number, retentionMs: number): number {
-  let consumed = Number.MAX_SAFE_INTEGER;
-  for (const { sequence, retiredAt } of cursors) {
-    if (retiredAt !== undefined && retiredAt + retentionMs <= now) continue;
-    consumed = Math.min(consumed, sequence);
-  }
-  return consumed;
 }
 
 /** Whether a segment is older than RETENTION, counted from its sealing or the end of its newest window. */

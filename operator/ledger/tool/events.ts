@@ -1,8 +1,9 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
-import type { UsageEvent } from '../../model/event.ts';
-import { decodeStoredEvent, type EventEntry, walkEvents } from '../leveldb/event-walk.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
+import { decodeStoredEvent, walkEvents } from '../leveldb/event-walk.ts';
+import { readRange, type StreamView } from '../postgres/reading.ts';
 import { inspectSegments } from './inspection.ts';
 
 /** Which events a command is about; all of them where a field is absent. */
@@ -13,20 +14,59 @@ export interface EventFilter {
   readonly metric?: string;
 }
 
-/** The stored events that a filter lets through, in order, with their exact text. */
+/** A stored event and its exact text. */
+interface SelectedEvent {
+  readonly sequence: number;
+  readonly text: string;
+  readonly event: UsageEvent;
+}
+
+/** Where a ledger is: a directory, or a stream of a database. */
+export type Place = string | StreamView;
+
+/** The stored events that a filter lets through, in order. */
 export async function* selectEvents(
+  place: Place,
+  filter: EventFilter,
+): AsyncGenerator<SelectedEvent, void, void> {
+  const events = typeof place === 'string' ? walkFiles(place, filter) : walkStream(place, filter);
+  for await (const selected of events) {
+    const { tenant, metric } = selected.event;
+    if (filter.tenant !== undefined && tenant !== filter.tenant) continue;
+    if (filter.metric !== undefined && metric !== filter.metric) continue;
+    yield selected;
+  }
+}
+
+async function* walkFiles(
   directory: string,
   filter: EventFilter,
-): AsyncGenerator<{ readonly entry: EventEntry; readonly event: UsageEvent }, void, void> {
+): AsyncGenerator<SelectedEvent, void, void> {
   for await (const { database, name, state } of inspectSegments(directory)) {
     const first = Math.max(state.segment.firstSequence, filter.from ?? 0);
     const last = Math.min(state.segment.lastSequence, filter.to ?? Number.MAX_SAFE_INTEGER);
     for await (const entries of walkEvents(database, name, first, last)) {
       for (const entry of entries) {
-        const event = decodeStoredEvent(entry);
-        if (filter.tenant !== undefined && event.tenant !== filter.tenant) continue;
-        if (filter.metric !== undefined && event.metric !== filter.metric) continue;
-        yield { entry, event };
+        const { sequence, body } = entry;
+        yield { sequence, text: body.toString(), event: decodeStoredEvent(entry) };
+      }
+    }
+  }
+}
+
+const PAGE_EVENTS = 5_000;
+
+async function* walkStream(
+  view: StreamView,
+  filter: EventFilter,
+): AsyncGenerator<SelectedEvent, void, void> {
+  for (const segment of view.contents.segments) {
+    const last = Math.min(segment.lastSequence, filter.to ?? Number.MAX_SAFE_INTEGER);
+    const from = Math.max(segment.firstSequence, filter.from ?? 0);
+    for (let first = from; first <= last; first += PAGE_EVENTS) {
+      const end = Math.min(last, first + PAGE_EVENTS - 1);
+      for (const { sequence, event } of await readRange(view, segment, first, end)) {
+        yield { sequence, text: encodeEvent(event), event };
       }
     }
   }
@@ -34,21 +74,21 @@ export async function* selectEvents(
 
 /** One line of JSON per event: `{"sequence":1,"event":{…}}`, the event exactly as it is stored. */
 export async function* dumpEvents(
-  directory: string,
+  place: Place,
   filter: EventFilter,
 ): AsyncGenerator<string, void, void> {
-  for await (const { entry } of selectEvents(directory, filter)) {
-    yield `{"sequence":${entry.sequence},"event":${entry.body.toString()}}`;
+  for await (const { sequence, text } of selectEvents(place, filter)) {
+    yield `{"sequence":${sequence},"event":${text}}`;
   }
 }
 
 /** Exact sums by tenant and metric, one line of JSON each, in order of tenant and metric. */
 export async function* sumEvents(
-  directory: string,
+  place: Place,
   filter: EventFilter,
 ): AsyncGenerator<string, void, void> {
   const sums = new Map<string, { nanos: bigint; events: number }>();
-  for await (const { event } of selectEvents(directory, filter)) {
+  for await (const { event } of selectEvents(place, filter)) {
     const key = JSON.stringify([event.tenant, event.metric]);
     const sum = sums.get(key) ?? { nanos: 0n, events: 0 };
     sum.nanos += nanosFromDecimal(event.quantity);
@@ -74,13 +114,13 @@ interface Exported {
  * the file only; `repeated`: in the file more than once; `differs`: with another quantity.
  */
 export async function* diffEvents(
-  directory: string,
+  place: Place,
   file: string,
   filter: EventFilter,
 ): AsyncGenerator<string, void, void> {
   const exported = await readExport(file);
   const counts = { equal: 0, missing: 0, unknown: 0, repeated: 0, differs: 0 };
-  for await (const { entry, event } of selectEvents(directory, filter)) {
+  for await (const { sequence, event } of selectEvents(place, filter)) {
     const found = exported.get(event.id);
     exported.delete(event.id);
     const difference = differenceOf(Number(event.quantity), found);
@@ -89,7 +129,7 @@ export async function* diffEvents(
     const { quantity: stored } = event;
     yield JSON.stringify({
       difference,
-      sequence: entry.sequence,
+      sequence,
       id: event.id,
       tenant: event.tenant,
       metric: event.metric,

@@ -12,6 +12,7 @@ import { readHead } from '../leveldb/head-file.ts';
 import { readIdentity } from '../leveldb/identity.ts';
 import { STATE_KEY, KEY_SPACE, keysOf } from '../leveldb/keys.ts';
 import { listSegmentDirectories, segmentName } from '../leveldb/segment-names.ts';
+import type { StreamView } from '../postgres/reading.ts';
 import { decodeState, type LedgerState, walkEntries } from '../leveldb/state.ts';
 
 /** One segment of a ledger that no process has open. */
@@ -148,6 +149,13 @@ export async function* describeSegments(directory: string): AsyncGenerator<strin
 export async function* describeHead(directory: string): AsyncGenerator<string, void, void> {
   yield JSON.stringify({ identity: (await readIdentity(directory)) ?? null });
   yield JSON.stringify({ head: await readHead(directory) });
+}
+
+/** One line of JSON per cursor of a stream. */
+export async function* describeStreamCursors({
+  contents,
+}: StreamView): AsyncGenerator<string, void, void> {
+  for (const cursor of contents.cursors.values()) yield JSON.stringify(cursor);
 }
 
 /** One line of JSON per cursor. */

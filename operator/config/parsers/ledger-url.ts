@@ -1,0 +1,71 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { Secret } from '../../model/secret.ts';
+import type { LedgerDatabase } from '../settings.ts';
+import { invalid, type Parsed, type Parser, valid } from './parser.ts';
+
+const FORM = 'postgresql://user:password@host:5432/database';
+const MEND = `write it as in ${FORM}`;
+const TLS_MODES = ['disable', 'require', 'verify-full'] as const;
+const DEFAULT_PORT = 5432;
+
+/**
+ * The URL of a PostgreSQL database. `sslmode` is `verify-full` unless it says otherwise, `sslrootcert`
+ * the path of the certificates to believe. What it says is never quoted: it may hold a password.
+ */
+export function ledgerUrl(): Parser<LedgerDatabase> {
+  return {
+    accepts: `\`${FORM}\`, with \`?sslmode=\` \`verify-full\` (the default), \`require\` or \`disable\`, and \`sslrootcert=\` an absolute path`,
+    parse(text) {
+      if (!/^postgres(ql)?:\/\//.test(text) || /\s/.test(text)) {
+        return invalid('not a PostgreSQL URL', MEND);
+      }
+      if (/^[^/]*\/\/([^/?]*@)?[^/?@]*,/.test(text)) {
+        return invalid('more than one host', 'name one that always leads to the primary');
+      }
+      return URL.canParse(text) ? read(new URL(text)) : invalid('not a PostgreSQL URL', MEND);
+    },
+  };
+}
+
+function read(url: URL): Parsed<LedgerDatabase> {
+  const { hostname, port, hash, searchParams } = url;
+  const user = decode(url.username);
+  const password = decode(url.password);
+  const name = decode(url.pathname.slice(1));
+  if (user === undefined || password === undefined || name === undefined) {
+    return invalid('a part that is not percent-encoded correctly', 'write % as %25');
+  }
+  if (hostname === '') return invalid('no host', MEND);
+  if (user === '') return invalid('no user', MEND);
+  if (name === '' || name.includes('/')) return invalid('no name of one database', MEND);
+  if (hash !== '') return invalid('a part after #', 'write # as %23');
+  const unknown = [...searchParams.keys()].find(
+    (key) => key !== 'sslmode' && key !== 'sslrootcert',
+  );
+  if (unknown !== undefined) {
+    return invalid('an unknown parameter', 'sslmode and sslrootcert are all there are');
+  }
+  const word = searchParams.get('sslmode') ?? 'verify-full';
+  const mode = TLS_MODES.find((known) => known === word);
+  if (mode === undefined) return invalid('an unknown sslmode', `write ${TLS_MODES.join(', ')}`);
+  const caFile = searchParams.get('sslrootcert') ?? undefined;
+  if (caFile !== undefined && !caFile.startsWith('/')) {
+    return invalid('sslrootcert is no absolute path', 'begin it with /');
+  }
+  return valid({
+    host: hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: port === '' ? DEFAULT_PORT : Number(port),
+    name,
+    user,
+    ...(password !== '' && { password: new Secret(password) }),
+    tls: { mode, ...omitUndefined({ caFile }) },
+  });
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

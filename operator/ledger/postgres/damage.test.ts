@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'vitest';
+import type { LedgerDatabase } from '../../config/settings.ts';
+import type { Ledger } from '../ledger.ts';
+import { testWindow, TEST_WINDOW_MS, TEST_WINDOW_START } from '../testing/events.ts';
+import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
+
+const used = usePostgres();
+const windowAt = (index: number) => testWindow(TEST_WINDOW_START + index * TEST_WINDOW_MS, 5);
+
+async function openFilled(): Promise<{
+  readonly ledger: Ledger;
+  readonly change: (text: string) => Promise<unknown>;
+  readonly database: LedgerDatabase;
+}> {
+  const database = await used.server().createDatabase();
+  const ledger = await openTestStream(database);
+  for (const index of [0, 1, 2]) await ledger.append({ events: windowAt(index) });
+  return {
+    ledger,
+    database,
+    change: (text) => used.server().query(text, database.name),
+  };
+}
+
+describe('what somebody changes in the tables', () => {
+  test.each([
+    ['a quantity', 'update meterfeed.event set quantity = quantity + 1 where seq = 7'],
+    ['a tenant', "update meterfeed.series set tenant = 'other'"],
+    ['the number of a series', 'update meterfeed.event set series = 99 where seq = 7'],
+    ['a row', 'delete from meterfeed.event where seq = 7'],
+    ['an id', "update meterfeed.event set foreign_id = 'x' where seq = 7"],
+  ])('%s is found when it is read, and never passed over', async (_, text) => {
+    const { ledger, change, database } = await openFilled();
+    await change(text);
+    await ledger.close();
+    const again = await openTestStream(database);
+    expect(await again.read(5, 5)).toMatchObject({ kind: 'failed', cause: 'corrupt' });
+    await expect(Array.fromAsync(again.scan(0, Number.MAX_SAFE_INTEGER))).rejects.toMatchObject({
+      failure: { cause: 'corrupt' },
+    });
+    expect((await again.verify()).ok).toBe(false);
+    expect(again.stats().problems).not.toEqual([]);
+    // What is not concerned goes on.
+    expect(await again.append({ events: windowAt(9) })).toMatchObject(
+      text.includes('tenant') ? { kind: 'failed', cause: 'corrupt' } : { head: 20 },
+    );
+    await again.close();
+  });
+
+  test('an event and its checksum together are found by the chain', async () => {
+    const { ledger, change } = await openFilled();
+    const swap = `update meterfeed.event e set quantity = o.quantity, id = o.id, series = o.series
+      from meterfeed.event o where e.seq = 7 and o.seq = 2`;
+    await change(
+      'alter table meterfeed.event_' +
+        today() +
+        ' drop constraint event_' +
+        today() +
+        '_stream_id_key',
+    );
+    await change(swap);
+    expect((await ledger.verify()).ok).toBe(false);
+    await ledger.close();
+  });
+
+  test('a repeat of a damaged event is refused alone, and nothing of its request is stored', async () => {
+    const { ledger, change } = await openFilled();
+    await change('update meterfeed.event set quantity = 9 where seq = 7');
+    const outcomes = await Promise.all([
+      ledger.append({ events: [...windowAt(8), ...windowAt(1)] }),
+      ledger.append({ events: windowAt(7) }),
+    ]);
+    expect(outcomes).toMatchObject([
+      { kind: 'failed', cause: 'corrupt' },
+      { kind: 'appended', head: 20 },
+    ]);
+    await ledger.close();
+  });
+
+  test('the head that went back stops the writer instead of giving numbers twice', async () => {
+    const { ledger, change } = await openFilled();
+    await change('update meterfeed.stream set batch = batch - 1, head = head - 5');
+    expect(await ledger.append({ events: windowAt(5) })).toMatchObject({
+      kind: 'failed',
+      cause: 'corrupt',
+      message: expect.stringContaining('the newest events are missing'),
+    });
+    expect(ledger.stats().problems).toHaveLength(1);
+    await ledger.close();
+  });
+
+  test('a record that PostgreSQL cannot hold is refused alone', async () => {
+    const { ledger } = await openFilled();
+    const outcomes = await Promise.all([
+      ledger.writeRecords([{ key: 'a', value: 'x\0y' }]),
+      ledger.writeRecords([{ key: 'b', value: 'good' }]),
+    ]);
+    expect(outcomes).toMatchObject([{ cause: 'invalid' }, { kind: 'written' }]);
+    expect(await ledger.record('b')).toBe('good');
+    await ledger.close();
+  });
+});
+
+function today(): string {
+  return new Date().toISOString().slice(0, 10).replaceAll('-', '');
+}

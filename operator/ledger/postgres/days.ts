@@ -1,0 +1,45 @@
+import { LOCK_TABLES } from './migrate.ts';
+import type { Session } from './session.ts';
+import { beginText, commit } from './transaction.ts';
+
+const DAY_MS = 86_400_000;
+const LOCK_TIMEOUT_MS = 10_000;
+
+/** The UTC day of a time, `2026-11-21`. */
+export function dayOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+/** The end of a day, milliseconds since the epoch. */
+export function endOfDay(day: string): number {
+  return Date.parse(day) + DAY_MS;
+}
+
+/** The partition of a day. */
+export function partitionOf(day: string): string {
+  return `meterfeed.event_${day.replaceAll('-', '')}`;
+}
+
+/**
+ * Makes the partition of a day where there is none. Its keys are its own: a key of the whole table would
+ * have to contain the day. Attaching a table locks out neither readers nor writers of the other days.
+ */
+export async function ensureDay(session: Session, day: string): Promise<void> {
+  const name = partitionOf(day);
+  const [, found] = await session.run([
+    { text: `${beginText(LOCK_TIMEOUT_MS)}; ${LOCK_TABLES}` },
+    { text: 'select to_regclass($1) is not null as present', values: [name] },
+  ]);
+  if (found?.rows[0]?.['present'] !== 't') {
+    await session.run([
+      {
+        text: `create table ${name} (like meterfeed.event including defaults);
+          alter table ${name} add primary key (stream, seq), add unique (stream, id);
+          create index on ${name} using brin (window_start);
+          alter table meterfeed.event attach partition ${name}
+            for values from ('${day}') to ('${dayOf(endOfDay(day))}')`,
+      },
+    ]);
+  }
+  await commit(session);
+}

@@ -1,0 +1,205 @@
+import { hash } from 'node:crypto';
+import { decodeEvent, encodeEvent, SCHEMA_VERSION, type UsageEvent } from '../../model/event.ts';
+import { parseSigned } from '../../model/decimal.ts';
+import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { rememberLast } from '../../model/remember-last.ts';
+import { formatInstant } from '../../model/window.ts';
+import type { EncodedEvent } from '../writer.ts';
+import type { Row } from './session.ts';
+
+/** What events of one kind of usage have in common; stored once. */
+export interface Series {
+  /** The names of the event's fields in the order of its text, divided by commas; without `quantity`. */
+  readonly fields: string;
+  readonly tenant: string;
+  readonly metric: string;
+  readonly unit: string;
+  readonly region?: string;
+  readonly project?: string;
+  readonly sku?: string;
+  readonly resource_id?: string;
+  readonly source?: string;
+  /** As JSON. */
+  readonly dimensions?: string;
+}
+
+/** The rest of an event. Times are milliseconds since the epoch. */
+export interface EventRow {
+  /** 32 hexadecimal digits. */
+  readonly id: string;
+  readonly foreignId: string | undefined;
+  readonly windowStart: number;
+  readonly windowEnd: number;
+  readonly recordedAt: number;
+  readonly quantity: string;
+  /** Whatever the columns cannot say exactly. */
+  readonly extra: Extra;
+}
+
+interface Extra {
+  /** The whole text of an event that does not fit the columns in some way nobody has thought of. */
+  readonly text?: string;
+  readonly properties?: UsageEvent['properties'];
+  readonly window_start?: string;
+  readonly window_end?: string;
+  readonly recorded_at?: string;
+  readonly quantity?: string;
+}
+
+export interface SplitEvent {
+  readonly series: Series;
+  readonly row: EventRow;
+}
+
+const ID_HEX_DIGITS = 32;
+const DERIVED_ID = new RegExp(`^${EVENT_ID_PREFIX}[0-9a-f]{${ID_HEX_DIGITS}}$`);
+
+/** Whether an id is derived from the event (docs/events.md#ids), so that only days with its window can hold it. */
+export function isDerived(id: string): boolean {
+  return DERIVED_ID.test(id);
+}
+
+/** The 128 bits of a derived id, the beginning of the hash of any other, as hexadecimal digits. */
+export function idDigits(id: string): string {
+  if (isDerived(id)) return id.slice(EVENT_ID_PREFIX.length);
+  return hash('sha256', id, 'hex').slice(0, ID_HEX_DIGITS);
+}
+
+/** An event as series and row. What comes back from them is compared with it, so that nothing is stored that would not. */
+export function splitEvent({ event, text }: EncodedEvent): SplitEvent {
+  const split = splitFields(event);
+  try {
+    if (encodeEvent(joinEvent(split.series, split.row)) === text) return split;
+  } catch {
+    // Stored as text, too.
+  }
+  return { series: split.series, row: { ...split.row, extra: { text } } };
+}
+
+function splitFields(event: UsageEvent): SplitEvent {
+  const { dimensions, properties, region, project, sku, resource_id: resource, source } = event;
+  const fields = Object.entries(event)
+    .filter(([name, value]) => name !== 'quantity' && value !== undefined)
+    .map(([name]) => name);
+  const series: Series = {
+    fields: fields.join(','),
+    tenant: storable(event.tenant),
+    metric: storable(event.metric),
+    unit: storable(event.unit),
+    ...omitUndefined({
+      region: region && storable(region),
+      project: project && storable(project),
+      sku: sku && storable(sku),
+      resource_id: resource && storable(resource),
+      source: source && storable(source),
+      dimensions: dimensions && JSON.stringify(dimensions),
+    }),
+  };
+  const start = timeOf(event.window_start);
+  const end = timeOf(event.window_end);
+  const recorded = timeOf(event.recorded_at);
+  const quantity = parseSigned(event.quantity);
+  const row: EventRow = {
+    id: idDigits(event.id),
+    foreignId: isDerived(event.id) ? undefined : storable(event.id),
+    windowStart: start,
+    windowEnd: end,
+    recordedAt: recorded,
+    quantity: quantity ?? '0',
+    extra: omitUndefined({
+      properties,
+      window_start: unless(event.window_start, instantText(start)),
+      window_end: unless(event.window_end, instantText(end)),
+      recorded_at: unless(event.recorded_at, instantText(recorded)),
+      quantity: unless(event.quantity, quantity),
+    }),
+  };
+  return { series, row };
+}
+
+/** The event of a series and a row. */
+export function joinEvent(series: Series, row: EventRow): UsageEvent {
+  const { extra } = row;
+  if (extra.text !== undefined) return decodeEvent(extra.text);
+  const event: Record<string, unknown> = {};
+  for (const name of series.fields.split(',')) event[name] = fieldOf(name, series, row);
+  event['quantity'] = extra.quantity ?? row.quantity;
+  // Compared with the original when it was stored, and with its checksum when it was read.
+  return event as object as UsageEvent;
+}
+
+function fieldOf(name: string, series: Series, row: EventRow): unknown {
+  switch (name) {
+    case 'schema_version':
+      return SCHEMA_VERSION;
+    case 'id':
+      return row.foreignId ?? EVENT_ID_PREFIX + row.id;
+    case 'window_start':
+      return row.extra.window_start ?? instantText(row.windowStart);
+    case 'window_end':
+      return row.extra.window_end ?? instantText(row.windowEnd);
+    case 'recorded_at':
+      return row.extra.recorded_at ?? instantText(row.recordedAt);
+    case 'properties':
+      return row.extra.properties;
+    case 'dimensions':
+      return series.dimensions === undefined ? undefined : dimensionsOf(series.dimensions);
+    case 'tenant':
+    case 'metric':
+    case 'unit':
+    case 'region':
+    case 'project':
+    case 'sku':
+    case 'resource_id':
+    case 'source':
+      return series[name];
+    default:
+      throw new TypeError(`event: unknown field: "${name}"`);
+  }
+}
+
+const dimensionsOf = rememberLast((text): Readonly<Record<string, string>> => JSON.parse(text));
+
+/** The columns that {@link rowOf} reads. */
+export const EVENT_COLUMNS =
+  'seq, window_start, window_end, recorded_at, series, crc, id, quantity, foreign_id, extra';
+
+/** The row in a result with {@link EVENT_COLUMNS}. */
+export function rowOf(found: Row): EventRow {
+  const { extra, foreign_id: foreignId } = found;
+  return {
+    id: (found['id'] ?? '').replaceAll('-', ''),
+    foreignId: foreignId ?? undefined,
+    windowStart: Number(found['window_start']),
+    windowEnd: Number(found['window_end']),
+    recordedAt: Number(found['recorded_at']),
+    quantity: found['quantity'] ?? '',
+    extra: typeof extra === 'string' ? (JSON.parse(extra) as Extra) : {},
+  };
+}
+
+/** A row's extra as JSON; null when there is none. */
+export function extraText(extra: Extra): string | null {
+  for (const name in extra) if (Object.hasOwn(extra, name)) return JSON.stringify(extra);
+  return null;
+}
+
+function unless(text: string, expected: string | undefined): string | undefined {
+  return text === expected ? undefined : text;
+}
+
+const timeOf = rememberLast((text): number => {
+  const time = Date.parse(text);
+  return Number.isFinite(time) ? time : 0;
+});
+
+/** To the second where nothing is left over, to the millisecond otherwise. */
+function instantText(ms: number): string {
+  return ms % 1_000 === 0 ? formatInstant(ms) : new Date(ms).toISOString();
+}
+
+/** PostgreSQL's text holds neither U+0000 nor halves of surrogate pairs. */
+function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\u{FFFD}');
+}

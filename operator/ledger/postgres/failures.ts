@@ -1,0 +1,30 @@
+import { errorText } from '../../model/error-text.ts';
+import { ledgerFailure } from '../failures.ts';
+import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
+
+/** SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html) that are no passing trouble. */
+const CAUSE_BY_STATE: ReadonlyMap<string, LedgerFailure['cause']> = new Map([
+  ['53100', 'full'],
+  ['XX001', 'corrupt'],
+  ['XX002', 'corrupt'],
+]);
+
+/** A partition that another process has dropped is missing. */
+const NO_PARTITION = '23514';
+
+/** Whatever was thrown while working on the ledger, as an outcome. */
+export function toLedgerFailure(what: string, error: unknown): LedgerFailure {
+  if (error instanceof LedgerReadError) return error.failure;
+  const cause = CAUSE_BY_STATE.get(sqlState(error)) ?? 'retryable';
+  return ledgerFailure(cause, `ledger: ${what}: ${errorText(error)}`);
+}
+
+export function isMissingPartition(error: unknown): boolean {
+  return sqlState(error) === NO_PARTITION;
+}
+
+/** Of an error that the server sent; empty for any other. */
+export function sqlState(error: unknown): string {
+  if (!(error instanceof Error) || !('code' in error)) return '';
+  return typeof error.code === 'string' ? error.code : '';
+}

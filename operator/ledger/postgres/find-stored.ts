@@ -1,0 +1,68 @@
+import type { UsageEvent } from '../../model/event.ts';
+import type { LedgerFailure } from '../ledger.ts';
+import type { EncodedEvent } from '../writer.ts';
+import { EVENT_COLUMNS, idDigits, isDerived } from './event-rows.ts';
+import { damagedEvent, type StoredById } from './plan-batch.ts';
+import { decodeRows, type StreamView } from './reading.ts';
+import type { Row, Statement } from './session.ts';
+import type { DaySegment } from './state.ts';
+
+/** The statements that look up the ids of events in the days that can hold them: none for a window newer than all. */
+export function lookUpStatements(
+  offered: readonly EncodedEvent[],
+  stream: number,
+  segments: readonly DaySegment[],
+): readonly Statement[] {
+  const derived = offered.filter(({ event }) => isDerived(event.id));
+  const foreign = offered.filter(({ event }) => !isDerived(event.id));
+  const ends = derived.map(({ event }) => Date.parse(event.window_end));
+  const daysOfDerived = segments.filter((segment) =>
+    ends.some((end) => end >= segment.ends.from && end <= segment.ends.to),
+  );
+  const daysOfForeign = segments.filter(({ foreignIds }) => foreignIds);
+  return [...lookUp(derived, stream, daysOfDerived), ...lookUp(foreign, stream, daysOfForeign)];
+}
+
+function lookUp(
+  offered: readonly EncodedEvent[],
+  stream: number,
+  segments: readonly DaySegment[],
+): readonly Statement[] {
+  if (offered.length === 0 || segments.length === 0) return [];
+  const text = `select ${EVENT_COLUMNS} from meterfeed.event
+    where day = any($1::date[]) and stream = $2 and id = any($3::uuid[])`;
+  const ids = offered.map(({ event }) => idDigits(event.id));
+  return [{ text, values: [segments.map(({ day }) => day), stream, ids] }];
+}
+
+/** The stored events in the answers, by id. One that cannot be read concerns only those who ask for it. */
+export async function storedById(
+  view: StreamView,
+  rows: readonly Row[],
+  offered: readonly EncodedEvent[],
+): Promise<StoredById> {
+  const found = new Map<string, UsageEvent | LedgerFailure>();
+  if (rows.length === 0) return found;
+  try {
+    for (const { event } of await decodeRows(view, rows)) found.set(event.id, event);
+    return found;
+  } catch {
+    return eachById(view, rows, offered);
+  }
+}
+
+async function eachById(
+  view: StreamView,
+  rows: readonly Row[],
+  offered: readonly EncodedEvent[],
+): Promise<StoredById> {
+  const found = new Map<string, UsageEvent | LedgerFailure>();
+  const idsByDigits = new Map(offered.map(({ event }) => [idDigits(event.id), event.id]));
+  for (const row of rows) {
+    const digits = (row['id'] ?? '').replaceAll('-', '');
+    const id = idsByDigits.get(digits) ?? digits;
+    const [stored] = await decodeRows(view, [row]).catch(() => []);
+    found.set(id, stored?.event ?? damagedEvent(Number(row['seq'])));
+  }
+  return found;
+}

@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Registry } from 'prom-client';
+import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { createProblems } from '../failures.ts';
+import type { Ledger, LedgerFailure, OpenLedgerOutcome } from '../ledger.ts';
+import { createLedgerMetrics } from '../ledger-metrics.ts';
+import { toLedgerFailure } from './failures.ts';
+import { migrate } from './migrate.ts';
+import { createPostgresLedger } from './postgres-ledger.ts';
+import { createReaders, type Readers } from './reading.ts';
+import { type StreamName, takeStream } from './register.ts';
+import { SeriesCache } from './series.ts';
+import { openSession } from './session.ts';
+import type { Contents } from './state.ts';
+import { createStore } from './store.ts';
+
+export interface PostgresLedgerOptions extends StreamName {
+  readonly database: LedgerDatabase;
+  readonly durability: LedgerDurability;
+  /** RETENTION, milliseconds. */
+  readonly retentionMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly registry?: Registry;
+  /** How long the server may take to answer before the connection counts as lost; by default 30 seconds. */
+  readonly answerMs?: number;
+}
+
+const ANSWER_MS = 30_000;
+
+/**
+ * Opens a stream of a database, or sets both up where they are missing. From then on this process writes
+ * it, and the one before is `fenced`. `invalid`: the database cannot be used as it is; the message says why.
+ */
+export async function openPostgresLedger(
+  options: PostgresLedgerOptions,
+): Promise<OpenLedgerOutcome> {
+  const { host, port, name } = options.database;
+  const readers = createReaders(options.database);
+  try {
+    const owner = `${hostname()} ${randomUUID()}`;
+    const contents = await takeOver(options, owner);
+    return { kind: 'opened', ledger: build(options, owner, contents, readers) };
+  } catch (error) {
+    await readers.end();
+    return toLedgerFailure(`${host}:${port}/${name}`, error);
+  }
+}
+
+async function takeOver(options: PostgresLedgerOptions, owner: string): Promise<Contents> {
+  const { database, answerMs = ANSWER_MS, retentionMs, clock } = options;
+  const session = await openSession(database, answerMs);
+  try {
+    await migrate(session);
+    return await takeStream(session, options, owner, retentionMs, clock.now());
+  } finally {
+    await session.end();
+  }
+}
+
+function build(
+  options: PostgresLedgerOptions,
+  owner: string,
+  contents: Contents,
+  readers: Readers,
+): Ledger {
+  const { database, durability, clock, logger, answerMs = ANSWER_MS } = options;
+  const metrics = createLedgerMetrics(options.registry);
+  const problems = createProblems(logger);
+  let told: string | undefined;
+  const onError = ({ cause, message }: LedgerFailure): void => {
+    if (cause === 'corrupt') problems.add(message);
+    // Whoever is refused tries again, and would tell the same each time.
+    else if (message !== told) logger.error(`[ledger] ${message}`, { cause });
+    told = message;
+  };
+  const store = createStore({
+    database,
+    durability,
+    owner,
+    contents,
+    series: new SeriesCache(),
+    query: readers.query,
+    clock,
+    answerMs,
+    onError,
+    onConflict: (event) => {
+      metrics.conflict();
+      logger.warn('[ledger] an event has the id of a stored one and differs from it', {
+        id: event.id,
+        quantity: event.quantity,
+      });
+    },
+  });
+  return createPostgresLedger({ ...options, store, readers, problems, metrics });
+}

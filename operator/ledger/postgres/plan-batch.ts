@@ -1,0 +1,131 @@
+import type { UsageEvent } from '../../model/event.ts';
+import { damage, ledgerFailure } from '../failures.ts';
+import type { Cursor, EventOutcome, LedgerFailure, RecordChange } from '../ledger.ts';
+import { sameCharge } from '../same-charge.ts';
+import type { EncodedEvent, Request, RequestOutcome } from '../writer.ts';
+import type { Contents } from './state.ts';
+
+/** The stored events that have the ids of a batch, by id; or why one cannot be read. */
+export type StoredById = ReadonlyMap<string, UsageEvent | LedgerFailure>;
+
+/** What a batch comes to, before anything of it is written. */
+export interface BatchPlan {
+  /** By request. */
+  readonly outcomes: readonly RequestOutcome[];
+  /** To be stored, in the order of their numbers. */
+  readonly accepted: readonly EncodedEvent[];
+  /** Events that had the id of a stored one and differed from it. */
+  readonly conflicts: readonly UsageEvent[];
+  /** The value of each record that changes; undefined deletes it. */
+  readonly records: ReadonlyMap<string, string | undefined>;
+  /** Each cursor that changes; undefined drops it. */
+  readonly cursors: ReadonlyMap<string, Cursor | undefined>;
+  readonly lastWindowEnd: number | undefined;
+}
+
+/** Turns waiting requests into one batch: each sees what those before it change. */
+export function planBatch(
+  requests: readonly Request[],
+  before: Contents,
+  stored: StoredById,
+): BatchPlan {
+  const draft = new BatchDraft(before, stored);
+  const outcomes = requests.map((request) => draft.add(request));
+  return { ...draft.changes(), outcomes };
+}
+
+class BatchDraft {
+  readonly #before: Contents;
+  readonly #stored: StoredById;
+  readonly #accepted: EncodedEvent[] = [];
+  readonly #acceptedById = new Map<string, UsageEvent>();
+  readonly #conflicts: UsageEvent[] = [];
+  readonly #records = new Map<string, string | undefined>();
+  readonly #cursors = new Map<string, Cursor | undefined>();
+  #lastWindowEnd: number | undefined;
+
+  constructor(before: Contents, stored: StoredById) {
+    this.#before = before;
+    this.#stored = stored;
+    this.#lastWindowEnd = before.state.lastWindowEnd;
+  }
+
+  add(request: Request): RequestOutcome {
+    const refused = refuseRecords(request.records);
+    if (refused !== undefined) return refused;
+    return request.kind === 'append' ? this.#append(request) : this.#moveCursor(request);
+  }
+
+  changes(): Omit<BatchPlan, 'outcomes'> {
+    return {
+      accepted: this.#accepted,
+      conflicts: this.#conflicts,
+      records: this.#records,
+      cursors: this.#cursors,
+      lastWindowEnd: this.#lastWindowEnd,
+    };
+  }
+
+  #append(request: Extract<Request, { kind: 'append' }>): RequestOutcome {
+    for (const { event } of request.events) {
+      const found = this.#stored.get(event.id);
+      if (found !== undefined && 'kind' in found) return found;
+    }
+    const outcomes = request.events.map((offer) => this.#accept(offer));
+    this.#changeRecords(request.records);
+    if (request.windowEnd !== undefined) {
+      this.#lastWindowEnd = Math.max(this.#lastWindowEnd ?? 0, request.windowEnd);
+    }
+    return this.#written(outcomes);
+  }
+
+  #accept(offer: EncodedEvent): EventOutcome {
+    const { event } = offer;
+    const first = this.#acceptedById.get(event.id) ?? this.#stored.get(event.id);
+    if (first === undefined || 'kind' in first) {
+      this.#acceptedById.set(event.id, event);
+      this.#accepted.push(offer);
+      return 'accepted';
+    }
+    if (sameCharge(first, event)) return 'duplicate';
+    this.#conflicts.push(event);
+    return 'conflict';
+  }
+
+  #moveCursor(request: Extract<Request, { kind: 'cursor' }>): RequestOutcome {
+    const { destination } = request;
+    const current = this.#cursors.has(destination)
+      ? this.#cursors.get(destination)
+      : this.#before.cursors.get(destination);
+    const move = request.plan(current, this.#before.state.head);
+    if (move === 'drop') {
+      this.#cursors.set(destination, undefined);
+      return this.#written([]);
+    }
+    if (move.kind === 'failed') return move;
+    this.#changeRecords(request.records);
+    if (move.cursor !== undefined) this.#cursors.set(destination, move.cursor);
+    return this.#written([]);
+  }
+
+  #changeRecords(records: readonly RecordChange[] = []): void {
+    for (const { key, value } of records) this.#records.set(key, value);
+  }
+
+  #written(outcomes: readonly EventOutcome[]): RequestOutcome {
+    const head = this.#before.state.head + this.#accepted.length;
+    return { kind: 'appended', outcomes, head };
+  }
+}
+
+/** PostgreSQL's text cannot hold U+0000; one such record must not keep the batch from being written. */
+function refuseRecords(records: readonly RecordChange[] = []): LedgerFailure | undefined {
+  const wrong = records.find(({ key, value = '' }) => key.includes('\0') || value.includes('\0'));
+  if (wrong === undefined) return undefined;
+  return ledgerFailure('invalid', `record: holds U+0000: ${JSON.stringify(wrong.key)}`);
+}
+
+/** Why a stored event cannot be compared with a repeat of it. */
+export function damagedEvent(sequence: number): LedgerFailure {
+  return damage('events', `event ${sequence} is damaged`).failure;
+}

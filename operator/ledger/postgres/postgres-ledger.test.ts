@@ -1,0 +1,25 @@
+import { beforeAll } from 'vitest';
+import type { LedgerDatabase } from '../../config/settings.ts';
+import { ledgerConformance } from '../testing/conformance.ts';
+import { restartPromises } from '../testing/conformance/restart.ts';
+import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
+
+const used = usePostgres();
+let database: LedgerDatabase;
+let streams = 0;
+
+beforeAll(async () => {
+  database = await used.server().createDatabase();
+});
+
+/** Each has a stream of its own among those of one database. */
+function nextStream(): { readonly source: string; readonly region: string } {
+  streams += 1;
+  return { source: `cluster-${streams}`, region: `region-${streams}` };
+}
+
+ledgerConformance('the PostgreSQL ledger', () => openTestStream(database, nextStream()));
+restartPromises(async () => {
+  const stream = nextStream();
+  return () => openTestStream(database, stream);
+});

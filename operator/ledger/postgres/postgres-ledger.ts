@@ -1,0 +1,205 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
+import type { Problems } from '../failures.ts';
+import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
+import type { Ledger, WriteOutcome } from '../ledger.ts';
+import type { LedgerMetrics } from '../ledger-metrics.ts';
+import {
+  createWriter,
+  encodeEvents,
+  type Request,
+  type RequestOutcome,
+  type Writer,
+} from '../writer.ts';
+import {
+  findEvent,
+  type Readers,
+  reading,
+  readPage,
+  readRecord,
+  readRecords,
+  scanEvents,
+} from './reading.ts';
+import { createRetention, type Retain } from './retention.ts';
+import type { Store } from './store.ts';
+import { verifyStream } from './verify.ts';
+
+export interface PostgresLedgerParts {
+  readonly retentionMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly store: Store;
+  readonly readers: Readers;
+  readonly problems: Problems;
+  readonly metrics: LedgerMetrics;
+}
+
+/** The ledger over a stream that this process writes. */
+export function createPostgresLedger(parts: PostgresLedgerParts): Ledger {
+  return new PostgresLedger(parts);
+}
+
+/** What is public is bound to it, so that it may be handed out one by one. */
+class PostgresLedger implements Ledger {
+  readonly #parts: PostgresLedgerParts;
+  readonly #store: Store;
+  readonly #writer: Writer<Request>;
+  readonly #waiters: HeadWaiters;
+  readonly #retain: Retain;
+  #retentionMs: number;
+  #bytes = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(parts: PostgresLedgerParts) {
+    const { store, metrics } = parts;
+    this.#parts = parts;
+    this.#store = store;
+    this.#writer = createWriter<Request>((requests) => store.write(requests));
+    this.#waiters = createHeadWaiters(this.head());
+    this.#retain = createRetention(parts);
+    this.#retentionMs = parts.retentionMs;
+    metrics.observe(() => this.stats());
+  }
+
+  readonly append: Ledger['append'] = async ({ events, records = [], windowEnd }) => {
+    const { clock, metrics } = this.#parts;
+    const startedAt = clock.monotonic();
+    const outcome = await this.#submit(
+      { kind: 'append', events: encodeEvents(events), records, ...omitUndefined({ windowEnd }) },
+      windowEnd === undefined,
+    );
+    if (outcome.kind === 'appended') {
+      const accepted = outcome.outcomes.filter((word) => word === 'accepted').length;
+      const duplicates = outcome.outcomes.filter((word) => word === 'duplicate').length;
+      metrics.appended(accepted, duplicates, (clock.monotonic() - startedAt) / 1_000);
+    }
+    return outcome;
+  };
+
+  readonly read: Ledger['read'] = async (afterSequence, limit) => {
+    const outcome = await readPage(this.#store.view(), afterSequence, limit);
+    if (outcome.kind === 'failed' && outcome.cause === 'corrupt') {
+      this.#parts.problems.add(outcome.message);
+    }
+    return outcome;
+  };
+
+  readonly scan: Ledger['scan'] = (from, to, signal) =>
+    scanEvents(() => this.#store.view(), from, to, signal);
+
+  readonly find: Ledger['find'] = (id) => findEvent(id, this.#store.view());
+
+  readonly head = (): number => this.#store.contents().state.head;
+
+  readonly lowWater = (): number => this.#store.contents().state.lowWater;
+
+  readonly changed: Ledger['changed'] = (afterSequence, signal) =>
+    this.#waiters.wait(afterSequence, signal);
+
+  readonly cursors: Ledger['cursors'] = () => [...this.#store.contents().cursors.values()];
+
+  readonly commitCursor: Ledger['commitCursor'] = (destination, sequence, { from, records } = {}) =>
+    this.#write({
+      kind: 'cursor',
+      destination,
+      ...omitUndefined({ records }),
+      plan: (current, head) => planCommit(current, destination, sequence, head, from),
+    });
+
+  readonly moveCursor: Ledger['moveCursor'] = (destination, sequence) =>
+    this.#write({
+      kind: 'cursor',
+      destination,
+      plan: (_, head) => planMove(destination, sequence, head),
+    });
+
+  readonly retireCursor: Ledger['retireCursor'] = (destination, at) =>
+    this.#write({
+      kind: 'cursor',
+      destination,
+      plan: (current) => ({ kind: 'move', cursor: planRetire(current, at) }),
+    });
+
+  readonly dropCursor: Ledger['dropCursor'] = (destination) =>
+    this.#write({ kind: 'cursor', destination, plan: () => 'drop' });
+
+  readonly record: Ledger['record'] = (key) => readRecord(this.#store.view(), key);
+
+  readonly records: Ledger['records'] = (prefix) => readRecords(() => this.#store.view(), prefix);
+
+  readonly writeRecords: Ledger['writeRecords'] = (records) =>
+    this.#write({ kind: 'append', events: [], records });
+
+  readonly retain: Ledger['retain'] = async (now) => {
+    await this.#retain(now, this.#retentionMs);
+    await this.#measure().catch(() => undefined);
+  };
+
+  readonly setRetention: Ledger['setRetention'] = (retentionMs) => {
+    this.#retentionMs = retentionMs;
+  };
+
+  readonly verify: Ledger['verify'] = (signal) =>
+    verifyStream(this.#store.view(), this.#parts.problems, signal);
+
+  readonly stats: Ledger['stats'] = () => {
+    const { metrics, problems, clock } = this.#parts;
+    const { state, segments } = this.#store.contents();
+    return {
+      ledgerId: state.ledgerId,
+      sequence: state.head,
+      bytes: this.#bytes,
+      segments: segments.length,
+      chain: state.chain,
+      ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
+      oldestAt: segments[0]?.openedAt ?? Math.max(state.createdAt, state.horizon),
+      conflicts: metrics.conflicts(),
+      horizon: state.horizon,
+      problems: problems.list(),
+      disk: {
+        level: 'normal',
+        usedRatio: 0,
+        retentionShortened: state.horizon > clock.now() - this.#retentionMs,
+      },
+    };
+  };
+
+  readonly close: Ledger['close'] = () => {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  };
+
+  async #close(): Promise<void> {
+    const { metrics, readers } = this.#parts;
+    await this.#writer.stop();
+    this.#waiters.end(new Error('ledger: closed'));
+    metrics.close();
+    await this.#store.close();
+    await readers.end();
+  }
+
+  async #write(request: Request): Promise<WriteOutcome> {
+    const outcome = await this.#submit(request, false);
+    return outcome.kind === 'failed' ? outcome : { kind: 'written' };
+  }
+
+  async #submit(request: Request, bounded: boolean): Promise<RequestOutcome> {
+    const outcome = await this.#writer.submit(request, bounded);
+    this.#waiters.advance(this.head());
+    return outcome;
+  }
+
+  async #measure(): Promise<void> {
+    const [row] = await reading(
+      this.#parts.readers.query({
+        text: `select sum(pg_total_relation_size(c.oid)) as bytes
+          from pg_class c join pg_namespace n on n.oid = c.relnamespace
+          where n.nspname = 'meterfeed' and c.relkind = 'r'`,
+        values: [],
+      }),
+    );
+    this.#bytes = Number(row?.['bytes'] ?? 0);
+  }
+}

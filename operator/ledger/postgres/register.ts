@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import { FIRST_CHAIN } from '../event-chain.ts';
+import { ledgerFailure } from '../failures.ts';
+import { LedgerReadError } from '../ledger.ts';
+import { LOCK_TABLES } from './migrate.ts';
+import type { Session } from './session.ts';
+import { type Contents, readContents } from './state.ts';
+import { beginText, commit } from './transaction.ts';
+
+/** Which stream of a database a process writes. */
+export interface StreamName {
+  /** CLUSTER_NAME. */
+  readonly source: string;
+  /** REGION: part of every event id, so no two streams of a database may share one. */
+  readonly region: string;
+}
+
+const LOCK_TIMEOUT_MS = 15_000;
+
+/**
+ * Makes a process the writer of a stream, and the stream where there is none: whoever wrote it before is
+ * refused from now on. Throws a LedgerReadError when another stream has this region.
+ */
+export async function takeStream(
+  session: Session,
+  { source, region }: StreamName,
+  owner: string,
+  retentionMs: number,
+  now: number,
+): Promise<Contents> {
+  const [, others] = await session.run([
+    { text: `${beginText(LOCK_TIMEOUT_MS)}; ${LOCK_TABLES}` },
+    {
+      text: 'select source from meterfeed.stream where region = $1 and source <> $2',
+      values: [region, source],
+    },
+  ]);
+  const other = others?.rows[0]?.['source'];
+  if (typeof other === 'string') throw sameRegion(source, other, region);
+  const [, taken] = await session.run([
+    {
+      text: `insert into meterfeed.stream (stream, source, region, ledger_id, created_at, epoch,
+          owner, head, batch, chain, series_head, low_water, horizon, retention_ms)
+        select coalesce(max(stream), 0) + 1, $1, $2, $3, $4, 0, '', 0, 0, $5, 0, 0, 0, $6
+          from meterfeed.stream
+        on conflict (source) do nothing`,
+      values: [source, region, randomUUID(), now, FIRST_CHAIN, retentionMs],
+    },
+    {
+      text: `update meterfeed.stream set epoch = epoch + 1, owner = $2, region = $3, retention_ms = $4
+        where source = $1 returning stream`,
+      values: [source, owner, region, retentionMs],
+      rows: 1,
+    },
+  ]);
+  // Within the transaction: whoever takes it over after the commit has another epoch.
+  const contents = await readContents(session, Number(taken?.rows[0]?.['stream']));
+  await commit(session);
+  return contents;
+}
+
+function sameRegion(source: string, other: string, region: string): LedgerReadError {
+  const text = `REGION: event ids contain it, and the stream of another cluster has the same: "${region}"`;
+  const mend = `give ${source} and ${other} different ones`;
+  return new LedgerReadError(ledgerFailure('invalid', `${text}; ${mend}`));
+}

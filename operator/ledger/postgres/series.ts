@@ -1,0 +1,128 @@
+import { hash } from 'node:crypto';
+import { damage } from '../failures.ts';
+import type { Series } from './event-rows.ts';
+import type { Row, Statement } from './session.ts';
+
+/** A series with its number in a stream. */
+export interface NumberedSeries extends Series {
+  readonly number: number;
+  /** The newest day known to be noted in its row. */
+  readonly lastDay: string;
+}
+
+const COLUMNS = [
+  'fields',
+  'tenant',
+  'metric',
+  'unit',
+  'region',
+  'project',
+  'sku',
+  'resource_id',
+  'source',
+  'dimensions',
+] as const;
+
+/** Some 50 MB. */
+const MOST_REMEMBERED = 100_000;
+
+/** What tells a series from every other one. */
+export function seriesKey(series: Series): string {
+  return hash('sha256', JSON.stringify(COLUMNS.map((name) => series[name] ?? null)), 'hex').slice(
+    0,
+    32,
+  );
+}
+
+/** The series that were used lately, by key and by number. */
+export class SeriesCache {
+  readonly #byKey = new Map<string, NumberedSeries>();
+  readonly #byNumber = new Map<number, NumberedSeries>();
+
+  byKey(key: string): NumberedSeries | undefined {
+    return this.#byKey.get(key);
+  }
+
+  byNumber(number: number): NumberedSeries | undefined {
+    return this.#byNumber.get(number);
+  }
+
+  remember(series: NumberedSeries): void {
+    if (this.#byKey.size >= MOST_REMEMBERED) this.clear();
+    this.#byKey.set(seriesKey(series), series);
+    this.#byNumber.set(series.number, series);
+  }
+
+  clear(): void {
+    this.#byKey.clear();
+    this.#byNumber.clear();
+  }
+}
+
+/** The series with these keys. */
+export function selectByKey(stream: number, keys: readonly string[]): Statement {
+  return {
+    text: `select key, series, last_day::text, ${COLUMNS.join(', ')} from meterfeed.series
+      where stream = $1 and key = any($2::uuid[])`,
+    values: [stream, keys],
+  };
+}
+
+/** The series with these numbers. */
+export function selectByNumber(stream: number, numbers: readonly number[]): Statement {
+  return {
+    text: `select series, last_day::text, ${COLUMNS.join(', ')} from meterfeed.series
+      where stream = $1 and series = any($2::integer[])`,
+    values: [stream, numbers],
+  };
+}
+
+/** Stores new series. */
+export function insertSeries(
+  stream: number,
+  day: string,
+  series: readonly NumberedSeries[],
+): Statement {
+  return {
+    text: `insert into meterfeed.series (stream, last_day, series, key, ${COLUMNS.join(', ')})
+      select $1, $2, * from unnest($3::integer[], $4::uuid[], ${COLUMNS.map((_, index) => `$${index + 5}::text[]`).join(', ')})`,
+    values: [
+      stream,
+      day,
+      series.map(({ number }) => number),
+      series.map(seriesKey),
+      ...COLUMNS.map((name) => series.map((one) => one[name] ?? null)),
+    ],
+  };
+}
+
+/** Notes that a day has events of these series. */
+export function touchSeries(stream: number, day: string, numbers: readonly number[]): Statement {
+  return {
+    text: 'update meterfeed.series set last_day = $2 where stream = $1 and series = any($3::integer[])',
+    values: [stream, day, numbers],
+    rows: numbers.length,
+  };
+}
+
+/** The series in a row of {@link selectByKey} or {@link selectByNumber}. */
+export function seriesOf(row: Row): NumberedSeries {
+  const fields = COLUMNS.flatMap((name) => {
+    const value = row[name];
+    return typeof value === 'string' ? [[name, value] as const] : [];
+  });
+  const series = Object.fromEntries(fields) as Partial<Series>;
+  const { fields: names, tenant, metric, unit } = series;
+  if (names === undefined || tenant === undefined || metric === undefined || unit === undefined) {
+    throw damage('series', `a column is empty in "${row['series']}"`);
+  }
+  return {
+    ...series,
+    fields: names,
+    tenant,
+    metric,
+    unit,
+    number: Number(row['series']),
+    lastDay: row['last_day'] ?? '',
+  };
+}
