@@ -30,7 +30,6 @@ check: $(INSTALLED) ## Types, lint, format and the API document
 
 generate: $(INSTALLED) ## Files that are derived from others
 	@npm run --silent generate
-	@npm run --silent generate:charts
 	@npm run --silent generate:docs
 
 e2e: $(INSTALLED) ## The long end-to-end suites; needs root for real vClusters

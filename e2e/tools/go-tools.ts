@@ -51,7 +51,7 @@ const CACHE_DIRECTORY = resolve(import.meta.dirname, '../../.cache/tools');
 
 /**
  * The path of a program, built when it is not in the cache: needs `go` and a Go module proxy, takes
- * half a minute, and those of Kubernetes and vCluster five to ten. Rejects with the reason when it cannot be had.
+ * half a minute, Helm three, and those of Kubernetes and vCluster five to ten. Rejects with the reason when it cannot be had.
  */
 export async function findGoTool(
   name: GoTool,
