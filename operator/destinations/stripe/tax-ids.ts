@@ -41,7 +41,7 @@ export class StripeTaxIds {
     this.#settled.set(customer, value);
     if (problem !== undefined) {
       this.#logger.warn(
-        `enter the tax number of tenant ${tenant} at Stripe: ${quote(value)}: ${problem.reason}`,
+        `[bootstrap] enter the tax number of tenant ${tenant} at Stripe: ${quote(value)}: ${problem.reason}`,
       );
     }
     return undefined;
