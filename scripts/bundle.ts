@@ -59,7 +59,7 @@ async function copyDashboard(target: string): Promise<void> {
   }
 }
 
-/** A package and what it depends on, without sources and without other platforms' binaries. */
+/** A package and what it depends on, without sources, tests and other platforms' binaries. */
 async function copyPackage(
   name: string,
   from: string,
@@ -72,7 +72,7 @@ async function copyPackage(
   const source = dirname(manifest);
   const wanted = (path: string): boolean => {
     const inside = path.slice(source.length + 1);
-    if (/^(deps|node_modules|types)(\/|$)|\.(cc|gyp|md|ts|h)$/.test(inside)) return false;
+    if (/^(deps|node_modules|test|types)(\/|$)|\.(cc|gyp|md|ts|h)$/.test(inside)) return false;
     const [, platform] = /^prebuilds\/([^/]+)/.exec(inside) ?? [];
     return platform === undefined || PLATFORMS.includes(platform);
   };
