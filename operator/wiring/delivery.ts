@@ -53,8 +53,8 @@ export async function buildDelivery(
     tenants: {
       find: (id) => discovery.findTenant(id),
       subscribe: (listener) => discovery.subscribe(() => listener()),
-      hasOpenGaps: (id) =>
-        hasOpenGaps(id, metering.gaps(), discovery.clusters(), clock.now() - maxBackfillMs()),
+      openGaps: () =>
+        openGaps(metering.gaps(), discovery.clusters(), clock.now() - maxBackfillMs()),
     },
     existing: () => customResources.destinations(),
     maxBackfillMs,
@@ -203,18 +203,16 @@ export function createCursorRetirement(
  */
 const NEVER_FILLED = ['metrics', 'collector'];
 
-/** Whether usage of a tenant may still come out of a gap: its offboarding has to wait for that. */
-export function hasOpenGaps(
-  tenant: string,
+/** Tells whether usage of a tenant may still come out of a gap: its offboarding has to wait for that. */
+export function openGaps(
   gaps: readonly Gap[],
   clusters: readonly TenantCluster[],
   fillableFrom: number,
-): boolean {
-  const own = new Set(clusters.filter((each) => each.tenant === tenant).map(({ id }) => id));
-  const others = new Set(clusters.map(({ id }) => id).filter((id) => !own.has(id)));
+): (tenant: string) => boolean {
+  const tenants = new Map(clusters.map(({ id, tenant }) => [id, tenant]));
+  const open = gaps.filter(({ source, to }) => !NEVER_FILLED.includes(source) && to > fillableFrom);
   // A gap of a whole scope, such as all pods, may hide usage of anybody.
-  return gaps.some(
-    ({ source, scope, to }) =>
-      !NEVER_FILLED.includes(source) && to > fillableFrom && !others.has(scope),
-  );
+  const isAnybodys = open.some(({ scope }) => !tenants.has(scope));
+  const withGaps = new Set(open.map(({ scope }) => tenants.get(scope)));
+  return (tenant) => isAnybodys || withGaps.has(tenant);
 }

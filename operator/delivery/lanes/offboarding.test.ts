@@ -45,6 +45,24 @@ test('a tenant with dead letters, parked events or open gaps waits, but not for 
   }
 });
 
+test('gaps are looked through once for all tenants that are gone, however many wait', async () => {
+  const harness = createHarness();
+  const gone = Array.from({ length: 300 }, (_, index) => `gone-${index}`);
+  for (const tenant of gone) harness.tenants.openGaps.add(tenant);
+  await harness.start();
+  for (const tenant of gone) await harness.delivery.offboard(tenantNamed(tenant));
+  await harness.clock.pass(60_000);
+  const before = harness.tenants.gapLooks;
+  await harness.clock.pass(60_000);
+  expect(harness.tenants.gapLooks - before).toBeGreaterThan(0);
+  expect(harness.tenants.gapLooks - before).toBeLessThan(5);
+  expect(harness.delivery.status('fake')?.offboarding).toBe(gone.length);
+  harness.tenants.openGaps.clear();
+  await harness.clock.pass(120_000);
+  expect(harness.delivery.status('fake')?.offboarding).toBe(0);
+  await harness.stop();
+});
+
 test('a closed dead letter lets the tenant go at once', async () => {
   const harness = createHarness();
   harness.destination.react = (events) =>

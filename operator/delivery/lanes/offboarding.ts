@@ -3,6 +3,7 @@ import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
+import { Turn } from '../../telemetry/turn.ts';
 import { type BlockReason, retryDelayMs } from '../delivery-result.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords, OffboardRequest } from '../records/delivery-records.ts';
@@ -95,13 +96,19 @@ class DestinationOffboarding implements Offboarding {
   async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
     const { tenants, clock } = this.#options;
     const now = clock.monotonic();
+    const turn = new Turn(clock);
+    let hasOpenGaps = tenants.openGaps?.();
     for (const [id, request] of this.#requests) {
+      if (turn.isOver) {
+        await turn.next();
+        hasOpenGaps = tenants.openGaps?.();
+      }
       if (tenants.find(id) !== undefined) {
         await this.#drop(id, false);
         continue;
       }
       if ((this.#retries.get(id)?.at ?? now) > now) continue;
-      if (!(await this.#isReady(request, cursor))) continue;
+      if (!(await this.#isReady(request, cursor, hasOpenGaps))) continue;
       const blocked = await this.#serve(id, signal);
       if (blocked !== undefined) return blocked;
     }
@@ -114,14 +121,18 @@ class DestinationOffboarding implements Offboarding {
     return Math.max(0, this.#nextCheck - this.#options.clock.monotonic());
   }
 
-  async #isReady({ tenant, sequence, requestedAt }: OffboardRequest, cursor: number) {
+  async #isReady(
+    { tenant, sequence, requestedAt }: OffboardRequest,
+    cursor: number,
+    hasOpenGaps: ((tenant: string) => boolean) | undefined,
+  ) {
     const { parked, deadLetters, changes, usageToCome } = this.#options;
     const ending = { tenant: tenant.id, sequence, since: requestedAt };
     const isSetAside = (): boolean =>
       parked.reasonOf(tenant.id) !== undefined ||
       deadLetters.countOf(tenant.id) > 0 ||
       changes.isUnderWay(tenant.id);
-    return !(await usageToCome(ending, cursor, isSetAside));
+    return !(await usageToCome(ending, cursor, isSetAside, hasOpenGaps));
   }
 
   /** A tenant that was never provisioned here has nothing to end. */

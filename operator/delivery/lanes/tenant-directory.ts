@@ -64,8 +64,8 @@ export interface TenantSource {
   find(id: string): Tenant | undefined;
   /** The listener is called after every change; returns the function that ends the subscription. */
   subscribe(listener: () => void): () => void;
-  /** Whether usage of the tenant may still come, since some of it could not be measured yet. */
-  hasOpenGaps?(id: string): boolean;
+  /** Tells, as of this moment, whether usage of a tenant may still come, since some of it could not be measured yet. */
+  openGaps?(): (id: string) => boolean;
 }
 
 /** A tenant that discovery does not know, as far as an event tells: usage may be pushed in for anybody. */

@@ -2,7 +2,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { TenantSource } from './tenant-directory.ts';
 
 export interface UsageToComeOptions {
-  readonly tenants: Pick<TenantSource, 'hasOpenGaps'>;
+  readonly tenants: Pick<TenantSource, 'openGaps'>;
   readonly clock: Clock;
   readonly maxBackfillMs: () => number;
 }
@@ -18,19 +18,22 @@ export interface Ending {
 
 /**
  * Whether usage is still to come before something ends: the cursor has not passed it, some of it is set
- * aside, or a gap is still to be measured. For the latter two it waits MAX_BACKFILL at most.
+ * aside, or a gap is still to be measured. For the latter two it waits MAX_BACKFILL at most. Whoever asks
+ * for many tenants at once brings what tells of their gaps.
  */
 export type UsageToCome = (
   ending: Ending,
   cursor: number,
   isSetAside: () => boolean | Promise<boolean>,
+  hasOpenGaps?: (tenant: string) => boolean,
 ) => Promise<boolean>;
 
 export function createUsageToCome(options: UsageToComeOptions): UsageToCome {
   const { tenants, clock, maxBackfillMs } = options;
-  return async ({ tenant, sequence, since }, cursor, isSetAside) => {
+  return async ({ tenant, sequence, since }, cursor, isSetAside, hasOpenGaps) => {
     if (cursor < sequence) return true;
     if (clock.now() - since >= maxBackfillMs()) return false;
-    return tenants.hasOpenGaps?.(tenant) === true || (await isSetAside());
+    const has = hasOpenGaps ?? tenants.openGaps?.();
+    return has?.(tenant) === true || (await isSetAside());
   };
 }

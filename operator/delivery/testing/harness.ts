@@ -21,6 +21,8 @@ export interface TestTenants {
   set(tenant: Tenant): void;
   remove(id: string): void;
   openGaps: Set<string>;
+  /** How often gaps were looked through. */
+  readonly gapLooks: number;
 }
 
 export interface Harness {
@@ -78,6 +80,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
   const known = new Map<string, Tenant>();
   const listeners = new Set<() => void>();
   const openGaps = new Set<string>();
+  let gapLooks = 0;
   let catalog = catalogWith([]);
   const tell = (): void => {
     for (const listener of listeners) listener();
@@ -96,7 +99,10 @@ export function createHarness(options: HarnessOptions = {}): Harness {
         listeners.add(listener);
         return () => void listeners.delete(listener);
       },
-      hasOpenGaps: (id) => openGaps.has(id),
+      openGaps: () => {
+        gapLooks += 1;
+        return (id) => openGaps.has(id);
+      },
     },
     ...omitUndefined({ existing: options.existing }),
     createDestination: ({ name }) => ({
@@ -124,6 +130,9 @@ export function createHarness(options: HarnessOptions = {}): Harness {
         tell();
       },
       openGaps,
+      get gapLooks() {
+        return gapLooks;
+      },
     },
     addMetrics: (custom) => {
       catalog = catalogWith(custom);
