@@ -50,6 +50,16 @@ function runs(observation: Observation): [number, number][] {
     .map(({ from, to }) => [(from - START) / 1000, (to - START) / 1000]);
 }
 
+test('a pod that says when it finished is billed to then, whatever others make of when that was told', () => {
+  const observation = observe();
+  observation.pods.upserted(running, undefined, live(9));
+  // Somebody's false date has the version written before it can have been.
+  const happened = { from: at(11), until: at(11) };
+  const arrival = { at: at(60), knownUntil: at(10), late: false, happened };
+  observation.pods.upserted(finished, running, arrival);
+  expect(runs(observation)).toEqual([[7, 14]]);
+});
+
 test('an object that is followed anew, and was gone by then, is billed until it was last seen', () => {
   const observation = observe();
   observation.pods.upserted(running, undefined, live(9));

@@ -360,11 +360,13 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const happened = happenedBetween(arrival);
     const settled = this.#settledIn(timeline.namespace);
     const after = Math.max(happened.from, notBefore, settled);
+    // What a version says of itself weighs more than what other objects' dates make of its number.
+    const until = Math.max(happened.until, notBefore);
     const last = timeline.spans.at(-1);
     // What began without a time began at some moment, of which its own is the last.
     const began = last === undefined ? -Infinity : last.from - (last.unsureFrom ?? 0);
-    const from = Math.max(began, Math.min(after, happened.until));
-    return { from, until: Math.max(from, happened.until) };
+    const from = Math.max(began, Math.min(after, until));
+    return { from, until: Math.max(from, until) };
   }
 
   /** Remembers what was billed where a change reached back before the last closed window. */
