@@ -13,8 +13,8 @@ export interface Candidate {
 }
 
 export interface CandidateInput {
-  readonly workloads: Iterable<ControlPlaneWorkload>;
-  readonly instances: Iterable<PlatformInstance>;
+  readonly workloads: readonly ControlPlaneWorkload[];
+  readonly instances: readonly PlatformInstance[];
   readonly namespaceExists: (namespace: string) => boolean;
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];

@@ -26,12 +26,12 @@ import type { ControlPlaneWorkload, HostNamespace, PlatformInstance } from './vi
 /** Everything that a discovery round looks at, as it is at one moment. */
 export interface DiscoverInput {
   readonly settings: Settings;
-  readonly workloads: Iterable<ControlPlaneWorkload>;
+  readonly workloads: readonly ControlPlaneWorkload[];
   /** Empty when the platform API is absent. */
-  readonly instances: Iterable<PlatformInstance>;
+  readonly instances: readonly PlatformInstance[];
   readonly namespace: (name: string) => HostNamespace | undefined;
   /** All of them. */
-  readonly namespaces: Iterable<HostNamespace>;
+  readonly namespaces: readonly HostNamespace[];
   /** The namespace that the operator runs in, where it is known. */
   readonly ownNamespace?: string | undefined;
   readonly customerIdKeys: CustomerIdKeys;

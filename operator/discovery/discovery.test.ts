@@ -113,6 +113,16 @@ describe('the log does not say what the specification promises', () => {
     expect(fallbacks().length).toBe(2);
   });
 
+  test('a platform instance that nothing here belongs to', async () => {
+    const { discovery, sources } = createDiscoveryRig();
+    sources.instances.become('synced');
+    sources.instances.put(instance('p-team', 'alone'));
+    await discovery.round();
+    expect(discovery.problems()).toStrictEqual([
+      'platform instance without a namespace on this cluster: p-team/alone: nothing of it is metered; give it an entry "alone" in TENANT_CLUSTERS_FILE',
+    ]);
+  });
+
   test('bad metadata once, not every cycle', async () => {
     const { discovery, sources, lines, add } = createDiscoveryRig();
     add('tenant-a', 'a');

@@ -228,9 +228,9 @@ class Rounds implements Discovery {
     return discover({
       settings,
       workloads: [...sources.statefulSets.values(), ...sources.deployments.values()],
-      instances: platform === 'present' ? sources.instances.values() : [],
+      instances: platform === 'present' ? [...sources.instances.values()] : [],
       namespace: (name) => sources.namespaces.find('', name),
-      namespaces: sources.namespaces.values(),
+      namespaces: [...sources.namespaces.values()],
       ownNamespace: this.#options.ownNamespace,
       customerIdKeys,
       external,

@@ -17,7 +17,7 @@ const NAMESPACE_LABEL = 'vcluster.loft.sh/vcluster-namespace';
 const SYSTEM_PREFIX = 'kube-';
 
 export interface SyncedNamespacesInput {
-  readonly namespaces: Iterable<HostNamespace>;
+  readonly namespaces: readonly HostNamespace[];
   /** The tenant clusters of this round, excluded ones included. */
   readonly clusters: readonly Place[];
   /** Empty means all. */

@@ -56,7 +56,7 @@ export function discoverHost(host: Host): Discovered {
       host.missing?.includes(name) === true
         ? undefined
         : (namespaces.get(name) ?? namespacesOf([namespaceObject(name)])[0]),
-    namespaces: namespaces.values(),
+    namespaces: [...namespaces.values()],
     ownNamespace: 'meterfeed-system',
     customerIdKeys: CUSTOMER_ID_KEYS,
     external: host.external ?? [],
