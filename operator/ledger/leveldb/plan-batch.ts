@@ -1,6 +1,6 @@
 import type { UsageEvent } from '../../model/event.ts';
 import type { Cursor, EventOutcome, RecordChange } from '../ledger.ts';
-import { sameCharge } from '../same-charge.ts';
+import { AcceptedEvents } from '../accepted-events.ts';
 import { type EntryChange, planEvents, planChanges } from './batch-operations.ts';
 import type { Database, Operation } from './database.ts';
 import { readEvent } from './event-walk.ts';
@@ -70,9 +70,7 @@ type StoredById = ReadonlyMap<string, UsageEvent>;
 class BatchDraft {
   readonly #before: Contents;
   readonly #view: StoreView;
-  readonly #accepted: OfferedEvent[] = [];
-  readonly #acceptedById = new Map<string, UsageEvent>();
-  readonly #conflicts: UsageEvent[] = [];
+  readonly #accepted: AcceptedEvents<OfferedEvent>;
   readonly #changes = new Map<string, EntryChange>();
   readonly #cursors: Map<string, Cursor>;
   #sealed: readonly SealedSegment[];
@@ -83,6 +81,7 @@ class BatchDraft {
   constructor(before: Contents, view: StoreView) {
     this.#before = before;
     this.#view = view;
+    this.#accepted = new AcceptedEvents(view.deduplicate);
     this.#cursors = new Map(before.cursors);
     this.#sealed = before.sealed;
     this.#lowWater = before.state.lowWater;
@@ -108,10 +107,10 @@ class BatchDraft {
 
   async finish(now: number): Promise<Omit<BatchPlan, 'outcomes'>> {
     const before = this.#before;
-    const conflicts = this.#conflicts;
+    const { events: accepted, conflicts } = this.#accepted;
     const lastWindowEnd = this.#lastWindowEnd;
     const changes = [...this.#changes.values()];
-    const events = planEvents(this.#accepted, before.state.segment, this.#view, now);
+    const events = planEvents(accepted, before.state.segment, this.#view, now);
     const entries = await planChanges(changes, before.state.entries, this.#view.active);
     const operations = [...events.operations, ...entries.operations];
     if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
@@ -137,25 +136,14 @@ class BatchDraft {
     known: StoredById | undefined,
   ): Promise<RequestOutcome> {
     const stored = known ?? (await findStored(offered, this.#view));
-    const outcomes = offered.map((offer) => this.#accept(offer, stored));
+    const outcomes = offered.map((offer) =>
+      this.#accepted.offer(offer, stored.get(offer.event.id)),
+    );
     this.#changeRecords(request.records);
     if (request.windowEnd !== undefined) {
       this.#lastWindowEnd = Math.max(this.#lastWindowEnd ?? 0, request.windowEnd);
     }
     return this.#written(outcomes);
-  }
-
-  #accept(offer: OfferedEvent, stored: StoredById): EventOutcome {
-    const { event } = offer;
-    const first = this.#acceptedById.get(event.id) ?? stored.get(event.id);
-    if (first === undefined) {
-      if (this.#view.deduplicate) this.#acceptedById.set(event.id, event);
-      this.#accepted.push(offer);
-      return 'accepted';
-    }
-    if (sameCharge(first, event)) return 'duplicate';
-    this.#conflicts.push(event);
-    return 'conflict';
   }
 
   async #moveCursor(request: Extract<Request, { kind: 'cursor' }>): Promise<RequestOutcome> {
@@ -208,7 +196,7 @@ class BatchDraft {
   }
 
   #written(outcomes: readonly EventOutcome[]): RequestOutcome {
-    const head = this.#before.state.segment.lastSequence + this.#accepted.length;
+    const head = this.#before.state.segment.lastSequence + this.#accepted.events.length;
     return { kind: 'appended', outcomes, head };
   }
 }

@@ -1,7 +1,7 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { damage, ledgerFailure } from '../failures.ts';
 import type { Cursor, EventOutcome, LedgerFailure, RecordChange } from '../ledger.ts';
-import { sameCharge } from '../same-charge.ts';
+import { AcceptedEvents } from '../accepted-events.ts';
 import type { EncodedEvent, Request, RequestOutcome } from '../writer.ts';
 import type { Contents } from './state.ts';
 
@@ -37,9 +37,7 @@ export function planBatch(
 class BatchDraft {
   readonly #before: Contents;
   readonly #stored: StoredById;
-  readonly #accepted: EncodedEvent[] = [];
-  readonly #acceptedById = new Map<string, UsageEvent>();
-  readonly #conflicts: UsageEvent[] = [];
+  readonly #accepted = new AcceptedEvents<EncodedEvent>();
   readonly #records = new Map<string, string | undefined>();
   readonly #cursors = new Map<string, Cursor | undefined>();
   #lastWindowEnd: number | undefined;
@@ -58,8 +56,8 @@ class BatchDraft {
 
   changes(): Omit<BatchPlan, 'outcomes'> {
     return {
-      accepted: this.#accepted,
-      conflicts: this.#conflicts,
+      accepted: this.#accepted.events,
+      conflicts: this.#accepted.conflicts,
       records: this.#records,
       cursors: this.#cursors,
       lastWindowEnd: this.#lastWindowEnd,
@@ -67,29 +65,21 @@ class BatchDraft {
   }
 
   #append(request: Extract<Request, { kind: 'append' }>): RequestOutcome {
+    const stored = new Map<string, UsageEvent>();
     for (const { event } of request.events) {
       const found = this.#stored.get(event.id);
-      if (found !== undefined && 'kind' in found) return found;
+      if (found === undefined) continue;
+      if ('kind' in found) return found;
+      stored.set(event.id, found);
     }
-    const outcomes = request.events.map((offer) => this.#accept(offer));
+    const outcomes = request.events.map((offer) =>
+      this.#accepted.offer(offer, stored.get(offer.event.id)),
+    );
     this.#changeRecords(request.records);
     if (request.windowEnd !== undefined) {
       this.#lastWindowEnd = Math.max(this.#lastWindowEnd ?? 0, request.windowEnd);
     }
     return this.#written(outcomes);
-  }
-
-  #accept(offer: EncodedEvent): EventOutcome {
-    const { event } = offer;
-    const first = this.#acceptedById.get(event.id) ?? this.#stored.get(event.id);
-    if (first === undefined || 'kind' in first) {
-      this.#acceptedById.set(event.id, event);
-      this.#accepted.push(offer);
-      return 'accepted';
-    }
-    if (sameCharge(first, event)) return 'duplicate';
-    this.#conflicts.push(event);
-    return 'conflict';
   }
 
   #moveCursor(request: Extract<Request, { kind: 'cursor' }>): RequestOutcome {
@@ -113,7 +103,7 @@ class BatchDraft {
   }
 
   #written(outcomes: readonly EventOutcome[]): RequestOutcome {
-    const head = this.#before.state.head + this.#accepted.length;
+    const head = this.#before.state.head + this.#accepted.events.length;
     return { kind: 'appended', outcomes, head };
   }
 }
