@@ -15,6 +15,11 @@ import type { FailedStep } from './failed-step.ts';
  */
 export type LatePolicy = 'send' | 'next' | 'credit' | 'hold';
 
+/** Whether late usage is billed by lines of its own. */
+export function isBilledApart(policy: LatePolicy | undefined): policy is LateWay {
+  return policy === 'next' || policy === 'credit';
+}
+
 /** How an amount is brought to the customer: on the next invoice, or as a credit of the one that has it. */
 export type LateWay = 'next' | 'credit';
 

@@ -1,5 +1,6 @@
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
+import { isBilledApart } from '../../destinations/late.ts';
 import type { CauseLog } from '../../telemetry/cause-log.ts';
 import { createLateBilling, type LateBillingOptions } from '../late/late-billing.ts';
 import { createLateLane, type LateLane, type LateLaneOptions } from '../late/late-lane.ts';
@@ -23,9 +24,8 @@ export function createLateParts(options: LatePartsOptions): {
   const { settings, destination, log } = options;
   const { name, late } = settings;
   const biller = destination.late;
-  const isBilled = late === 'next' || late === 'credit';
   const billing =
-    isBilled && biller !== undefined
+    isBilledApart(late) && biller !== undefined
       ? createLateBilling({ ...options, biller, policy: late })
       : undefined;
   return {
