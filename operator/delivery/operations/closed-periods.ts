@@ -1,4 +1,4 @@
-import type { LatePolicy } from '../../destinations/late.ts';
+import { isBilledApart, type LatePolicy } from '../../destinations/late.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
@@ -20,9 +20,7 @@ export interface ClosedPeriodsOptions {
  * Which of the events that an operator sends once more belong to billing periods that are invoiced for good,
  * in words; undefined where none does, as far as the invoices were seen.
  */
-export type ClosedPeriods = (
-  pages: AsyncIterable<readonly QueuedEvent[]>,
-) => Promise<string | undefined>;
+export type ClosedPeriods = (again: AsyncIterable<QueuedEvent>) => Promise<string | undefined>;
 
 export function createClosedPeriods({
   invoices,
@@ -32,18 +30,16 @@ export function createClosedPeriods({
   late,
 }: ClosedPeriodsOptions): ClosedPeriods {
   if (invoices === undefined) return async () => undefined;
-  return async (pages) => {
+  return async (again) => {
     const tenants = new Map<string, number>();
     let events = 0;
-    for await (const page of pages) {
-      for (const { sequence, event } of page) {
-        if (!wants(event)) continue;
-        const { tenant, metric } = event;
-        const until = await invoices.closedUntil(tenant, metric);
-        if (until === undefined || changes.sentAt({ sequence, event }) >= until) continue;
-        events += 1;
-        tenants.set(tenant, Math.max(until, tenants.get(tenant) ?? until));
-      }
+    for await (const { sequence, event } of again) {
+      if (!wants(event)) continue;
+      const { tenant, metric } = event;
+      const until = await invoices.closedUntil(tenant, metric);
+      if (until === undefined || changes.sentAt({ sequence, event }) >= until) continue;
+      events += 1;
+      tenants.set(tenant, Math.max(until, tenants.get(tenant) ?? until));
     }
     const [last] = [...tenants].toSorted(([, a], [, b]) => b - a);
     if (last === undefined) return undefined;
@@ -53,8 +49,9 @@ export function createClosedPeriods({
         ? `tenant ${JSON.stringify(tenant)}, whose invoices until ${formatInstant(until)} are final`
         : `${tenants.size} tenants whose invoices are final, those of ${JSON.stringify(tenant)} until ${formatInstant(until)}`;
     const what = `${events} ${events === 1 ? 'event' : 'events'} of closed billing periods: of ${whose}`;
-    const isBilledApart = late === 'next' || late === 'credit';
-    const outcome = isBilledApart ? `late is "${late}": it is billed by lines of its own` : effect;
+    const outcome = isBilledApart(late)
+      ? `late is "${late}": it is billed by lines of its own`
+      : effect;
     return outcome === undefined ? what : `${what}: ${outcome}`;
   };
 }

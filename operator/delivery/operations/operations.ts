@@ -98,7 +98,7 @@ class DestinationOperations implements Operations {
     const unknown = unknownAmong(ids);
     let closed: string | undefined;
     const failed = await this.#inTurn(async () => {
-      closed = await closedPeriods(oneByOne(this.#deadAmong(ids)));
+      closed = await closedPeriods(this.#deadAmong(ids));
       if (closed !== undefined && !force) return undefined;
       return this.#changeDead(
         ids,
@@ -217,17 +217,13 @@ class DestinationOperations implements Operations {
   }
 
   /** The stored events behind a position, up to another. What cannot be read is passed over by force only. */
-  async *#between(
-    after: number,
-    to: number,
-    force: boolean,
-  ): AsyncGenerator<readonly QueuedEvent[]> {
+  async *#between(after: number, to: number, force: boolean): AsyncGenerator<QueuedEvent> {
     let position = after;
     while (position < to) {
       const page = await this.#options.ledger.read(position, PAGE_EVENTS);
       if (page.kind === 'failed' && !force) throw new LedgerReadError(page);
       if (page.kind === 'failed' || page.events.length === 0) return;
-      yield page.events.filter(({ sequence }) => sequence <= to);
+      yield* page.events.filter(({ sequence }) => sequence <= to);
       position = page.lastSequence;
     }
   }
@@ -279,10 +275,6 @@ class DestinationOperations implements Operations {
     const { ledger, settings } = this.#options;
     return ledger.cursors().find(({ destination }) => destination === settings.name)?.sequence;
   }
-}
-
-async function* oneByOne<T>(listing: AsyncIterable<T>): AsyncGenerator<readonly T[]> {
-  for await (const item of listing) yield [item];
 }
 
 /** Follows which of the ids that were asked for turn up. */
