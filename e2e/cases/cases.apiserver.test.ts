@@ -45,7 +45,7 @@ const TABLES = [
   'metering/events',
   'discovery/discover',
   'discovery/discovery',
-  'discovery/synced-namespaces',
+  'discovery/vcluster/synced-namespaces',
   'windows/collector',
   'windows/restart',
   'windows/failures',

@@ -1,4 +1,4 @@
-import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './selection.ts';
+import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './vcluster/selection.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
 /** What of a pod, claim or Service says whose it is. */

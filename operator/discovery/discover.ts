@@ -1,9 +1,9 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings } from '../config/settings.ts';
 import { compareBytewise } from '../model/bytewise.ts';
-import { type Candidate, findCandidates } from './candidates.ts';
 import { type AssignedIds, assignIds, placeKey, projectTenant } from './cluster-ids.ts';
 import type { ListedCluster } from './external-file.ts';
+import { findTenants } from './find-tenants.ts';
 import {
   type CustomerIdKeys,
   customerIdsOf,
@@ -18,22 +18,13 @@ import {
   overridden,
   overriddenMetering,
 } from './overrides.ts';
-import { findSyncedNamespaces } from './synced-namespaces.ts';
-import { hostProject, projectOf } from './platform-project.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
-import type { ControlPlaneWorkload, HostNamespace, PlatformInstance } from './views.ts';
+import type { Candidate, HostObjects } from './tenant-source.ts';
+import type { HostNamespace } from './views.ts';
 
 /** Everything that a discovery round looks at, as it is at one moment. */
-export interface DiscoverInput {
+export interface DiscoverInput extends Omit<HostObjects, 'settings' | 'externalNames'> {
   readonly settings: Settings;
-  readonly workloads: readonly ControlPlaneWorkload[];
-  /** Empty when the platform API is absent. */
-  readonly instances: readonly PlatformInstance[];
-  readonly namespace: (name: string) => HostNamespace | undefined;
-  /** All of them. */
-  readonly namespaces: readonly HostNamespace[];
-  /** The namespace that the operator runs in, where it is known. */
-  readonly ownNamespace?: string | undefined;
   readonly customerIdKeys: CustomerIdKeys;
   /** Out of TENANT_CLUSTERS_FILE. */
   readonly external: readonly ListedCluster[];
@@ -68,45 +59,26 @@ export interface OverrideUse {
 /** One discovery round, given what all sources hold (docs/discovery.md#how-tenant-clusters-are-found). */
 export function discover(input: DiscoverInput): Discovered {
   const { settings, customerIdKeys } = input;
-  const found = findCandidates({
-    workloads: input.workloads,
-    instances: input.instances,
-    namespaceExists: (name) => input.namespace(name) !== undefined,
-    watchNamespaces: settings.discovery.watchNamespaces,
-    platformCluster: settings.discovery.platformCluster,
+  const found = findTenants({
+    ...input,
+    settings: settings.discovery,
     externalNames: input.external.map(({ name }) => name),
   });
   const external = input.external.map((listed) => ({ ...listed, namespace: '' }));
   const { ids, added } = assignIds([...found.candidates, ...external], input.assignedIds);
-  const synced = findSyncedNamespaces({
-    namespaces: input.namespaces,
-    clusters: found.candidates,
-    watchNamespaces: settings.discovery.watchNamespaces,
-    ownNamespace: input.ownNamespace,
-  });
-  const problems = [...found.problems, ...synced.problems];
+  const problems = [...found.problems];
   const uses = new Map(settings.overrides.map(({ name }) => [name, newUse(name)]));
   const clusters: TenantCluster[] = [];
   for (const candidate of found.candidates) {
     const id = ids.get(placeKey(candidate)) ?? '';
-    const namespace = input.namespace(candidate.namespace);
-    if (namespace === undefined) {
+    const home = input.namespace(candidate.namespace);
+    if (home === undefined) {
       // Its Namespace has not arrived yet; without its metadata the customer could be the wrong one.
       const known = input.known.get(id);
       if (known !== undefined) clusters.push(known);
       continue;
     }
-    const cluster = describe({
-      candidate,
-      namespace,
-      id,
-      settings,
-      customerIdKeys,
-      problems,
-      uses,
-    });
-    const syncedNamespaces = synced.byPlace.get(placeKey(candidate));
-    clusters.push({ ...cluster, ...omitUndefined({ syncedNamespaces }) });
+    clusters.push(describe({ candidate, home, id, settings, customerIdKeys, problems, uses }));
   }
   for (const listed of external) {
     clusters.push(describeExternal(listed, ids.get(placeKey(listed)) ?? '', input));
@@ -115,7 +87,7 @@ export function discover(input: DiscoverInput): Discovered {
     clusters: clusters.toSorted((a, b) => compareBytewise(a.id, b.id)),
     newIds: added,
     problems,
-    refusedNamespaces: synced.refused,
+    refusedNamespaces: found.refusedNamespaces,
     overrides: [...uses.values()].map(({ name, applied, conflicts }) => ({
       name,
       applied: applied.toSorted(compareBytewise),
@@ -137,7 +109,8 @@ function newUse(name: string): MutableUse {
 
 interface DescribeInput {
   readonly candidate: Candidate;
-  readonly namespace: HostNamespace;
+  /** The Namespace whose metadata are its own. */
+  readonly home: HostNamespace;
   readonly id: string;
   readonly settings: Settings;
   readonly customerIdKeys: CustomerIdKeys;
@@ -147,8 +120,8 @@ interface DescribeInput {
 
 /** All that is to be said of one tenant cluster: override → metadata keys → platform → settings. */
 function describe(input: DescribeInput): TenantCluster {
-  const { candidate, namespace, id, settings, customerIdKeys } = input;
-  const { name, instance, createdAt } = candidate;
+  const { candidate, id, settings, customerIdKeys } = input;
+  const { source, namespace, name, instance, createdAt, syncedNamespaces } = candidate;
   const read = readMetadata(settings.identity.labelPrefix, sourcesOf(input), customerIdKeys);
   input.problems.push(...read.problems.map((problem) => `${id}: ${problem}`));
   const { values } = read;
@@ -159,21 +132,18 @@ function describe(input: DescribeInput): TenantCluster {
     input.uses.get(override.name)?.conflicts.push({ cluster: id, heldBy: by.name });
   }
 
-  const project =
-    overridden(applied, 'project') ??
-    values.project ??
-    projectOf(instance) ??
-    hostProject(namespace);
+  const project = overridden(applied, 'project') ?? values.project ?? candidate.project;
   return {
     id,
-    source: 'workload',
-    namespace: candidate.namespace,
+    source,
+    namespace,
     name,
+    ...omitUndefined({ syncedNamespaces }),
     tenant: overridden(applied, 'tenant') ?? values.tenant ?? tenantOf(id, project, settings),
     displayName:
       overridden(applied, 'displayName') ??
       values['display-name'] ??
-      instance?.displayName ??
+      candidate.displayName ??
       defaultDisplayName(candidate),
     ...omitUndefined({
       project,
@@ -185,7 +155,7 @@ function describe(input: DescribeInput): TenantCluster {
       planChange: overridden(applied, 'planChange'),
       billing: overridden(applied, 'billing'),
       instance: instance?.name,
-      nodeMode: values['node-mode'] ?? instance?.nodeMode,
+      nodeMode: values['node-mode'] ?? candidate.nodeMode,
     }),
     ...billingDetails(values, customerIdKeys),
     ...(values.machines === true && { machines: true }),
@@ -238,20 +208,21 @@ export function defaultDisplayName(place: { namespace: string; name: string }): 
  * only where they are trusted; an override that would match by those alone is said once.
  */
 function overridesOf(input: DescribeInput): AppliedOverrides {
-  const { candidate, namespace, id, settings, problems } = input;
-  const place = { namespace: candidate.namespace, name: candidate.name };
-  const ofWorkloads = candidate.workloads.toReversed().map(({ metadata }) => metadata);
+  const { candidate, home, id, settings, problems } = input;
+  const { namespace, name } = candidate;
+  const place = { namespace, name };
+  const ofObjects = candidate.objects.toReversed().map(({ metadata }) => metadata);
   const allLabels = Object.fromEntries(
-    [namespace.metadata, ...ofWorkloads].flatMap(({ labels }) => Object.entries(labels)),
+    [home.metadata, ...ofObjects].flatMap(({ labels }) => Object.entries(labels)),
   );
   const believingAll = applyOverrides({ ...place, labels: allLabels }, settings.overrides);
   if (settings.discovery.trustWorkloadMetadata) return believingAll;
-  const { labels } = namespace.metadata;
+  const { labels } = home.metadata;
   const believed = applyOverrides({ ...place, labels }, settings.overrides);
   for (const override of believingAll.applied) {
     if (believed.applied.includes(override)) continue;
     const where = `TenantOverride ${override.name}: selector matches by labels of a workload`;
-    problems.push(`${id}: ${where}: ignored: ${workloadUntrusted(namespace)}`);
+    problems.push(`${id}: ${where}: ignored: ${workloadUntrusted(home)}`);
   }
   return believed;
 }
@@ -262,13 +233,13 @@ function workloadUntrusted({ name }: HostNamespace): string {
 }
 
 /** Namespace, then workloads; the instance only where its users are trusted (docs/discovery.md#who-is-billed). */
-function sourcesOf({ candidate, namespace, settings }: DescribeInput): MetadataSource[] {
-  const { workloads, instance } = candidate;
+function sourcesOf({ candidate, home, settings }: DescribeInput): MetadataSource[] {
+  const { objects, instance } = candidate;
   const { trustPlatformMetadata, trustWorkloadMetadata } = settings.discovery;
-  const untrusted = trustWorkloadMetadata ? undefined : workloadUntrusted(namespace);
+  const untrusted = trustWorkloadMetadata ? undefined : workloadUntrusted(home);
   const sources: MetadataSource[] = [
-    { name: `Namespace ${namespace.name}`, metadata: namespace.metadata },
-    ...workloads.map(({ name, metadata }) => ({
+    { name: `Namespace ${home.name}`, metadata: home.metadata },
+    ...objects.map(({ name, metadata }) => ({
       name: `workload ${name}`,
       metadata,
       ...omitUndefined({ untrusted }),

@@ -1,5 +1,6 @@
 import type { Projected, Source } from '../kubernetes/source.ts';
-import type { ControlPlaneWorkload, HostNamespace, PlatformInstance } from './views.ts';
+import type { ControlPlaneWorkload, PlatformInstance } from './vcluster/views.ts';
+import type { HostNamespace } from './views.ts';
 
 /** The watches that discovery reads: one per kind, cluster-wide or for WATCH_NAMESPACES. */
 export interface DiscoverySources {

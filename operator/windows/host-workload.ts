@@ -1,4 +1,4 @@
-import { type ControlPlaneWorkload, controlPlaneWorkload } from '../discovery/views.ts';
+import { type ControlPlaneWorkload, controlPlaneWorkload } from '../discovery/vcluster/views.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import type { Projection } from '../kubernetes/source.ts';
 import { projectWorkload, type WorkloadView } from '../observation/held-objects.ts';

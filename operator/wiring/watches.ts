@@ -1,11 +1,7 @@
-import { WORKLOAD_SELECTOR } from '../discovery/selection.ts';
+import { WORKLOAD_SELECTOR } from '../discovery/vcluster/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
-import {
-  type HostNamespace,
-  hostNamespace,
-  PLATFORM_INSTANCES,
-  platformInstance,
-} from '../discovery/views.ts';
+import { PLATFORM_INSTANCES, platformInstance } from '../discovery/vcluster/views.ts';
+import { type HostNamespace, hostNamespace } from '../discovery/views.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import { createNodeLeases } from '../kubernetes/node-leases.ts';

@@ -1,17 +1,16 @@
 import { createSource } from '../../kubernetes/namespaced-source.ts';
 import type { ReflectorOptions } from '../../kubernetes/reflector-options.ts';
 import type { Projected, Source, SourceHandler } from '../../kubernetes/source.ts';
-import { WORKLOAD_SELECTOR } from '../selection.ts';
+import { WORKLOAD_SELECTOR } from '../vcluster/selection.ts';
 import type { DiscoverySources } from '../sources.ts';
 import {
   type ControlPlaneWorkload,
   controlPlaneWorkload,
-  type HostNamespace,
-  hostNamespace,
   PLATFORM_INSTANCES,
   type PlatformInstance,
   platformInstance,
-} from '../views.ts';
+} from '../vcluster/views.ts';
+import { type HostNamespace, hostNamespace } from '../views.ts';
 
 export interface CreateSourcesOptions
   extends Pick<

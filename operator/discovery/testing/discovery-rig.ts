@@ -10,12 +10,11 @@ import type { RecordStore } from '../memory.ts';
 import {
   type ControlPlaneWorkload,
   controlPlaneWorkload,
-  type HostNamespace,
-  hostNamespace,
   PLATFORM_INSTANCES,
   type PlatformInstance,
   platformInstance,
-} from '../views.ts';
+} from '../vcluster/views.ts';
+import { type HostNamespace, hostNamespace } from '../views.ts';
 import { createFakeSource, type FakeSource } from './fake-source.ts';
 import { settingsFrom } from './host.ts';
 import { namespaceObject, type ObjectOptions, workload } from './objects.ts';

@@ -5,7 +5,8 @@ import { type FixtureKind, seeFixture, workloadKind } from '../../kubernetes/tes
 import { type Discovered, discover } from '../discover.ts';
 import type { ListedCluster } from '../external-file.ts';
 import type { TenantCluster } from '../tenant-cluster.ts';
-import { controlPlaneWorkload, hostNamespace, platformInstance } from '../views.ts';
+import { controlPlaneWorkload, platformInstance } from '../vcluster/views.ts';
+import { hostNamespace } from '../views.ts';
 import { namespaceObject } from './objects.ts';
 import { CUSTOMER_ID_KEYS, DESTINATIONS } from '../../destinations/registry.ts';
 

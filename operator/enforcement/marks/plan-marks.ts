@@ -1,7 +1,8 @@
 import type { EnforcementSettings } from '../../config/settings.ts';
-import { MANAGED_BY_LABEL } from '../../discovery/selection.ts';
+import { MANAGED_BY_LABEL } from '../../discovery/vcluster/selection.ts';
 import { namespacesOf, type TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { ControlPlaneWorkload, HostNamespace } from '../../discovery/views.ts';
+import type { ControlPlaneWorkload } from '../../discovery/vcluster/views.ts';
+import type { HostNamespace } from '../../discovery/views.ts';
 import type { EffectiveState } from '../states/tenant-record.ts';
 import {
   type Marks,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { discoverHost, type Host } from './testing/host.ts';
-import { namespaceObject, workload } from './testing/objects.ts';
+import { discoverHost, type Host } from '../testing/host.ts';
+import { namespaceObject, workload } from '../testing/objects.ts';
 
 /** A Namespace as a syncer writes it for a tenant cluster. */
 function mapped(name: string, of: readonly [namespace: string, name: string], more = {}) {

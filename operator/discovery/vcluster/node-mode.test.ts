@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { discoverHost } from './testing/host.ts';
-import { type InstanceOptions, instance, namespaceObject, workload } from './testing/objects.ts';
+import { discoverHost } from '../testing/host.ts';
+import { type InstanceOptions, instance, namespaceObject, workload } from '../testing/objects.ts';
 
 function modeOf(
   options: InstanceOptions | undefined,

@@ -1,7 +1,7 @@
-import { readStrictYaml, type YamlNode } from '../config/strict-yaml.ts';
-import type { RawObject } from '../kubernetes/source.ts';
-import { recordAt, textAt } from './object-reading.ts';
-import type { NodeMode } from './tenant-cluster.ts';
+import { readStrictYaml, type YamlNode } from '../../config/strict-yaml.ts';
+import type { RawObject } from '../../kubernetes/source.ts';
+import { recordAt, textAt } from '../object-reading.ts';
+import type { NodeMode } from '../tenant-cluster.ts';
 
 /** Values of a large installation have some KiB. */
 const MOST_BYTES = 64 * 1024;

@@ -1,4 +1,5 @@
-import type { HostNamespace, PlatformInstance } from './views.ts';
+import type { HostNamespace } from '../views.ts';
+import type { PlatformInstance } from './views.ts';
 
 const PROJECT_PREFIXES = ['loft-p-', 'p-'] as const;
 

@@ -1,9 +1,9 @@
-import { compareBytewise } from '../model/bytewise.ts';
-import { quote } from '../model/quote.ts';
-import { type Place, placeKey } from './cluster-ids.ts';
+import { compareBytewise } from '../../model/bytewise.ts';
+import { quote } from '../../model/quote.ts';
+import { type Place, placeKey } from '../cluster-ids.ts';
 import { MANAGED_BY_LABEL } from './selection.ts';
-import type { SyncedNamespace } from './tenant-cluster.ts';
-import type { HostNamespace } from './views.ts';
+import type { SyncedNamespace } from '../tenant-cluster.ts';
+import type { HostNamespace } from '../views.ts';
 
 /**
  * What a syncer writes on every Namespace of the host cluster that it maps one to one: the name of its

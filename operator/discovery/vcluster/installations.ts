@@ -1,8 +1,8 @@
-import { compareBytewise } from '../model/bytewise.ts';
+import { compareBytewise } from '../../model/bytewise.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './views.ts';
 
-/** A tenant cluster before anything but its place is known. */
-export interface Candidate {
+/** A tenant cluster as its workloads and its platform instance show it. */
+export interface Installation {
   readonly namespace: string;
   readonly name: string;
   /** Oldest first; empty when only the platform knows of it. */
@@ -12,7 +12,7 @@ export interface Candidate {
   readonly createdAt: number;
 }
 
-export interface CandidateInput {
+export interface InstallationsInput {
   readonly workloads: readonly ControlPlaneWorkload[];
   readonly instances: readonly PlatformInstance[];
   readonly namespaceExists: (namespace: string) => boolean;
@@ -23,9 +23,9 @@ export interface CandidateInput {
   readonly externalNames?: readonly string[];
 }
 
-export interface Candidates {
+export interface Installations {
   /** In the order of their age, so that ids are given in that order. */
-  readonly candidates: readonly Candidate[];
+  readonly installations: readonly Installation[];
   readonly problems: readonly string[];
 }
 
@@ -34,7 +34,7 @@ export interface Candidates {
  * and a Deployment of one release are one tenant cluster, a workload that no instance points to is
  * one of its own, and so is an instance whose host namespace is here.
  */
-export function findCandidates(input: CandidateInput): Candidates {
+export function findInstallations(input: InstallationsInput): Installations {
   const watched = new Set(input.watchNamespaces);
   const isWatched = (namespace: string) => watched.size === 0 || watched.has(namespace);
   const workloads = Map.groupBy(input.workloads, (workload) =>
@@ -43,7 +43,7 @@ export function findCandidates(input: CandidateInput): Candidates {
   const problems: string[] = [];
   const instances = chooseInstances(input, problems);
   problems.push(...unnamedProblems(input));
-  const candidates: Candidate[] = [];
+  const installations: Installation[] = [];
   for (const place of new Set([...workloads.keys(), ...instances.keys()])) {
     const [namespace = '', name = ''] = place.split('/');
     const own = (workloads.get(place) ?? []).toSorted(byAge);
@@ -52,14 +52,14 @@ export function findCandidates(input: CandidateInput): Candidates {
     if (own.length === 0 && !input.namespaceExists(namespace)) continue;
     const createdAt = own[0]?.createdAt ?? instance?.createdAt ?? 0;
     const found = { namespace, name, workloads: own, createdAt };
-    candidates.push(instance === undefined ? found : { ...found, instance });
+    installations.push(instance === undefined ? found : { ...found, instance });
   }
-  return { candidates: candidates.toSorted(byAge), problems };
+  return { installations: installations.toSorted(byAge), problems };
 }
 
 /** One instance per place: not one that is moving away, rather one that stays, rather the older. */
 function chooseInstances(
-  { instances, platformCluster }: CandidateInput,
+  { instances, platformCluster }: InstallationsInput,
   problems: string[],
 ): ReadonlyMap<string, PlatformInstance> {
   const local = [...instances].filter(
@@ -93,7 +93,11 @@ function chooseInstances(
  * TENANT_CLUSTERS_FILE names them (docs/tenant-apis.md#external-tenant-clusters). An entry stands for one; where
  * instances of several projects have one name, the later ones are named `<namespace>.<name>`.
  */
-function unnamedProblems({ instances, platformCluster, externalNames }: CandidateInput): string[] {
+function unnamedProblems({
+  instances,
+  platformCluster,
+  externalNames,
+}: InstallationsInput): string[] {
   const elsewhere = [...instances].filter(
     ({ ignored, hostNamespace, cluster }) =>
       !ignored &&

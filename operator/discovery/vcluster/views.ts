@@ -1,0 +1,87 @@
+import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { recordAt, textAt } from '../object-reading.ts';
+import type { NodeMode } from '../tenant-cluster.ts';
+import { createdAtOf, identityOf, type Metadata, metadataOf } from '../views.ts';
+import { nodeModeOf } from './node-mode.ts';
+import { DISCOVERY_APPS, MANAGED_BY_LABEL } from './selection.ts';
+
+/**
+ * A StatefulSet or Deployment that runs a tenant cluster's control plane. Its fields do not clash
+ * with those of observation's view of the same object, so that one watch can serve both.
+ */
+export interface ControlPlaneWorkload extends Projected {
+  readonly metadata: Metadata;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** The tenant cluster's name: label `release`, else the object's name. */
+  readonly release: string;
+  /** As whom its pods, the syncer among them, speak to the host cluster: a service account of its namespace. */
+  readonly serviceAccount: string;
+}
+
+/** A virtual cluster instance of the platform (`management.loft.sh/v1`). */
+export interface PlatformInstance extends Projected {
+  readonly metadata: Metadata;
+  readonly createdAt: number;
+  readonly deleting: boolean;
+  /** The old copy of an instance that is being moved between projects (case I12). */
+  readonly ignored: boolean;
+  readonly displayName?: string;
+  /** The platform's name of the host cluster. */
+  readonly cluster?: string;
+  /** Where its workload is; absent for external and standalone instances. */
+  readonly hostNamespace?: string;
+  readonly hostName: string;
+  /** As the platform rendered it; absent where it does not say. */
+  readonly nodeMode?: NodeMode;
+}
+
+/** The resource of platform instances. */
+export const PLATFORM_INSTANCES = {
+  group: 'management.loft.sh',
+  version: 'v1',
+  plural: 'virtualclusterinstances',
+} as const;
+
+/** Takes control plane workloads; what a tenant cluster's syncer brought is none (docs/discovery.md#whose-an-object-is). */
+export function controlPlaneWorkload(labelPrefix: string): Projection<ControlPlaneWorkload> {
+  return (object) => {
+    const identity = identityOf(object);
+    const metadata = metadataOf(object, labelPrefix);
+    const { labels } = metadata;
+    if (identity === undefined || MANAGED_BY_LABEL in labels) return undefined;
+    if (!DISCOVERY_APPS.includes(labels['app'] ?? '')) return undefined;
+    const release = labels['release'] || identity.name;
+    const serviceAccount = serviceAccountOf(object);
+    return { ...identity, metadata, createdAt: createdAtOf(object), release, serviceAccount };
+  };
+}
+
+/** Takes every platform instance, whichever cluster it is on. */
+export function platformInstance(labelPrefix: string): Projection<PlatformInstance> {
+  return (object) => {
+    const identity = identityOf(object);
+    if (identity === undefined) return undefined;
+    const spec = recordAt(object, 'spec');
+    const reference = recordAt(spec, 'clusterRef');
+    const displayName = textAt(spec, 'displayName');
+    const cluster = textAt(reference, 'cluster');
+    const namespace = textAt(reference, 'namespace');
+    const nodeMode = nodeModeOf(object);
+    return {
+      ...identity,
+      metadata: metadataOf(object, labelPrefix),
+      createdAt: createdAtOf(object),
+      deleting: textAt(recordAt(object, 'metadata'), 'deletionTimestamp') !== undefined,
+      ignored: recordAt(object, 'status')['ignoreReconciliation'] === true,
+      hostName: textAt(reference, 'virtualCluster') ?? identity.name,
+      ...omitUndefined({ displayName, cluster, hostNamespace: namespace, nodeMode }),
+    };
+  };
+}
+
+function serviceAccountOf(workload: RawObject): string {
+  const template = recordAt(recordAt(workload, 'spec'), 'template');
+  return textAt(recordAt(template, 'spec'), 'serviceAccountName') ?? 'default';
+}
