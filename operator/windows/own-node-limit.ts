@@ -78,7 +78,7 @@ function descending(a: bigint, b: bigint): number {
 }
 
 /** The source of gaps of own nodes that are held. */
-const OWN_NODES = 'own-nodes';
+export const OWN_NODES = 'own-nodes';
 
 /** Nothing fills it: time in which nodes were held is not billed later. */
 export function heldNodesGap(window: Window, id: string, heldNodes: HeldNodes): Gap {

@@ -2,35 +2,8 @@ import { expect, test } from 'vitest';
 import { startedSettings } from '../controllers/testing/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { cluster } from '../metering/testing/objects.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createCursorRetirement, openGaps } from './delivery.ts';
-
-const gap = (scope: string, source = 'pods', to = 1_000) => ({
-  source,
-  scope,
-  from: 0,
-  to,
-  reason: 'cannot be read',
-});
-
-test('a tenant is offboarded while a failed watch still hides its last usage', () => {
-  expect(openGaps([gap('pods')], [], 500)('acme')).toBe(true);
-});
-
-test('a gap that nothing can fill keeps a tenant subscribed for ever', () => {
-  expect(openGaps([gap('pods', 'metrics')], [], 500)('acme')).toBe(false);
-  expect(openGaps([gap('pods', 'pods', 400)], [], 500)('acme')).toBe(false);
-  expect(openGaps([gap('tenant-of-old', 'collector')], [], 500)('acme')).toBe(false);
-});
-
-test('a gap of one tenant cluster keeps another tenant subscribed', () => {
-  const clusters = [cluster('a'), cluster('b')];
-  const [own, other] = clusters;
-  const has = openGaps([gap(own?.id ?? '')], clusters, 500);
-  expect(has(own?.tenant ?? '')).toBe(true);
-  expect(has(other?.tenant ?? '')).toBe(false);
-});
+import { createCursorRetirement } from './delivery.ts';
 
 const SIGNAL = new AbortController().signal;
 

@@ -8,17 +8,16 @@ import { createRateWatch, type Rate, type TooSlow } from '../delivery/operations
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
 import type { Discovery } from '../discovery/discovery.ts';
-import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Gap } from '../windows/gaps.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
 import type { Metering } from './metering.ts';
+import { openGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
 
 /** What goes to billing systems, and what comes back from them. */
@@ -39,7 +38,7 @@ export interface Billing {
 /** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
 export async function buildDelivery(
   context: BuildContext,
-  { discovery, watches }: ClusterView,
+  { discovery, watches, observation }: ClusterView,
   metering: Metering,
 ): Promise<Billing> {
   const { settings, connection, ledger, clock, random, logger, registry } = context;
@@ -54,7 +53,7 @@ export async function buildDelivery(
       find: (id) => discovery.findTenant(id),
       subscribe: (listener) => discovery.subscribe(() => listener()),
       openGaps: () =>
-        openGaps(metering.gaps(), discovery.clusters(), clock.now() - maxBackfillMs()),
+        openGaps(metering.gaps(), observation.tenantClusters, clock.now() - maxBackfillMs()),
     },
     existing: () => customResources.destinations(),
     maxBackfillMs,
@@ -195,24 +194,4 @@ export function createCursorRetirement(
         : { kind: 'failed', reason: outcome.message };
     },
   };
-}
-
-/**
- * Usage samples that were missed cannot be had later, and what the collector gave up is given up;
- * everything else may still be filled.
- */
-const NEVER_FILLED = ['metrics', 'collector'];
-
-/** Tells whether usage of a tenant may still come out of a gap: its offboarding has to wait for that. */
-export function openGaps(
-  gaps: readonly Gap[],
-  clusters: readonly TenantCluster[],
-  fillableFrom: number,
-): (tenant: string) => boolean {
-  const tenants = new Map(clusters.map(({ id, tenant }) => [id, tenant]));
-  const open = gaps.filter(({ source, to }) => !NEVER_FILLED.includes(source) && to > fillableFrom);
-  // A gap of a whole scope, such as all pods, may hide usage of anybody.
-  const isAnybodys = open.some(({ scope }) => !tenants.has(scope));
-  const withGaps = new Set(open.map(({ scope }) => tenants.get(scope)));
-  return (tenant) => isAnybodys || withGaps.has(tenant);
 }
