@@ -7,6 +7,20 @@ import { CATCH_UP_MS } from './watch-health.ts';
 export interface Revisions extends RevisionClock {
   /** Learns when versions since this one were given out. Resolves when it has, or after a few seconds. */
   learn(since: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Whether a collection has versions of the etcd that the clock knows; undefined where nobody answers. Versions
+   * alone do not tell: those of a younger etcd are as low as old ones of this.
+   */
+  covers(newest: NewestVersion, signal: AbortSignal): Promise<boolean | undefined>;
+}
+
+/** Asks for the newest version that a collection's list tells. */
+export type NewestVersion = (signal: AbortSignal) => Promise<bigint | undefined>;
+
+/** What dates the versions of one collection. */
+export interface Dating {
+  readonly revisions: Revisions;
+  readonly newest: NewestVersion;
 }
 
 /** A gap no longer than this is over with the first second of the new watch. */
@@ -28,7 +42,9 @@ export class CatchUp {
   #until = Number.NEGATIVE_INFINITY;
   /** Undefined where versions of this kind are not those that it knows. */
   #timedBy: Revisions | undefined;
-  readonly #revisions: Revisions | undefined;
+  readonly #dating: Dating | undefined;
+  /** Whether the clock knows versions of this kind; undefined until somebody has told. */
+  #covered: boolean | undefined;
   readonly #knownAt: number;
   /** When anything arrived last. */
   #heardAt = 0;
@@ -36,24 +52,29 @@ export class CatchUp {
   #bookmarkAt: number | undefined;
 
   /** Up to `knownAt` an earlier process had seen everything; 0 without any. */
-  constructor(knownAt: number, revisions?: Revisions) {
+  constructor(knownAt: number, dating?: Dating) {
     this.#liveUntil = knownAt;
     this.#knownAt = knownAt;
-    this.#revisions = revisions;
+    this.#dating = dating;
   }
 
   /** A whole list was asked for at `at`. */
   listed(at: number): void {
     this.#liveUntil = at;
+    // The API server may have been given another etcd.
+    this.#covered = undefined;
   }
 
   /** A watch is about to be opened at `at`, from a version that had arrived at `lastAt`; 0 in an earlier process. */
   async begin(version: string, lastAt: number, at: number, signal: AbortSignal): Promise<void> {
     const heardAt = Math.max(lastAt, this.#knownAt);
     this.#timedBy = undefined;
-    if (this.#revisions === undefined || this.#isShort(at) || heardAt === 0) return;
-    await this.#revisions.learn(version, signal);
-    if (this.#revisions.agrees(version, heardAt)) this.#timedBy = this.#revisions;
+    if (this.#dating === undefined || this.#isShort(at) || heardAt === 0) return;
+    const { revisions, newest } = this.#dating;
+    await revisions.learn(version, signal);
+    if (!revisions.agrees(version, heardAt)) return;
+    this.#covered ??= await revisions.covers(newest, signal);
+    if (this.#covered === true) this.#timedBy = revisions;
   }
 
   /** It was opened. */

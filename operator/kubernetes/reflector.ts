@@ -1,7 +1,7 @@
 import { type Backoff, createBackoff } from '../model/backoff.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { linkAbort, pause } from './abort.ts';
-import { CatchUp } from './catch-up.ts';
+import { CatchUp, type Dating } from './catch-up.ts';
 import { PeriodicComparison } from './comparison.ts';
 import {
   followWatch,
@@ -13,6 +13,7 @@ import {
 } from './list-and-watch.ts';
 import { createLiveView, type LiveView } from './live-view.ts';
 import { type ReflectorRecorder, silentRecorder } from './metrics.ts';
+import { newestVersion } from './newest-version.ts';
 import { describeFailure, type RequestFailure } from './outcome.ts';
 import {
   DEFAULT_TIMINGS,
@@ -70,7 +71,7 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#recorder = options.metrics?.recorder(resource) ?? silentRecorder;
     this.#state = new StateKeeper({ clock, logger, resource: name });
     this.#freshness = new WatchFreshness(resume?.knownAt ?? 0);
-    this.#catchUp = new CatchUp(resume?.knownAt ?? 0, options.revisions);
+    this.#catchUp = new CatchUp(resume?.knownAt ?? 0, this.#dating());
     this.#backoff = createBackoff({
       baseMs: this.#timings.backoffBase,
       capMs: this.#timings.backoffCap,
@@ -235,6 +236,14 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#interruptWatch = () => undefined;
     link.release();
     return signal.aborted ? 0 : this.#watchEnded(end);
+  }
+
+  #dating(): Dating | undefined {
+    const { connection, revisions } = this.#options;
+    if (revisions === undefined) return undefined;
+    const newest = (signal: AbortSignal) =>
+      newestVersion(connection, this.#path, signal, this.#selectors);
+    return { revisions, newest };
   }
 
   #opened(signal: AbortSignal): void {

@@ -5,7 +5,8 @@ import type { Bracket, RawObject } from './source.ts';
 /**
  * Tells between which moments a resourceVersion was given out. Those of one etcd are ordered in time and
  * are decimal numbers (KEP-5504), so that every dated version bounds the versions after it from below,
- * and those before it from above. It knows nothing of versions of another etcd: {@link agrees} tells.
+ * and those before it from above. It knows nothing of versions of another etcd, and {@link agrees} tells those only
+ * that are ahead of its own: whoever asks has to know that they are of this one.
  */
 export interface RevisionClock {
   /** A version was given out in this bracket; either end may be absent. Wall clock, milliseconds. */

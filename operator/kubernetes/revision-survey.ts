@@ -1,15 +1,17 @@
 import type { Clock } from '../telemetry/clock.ts';
 import { linkAbort, pause } from './abort.ts';
-import type { Revisions } from './catch-up.ts';
+import type { NewestVersion, Revisions } from './catch-up.ts';
 import type { Connection } from './connection.ts';
 import { followWatch, type WatchProgress } from './list-and-watch.ts';
+import { newestVersion } from './newest-version.ts';
 import type { NodeLeases } from './node-leases.ts';
-import { createRevisionClock, datesOf, versionOf } from './revision-clock.ts';
+import { createRevisionClock, datesOf } from './revision-clock.ts';
+import type { Bracket } from './source.ts';
 import { CATCH_UP_MS } from './watch-health.ts';
 
 export interface RevisionSurveyOptions {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
-  /** Of collections that are written often, all in one etcd. */
+  /** Of collections that are written often. The versions of the first are those that are dated. */
   readonly paths: readonly string[];
   /** Dates what nothing else was written beside. */
   readonly leases?: NodeLeases;
@@ -29,74 +31,131 @@ interface Reading {
   begun: boolean;
 }
 
+interface LastReading {
+  readonly reading: Reading;
+  readonly at: number;
+  readonly done: Promise<void>;
+}
+
 /**
  * Reads what was missed of some collections once more, before the watches take it in, only for the dates
  * that are in it: so a volume that went is dated by the pods that were written before and after it, and
  * by the Leases of nodes.
  */
 export function createRevisionSurvey(options: RevisionSurveyOptions): Revisions {
-  const revisions = createRevisionClock();
-  const { clock } = options;
-  let ticksUntil = Number.NEGATIVE_INFINITY;
-  let last:
-    | { readonly reading: Reading; readonly at: number; readonly done: Promise<void> }
-    | undefined;
+  return new RevisionSurvey(options);
+}
 
-  const read = async (reading: Reading, signal: AbortSignal): Promise<void> => {
+class RevisionSurvey implements Revisions {
+  readonly #options: RevisionSurveyOptions;
+  readonly #revisions = createRevisionClock();
+  /** Of paths beside the first: whether their versions are of its etcd. */
+  readonly #ofOneEtcd = new Map<string, boolean>();
+  #ticksUntil = Number.NEGATIVE_INFINITY;
+  #last: LastReading | undefined;
+
+  constructor(options: RevisionSurveyOptions) {
+    this.#options = options;
+  }
+
+  observe(version: string, when: Partial<Bracket>): void {
+    this.#revisions.observe(version, when);
+  }
+
+  bracket(version: string): Bracket {
+    return this.#revisions.bracket(version);
+  }
+
+  agrees(version: string, heardAt: number): boolean {
+    return this.#revisions.agrees(version, heardAt);
+  }
+
+  /** Versions of one etcd grow from one answer to the next; those of two do so by accident only. */
+  covers(newest: NewestVersion, signal: AbortSignal): Promise<boolean | undefined> {
+    const { connection, paths } = this.#options;
+    return this.#bounded(signal, async (within) => {
+      const [path] = paths;
+      if (path === undefined) return undefined;
+      const before = await newestVersion(connection, path, within);
+      const own = before === undefined ? undefined : await newest(within);
+      const after = own === undefined ? undefined : await newestVersion(connection, path, within);
+      if (before === undefined || own === undefined || after === undefined) return undefined;
+      return before <= own && own <= after;
+    });
+  }
+
+  async learn(since: string, signal: AbortSignal): Promise<void> {
+    const at = this.#options.clock.monotonic();
+    if (this.#last !== undefined && at - this.#last.at < LONGEST_MS) {
+      const { reading, done } = this.#last;
+      const isCovered = isOlder(reading.since, since);
+      if (isCovered || !reading.begun) {
+        if (!isCovered) reading.since = since;
+        await done;
+        return;
+      }
+    }
+    const reading = { since, begun: false };
+    const done = this.#read(reading, signal);
+    this.#last = { reading, at, done };
+    await done;
+  }
+
+  async #read(reading: Reading, signal: AbortSignal): Promise<void> {
     // Watches go on together, from versions of their own: the oldest of them is read from.
-    await pause(clock, LOOK_MS, signal);
+    await pause(this.#options.clock, LOOK_MS, signal);
     reading.begun = true;
+    const [first, ...others] = this.#options.paths;
     await Promise.all([
-      ...options.paths.map((path) => readOne(options, path, reading, signal)),
-      readLeases(reading, signal),
-      tick(signal),
+      ...(first === undefined ? [] : [this.#readOne(first, reading, signal)]),
+      ...others.map((path) => this.#readOther(path, reading, signal)),
+      this.#readLeases(reading, signal),
+      this.#tick(signal),
     ]);
-    void keepTicking(signal);
-  };
+    void this.#keepTicking(signal);
+  }
 
   /** What is written while watches catch up is bracketed by the versions that were the newest before and after. */
-  async function keepTicking(signal: AbortSignal): Promise<void> {
+  async #keepTicking(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
     const until = clock.monotonic() + CATCH_UP_MS;
-    if (ticksUntil > clock.monotonic()) {
-      ticksUntil = until;
+    if (this.#ticksUntil > clock.monotonic()) {
+      this.#ticksUntil = until;
       return;
     }
-    ticksUntil = until;
-    while (clock.monotonic() < ticksUntil && (await pause(clock, TICK_MS, signal))) {
-      await tick(signal);
+    this.#ticksUntil = until;
+    while (clock.monotonic() < this.#ticksUntil && (await pause(clock, TICK_MS, signal))) {
+      await this.#tick(signal);
     }
   }
 
-  async function tick(signal: AbortSignal): Promise<void> {
-    const [path] = options.paths;
+  async #tick(signal: AbortSignal): Promise<void> {
+    const { connection, clock, paths } = this.#options;
+    const [path] = paths;
     if (path === undefined) return;
     const askedAt = clock.now();
-    const query = { limit: 1 };
-    const outcome = await options.connection.request(path, {
-      query,
-      signal,
-      timeoutMs: LONGEST_MS,
-    });
-    const version = outcome.kind === 'ok' ? versionOf(outcome.body) : undefined;
+    const version = await newestVersion(connection, path, signal);
     if (version === undefined) return;
-    revisions.observe(String(version), { until: clock.now() });
-    revisions.observe(String(version + 1n), { from: askedAt });
+    this.observe(String(version), { until: clock.now() });
+    this.observe(String(version + 1n), { from: askedAt });
   }
 
-  async function readLeases({ since }: Reading, signal: AbortSignal): Promise<void> {
-    const link = linkAbort(signal);
-    void pause(clock, LONGEST_MS, link.signal).then(link.abort);
-    await options.leases?.read(since, revisions, link.signal);
-    link.abort();
-    link.release();
+  async #readLeases({ since }: Reading, signal: AbortSignal): Promise<void> {
+    await this.#bounded(signal, async (within) => {
+      await this.#options.leases?.read(since, this, within);
+    });
   }
 
-  async function readOne(
-    { connection }: RevisionSurveyOptions,
-    path: string,
-    { since }: Reading,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #readOther(path: string, reading: Reading, signal: AbortSignal): Promise<void> {
+    const { connection } = this.#options;
+    const newest: NewestVersion = (within) => newestVersion(connection, path, within);
+    const isCovered = this.#ofOneEtcd.get(path) ?? (await this.covers(newest, signal));
+    if (isCovered !== undefined) this.#ofOneEtcd.set(path, isCovered);
+    if (isCovered === true) await this.#readOne(path, reading, signal);
+  }
+
+  async #readOne(path: string, { since }: Reading, signal: AbortSignal): Promise<void> {
+    const { connection, clock } = this.#options;
     const link = linkAbort(signal);
     const begun = clock.now();
     let heardAt = clock.monotonic();
@@ -104,7 +163,7 @@ export function createRevisionSurvey(options: RevisionSurveyOptions): Revisions 
       heardAt = clock.monotonic();
       if (event.kind === 'bookmark') return;
       const dates = datesOf(event.object, event.added);
-      revisions.observe(event.identity.resourceVersion, dates);
+      this.observe(event.identity.resourceVersion, dates);
       if ((dates.from ?? 0) >= begun) link.abort();
     };
     const following = followWatch({
@@ -132,26 +191,20 @@ export function createRevisionSurvey(options: RevisionSurveyOptions): Revisions 
     link.release();
   }
 
-  return {
-    observe: (version, when) => revisions.observe(version, when),
-    bracket: (version) => revisions.bracket(version),
-    agrees: (version, heardAt) => revisions.agrees(version, heardAt),
-    learn: async (since, signal) => {
-      const at = clock.monotonic();
-      if (last !== undefined && at - last.at < LONGEST_MS) {
-        const { reading, done } = last;
-        const isCovered = isOlder(reading.since, since);
-        if (isCovered || !reading.begun) {
-          if (!isCovered) reading.since = since;
-          await done;
-          return;
-        }
-      }
-      const reading = { since, begun: false };
-      last = { reading, at, done: read(reading, signal) };
-      await last.done;
-    },
-  };
+  /** Nobody waits longer than a few seconds for any of it. */
+  async #bounded<T>(
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const link = linkAbort(signal);
+    void pause(this.#options.clock, LONGEST_MS, link.signal).then(link.abort);
+    try {
+      return await work(link.signal);
+    } finally {
+      link.abort();
+      link.release();
+    }
+  }
 }
 
 /** Decimal numbers of one etcd; what is none is not read from. */
