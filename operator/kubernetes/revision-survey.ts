@@ -22,8 +22,10 @@ export interface RevisionSurveyOptions {
 const QUIET_MS = 300;
 const LONGEST_MS = 5_000;
 const LOOK_MS = 50;
-/** While watches catch up the newest version is asked for so often. */
+/** While watches catch up the newest version is asked for at most so often. */
 const TICK_MS = 500;
+/** What arrives is dated in whole seconds. As long as something of late is, nothing has to be asked for. */
+const FRESH_MS = 1_400;
 
 /** One reading of what was missed. */
 interface Reading {
@@ -52,6 +54,8 @@ class RevisionSurvey implements Revisions {
   /** Of paths beside the first: whether their versions are of its etcd. */
   readonly #ofOneEtcd = new Map<string, boolean>();
   #ticksUntil = Number.NEGATIVE_INFINITY;
+  /** The newest moment since which versions are known to have been given out. */
+  #datedAt = Number.NEGATIVE_INFINITY;
   #last: LastReading | undefined;
 
   constructor(options: RevisionSurveyOptions) {
@@ -60,6 +64,8 @@ class RevisionSurvey implements Revisions {
 
   observe(version: string, when: Partial<Bracket>): void {
     this.#revisions.observe(version, when);
+    const { from = this.#datedAt } = when;
+    if (from <= this.#options.clock.now()) this.#datedAt = Math.max(this.#datedAt, from);
   }
 
   bracket(version: string): Bracket {
@@ -115,7 +121,10 @@ class RevisionSurvey implements Revisions {
     void this.#keepTicking(signal);
   }
 
-  /** What is written while watches catch up is bracketed by the versions that were the newest before and after. */
+  /**
+   * What is written while watches catch up is bracketed by versions before and after it: by those of dated
+   * objects where such arrive, and else by the newest that a list tells.
+   */
   async #keepTicking(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const until = clock.monotonic() + CATCH_UP_MS;
@@ -125,7 +134,8 @@ class RevisionSurvey implements Revisions {
     }
     this.#ticksUntil = until;
     while (clock.monotonic() < this.#ticksUntil && (await pause(clock, TICK_MS, signal))) {
-      await this.#tick(signal);
+      const age = clock.now() - this.#datedAt;
+      if (age < 0 || age >= FRESH_MS) await this.#tick(signal);
     }
   }
 
@@ -192,10 +202,7 @@ class RevisionSurvey implements Revisions {
   }
 
   /** Nobody waits longer than a few seconds for any of it. */
-  async #bounded<T>(
-    signal: AbortSignal,
-    work: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T> {
+  async #bounded<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const link = linkAbort(signal);
     void pause(this.#options.clock, LONGEST_MS, link.signal).then(link.abort);
     try {

@@ -168,7 +168,8 @@ async function sendPage(
   const [at, start] = (query.get('continue') ?? `${version}.0`).split('.').map(Number);
   const from = start ?? 0;
   const end = Math.min(total, from + limit);
-  listing = end < total ? { path, until: Date.now() + LIST_PAUSE_MS } : undefined;
+  // Who asks for one object wants to know the newest version, and reads no further.
+  if (limit > 1) listing = end < total ? { path, until: Date.now() + LIST_PAUSE_MS } : undefined;
   const next = end < total ? `,"continue":"${at}.${end}","remainingItemCount":${total - end}` : '';
   response.writeHead(200, { 'Content-Type': 'application/json' });
   response.write(
