@@ -22,8 +22,6 @@ interface Vector {
   readonly metronomePast?: string;
   /** What is told until somebody mends it. */
   readonly meanwhile?: string;
-  /** What is told too early, of an invoice that reaches into the running period. */
-  readonly stripeEarly?: Vector['stripeIn'];
   /** In cents, of Lago's plans. */
   readonly baseFees?: readonly [a: number, b: number];
   /** How long drafts of Stripe stay, in hours. */
@@ -213,7 +211,6 @@ const VECTORS: Readonly<Record<string, Vector>> = {
       classic: 'Jan 14',
       'classic, read otherwise': '(Feb 3) 14',
     },
-    stripeEarly: { 'flexible, read otherwise': 'InvoiceMismatch' },
     metronome: 'Feb/a 10, never 2 ! InvoiceMismatch',
     metronomePast: 'Jan/a 4, Feb/a 10',
   },
@@ -271,7 +268,7 @@ describe.each(['flexible', 'classic'] as const)('Stripe in mode %s', (mode) => {
       const outcome = await liveMonth(vendor, vector.month);
       const key = reading === OTHERWISE ? (`${mode}, ${reading}` as const) : mode;
       expect(textOf(outcome)).toBe(vector.stripeIn?.[key] ?? bill);
-      expectTold(outcome, vector.stripeEarly?.[key] ?? vector.meanwhile);
+      expectTold(outcome, vector.meanwhile);
     });
   });
 });

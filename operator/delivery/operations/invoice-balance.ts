@@ -46,7 +46,14 @@ export interface TenantBalances {
 
 export interface CountedInvoice {
   readonly at: number;
-  readonly sums: ReadonlyMap<string, bigint>;
+  /** By metric. */
+  readonly sums: ReadonlyMap<string, CountedLines>;
+}
+
+export interface CountedLines {
+  readonly nanos: bigint;
+  /** Lines that end by then are in it. Infinity where an earlier release counted all lines of a metric at once. */
+  readonly to: number;
 }
 
 export function emptyBalances(isComplete: boolean): TenantBalances {
@@ -142,7 +149,7 @@ export function applyInvoices(
     if (invoices.some((invoice) => invoice.id === id)) continue;
     tenant.counted.delete(id);
     if (at < since) continue;
-    for (const [metric, nanos] of sums) {
+    for (const [metric, { nanos }] of sums) {
       const balance = tenant.metrics.get(metric);
       if (balance === undefined) continue;
       balance.invoiced -= nanos;
@@ -176,15 +183,20 @@ function closedUntil(metric: string, end: number, open: readonly OpenUsage[]): n
   return Math.min(end, least(own.map(({ from }) => from)));
 }
 
-/** Lines are counted once all usage in their time is known to be closed. */
+/**
+ * A line is counted once all usage in its time is known to be closed: one invoice may have a line of the
+ * period before and one of the period that runs.
+ */
 function count(tenant: TenantBalances, invoice: FinalInvoice, now: number): void {
   const { id, finalizedAt: at, lines, currency } = invoice;
   const sums = new Map(tenant.counted.get(id)?.sums);
-  for (const [metric, own] of Map.groupBy(lines, (line) => line.metric)) {
+  for (const [metric, all] of Map.groupBy(lines, (line) => line.metric)) {
     const balance = tenant.metrics.get(metric);
-    if (sums.has(metric) || balance?.until === undefined) continue;
+    if (balance?.until === undefined) continue;
     const { until } = balance;
-    if (own.some(({ to }) => to > until)) continue;
+    const before = sums.get(metric) ?? { nanos: 0n, to: Number.NEGATIVE_INFINITY };
+    const own = all.filter(({ to }) => to > before.to && to <= until);
+    if (own.length === 0) continue;
     const nanos = own
       .filter(({ to }) => to > (tenant.firstAt ?? 0))
       .reduce((sum, { quantity }) => sum + nanosOf(quantity), 0n);
@@ -193,7 +205,8 @@ function count(tenant: TenantBalances, invoice: FinalInvoice, now: number): void
     if (prices === undefined) delete balance.prices;
     else balance.prices = prices;
     // What was invoiced before everything was known is not compared.
-    sums.set(metric, tenant.isComplete ? nanos : 0n);
+    const counted = tenant.isComplete ? nanos : 0n;
+    sums.set(metric, { nanos: before.nanos + counted, to: until });
     if (!tenant.isComplete) continue;
     balance.invoiced += nanos;
     change(balance, -nanos, now);

@@ -203,6 +203,31 @@ test('a line for it on a later invoice makes up for late usage, voiding that bri
   ]);
 });
 
+test('a line that reaches into the running period does not hold up the others of its metric', async () => {
+  const world = createWorld();
+  await world.deliver(1, 5);
+  world.turnTo(14);
+  // Both are on an invoice of their own, as that of a subscription that begins in the past.
+  await world.append(8, 2);
+  await world.append(12, 3);
+  const line = (from: number, to: number, quantity: string) => ({
+    metric: METRIC,
+    from: START + from * HOUR_MS,
+    to: START + to * HOUR_MS,
+    quantity,
+  });
+  const finalizedAt = START + 14 * HOUR_MS;
+  const lines = [line(0, PERIOD_H, '2'), line(PERIOD_H, 14, '3')];
+  world.extra.push({ id: 'first', finalizedAt, until: finalizedAt, lines });
+  expect(await looked(world.operator(), world.turnTo, 15)).toMatchObject({ differing: 0 });
+  // The other line is counted when its period is closed, by a process that begins anew.
+  const operator = world.operator();
+  expect(await looked(operator, world.turnTo, 24)).toMatchObject({ differing: 0 });
+  world.voided.add('first');
+  const report = await looked(operator, world.turnTo, 30);
+  expect(report?.examples).toMatchObject([{ difference: '-5' }]);
+});
+
 test('what is invoiced twice is told after an hour, with the other sign', async () => {
   const world = createWorld();
   const operator = world.operator();

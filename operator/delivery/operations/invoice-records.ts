@@ -1,7 +1,7 @@
 import type { OpenUsage } from '../../destinations/invoices.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { Balance, TenantBalances } from './invoice-balance.ts';
+import type { Balance, CountedLines, TenantBalances } from './invoice-balance.ts';
 
 /** Until where the ledger is added up. */
 export interface TallyState {
@@ -36,7 +36,7 @@ interface StoredTenant {
   readonly counted: readonly (readonly [
     id: string,
     at: number,
-    sums: readonly (readonly [string, string])[],
+    sums: readonly (readonly [metric: string, nanos: string, to?: number])[],
   ])[];
 }
 
@@ -111,7 +111,7 @@ function encodeTenant(tenant: TenantBalances): StoredTenant {
     }),
     counted: [...counted].map(
       ([id, { at, sums }]) =>
-        [id, at, [...sums].map(([metric, nanos]) => [metric, String(nanos)] as const)] as const,
+        [id, at, [...sums].map(([metric, lines]) => storedLines(metric, lines))] as const,
     ),
   };
 }
@@ -137,8 +137,21 @@ function decodeTenant(stored: StoredTenant): TenantBalances {
     counted: new Map(
       stored.counted.map(([id, at, sums]) => [
         id,
-        { at, sums: new Map(sums.map(([metric, nanos]) => [metric, BigInt(nanos)])) },
+        {
+          at,
+          sums: new Map(
+            sums.map(([metric, nanos, to = Infinity]) => [metric, { nanos: BigInt(nanos), to }]),
+          ),
+        },
       ]),
     ),
   };
+}
+
+/** JSON has no infinity: without an end all lines of the metric are counted. */
+function storedLines(
+  metric: string,
+  { nanos, to }: CountedLines,
+): readonly [metric: string, nanos: string, to?: number] {
+  return Number.isFinite(to) ? [metric, String(nanos), to] : [metric, String(nanos)];
 }
