@@ -48,9 +48,7 @@ export async function appendFrame(
     const writer = new FrameWriter(file, offset);
     const changed: Place[] = [];
     const valued: Place[] = [];
-    for (const { tenant, changes, amounts } of evidence) {
-      const block = changes && (await packed(encodeChanges(changes)));
-      const values = encodeAmounts(amounts);
+    for await (const { tenant, block, values } of packedInOrder(evidence)) {
       const isKept = admit(tenant, (block?.length ?? 0) + values.length);
       if (!isKept) {
         changed.push([tenant, 0, 0]);
@@ -63,6 +61,41 @@ export async function appendFrame(
   } finally {
     await file.close();
   }
+}
+
+/** What a frame has of one tenant. */
+interface PackedEvidence {
+  readonly tenant: string;
+  /** Undefined where nothing is new of it. */
+  readonly block: Buffer | undefined;
+  readonly values: Buffer;
+}
+
+/** While the blocks of so many tenants are compressed, by other threads, that of the next is made. */
+const COMPRESSED_AT_ONCE = 3;
+
+async function* packedInOrder(evidence: Iterable<TenantEvidence>): AsyncGenerator<PackedEvidence> {
+  const waiting: Promise<PackedEvidence>[] = [];
+  for (const one of evidence) {
+    const made = packedEvidence(one);
+    // Whoever comes to it is told; until then nobody waits for it.
+    void made.catch(() => undefined);
+    waiting.push(made);
+    if (waiting.length <= COMPRESSED_AT_ONCE) continue;
+    const first = waiting.shift();
+    if (first !== undefined) yield await first;
+  }
+  for (const made of waiting) yield await made;
+}
+
+async function packedEvidence({
+  tenant,
+  changes,
+  amounts,
+}: TenantEvidence): Promise<PackedEvidence> {
+  const values = encodeAmounts(amounts);
+  const block = changes && (await packed(encodeChanges(changes)));
+  return { tenant, block, values };
 }
 
 class FrameWriter {

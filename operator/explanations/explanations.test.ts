@@ -161,6 +161,23 @@ describe('explanations', () => {
     }
   });
 
+  test('of many tenants are each found, though the small ones are compressed sooner than the large', async () => {
+    const tenants = Array.from({ length: 24 }, (_, index) => `tenant-${index}`);
+    const sizeOf = (index: number): number => (index % 5 === 0 ? 400 : 1 + (index % 3));
+    const closed = closing(
+      START,
+      tenants.flatMap((tenant, index) => podsOf(tenant, sizeOf(index))),
+    );
+    const explanations = await open();
+    await explanations.keep(closed);
+    await expectExplained(explanations, closed);
+    for (const [index, tenant] of tenants.entries()) {
+      const found = await explanations.find(eventOf(closed, tenant));
+      const names = found.kind === 'found' && found.explanation.shares.map(([, , name]) => name);
+      expect(names).toEqual(podsOf(tenant, sizeOf(index)).map(({ name }) => name));
+    }
+  });
+
   test('of one window that was closed in parts are all kept, in one millisecond too', async () => {
     const explanations = await open();
     const parts = ['a', 'b', 'c'].map((tenant, index) =>
