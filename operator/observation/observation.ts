@@ -27,7 +27,8 @@ import {
   type TenantClusterTimelines,
 } from './tenant-cluster-timeline.ts';
 import { enter, followHolding } from './timeline.ts';
-import { createTimelines, type Observed, type TimelineRules, type Timelines } from './timelines.ts';
+import { createTimelines } from './timeline-store.ts';
+import type { Observed, TimelineRules, Timelines } from './timelines.ts';
 import { createUsageSamples, type UsageSamples } from './usage-samples.ts';
 
 /** Everything observed: one timeline store per kind, each of them the handler of its watch. */

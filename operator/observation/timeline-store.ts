@@ -1,0 +1,290 @@
+import {
+  type Arrival,
+  type Bracket,
+  happenedBetween,
+  type Projected,
+} from '../kubernetes/source.ts';
+import { type Sighting, sightingOf } from './sighting.ts';
+import {
+  agreeBefore,
+  endedByEvent,
+  enter,
+  type Span,
+  spansAfter,
+  type Timeline,
+  wholly,
+  widthOf,
+} from './timeline.ts';
+import { createTracked, TimelineIndex } from './timeline-index.ts';
+import type {
+  Drained,
+  Observed,
+  SettledPart,
+  TimelineRules,
+  Timelines,
+  Tracked,
+} from './timelines.ts';
+
+/** How long a timeline whose object is gone is kept, so that a tenant cluster found late still gets it. */
+const GONE_KEPT_MS = 120_000;
+
+/** How far back state changes of a live object are kept for late facts. */
+const SPANS_KEPT_MS = 600_000;
+
+/** A live view of what each object was, from when to when. `countClamped` is told of API times that were moved. */
+export function createTimelines<T extends Observed, S>(
+  rules: TimelineRules<T, S>,
+  countClamped: () => void = () => undefined,
+): Timelines<T, S> {
+  return new TimelineStore(rules, countClamped);
+}
+
+class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
+  readonly #rules: TimelineRules<T, S>;
+  readonly #countClamped: () => void;
+  readonly #index = new TimelineIndex<T, S>();
+  readonly #late = new Set<Timeline<S>>();
+  readonly #removed = new Set<string>();
+  #settled = -Infinity;
+  /** Without a journal nobody knows what closed windows billed of the objects of the first list. */
+  #pastKnown = false;
+  /** Up to where namespaces are settled that are apart. */
+  readonly #apart = new Map<string, number>();
+
+  constructor(rules: TimelineRules<T, S>, countClamped: () => void) {
+    this.#rules = rules;
+    this.#countClamped = countClamped;
+  }
+
+  get kind(): string {
+    return this.#rules.kind;
+  }
+
+  get size(): number {
+    return this.#index.size;
+  }
+
+  has(object: Projected): boolean {
+    return this.#index.find(object) !== undefined;
+  }
+
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]> {
+    return this.#index.namespaces();
+  }
+
+  inNamespace(namespace: string): Iterable<Timeline<S>> {
+    return this.#index.inNamespace(namespace);
+  }
+
+  late(): Iterable<Timeline<S>> {
+    return this.#late;
+  }
+
+  upserted(next: T, _previous: T | undefined, arrival: Arrival): void {
+    this.#see(next, arrival);
+  }
+
+  deleted(last: T, arrival: Arrival): void {
+    const known = arrival.late ? this.#index.find(last) : undefined;
+    const timeline = known ?? this.#see(last, arrival);
+    const seen = this.#sighting(timeline, last, arrival, false);
+    const { sign } = arrival;
+    this.#end(timeline, seen.from, (latest) => {
+      if (this.#rules.finish === undefined) enter(timeline, undefined, latest, widthOf(seen));
+      else this.#rules.finish(timeline, last, seen, latest);
+      if (sign === undefined || sign.at !== latest) return;
+      timeline.spans = endedByEvent(timeline.spans, latest, sign.reason);
+    });
+  }
+
+  settle(boundary: number, { namespace: only, keptFrom = boundary }: SettledPart = {}): void {
+    if (only === undefined) this.#settled = boundary;
+    else this.#apart.set(only, boundary);
+    const isSettled = (namespace: string): boolean =>
+      only === undefined ? !this.#apart.has(namespace) : namespace === only;
+    for (const timeline of this.#late) {
+      if (!isSettled(timeline.namespace)) continue;
+      timeline.billed = undefined;
+      // The journal may know it as late: after a restart it would be settled once more.
+      timeline.dirty = true;
+      this.#late.delete(timeline);
+    }
+    const kept = Math.min(boundary, keptFrom);
+    const horizon = kept - GONE_KEPT_MS;
+    for (const [namespace, timelines] of this.#index.namespaces()) {
+      if (!isSettled(namespace)) continue;
+      for (const timeline of timelines) {
+        if (timeline.gone && this.#rules.isNeeded?.(timeline.view, horizon) === true) continue;
+        timeline.spans = spansAfter(timeline.spans, kept - SPANS_KEPT_MS);
+        const last = timeline.spans.at(-1);
+        if (timeline.gone && (last?.to ?? timeline.versionAt) <= horizon) this.#drop(timeline);
+      }
+    }
+  }
+
+  setApart(namespace: string, settled: number): void {
+    this.#apart.set(namespace, settled);
+  }
+
+  rejoin(namespace: string): void {
+    this.#apart.delete(namespace);
+  }
+
+  *changed(): Iterable<Tracked<T, S>> {
+    let left = this.#index.size;
+    for (const timeline of this.#index.all()) {
+      if (left === 0) return;
+      left -= 1;
+      if (timeline.dirty) yield timeline;
+    }
+  }
+
+  drain(limit = Infinity): Drained<T, S> {
+    const changed: Tracked<T, S>[] = [];
+    for (const timeline of this.changed()) {
+      if (changed.length >= limit) break;
+      changed.push(timeline);
+      timeline.dirty = false;
+    }
+    const removed = [...this.#removed];
+    this.#removed.clear();
+    return { changed, removed };
+  }
+
+  putBack({ changed, removed }: Drained<T, S>): void {
+    for (const timeline of changed) timeline.dirty = true;
+    for (const uid of removed) this.#removed.add(uid);
+  }
+
+  restore(timelines: Iterable<Tracked<T, S>>, settled: number): void {
+    for (const timeline of timelines) {
+      this.#keep(timeline);
+      if (timeline.billed !== undefined) this.#late.add(timeline);
+    }
+    this.#settled = settled;
+    this.#pastKnown = true;
+  }
+
+  discard(uids: Iterable<string>): void {
+    for (const uid of uids) this.#removed.add(uid);
+  }
+
+  forget(): void {
+    this.#index.clear();
+    this.#late.clear();
+  }
+
+  refresh(at: number): void {
+    for (const timeline of this.#index.all()) {
+      if (timeline.gone) continue;
+      // Settings hold from their change on, whatever times the object gives.
+      const { versionAt } = timeline;
+      timeline.versionAt = at;
+      this.#see(timeline.view, { at, knownUntil: at, late: false });
+      // The object was not seen again: it may be gone since.
+      timeline.versionAt = versionAt;
+    }
+  }
+
+  listed(
+    holds: (object: Projected) => boolean,
+    knownUntil: number,
+    listedAt = knownUntil,
+    isListed: (namespace: string) => boolean = () => true,
+  ): void {
+    for (const timeline of this.#index.all()) {
+      if (timeline.gone || !isListed(timeline.namespace) || holds(timeline)) continue;
+      const known = this.#lastKnown(timeline, knownUntil);
+      this.#end(timeline, known, (latest) =>
+        enter(timeline, undefined, latest, Math.max(0, listedAt - latest)),
+      );
+    }
+    this.#pastKnown = true;
+  }
+
+  #keep(timeline: Tracked<T, S>): void {
+    this.#index.add(timeline);
+    this.#removed.delete(timeline.uid);
+  }
+
+  #drop(timeline: Timeline<S>): void {
+    this.#index.remove(timeline);
+    this.#removed.add(timeline.uid);
+  }
+
+  #see(next: T, arrival: Arrival): Tracked<T, S> {
+    const known = this.#index.find(next);
+    const timeline = known ?? createTracked<T, S>(next, arrival.at);
+    const seen = this.#sighting(timeline, next, arrival, known === undefined);
+    const before = timeline.spans;
+    wholly(timeline, () => this.#rules.follow(timeline, next, seen));
+    if (known === undefined) this.#keep(timeline);
+    // It was not of interest for a while, as a Service whose type changed to and fro.
+    timeline.gone = false;
+    this.#rememberBilled(timeline, before);
+    // A list shows what is so now, a resumed watch what was so then.
+    timeline.versionAt = arrival.late ? arrival.at : seen.from;
+    timeline.view = next;
+    timeline.dirty = true;
+    return timeline;
+  }
+
+  #sighting(timeline: Timeline<S>, object: T, arrival: Arrival, first: boolean): Sighting {
+    const born = Math.max(object.createdAt, arrival.late ? arrival.knownUntil : 0);
+    const notBefore = first ? born : timeline.versionAt;
+    const { datedAt } = this.#rules;
+    const dated = Math.min(datedAt?.(object) ?? object.createdAt, arrival.at);
+    const bracket = this.#bracket(timeline, arrival, Math.max(notBefore, dated));
+    return sightingOf(arrival, bracket, notBefore, first, this.#countClamped);
+  }
+
+  /**
+   * When the change came about that a version tells: after the version before, after what began before
+   * it, and after the windows that were closed with all of it seen.
+   */
+  #bracket(timeline: Timeline<S>, arrival: Arrival, notBefore: number): Bracket {
+    const happened = happenedBetween(arrival);
+    const settled = this.#settledIn(timeline.namespace);
+    const after = Math.max(happened.from, notBefore, settled);
+    // What a version says of itself weighs more than what other objects' dates make of its number.
+    const until = Math.max(happened.until, notBefore);
+    const last = timeline.spans.at(-1);
+    // What began without a time began at some moment, of which its own is the last.
+    const began = last === undefined ? -Infinity : last.from - (last.unsureFrom ?? 0);
+    const from = Math.max(began, Math.min(after, until));
+    return { from, until: Math.max(from, until) };
+  }
+
+  /** Remembers what was billed where a change reached back before the last closed window. */
+  #rememberBilled(timeline: Timeline<S>, before: readonly Span<S>[]): void {
+    if (timeline.spans === before || timeline.billed !== undefined || !this.#pastKnown) return;
+    if (agreeBefore(before, timeline.spans, this.#settledIn(timeline.namespace))) return;
+    timeline.billed = before;
+    this.#late.add(timeline);
+  }
+
+  /**
+   * When an object that vanished unseen is known to have been there. A window was closed only with all
+   * of it seen, so that what was billed of it stands.
+   */
+  #lastKnown({ namespace }: Projected, knownUntil: number): number {
+    return Math.max(knownUntil, this.#settledIn(namespace));
+  }
+
+  #settledIn(namespace: string): number {
+    return this.#apart.get(namespace) ?? this.#settled;
+  }
+
+  /** `known` is when it is known to have been there: at its newest version at the least. */
+  #end(timeline: Timeline<S>, known: number, finish: (latest: number) => void): void {
+    const present = Math.max(known, timeline.versionAt);
+    const latest = this.#rules.billedUntil?.(present) ?? present;
+    const before = timeline.spans;
+    wholly(timeline, () => finish(latest));
+    if ((timeline.spans.at(-1)?.to ?? 0) > latest) enter(timeline, undefined, latest);
+    this.#rememberBilled(timeline, before);
+    timeline.finished = true;
+    timeline.gone = true;
+    timeline.dirty = true;
+  }
+}
