@@ -1,34 +1,25 @@
-import type { DestinationSettings } from '../../config/settings.ts';
-import type { Destination } from '../../destinations/destination.ts';
-import {
-  type Ledger,
-  LedgerReadError,
-  type RecordChange,
-  type WriteOutcome,
-} from '../../ledger/ledger.ts';
+import type { RecordChange } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { AggregatedRanges } from '../aggregation/ranges.ts';
-import { partsOf, type QueuedEvent } from '../delivery-result.ts';
+import { partsOf } from '../delivery-result.ts';
 import type { ReplaySessions } from '../lanes/replay-lane.ts';
-import { namesOf, partIdsOf } from './letter-parts.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
-import { type DeliveryRecords, firstOf, type KeptEvent } from '../records/delivery-records.ts';
-import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../records/sequence-sets.ts';
-import type { ClosedPeriods } from './closed-periods.ts';
-import type {
-  DeadLetter,
-  DeadLetterPage,
-  DiscardOutcome,
-  MoveOutcome,
-  OperationFailed,
-  ReplayOutcome,
-  Unknown,
+import { firstOf, type KeptEvent } from '../records/delivery-records.ts';
+import { addUnsent } from '../records/sequence-sets.ts';
+import { CursorMoves, type CursorMovesOptions, cursorOf, unsentOf } from './cursor-moves.ts';
+import { namesOf, partIdsOf } from './letter-parts.ts';
+import {
+  type DeadLetter,
+  type DeadLetterPage,
+  type DiscardOutcome,
+  failureOf,
+  type MoveOutcome,
+  type OperationFailed,
+  type ReplayOutcome,
+  type Unknown,
 } from './outcomes.ts';
 
 /** Records changed in one write. */
 const CHUNK = 500;
-/** Events that are read at once. */
-const PAGE_EVENTS = 5_000;
 
 /** What an operator may do about a destination (docs/delivery.md#operations). Letters are named by event id. */
 export interface Operations {
@@ -45,15 +36,9 @@ export interface Operations {
   moveCursor(sequence: number, force?: boolean): Promise<MoveOutcome>;
 }
 
-export interface OperationsOptions {
-  readonly settings: DestinationSettings;
-  readonly destination: Pick<Destination, 'limits' | 'verify'>;
-  readonly ledger: Ledger;
-  readonly records: DeliveryRecords;
+export interface OperationsOptions extends CursorMovesOptions {
   readonly deadLetters: DeadLetterIndex;
-  readonly ranges: AggregatedRanges;
   readonly replays: ReplaySessions;
-  readonly closedPeriods: ClosedPeriods;
   /** Runs an action while the feeder stands still. */
   readonly paused: <T>(action: () => Promise<T>) => Promise<T>;
   /** There are letters to send. */
@@ -66,10 +51,12 @@ export function createOperations(options: OperationsOptions): Operations {
 
 class DestinationOperations implements Operations {
   readonly #options: OperationsOptions;
+  readonly #moves: CursorMoves;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: OperationsOptions) {
     this.#options = options;
+    this.#moves = new CursorMoves(options);
   }
 
   async deadLetters(after: number, limit: number): Promise<DeadLetterPage> {
@@ -122,7 +109,7 @@ class DestinationOperations implements Operations {
   }
 
   async discard(ids: readonly string[] | undefined): Promise<DiscardOutcome> {
-    const { records, deadLetters } = this.#options;
+    const { records, deadLetters, ledger, settings } = this.#options;
     let discarded = 0;
     const unknown = unknownAmong(ids);
     const failed = await this.#inTurn(() =>
@@ -130,11 +117,11 @@ class DestinationOperations implements Operations {
         ids,
         async (letters) => {
           // A letter that a rewound cursor has yet to pass is sent again all the same.
-          const position = this.#position() ?? 0;
+          const position = cursorOf(ledger, settings.name) ?? 0;
           const passed = letters.filter(({ sequence }) => sequence <= position);
           const unsent = passed
             .flatMap(partsOf)
-            .reduce((all, at) => addUnsent(all, at, at), await this.#unsent());
+            .reduce((all, at) => addUnsent(all, at, at), await unsentOf(records, ledger));
           return [
             ...letters.map(({ sequence }) => records.dropDead(sequence)),
             records.putUnsent(unsent),
@@ -152,30 +139,7 @@ class DestinationOperations implements Operations {
   }
 
   moveCursor(sequence: number, force = false): Promise<MoveOutcome> {
-    const { ledger, destination, closedPeriods, paused } = this.#options;
-    return this.#inTurn(() =>
-      paused(async () => {
-        const [low, head] = [ledger.lowWater(), ledger.head()];
-        if (sequence < low || sequence > head) {
-          const reason = `cursor outside of what is stored, ${low} to ${head}: cursor: "${sequence}"`;
-          return { kind: 'failed', reason };
-        }
-        const position = this.#position() ?? sequence;
-        const forward = sequence > position;
-        const to = this.#wholeHours(sequence, forward);
-        const closed = forward
-          ? undefined
-          : await closedPeriods(this.#between(to, position, force));
-        if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
-        const failed = await (forward ? this.#skip(position, to) : this.#rewind(to));
-        if (failed !== undefined) return failed;
-        const warnings = [
-          ...(to === sequence ? [] : [`moved to ${to}: what lies between is sent as one sum`]),
-          ...moveWarnings(position, to, destination),
-        ];
-        return { kind: 'moved', sequence: to, warnings, ...omitUndefined({ forced: closed }) };
-      }),
-    );
+    return this.#inTurn(() => this.#options.paused(() => this.#moves.moveTo(sequence, force)));
   }
 
   /** One operation at a time, so that none works on what another has just changed. */
@@ -215,66 +179,6 @@ class DestinationOperations implements Operations {
       if (names?.length !== 0) yield letter;
     }
   }
-
-  /** The stored events behind a position, up to another. What cannot be read is passed over by force only. */
-  async *#between(after: number, to: number, force: boolean): AsyncGenerator<QueuedEvent> {
-    let position = after;
-    while (position < to) {
-      const page = await this.#options.ledger.read(position, PAGE_EVENTS);
-      if (page.kind === 'failed' && !force) throw new LedgerReadError(page);
-      if (page.kind === 'failed' || page.events.length === 0) return;
-      yield* page.events.filter(({ sequence }) => sequence <= to);
-      position = page.lastSequence;
-    }
-  }
-
-  /** Where hours are added up, the cursor stands before or after what is one sum. */
-  #wholeHours(sequence: number, forward: boolean): number {
-    const range = this.#options.ranges.of(sequence);
-    if (range === undefined || range.to === sequence) return sequence;
-    return forward || range.from < this.#options.ledger.lowWater() ? range.to : range.from;
-  }
-
-  /** What is skipped is noted in the write that skips it, but for what was passed once before. */
-  async #skip(from: number, to: number): Promise<OperationFailed | undefined> {
-    const { settings, records, ledger, ranges } = this.#options;
-    const started = ranges.after(from);
-    if (started?.doneTo !== undefined) {
-      const reason = `an hour is on its way, up to sequence number ${started.to}: wait until it is delivered, or move the cursor back: cursor: "${to}"`;
-      return { kind: 'failed', reason };
-    }
-    const passed = Math.max(from, (await records.state())?.resentUntil ?? 0);
-    const unsent = addUnsent(await this.#unsent(), passed + 1, to);
-    const commit = { from, records: [records.putUnsent(unsent)] };
-    return failureOf(await ledger.commitCursor(settings.name, to, commit));
-  }
-
-  async #rewind(sequence: number): Promise<OperationFailed | undefined> {
-    const { settings, records, ledger, ranges } = this.#options;
-    const position = this.#position();
-    if (position !== undefined && sequence < position) {
-      const state = (await records.state()) ?? { type: settings.type };
-      const started = ranges.after(position);
-      const resentUntil = Math.max(position, started?.to ?? 0, state.resentUntil ?? 0);
-      const noted = await ledger.writeRecords([
-        ...(started === undefined ? [] : [ranges.progressOf(started, undefined)]),
-        records.putState({ ...state, resentUntil }),
-        records.putUnsent(unsentUpTo(await this.#unsent(), sequence)),
-      ]);
-      if (noted.kind === 'failed') return failureOf(noted);
-    }
-    return failureOf(await ledger.moveCursor(settings.name, sequence));
-  }
-
-  async #unsent(): Promise<UnsentRanges> {
-    const { records, ledger } = this.#options;
-    return unsentAfter(await records.unsent(), ledger.lowWater());
-  }
-
-  #position(): number | undefined {
-    const { ledger, settings } = this.#options;
-    return ledger.cursors().find(({ destination }) => destination === settings.name)?.sequence;
-  }
 }
 
 /** Follows which of the ids that were asked for turn up. */
@@ -286,35 +190,4 @@ function unknownAmong(ids: readonly string[] = []) {
     left: (failed: OperationFailed | undefined): Unknown =>
       failed !== undefined || unmet.size === 0 ? {} : { unknown: [...unmet] },
   };
-}
-
-function failureOf(outcome: WriteOutcome): OperationFailed | undefined {
-  return outcome.kind === 'failed' ? { kind: 'failed', reason: outcome.message } : undefined;
-}
-
-const HOUR_MS = 3_600_000;
-
-/** What an operator should know who moves a cursor by hand. */
-function moveWarnings(
-  from: number,
-  to: number,
-  { limits, verify }: Pick<Destination, 'limits' | 'verify'>,
-): readonly string[] {
-  if (to > from) return [`${to - from} events are skipped: they will not be delivered`];
-  if (to === from) return [];
-  const warnings = [`${from - to} events are sent again`];
-  const { idMemoryMs, maxAgeMs } = limits;
-  if (idMemoryMs !== undefined) {
-    const check =
-      verify === undefined ? 'become dead letters' : 'are asked after before they are sent';
-    warnings.push(
-      `the destination remembers ids for ${idMemoryMs / HOUR_MS} hours: events that it may have had before ${check}`,
-    );
-  }
-  if (maxAgeMs !== undefined) {
-    warnings.push(
-      `events older than ${maxAgeMs / HOUR_MS} hours are not accepted and become dead letters`,
-    );
-  }
-  return warnings;
 }

@@ -1,3 +1,4 @@
+import type { WriteOutcome } from '../../ledger/ledger.ts';
 import type { ReplayResult } from '../lanes/replay-lane.ts';
 import type { KeptEvent } from '../records/delivery-records.ts';
 
@@ -52,3 +53,8 @@ export type MoveOutcome =
     } & Forced)
   | WantsForce
   | OperationFailed;
+
+/** Why a write failed; undefined where it did not. */
+export function failureOf(outcome: WriteOutcome): OperationFailed | undefined {
+  return outcome.kind === 'failed' ? { kind: 'failed', reason: outcome.message } : undefined;
+}

@@ -1,0 +1,142 @@
+import type { DestinationSettings } from '../../config/settings.ts';
+import type { Destination } from '../../destinations/destination.ts';
+import { type Ledger, LedgerReadError } from '../../ledger/ledger.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { AggregatedRanges } from '../aggregation/ranges.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
+import type { DeliveryRecords } from '../records/delivery-records.ts';
+import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../records/sequence-sets.ts';
+import type { ClosedPeriods } from './closed-periods.ts';
+import { failureOf, type MoveOutcome, type OperationFailed } from './outcomes.ts';
+
+/** Events that are read at once. */
+const PAGE_EVENTS = 5_000;
+const HOUR_MS = 3_600_000;
+
+export interface CursorMovesOptions {
+  readonly settings: DestinationSettings;
+  readonly destination: Pick<Destination, 'limits' | 'verify'>;
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly ranges: AggregatedRanges;
+  readonly closedPeriods: ClosedPeriods;
+}
+
+/** Moves the cursor of a destination by hand, while its feeder stands still. */
+export class CursorMoves {
+  readonly #options: CursorMovesOptions;
+
+  constructor(options: CursorMovesOptions) {
+    this.#options = options;
+  }
+
+  /** As `Operations.moveCursor` says. */
+  async moveTo(sequence: number, force: boolean): Promise<MoveOutcome> {
+    const { settings, ledger, destination, closedPeriods } = this.#options;
+    const [low, head] = [ledger.lowWater(), ledger.head()];
+    if (sequence < low || sequence > head) {
+      const reason = `cursor outside of what is stored, ${low} to ${head}: cursor: "${sequence}"`;
+      return { kind: 'failed', reason };
+    }
+    const position = cursorOf(ledger, settings.name) ?? sequence;
+    const forward = sequence > position;
+    const to = this.#wholeHours(sequence, forward);
+    const closed = forward ? undefined : await closedPeriods(this.#between(to, position, force));
+    if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
+    const failed = await (forward ? this.#skip(position, to) : this.#rewind(to));
+    if (failed !== undefined) return failed;
+    const warnings = [
+      ...(to === sequence ? [] : [`moved to ${to}: what lies between is sent as one sum`]),
+      ...moveWarnings(position, to, destination),
+    ];
+    return { kind: 'moved', sequence: to, warnings, ...omitUndefined({ forced: closed }) };
+  }
+
+  /** The stored events behind a position, up to another. What cannot be read is passed over by force only. */
+  async *#between(after: number, to: number, force: boolean): AsyncGenerator<QueuedEvent> {
+    let position = after;
+    while (position < to) {
+      const page = await this.#options.ledger.read(position, PAGE_EVENTS);
+      if (page.kind === 'failed' && !force) throw new LedgerReadError(page);
+      if (page.kind === 'failed' || page.events.length === 0) return;
+      yield* page.events.filter(({ sequence }) => sequence <= to);
+      position = page.lastSequence;
+    }
+  }
+
+  /** Where hours are added up, the cursor stands before or after what is one sum. */
+  #wholeHours(sequence: number, forward: boolean): number {
+    const range = this.#options.ranges.of(sequence);
+    if (range === undefined || range.to === sequence) return sequence;
+    return forward || range.from < this.#options.ledger.lowWater() ? range.to : range.from;
+  }
+
+  /** What is skipped is noted in the write that skips it, but for what was passed once before. */
+  async #skip(from: number, to: number): Promise<OperationFailed | undefined> {
+    const { settings, records, ledger, ranges } = this.#options;
+    const started = ranges.after(from);
+    if (started?.doneTo !== undefined) {
+      const reason = `an hour is on its way, up to sequence number ${started.to}: wait until it is delivered, or move the cursor back: cursor: "${to}"`;
+      return { kind: 'failed', reason };
+    }
+    const passed = Math.max(from, (await records.state())?.resentUntil ?? 0);
+    const unsent = addUnsent(await unsentOf(records, ledger), passed + 1, to);
+    const commit = { from, records: [records.putUnsent(unsent)] };
+    return failureOf(await ledger.commitCursor(settings.name, to, commit));
+  }
+
+  async #rewind(sequence: number): Promise<OperationFailed | undefined> {
+    const { settings, records, ledger, ranges } = this.#options;
+    const position = cursorOf(ledger, settings.name);
+    if (position !== undefined && sequence < position) {
+      const state = (await records.state()) ?? { type: settings.type };
+      const started = ranges.after(position);
+      const resentUntil = Math.max(position, started?.to ?? 0, state.resentUntil ?? 0);
+      const noted = await ledger.writeRecords([
+        ...(started === undefined ? [] : [ranges.progressOf(started, undefined)]),
+        records.putState({ ...state, resentUntil }),
+        records.putUnsent(unsentUpTo(await unsentOf(records, ledger), sequence)),
+      ]);
+      if (noted.kind === 'failed') return failureOf(noted);
+    }
+    return failureOf(await ledger.moveCursor(settings.name, sequence));
+  }
+}
+
+/** Where the cursor of a destination is; undefined while it has none. */
+export function cursorOf(ledger: Pick<Ledger, 'cursors'>, name: string): number | undefined {
+  return ledger.cursors().find(({ destination }) => destination === name)?.sequence;
+}
+
+/** What the cursor has passed unsent, of what is still stored. */
+export async function unsentOf(
+  records: Pick<DeliveryRecords, 'unsent'>,
+  ledger: Pick<Ledger, 'lowWater'>,
+): Promise<UnsentRanges> {
+  return unsentAfter(await records.unsent(), ledger.lowWater());
+}
+
+/** What an operator should know who moves a cursor by hand. */
+function moveWarnings(
+  from: number,
+  to: number,
+  { limits, verify }: Pick<Destination, 'limits' | 'verify'>,
+): readonly string[] {
+  if (to > from) return [`${to - from} events are skipped: they will not be delivered`];
+  if (to === from) return [];
+  const warnings = [`${from - to} events are sent again`];
+  const { idMemoryMs, maxAgeMs } = limits;
+  if (idMemoryMs !== undefined) {
+    const check =
+      verify === undefined ? 'become dead letters' : 'are asked after before they are sent';
+    warnings.push(
+      `the destination remembers ids for ${idMemoryMs / HOUR_MS} hours: events that it may have had before ${check}`,
+    );
+  }
+  if (maxAgeMs !== undefined) {
+    warnings.push(
+      `events older than ${maxAgeMs / HOUR_MS} hours are not accepted and become dead letters`,
+    );
+  }
+  return warnings;
+}
