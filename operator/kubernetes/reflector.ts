@@ -1,7 +1,7 @@
 import { type Backoff, createBackoff } from '../model/backoff.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { linkAbort, pause } from './abort.ts';
-import { CatchUp, type Dating } from './catch-up.ts';
+import { ArrivalTimes } from './arrival-times.ts';
 import { PeriodicComparison } from './comparison.ts';
 import {
   followWatch,
@@ -22,8 +22,8 @@ import {
 } from './reflector-options.ts';
 import { Relist } from './relist.ts';
 import { describeResource, resourcePath } from './resource.ts';
-import type { ApiResource, Arrival, Projected, Source, SourceHealth } from './source.ts';
-import { StateKeeper, WatchFreshness } from './watch-health.ts';
+import type { ApiResource, Projected, Source, SourceHealth } from './source.ts';
+import { StateKeeper } from './watch-health.ts';
 
 /**
  * Keeps a live view of one resource: a paged list, then one watch that is resumed for as long as
@@ -44,43 +44,44 @@ class Reflector<T extends Projected> implements Source<T> {
   readonly #selectors: { readonly [name: string]: string | undefined };
   readonly #recorder: ReflectorRecorder;
   readonly #state: StateKeeper;
-  readonly #freshness: WatchFreshness;
+  readonly #times: ArrivalTimes;
   readonly #backoff: Backoff;
   readonly #view: LiveView<T>;
   readonly #comparison: PeriodicComparison<T>;
   /** Where the watch goes on; undefined when a list is needed first. */
   #version: string | undefined;
-  /** Whether what arrives is old, and how old. */
-  readonly #catchUp: CatchUp;
   /** Lists in a row that the server answered with 404. */
   #absences = 0;
   #interruptWatch = (): void => undefined;
 
   constructor(options: ReflectorOptions<T>) {
     const { resume, ...kept } = options;
-    const { resource, clock, random, logger } = options;
+    const { resource, connection, clock, random, logger, revisions, pageSize } = kept;
+    const { labelSelector, fieldSelector } = kept;
+    const { knownAt = 0 } = resume ?? {};
     const name = describeResource(resource);
     this.resource = resource;
     this.#options = kept;
-    this.#timings = { ...DEFAULT_TIMINGS, ...options.timings };
+    this.#timings = { ...DEFAULT_TIMINGS, ...kept.timings };
     this.#path = resourcePath(resource);
-    this.#selectors = {
-      labelSelector: options.labelSelector,
-      fieldSelector: options.fieldSelector,
-    };
-    this.#recorder = options.metrics?.recorder(resource) ?? silentRecorder;
+    this.#selectors = { labelSelector, fieldSelector };
+    this.#recorder = kept.metrics?.recorder(resource) ?? silentRecorder;
     this.#state = new StateKeeper({ clock, logger, resource: name });
-    this.#freshness = new WatchFreshness(resume?.knownAt ?? 0);
-    this.#catchUp = new CatchUp(resume?.knownAt ?? 0, this.#dating());
+    this.#times = new ArrivalTimes({
+      clock,
+      knownAt,
+      revisions,
+      newest: (signal) => newestVersion(connection, this.#path, signal, this.#selectors),
+    });
     this.#backoff = createBackoff({
       baseMs: this.#timings.backoffBase,
       capMs: this.#timings.backoffCap,
       random,
     });
     this.#view = createLiveView({
-      project: options.project,
-      accepts: options.accepts,
-      handlers: options.handlers,
+      project: kept.project,
+      accepts: kept.accepts,
+      handlers: kept.handlers,
       logger,
       resource: name,
       initial: resume?.objects ?? [],
@@ -88,18 +89,15 @@ class Reflector<T extends Projected> implements Source<T> {
     });
     this.#version = resume?.resourceVersion;
     this.#comparison = new PeriodicComparison({
-      connection: options.connection,
+      ...kept,
+      pageSize,
       path: this.#path,
-      pageSize: options.pageSize,
       selectors: this.#selectors,
       view: this.#view,
-      clock,
-      random,
-      logger,
       recorder: this.#recorder,
       resource: name,
       intervalMs: this.#timings.comparison,
-      knownAt: resume?.knownAt ?? 0,
+      knownAt,
       version: () => (this.#state.state === 'synced' ? this.#version : undefined),
       onExpired: () => this.#versionForgotten(),
     });
@@ -127,8 +125,7 @@ class Reflector<T extends Projected> implements Source<T> {
 
   health(): SourceHealth {
     const { state, since, returnedAt, reason } = this.#state;
-    const health = { state, since, freshAt: this.#freshness.lastAt };
-    return { ...health, ...omitUndefined({ returnedAt, reason }) };
+    return { state, since, freshAt: this.#times.heardAt, ...omitUndefined({ returnedAt, reason }) };
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -151,7 +148,7 @@ class Reflector<T extends Projected> implements Source<T> {
     const list = new Relist({
       view: this.#view,
       clock,
-      knownUntil: (at) => this.#freshness.knownUntil(at),
+      knownUntil: (at) => this.#times.knownUntil(at),
       lastSigns: this.#options.lastSigns,
       onGarbage: this.#recorder.garbage,
     });
@@ -168,8 +165,7 @@ class Reflector<T extends Projected> implements Source<T> {
     if (asking !== undefined) await asking;
     if (signal.aborted) return 0;
     list.finish();
-    this.#freshness.confirm(askedAt);
-    this.#catchUp.listed(askedAt);
+    this.#times.listed(askedAt);
     this.#comparison.confirm(askedAt);
     this.#version = outcome.resourceVersion;
     this.#absences = 0;
@@ -218,7 +214,7 @@ class Reflector<T extends Projected> implements Source<T> {
   async #follow(signal: AbortSignal, version: string): Promise<number> {
     const { connection, clock, random } = this.#options;
     const { watchMin, watchMax, inactivity } = this.#timings;
-    await this.#catchUp.begin(version, this.#freshness.lastAt, clock.now(), signal);
+    await this.#times.begin(version, signal);
     const link = linkAbort(signal);
     this.#interruptWatch = link.abort;
     const timeoutSeconds = Math.round((watchMin + random() * (watchMax - watchMin)) / 1000);
@@ -238,56 +234,35 @@ class Reflector<T extends Projected> implements Source<T> {
     return signal.aborted ? 0 : this.#watchEnded(end);
   }
 
-  #dating(): Dating | undefined {
-    const { connection, revisions } = this.#options;
-    if (revisions === undefined) return undefined;
-    const newest = (signal: AbortSignal) =>
-      newestVersion(connection, this.#path, signal, this.#selectors);
-    return { revisions, newest };
-  }
-
   #opened(signal: AbortSignal): void {
-    const { clock } = this.#options;
-    this.#freshness.resume(clock.now());
-    this.#catchUp.opened(clock.now());
-    if (this.#state.state !== 'starting') {
-      this.#state.become('synced');
-      return;
-    }
-    void pause(clock, this.#timings.resumeSettling, signal).then((waited) => {
-      if (waited) this.#state.become('synced');
-    });
+    this.#times.opened();
+    this.#state.resumed(this.#timings.resumeSettling, signal);
   }
 
   #take(event: WatchProgress): void {
-    const { clock } = this.#options;
-    const at = clock.now();
-    this.#catchUp.arrived(event.kind, at, clock.monotonic());
+    const at = this.#options.clock.now();
+    this.#times.arriving(event, at);
     if (event.kind === 'object') {
       this.#change(event, at);
       this.#version = event.identity.resourceVersion;
     } else {
       this.#version = event.resourceVersion;
     }
-    this.#freshness.arrived(at);
+    this.#times.taken(at);
     this.#backoff.reset();
     this.#recorder.heard(at);
   }
 
   #change(event: ObjectEvent, at: number): void {
     this.#comparison.skip(event.identity);
-    const knownUntil = this.#freshness.knownUntil(at);
-    const happened = this.#catchUp.happened(event, at);
-    const arrival: Arrival = { at, knownUntil, late: false, ...omitUndefined({ happened }) };
+    const arrival = this.#times.arrivalOf(event, at);
     if (event.deleted) this.#view.remove(event.object, arrival);
     else this.#view.upsert(event.object, arrival);
     this.#recorder.size(this.#view.size);
   }
 
   #watchEnded(end: WatchEnd): number {
-    const now = this.#options.clock.now();
-    const ended = end.kind === 'closed' && end.ended;
-    this.#catchUp.closed(now, ended ? now : this.#freshness.knownUntil(now));
+    this.#times.closed(end.kind === 'closed' && end.ended);
     switch (end.kind) {
       case 'closed':
         return this.#backoff.next();
@@ -319,7 +294,7 @@ class Reflector<T extends Projected> implements Source<T> {
 
   #dropAll(): void {
     const at = this.#options.clock.now();
-    const arrival = { at, knownUntil: this.#freshness.knownUntil(at), late: true };
+    const arrival = { at, knownUntil: this.#times.knownUntil(at), late: true };
     for (const held of this.#view.values()) this.#view.drop(held, arrival);
   }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { pause } from './abort.ts';
 import type { SourceState } from './source.ts';
 
 export interface StateKeeperOptions {
@@ -52,6 +53,17 @@ export class StateKeeper {
     this.#state = next;
     this.#reason = reason;
     if (next === 'synced' || next === 'absent') this.#arrived.resolve();
+  }
+
+  /** A watch is open. The view is whole; at a start only when what was missed has had `settlingMs` to arrive. */
+  resumed(settlingMs: number, signal: AbortSignal): void {
+    if (this.#state !== 'starting') {
+      this.become('synced');
+      return;
+    }
+    void pause(this.#options.clock, settlingMs, signal).then((waited) => {
+      if (waited) this.become('synced');
+    });
   }
 
   /** Resolves when the source has been synced or absent once; rejects when the signal is aborted before. */

@@ -1,0 +1,82 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import { CatchUp, type NewestVersion, type Revisions } from './catch-up.ts';
+import type { ObjectEvent, WatchProgress } from './list-and-watch.ts';
+import type { Arrival } from './source.ts';
+import { WatchFreshness } from './watch-health.ts';
+
+export interface ArrivalTimesOptions {
+  readonly clock: Clock;
+  /** Wall clock up to which an earlier process had seen everything; 0 without any. */
+  readonly knownAt: number;
+  /** Dates versions; undefined where nothing does. */
+  readonly revisions: Revisions | undefined;
+  /** Asks for the newest version of the resource. */
+  readonly newest: NewestVersion;
+}
+
+/**
+ * Of the lists and watches of one resource: when what they tell came about, and until when what is held was known to
+ * be so. Times are those of the wall clock, milliseconds.
+ */
+export class ArrivalTimes {
+  readonly #clock: Clock;
+  readonly #freshness: WatchFreshness;
+  readonly #catchUp: CatchUp;
+
+  constructor({ clock, knownAt, revisions, newest }: ArrivalTimesOptions) {
+    this.#clock = clock;
+    this.#freshness = new WatchFreshness(knownAt);
+    this.#catchUp = new CatchUp(knownAt, revisions && { revisions, newest });
+  }
+
+  /** When the API server was last heard of; 0 before the first time. */
+  get heardAt(): number {
+    return this.#freshness.lastAt;
+  }
+
+  /** Until when the versions that are held are known to have been the last ones, for a change that arrives at `at`. */
+  knownUntil(at: number): number {
+    return this.#freshness.knownUntil(at);
+  }
+
+  /** A whole list is in that was asked for at `at`. */
+  listed(at: number): void {
+    this.#freshness.confirm(at);
+    this.#catchUp.listed(at);
+  }
+
+  /** A watch is about to be opened from this version on. */
+  async begin(version: string, signal: AbortSignal): Promise<void> {
+    await this.#catchUp.begin(version, this.heardAt, this.#clock.now(), signal);
+  }
+
+  /** It was opened. */
+  opened(): void {
+    const now = this.#clock.now();
+    this.#freshness.resume(now);
+    this.#catchUp.opened(now);
+  }
+
+  /** Something arrives on it at `at`: to be called before {@link arrivalOf}. */
+  arriving({ kind }: WatchProgress, at: number): void {
+    this.#catchUp.arrived(kind, at, this.#clock.monotonic());
+  }
+
+  arrivalOf(event: ObjectEvent, at: number): Arrival {
+    const happened = this.#catchUp.happened(event, at);
+    const knownUntil = this.#freshness.knownUntil(at);
+    return { at, knownUntil, late: false, ...omitUndefined({ happened }) };
+  }
+
+  /** What arrived at `at` has been taken in. */
+  taken(at: number): void {
+    this.#freshness.arrived(at);
+  }
+
+  /** The watch is over; where it was ended in order nothing of before is missing. */
+  closed(inOrder: boolean): void {
+    const now = this.#clock.now();
+    this.#catchUp.closed(now, inOrder ? now : this.#freshness.knownUntil(now));
+  }
+}
