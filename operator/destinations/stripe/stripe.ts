@@ -35,6 +35,7 @@ import { EventSummaries } from './event-summaries.ts';
 import { StripeInvoices } from './invoices.ts';
 import { StripeLate } from './late.ts';
 import { StripeMeters } from './meters.ts';
+import { StripePriceWatch } from './price-watch.ts';
 import { StripePrices } from './prices.ts';
 import { batchEvents, StripeSender } from './send-events.ts';
 import type { StripeSettings } from './settings.ts';
@@ -42,9 +43,7 @@ import { standingAtStripe } from './standing.ts';
 import { StripeClient } from './stripe-client.ts';
 import { StripeSubscriptions } from './subscriptions.ts';
 import { UninvoicedUsage } from './uninvoiced.ts';
-import { type PeriodUsage, UnpricedWatch } from './unpriced.ts';
 
-const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Stripe takes events of the last 35 days; an hour of it is left for the way there. */
@@ -76,13 +75,12 @@ class Stripe implements Destination {
   readonly #client: StripeClient;
   readonly #meters: StripeMeters;
   readonly #customers: StripeCustomers;
-  readonly #prices: StripePrices;
   readonly #subscriptions: StripeSubscriptions;
   readonly #sender: StripeSender;
   readonly #summaries: EventSummaries;
   readonly #errorReports: ErrorReports;
   readonly #invoices: StripeInvoices;
-  readonly #unpriced: UnpricedWatch;
+  readonly #priceWatch: StripePriceWatch;
   readonly #boundaries: Boundaries;
   readonly #metricNames = new Map<string, string>();
   readonly #tenants = new Map<string, Tenant>();
@@ -103,7 +101,6 @@ class Stripe implements Destination {
     this.#client = client;
     this.#meters = meters;
     this.#customers = customers;
-    this.#prices = prices;
     this.#sender = new StripeSender({
       name,
       settings,
@@ -140,11 +137,13 @@ class Stripe implements Destination {
       boundariesAtStripe(client, customers, tenant, signal),
     );
     this.#errorReports = createErrorReports(name, client, clock, logger);
-    this.#unpriced = new UnpricedWatch({
-      splitBy: settings.splitMetersBy,
-      isPriced: (plan, meter) => this.#isPriced(plan, meter),
-      usageOf: (tenant, meter, signal) => this.#usageOf(tenant, meter, signal),
-      monotonic: () => clock.monotonic(),
+    this.#priceWatch = new StripePriceWatch({
+      settings,
+      clock,
+      meters,
+      prices,
+      subscriptions: this.#subscriptions,
+      summaries: this.#summaries,
     });
     this.limits = {
       negativeQuantities: true,
@@ -206,7 +205,7 @@ class Stripe implements Destination {
     const outcomes = await this.#sender.send(ready, signal);
     const byEvent = new Map(ready.map((event, index) => [event, outcomes[index]]));
     const delivered = ready.filter((event) => byEvent.get(event)?.kind === 'delivered');
-    await this.#watchPrices(delivered, signal);
+    await this.#priceWatch.look(delivered, signal);
     await this.#errorReports.look(signal);
     return events.map(
       (event) =>
@@ -263,7 +262,7 @@ class Stripe implements Destination {
   }
 
   unpriced(): readonly UnpricedUsage[] {
-    return this.#unpriced.unpriced();
+    return this.#priceWatch.unpriced();
   }
 
   eventsPerSecond(): number {
@@ -287,39 +286,5 @@ class Stripe implements Destination {
         return [tenant, kind === 'rejected' ? { kind: 'provision', reason } : failure];
       }),
     );
-  }
-
-  async #watchPrices(delivered: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
-    for (const [tenant, events] of Map.groupBy(delivered, (event) => event.tenant)) {
-      this.#unpriced.see(this.#subscriptions.planOf(tenant) ?? this.#settings.planCode, events);
-    }
-    // A key that may not read prices can do without.
-    await this.#prices.refresh(signal);
-    await this.#unpriced.look(signal);
-  }
-
-  /** What a price that is attached now would still bill. */
-  async #usageOf(
-    tenant: string,
-    meterNamed: string,
-    signal: AbortSignal,
-  ): Promise<PeriodUsage | undefined> {
-    const meter = this.#meters.find(meterNamed);
-    const period = this.#subscriptions.periodOf(tenant);
-    if (meter === undefined || period === undefined) return undefined;
-    const from = Math.floor(period.start / MINUTE_MS) * MINUTE_MS;
-    const to = Math.ceil(this.#clock.now() / MINUTE_MS) * MINUTE_MS;
-    if (to <= from) return { nanos: 0n, until: period.end };
-    const nanos = await this.#summaries.used(meter.id, period.customer, from, to, signal);
-    return typeof nanos === 'bigint' ? { nanos, until: period.end } : undefined;
-  }
-
-  /** Without subscriptions of ours any price of the meter will do. */
-  #isPriced(plan: string, meterNamed: string): boolean | undefined {
-    const meter = this.#meters.find(meterNamed);
-    const all = this.#prices.current();
-    if (all === undefined || meter === undefined) return undefined;
-    const { autoSubscribe } = this.#settings;
-    return all.some((price) => price.meter === meter.id && (!autoSubscribe || price.plan === plan));
   }
 }
