@@ -1,4 +1,3 @@
-import { least } from '../../model/extremes.ts';
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
@@ -6,8 +5,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { type BlockReason, graver, retryDelayMs } from '../delivery-result.ts';
-import { cursorStatus, type DestinationStatus } from '../destination-status.ts';
-import { WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
+import type { DestinationStatus } from '../destination-status.ts';
 import type { LaneReport } from '../lanes/parked-lane.ts';
 import {
   createCorrectionOutlook,
@@ -17,15 +15,15 @@ import { createOperations, type Operations } from '../operations/operations.ts';
 import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import type { Reconcile } from '../operations/reconcile.ts';
 import { createFeederParts, type FeederOptions, type FeederParts } from './feeder-parts.ts';
+import { feederStatus } from './feeder-status.ts';
 import { createLoop, type Loop, type NextStep } from './loop.ts';
+import { SetAside } from './set-aside.ts';
 import { findStartPosition, lossText } from './start-position.ts';
 
 /** How often a destination that an operator must mend is tried again. */
 const PROBE_INTERVAL_MS = 300_000;
 /** No Retry-After is believed beyond this. */
 const LONGEST_WAIT_MS = 3_600_000;
-/** Kinds of usage, or late refusals, that a status lists. */
-const MAX_SHOWN = 20;
 
 /** Delivers the ledger to one destination, in order, at least once (docs/delivery.md#what-becomes-of-an-event). */
 export interface Feeder {
@@ -58,12 +56,11 @@ class DestinationFeeder implements Feeder {
   readonly invoices?: InvoiceReconcile;
   readonly #options: FeederOptions;
   readonly #parts: FeederParts;
+  readonly #setAside: SetAside;
   readonly #loop: Loop;
   readonly #unsubscribe: () => void;
   /** The cursor is known; false again after somebody else has moved it. */
   #opened = false;
-  /** What was set aside by earlier processes is in memory. */
-  #loaded = false;
   #tenantsChanged = false;
 
   constructor(options: FeederOptions) {
@@ -74,6 +71,7 @@ class DestinationFeeder implements Feeder {
     this.settings = settings;
     this.#options = options;
     this.#parts = parts;
+    this.#setAside = new SetAside(parts, (report) => this.#count(report));
     this.#loop = loop;
     this.#unsubscribe = options.tenants.subscribe(() => {
       this.#tenantsChanged = true;
@@ -126,54 +124,7 @@ class DestinationFeeder implements Feeder {
   }
 
   status(): DestinationStatus {
-    const { destination, ledger, clock } = this.#options;
-    const { name, type, suspend: suspended } = this.settings;
-    const {
-      pending,
-      health,
-      bootstrap,
-      circuit,
-      parked,
-      deadLetters,
-      offboarding,
-      changes,
-      hours,
-    } = this.#parts;
-    const { isBlocked, ...report } = health.report();
-    const bootstrapped = bootstrap.isReady();
-    const delivering = bootstrapped && !isBlocked;
-    const parkedTenants = parked.list();
-    return {
-      name,
-      type,
-      suspended,
-      bootstrapped,
-      delivering,
-      ready: delivering && !suspended,
-      ...report,
-      ...cursorStatus(
-        { name, ledger, clock },
-        pending.first()?.event.window_end ?? hours.waitsFrom(),
-      ),
-      deadLetters: deadLetters.count,
-      parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
-      // What waits for a change of plan is not set aside: the change is listed, with what keeps it.
-      parkedTenants: parkedTenants.filter(({ reason }) => reason !== WAITS_FOR_CHANGE),
-      offboarding: offboarding.count,
-      planChanges: changes.list().slice(0, MAX_SHOWN),
-      unknownMetrics: this.#parts.unknownMetrics(),
-      unpriced: destination.unpriced?.().slice(0, MAX_SHOWN) ?? [],
-      lateRefusals: [
-        ...this.#parts.lateLines.problems(),
-        ...(destination.lateRefusals?.() ?? []),
-      ].slice(0, MAX_SHOWN),
-      ...omitUndefined({
-        eventsPerSecond: destination.eventsPerSecond?.(),
-        sumsPerHour: hours.sumsPerHour(),
-        invoices: this.invoices?.report(),
-      }),
-      consecutiveFailures: circuit.failures(),
-    };
+    return feederStatus(this.#options, this.#parts);
   }
 
   async #step(signal: AbortSignal): Promise<NextStep> {
@@ -192,7 +143,7 @@ class DestinationFeeder implements Feeder {
     // What is there already waits for its hour to be over.
     const position = hours.waitsUntil() === undefined ? pending.position() : ledger.head();
     const changed = (ended: AbortSignal): Promise<void> => ledger.changed(position, ended);
-    return { kind: 'wait', changed, ...omitUndefined({ ms: this.#dueIn() }) };
+    return { kind: 'wait', changed, ...omitUndefined({ ms: this.#setAside.dueIn() }) };
   }
 
   /** Does the next thing there is to do. */
@@ -213,7 +164,7 @@ class DestinationFeeder implements Feeder {
       if (outcome !== undefined || pending.isEmpty()) return outcome;
     } else if (pending.isHour()) {
       // It takes many calls, and what was set aside need not wait for the last of them.
-      const { blocked } = await this.#serveSetAside(signal);
+      const { blocked } = await this.#setAside.serve(signal);
       if (blocked !== undefined) return blocked;
     }
     const blocked = await this.#sendPending(signal);
@@ -232,18 +183,7 @@ class DestinationFeeder implements Feeder {
     await ranges.load();
     hours.begin(start.state.aggregatesFrom ?? start.sequence);
     await inFlight.load(start.state.resentUntil);
-    if (!this.#loaded) {
-      const { deadLetters, acknowledgements, parked, offboarding, changes, replayLane, lateLines } =
-        this.#parts;
-      await changes.load();
-      await lateLines.load();
-      await deadLetters.load();
-      await acknowledgements.load();
-      await parked.load();
-      await offboarding.load();
-      replayLane.wake();
-    }
-    this.#loaded = true;
+    await this.#setAside.load();
     this.#opened = true;
     return undefined;
   }
@@ -252,7 +192,7 @@ class DestinationFeeder implements Feeder {
   async #readOn(signal: AbortSignal): Promise<BlockReason | 'idle' | undefined> {
     const { lateLane, offboarding, changeLane, pending, wants } = this.#parts;
     const { destination } = this.#options;
-    const served = await this.#serveSetAside(signal);
+    const served = await this.#setAside.serve(signal);
     const billed = await lateLane.step(signal);
     const blocked =
       served.blocked ??
@@ -271,18 +211,6 @@ class DestinationFeeder implements Feeder {
     if (unread !== undefined) return unread;
     const moved = served.moved || billed.moved || pending.position() !== position;
     return pending.isEmpty() && !moved ? 'idle' : undefined;
-  }
-
-  /** Sends what was set aside and may go now. */
-  async #serveSetAside(signal: AbortSignal): Promise<Pick<LaneReport, 'moved' | 'blocked'>> {
-    const { parkedLane, replayLane } = this.#parts;
-    const parked = await parkedLane(signal);
-    this.#count(parked);
-    if (parked.blocked !== undefined) return parked;
-    const replayed = await replayLane.step(signal);
-    this.#count(replayed);
-    const moved = parked.moved || replayed.moved;
-    return { moved, ...omitUndefined({ blocked: replayed.blocked }) };
   }
 
   async #sendPending(signal: AbortSignal): Promise<BlockReason | undefined> {
@@ -356,14 +284,6 @@ class DestinationFeeder implements Feeder {
     const failures = Math.max(1, circuit.failures(), bootstrap.failures());
     const delay = retryDelayMs(failures, this.#options.random);
     return Math.min(LONGEST_WAIT_MS, Math.max(blocked.afterMs ?? 0, delay));
-  }
-
-  #dueIn(): number | undefined {
-    const lanes = [this.#parts.parked, this.#parts.replayLane, this.#parts.offboarding];
-    const { changeLane, lateLane, hours } = this.#parts;
-    const times = [...lanes, changeLane, lateLane, hours].map((lane) => lane.dueIn());
-    const due = times.filter((time) => time !== undefined);
-    return due.length === 0 ? undefined : least(due);
   }
 
   #cursor(): number | undefined {
