@@ -1,16 +1,11 @@
-import pLimit from 'p-limit';
-import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger, LedgerFailure, StoredEvent } from '../../ledger/ledger.ts';
 import { isLateNote } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import { greatest, least } from '../../model/extremes.ts';
 import { formatInstant } from '../../model/window.ts';
-import type { Tenant } from '../../model/tenant.ts';
-import type { Clock } from '../../telemetry/clock.ts';
 import type { BlockReason, QueuedEvent } from '../delivery-result.ts';
-import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { AggregatedRange, Cuts } from '../records/aggregated-range.ts';
 import { type Aggregator, createAggregator, HOUR_MS, hourEnd } from './aggregator.ts';
+import { HourCuts, type HourCutsOptions, insideOf } from './hour-cuts.ts';
 import type { AggregatedRanges } from './ranges.ts';
 
 const PAGE_EVENTS = 1_000;
@@ -22,9 +17,6 @@ const SETTLING_MS = 60_000;
 const SILENT_MS = 10 * 60_000;
 /** An hour is divided for a change or an end at most so often, since that divides it for everybody. */
 const EARLY_EVERY_MS = 15 * 60_000;
-/** How far ahead it is asked when what bills a tenant changes. */
-const AHEAD_MS = 2 * HOUR_MS;
-const CONCURRENT_QUESTIONS = 8;
 /** How often it is looked whether an hour is over. */
 const SHORTEST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 60_000;
@@ -63,16 +55,12 @@ export interface HourReader {
 
 export type Wants = (event: UsageEvent) => boolean;
 
-export interface HourReaderOptions {
+export interface HourReaderOptions extends HourCutsOptions {
   readonly isOn: boolean;
-  readonly destination: Pick<Destination, 'boundaries'>;
   readonly ledger: Pick<Ledger, 'read' | 'head' | 'stats'>;
   readonly ranges: AggregatedRanges;
-  readonly changes: Pick<PlanChanges, 'momentsOf'>;
-  readonly describe: (tenant: string) => Promise<Tenant>;
   /** Up to where in the ledger everything has to be sent before a change of plan, or an offboarding. */
   readonly drainsTo: () => number;
-  readonly clock: Clock;
 }
 
 export function createHourReader(options: HourReaderOptions): HourReader {
@@ -81,15 +69,15 @@ export function createHourReader(options: HourReaderOptions): HourReader {
 
 class AggregatingReader implements HourReader {
   readonly #options: HourReaderOptions;
+  readonly #cuts: HourCuts;
   #aggregatesFrom = 0;
   #waiting: { readonly position: number; readonly until: number } | undefined;
   #earlyAt = Number.NEGATIVE_INFINITY;
-  /** When what bills a tenant changes next, as far as is known. */
-  readonly #nextBoundary = new Map<string, number>();
   #made: readonly { readonly at: number; readonly sums: number }[] = [];
 
   constructor(options: HourReaderOptions) {
     this.#options = options;
+    this.#cuts = new HourCuts(options);
   }
 
   begin(aggregatesFrom: number): void {
@@ -179,11 +167,8 @@ class AggregatingReader implements HourReader {
       }
       const taken = this.#takeClosed(page.events, closed);
       open = taken.open;
-      const failed = await this.#learnCuts(
-        taken.events.filter(({ event }) => wants(event)),
-        cuts,
-        signal,
-      );
+      const wanted = taken.events.filter(({ event }) => wants(event));
+      const failed = await this.#cuts.learn(wanted, cuts, signal);
       if (failed !== undefined) return { kind: 'blocked', reason: failed };
       for (const stored of taken.events) {
         if (wants(stored.event)) sums.add(stored);
@@ -232,42 +217,6 @@ class AggregatingReader implements HourReader {
     return { events };
   }
 
-  /** Adds the cuts of tenants that are new. */
-  async #learnCuts(
-    stored: readonly StoredEvent[],
-    cuts: Record<string, readonly number[]>,
-    signal: AbortSignal,
-  ): Promise<BlockReason | undefined> {
-    const { destination, describe, changes, clock } = this.#options;
-    const first = new Map<string, number>();
-    for (const { event } of stored) {
-      if (cuts[event.tenant] !== undefined) continue;
-      const start = Date.parse(event.window_start);
-      first.set(event.tenant, Math.min(start, first.get(event.tenant) ?? start));
-    }
-    let blocked: BlockReason | undefined;
-    await pLimit(CONCURRENT_QUESTIONS).map(first, async ([tenant, start]) => {
-      if (blocked !== undefined) return;
-      const period = { from: start - HOUR_MS, to: clock.now() + AHEAD_MS };
-      const told = (await destination.boundaries?.(await describe(tenant), period, signal)) ?? {
-        kind: 'boundaries',
-        at: [],
-      };
-      if (told.kind === 'retry' || told.kind === 'hold') {
-        blocked = told;
-        return;
-      }
-      const known = told.kind === 'boundaries' ? told.at : [];
-      const ahead = known.filter((at) => at > clock.now());
-      if (ahead.length > 0) this.#nextBoundary.set(tenant, least(ahead));
-      else this.#nextBoundary.delete(tenant);
-      cuts[tenant] = [...new Set([...known, ...changes.momentsOf(tenant)])].toSorted(
-        (a, b) => a - b,
-      );
-    });
-    return blocked;
-  }
-
   /** Up to when hours are over and in the ledger. */
   #closedUntil(): number {
     const { ledger, clock } = this.#options;
@@ -287,21 +236,6 @@ class AggregatingReader implements HourReader {
     if (drainsTo() > position) return true;
     const { lastWindowEnd = 0 } = ledger.stats();
     const passed = Math.min(clock.now() - SETTLING_MS, lastWindowEnd);
-    const over = [...this.#nextBoundary].filter(([, at]) => at <= passed);
-    for (const [tenant] of over) this.#nextBoundary.delete(tenant);
-    return over.some(([, at]) => at % HOUR_MS !== 0);
+    return this.#cuts.passWithinHour(passed);
   }
-}
-
-/** Without what lies outside of the hours of any sum. */
-function insideOf(cuts: Cuts, sums: readonly QueuedEvent[]): Cuts {
-  if (sums.length === 0) return {};
-  const starts = sums.map(({ event }) => Date.parse(event.window_start));
-  const [from, to] = [least(starts), hourEnd(greatest(starts))];
-  return Object.fromEntries(
-    Object.entries(cuts).flatMap(([tenant, moments]) => {
-      const inside = moments.filter((at) => at > from && at < to && at % HOUR_MS !== 0);
-      return inside.length === 0 ? [] : [[tenant, inside]];
-    }),
-  );
 }
