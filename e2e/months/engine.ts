@@ -1,7 +1,8 @@
 import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../operator/config/settings.ts';
 import { destinationClaims } from '../../operator/controllers/destination-status.ts';
-import { createDelivery, type Delivery } from '../../operator/delivery/delivery.ts';
+import type { Delivery } from '../../operator/delivery/delivery.ts';
+import { createDelivery } from '../../operator/delivery/delivery-engine.ts';
 import { createMortalProcess, type MortalProcess } from '../../operator/delivery/testing/crash.ts';
 import { createDestinationRegistry } from '../../operator/destinations/registry.ts';
 import type { Ledger } from '../../operator/ledger/ledger.ts';

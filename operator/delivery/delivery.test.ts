@@ -185,7 +185,7 @@ test('a destination whose settings cannot be used says so and keeps its place', 
   await harness.stop();
   await harness.append(...eventsOf(['a'], 2).slice(1));
 
-  const { createDelivery } = await import('./delivery.ts');
+  const { createDelivery } = await import('./delivery-engine.ts');
   const { Registry } = await import('prom-client');
   const { createMemoryLogger } = await import('../telemetry/testing/memory-logger.ts');
   const logger = createMemoryLogger();

@@ -1,6 +1,7 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { CursorRetirement } from '../controllers/billing-destination.ts';
-import { createDelivery, type Delivery } from '../delivery/delivery.ts';
+import type { Delivery } from '../delivery/delivery.ts';
+import { createDelivery } from '../delivery/delivery-engine.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';

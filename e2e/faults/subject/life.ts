@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client';
-import { createDelivery, type Delivery } from '../../../operator/delivery/delivery.ts';
+import type { Delivery } from '../../../operator/delivery/delivery.ts';
+import { createDelivery } from '../../../operator/delivery/delivery-engine.ts';
 import type { Ledger, OpenLedgerOutcome } from '../../../operator/ledger/ledger.ts';
 import { openLevelLedger } from '../../../operator/ledger/leveldb/open-level-ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';

@@ -7,7 +7,8 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { buildCatalog, type CustomMetric } from '../../model/catalog.ts';
-import { createDelivery, type Delivery } from '../delivery.ts';
+import type { Delivery } from '../delivery.ts';
+import { createDelivery } from '../delivery-engine.ts';
 
 /** The delivery engine with its real destinations, running. */
 export interface LiveDelivery {

@@ -1,0 +1,203 @@
+import type { DestinationSettings } from '../config/settings.ts';
+import type { AskStanding, Destination } from '../destinations/destination.ts';
+import { sameDestination } from '../destinations/registry.ts';
+import { errorText } from '../model/error-text.ts';
+import { askPublicKeys, askStanding, askTenants } from './asking.ts';
+import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.ts';
+import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
+import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
+import { createFeeder, type Feeder } from './feeder/feeder.ts';
+import {
+  createInvalidDestinationFeeder,
+  createStandIn,
+  type StandIn,
+} from './feeder/invalid-destination.ts';
+
+export function createDelivery(options: DeliveryOptions): Delivery {
+  return new DeliveryEngine(options);
+}
+
+/** What is public is bound to it, so that views can take the operations over one by one. */
+class DeliveryEngine implements Delivery {
+  readonly #options: DeliveryOptions;
+  readonly #metrics: DeliveryMetrics;
+  readonly #feeders = new Map<string, Feeder>();
+  readonly #destinations = new Map<string, Destination>();
+  #wanted: readonly DestinationSettings[] = [];
+  #running = false;
+  #changes: Promise<void> = Promise.resolve();
+
+  constructor(options: DeliveryOptions) {
+    this.#options = options;
+    this.#metrics = createDeliveryMetrics(options.registry, () => {
+      const lags = this.statuses().map(
+        ({ name, lagEvents: events, lagSeconds: seconds }) => [name, { events, seconds }] as const,
+      );
+      return new Map(lags);
+    });
+  }
+
+  readonly apply: Delivery['apply'] = (destinations) => {
+    this.#wanted = destinations;
+    return this.#inTurn(() => this.#applyWanted());
+  };
+
+  readonly run: Delivery['run'] = async (signal) => {
+    if (signal.aborted) return;
+    this.#running = true;
+    await this.#inTurn(() => this.#applyWanted());
+    await new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      if (signal.aborted) resolve();
+    });
+    await this.close();
+  };
+
+  readonly close: Delivery['close'] = () =>
+    this.#inTurn(async () => {
+      this.#running = false;
+      await Promise.all([...this.#feeders.values()].map((feeder) => feeder.stop()));
+      this.#feeders.clear();
+      this.#destinations.clear();
+    });
+
+  readonly status: Delivery['status'] = (name) =>
+    this.statuses().find((status) => status.name === name);
+
+  readonly statuses: Delivery['statuses'] = () => {
+    const existing = this.#options.existing?.() ?? [];
+    const problems = new Map(existing.map(({ name, problem }) => [name, problem]));
+    const fed = [...this.#feeders].map(([name, feeder]): DestinationStatus => {
+      const problem = problems.get(name);
+      const status = feeder.status();
+      if (problem === undefined) return status;
+      return { ...status, ready: false, problem: { ...problem, inForce: true } };
+    });
+    const others = existing.filter(({ name }) => !this.#feeders.has(name));
+    return [...fed, ...others.flatMap((one) => this.#standIn(one)?.status() ?? [])];
+  };
+
+  readonly offboard: Delivery['offboard'] = async (tenant) => {
+    // Whoever is not told now is not told again: those that have not started remember it, too.
+    const waiting = (this.#options.existing?.() ?? [])
+      .filter(({ name }) => !this.#feeders.has(name))
+      .map((one) => createStandIn(one, one.problem?.message ?? 'not started yet', this.#options));
+    const asked = [...this.#feeders.values(), ...waiting];
+    const outcomes = await Promise.all(asked.map((feeder) => feeder.offboard(tenant)));
+    return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
+  };
+
+  readonly deadLetters: Delivery['deadLetters'] = async (name, after, limit) =>
+    this.#find(name)?.operations.deadLetters(after, limit);
+
+  readonly replay: Delivery['replay'] = (name, ids, force) =>
+    this.#with(name, ({ operations }) => operations.replay(ids, force));
+
+  readonly discard: Delivery['discard'] = (name, ids) =>
+    this.#with(name, ({ operations }) => operations.discard(ids));
+
+  readonly moveCursor: Delivery['moveCursor'] = (name, sequence, force) =>
+    this.#with(name, ({ operations }) => operations.moveCursor(sequence, force));
+
+  readonly reconcile: Delivery['reconcile'] = (name, query, signal) =>
+    this.#with(name, (feeder) => feeder.reconcile(query, signal));
+
+  readonly lookAtInvoices: Delivery['lookAtInvoices'] = async (name, tenants, signal) =>
+    this.#feeders.get(name)?.invoices?.look(tenants, signal);
+
+  readonly correctionOutlook: Delivery['correctionOutlook'] = async (name, stored) =>
+    this.#find(name)?.correctionOutlook(stored);
+
+  readonly tenantsOf: Delivery['tenantsOf'] = (...asked) =>
+    askTenants(this.#destinations.values(), ...asked);
+
+  readonly publicKeysOf: Delivery['publicKeysOf'] = (...asked) =>
+    askPublicKeys(this.#destinations.values(), ...asked);
+
+  readonly standing: AskStanding = (...asked) => askStanding(this.#destinations.values(), ...asked);
+
+  /** One change at a time; a failure of one does not stop those after it. */
+  #inTurn(action: () => Promise<void>): Promise<void> {
+    this.#changes = this.#changes.then(action).catch((error: unknown) => {
+      this.#options.logger.error(`[delivery] ${errorText(error)}`);
+    });
+    return this.#changes;
+  }
+
+  async #applyWanted(): Promise<void> {
+    if (!this.#running) return;
+    const byName = new Map(this.#wanted.map((settings) => [settings.name, settings]));
+    const stale = [...this.#feeders].filter(([name, feeder]) => {
+      const settings = byName.get(name);
+      return settings === undefined || !sameDestination(settings, feeder.settings);
+    });
+    await Promise.all(stale.map(([, feeder]) => feeder.stop()));
+    for (const [name] of stale) {
+      this.#feeders.delete(name);
+      this.#destinations.delete(name);
+      if (!byName.has(name)) this.#metrics.remove(name);
+    }
+    for (const [name, settings] of byName) {
+      const feeder = this.#feeders.get(name);
+      if (feeder === undefined) this.#start(settings);
+      else feeder.wake();
+    }
+    await this.#retireOthers();
+  }
+
+  #start(settings: DestinationSettings): void {
+    const { createDestination, logger } = this.#options;
+    const { name } = settings;
+    const outcome = createDestination(settings);
+    if (outcome.kind === 'invalid') {
+      logger.error(`[${name}] cannot be used: ${outcome.reason}`);
+      const standIn = createInvalidDestinationFeeder(settings, outcome.reason, this.#options);
+      this.#feeders.set(name, standIn);
+      return;
+    }
+    const { destination } = outcome;
+    const metrics = this.#metrics;
+    const feeder = createFeeder({ ...this.#options, settings, metrics, destination });
+    this.#feeders.set(name, feeder);
+    this.#destinations.set(name, destination);
+    feeder.start();
+  }
+
+  async #retireOthers(): Promise<void> {
+    const { ledger, clock, logger } = this.#options;
+    const existing = new Set((this.#options.existing?.() ?? []).map(({ name }) => name));
+    for (const { destination, retiredAt } of ledger.cursors()) {
+      if (this.#feeders.has(destination) || existing.has(destination)) continue;
+      if (retiredAt !== undefined) continue;
+      const outcome = await ledger.retireCursor(destination, clock.now());
+      if (outcome.kind === 'failed') logger.warn(`[${destination}] ${outcome.message}`);
+      else logger.info(`[${destination}] destination is gone, its cursor is retired`);
+    }
+  }
+
+  async #with<T>(
+    name: string,
+    action: (feeder: Pick<Feeder, 'operations' | 'reconcile'>) => Promise<T>,
+  ): Promise<T | UnknownDestination> {
+    const feeder = this.#find(name);
+    return feeder === undefined ? { kind: 'unknown-destination' } : action(feeder);
+  }
+
+  #find(name: string): Feeder | StandIn | undefined {
+    const feeder = this.#feeders.get(name);
+    if (feeder !== undefined) return feeder;
+    const existing = this.#options.existing?.().find((candidate) => candidate.name === name);
+    return existing && this.#standIn(existing);
+  }
+
+  /** In place of a destination that cannot start; undefined while nobody knows of a reason. */
+  #standIn(destination: ExistingDestination): StandIn | undefined {
+    const { problem } = destination;
+    if (problem === undefined) return undefined;
+    const standIn = createStandIn(destination, problem.message, this.#options);
+    return {
+      ...standIn,
+      status: () => ({ ...standIn.status(), problem: { ...problem, inForce: false } }),
+    };
+  }
+}
