@@ -4,6 +4,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { PodState } from '../observation/pod.ts';
 import { keyOf } from '../observation/shared-values.ts';
+import type { Timeline } from '../observation/timeline.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
 import { billedNamespace, chargeIdentity, type NodePlace } from './charge-identity.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';
@@ -15,8 +16,8 @@ import {
   type MeterInput,
   podBillingMode,
 } from './meter.ts';
-import { nodesByName } from './node-owners.ts';
-import { onLateNodes, type Piece, visitPieces } from './pieces.ts';
+import { type NodeLookup, nodesByName } from './node-owners.ts';
+import { createWindowVisitor, onLateNodes, type Piece, visitPast } from './pieces.ts';
 
 /** The two charges that a pod adds to. */
 interface PodCharges {
@@ -34,27 +35,46 @@ const NANOS = 1_000_000_000n;
  * is reported, not billed; basis `max` then goes on with the requests.
  */
 export const meterCpuAndMemory: Meter = (input) => {
-  const nodeAt = nodesByName(input);
-  const chargesFor = createChargeCache(input);
-  visitPieces(
-    input,
-    input.observation.pods,
-    (piece) => {
-      const { podLifetime } = piece.cluster.metering;
-      if (piece.state.phase === 'bound' && podLifetime === 'running') return;
-      if (isExcludedNamespace(input, piece.cluster, piece.timeline.namespace)) return;
-      const stretches = nodeAt(piece.state.node, piece.from, piece.to, piece.asBilled);
-      for (const { from, to, state, owner } of stretches) {
-        if (state?.down === true || owner?.id === piece.cluster.id) continue;
-        if (!isBilledHere(input, state)) continue;
-        const charges = chargesFor(piece.cluster, state, piece.state);
-        const whole = from === piece.from && to === piece.to;
-        addPod(input, whole ? piece : { ...piece, from, to }, state, charges);
-      }
-    },
-    onLateNodes(input),
-  );
+  const { ahead, observation } = input;
+  const pods = createPodMeter(input);
+  for (const [namespace, timelines] of observation.pods.namespaces()) {
+    if (ahead?.take(input, namespace) === true) continue;
+    for (const timeline of timelines) pods.measure(timeline);
+  }
+  pods.measurePast();
 };
+
+/** Measures CPU and memory of one pod after the other. */
+export interface PodMeter {
+  /** What is charged of it inside the window. */
+  measure(timeline: Timeline<PodState>): void;
+  /** What is carried into the window, of all of them. */
+  measurePast(): void;
+}
+
+export function createPodMeter(
+  input: MeterInput,
+  nodeAt: NodeLookup = nodesByName(input),
+): PodMeter {
+  const chargesFor = createChargeCache(input);
+  const visit = (piece: Piece<PodState>): void => {
+    const { podLifetime } = piece.cluster.metering;
+    if (piece.state.phase === 'bound' && podLifetime === 'running') return;
+    if (isExcludedNamespace(input, piece.cluster, piece.timeline.namespace)) return;
+    const stretches = nodeAt(piece.state.node, piece.from, piece.to, piece.asBilled);
+    for (const { from, to, state, owner } of stretches) {
+      if (state?.down === true || owner?.id === piece.cluster.id) continue;
+      if (!isBilledHere(input, state)) continue;
+      const charges = chargesFor(piece.cluster, state, piece.state);
+      const whole = from === piece.from && to === piece.to;
+      addPod(input, whole ? piece : { ...piece, from, to }, state, charges);
+    }
+  };
+  return {
+    measure: createWindowVisitor(input, visit),
+    measurePast: () => visitPast(input, input.observation.pods, visit, onLateNodes(input)),
+  };
+}
 
 function addPod(
   input: MeterInput,

@@ -133,7 +133,8 @@ export type NodeLookup = (
   asBilled?: boolean,
 ) => readonly NodeStretch[];
 
-type SpansByName = ReadonlyMap<string, readonly Span<NodeState>[]>;
+/** What nodes of a name were, one node after the other. */
+export type SpansByName = ReadonlyMap<string, readonly Span<NodeState>[]>;
 
 /**
  * Nodes by name. A pod may be known a moment before its node, and outlive it by a moment: the first
@@ -160,7 +161,11 @@ export function nodesByName(
   };
 }
 
-function spansByName(nodes: MeterInput['observation']['nodes'], asBilled: boolean): SpansByName {
+/** As late facts say, or as closed windows went by; the lists of spans are those of the moment. */
+export function spansByName(
+  nodes: Pick<MeterInput['observation']['nodes'], 'inNamespace'>,
+  asBilled: boolean,
+): SpansByName {
   const byName = new Map<string, readonly Span<NodeState>[]>();
   for (const timeline of nodes.inNamespace('')) {
     const spans = asBilled ? (timeline.billed ?? timeline.spans) : timeline.spans;

@@ -59,18 +59,39 @@ export function visitPieces<S extends { readonly labels: ObjectLabels }>(
   visit: (piece: Piece<S>) => void,
   alsoLate?: (timeline: Timeline<S>) => boolean,
 ): void {
-  const { window, meteredFrom } = input;
-  const measured: Pass = { carried: false, weight: 1, asBilled: false };
-  const inWindow = createAttributor(input, window.start, window.end);
-  for (const [namespace, timelines] of view.namespaces()) {
-    const isForeign =
-      inWindow.tenancies(namespace).length === 0 &&
-      !input.observation.refusedNamespaces.has(namespace);
-    for (const timeline of timelines) {
-      if (isForeign && !timeline.spans.some(isManaged)) continue;
-      inWindow.visit(timeline, timeline.spans, measured, visit);
-    }
+  const visitWindow = createWindowVisitor(input, visit);
+  for (const [, timelines] of view.namespaces()) {
+    for (const timeline of timelines) visitWindow(timeline);
   }
+  visitPast(input, view, visit, alsoLate);
+}
+
+const MEASURED: Pass = { carried: false, weight: 1, asBilled: false };
+
+/** Visits of one timeline after the other what is charged of it inside the window. */
+export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  visit: (piece: Piece<S>) => void,
+): (timeline: Timeline<S>) => void {
+  const { window, observation } = input;
+  const inWindow = createAttributor(input, window.start, window.end);
+  return (timeline) => {
+    const { namespace, spans } = timeline;
+    const isForeign =
+      inWindow.tenancies(namespace).length === 0 && !observation.refusedNamespaces.has(namespace);
+    if (isForeign && !spans.some(isManaged)) return;
+    inWindow.visit(timeline, spans, MEASURED, visit);
+  };
+}
+
+/** Visits what is carried into a window out of those before it. */
+export function visitPast<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  view: TimelineView<S>,
+  visit: (piece: Piece<S>) => void,
+  alsoLate?: (timeline: Timeline<S>) => boolean,
+): void {
+  const { window, meteredFrom } = input;
   if (meteredFrom >= window.start) return;
   const inPast = createAttributor(input, meteredFrom, window.start);
   const before: Pass = { carried: true, weight: -1, asBilled: true };

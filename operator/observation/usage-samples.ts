@@ -25,6 +25,12 @@ export interface UsageSamples {
   stretches(uid: string, from: number, to: number, holdMs: number): readonly UsageStretch[];
   /** Forgets samples that cannot reach beyond `horizon`. */
   prune(horizon: number, holdMs: number): void;
+  /**
+   * Follows from now on how far back samples change: gives the oldest moment of which one was added or
+   * taken away since then; Infinity where there is none. One follows at a time: whoever did before is told
+   * -Infinity from then on.
+   */
+  follow(): () => number;
   readonly size: number;
 }
 
@@ -54,6 +60,11 @@ interface Reading {
 
 const AMOUNTS = 2;
 
+/** What has changed since somebody follows. */
+interface Followed {
+  oldest: number;
+}
+
 /** Keeps all that was read at one moment in one column: every pod of the cluster has samples, and they come and go together. */
 export function createUsageSamples(): UsageSamples {
   return new SampleColumns();
@@ -66,12 +77,14 @@ class SampleColumns implements UsageSamples {
   #free: number[] = [];
   /** Oldest first. */
   #readings: readonly Reading[] = [];
+  #followed: Followed | undefined;
 
   get size(): number {
     return this.#places.size;
   }
 
   add(uid: string, { at, cpu, memory }: UsageSample): void {
+    this.#note(at);
     const reading = this.#readingAt(at);
     const place = this.#placeOf(uid);
     put(reading, place, cpu, memory);
@@ -107,6 +120,17 @@ class SampleColumns implements UsageSamples {
     this.#keep(this.#readings.filter(({ at }) => at > horizon - holdMs));
   }
 
+  follow(): () => number {
+    this.#note(-Infinity);
+    const followed: Followed = { oldest: Infinity };
+    this.#followed = followed;
+    return () => followed.oldest;
+  }
+
+  #note(at: number): void {
+    if (this.#followed !== undefined && at < this.#followed.oldest) this.#followed.oldest = at;
+  }
+
   #placeOf(uid: string): number {
     const known = this.#places.get(uid);
     if (known !== undefined) return known;
@@ -119,7 +143,10 @@ class SampleColumns implements UsageSamples {
     const newest = this.#readings.at(-1);
     const known = newest?.at === at ? newest : this.#readings.find((reading) => reading.at === at);
     if (known !== undefined) return known;
-    if (this.#readings.length >= MAX_READINGS) this.#keep(this.#readings.slice(1));
+    if (this.#readings.length >= MAX_READINGS) {
+      this.#note(-Infinity);
+      this.#keep(this.#readings.slice(1));
+    }
     const reading = { at, amounts: emptyColumn(this.#places.size + this.#free.length) };
     this.#readings = [...this.#readings, reading].toSorted((a, b) => a.at - b.at);
     return reading;

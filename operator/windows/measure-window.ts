@@ -1,7 +1,9 @@
 import type { Settings } from '../config/settings.ts';
+import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/findings.ts';
-import type { MeterInput, MeterSettings } from '../metering/meter.ts';
+import type { MeasuredAhead, MeterInput, MeterSettings } from '../metering/meter.ts';
+import { PodsAhead } from '../metering/pods-ahead.ts';
 import { createTally, type Tally } from '../metering/tally.ts';
 import { errorText } from '../model/error-text.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -43,6 +45,28 @@ export interface MeasureOptions {
   readonly now: () => number;
   /** How often in a row a scope has failed. */
   readonly attempts: (name: string) => number;
+  /** What {@link podsAhead} has measured before. */
+  readonly ahead?: MeasuredAhead | undefined;
+}
+
+/** Measures the pods of this cluster before their window is closed; undefined where none are closed with it. */
+export function podsAhead(
+  { window, members }: DueWindow,
+  settings: Settings,
+): PodsAhead | undefined {
+  const pods = members.find(
+    ({ scope: { meters, namespace, ownNodes } }) =>
+      ownNodes !== true && namespace === undefined && meters.includes(meterCpuAndMemory),
+  );
+  if (pods === undefined) return undefined;
+  const { scope, progress, learntUntil } = pods;
+  return new PodsAhead({
+    window,
+    observation: scope.observation,
+    meteredFrom: progress.meteredFrom,
+    learntUntil,
+    settings: meterSettings(settings, window),
+  });
 }
 
 /** Tenant clusters' own APIs that are not begun by then wait for the next turn. */
@@ -54,13 +78,13 @@ const OWN_MS = 60;
  * (docs/architecture.md#what-may-fail-and-what-then).
  */
 export function measureWindow({ window, members }: DueWindow, options: MeasureOptions): Measured {
-  const { credits, now, attempts } = options;
+  const { credits, now, attempts, ahead } = options;
   const settings = meterSettings(options.settings, window);
   const { maxBackfillMs } = options.settings.metering;
   const input = { window, settings };
   const own = members.filter(({ scope }) => scope.ownNodes === true);
   const ofHost = members.filter(({ scope }) => scope.ownNodes !== true);
-  const host = measureHost(ofHost, input);
+  const host = measureHost(ofHost, input, ahead);
   const charges = [...host.tallies];
   const whole = [...host.members];
   const failed = [...host.failed];
@@ -93,11 +117,16 @@ interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'findings'>
 }
 
 /** All together, and only when that throws each by itself, to tell the one that does. */
-function measureHost(members: readonly ScopeState[], shared: Shared): MeasuredHost {
+function measureHost(
+  members: readonly ScopeState[],
+  shared: Shared,
+  ahead?: MeasuredAhead,
+): MeasuredHost {
   const tally = createTally();
   const findings = createFindings();
+  const known = omitUndefined({ ahead });
   try {
-    for (const member of members) runMeters(member, { ...shared, tally, findings });
+    for (const member of members) runMeters(member, { ...shared, ...known, tally, findings });
     return { members, failed: [], findings, tallies: [tally] };
   } catch (error) {
     const sorted = members.map((member) => {
@@ -171,7 +200,7 @@ function runMeters(
   { scope, progress, learntUntil }: ScopeState,
   shared: Shared &
     Pick<MeterInput, 'tally' | 'findings'> &
-    Partial<Pick<MeterInput, 'observation' | 'checkpoint'>>,
+    Partial<Pick<MeterInput, 'observation' | 'checkpoint' | 'ahead'>>,
 ): void {
   const { meteredFrom } = progress;
   const { ownNodes, meters, observation } = scope;

@@ -3,6 +3,7 @@ import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
+import type { PodsAhead } from '../metering/pods-ahead.ts';
 import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
@@ -24,7 +25,7 @@ import {
 } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { JournalWriter } from './journal-writer.ts';
-import { type FailedScope, type Measured, measureWindow } from './measure-window.ts';
+import { type FailedScope, type Measured, measureWindow, podsAhead } from './measure-window.ts';
 import { forOneTurn } from './one-turn.ts';
 import { heldNodesGap, type OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
@@ -54,6 +55,14 @@ export interface WindowCloserOptions {
   readonly usageFailures: UsageFailures;
   /** Of a tenant cluster's own metrics API. */
   readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
+}
+
+/** A window that is being closed. */
+interface Closing {
+  /** When measuring began, monotonic. */
+  readonly begun: number;
+  readonly ahead: PodsAhead | undefined;
+  readonly turn: Turn;
 }
 
 /** Closes windows, each scope's once. */
@@ -88,25 +97,44 @@ export class WindowCloser {
       if (!appender.mayAppend()) return undefined;
       const next = due.next();
       if (next === undefined) return undefined;
+      const begun = clock.monotonic();
+      const ahead = await this.#measureAhead(next, turn);
       await this.journal.encodeAhead(this.#forOneTurn(next).members, turn);
       const still = due.next();
       if (still === undefined) return undefined;
-      const end = await this.#close(this.#forOneTurn(still), turn, signal);
+      const end = await this.#close(this.#forOneTurn(still), { begun, ahead, turn }, signal);
       if (end !== undefined) return end;
       if (turn.isOver) await turn.next();
     }
     return undefined;
   }
 
+  /** Most of what a window takes, with time for others in between. */
+  async #measureAhead(next: DueWindow, turn: Turn): Promise<PodsAhead | undefined> {
+    try {
+      const ahead = podsAhead(next, this.#options.settings());
+      for (const _pod of ahead?.measure() ?? []) {
+        if (turn.isOver) await turn.next();
+      }
+      return ahead;
+    } catch {
+      // Where it throws once more when the window is closed, those to blame are held.
+      return undefined;
+    }
+  }
+
   /** From measuring until both are drained nothing here waits, so that events and journal are of one moment. */
-  async #close(next: DueWindow, turn: Turn, signal: AbortSignal): Promise<AppendEnd | undefined> {
+  async #close(
+    next: DueWindow,
+    { begun, ahead, turn }: Closing,
+    signal: AbortSignal,
+  ): Promise<AppendEnd | undefined> {
     const { clock, ledger, appender, reports, explanations } = this.#options;
     const { window } = next;
-    const begun = clock.monotonic();
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
     const backfilled = this.#isBackfilled(window);
-    const measured = this.#measure(this.#writable(next));
+    const measured = this.#measure(this.#writable(next), ahead);
     for (const failed of measured.failed) this.#hold(failed);
     const closed = { window, members: measured.members };
     // Nothing of those that failed is billed; they are held, so that this comes to an end.
@@ -161,13 +189,14 @@ export class WindowCloser {
     for (const name of names) quarantine.hold(name, reason);
   }
 
-  #measure(next: DueWindow): Measured {
+  #measure(next: DueWindow, ahead: PodsAhead | undefined): Measured {
     const { clock, quarantine } = this.#options;
     return measureWindow(next, {
       now: () => clock.monotonic(),
       attempts: (name) => quarantine.attempts(name),
       settings: this.#options.settings(),
       credits: this.#credits,
+      ahead,
     });
   }
 

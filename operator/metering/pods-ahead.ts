@@ -1,0 +1,210 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { PodState } from '../observation/pod.ts';
+import type { Span, Timeline } from '../observation/timeline.ts';
+import { createPodMeter } from './cpu-memory.ts';
+import { createFindings, type Findings } from './findings.ts';
+import type { MeasuredAhead, MeterInput } from './meter.ts';
+import { type NodeLookup, nodesByName, spansByName, type SpansByName } from './node-owners.ts';
+import { addCharges, createTally, type Tally } from './tally.ts';
+
+/** What a window will be measured out of; its observation goes on changing. */
+export type AheadInput = Omit<MeterInput, 'tally' | 'findings' | 'checkpoint' | 'ahead'>;
+
+/** What one namespace came to, and what it was measured out of. */
+interface MeasuredNamespace {
+  /** In their order. */
+  readonly timelines: Timeline<PodState>[];
+  /** What each of them was. Lists of spans are replaced when they change, never written to. */
+  readonly spans: (readonly Span<PodState>[])[];
+  readonly tally: Tally;
+  readonly findings: Findings;
+}
+
+const NO_NODES: ReadonlySet<string> = new Set();
+
+interface Taking {
+  readonly input: MeterInput;
+  /** Nodes that were something else than it was measured by; undefined where nothing holds any more. */
+  readonly changed: ReadonlySet<string> | undefined;
+}
+
+/**
+ * CPU and memory of pods in a window that is over and not closed yet, measured in short turns: a hundred thousand
+ * pods take seconds, in which nobody else would have a turn. When the window is closed only what would come out
+ * otherwise by then is measured once more, so that the charges are those of that very moment, whatever arrived
+ * between the turns.
+ */
+export class PodsAhead implements MeasuredAhead {
+  readonly #input: AheadInput;
+  /** The observation itself; that of the input is as it was in what is written to. */
+  readonly #observation: AheadInput['observation'];
+  readonly #tenantClusters: number;
+  readonly #nodes: SpansByName;
+  readonly #nodeAt: NodeLookup;
+  readonly #oldestSample: () => number;
+  readonly #measured = new Map<string, MeasuredNamespace>();
+  #taking: Taking | undefined;
+
+  constructor(input: AheadInput) {
+    const { observation } = input;
+    const refusedNamespaces = new Set(observation.refusedNamespaces);
+    this.#input = { ...input, observation: { ...observation, refusedNamespaces } };
+    this.#observation = observation;
+    this.#tenantClusters = observation.tenantClusters.version;
+    this.#nodes = spansByName(observation.nodes, false);
+    this.#nodeAt = nodesByName(this.#input);
+    this.#oldestSample = observation.usage.follow();
+  }
+
+  /** Measures one pod after the other, with time for others after each. */
+  *measure(): Generator<void> {
+    for (const [namespace] of this.#observation.pods.namespaces()) {
+      yield* this.#measureNamespace(namespace);
+    }
+    // Little of what has changed by then is left to be measured in one piece.
+    for (const [namespace, measured] of new Map(this.#measured)) {
+      if (this.#isAsMeasured(measured, namespace, NO_NODES)) yield;
+      else yield* this.#measureNamespace(namespace);
+    }
+  }
+
+  take(input: MeterInput, namespace: string): boolean {
+    const measured = this.#measured.get(namespace);
+    if (measured === undefined || !this.#holds(measured, input, namespace)) return false;
+    this.#measured.delete(namespace);
+    addCharges(input.tally, measured.tally.charges());
+    addFindings(input.findings, measured.findings);
+    return true;
+  }
+
+  *#measureNamespace(namespace: string): Generator<void> {
+    const [tally, findings] = [createTally(), createFindings()];
+    const measured: MeasuredNamespace = { timelines: [], spans: [], tally, findings };
+    this.#measured.delete(namespace);
+    try {
+      const meter = createPodMeter({ ...this.#input, tally, findings }, this.#nodeAt);
+      for (const timeline of this.#observation.pods.inNamespace(namespace)) {
+        measured.timelines.push(timeline);
+        measured.spans.push(timeline.spans);
+        meter.measure(timeline);
+        yield;
+      }
+    } catch {
+      // Whoever closes the window measures it once more, and is told.
+      return;
+    }
+    this.#measured.set(namespace, measured);
+  }
+
+  #holds(measured: MeasuredNamespace, input: MeterInput, namespace: string): boolean {
+    const taking =
+      this.#taking?.input === input ? this.#taking : { input, changed: this.#changedNodes(input) };
+    this.#taking = taking;
+    const { changed } = taking;
+    const isRefused = this.#input.observation.refusedNamespaces.has(namespace);
+    if (changed === undefined || input.observation.refusedNamespaces.has(namespace) !== isRefused) {
+      return false;
+    }
+    return this.#isAsMeasured(measured, namespace, changed);
+  }
+
+  /** Whether its pods are in the window what they were, and on none of these nodes. */
+  #isAsMeasured(
+    measured: MeasuredNamespace,
+    namespace: string,
+    changed: ReadonlySet<string>,
+  ): boolean {
+    const { start, end } = this.#input.window;
+    const isInside = ({ from, to }: Span<PodState>): boolean => from < end && to > start;
+    let next = 0;
+    for (const timeline of this.#observation.pods.inNamespace(namespace)) {
+      const { spans } = timeline;
+      const before = measured.spans[next];
+      if (before === undefined || measured.timelines[next] !== timeline) {
+        // What is new has come after the window.
+        if (spans.some(isInside)) return false;
+        continue;
+      }
+      next += 1;
+      if (!isSameUntil(before, spans, end)) return false;
+      if (changed.size === 0) continue;
+      if (spans.some((span) => isInside(span) && changed.has(span.state.node))) return false;
+    }
+    return next === measured.timelines.length;
+  }
+
+  /** Names of nodes that were something else in the window; undefined where more has changed than nodes. */
+  #changedNodes(input: MeterInput): ReadonlySet<string> | undefined {
+    const { window, observation, settings, ownNodes } = input;
+    const before = this.#input;
+    const isSame =
+      observation === this.#observation &&
+      ownNodes === before.ownNodes &&
+      window.start === before.window.start &&
+      window.end === before.window.end &&
+      observation.tenantClusters.version === this.#tenantClusters &&
+      this.#oldestSample() >= window.end &&
+      isDeepStrictEqual(settings, before.settings);
+    if (!isSame) return undefined;
+    const nodes = spansByName(observation.nodes, false);
+    return new Set(
+      [...new Set([...this.#nodes.keys(), ...nodes.keys()])].filter(
+        (name) => !isSameNode(this.#nodes.get(name) ?? [], nodes.get(name) ?? [], window.end),
+      ),
+    );
+  }
+}
+
+/** Whether both lists say the same of a pod before `end`. */
+function isSameUntil(
+  a: readonly Span<PodState>[],
+  b: readonly Span<PodState>[],
+  end: number,
+): boolean {
+  if (a === b) return true;
+  const before = a.filter(({ from }) => from < end);
+  const after = b.filter(({ from }) => from < end);
+  return (
+    before.length === after.length &&
+    before.every((span, index) => isSameSpan(span, after[index], end))
+  );
+}
+
+function isSameSpan(a: Span<PodState>, b: Span<PodState> | undefined, end: number): boolean {
+  if (b === undefined) return false;
+  const isSameEnd =
+    a.to === b.to ? a.unsureTo === b.unsureTo && a.endedBy === b.endedBy : a.to > end && b.to > end;
+  return isSameEnd && a.from === b.from && a.state === b.state && a.unsureFrom === b.unsureFrom;
+}
+
+type SpansOfNode = NonNullable<ReturnType<SpansByName['get']>>;
+
+/** The first state of a node reaches back, and each reaches on until the next: when they ended plays no part. */
+function isSameNode(a: SpansOfNode, b: SpansOfNode, end: number): boolean {
+  if (a === b) return true;
+  const before = a.filter(({ from }, index) => index === 0 || from < end);
+  const after = b.filter(({ from }, index) => index === 0 || from < end);
+  return (
+    before.length === after.length &&
+    before.every(({ from, state }, index) => {
+      const other = after[index];
+      return other !== undefined && state === other.state && (index === 0 || from === other.from);
+    })
+  );
+}
+
+/** Those that a meter of pods makes; of an object the first reason of a window holds. */
+function addFindings(whole: Findings, part: Findings): void {
+  for (const [name, found] of part.unattributed) {
+    if (!whole.unattributed.has(name)) whole.unattributed.set(name, found);
+  }
+  for (const name of part.machines) whole.machines.add(name);
+  for (const [id, found] of part.unsampled) {
+    const before = whole.unsampled.get(id) ?? { ...found, podMs: 0 };
+    whole.unsampled.set(id, {
+      podMs: before.podMs + found.podMs,
+      from: Math.min(before.from, found.from),
+      to: Math.max(before.to, found.to),
+    });
+  }
+}
