@@ -146,11 +146,6 @@ export function onLateNodes(
     [...spans, ...billed].some(({ state }) => names.has(state.node));
 }
 
-interface OwnedObject {
-  readonly namespace: string;
-  readonly labels: ObjectLabels;
-}
-
 interface Attributor {
   tenancies(namespace: string): readonly Tenancy[];
   visit<S extends { readonly labels: ObjectLabels }>(
@@ -174,14 +169,20 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
     return found;
   };
 
-  const ownerOf = (owned: OwnedObject, tenancy: Tenancy, objectSince: number): Attribution => {
-    if (tenancy.leaving !== undefined) return attribute(owned, candidatesFor(tenancy, objectSince));
-    const { labels } = owned;
+  const ownerOf = (
+    namespace: string,
+    labels: ObjectLabels,
+    tenancy: Tenancy,
+    objectSince: number,
+  ): Attribution => {
+    if (tenancy.leaving !== undefined) {
+      return attribute({ namespace, labels }, candidatesFor(tenancy, objectSince));
+    }
     const perTenancy = answers.get(tenancy) ?? new Map<ObjectLabels, Attribution>();
     answers.set(tenancy, perTenancy);
     const known = perTenancy.get(labels);
     if (known !== undefined) return known;
-    const answer = attribute(owned, tenancy.clusters);
+    const answer = attribute({ namespace, labels }, tenancy.clusters);
     perTenancy.set(labels, answer);
     return answer;
   };
@@ -197,10 +198,10 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const end = Math.min(span.to, tenancy.to);
           if (end <= start) continue;
           untold -= end - start;
-          const owned = { namespace: timeline.namespace, labels: span.state.labels };
-          const owner = ownerOf(owned, tenancy, spans[0]?.from ?? span.from);
+          const objectSince = spans[0]?.from ?? span.from;
+          const owner = ownerOf(timeline.namespace, span.state.labels, tenancy, objectSince);
           if (owner.kind === 'unattributed') {
-            const clusters = candidatesFor(tenancy, spans[0]?.from ?? span.from);
+            const clusters = candidatesFor(tenancy, objectSince);
             const reason = unattributedReason(span.state.labels, clusters);
             noteUnattributed(input.findings, timeline, reason);
             continue;
@@ -213,13 +214,20 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           if (cluster.excluded) continue;
           if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;
           if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
-          const since = Math.max(span.from, cluster.createdAt);
-          const bounds = { from: start, to: end, since };
-          const unsure = unsureOf(span, start, end);
-          const { carried, weight, asBilled } = pass;
-          const mapped = input.ownNodes !== true && cluster.namespace !== timeline.namespace;
-          const how = { carried, weight, asBilled, mapped, unsure };
-          const piece = { timeline, state: span.state, cluster, ...bounds, ...how };
+          // One is made for every object of the cluster: without others on the way.
+          const piece = {
+            timeline,
+            state: span.state,
+            cluster,
+            from: start,
+            to: end,
+            since: Math.max(span.from, cluster.createdAt),
+            carried: pass.carried,
+            weight: pass.weight,
+            asBilled: pass.asBilled,
+            mapped: input.ownNodes !== true && cluster.namespace !== timeline.namespace,
+            unsure: unsureOf(span, start, end),
+          };
           const { endedBy } = span;
           visit(endedBy === undefined || end !== span.to ? piece : { ...piece, endedBy });
         }

@@ -106,6 +106,9 @@ class SampleColumns implements UsageSamples {
     };
     let before: UsageSample | undefined;
     for (const reading of this.#readings) {
+      // What has not begun, or holds no more, makes no difference; every pod would pay for looking at it.
+      if (reading.at >= to) break;
+      if (reading.at + holdMs <= from) continue;
       const sample = place === undefined ? undefined : sampleAt(reading, place);
       if (sample === undefined) continue;
       if (before !== undefined) hold(before, sample.at);
