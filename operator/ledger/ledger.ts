@@ -46,6 +46,12 @@ export interface Ledger {
   /** Durably changes records without appending an event. */
   writeRecords(changes: readonly RecordChange[]): Promise<WriteOutcome>;
 
+  /**
+   * Compares with a position that was noted outside of the ledger, before anything is appended; a position of
+   * another ledger says nothing. Where the newest events are missing or have become others, that is a problem
+   * from then on, and numbers up to the anchor's are not given again (docs/ledger-format.md#a-head-that-went-back).
+   */
+  compareWith(anchor: LedgerAnchor): Promise<WriteOutcome>;
   /** Deletes whole segments that every cursor has passed and that are older than the retention. */
   retain(now: number): Promise<void>;
   /** The retention from the next {@link retain} on, milliseconds. */
@@ -67,6 +73,15 @@ export interface CursorCommit {
   readonly from?: number;
   /** Changed together with the cursor; also when the cursor stands at the position already. */
   readonly records?: readonly RecordChange[];
+}
+
+/** A position of a ledger, kept outside of it: in the status of the MeteringPolicy. */
+export interface LedgerAnchor {
+  readonly ledgerId: string;
+  /** The newest event by then. */
+  readonly sequence: number;
+  /** The chain value at it, hex. */
+  readonly chain: string;
 }
 
 /** One batch to append. Repeats of an id, inside the batch or of a stored event, are dropped: first write wins. */

@@ -1,5 +1,6 @@
 import { afterEach } from 'vitest';
 import { ledgerConformance } from '../testing/conformance.ts';
+import { anchorPromises } from '../testing/conformance/anchors.ts';
 import { restartPromises } from '../testing/conformance/restart.ts';
 import { openTestLedger } from '../testing/level-ledger.ts';
 import { scratchDirectory } from '../testing/scratch.ts';
@@ -20,8 +21,12 @@ ledgerConformance('the LevelDB ledger', () => openEmpty());
 ledgerConformance('the LevelDB ledger with a new segment for every few events', () =>
   openEmpty({ segmentLimits: { events: 3, bytes: 1024 } }),
 );
-restartPromises(async () => {
+
+async function place(options: Parameters<typeof openTestLedger>[1] = {}) {
   const { path, remove } = await scratchDirectory();
   removals.push(remove);
-  return () => openTestLedger(path, { segmentLimits: { events: 3, bytes: 1024 } });
-});
+  return () => openTestLedger(path, options);
+}
+
+restartPromises(() => place({ segmentLimits: { events: 3, bytes: 1024 } }));
+anchorPromises(() => place());

@@ -11,6 +11,7 @@ import {
   LedgerReadError,
   type WriteOutcome,
 } from '../ledger.ts';
+import { compareWithAnchor } from '../anchor.ts';
 import type { DiskGauge } from './disk-use.ts';
 import type { Failpoints } from './failpoints.ts';
 import { ledgerFailure, type Problems } from '../failures.ts';
@@ -19,7 +20,7 @@ import { findEvent } from './find-stored.ts';
 import type { LedgerMetrics } from '../ledger-metrics.ts';
 import { PageStarts } from './page-starts.ts';
 import type { LevelRequest } from './plan-batch.ts';
-import { readRecord, readRecords, readPage, scanEvents } from './reading.ts';
+import { chainAt, readPage, readRecord, readRecords, scanEvents } from './reading.ts';
 import { createRetention, type Retain } from './retention.ts';
 import type { Store } from './store.ts';
 import { verifyLedger } from './verify.ts';
@@ -158,6 +159,17 @@ class LevelLedger implements Ledger {
   readonly writeRecords: Ledger['writeRecords'] = (changes) =>
     this.#write({ kind: 'append', events: [], records: changes });
 
+  readonly compareWith: Ledger['compareWith'] = (anchor) => {
+    const { ledgerId } = this.#store.contents().state;
+    const storage = {
+      ledgerId,
+      head: this.head(),
+      chainAt: (sequence: number) => chainAt(this.#store.view(), sequence),
+      skipTo: (head: number) => this.#write({ kind: 'skip', head }),
+    };
+    return compareWithAnchor(anchor, storage, this.#parts.problems);
+  };
+
   readonly retain: Ledger['retain'] = async (now) => {
     const outcome = await this.#retain(now, this.#retentionMs);
     this.#pages.forgetBefore(this.lowWater() + 1);
@@ -204,7 +216,7 @@ class LevelLedger implements Ledger {
     await this.#store.close();
   }
 
-  async #write(request: Request): Promise<WriteOutcome> {
+  async #write(request: LevelRequest): Promise<WriteOutcome> {
     const outcome = await this.#submit(request, false);
     return outcome.kind === 'failed' ? outcome : { kind: 'written' };
   }

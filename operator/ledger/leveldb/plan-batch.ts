@@ -4,6 +4,7 @@ import { AcceptedEvents } from '../accepted-events.ts';
 import { type EntryChange, planEvents, planChanges } from './batch-operations.ts';
 import type { Database, Operation } from './database.ts';
 import { readEvent } from './event-walk.ts';
+import { ledgerFailure } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import { findStored, type OfferedEvent, type StoreView } from './find-stored.ts';
 import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
@@ -24,7 +25,9 @@ export type LevelRequest =
   /** Retention: forgets the oldest sealed segment. */
   | { readonly kind: 'forget'; readonly segment: SealedSegment }
   /** An operator accepts the damage of a sealed segment. */
-  | { readonly kind: 'give-up'; readonly segment: SealedSegment };
+  | { readonly kind: 'give-up'; readonly segment: SealedSegment }
+  /** Numbers up to `head` were given before and are left out: a new segment begins behind them. */
+  | { readonly kind: 'skip'; readonly head: number };
 
 /** One batch, ready to be written, and what holds once it is. */
 export interface BatchPlan {
@@ -99,6 +102,7 @@ class BatchDraft {
       if (request.kind === 'append') return await this.#append(request, offered, stored);
       if (request.kind === 'cursor') return await this.#moveCursor(request);
       if (request.kind === 'give-up') return this.#giveUp(request.segment);
+      if (request.kind === 'skip') return this.#skip(request.head);
       return this.#forget(request.segment);
     } catch (error) {
       return toLedgerFailure(request.kind, error);
@@ -183,6 +187,12 @@ class BatchDraft {
     // Repeats of its events would not be recognised.
     this.#horizon = Math.max(this.#horizon, ends?.to ?? 0);
     return this.#written([]);
+  }
+
+  /** The store has begun the segment by now, unless it could not. */
+  #skip(head: number): RequestOutcome {
+    if (this.#before.state.segment.lastSequence >= head) return this.#written([]);
+    return ledgerFailure('retryable', `ledger: a segment behind event ${head} cannot be begun`);
   }
 
   #changeRecords(records: readonly RecordChange[] = []): void {

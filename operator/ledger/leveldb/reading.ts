@@ -1,5 +1,6 @@
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
 import { keySeed, openValue } from '../checked-value.ts';
+import { readBatchMark } from './batch-marks.ts';
 import { decodeStoredEvent, walkEvents } from './event-walk.ts';
 import { damage } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
@@ -64,6 +65,25 @@ export async function* scanEvents(
       const start = starts[index] ?? from;
       if (start >= from && start < to) yield stored;
     }
+  }
+}
+
+/**
+ * The chain value of the batch that ends with an event: empty where none ends there, undefined where the event
+ * is not stored. Throws a LedgerReadError where that cannot be read.
+ */
+export async function chainAt(view: StoreView, sequence: number): Promise<string | undefined> {
+  const segment = readableSegments(view).find(
+    ({ firstSequence, lastSequence }) => firstSequence <= sequence && sequence <= lastSequence,
+  );
+  if (segment === undefined) return undefined;
+  try {
+    return await useSegment(view, segment, async (database, where) => {
+      const mark = await readBatchMark(database, where, sequence);
+      return mark?.chain ?? '';
+    });
+  } catch (error) {
+    throw new LedgerReadError(toLedgerFailure('reading the chain', error));
   }
 }
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { LedgerReadError } from '../ledger.ts';
 import { checkManifest, type Database, openDatabase, readManifestNote } from './database.ts';
 import { damage, ledgerFailure, type Problems } from '../failures.ts';
+import { missingRanges } from '../missing-ranges.ts';
 import { renameDurably } from './files.ts';
 import { readBatchMark } from './batch-marks.ts';
 import type { Head } from './head-file.ts';
@@ -10,7 +11,7 @@ import { type IdFilter, readIdFilter } from './id-filter.ts';
 import type { Identity } from './identity.ts';
 import { discardSegment } from './retention.ts';
 import { listSegmentDirectories, NEXT_DIRECTORY, segmentName } from './segment-names.ts';
-import { type Contents, type LedgerState, readContents, type SealedSegment } from './state.ts';
+import { type Contents, type LedgerState, readContents } from './state.ts';
 import type { Store } from './store.ts';
 import { findDamage } from './verify.ts';
 
@@ -122,17 +123,6 @@ async function chainProblem(store: Store, noted: Head): Promise<string | undefin
   const mark = await readBatchMark(active, activeName, noted.sequence);
   if (mark?.chain === noted.chain) return undefined;
   return `ledger: ${activeName}: the chain at event ${noted.sequence} differs from HEAD: "${mark?.chain ?? ''}"`;
-}
-
-/** Numbers that were given and are not stored between segments. */
-function missingRanges(
-  segments: readonly Pick<SealedSegment, 'firstSequence' | 'lastSequence'>[],
-): string[] {
-  return segments.flatMap(({ firstSequence }, index) => {
-    const before = segments[index - 1]?.lastSequence;
-    if (before === undefined || before + 1 === firstSequence) return [];
-    return [`ledger: events ${before + 1} to ${firstSequence - 1}: missing`];
-  });
 }
 
 /** Finishes interrupted deletions and compares the directories with the list of segments. */

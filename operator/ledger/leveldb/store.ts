@@ -115,7 +115,7 @@ class SegmentStore implements Store {
     for (let tries = 0; tries < ATTEMPTS; tries++) {
       const stopped = this.#stopped;
       if (stopped !== undefined) return requests.map(() => stopped);
-      if (this.#interrupted === undefined && requests.some(hasEvents)) await this.#rollIfDue();
+      if (this.#interrupted === undefined) await this.#rollIfDue(requests);
       const refusal =
         this.#interrupted === undefined ? undefined : await this.#recover(this.#interrupted);
       const result = refusal ?? (await this.#attempt(requests));
@@ -239,19 +239,26 @@ class SegmentStore implements Store {
     }
   }
 
-  async #rollIfDue(): Promise<void> {
-    const { clock, limits, onError } = this.#options;
-    const { firstSequence, lastSequence, bytes, openedAt } = this.#contents.state.segment;
-    const events = lastSequence - firstSequence + 1;
-    if (events === 0) return;
-    const newDay = Math.floor(clock.now() / DAY_MS) > Math.floor(openedAt / DAY_MS);
-    if (!newDay && events < limits.events && bytes < limits.bytes) return;
+  async #rollIfDue(requests: readonly LevelRequest[]): Promise<void> {
+    const { lastSequence } = this.#contents.state.segment;
+    const skips = requests.map((request) => (request.kind === 'skip' ? request.head : 0));
+    const skipped = Math.max(lastSequence, ...skips);
+    if (skipped === lastSequence && !(requests.some(hasEvents) && this.#isFull())) return;
     try {
-      await this.roll(lastSequence + 1);
+      await this.roll(skipped + 1);
     } catch (error) {
       // The old segment goes on; the next batch tries again.
-      onError(toLedgerFailure('beginning a segment', error));
+      this.#options.onError(toLedgerFailure('beginning a segment', error));
     }
+  }
+
+  #isFull(): boolean {
+    const { clock, limits } = this.#options;
+    const { firstSequence, lastSequence, bytes, openedAt } = this.#contents.state.segment;
+    const events = lastSequence - firstSequence + 1;
+    if (events === 0) return false;
+    const newDay = Math.floor(clock.now() / DAY_MS) > Math.floor(openedAt / DAY_MS);
+    return newDay || events >= limits.events || bytes >= limits.bytes;
   }
 
   #adopt(after: Contents): void {

@@ -1,5 +1,6 @@
 import { LOCK_TABLES } from './migrate.ts';
 import type { Session } from './session.ts';
+import type { Contents } from './state.ts';
 import { beginText, commit } from './transaction.ts';
 
 const DAY_MS = 86_400_000;
@@ -13,6 +14,17 @@ export function dayOf(ms: number): string {
 /** The end of a day, milliseconds since the epoch. */
 export function endOfDay(day: string): number {
   return Date.parse(day) + DAY_MS;
+}
+
+/**
+ * The day that takes the next events. Never one before a day that has some, so that numbers and days ascend
+ * together, and a later one after numbers that were left out, so that no day has a hole.
+ */
+export function dayOfAppend({ state, segments }: Contents, now: number): string {
+  const today = dayOf(now);
+  const newest = segments.at(-1);
+  if (newest === undefined || newest.day < today) return today;
+  return newest.lastSequence === state.head ? newest.day : dayOf(endOfDay(newest.day));
 }
 
 /** The partition of a day. */

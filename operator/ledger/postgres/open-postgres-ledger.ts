@@ -7,6 +7,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { createProblems } from '../failures.ts';
 import type { Ledger, LedgerFailure, OpenLedgerOutcome } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
+import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
 import { toLedgerFailure } from './failures.ts';
 import { migrate } from './migrate.ts';
 import { createPostgresLedger } from './postgres-ledger.ts';
@@ -61,6 +62,13 @@ async function takeOver(options: PostgresLedgerOptions, owner: string): Promise<
   }
 }
 
+/** What was deleted, what is stored, and the end. */
+function rangesOf({ state, segments }: Contents): readonly SequenceRange[] {
+  const { head, lowWater } = state;
+  const deleted = { firstSequence: 1, lastSequence: lowWater };
+  return [deleted, ...segments, { firstSequence: head + 1, lastSequence: head }];
+}
+
 function build(
   options: PostgresLedgerOptions,
   owner: string,
@@ -70,6 +78,7 @@ function build(
   const { database, durability, clock, logger, answerMs = ANSWER_MS } = options;
   const metrics = createLedgerMetrics(options.registry);
   const problems = createProblems(logger);
+  for (const text of missingRanges(rangesOf(contents))) problems.add(text);
   let told: string | undefined;
   const onError = ({ cause, message }: LedgerFailure): void => {
     if (cause === 'corrupt') problems.add(message);

@@ -5,6 +5,12 @@ import { AcceptedEvents } from '../accepted-events.ts';
 import type { EncodedEvent, Request, RequestOutcome } from '../writer.ts';
 import type { Contents } from './state.ts';
 
+/** What the store is asked for. */
+export type PostgresRequest =
+  | Request
+  /** Numbers up to `head` were given before and are left out. Comes in a batch of its own. */
+  | { readonly kind: 'skip'; readonly head: number };
+
 /** The stored events that have the ids of a batch, by id; or why one cannot be read. */
 export type StoredById = ReadonlyMap<string, UsageEvent | LedgerFailure>;
 
@@ -12,6 +18,8 @@ export type StoredById = ReadonlyMap<string, UsageEvent | LedgerFailure>;
 export interface BatchPlan {
   /** By request. */
   readonly outcomes: readonly RequestOutcome[];
+  /** The number before the first accepted event. */
+  readonly head: number;
   /** To be stored, in the order of their numbers. */
   readonly accepted: readonly EncodedEvent[];
   /** Events that had the id of a stored one and differed from it. */
@@ -25,7 +33,7 @@ export interface BatchPlan {
 
 /** Turns waiting requests into one batch: each sees what those before it change. */
 export function planBatch(
-  requests: readonly Request[],
+  requests: readonly PostgresRequest[],
   before: Contents,
   stored: StoredById,
 ): BatchPlan {
@@ -40,15 +48,21 @@ class BatchDraft {
   readonly #accepted = new AcceptedEvents<EncodedEvent>();
   readonly #records = new Map<string, string | undefined>();
   readonly #cursors = new Map<string, Cursor | undefined>();
+  #head: number;
   #lastWindowEnd: number | undefined;
 
   constructor(before: Contents, stored: StoredById) {
     this.#before = before;
     this.#stored = stored;
+    this.#head = before.state.head;
     this.#lastWindowEnd = before.state.lastWindowEnd;
   }
 
-  add(request: Request): RequestOutcome {
+  add(request: PostgresRequest): RequestOutcome {
+    if (request.kind === 'skip') {
+      this.#head = Math.max(this.#head, request.head);
+      return this.#written([]);
+    }
     const refused = refuseRecords(request.records);
     if (refused !== undefined) return refused;
     return request.kind === 'append' ? this.#append(request) : this.#moveCursor(request);
@@ -56,6 +70,7 @@ class BatchDraft {
 
   changes(): Omit<BatchPlan, 'outcomes'> {
     return {
+      head: this.#head,
       accepted: this.#accepted.events,
       conflicts: this.#accepted.conflicts,
       records: this.#records,
@@ -103,7 +118,7 @@ class BatchDraft {
   }
 
   #written(outcomes: readonly EventOutcome[]): RequestOutcome {
-    const head = this.#before.state.head + this.#accepted.events.length;
+    const head = this.#head + this.#accepted.events.length;
     return { kind: 'appended', outcomes, head };
   }
 }

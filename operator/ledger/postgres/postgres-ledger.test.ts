@@ -1,6 +1,7 @@
 import { beforeAll } from 'vitest';
 import type { LedgerDatabase } from '../../config/settings.ts';
 import { ledgerConformance } from '../testing/conformance.ts';
+import { anchorPromises } from '../testing/conformance/anchors.ts';
 import { restartPromises } from '../testing/conformance/restart.ts';
 import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
 
@@ -19,7 +20,11 @@ function nextStream(): { readonly source: string; readonly region: string } {
 }
 
 ledgerConformance('the PostgreSQL ledger', () => openTestStream(database, nextStream()));
-restartPromises(async () => {
+
+async function place() {
   const stream = nextStream();
   return () => openTestStream(database, stream);
-});
+}
+
+restartPromises(place);
+anchorPromises(place);

@@ -1,6 +1,7 @@
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { compareWithAnchor } from '../anchor.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import type { Problems } from '../failures.ts';
 import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
@@ -14,6 +15,7 @@ import {
   type Writer,
 } from '../writer.ts';
 import {
+  chainAt,
   findEvent,
   type Readers,
   reading,
@@ -132,6 +134,17 @@ class PostgresLedger implements Ledger {
   readonly writeRecords: Ledger['writeRecords'] = (records) =>
     this.#write({ kind: 'append', events: [], records });
 
+  readonly compareWith: Ledger['compareWith'] = (anchor) => {
+    const { ledgerId } = this.#store.contents().state;
+    const storage = {
+      ledgerId,
+      head: this.head(),
+      chainAt: (sequence: number) => chainAt(this.#store.view(), sequence),
+      skipTo: (head: number) => this.#skipTo(head),
+    };
+    return compareWithAnchor(anchor, storage, this.#parts.problems);
+  };
+
   readonly retain: Ledger['retain'] = async (now) => {
     await this.#retain(now, this.#retentionMs);
     await this.#measure().catch(() => undefined);
@@ -178,6 +191,13 @@ class PostgresLedger implements Ledger {
     metrics.close();
     await this.#store.close();
     await readers.end();
+  }
+
+  /** Not through the queue, where events would come into the same batch. */
+  async #skipTo(head: number): Promise<WriteOutcome> {
+    const [outcome] = await this.#store.write([{ kind: 'skip', head }]);
+    this.#waiters.advance(this.head());
+    return outcome === undefined || outcome.kind === 'appended' ? { kind: 'written' } : outcome;
   }
 
   async #write(request: Request): Promise<WriteOutcome> {

@@ -60,7 +60,11 @@ export async function readPage(
   limit: number,
 ): Promise<ReadOutcome> {
   const segment = view.contents.segments.find(({ lastSequence }) => lastSequence > afterSequence);
-  if (segment === undefined) return { kind: 'page', events: [], lastSequence: afterSequence };
+  if (segment === undefined) {
+    // Behind the newest event there are only numbers that were left out.
+    const lastSequence = Math.max(afterSequence, view.contents.state.head);
+    return { kind: 'page', events: [], lastSequence };
+  }
   const first = Math.max(afterSequence + 1, segment.firstSequence);
   const last = Math.min(segment.lastSequence, first + Math.min(limit, MAX_PAGE_EVENTS) - 1);
   try {
@@ -221,6 +225,28 @@ export async function readRecord(
     }),
   );
   return row?.['value'] ?? undefined;
+}
+
+/**
+ * The chain value of the batch that ends with an event: empty where none ends there, undefined where the event
+ * is not stored. Throws a LedgerReadError where that cannot be read.
+ */
+export async function chainAt(
+  { contents, query }: StreamView,
+  sequence: number,
+): Promise<string | undefined> {
+  const { segments, state } = contents;
+  const segment = segments.find(
+    ({ firstSequence, lastSequence }) => firstSequence <= sequence && sequence <= lastSequence,
+  );
+  if (segment === undefined) return undefined;
+  const rows = await reading(
+    query({
+      text: 'select chain from meterfeed.batch where stream = $1 and day = $2 and last_seq = $3',
+      values: [state.stream, segment.day, sequence],
+    }),
+  );
+  return rows[0]?.['chain'] ?? '';
 }
 
 const PAGE_RECORDS = 500;

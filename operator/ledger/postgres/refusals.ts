@@ -1,5 +1,6 @@
 import { ledgerFailure } from '../failures.ts';
 import type { LedgerFailure } from '../ledger.ts';
+import type { StreamState } from './state.ts';
 
 export const TAKEN_OVER = ledgerFailure(
   'fenced',
@@ -12,7 +13,16 @@ export const NO_STANDBY = ledgerFailure(
 );
 
 /** The server has lost what it confirmed: a failover to a standby that was behind, or a restored backup. */
-export function wentBack(known: number, found: number): LedgerFailure {
-  const text = `batch ${known} was acknowledged, but the newest is: "${found}"`;
-  return ledgerFailure('corrupt', `ledger: stream: the newest events are missing: ${text}`);
+export function wentBack(known: StreamState, found: StreamState): LedgerFailure {
+  const events = known.head - found.head;
+  const what =
+    events > 0
+      ? `events ${found.head + 1} to ${known.head} (${events}) were acknowledged and are gone`
+      : 'what was acknowledged with them is gone';
+  const text = `${what}: batch ${known.batch} was the newest, and now is: "${found.batch}"`;
+  const mend = 'restore what has them, or start the operator again to go on without them';
+  return ledgerFailure(
+    'corrupt',
+    `ledger: stream: the newest events are missing: ${text}; ${mend}`,
+  );
 }

@@ -4,11 +4,11 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { ledgerFailure } from '../failures.ts';
 import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
-import type { EncodedEvent, Request, RequestOutcome } from '../writer.ts';
-import { dayOf, ensureDay } from './days.ts';
+import type { EncodedEvent, RequestOutcome } from '../writer.ts';
+import { dayOfAppend, ensureDay } from './days.ts';
 import { isMissingPartition, toLedgerFailure } from './failures.ts';
 import { lookUpStatements, storedById } from './find-stored.ts';
-import { type BatchPlan, planBatch } from './plan-batch.ts';
+import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Query, StreamView } from './reading.ts';
 import { NO_STANDBY, TAKEN_OVER, wentBack } from './refusals.ts';
 import type { SeriesCache } from './series.ts';
@@ -22,7 +22,7 @@ export interface Store {
   contents(): Contents;
   view(): StreamView;
   /** Writes one batch. What became of a commit that was not confirmed is found out before anything else is written. */
-  write(requests: readonly Request[]): Promise<readonly RequestOutcome[]>;
+  write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]>;
   /** Runs something else on the writer's connection, between two batches; then reads what there is. */
   between<T>(work: (session: Session) => Promise<T>): Promise<T>;
   close(): Promise<void>;
@@ -81,7 +81,7 @@ class StreamStore implements Store {
     return { contents: this.#contents, series, query };
   }
 
-  write(requests: readonly Request[]): Promise<readonly RequestOutcome[]> {
+  write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {
     return this.#oneAtATime(() => this.#write(requests));
   }
 
@@ -112,7 +112,7 @@ class StreamStore implements Store {
     await this.#oneAtATime(async () => this.#session?.end());
   }
 
-  async #write(requests: readonly Request[]): Promise<readonly RequestOutcome[]> {
+  async #write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {
     let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not connected');
     for (let tries = 0; tries < ATTEMPTS; tries++) {
       if (this.#planned !== undefined) {
@@ -130,12 +130,14 @@ class StreamStore implements Store {
     return requests.map(() => this.#stopped ?? failure);
   }
 
-  async #attempt(requests: readonly Request[]): Promise<readonly RequestOutcome[] | LedgerFailure> {
+  async #attempt(
+    requests: readonly PostgresRequest[],
+  ): Promise<readonly RequestOutcome[] | LedgerFailure> {
     const offered = requests.flatMap((request) =>
       request.kind === 'append' ? request.events : [],
     );
     const now = this.#options.clock.now();
-    const day = this.#dayFor(now);
+    const day = dayOfAppend(this.#contents, now);
     let session: Session | undefined;
     try {
       session = await this.#connected();
@@ -168,7 +170,7 @@ class StreamStore implements Store {
   /** Takes the stream's row, decides what the requests come to, and writes it but for the commit. */
   async #lock(
     session: Session,
-    requests: readonly Request[],
+    requests: readonly PostgresRequest[],
     offered: readonly EncodedEvent[],
     day: string,
     now: number,
@@ -190,6 +192,7 @@ class StreamStore implements Store {
     const before = this.#contents;
     const plan = planBatch(requests, before, stored);
     const idle =
+      plan.head === before.state.head &&
       plan.accepted.length === 0 &&
       plan.records.size === 0 &&
       plan.cursors.size === 0 &&
@@ -207,10 +210,10 @@ class StreamStore implements Store {
     if (row === undefined) {
       return this.#stop(TAKEN_OVER);
     }
-    const { batch, chain, lowWater, stream } = this.#contents.state;
+    const { state } = this.#contents;
+    const { batch, chain, lowWater, stream } = state;
     const found = stateOf(row);
-    if (found.batch !== batch || found.chain !== chain)
-      return this.#stop(wentBack(batch, found.batch));
+    if (found.batch !== batch || found.chain !== chain) return this.#stop(wentBack(state, found));
     if (this.#options.durability === 'standby' && row['standbys'] === '') {
       return this.#told(NO_STANDBY);
     }
@@ -265,7 +268,7 @@ class StreamStore implements Store {
       const known = [this.#contents, planned].some(
         ({ state }) => state.batch === found.state.batch && state.chain === found.state.chain,
       );
-      if (!known) return this.#stop(wentBack(this.#contents.state.batch, found.state.batch));
+      if (!known) return this.#stop(wentBack(this.#contents.state, found.state));
       this.#contents = found;
       this.#planned = undefined;
       return undefined;
@@ -279,13 +282,6 @@ class StreamStore implements Store {
     const { database, answerMs } = this.#options;
     if (this.#session?.usable() !== true) this.#session = await openSession(database, answerMs);
     return this.#session;
-  }
-
-  /** Never before a day that has events already, so that numbers and days ascend together. */
-  #dayFor(now: number): string {
-    const today = dayOf(now);
-    const newest = this.#contents.segments.at(-1)?.day ?? today;
-    return newest > today ? newest : today;
   }
 
   #stop(failure: LedgerFailure): LedgerFailure {

@@ -56,7 +56,7 @@ export async function prepareWrite(session: Session, context: BatchContext): Pro
   const segment = nextSegment(context, events);
   const state: StreamState = {
     ...before.state,
-    head: before.state.head + plan.accepted.length,
+    head: plan.head + plan.accepted.length,
     batch: before.state.batch + 1,
     chain: segment?.chain ?? before.state.chain,
     seriesHead: numbered.head,
@@ -144,7 +144,7 @@ function insertEvents(
   events: readonly SplitEvent[],
   numbers: readonly number[],
 ): Statement {
-  const first = before.state.head + 1;
+  const first = plan.head + 1;
   const rows = events.map(({ row }) => row);
   return {
     text: `insert into meterfeed.event (day, stream, seq, window_start, window_end, recorded_at,
@@ -173,9 +173,9 @@ function nextSegment(
   { before, plan, day, now }: BatchContext,
   events: readonly SplitEvent[],
 ): DaySegment | undefined {
-  const { accepted } = plan;
+  const { accepted, head } = plan;
   if (accepted.length === 0) return undefined;
-  const { head, chain } = before.state;
+  const { chain } = before.state;
   const current = before.segments.findLast((segment) => segment.day === day);
   const { bytes } = encodeStoredEvents(
     head + 1,
@@ -208,7 +208,7 @@ function union(a: TimeRange | undefined, b: TimeRange): TimeRange {
 }
 
 function insertBatch(
-  { before, now }: BatchContext,
+  { before, plan, now }: BatchContext,
   { day, lastSequence, chain }: DaySegment,
   events: readonly SplitEvent[],
 ): Statement {
@@ -219,7 +219,7 @@ function insertBatch(
     values: [
       before.state.stream,
       day,
-      before.state.head + 1,
+      plan.head + 1,
       lastSequence,
       starts.from,
       starts.to,

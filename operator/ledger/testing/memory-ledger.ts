@@ -93,6 +93,8 @@ class MemoryLedger implements Ledger {
     return WRITTEN;
   };
 
+  readonly compareWith: Ledger['compareWith'] = async () => WRITTEN;
+
   readonly retain = async (): Promise<void> => undefined;
 
   readonly setRetention = (): void => undefined;
