@@ -329,6 +329,7 @@ export interface MeteringPolicyStatus {
     lagSeconds: number;
   }[];
   ledger?: {
+    id?: string;
     sequence: number;
     bytes: number;
     segments: number;

@@ -360,7 +360,7 @@ describe('the MeteringPolicy', () => {
         failedTenantAPIs: { total: 0, items: [] },
         gaps: { total: 0, items: [] },
         destinations: [{ name: 'main', cursor: 12, lagSeconds: 10 }],
-        ledger: { sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' },
+        ledger: { id: 'a-ledger', sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' },
       });
     expect(await cluster.kubectl(['get', 'mpol', '--no-headers'])).toMatch(
       /^default +True +2 +2 +0 +\d+s/,

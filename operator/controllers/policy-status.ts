@@ -68,7 +68,7 @@ export function policyFields(views: PolicyViews, windowMs: number): MeteringPoli
   const clusters = tenants.clusters().filter((cluster) => !cluster.excluded);
   const failed = windows.failedTenantApis().toSorted(byTenantCluster);
   const gaps = windows.gaps().toSorted((a, b) => b.from - a.from);
-  const { sequence, bytes, segments, chain } = ledger.stats();
+  const { ledgerId: id, sequence, bytes, segments, chain } = ledger.stats();
   return {
     ...(lastWindowEnd === undefined ? {} : { lastWindow: formatInstant(lastWindowEnd) }),
     windowSeconds: windowMs / 1000,
@@ -114,7 +114,7 @@ export function policyFields(views: PolicyViews, windowMs: number): MeteringPoli
         cursor,
         lagSeconds: Math.round(lagSeconds),
       })),
-    ledger: { sequence, bytes, segments, chain },
+    ledger: { id, sequence, bytes, segments, chain },
   };
 }
 

@@ -459,7 +459,7 @@ describe('the status of the policy', () => {
         { name: 'a', cursor: 12, lagSeconds: 10 },
         { name: 'b', cursor: 12, lagSeconds: 10 },
       ],
-      ledger: { sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' },
+      ledger: { id: 'a-ledger', sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' },
     });
   });
 

@@ -139,5 +139,8 @@ export interface EnforcementView {
 }
 
 export interface LedgerView {
-  stats(): Pick<LedgerStats, 'sequence' | 'bytes' | 'segments' | 'chain' | 'disk' | 'problems'>;
+  stats(): Pick<
+    LedgerStats,
+    'ledgerId' | 'sequence' | 'bytes' | 'segments' | 'chain' | 'disk' | 'problems'
+  >;
 }

@@ -6,6 +6,7 @@ import { createOutbound } from '../outbound/outbound.ts';
 import { createCollectorMetrics } from '../windows/collector-metrics.ts';
 import type { BuildContext, OperatorOptions } from './build-context.ts';
 import { buildClusterView } from './cluster-view.ts';
+import { compareWithStatus } from './compare-with-status.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { buildDelivery } from './delivery.ts';
 import { buildMetering } from './metering.ts';
@@ -77,7 +78,8 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ...billing.parts,
     ...metering.parts,
   ];
-  return [http, leaderPart(election, parts, { clock, logger })];
+  const prepare = (signal: AbortSignal) => compareWithStatus(options, signal);
+  return [http, leaderPart(election, prepare, parts, { clock, logger })];
 }
 
 /** Whether the watches are of the namespaces that the settings name. */

@@ -59,9 +59,13 @@ async function outcomeOf(part: Part, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** Runs the parts while this process leads. A lost lease ends it: somebody else may be metering by now. */
+/**
+ * Runs the parts while this process leads, once `prepare` has ended. A lost lease ends it: somebody else may
+ * be metering by now.
+ */
 export function leaderPart(
   election: LeaderElection,
+  prepare: (signal: AbortSignal) => Promise<void>,
   parts: readonly Part[],
   tools: { readonly clock: Clock; readonly logger: Logger },
 ): Part {
@@ -69,6 +73,8 @@ export function leaderPart(
     name: 'leader',
     run: async (signal) => {
       const end = await election.run(signal, async (leading) => {
+        await prepare(leading);
+        if (leading.aborted) return;
         const ended = await runParts(parts, leading, tools);
         if (ended.kind === 'failed') throw new Error(ended.reason);
       });

@@ -1,9 +1,7 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Settings } from '../config/settings.ts';
 import { createSettingsStore } from '../config/settings-store.ts';
-import { POLICY_NAME } from '../controllers/metering-policy.ts';
 import { type Connection, createConnection } from '../kubernetes/connection.ts';
-import { resourcePath } from '../kubernetes/resource.ts';
 import { isRecord } from '../model/is-record.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
 import { createRegistry } from '../telemetry/registry.ts';
@@ -13,6 +11,7 @@ import { buildOperator } from './build-operator.ts';
 import { openLedger } from './open-ledger.ts';
 import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './parts.ts';
 import { followLogLevel } from './process.ts';
+import { readStoredPolicy } from './stored-policy.ts';
 
 export interface RunOptions
   extends Pick<
@@ -93,8 +92,6 @@ async function runBuilt(
   return { kind: 'rebuild', watchNamespaces: wanted };
 }
 
-const ASK_TIMEOUT_MS = 5_000;
-
 /**
  * The namespaces of the MeteringPolicy as it stands, so that watches are not built twice; those of the
  * environment where it names none or cannot be read. The controllers have the last word.
@@ -104,15 +101,8 @@ async function namespacesAskedFor(
   { discovery }: Settings,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const resource = { group: 'meterfeed.io', version: 'v1alpha1', plural: 'meteringpolicies' };
-  const outcome = await connection.request(resourcePath(resource), {
-    query: { fieldSelector: `metadata.name=${POLICY_NAME}` },
-    signal,
-    timeoutMs: ASK_TIMEOUT_MS,
-  });
-  const items: unknown = outcome.kind === 'ok' && isRecord(outcome.body) && outcome.body['items'];
-  const [policy]: readonly unknown[] = Array.isArray(items) ? items : [];
-  const spec = isRecord(policy) ? policy['spec'] : undefined;
+  const stored = await readStoredPolicy(connection, signal);
+  const spec = stored.kind === 'ok' ? stored.policy?.['spec'] : undefined;
   const found = isRecord(spec) ? spec['discovery'] : undefined;
   const namespaces: unknown = isRecord(found) ? found['namespaces'] : undefined;
   if (!Array.isArray(namespaces)) return discovery.watchNamespaces;

@@ -81,6 +81,7 @@ export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
     },
     ledger: {
       stats: () => ({
+        ledgerId: 'a-ledger',
         sequence: 42,
         bytes: 4_096,
         segments: 1,

@@ -1,0 +1,66 @@
+import type { Connection } from '../kubernetes/connection.ts';
+import { describeFailure } from '../kubernetes/outcome.ts';
+import type { Ledger, LedgerAnchor } from '../ledger/ledger.ts';
+import { isRecord } from '../model/is-record.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { readStoredPolicy } from './stored-policy.ts';
+
+const RETRY_MS = 2_000;
+
+/** What comparing is done with. */
+export interface Comparing {
+  readonly connection: Pick<Connection, 'request'>;
+  readonly ledger: Pick<Ledger, 'compareWith'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Compares the ledger with what the status of the MeteringPolicy has of it, before this process writes
+ * anything as the leader (docs/ledger-format.md#a-head-that-went-back). Asks until the API server answers and
+ * the ledger has compared. Rejects when another process has the ledger.
+ */
+export async function compareWithStatus(
+  { connection, ledger, clock, logger }: Comparing,
+  signal: AbortSignal,
+): Promise<void> {
+  let said = '';
+  while (!signal.aborted) {
+    const waitsFor = await compareOnce({ connection, ledger }, signal);
+    if (waitsFor === undefined) return;
+    if (waitsFor !== said && !signal.aborted) {
+      logger.warn(`[ledger] cannot be compared with the MeteringPolicy's status yet: ${waitsFor}`);
+    }
+    said = waitsFor;
+    await clock.sleep(RETRY_MS, signal).catch(() => undefined);
+  }
+}
+
+/** Why it has to be tried again; undefined when it has not. */
+async function compareOnce(
+  { connection, ledger }: Pick<Comparing, 'connection' | 'ledger'>,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const stored = await readStoredPolicy(connection, signal);
+  // Without the custom resource, or the right to read it, there is nothing to compare with.
+  if (stored.kind === 'status' && [403, 404].includes(stored.code)) return undefined;
+  if (stored.kind !== 'ok') return describeFailure(stored);
+  const anchor = anchorOf(stored.policy?.['status']);
+  if (anchor === undefined) return undefined;
+  const outcome = await ledger.compareWith(anchor);
+  if (outcome.kind === 'written') return undefined;
+  if (outcome.cause === 'retryable' || outcome.cause === 'full') return outcome.message;
+  throw new Error(outcome.message);
+}
+
+/** What a status says of the ledger; undefined where an older release wrote it, or nobody. */
+function anchorOf(status: unknown): LedgerAnchor | undefined {
+  const noted = isRecord(status) ? status['ledger'] : undefined;
+  if (!isRecord(noted)) return undefined;
+  const { id: ledgerId, sequence, chain } = noted;
+  if (typeof ledgerId !== 'string' || typeof sequence !== 'number' || typeof chain !== 'string') {
+    return undefined;
+  }
+  return { ledgerId, sequence, chain };
+}
