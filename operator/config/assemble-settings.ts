@@ -30,6 +30,8 @@ export function assembleSettings(
       trustPlatformMetadata: values.TRUST_PLATFORM_METADATA,
       trustWorkloadMetadata: values.TRUST_WORKLOAD_METADATA,
       watchNamespaces: values.WATCH_NAMESPACES,
+      sources: values.DISCOVERY_SOURCES,
+      namespaceTenantKeys: values.NAMESPACE_TENANT_KEYS,
       ...omitUndefined({ platformCluster: values.PLATFORM_CLUSTER }),
     },
     metering: assembleMetering(values),

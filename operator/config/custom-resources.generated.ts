@@ -239,6 +239,8 @@ export interface MeteringPolicySpec {
   }[];
   retention?: string;
   discovery?: {
+    sources?: ('vcluster' | 'namespaces')[];
+    namespaceTenantKeys?: string[];
     namespaces?: string[];
     platformCluster?: string;
     trustPlatformMetadata?: boolean;

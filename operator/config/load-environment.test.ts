@@ -52,6 +52,13 @@ const EFFECTS: readonly Effect[] = [
   ['RECONCILE_INTERVAL', '1m30s', (s) => s.discovery.reconcileIntervalMs, 90_000],
   ['OFFBOARD_GRACE', '2d', (s) => s.discovery.offboardGraceMs, 172_800_000],
   ['WATCH_NAMESPACES', 'team-a, team-b', (s) => s.discovery.watchNamespaces, ['team-a', 'team-b']],
+  ['DISCOVERY_SOURCES', 'namespaces', (s) => s.discovery.sources, ['namespaces']],
+  [
+    'NAMESPACE_TENANT_KEYS',
+    'capsule.clastix.io/tenant, *.tree.hnc.x-k8s.io/depth',
+    (s) => s.discovery.namespaceTenantKeys,
+    ['capsule.clastix.io/tenant', '*.tree.hnc.x-k8s.io/depth'],
+  ],
   ['PLATFORM_CLUSTER', 'c1', (s) => s.discovery.platformCluster, 'c1'],
   ['TRUST_PLATFORM_METADATA', 'TRUE', (s) => s.discovery.trustPlatformMetadata, true],
   ['TRUST_WORKLOAD_METADATA', 'TRUE', (s) => s.discovery.trustWorkloadMetadata, true],

@@ -1,6 +1,7 @@
 import type { DestinationType } from '../model/destination-type.ts';
 import type { Secret } from '../model/secret.ts';
 import type { BillingDetails, PlanChange } from '../model/tenant.ts';
+import type { TenantSourceName } from '../model/tenant-sources.ts';
 
 /**
  * Everything the engine is configured with, as one immutable value that is swapped whole.
@@ -43,6 +44,13 @@ export interface DiscoverySettings {
   readonly trustWorkloadMetadata: boolean;
   /** Namespaces to scan; empty means all. */
   readonly watchNamespaces: readonly string[];
+  /** The kinds of tenants that are looked for. */
+  readonly sources: readonly TenantSourceName[];
+  /**
+   * Keys of labels and annotations that name the tenant of a Namespace, the first that has a value wins; empty
+   * means `<LABEL_PREFIX>/tenant` (docs/tenants/namespaces.md#which-key).
+   */
+  readonly namespaceTenantKeys: readonly string[];
 }
 
 /** What may differ per tenant is in {@link TenantMeteringSettings}. */

@@ -118,6 +118,8 @@ function layersOf(
       reconcileIntervalMs: durations.reconcileInterval,
       offboardGraceMs: durations.offboardGrace,
       watchNamespaces: discovery?.namespaces,
+      sources: discovery?.sources,
+      namespaceTenantKeys: discovery?.namespaceTenantKeys,
       platformCluster: discovery?.platformCluster,
       trustPlatformMetadata: discovery?.trustPlatformMetadata,
       trustWorkloadMetadata: discovery?.trustWorkloadMetadata,

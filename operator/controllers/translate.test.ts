@@ -276,6 +276,8 @@ describe('the MeteringPolicy', () => {
           offboardGraceMs: 5_400_000,
           watchNamespaces: ['vcluster-acme'],
           platformCluster: 'control-plane-1',
+          sources: ['vcluster', 'namespaces'],
+          namespaceTenantKeys: ['capsule.clastix.io/tenant'],
           trustPlatformMetadata: true,
           trustWorkloadMetadata: true,
         },

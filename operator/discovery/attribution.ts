@@ -31,12 +31,14 @@ export type Attribution =
  * (docs/discovery.md#whose-an-object-is). In a namespace that a syncer maps everything is its tenant
  * cluster's, whatever the labels say: there the syncer leaves labels as tenants write them. Elsewhere `managed-by` is looked at first: tenants may give their own pods any `app` label, and
  * an object that a syncer brought is never control plane. Objects without that label belong to the
- * namespace's only tenant cluster, and to nobody where there are several.
+ * namespace's only tenant cluster, and to nobody where there are several. A tenant that only metadata of the
+ * Namespace name gives way to any tenant cluster there, also to one that is leaving.
  */
 export function attribute(
   { namespace, labels }: Owned,
-  clusters: readonly TenantCluster[],
+  all: readonly TenantCluster[],
 ): Attribution {
+  const clusters = mostSpecific(all);
   const [only, ...others] = clusters;
   if (only !== undefined && others.length === 0 && only.namespace !== namespace) {
     return { kind: 'tenant', cluster: only };
@@ -55,4 +57,10 @@ export function attribute(
   if (only === undefined || others.length > 0) return { kind: 'unattributed' };
   const isHelper = app !== undefined && CONTROL_PLANE_HELPER_APPS.includes(app);
   return { kind: isHelper ? 'control-plane' : 'tenant', cluster: only };
+}
+
+function mostSpecific(clusters: readonly TenantCluster[]): readonly TenantCluster[] {
+  if (clusters.length < 2) return clusters;
+  const specific = clusters.filter(({ source }) => source !== 'namespaces');
+  return specific.length > 0 ? specific : clusters;
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** Ids that were given out, by `<namespace>/<name>`; kept for as long as the same id might come again. */
+/** Ids that were given out, by {@link placeKey}; kept for as long as the same id might come again. */
 export type AssignedIds = ReadonlyMap<string, string>;
 
 /** The longest customer id. */
@@ -11,16 +11,25 @@ const HASH_DIGITS = 8;
 export interface Place {
   readonly namespace: string;
   readonly name: string;
+  /** The kind of tenants that it is of; absent is vCluster or external. */
+  readonly source?: string;
 }
 
-export function placeKey({ namespace, name }: Place): string {
-  return `${namespace}/${name}`;
+/** `<namespace>/<name>`, after the kind and a colon, which is in no name, where that is another kind than vCluster. */
+export function placeKey({ namespace, name, source }: Place): string {
+  const place = `${namespace}/${name}`;
+  return source === undefined || isPlain(source) ? place : `${source}:${place}`;
+}
+
+/** Tenant clusters of vCluster and external ones were there before there were kinds: their ids name none. */
+function isPlain(source: string): boolean {
+  return source === 'workload' || source === 'external';
 }
 
 /**
  * The id of each place, in the order given, and those that are new. An id that was given out stays;
- * a new one is `tenant-<namespace>-<name>` or `external-<name>`, or, where that belongs to another place or is too long,
- * the same ending in `-<8 hex of its hash>` (docs/discovery.md#ids).
+ * a new one is `tenant-<namespace>-<name>`, `external-<name>` or `<kind>-<name>`, or, where that belongs to another place or is
+ * too long, the same ending in `-<8 hex of its hash>` (docs/discovery.md#ids).
  */
 export function assignIds(
   places: readonly Place[],
@@ -47,7 +56,11 @@ export function projectTenant(project: string): string {
   return id.length <= LONGEST_ID ? id : hashed(id, project);
 }
 
-function plainId({ namespace, name }: Place): string {
+function plainId({ namespace, name, source }: Place): string {
+  if (source !== undefined && !isPlain(source)) {
+    // Names of these kinds may be any text.
+    return `${source}-${namespace}-${name}`.replaceAll(/[^A-Za-z0-9.]+/g, '-').replace(/-$/, '');
+  }
   return namespace === '' ? `external-${name}` : `tenant-${namespace}-${name}`;
 }
 

@@ -20,10 +20,11 @@ import {
 } from './overrides.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 import type { Candidate, HostObjects } from './tenant-source.ts';
-import type { HostNamespace } from './views.ts';
+import type { HostNamespace, Metadata } from './views.ts';
 
 /** Everything that a discovery round looks at, as it is at one moment. */
-export interface DiscoverInput extends Omit<HostObjects, 'settings' | 'externalNames'> {
+export interface DiscoverInput
+  extends Omit<HostObjects, 'settings' | 'labelPrefix' | 'externalNames'> {
   readonly settings: Settings;
   readonly customerIdKeys: CustomerIdKeys;
   /** Out of TENANT_CLUSTERS_FILE. */
@@ -62,6 +63,7 @@ export function discover(input: DiscoverInput): Discovered {
   const found = findTenants({
     ...input,
     settings: settings.discovery,
+    labelPrefix: settings.identity.labelPrefix,
     externalNames: input.external.map(({ name }) => name),
   });
   const external = input.external.map((listed) => ({ ...listed, namespace: '' }));
@@ -71,14 +73,15 @@ export function discover(input: DiscoverInput): Discovered {
   const clusters: TenantCluster[] = [];
   for (const candidate of found.candidates) {
     const id = ids.get(placeKey(candidate)) ?? '';
-    const home = input.namespace(candidate.namespace);
+    const [home, ...others] = homesOf(candidate, input);
     if (home === undefined) {
       // Its Namespace has not arrived yet; without its metadata the customer could be the wrong one.
       const known = input.known.get(id);
       if (known !== undefined) clusters.push(known);
       continue;
     }
-    clusters.push(describe({ candidate, home, id, settings, customerIdKeys, problems, uses }));
+    const homes = [home, ...others] as const;
+    clusters.push(describe({ candidate, homes, id, settings, customerIdKeys, problems, uses }));
   }
   for (const listed of external) {
     clusters.push(describeExternal(listed, ids.get(placeKey(listed)) ?? '', input));
@@ -97,6 +100,15 @@ export function discover(input: DiscoverInput): Discovered {
   };
 }
 
+/** The Namespace of its control plane, else those that are its own as a whole. */
+function homesOf(
+  { namespace, syncedNamespaces = [] }: Candidate,
+  input: DiscoverInput,
+): readonly HostNamespace[] {
+  const names = namespace === '' ? syncedNamespaces.map(({ name }) => name) : [namespace];
+  return names.flatMap((name) => input.namespace(name) ?? []);
+}
+
 interface MutableUse {
   readonly name: string;
   readonly applied: string[];
@@ -109,8 +121,8 @@ function newUse(name: string): MutableUse {
 
 interface DescribeInput {
   readonly candidate: Candidate;
-  /** The Namespace whose metadata are its own. */
-  readonly home: HostNamespace;
+  /** The Namespaces whose metadata are its own, those that count first first. */
+  readonly homes: readonly [HostNamespace, ...HostNamespace[]];
   readonly id: string;
   readonly settings: Settings;
   readonly customerIdKeys: CustomerIdKeys;
@@ -208,21 +220,21 @@ export function defaultDisplayName(place: { namespace: string; name: string }): 
  * only where they are trusted; an override that would match by those alone is said once.
  */
 function overridesOf(input: DescribeInput): AppliedOverrides {
-  const { candidate, home, id, settings, problems } = input;
+  const { candidate, homes, id, settings, problems } = input;
   const { namespace, name } = candidate;
   const place = { namespace, name };
   const ofObjects = candidate.objects.toReversed().map(({ metadata }) => metadata);
-  const allLabels = Object.fromEntries(
-    [home.metadata, ...ofObjects].flatMap(({ labels }) => Object.entries(labels)),
-  );
+  const ofHomes = homes.toReversed().map(({ metadata }) => metadata);
+  const labelsOf = (all: readonly Metadata[]) =>
+    Object.fromEntries(all.flatMap(({ labels }) => Object.entries(labels)));
+  const allLabels = labelsOf([...ofHomes, ...ofObjects]);
   const believingAll = applyOverrides({ ...place, labels: allLabels }, settings.overrides);
   if (settings.discovery.trustWorkloadMetadata) return believingAll;
-  const { labels } = home.metadata;
-  const believed = applyOverrides({ ...place, labels }, settings.overrides);
+  const believed = applyOverrides({ ...place, labels: labelsOf(ofHomes) }, settings.overrides);
   for (const override of believingAll.applied) {
     if (believed.applied.includes(override)) continue;
     const where = `TenantOverride ${override.name}: selector matches by labels of a workload`;
-    problems.push(`${id}: ${where}: ignored: ${workloadUntrusted(home)}`);
+    problems.push(`${id}: ${where}: ignored: ${workloadUntrusted(homes[0])}`);
   }
   return believed;
 }
@@ -233,12 +245,12 @@ function workloadUntrusted({ name }: HostNamespace): string {
 }
 
 /** Namespace, then workloads; the instance only where its users are trusted (docs/discovery.md#who-is-billed). */
-function sourcesOf({ candidate, home, settings }: DescribeInput): MetadataSource[] {
+function sourcesOf({ candidate, homes, settings }: DescribeInput): MetadataSource[] {
   const { objects, instance } = candidate;
   const { trustPlatformMetadata, trustWorkloadMetadata } = settings.discovery;
-  const untrusted = trustWorkloadMetadata ? undefined : workloadUntrusted(home);
+  const untrusted = trustWorkloadMetadata ? undefined : workloadUntrusted(homes[0]);
   const sources: MetadataSource[] = [
-    { name: `Namespace ${home.name}`, metadata: home.metadata },
+    ...homes.map(({ name, metadata }) => ({ name: `Namespace ${name}`, metadata })),
     ...objects.map(({ name, metadata }) => ({
       name: `workload ${name}`,
       metadata,

@@ -17,12 +17,12 @@ export function textAt(parent: RawObject, key: string): string | undefined {
 export function textsAt(
   parent: RawObject,
   key: string,
-  wanted: (key: string) => boolean = () => true,
+  wanted: (key: string, value: string) => boolean = () => true,
 ): Readonly<Record<string, string>> {
   const entries = Object.entries(recordAt(parent, key));
   return Object.fromEntries(
     entries.filter((entry): entry is [string, string] => {
-      return typeof entry[1] === 'string' && wanted(entry[0]);
+      return typeof entry[1] === 'string' && wanted(entry[0], entry[1]);
     }),
   );
 }

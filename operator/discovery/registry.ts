@@ -1,5 +1,6 @@
+import { namespaces } from './namespaces/namespaces.ts';
 import type { TenantSource } from './tenant-source.ts';
 import { vcluster } from './vcluster/vcluster.ts';
 
 /** Every kind of tenants, the more specific first: what two kinds claim is the first one's. */
-export const SOURCES: readonly TenantSource[] = [vcluster];
+export const SOURCES: readonly TenantSource[] = [vcluster, namespaces];

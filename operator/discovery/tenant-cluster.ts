@@ -8,13 +8,18 @@ import type { BillingDetails, CustomerIds, PlanChange, SubscriptionIds } from '.
 export interface TenantCluster {
   /** `tenant-<namespace>-<name>`, or `external-<name>`; remembered once assigned (docs/discovery.md#ids). */
   readonly id: string;
-  readonly source: 'workload' | 'external';
-  /** Host namespace that holds its control plane and synced objects. */
+  /**
+   * What showed it: control plane workloads of vCluster, TENANT_CLUSTERS_FILE, or the metadata of Namespaces,
+   * which are all that there is of it then.
+   */
+  readonly source: 'workload' | 'external' | 'namespaces';
+  /** Host namespace that holds its control plane and synced objects; `''` where it has no control plane here. */
   readonly namespace: string;
   readonly name: string;
   /**
-   * Further host namespaces, which its syncer maps one to one and which are its own as a whole, sorted by
-   * name (docs/discovery.md#namespaces-that-a-syncer-maps); absent where there are none.
+   * Further host namespaces, which are its own as a whole, sorted by name: its syncer maps them one to one
+   * (docs/discovery.md#namespaces-that-a-syncer-maps), or their metadata give them to it
+   * (docs/tenants/namespaces.md); absent where there are none.
    */
   readonly syncedNamespaces?: readonly SyncedNamespace[];
   /** Billing customer: override → label or annotation → TENANT_SOURCE (docs/discovery.md#who-is-billed). */
@@ -57,19 +62,20 @@ export interface TenantCluster {
   readonly overrides: readonly string[];
 }
 
-/** A host namespace that a syncer maps one to one. */
+/** A host namespace that is one tenant cluster's as a whole. */
 export interface SyncedNamespace {
   readonly name: string;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
 }
 
-/** Every host namespace that objects of a tenant cluster are in: its control plane's, and those its syncer maps. */
+/** Every host namespace that objects of a tenant cluster are in: its control plane's, and those that are its own as a whole. */
 export function namespacesOf({
   namespace,
   syncedNamespaces = [],
 }: Pick<TenantCluster, 'namespace' | 'syncedNamespaces'>): readonly string[] {
-  return [namespace, ...syncedNamespaces.map(({ name }) => name)];
+  const whole = syncedNamespaces.map(({ name }) => name);
+  return namespace === '' && whole.length > 0 ? whole : [namespace, ...whole];
 }
 
 /** Those of some tenant clusters that have a host namespace. */

@@ -1,4 +1,5 @@
 import type { DiscoverySettings } from '../config/settings.ts';
+import type { TenantSourceName } from '../model/tenant-sources.ts';
 import type { NodeMode, SyncedNamespace, TenantCluster } from './tenant-cluster.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './vcluster/views.ts';
 import type { HostNamespace, Metadata } from './views.ts';
@@ -9,8 +10,8 @@ import type { HostNamespace, Metadata } from './views.ts';
  * in one place (docs/discovery.md#how-tenant-clusters-are-found).
  */
 export interface TenantSource {
-  /** As TenantCluster.source says it. */
-  readonly source: TenantCluster['source'];
+  /** As settings spell it. */
+  readonly name: TenantSourceName;
   /** The tenants there are. Reads nothing but its argument, and throws for nothing in it. */
   find(host: HostObjects): FoundTenants;
 }
@@ -18,6 +19,7 @@ export interface TenantSource {
 /** What the watches hold at one moment; lists, since several may read the same one. */
 export interface HostObjects {
   readonly settings: DiscoverySettings;
+  readonly labelPrefix: string;
   readonly workloads: readonly ControlPlaneWorkload[];
   /** Empty when the platform API is absent. */
   readonly instances: readonly PlatformInstance[];
@@ -42,7 +44,7 @@ export interface FoundTenants {
 /** A tenant cluster before it is known whom it is billed to. */
 export interface Candidate {
   readonly source: TenantCluster['source'];
-  /** Where its control plane is. */
+  /** Where its control plane is; `''` where it has none, but namespaces of its own. */
   readonly namespace: string;
   readonly name: string;
   /** Objects that run it, which the admins of its namespace can edit; those that count first are first. */

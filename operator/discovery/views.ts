@@ -1,7 +1,7 @@
 import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
 import { recordAt, textAt, textsAt, timeAt } from './object-reading.ts';
 
-/** Labels, and the annotations under the label prefix or of the operator's own. */
+/** Labels, and the annotations under the label prefix or of the operator's own; of a Namespace all that may be a name. */
 export interface Metadata {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
@@ -14,12 +14,16 @@ export interface HostNamespace extends Projected {
   readonly createdAt: number;
 }
 
-/** Takes every Namespace. */
+/** The longest annotation of a Namespace that may name a tenant: the longest customer id. */
+export const LONGEST_NAME = 128;
+
+/** Takes every Namespace. Which of its annotations names a tenant is a setting, which may change. */
 export function hostNamespace(labelPrefix: string): Projection<HostNamespace> {
   return (object) => {
     const identity = identityOf(object);
     if (identity === undefined) return undefined;
-    const metadata = metadataOf(object, labelPrefix);
+    const mayName = (_key: string, value: string) => value.length <= LONGEST_NAME;
+    const metadata = metadataOf(object, labelPrefix, mayName);
     return { ...identity, metadata, createdAt: createdAtOf(object) };
   };
 }
@@ -36,15 +40,20 @@ export function identityOf(object: RawObject): Projected | undefined {
 /** What the operator itself writes has this prefix, whatever LABEL_PREFIX is. */
 const OWN_PREFIX = 'meterfeed.io/';
 
-/** Labels, and the annotations that are anybody's business here. */
-export function metadataOf(object: RawObject, labelPrefix: string): Metadata {
+/** Labels, and the annotations under the prefixes, with those that are `alsoWanted`. */
+export function metadataOf(
+  object: RawObject,
+  labelPrefix: string,
+  alsoWanted: (key: string, value: string) => boolean = () => false,
+): Metadata {
   const metadata = recordAt(object, 'metadata');
   return {
     labels: textsAt(metadata, 'labels'),
     annotations: textsAt(
       metadata,
       'annotations',
-      (key) => key.startsWith(`${labelPrefix}/`) || key.startsWith(OWN_PREFIX),
+      (key, value) =>
+        key.startsWith(`${labelPrefix}/`) || key.startsWith(OWN_PREFIX) || alsoWanted(key, value),
     ),
   };
 }

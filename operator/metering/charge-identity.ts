@@ -24,7 +24,9 @@ export interface IdentityParts {
  * The namespace that an object's charges are told apart by (METER_BY_NAMESPACE); `''` where there is
  * none.
  */
-export function billedNamespace({ metering }: TenantCluster, labels: ObjectLabels): string {
+export function billedNamespace({ metering, source }: TenantCluster, labels: ObjectLabels): string {
+  // No syncer wrote it there.
+  if (source === 'namespaces') return '';
   return metering.meterByNamespace ? (labels.virtualNamespace ?? '') : '';
 }
 

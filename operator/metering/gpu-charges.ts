@@ -4,7 +4,14 @@ import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import { keyOf } from '../observation/shared-values.ts';
 import { billedNamespace, chargeIdentity } from './charge-identity.ts';
-import { addTo, type Charge, count, type Evidence, type EvidentState } from './tally.ts';
+import {
+  addTo,
+  type Charge,
+  count,
+  type Evidence,
+  type EvidentState,
+  type Mapped,
+} from './tally.ts';
 import { noteGpuUse } from './findings.ts';
 import { chargeOf, isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
 import type { NodeStretch } from './node-owners.ts';
@@ -23,7 +30,7 @@ export interface GpuHolder {
   readonly nodeName: string;
   readonly carried: boolean;
   readonly weight: 1 | -1;
-  readonly mapped: boolean;
+  readonly mapped: Mapped;
   /** As {@link Piece} has it. */
   readonly unsure?: number;
   readonly endedBy?: string | undefined;

@@ -32,6 +32,8 @@ function dedicationRank(
   if (source === 'external') return 0;
   const configured = dedicatedNodeLabel?.split('=')[1]?.replace('%s', () => name);
   if (labels.configured !== undefined && labels.configured === configured) return 4;
+  // The other labels are those that name a tenant cluster of vCluster.
+  if (source !== 'workload') return 0;
   const named = (value: string): boolean => labels.namespaceOrName.includes(value);
   if (named(name)) return 3;
   if (named(namespace)) return 2;

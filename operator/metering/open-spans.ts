@@ -95,7 +95,7 @@ function isSame(a: Evidence | undefined, b: Evidence): boolean {
     a.object.name === b.object.name &&
     a.object.namespace === b.object.namespace &&
     a.node === b.node &&
-    (a.mapped === true) === (b.mapped === true) &&
+    (a.mapped ?? false) === (b.mapped ?? false) &&
     isSameState(a.state, b.state) &&
     isSameGpus(a.gpus, b.gpus)
   );

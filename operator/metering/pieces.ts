@@ -6,6 +6,7 @@ import { candidatesFor, type Tenancy } from '../observation/tenancy.ts';
 import { type Span, type Timeline, unsureOf } from '../observation/timeline.ts';
 import type { MeterInput } from './meter.ts';
 import { noteUnattributed } from './findings.ts';
+import type { Mapped } from './tally.ts';
 import { strayReason, unattributedReason } from './unattributed.ts';
 
 /** A stretch of one object's time that is charged to one tenant cluster. */
@@ -27,8 +28,7 @@ export interface Piece<S> {
   readonly weight: 1 | -1;
   /** What it runs on counts as closed windows went by, before late facts. */
   readonly asBilled: boolean;
-  /** The tenant cluster's syncer has mapped the namespace that it is in. */
-  readonly mapped: boolean;
+  readonly mapped: Mapped;
 }
 
 /** The timelines of a kind, as `Timelines` gives them. */
@@ -146,6 +146,11 @@ export function onLateNodes(
     [...spans, ...billed].some(({ state }) => names.has(state.node));
 }
 
+function mappedTo({ namespace, source }: TenantCluster, objects: string): Mapped {
+  if (namespace === objects) return false;
+  return source === 'namespaces' ? 'named' : true;
+}
+
 interface Attributor {
   tenancies(namespace: string): readonly Tenancy[];
   visit<S extends { readonly labels: ObjectLabels }>(
@@ -225,7 +230,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
             carried: pass.carried,
             weight: pass.weight,
             asBilled: pass.asBilled,
-            mapped: input.ownNodes !== true && cluster.namespace !== timeline.namespace,
+            mapped: input.ownNodes !== true && mappedTo(cluster, timeline.namespace),
             unsure: unsureOf(span, start, end),
           };
           const { endedBy } = span;

@@ -69,7 +69,7 @@ export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence)
   return {
     kind,
     ...(object.namespace === '' ? {} : { namespace: object.namespace }),
-    ownedBy: mapped === true ? MAPPED : ownerOf(kind, labels),
+    ownedBy: mapped ? BY_NAMESPACE[mapped === true ? 'mapped' : mapped] : ownerOf(kind, labels),
     ...(requests === undefined || gpus !== undefined
       ? {}
       : { requests: { cpu: units(requests.cpu), memoryGib: gib(requests.memory) } }),
@@ -92,9 +92,12 @@ export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence)
   };
 }
 
-/** docs/discovery.md#namespaces-that-a-syncer-maps */
-const MAPPED =
-  'the labels vcluster.loft.sh/vcluster-name and vcluster.loft.sh/vcluster-namespace of its Namespace';
+/** docs/discovery.md#namespaces-that-a-syncer-maps, docs/tenants/namespaces.md */
+const BY_NAMESPACE = {
+  mapped:
+    'the labels vcluster.loft.sh/vcluster-name and vcluster.loft.sh/vcluster-namespace of its Namespace',
+  named: 'the label or annotation of its Namespace that names the tenant',
+};
 
 function ownerOf(kind: Evidence['kind'], labels: ObjectLabels | undefined): string {
   if (kind === 'Node') return 'labels of the node, or the tenant cluster itself has it';

@@ -94,6 +94,12 @@ export function createTally(): Tally {
 }
 
 /**
+ * Whether the namespace of an object is its tenant cluster's as a whole: its syncer has mapped it, or a label or
+ * annotation of the Namespace names the tenant.
+ */
+export type Mapped = boolean | 'named';
+
+/**
  * What a share of a charge was measured on: one object in one state for one stretch of its time. There
  * is one for every pod of the cluster, which stays while the pod does, so it refers to what is there
  * anyway, and its times are small numbers.
@@ -111,8 +117,7 @@ export interface Evidence {
   /** What its node was; undefined when no node of that name was ever seen. */
   readonly node?: NodeState | undefined;
   readonly gpus?: HeldGpus;
-  /** The tenant cluster's syncer has mapped its namespace. */
-  readonly mapped?: boolean;
+  readonly mapped?: Mapped;
   /** Milliseconds after the start of the window, below zero for what is carried. */
   readonly from: number;
   readonly to: number;

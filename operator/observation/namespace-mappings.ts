@@ -19,6 +19,8 @@ export interface MappingRound {
   readonly at: number;
   /** The round before; 0 when this is the first one. */
   readonly lastAt: number;
+  /** Whether a tenant cluster is gone while objects of it may be there. */
+  readonly isLeaving: (cluster: string) => boolean;
   /** Gives the number of what is learnt next. */
   readonly learn: () => number;
 }
@@ -56,8 +58,7 @@ export class NamespaceMappings {
   }
 
   /** Gives whether anything has changed. */
-  observe({ clusters, at, lastAt, learn }: MappingRound): boolean {
-    const present = new Set(clusters.map(({ id }) => id));
+  observe({ clusters, at, lastAt, isLeaving, learn }: MappingRound): boolean {
     const found = new Map(
       clusters.flatMap(({ id, syncedNamespaces = [] }) =>
         syncedNamespaces.map(({ name, createdAt }) => [name, { cluster: id, createdAt }] as const),
@@ -71,7 +72,7 @@ export class NamespaceMappings {
     };
     for (const { namespace, cluster } of this.#open()) {
       // Those of a tenant cluster that is gone stay its own while something of it is there.
-      if (found.has(namespace) || !present.has(cluster)) continue;
+      if (found.has(namespace) || isLeaving(cluster)) continue;
       this.#end(namespace, goneAt(namespace));
       changed = true;
     }

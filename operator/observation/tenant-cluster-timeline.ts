@@ -114,11 +114,12 @@ class TenantClusterHistory implements TenantClusterTimelines {
       const last = entry.spans.at(-1);
       if (ids.has(id) || last?.to !== Infinity) continue;
       entry.spans = spansBefore(entry.spans, at);
-      entry.leaving = openSpan(last.state, at);
+      if (leavesObjects(last.state)) entry.leaving = openSpan(last.state, at);
       this.#version += 1;
     }
     const learn = (): number => ++this.#sequence;
-    const round = { clusters, at, lastAt: this.#observedAt, learn };
+    const isLeaving = (id: string): boolean => this.#entries.get(id)?.leaving?.to === Infinity;
+    const round = { clusters, at, lastAt: this.#observedAt, isLeaving, learn };
     if (this.#mappings.observe(round)) this.#version += 1;
     this.#current = clusters;
     this.#observedAt = at;
@@ -252,6 +253,14 @@ class TenantClusterHistory implements TenantClusterTimelines {
     );
     return this.#index.get(namespace) ?? [];
   }
+}
+
+/**
+ * What is in a namespace is a tenant's only while the Namespace says so, also where it was the last one that did
+ * (docs/tenants/namespaces.md#what-is-billed-to-whom); objects of a tenant cluster stay its own.
+ */
+function leavesObjects({ source }: TenantCluster): boolean {
+  return source !== 'namespaces';
 }
 
 function spansWithin(

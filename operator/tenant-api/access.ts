@@ -134,9 +134,7 @@ class KubeconfigAccess implements TenantApiAccess {
 
   #reconcile(clusters: readonly TenantCluster[], signal: AbortSignal): void {
     if (signal.aborted) return;
-    const wanted = new Map(
-      clusters.filter(({ excluded }) => !excluded).map((cluster) => [cluster.id, cluster]),
-    );
+    const wanted = new Map(clusters.filter(mayHaveApi).map((cluster) => [cluster.id, cluster]));
     for (const [id, { leave }] of this.#followed) {
       if (wanted.has(id)) continue;
       this.#followed.delete(id);
@@ -179,6 +177,11 @@ class KubeconfigAccess implements TenantApiAccess {
       for (const listener of this.#listeners) listener();
     });
   }
+}
+
+/** Namespaces alone have no API of their own. */
+function mayHaveApi({ excluded, source }: TenantCluster): boolean {
+  return !excluded && source !== 'namespaces';
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

@@ -205,3 +205,27 @@ test('a namespace that a syncer maps is billed by the usage in it too, and throu
   expect(coreSeconds(await of(ledger, A.id))).toBe(2 * (4 * 60 - 30));
   await after.kill();
 });
+
+test('a tenant that is namespaces alone is billed by the usage in them', async () => {
+  const clock = clockAt(-20);
+  const ledger = createMemoryLedger();
+  const tenant = cluster(
+    'acme',
+    { cpuMemoryBasis: 'usage' },
+    {
+      source: 'namespaces',
+      namespace: '',
+      syncedNamespaces: [{ name: 'team-1', createdAt: at(-3600) }],
+    },
+  );
+  const object = pod({ ...life, name: 'p', namespace: 'team-1', labels: {} });
+  const process = await startProcess({ ledger, clock, objects: { pods: [object] } });
+  process.metricsApi = [
+    { kind: 'usage', namespace: 'team-1', name: 'p', cpu: 2e9, memory: 2 ** 30 },
+  ];
+  process.discover([tenant]);
+  await pass(clock, 20 + 130);
+  expect(windowsOf(await of(ledger, tenant.id))).toEqual(minutes(1, 2));
+  expect(coreSeconds(await of(ledger, tenant.id))).toBe(2 * 2 * 60);
+  await process.kill();
+});

@@ -245,11 +245,12 @@ function wantedNamespaces(
   const leaving = tenantClusters.leaving.map(({ cluster }) => cluster);
   const clusters = [...tenantClusters.current, ...leaving].filter(
     ({ excluded, source, metering }) =>
-      !excluded && source === 'workload' && metering.cpuMemoryBasis !== 'requests',
+      !excluded && source !== 'external' && metering.cpuMemoryBasis !== 'requests',
   );
   // One that is not watched may not be readable, and discovery tells of it.
   const isWatched = (namespace: string) => watched.length === 0 || watched.includes(namespace);
-  return new Set(clusters.flatMap(namespacesOf).filter(isWatched));
+  const isHere = (namespace: string) => namespace !== '' && isWatched(namespace);
+  return new Set(clusters.flatMap(namespacesOf).filter(isHere));
 }
 
 function summary(failures: ReturnType<UsageSampler['failures']>): UsageFailure | undefined {

@@ -49,6 +49,23 @@ export function qualifiedName(kind: string, example: string): Parser<string> {
   };
 }
 
+/** Stands in the beginning of a key for the name that the key itself carries. */
+export const NAMED_BY_KEY = '*.';
+
+/** The key of a label or annotation whose value is a name, or that carries the name in its beginning. */
+export function namingKey(): Parser<string> {
+  return {
+    accepts: 'a label or annotation key; `*.` in its beginning stands for the name',
+    parse: (text) =>
+      isQualifiedName(text.startsWith(NAMED_BY_KEY) ? text.slice(NAMED_BY_KEY.length) : text)
+        ? valid(text)
+        : invalid(
+            'not a label or annotation key',
+            'name the key alone, as in capsule.clastix.io/tenant or *.tree.hnc.x-k8s.io/depth',
+          ),
+  };
+}
+
 const ALWAYS_DETECTED = /^nvidia\.com\/(mig-.+|gpu\.shared|.+\.shared)$/;
 
 /** An extended resource that stands for one full GPU; MIG and shared resources are detected anyway (docs/metering.md#gpu-names). */

@@ -1,8 +1,9 @@
 import { allowedHost } from '../parsers/hosts.ts';
 import { duration } from '../parsers/durations.ts';
-import { namespaceName, subdomain } from '../parsers/kubernetes-names.ts';
+import { TENANT_SOURCES } from '../../model/tenant-sources.ts';
+import { namespaceName, namingKey, subdomain } from '../parsers/kubernetes-names.ts';
 import { list } from '../parsers/lists.ts';
-import { absolutePath, boolean, text } from '../parsers/scalars.ts';
+import { absolutePath, boolean, choice, text } from '../parsers/scalars.ts';
 import type { Variable } from './variable.ts';
 
 /** Which tenant clusters there are, and how their own APIs are reached. */
@@ -21,6 +22,22 @@ export const DISCOVERY_VARIABLES = {
     default: '1h',
     fields: ['MeteringPolicy spec.offboardGrace'],
     test: 'operator/discovery/offboarding.test.ts',
+  },
+  DISCOVERY_SOURCES: {
+    meaning: 'Which kinds of tenants are looked for.',
+    parser: list(choice(...TENANT_SOURCES)),
+    default: 'vcluster',
+    fields: ['MeteringPolicy spec.discovery.sources'],
+    test: 'operator/discovery/namespaces/namespaces.test.ts',
+  },
+  NAMESPACE_TENANT_KEYS: {
+    meaning:
+      'Labels or annotations that name the tenant of a Namespace, where namespaces are tenants; the first that has a value wins.',
+    parser: list(namingKey()),
+    default: 'none',
+    otherwise: '`<LABEL_PREFIX>/tenant`',
+    fields: ['MeteringPolicy spec.discovery.namespaceTenantKeys'],
+    test: 'operator/discovery/namespaces/namespaces.test.ts',
   },
   WATCH_NAMESPACES: {
     meaning: 'Namespaces to scan for tenant clusters.',

@@ -184,6 +184,8 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       discovery: {
         namespaces: ['vcluster-acme'],
         platformCluster: 'control-plane-1',
+        sources: ['vcluster', 'namespaces'],
+        namespaceTenantKeys: ['capsule.clastix.io/tenant'],
         trustPlatformMetadata: true,
         trustWorkloadMetadata: true,
       },

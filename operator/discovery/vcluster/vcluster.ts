@@ -7,7 +7,7 @@ import { findSyncedNamespaces } from './synced-namespaces.ts';
 
 /** Tenant clusters of vCluster: their workloads, the platform's instances, and namespaces that syncers map. */
 export const vcluster: TenantSource = {
-  source: 'workload',
+  name: 'vcluster',
   find: (host) => {
     const { watchNamespaces, platformCluster } = host.settings;
     const found = findInstallations({
