@@ -1,7 +1,8 @@
 import { checksumOf, keySeed, sealValue } from '../checked-value.ts';
 import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import type { Operation, Database } from './database.ts';
-import { type OfferedEvent, type StoreView, parseInstant } from './find-stored.ts';
+import type { OfferedEvent, StoreView } from './find-stored.ts';
+import { parseInstant } from './parse-instant.ts';
 import { batchMarkOperation } from './batch-marks.ts';
 import { encodeIdValue, isDerivedId, KEY_SPACE, numberKey } from './keys.ts';
 import {

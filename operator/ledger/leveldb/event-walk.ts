@@ -5,6 +5,7 @@ import { sequenceSeed } from '../event-chain.ts';
 import type { Database } from './database.ts';
 import { damage } from '../failures.ts';
 import { KEY_SPACE, keyNumber, numberKey } from './keys.ts';
+import { parseInstant } from './parse-instant.ts';
 
 /** An event as it is stored. */
 export interface EventEntry {
@@ -13,6 +14,21 @@ export interface EventEntry {
   readonly value: Buffer;
   /** The event's text. */
   readonly body: Buffer;
+}
+
+/** As an event's text has it; within texts quotes are escaped. */
+const WINDOW_START = '"window_start":"';
+
+/** When the window of a stored event starts, milliseconds since the epoch, without parsing all of the event. */
+export function windowStartOf(entry: EventEntry): number {
+  const text = entry.body.toString('latin1');
+  const from = text.indexOf(WINDOW_START) + WINDOW_START.length;
+  // A property may have the same name.
+  const isAmbiguous = from < WINDOW_START.length || text.includes(WINDOW_START, from);
+  const start = isAmbiguous
+    ? decodeStoredEvent(entry).window_start
+    : text.slice(from, text.indexOf('"', from));
+  return parseInstant(start);
 }
 
 const CHUNK_EVENTS = 128;

@@ -1,10 +1,10 @@
 import type { UsageEvent } from '../../model/event.ts';
-import { rememberLast } from '../../model/remember-last.ts';
 import type { Database } from './database.ts';
 import { readEvent } from './event-walk.ts';
 import { damage } from '../failures.ts';
 import type { IdFilter } from './id-filter.ts';
 import { decodeIdValue, isDerivedId, idKey } from './keys.ts';
+import { parseInstant } from './parse-instant.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import type { SealedSegment, SegmentSummary } from './state.ts';
 import type { EncodedEvent } from '../writer.ts';
@@ -110,9 +110,6 @@ export async function findEvent(id: string, view: StoreView): Promise<UsageEvent
   }
   return undefined;
 }
-
-/** Milliseconds since the epoch of an RFC 3339 time. */
-export const parseInstant = rememberLast((text: string): number => Date.parse(text));
 
 /** All segments that can be read, the active one last. */
 export function readableSegments(view: StoreView): readonly (SegmentSummary | SealedSegment)[] {

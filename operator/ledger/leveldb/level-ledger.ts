@@ -18,7 +18,7 @@ import { ledgerFailure, type Problems } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import { findEvent } from './find-stored.ts';
 import type { LedgerMetrics } from '../ledger-metrics.ts';
-import { PageStarts } from './page-starts.ts';
+import type { PageStarts } from './page-starts.ts';
 import type { LevelRequest } from './plan-batch.ts';
 import { chainAt, readPage, readRecord, readRecords, scanEvents } from './reading.ts';
 import { createRetention, type Retain } from './retention.ts';
@@ -38,6 +38,7 @@ export interface LevelLedgerParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly store: Store;
+  readonly pages: PageStarts;
   readonly gauge: DiskGauge;
   readonly problems: Problems;
   readonly metrics: LedgerMetrics;
@@ -58,7 +59,6 @@ class LevelLedger implements Ledger {
   readonly #writer: Writer<LevelRequest>;
   readonly #waiters: HeadWaiters;
   readonly #retain: Retain;
-  readonly #pages = new PageStarts();
   #retentionMs: number;
   #measuredAt: number;
   #closing: Promise<void> | undefined;
@@ -108,7 +108,7 @@ class LevelLedger implements Ledger {
   };
 
   readonly scan: Ledger['scan'] = (from, to, signal) =>
-    scanEvents(() => this.#store.view(), this.#pages, from, to, signal);
+    scanEvents(() => this.#store.view(), this.#parts.pages, from, to, signal);
 
   readonly find: Ledger['find'] = async (id) => {
     try {
@@ -172,7 +172,7 @@ class LevelLedger implements Ledger {
 
   readonly retain: Ledger['retain'] = async (now) => {
     const outcome = await this.#retain(now, this.#retentionMs);
-    this.#pages.forgetBefore(this.lowWater() + 1);
+    this.#parts.pages.forgetBefore(this.lowWater() + 1);
     return outcome;
   };
 

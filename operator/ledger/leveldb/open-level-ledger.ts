@@ -11,6 +11,7 @@ import { openHeadFile } from './head-file.ts';
 import { readIdentity, setUpLedger } from './identity.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { createLevelLedger, type LevelLedgerParts } from './level-ledger.ts';
+import { PageStarts } from './page-starts.ts';
 import { createSegmentPool } from './segment-pool.ts';
 import {
   checkAgainstHead,
@@ -76,10 +77,12 @@ export async function openLevelParts(options: LevelLedgerOptions): Promise<Level
   const problems = createProblems(logger);
   const reserve = createReserve(directory, options.reserveBytes ?? RESERVE_BYTES);
   const gauge = createDiskGauge(directory, reserve, options.freeBytes ?? systemFreeBytes);
+  const pages = new PageStarts();
   const store = createStore({
     directory,
     ...active,
     head,
+    pages,
     pool: createSegmentPool(directory),
     clock,
     limits: options.segmentLimits ?? SEGMENT_LIMITS,
@@ -102,7 +105,7 @@ export async function openLevelParts(options: LevelLedgerOptions): Promise<Level
   });
   try {
     await head.noteDurably({ ...noted, epoch: noted.epoch + 1 });
-    await checkAgainstHead(store, noted, problems);
+    await checkAgainstHead(store, noted, problems, pages);
     await clearLeftovers(directory, store.contents(), problems);
     await gauge.measure();
   } catch (error) {
@@ -110,5 +113,5 @@ export async function openLevelParts(options: LevelLedgerOptions): Promise<Level
     await store.close();
     throw error;
   }
-  return { ...options, failpoint, store, gauge, problems, metrics };
+  return { ...options, failpoint, store, pages, gauge, problems, metrics };
 }

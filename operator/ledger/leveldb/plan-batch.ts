@@ -34,6 +34,8 @@ export interface BatchPlan {
   /** Empty when there is nothing to store, as when all events are repeats. */
   readonly operations: Operation[];
   readonly contents: Contents;
+  /** Those that are stored by it, in their order. */
+  readonly events: readonly UsageEvent[];
   /** By request. */
   readonly outcomes: readonly RequestOutcome[];
   /** Events that had the id of a stored one and differed from it. */
@@ -118,7 +120,7 @@ class BatchDraft {
     const entries = await planChanges(changes, before.state.entries, this.#view.active);
     const operations = [...events.operations, ...entries.operations];
     if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
-      return { operations, contents: before, conflicts };
+      return { operations, contents: before, events: [], conflicts };
     }
     const state: LedgerState = {
       ledgerId: before.state.ledgerId,
@@ -131,7 +133,7 @@ class BatchDraft {
     };
     operations.push({ type: 'put', key: STATE_KEY, value: encodeState(state) });
     const contents = { state, cursors: this.#cursors, sealed: this.#sealed };
-    return { operations, contents, conflicts };
+    return { operations, contents, events: accepted.map(({ event }) => event), conflicts };
   }
 
   async #append(

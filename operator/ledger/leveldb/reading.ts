@@ -4,9 +4,10 @@ import { readBatchMark } from './batch-marks.ts';
 import { decodeStoredEvent, walkEvents } from './event-walk.ts';
 import { damage } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
-import { parseInstant, readableSegments, type StoreView, useSegment } from './find-stored.ts';
+import { readableSegments, type StoreView, useSegment } from './find-stored.ts';
 import { KEY_SPACE, keysFrom, keyText, textKey } from './keys.ts';
 import type { PageStarts } from './page-starts.ts';
+import { parseInstant } from './parse-instant.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 

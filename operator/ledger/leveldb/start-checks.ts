@@ -10,6 +10,7 @@ import type { Head } from './head-file.ts';
 import { type IdFilter, readIdFilter } from './id-filter.ts';
 import type { Identity } from './identity.ts';
 import { discardSegment } from './retention.ts';
+import type { PageStarts } from './page-starts.ts';
 import { listSegmentDirectories, NEXT_DIRECTORY, segmentName } from './segment-names.ts';
 import { type Contents, type LedgerState, readContents } from './state.ts';
 import type { Store } from './store.ts';
@@ -75,7 +76,7 @@ async function findActive(directory: string, noted: Head): Promise<number> {
 }
 
 /**
- * Reads every event of the active segment and compares how far it goes with what HEAD noted. Damage
+ * Reads every event of the active segment, from which the pages are learnt as well, and compares how far it goes with what HEAD noted. Damage
  * and loss become problems, and a new segment begins after them, so that no number is given twice
  * and nothing more is written into damaged files (docs/ledger-format.md#at-start, 6 and 7).
  */
@@ -83,6 +84,7 @@ export async function checkAgainstHead(
   store: Store,
   noted: Head,
   problems: Problems,
+  pages: PageStarts,
 ): Promise<void> {
   const { state, sealed } = store.contents();
   const { active, activeName } = store.view();
@@ -91,7 +93,7 @@ export async function checkAgainstHead(
   }
 
   const damage =
-    (await findDamage(active, activeName, state.segment, { ids: false })) ??
+    (await findDamage(active, activeName, state.segment, { ids: false, pages })) ??
     (await chainProblem(store, noted));
   if (damage !== undefined) problems.add(damage);
   const lost = lossOf(state, noted);

@@ -16,6 +16,8 @@ import type { StoreView } from './find-stored.ts';
 import type { HeadFile } from './head-file.ts';
 import { createIdFilter, type IdFilter } from './id-filter.ts';
 import { type BatchPlan, type LevelRequest, planBatch } from './plan-batch.ts';
+import type { PageStarts } from './page-starts.ts';
+import { parseInstant } from './parse-instant.ts';
 import { createPlannedSegment, planRoll } from './roll-segment.ts';
 import { listSegmentDirectories, segmentName } from './segment-names.ts';
 import type { SegmentPool } from './segment-pool.ts';
@@ -42,6 +44,8 @@ export interface StoreOptions {
   /** Of the ids in the active segment. */
   readonly ids: IdFilter;
   readonly head: HeadFile;
+  /** Learns the windows of what is stored. */
+  readonly pages: PageStarts;
   readonly pool: SegmentPool;
   readonly clock: Clock;
   readonly limits: SegmentLimits;
@@ -173,6 +177,7 @@ class SegmentStore implements Store {
     requests: readonly LevelRequest[],
   ): Promise<readonly RequestOutcome[] | LedgerFailure> {
     const { clock, head, onConflict } = this.#options;
+    const { lastSequence } = this.#contents.state.segment;
     try {
       const plan = await planBatch(requests, this.#contents, this.view(), clock.now());
       if (!head.owned()) {
@@ -180,11 +185,19 @@ class SegmentStore implements Store {
       }
       const failure = plan.operations.length === 0 ? undefined : await this.#commit(plan);
       if (failure !== undefined) return failure;
+      this.#learn(plan.events, lastSequence + 1);
       for (const event of plan.conflicts) onConflict(event);
       if (clock.monotonic() - this.#notedAt >= NOTE_INTERVAL_MS) await this.#noteQuietly();
       return plan.outcomes;
     } catch (error) {
       return toLedgerFailure('preparing a batch', error);
+    }
+  }
+
+  #learn(stored: readonly UsageEvent[], first: number): void {
+    const { pages } = this.#options;
+    for (const [index, event] of stored.entries()) {
+      pages.note(first + index, parseInstant(event.window_start));
     }
   }
 

@@ -1,19 +1,22 @@
 import { crc32 } from 'node:zlib';
 import { LedgerReadError, type LedgerFailure, type VerifyReport } from '../ledger.ts';
 import type { Database } from './database.ts';
-import { decodeStoredEvent, walkEvents } from './event-walk.ts';
+import { decodeStoredEvent, walkEvents, windowStartOf } from './event-walk.ts';
 import { nextChain } from '../event-chain.ts';
 import { damage, type Problems } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import { type StoreView, useSegment } from './find-stored.ts';
 import { type BatchMark, walkBatchMarks } from './batch-marks.ts';
 import { decodeIdValue, idKey, KEY_SPACE, keysOf } from './keys.ts';
+import type { PageStarts } from './page-starts.ts';
 import { addEntry, type EntrySum, NO_ENTRIES, type SegmentSummary, readContents } from './state.ts';
 
 /** What of a segment is checked beside every event and the chain. */
 export interface VerifyDepth {
   /** Whether the ids for deduplication are compared with the events too. */
   readonly ids: boolean;
+  /** Learns the windows of the events that are read. */
+  readonly pages?: PageStarts;
 }
 
 /**
@@ -38,6 +41,7 @@ export async function verifySegment(
     for (const entry of entries) {
       const { sequence, value } = entry;
       if (depth.ids) ids = addEntry(ids, idChecksum(idKey(decodeStoredEvent(entry).id), sequence));
+      depth.pages?.note(sequence, windowStartOf(entry));
       hash.update(value);
       if (mark === undefined || sequence < mark.lastSequence) continue;
       chain = hash.digest('hex');
