@@ -59,10 +59,12 @@ export function rememberIds(
   now: number,
 ): ReadonlyMap<string, RememberedId> {
   const next = new Map<string, RememberedId>();
-  for (const [place, { id, goneAt }] of ids) {
-    if (present.has(place)) next.set(place, { id });
+  for (const [place, known] of ids) {
+    const { id, goneAt } = known;
+    // What stays as it is stays the same object, so that comparing the many that are gone costs nothing.
+    if (present.has(place)) next.set(place, goneAt === undefined ? known : { id });
     else if (goneAt === undefined) next.set(place, { id, goneAt: now });
-    else if (now - goneAt < KEEP_ID_MS) next.set(place, { id, goneAt });
+    else if (now - goneAt < KEEP_ID_MS) next.set(place, known);
   }
   for (const [place, id] of added) next.set(place, { id });
   return next;

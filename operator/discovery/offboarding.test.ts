@@ -1,6 +1,7 @@
 import { array, assert, boolean, integer, property, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Tenant } from '../model/tenant.ts';
+import { memoryChanges, type RememberedId, rememberIds } from './memory.ts';
 import { type KnownTenants, stepOffboarding } from './offboarding.ts';
 
 const MINUTE = 60_000;
@@ -221,4 +222,27 @@ test('whatever comes and goes, no customer is offboarded within the grace of bei
       }
     }),
   );
+});
+
+test('every round compares and copies what is remembered of all customers that are gone', () => {
+  const { known } = simulate([
+    [0, TEN],
+    [1, NINE],
+    [2, NINE],
+    [61, NINE],
+  ]);
+  const roster = { tenants: NINE.map(tenant), staying: new Set<string>() };
+  const { known: next } = stepOffboarding(known, roster, START + 62 * MINUTE, GRACE);
+  expect(known.get('t9')?.presence.kind).toBe('offboarded');
+  expect(next.get('t9')).toBe(known.get('t9'));
+  const gone = { id: 'tenant-a-b', goneAt: START };
+  const ids = new Map<string, RememberedId>([
+    ['a/b', gone],
+    ['c/d', { id: 'tenant-c-d' }],
+  ]);
+  const memory = { ids, tenants: known };
+  const remembered = rememberIds(memory, new Map(), new Set(['c/d']), START + MINUTE);
+  expect(remembered.get('a/b')).toBe(gone);
+  expect(remembered.get('c/d')).toBe(ids.get('c/d'));
+  expect(memoryChanges(memory, { ids: remembered, tenants: known })).toStrictEqual([]);
 });

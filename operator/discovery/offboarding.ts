@@ -81,9 +81,10 @@ export function stepOffboarding(
       continue;
     }
     if (entry.presence.kind === 'present') vanished++;
-    if (!isForgotten(entry.presence, now)) {
-      next.set(id, { ...entry, presence: oneMoreRound(entry.presence, now) });
-    }
+    if (isForgotten(entry.presence, now)) continue;
+    const presence = oneMoreRound(entry.presence, now);
+    // The many that are gone stay the same objects, so that comparing them costs nothing.
+    next.set(id, presence === entry.presence ? entry : { ...entry, presence });
   }
 
   const inAll = [...next.values()].filter(({ presence }) => presence.kind !== 'offboarded').length;

@@ -93,7 +93,9 @@ class DestinationChangeLane implements ChangeLane {
   }
 
   drainsTo(): number {
-    return Math.max(0, ...[...this.#marks.values()].map(({ sequence }) => sequence));
+    let last = 0;
+    for (const { sequence } of this.#marks.values()) last = Math.max(last, sequence);
+    return last;
   }
 
   wake(tenant: string): void {

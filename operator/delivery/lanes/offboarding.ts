@@ -69,7 +69,9 @@ class DestinationOffboarding implements Offboarding {
   }
 
   drainsTo(): number {
-    return Math.max(0, ...[...this.#requests.values()].map(({ sequence }) => sequence));
+    let last = 0;
+    for (const { sequence } of this.#requests.values()) last = Math.max(last, sequence);
+    return last;
   }
 
   isAsked(tenant: string): boolean {
