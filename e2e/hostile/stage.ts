@@ -5,6 +5,7 @@ import type { KubeconfigMeans } from './attacks/kubeconfigs.ts';
 import { VENDORS } from './attacks/vendor-gate.ts';
 import { type Probes, startProbes } from './observer/probes.ts';
 import { createSecrets, needlesOf, type Needle, type Secrets } from './observer/secrets.ts';
+import { startWitness, type Witness } from './observer/stalls.ts';
 import type { Verdict } from './observer/verdict.ts';
 import { type HostileTarget, prepareOperator } from './operator/operator.ts';
 import { type Estate, honestEstate, OWN_APIS, type Put } from './world/honest-estate.ts';
@@ -19,6 +20,7 @@ export interface Stage {
   readonly party: HostileParty;
   readonly operator: HostileTarget;
   readonly probes: Probes;
+  readonly witness: Witness;
   readonly estate: Estate;
   /** Where deliveries of the honest billing system are, one line each. */
   readonly received: string;
@@ -96,6 +98,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
   await world.order({ puts: [...estate.puts, hostileHost(bornAt)] });
   await party.order({ target: { port: target ?? 0, probePort: probeTarget ?? 0 } });
   const probes = await startProbes(operator.probeAddress);
+  const witness = await startWitness();
   return {
     secrets,
     needles: [...needles, { name: 'a hostile tenant’s credential', text: RUN_TOKEN }],
@@ -103,6 +106,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     party,
     operator,
     probes,
+    witness,
     estate,
     received,
     kubeconfigMeans: (run) => ({
@@ -115,6 +119,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     stop: async () => {
       await operator.stop('SIGTERM');
       probes.stop();
+      witness.stop();
       party.stop();
       world.stop();
     },

@@ -11,6 +11,7 @@ import { Bills } from './observer/bills.ts';
 import { holdDeliveries } from './observer/deliveries.ts';
 import { Outputs } from './observer/outputs.ts';
 import { waitedMs } from './observer/processor-time.ts';
+import { Stalls } from './observer/stalls.ts';
 import { compareBill } from './observer/truth.ts';
 import { type Failure, type Totals, Verdict } from './observer/verdict.ts';
 import { type Stage, startStage } from './stage.ts';
@@ -85,6 +86,7 @@ class Suite {
   /** A planned restart and one after an accident do not meet. */
   readonly #oneStart = pLimit(1);
   readonly #jobs: Jobs;
+  readonly #stalls = new Stalls();
   #done = 0;
   #isOver = false;
 
@@ -109,7 +111,7 @@ class Suite {
   async run(plans: readonly RunPlan[]): Promise<void> {
     await this.#start();
     await this.#awaitHonestBill();
-    this.#stage.operator.takeStall();
+    this.#stage.operator.takeStalls();
     const looking = this.#lookOn();
     const { jobs, restartEvery } = this.#options;
     const waves = Math.ceil(plans.length / jobs);
@@ -141,7 +143,7 @@ class Suite {
     this.#bills.expect(window, window.end + SETTLING_MS + LATE_MS);
     await until(start + MOMENTS.begin);
     for (const { run } of now) this.#active.add(run);
-    await this.#stage.world.order({ puts: now.flatMap((plan) => this.#putsOf(plan)) });
+    await this.#stage.world.order({ fromClients: now.flatMap((plan) => this.#putsOf(plan)) });
     await this.#stage.party.order({ begin: now });
     await until(start + MOMENTS.job);
     await this.#jobs.begin();
@@ -212,21 +214,19 @@ class Suite {
 
   /** Watches the operator all the time: bills, probes, stalls; starts it again when it has ended. */
   async #lookOn(): Promise<void> {
-    const { operator, probes } = this.#stage;
+    const { operator, probes, witness } = this.#stage;
     while (!this.#isOver) {
       if (operator.isUp) await this.#bills.verify(Date.now());
-      const { unanswered, machineStallMs } = await probes.take();
+      const { unanswered } = await probes.take();
       for (const what of unanswered) {
         if (operator.isUp) this.#verdict.fail('starved', `probe ${what}`);
       }
-      this.#verdict.machineStall(machineStallMs);
-      const { own, late } = operator.takeStall();
-      if (this.#verdict.stall(own)) {
+      const told = operator.takeStalls();
+      const worst = this.#stalls.take(told, await witness.take());
+      if (this.#verdict.stall(worst)) {
+        const [own, raw] = [worst.own, worst.raw].map(Math.round);
         const runs = [...this.#active].join(', ');
-        const machine = Math.round(late - own);
-        console.error(
-          `stall of ${Math.round(own)} ms (and ${machine} ms without a processor), runs ${runs}`,
-        );
+        console.error(`stall of ${own} ms (${raw} ms with the machine’s part), runs ${runs}`);
       }
       if (operator.hasEnded) {
         await probes.tell('down');

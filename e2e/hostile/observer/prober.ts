@@ -3,8 +3,7 @@ import type { ProberReport } from './probes.ts';
 import { mainWaitedMs } from './processor-time.ts';
 
 /**
- * Asks the operator's probes as the kubelet does, in a process of its own that does nothing else, so
- * that its own timers show what the machine is worth.
+ * Asks the operator's probes as the kubelet does, in a process of its own that does nothing else.
  */
 const { address } = JSON.parse(process.argv[2] ?? '{}') as { readonly address: string };
 const EVERY_MS = 250;
@@ -12,19 +11,12 @@ const EVERY_MS = 250;
 const TIMEOUT_MS = 5_000;
 /** Unanswered ones at a time: the kubelet has one, and what is stuck needs no further ones. */
 const MOST_OPEN = 8;
-const TICK_MS = 20;
 const TOO_LATE = `no answer in ${TIMEOUT_MS} ms`;
 
-let report: ProberReport = { asked: 0, unanswered: [], slowestMs: 0, machineStallMs: 0 };
+let report: ProberReport = { asked: 0, unanswered: [], slowestMs: 0 };
 let pid: number | undefined;
 const open = new Set<Open>();
-let last = performance.now();
 
-setInterval(() => {
-  const now = performance.now();
-  report = { ...report, machineStallMs: Math.max(report.machineStallMs, now - last - TICK_MS) };
-  last = now;
-}, TICK_MS);
 setInterval(() => {
   for (const asked of open) if (took(asked) > TIMEOUT_MS) end(asked, TOO_LATE);
   if (pid !== undefined && open.size < MOST_OPEN)
@@ -81,7 +73,7 @@ function end(asked: Open, problem?: string): void {
 process.on('message', (order: { readonly id: number; readonly up?: number | 'down' }) => {
   if (order.up !== undefined) pid = order.up === 'down' ? undefined : order.up;
   process.send?.({ id: order.id, report });
-  report = { asked: 0, unanswered: [], slowestMs: 0, machineStallMs: 0 };
+  report = { asked: 0, unanswered: [], slowestMs: 0 };
 });
 process.on('disconnect', () => process.exit());
 process.send?.({ id: 0 });

@@ -7,8 +7,6 @@ export interface ProberReport {
   /** Path and what happened instead of 200. */
   readonly unanswered: readonly string[];
   readonly slowestMs: number;
-  /** How late timers were of the process that asks. */
-  readonly machineStallMs: number;
 }
 
 /** Asks the operator's probes all the time that it is up. */

@@ -1,3 +1,5 @@
+import type { WorstStalls } from './stalls.ts';
+
 /** What can go wrong, as the last line counts it. */
 export type Failing = 'ended' | 'misbilled' | 'starved' | 'leaked';
 
@@ -15,11 +17,13 @@ export interface Totals {
   readonly misbilled: number;
   readonly starved: number;
   readonly leaked: number;
-  /** The longest that the operator's main thread was busy at a stretch; what the machine is to blame for is left out. */
+  /** The longest that the operator's main thread kept a timer waiting; what the machine is to blame for is left out. */
   readonly worst_stall_ms: number;
   readonly peak_rss_mib: number;
-  /** How late a timer was in a process that does nothing else: what the machine is worth. */
-  readonly machine_stall_ms: number;
+  /** The same with what the machine is to blame for. */
+  readonly worst_stall_raw_ms: number;
+  /** The longest that the machine stood still, as the witness saw it. */
+  readonly worst_machine_stall_ms: number;
 }
 
 /** From when on the main thread holds others up, milliseconds. */
@@ -31,8 +35,7 @@ export class Verdict {
   readonly #told = new Set<string>();
   readonly #active: () => readonly number[];
   readonly #tell: (failure: Failure) => void;
-  #stall = 0;
-  #machine = 0;
+  #worst: WorstStalls = { own: 0, raw: 0, machine: 0 };
 
   constructor(active: () => readonly number[], tell: (failure: Failure) => void) {
     this.#active = active;
@@ -47,24 +50,25 @@ export class Verdict {
     this.#tell({ kind, what, runs: this.#active() });
   }
 
-  /** True when it is the longest so far and too long. */
-  stall(ms: number): boolean {
-    const isNews = ms > this.#stall && ms >= LONGEST_STALL_MS;
-    this.#stall = Math.max(this.#stall, ms);
-    return isNews;
-  }
-
-  machineStall(ms: number): void {
-    this.#machine = Math.max(this.#machine, ms);
+  /** True when the operator's own part is the longest so far and too long. */
+  stall({ own, raw, machine }: WorstStalls): boolean {
+    const before = this.#worst;
+    this.#worst = {
+      own: Math.max(before.own, own),
+      raw: Math.max(before.raw, raw),
+      machine: Math.max(before.machine, machine),
+    };
+    return own > before.own && own >= LONGEST_STALL_MS;
   }
 
   totals(runs: number, peakRssMiB: number): Totals {
     return {
       runs,
       ...this.#counts,
-      worst_stall_ms: Math.round(this.#stall),
+      worst_stall_ms: Math.round(this.#worst.own),
       peak_rss_mib: Math.round(peakRssMiB),
-      machine_stall_ms: Math.round(this.#machine),
+      worst_stall_raw_ms: Math.round(this.#worst.raw),
+      worst_machine_stall_ms: Math.round(this.#worst.machine),
     };
   }
 }

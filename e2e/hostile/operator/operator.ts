@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { transformSync } from 'esbuild';
 import { bundle } from '../../../scripts/bundle.ts';
 import { freePort } from '../../control-plane/ports.ts';
+import type { Stall } from '../observer/stalls.ts';
 import { type ShippedCommand, shippedCommand } from './shipped-command.ts';
 
 export interface OperatorOptions {
@@ -37,8 +38,8 @@ export interface HostileTarget {
   start(): Promise<boolean>;
   /** Ends it without a word, or asks it to stop. */
   stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
-  /** How late its main thread was at most since the last call, with and without what the machine is to blame for. */
-  takeStall(): { readonly own: number; readonly late: number };
+  /** When its main thread kept timers waiting since the last call. */
+  takeStalls(): readonly Stall[];
   peakMiB(): number;
   readonly pid: number | undefined;
 }
@@ -87,7 +88,7 @@ class Target implements HostileTarget {
   #isUp = false;
   #isTold = false;
   #hasEnded = false;
-  #stall = { own: 0, late: 0 };
+  #stalls: Stall[] = [];
   #peak = 0;
   #measuredFrom = Number.POSITIVE_INFINITY;
 
@@ -126,11 +127,9 @@ class Target implements HostileTarget {
     const child = this.#fork();
     this.#child = child;
     this.#isTold = false;
-    child.on('message', (told: { readonly stall: number; readonly late: number }) => {
+    child.on('message', (told: { readonly stalls: readonly Stall[] }) => {
       // What is done before it is ready holds nobody up; a report is of the second before it.
-      if (performance.now() < this.#measuredFrom) return;
-      const { own, late } = this.#stall;
-      this.#stall = { own: Math.max(own, told.stall), late: Math.max(late, told.late) };
+      if (performance.now() >= this.#measuredFrom) this.#stalls.push(...told.stalls);
     });
     child.once('exit', (code, signal) => {
       if (child === this.#child) this.#exited(`ended with ${signal ?? code}`);
@@ -165,10 +164,8 @@ class Target implements HostileTarget {
     clearTimeout(escalation);
   }
 
-  takeStall(): { readonly own: number; readonly late: number } {
-    const stall = this.#stall;
-    this.#stall = { own: 0, late: 0 };
-    return stall;
+  takeStalls(): readonly Stall[] {
+    return this.#stalls.splice(0);
   }
 
   peakMiB(): number {

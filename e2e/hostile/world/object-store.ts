@@ -126,6 +126,12 @@ export class ObjectStore {
   }
 }
 
+/** An object without what API servers set themselves, whatever a client says. */
+export function asClientsSend(object: RawObject): RawObject {
+  const { creationTimestamp: _date, uid: _uid, ...metadata } = recordOf(object['metadata']);
+  return { ...object, metadata };
+}
+
 export function recordOf(value: unknown): RawObject {
   return isRecord(value) ? value : {};
 }

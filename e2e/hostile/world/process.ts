@@ -3,7 +3,9 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Server } from 'node:net';
 import { startReceiver } from '../../receiver/receiver.ts';
-import { ObjectStore, placeOf } from './object-store.ts';
+import type { RawObject } from '../../../operator/kubernetes/source.ts';
+import type { Put } from './honest-estate.ts';
+import { asClientsSend, ObjectStore, placeOf } from './object-store.ts';
 import { serveApi } from './serve-api.ts';
 import type { WorldArguments, WorldOrder, WorldPorts } from './world.ts';
 
@@ -21,6 +23,12 @@ function storeOf(name: string): ObjectStore {
   const store = stores.get(name);
   if (store === undefined) throw new RangeError(`world: api: none of that name: "${name}"`);
   return store;
+}
+
+function store({ api, path }: Put, object: RawObject): void {
+  const place = placeOf(path);
+  if (place === undefined) throw new RangeError(`world: path: none of an API: "${path}"`);
+  storeOf(api).put(place, object);
 }
 
 async function listen(server: Server): Promise<number> {
@@ -62,11 +70,8 @@ const receiver = await startReceiver({
 });
 
 process.on('message', (order: WorldOrder) => {
-  for (const { api, path, object } of order.puts ?? []) {
-    const place = placeOf(path);
-    if (place === undefined) throw new RangeError(`world: path: none of an API: "${path}"`);
-    storeOf(api).put(place, object);
-  }
+  for (const put of order.puts ?? []) store(put, put.object);
+  for (const put of order.fromClients ?? []) store(put, asClientsSend(put.object));
   for (const path of order.deletions ?? []) {
     const place = placeOf(path);
     if (place !== undefined) storeOf('host').delete(place);

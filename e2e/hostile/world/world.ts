@@ -25,6 +25,8 @@ export interface WorldPorts {
 export interface WorldOrder {
   readonly id: number;
   readonly puts?: readonly Put[];
+  /** As clients send them: who dates objects, and gives them their uid, is the API server. */
+  readonly fromClients?: readonly Put[];
   /** Paths of single objects of the host. */
   readonly deletions?: readonly string[];
   /** Namespaces of the host, with everything in them. */

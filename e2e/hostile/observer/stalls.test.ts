@@ -1,0 +1,89 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { ownPart, type Stall, Stalls, type Stretch } from './stalls.ts';
+
+const stall = (from: number, to: number, waited = 0): Stall => {
+  return { from, to, late: to - from, waited };
+};
+
+test('what is taken from a stall twice hides it', () => {
+  expect(ownPart(stall(0, 600), [])).toBe(600);
+  expect(ownPart(stall(0, 600), [{ from: 100, to: 400 }])).toBe(300);
+  expect(ownPart(stall(0, 600, 200), [{ from: 100, to: 400 }])).toBe(300);
+  expect(ownPart(stall(0, 600, 500), [{ from: 100, to: 400 }])).toBe(100);
+});
+
+test('the machine standing still at another time hides a stall', () => {
+  expect(ownPart(stall(1_000, 1_600), [{ from: 0, to: 1_000 }])).toBe(600);
+  expect(ownPart(stall(1_000, 1_600), [{ from: 1_500, to: 9_000 }])).toBe(500);
+});
+
+test('a stall that is told late misses what was seen of it before', () => {
+  const stalls = new Stalls();
+  expect(stalls.take([], [{ from: 100, to: 700 }])).toEqual({ own: 0, raw: 0, machine: 600 });
+  expect(stalls.take([stall(90, 710)], [])).toEqual({ own: 20, raw: 620, machine: 0 });
+});
+
+/** Works for half a second of its processor's time whenever it is told something. */
+const BUSY = `
+const usedMs = () => (process.threadCpuUsage().user + process.threadCpuUsage().system) / 1000;
+process.on('message', () => {
+  for (const end = usedMs() + 500; usedMs() < end; );
+});
+setInterval(() => undefined, 60_000);
+`;
+
+/** A process that only watches its own timers, as the operator does, and one that watches the machine. */
+async function watched(work: (operator: number, witness: number) => Promise<void>) {
+  const directory = mkdtempSync(join(tmpdir(), 'stalls-'));
+  const busy = join(directory, 'busy.mjs');
+  writeFileSync(busy, BUSY);
+  const inside = join(import.meta.dirname, '../operator/inside.ts');
+  const operator = fork(busy, [], { execArgv: ['--import', inside] });
+  const witness = fork(join(import.meta.dirname, 'witness.ts'));
+  const told: Stall[] = [];
+  operator.on('message', (report: { readonly stalls: readonly Stall[] }) => {
+    told.push(...report.stalls);
+  });
+  try {
+    await Promise.all([once(operator, 'message'), once(witness, 'message')]);
+    told.length = 0;
+    await work(operator.pid ?? 0, witness.pid ?? 0);
+    operator.send('busy');
+    // What is asked of it is done before the report after the next.
+    for (let reports = 0; reports < 3; reports += 1) await once(operator, 'message');
+    witness.send({ id: 1 });
+    const [{ still }] = (await once(witness, 'message')) as [{ readonly still: Stretch[] }];
+    return { told, still };
+  } finally {
+    operator.kill('SIGKILL');
+    witness.kill('SIGKILL');
+    rmSync(directory, { recursive: true });
+  }
+}
+
+async function standStill(...pids: readonly number[]): Promise<void> {
+  for (const pid of pids) process.kill(pid, 'SIGSTOP');
+  await delay(700);
+  for (const pid of pids) process.kill(pid, 'SIGCONT');
+  await delay(50);
+}
+
+test('a machine that stands still is taken for a stall of the operator, or hides one', async () => {
+  const { told, still } = await watched((operator, witness) => standStill(operator, witness));
+  const [paused, busy] = told.filter(({ late }) => late > 400).map((each) => ownPart(each, still));
+  expect(paused).toBeLessThan(100);
+  expect(busy).toBeGreaterThan(300);
+  expect(new Stalls().take(told, still).machine).toBeGreaterThan(600);
+});
+
+test('a stall of the operator alone is taken for one of the machine', async () => {
+  const { told, still } = await watched((operator) => standStill(operator));
+  const own = told.map((each) => ownPart(each, still)).toSorted((a, b) => b - a);
+  expect(own[0]).toBeGreaterThan(500);
+});
