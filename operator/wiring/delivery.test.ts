@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { startedSettings } from '../controllers/testing/settings.ts';
+import { unknownTenant } from '../delivery/lanes/tenant-directory.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createCursorRetirement } from './delivery.ts';
+import { createCursorRetirement, createFarewells } from './delivery.ts';
 
 const SIGNAL = new AbortController().signal;
 
@@ -45,4 +46,30 @@ test('a ledger that cannot write keeps the object, so that retiring is tried aga
     reason: 'ledger: no room',
   });
   expect(retiredAt(ledger)).toBeUndefined();
+});
+
+test('rounds of discovery hand over the same customers side by side while there are many', async () => {
+  const left = ['a', 'b', 'c'];
+  const asked: string[] = [];
+  const farewells = createFarewells(
+    {
+      offboard: async ({ id }) => {
+        asked.push(id);
+        await new Promise(setImmediate);
+        return id === 'b' && asked.length < 4
+          ? { kind: 'failed', cause: 'full', message: 'ledger: no room' }
+          : { kind: 'written' };
+      },
+    },
+    {
+      offboarded: () => left.map((id) => ({ tenant: unknownTenant(id), at: 0 })),
+      acceptOffboarding: (id) => void left.splice(left.indexOf(id), 1),
+    },
+    { warn: () => undefined },
+  );
+  await Promise.all([farewells(), farewells(), farewells()]);
+  expect(asked).toEqual(['a', 'b', 'c']);
+  await farewells();
+  expect(asked).toEqual(['a', 'b', 'c', 'b']);
+  expect(left).toEqual([]);
 });

@@ -14,6 +14,7 @@ import type { HeldUsage } from '../ingest/held-usage.ts';
 import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
@@ -149,13 +150,7 @@ function deliveryPart(
     }
     return delivery.apply(destinations);
   };
-  const offboard = async (): Promise<void> => {
-    for (const { tenant } of discovery.offboarded()) {
-      const outcome = await delivery.offboard(tenant);
-      if (outcome.kind === 'failed') logger.warn(`[controller] ${outcome.message}`);
-      else discovery.acceptOffboarding(tenant.id);
-    }
-  };
+  const offboard = createFarewells(delivery, discovery, logger);
   return {
     name: 'delivery',
     run: async (signal) => {
@@ -170,6 +165,32 @@ function deliveryPart(
       await delivery.run(signal);
       for (const end of endings) end();
     },
+  };
+}
+
+/**
+ * Hands the customers that discovery has given up over to delivery, one after another. Asked for again before it
+ * is through, as by the next round where many leave at once, it does nothing: who is left comes with
+ * the round after.
+ */
+export function createFarewells(
+  delivery: Pick<Delivery, 'offboard'>,
+  discovery: Pick<Discovery, 'offboarded' | 'acceptOffboarding'>,
+  logger: Pick<Logger, 'warn'>,
+): () => Promise<void> {
+  let isUnderWay = false;
+  return async () => {
+    if (isUnderWay) return;
+    isUnderWay = true;
+    try {
+      for (const { tenant } of discovery.offboarded()) {
+        const outcome = await delivery.offboard(tenant);
+        if (outcome.kind === 'failed') logger.warn(`[controller] ${outcome.message}`);
+        else discovery.acceptOffboarding(tenant.id);
+      }
+    } finally {
+      isUnderWay = false;
+    }
   };
 }
 
