@@ -27,6 +27,11 @@ export const LAYERS: readonly (readonly Layer[])[] = [
   [
     { folder: 'config', does: 'every environment variable in one schema; the settings in force' },
     { folder: 'telemetry', does: 'logger, metrics registry, clock' },
+    {
+      folder: 'pricing',
+      does: 'what usage costs by a price book: which price holds, tiers, rounding',
+      pure: true,
+    },
   ],
   [
     {
