@@ -72,6 +72,7 @@ describe('installing on a fresh cluster', () => {
       'Namespace meterfeed-system',
       'CustomResourceDefinition billingdestinations.meterfeed.io',
       'CustomResourceDefinition meteringpolicies.meterfeed.io',
+      'CustomResourceDefinition pricebooks.meterfeed.io',
       'CustomResourceDefinition tenantoverrides.meterfeed.io',
     ]);
   });

@@ -116,7 +116,7 @@ export const LAYERS: readonly (readonly Layer[])[] = [
   ],
   [
     { folder: 'http', does: 'API, metrics, health, dashboard: read-only views of the above' },
-    { folder: 'controllers', does: 'the three custom resources: specs in, status out' },
+    { folder: 'controllers', does: 'the custom resources: specs in, status out' },
   ],
   [
     {

@@ -9,7 +9,7 @@ export const TYPES_FILE = 'operator/config/custom-resources.generated.ts';
 /** The schema that names the codes of the collector's metrics, relative to the repository's root. */
 export const CODES_FILE = 'crds/meteringpolicies.yaml';
 
-const CRDS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies'];
+const CRDS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies', 'pricebooks'];
 
 const BANNER = `// Generated from crds/ by "npm run generate". Change the YAML there, never this file.`;
 

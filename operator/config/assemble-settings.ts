@@ -70,6 +70,7 @@ export function assembleSettings(
       defaultPlanCode: values.DEFAULT_PLAN_CODE,
       currency: values.BILLING_CURRENCY,
     },
+    pricing: { books: [] },
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
     overrides: [],
   };

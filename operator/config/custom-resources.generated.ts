@@ -338,3 +338,42 @@ export interface MeteringPolicyStatus {
     chain?: string;
   };
 }
+
+export interface PriceBookSpec {
+  currency: string;
+  prices: {
+    name: string;
+    metric: string;
+    match?: {
+      [k: string]: string;
+    };
+    rates: {
+      from: string;
+      amount?: string;
+      graduated?: {
+        upTo?: string;
+        amount: string;
+      }[];
+      volume?: {
+        upTo?: string;
+        amount: string;
+      }[];
+      included?: string;
+      withdrawn?: boolean;
+    }[];
+  }[];
+}
+
+export interface PriceBookStatus {
+  conditions?: {
+    type: string;
+    status: 'True' | 'False' | 'Unknown';
+    observedGeneration?: number;
+    lastTransitionTime: string;
+    reason: string;
+    message: string;
+  }[];
+  observedGeneration?: number;
+  prices?: number;
+  fixedBefore?: string;
+}

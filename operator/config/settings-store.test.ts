@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { loadEnvironment } from './load-environment.ts';
+import type { PriceBook } from '../model/price-book.ts';
 import { Secret } from '../model/secret.ts';
 import type { DestinationSettings, Settings } from './settings.ts';
 import { createSettingsStore } from './settings-store.ts';
@@ -142,6 +143,19 @@ describe('a listener sees a value that is not the one in force', () => {
     store.setPolicy({ metering: { windowMs: 10_000 } });
     expect(told).toBe(0);
   });
+});
+
+test('a price book is removed and its prices stay', () => {
+  const store = createSettingsStore(environment());
+  const book = (name: string): PriceBook => ({ name, currency: 'EUR', prices: [] });
+  store.setPriceBook('silver', book('silver'));
+  store.setPriceBook('gold', book('gold'));
+  expect(store.current().pricing.books.map(({ name }) => name)).toStrictEqual(['gold', 'silver']);
+  const { pricing } = store.current();
+  store.setPolicy({ metering: { windowMs: 10_000 } });
+  expect(store.current().pricing).toBe(pricing);
+  store.setPriceBook('gold', undefined);
+  expect(store.current().pricing.books).toStrictEqual([book('silver')]);
 });
 
 test('somebody changes the value in force in place', () => {

@@ -1,4 +1,5 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
+import type { PriceBook } from '../model/price-book.ts';
 import { deepFreeze, sameValue } from './immutable.ts';
 import type {
   DestinationSettings,
@@ -19,6 +20,7 @@ type Listener = (next: Settings, previous: Settings) => void;
 export function createSettingsStore(environment: Settings): SettingsStore {
   const destinations = new Map<string, DestinationSettings>();
   const overrides = new Map<string, TenantOverrideSettings>();
+  const books = new Map<string, PriceBook>();
   const listeners = new Set<Listener>();
   const untold: (readonly [next: Settings, previous: Settings])[] = [];
   let policy: PolicySettings | undefined;
@@ -39,7 +41,11 @@ export function createSettingsStore(environment: Settings): SettingsStore {
   }
 
   function swap(): void {
-    const next = layer(environment, policy, destinations, overrides);
+    const next = {
+      ...layer(environment, policy, destinations),
+      overrides: byName(overrides),
+      pricing: { books: byName(books) },
+    };
     if (sameValue(next, settings)) return;
     const previous = settings;
     settings = deepFreeze(withSameParts(next, previous));
@@ -67,6 +73,10 @@ export function createSettingsStore(environment: Settings): SettingsStore {
       setOrDelete(overrides, name, override);
       swap();
     },
+    setPriceBook(name, book) {
+      setOrDelete(books, name, book);
+      swap();
+    },
   };
 }
 
@@ -74,7 +84,6 @@ function layer(
   environment: Settings,
   policy: PolicySettings | undefined,
   destinations: ReadonlyMap<string, DestinationSettings>,
-  overrides: ReadonlyMap<string, TenantOverrideSettings>,
 ): Settings {
   const kept = environment.billing.destinations.filter(({ name }) => !destinations.has(name));
   const { enforcement } = environment;
@@ -99,7 +108,6 @@ function layer(
       webhookSecrets: Object.fromEntries(webhookSecrets),
     },
     billing: { ...environment.billing, destinations: [...kept, ...byName(destinations)] },
-    overrides: byName(overrides),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { DestinationType } from '../model/destination-type.ts';
+import type { PriceBook } from '../model/price-book.ts';
 import type { Secret } from '../model/secret.ts';
 import type { BillingDetails, PlanChange } from '../model/tenant.ts';
 import type { TenantSourceName } from '../model/tenant-sources.ts';
@@ -20,6 +21,7 @@ export interface Settings {
   readonly http: HttpSettings;
   readonly enforcement: EnforcementSettings;
   readonly billing: BillingSettings;
+  readonly pricing: PricingSettings;
   readonly log: LogSettings;
   /** In no particular order; discovery applies them. */
   readonly overrides: readonly TenantOverrideSettings[];
@@ -200,6 +202,11 @@ export interface BillingSettings {
   readonly currency: string;
 }
 
+export interface PricingSettings {
+  /** One for each plan that has prices, sorted by name. */
+  readonly books: readonly PriceBook[];
+}
+
 export interface LogSettings {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly format: 'json' | 'text';
@@ -309,4 +316,5 @@ export interface SettingsStore {
   /** A BillingDestination; it replaces a destination of the same name out of the environment. Undefined removes it. */
   setDestination(name: string, destination: DestinationSettings | undefined): void;
   setOverride(name: string, override: TenantOverrideSettings | undefined): void;
+  setPriceBook(name: string, book: PriceBook | undefined): void;
 }

@@ -57,7 +57,7 @@ export interface CustomObject<Spec> extends Projected {
   readonly conditions: readonly Condition[];
 }
 
-/** Reads any of the three kinds; the API server has held their specs against the schemas. */
+/** Reads any of the kinds; the API server has held their specs against the schemas. */
 export function customObject<Spec>(): Projection<CustomObject<Spec>> {
   return (object) => {
     const identity = identify(object);

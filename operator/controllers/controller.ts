@@ -48,7 +48,7 @@ const REPORT_INTERVAL_MS = 2_000;
 const RETRY_CAP_MS = 30_000;
 
 /**
- * The skeleton of all three controllers: fetch → gone? → deleting? → finalizer → act (suspending is
+ * The skeleton of all controllers: fetch → gone? → deleting? → finalizer → act (suspending is
  * part of the settings) → report. It works on one key at a time and keeps no state that the API server
  * and the engine do not have, but for the last status of each object's spec.
  */

@@ -407,3 +407,49 @@ describe('the MeteringPolicy', () => {
     expect(rig.settings.current().identity.zone).toBeUndefined();
   });
 });
+
+describe('a PriceBook', () => {
+  const priced = (rates: readonly object[]): object => ({
+    currency: 'EUR',
+    prices: [{ name: 'gpu', metric: 'tenant_gpu_hours', rates }],
+  });
+  const known = { from: '2026-01-01', amount: '2' };
+  const begins = () =>
+    rig.settings
+      .current()
+      .pricing.books.flatMap(({ prices }) =>
+        prices.flatMap(({ rates }) => rates.map(({ from }) => from)),
+      );
+
+  test('takes effect without a restart, and tells from when on it may be changed', async () => {
+    await apply('pricebooks', 'gold', priced([known]));
+    await expect.poll(begins, PATIENCE).toEqual(['2026-01-01']);
+    await expect.poll(() => ready('pricebooks', 'gold'), PATIENCE).toBe('True InForce');
+    const tomorrow = /^20\d\d-\d\d-\d\d$/;
+    await expect
+      .poll(async () => (await get('pricebooks', 'gold'))?.status, PATIENCE)
+      .toMatchObject({ prices: 1, fixedBefore: expect.stringMatching(tomorrow) });
+    expect(await cluster.kubectl(['get', 'pbook', 'gold', '--no-headers'])).toMatch(
+      /^gold +True +EUR +1 +20/,
+    );
+    const cheaper = JSON.stringify({ spec: priced([{ ...known, amount: '1' }]) });
+    await expect(
+      cluster.kubectl(['patch', 'pbook', 'gold', '--type=merge', '-p', cheaper]),
+    ).rejects.toThrow('status.fixedBefore cannot be changed');
+    await apply('pricebooks', 'gold', priced([known, { from: '2098-01-01', amount: '3' }]));
+    await expect.poll(begins, PATIENCE).toEqual(['2026-01-01', '2098-01-01']);
+  });
+
+  test('keeps its last good prices when a new spec is broken, and is gone when it is deleted', async () => {
+    await apply('pricebooks', 'gold', priced([known]));
+    await expect.poll(begins, PATIENCE).toEqual(['2026-01-01']);
+    // A day that only a calendar knows not to exist.
+    await apply('pricebooks', 'gold', priced([known, { from: '2098-02-30', amount: '3' }]));
+    await expect
+      .poll(() => condition('pricebooks', 'gold', 'Stalled'), PATIENCE)
+      .toBe('True InvalidSpec');
+    expect(begins()).toEqual(['2026-01-01']);
+    await remove('pricebooks', 'gold');
+    await expect.poll(begins, PATIENCE).toEqual([]);
+  });
+});

@@ -14,6 +14,7 @@ import { billingDestinations, type CursorRetirement } from './billing-destinatio
 import { readyBySpec } from './conditions.ts';
 import { createController, type KnownObject } from './controller.ts';
 import { ensureDefaultPolicy, meteringPolicies } from './metering-policy.ts';
+import { priceBooks } from './price-book.ts';
 import { createSecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
 import type {
@@ -73,7 +74,7 @@ export interface Controllers {
   destinations(): readonly ExistingDestination[];
 }
 
-/** The controllers of the three custom resources: specs go into the settings, the engine's state into status. */
+/** The controllers of the custom resources: specs go into the settings, the engine's state into status. */
 export function createControllers(options: ControllersOptions): Controllers {
   const { connection, clock, logger, queueMetrics, timings = {} } = options;
   const status = createStatusPublisher({
@@ -107,7 +108,8 @@ export function createControllers(options: ControllersOptions): Controllers {
   const destinations = createController(billingDestinations(withSecrets), shared);
   const overrides = createController(tenantOverrides(options), shared);
   const policies = createController(meteringPolicies(withSecrets), shared);
-  const controllers = [destinations, overrides, policies];
+  const books = createController(priceBooks(options), shared);
+  const controllers = [destinations, overrides, policies, books];
 
   return {
     run: async (signal) => {

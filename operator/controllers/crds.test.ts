@@ -49,6 +49,22 @@ const NODE_LABEL_KEY = 'a key must be a label key, such as karpenter.sh/capacity
 const VALUES = 'In and NotIn need values; Exists and DoesNotExist take none';
 const WINDOW = 'must be a duration in whole seconds between 10s and 1h, such as 60s';
 const DIVIDES = 'must divide an hour, as 10s, 30s, 60s, 5m and 1h do';
+const TIED =
+  'two prices of one metric could hold for the same usage and name equally much in match; name more in one of them, or different values of one key';
+const ONE_CHARGE = 'give one of amount, graduated, volume and withdrawn';
+const WHOLE_MONTHS =
+  'tiers and included quantities count by calendar months; begin on the first day of one';
+const OPEN_TIER = 'every tier but the last must have upTo, and the last must not';
+
+/** A price book of GPU hours at 1 EUR since 2026, but for what is given. */
+const pricing = (...prices: readonly object[]): object => ({
+  currency: 'EUR',
+  prices: prices.map((price) => ({
+    metric: 'tenant_gpu_hours',
+    rates: [{ from: '2026-01-01', amount: '1' }],
+    ...price,
+  })),
+});
 
 /** Each cross-field rule, broken. */
 const BROKEN: readonly Row[] = [
@@ -381,6 +397,74 @@ const BROKEN: readonly Row[] = [
       message: 'this metric is measured by the operator itself; choose another code',
     },
   ].map((row): Row => ({ ...row, plural: 'meteringpolicies' })),
+  ...[
+    {
+      reason: 'two prices of all usage of one metric',
+      spec: pricing({ name: 'a' }, { name: 'b' }),
+      message: TIED,
+    },
+    {
+      reason: 'prices of which one is by SKU and one by region, and usage has both',
+      spec: pricing({ name: 'a', match: { sku: 'h100' } }, { name: 'b', match: { region: 'eu' } }),
+      message: TIED,
+    },
+    {
+      reason: 'a price for a key that no event can have',
+      spec: pricing({ name: 'a', match: { 'capacity-type': 'spot' } }),
+      message: 'a key must be sku, region or the name of a dimension, such as capacity_type',
+    },
+    ...[
+      { reason: 'a rate that says nothing', rate: {}, message: ONE_CHARGE },
+      {
+        reason: 'a rate with two prices',
+        rate: { amount: '1', volume: [{ amount: '1' }] },
+        message: ONE_CHARGE,
+      },
+      {
+        reason: 'a price that is not withdrawn and says no other',
+        rate: { withdrawn: false },
+        message: 'withdrawn stands alone and is true',
+      },
+      {
+        reason: 'free units of nothing',
+        rate: { withdrawn: true, included: '5' },
+        message: 'withdrawn stands alone and is true',
+      },
+      {
+        reason: 'tiers that begin in the middle of the month that they count',
+        rate: { from: '2026-12-15', volume: [{ amount: '1' }] },
+        message: WHOLE_MONTHS,
+      },
+      {
+        reason: 'an included quantity that begins in the middle of its month',
+        rate: { from: '2026-12-15', amount: '1', included: '5' },
+        message: WHOLE_MONTHS,
+      },
+      {
+        reason: 'tiers that leave the largest customers without a price',
+        rate: { graduated: [{ upTo: '10', amount: '1' }] },
+        message: OPEN_TIER,
+      },
+      {
+        reason: 'a tier that no unit reaches',
+        rate: { volume: [{ amount: '2' }, { amount: '1' }] },
+        message: OPEN_TIER,
+      },
+      {
+        reason: 'an amount that is a double, which loses digits',
+        rate: { amount: 0.1 },
+        message: 'must be of type string',
+      },
+      {
+        reason: 'a price below zero',
+        rate: { amount: '-1' },
+        message: 'in body should match',
+      },
+    ].map(({ rate, ...row }) => ({
+      ...row,
+      spec: pricing({ name: 'a', rates: [{ from: '2026-12-01', ...rate }] }),
+    })),
+  ].map((row): Row => ({ ...row, plural: 'pricebooks' })),
 ];
 
 describe('custom resources', () => {
@@ -402,7 +486,7 @@ describe('custom resources', () => {
       (schema['x-kubernetes-validations'] ?? []).map((rule) => rule.message),
     );
     const untried = messages
-      .filter((message) => message !== IMMUTABLE)
+      .filter((message) => !TRANSITIONS.some((told) => overlaps(told, message)))
       .filter((message) => !BROKEN.some((row) => overlaps(row.message, message)));
     expect(messages.length).toBeGreaterThan(0);
     expect(untried).toEqual([]);
@@ -418,6 +502,69 @@ describe('custom resources', () => {
     expect(answer.body['message']).toContain(IMMUTABLE);
     await cluster.call('DELETE', `${path}/immutable-type`);
   });
+
+  test('a price that has been in force is not changed, whoever asks, and those to come are', async () => {
+    const path = '/apis/meterfeed.io/v1alpha1/pricebooks';
+    const rates = [{ from: '2026-01-01', amount: '1' }];
+    const gpu = { name: 'gpu', rates };
+    const spot = { name: 'spot', match: { capacity_type: 'spot' } };
+    await cluster.call('POST', path, manifest('pricebooks', pricing(gpu), 'fixed'));
+    const status = { fixedBefore: '2026-11-22' };
+    const file = JSON.stringify({ status });
+    const patch = ['patch', 'pricebook', 'fixed', '--subresource=status', '--type=merge'];
+    await cluster.kubectl([...patch, '--patch', file]);
+    const change = async (spec: object): Promise<string> => {
+      const { body } = await cluster.request('GET', `${path}/fixed`);
+      const answer = await cluster.request('PUT', `${path}/fixed`, { ...body, spec });
+      return answer.status === 200 ? 'accepted' : String(answer.body['message']);
+    };
+    const later = { from: '2026-11-22', amount: '2' };
+    expect(await change(pricing({ ...gpu, rates: [...rates, later] }))).toBe('accepted');
+    for (const next of [
+      pricing({ ...gpu, rates: [{ from: '2026-01-01', amount: '0.5' }] }),
+      pricing({ ...gpu, rates: [{ from: '2026-01-02', amount: '1' }] }),
+      pricing({ ...gpu, rates: [...rates, { from: '2026-11-21', amount: '2' }] }),
+      pricing({ ...gpu, match: { sku: 'h100' } }),
+      pricing({ ...gpu, metric: 'tenant_lb_hours' }),
+      pricing({ ...gpu, name: 'renamed' }),
+      pricing(gpu, spot),
+    ]) {
+      expect(await change(next)).toContain(FIXED);
+    }
+    expect(await change({ ...pricing(gpu), currency: 'USD' })).toContain(FIXED_CURRENCY);
+    expect(await change(pricing(gpu, { ...spot, rates: [later] }))).toBe('accepted');
+    await cluster.call('DELETE', `${path}/fixed`);
+  });
+
+  test('the largest book of prices is taken and may grow, whatever the rules have to compare', async () => {
+    const path = '/apis/meterfeed.io/v1alpha1/pricebooks';
+    const months = Array.from({ length: 60 }, (_, index) => new Date(Date.UTC(2021, index)));
+    const rates = months.map((month) => ({
+      from: month.toISOString().slice(0, 10),
+      amount: '100000000000.123456789012',
+    }));
+    const keys = ['sku', 'region', 'capacity_type', 'billing_mode', 'tenant_class', 'gpu_type'];
+    const prices = Array.from({ length: 100 }, (_, index) => ({
+      name: `p${index}`.padEnd(63, 'x'),
+      // Equal in all keys but the last.
+      match: Object.fromEntries(
+        keys.map((key) => [
+          key,
+          key === 'gpu_type' ? `v${index}`.padStart(128, 'x') : 'x'.repeat(128),
+        ]),
+      ),
+      rates: rates.slice(0, -1),
+    }));
+    await cluster.call('POST', path, manifest('pricebooks', pricing(...prices), 'largest'));
+    const status = JSON.stringify({ status: { fixedBefore: '2025-06-01' } });
+    const patch = ['patch', 'pricebook', 'largest', '--subresource=status', '--type=merge'];
+    await cluster.kubectl([...patch, '--patch', status]);
+    const { body } = await cluster.request('GET', `${path}/largest`);
+    const spec = pricing(...prices.map((price) => ({ ...price, rates })));
+    const answer = await cluster.request('PUT', `${path}/largest`, { ...body, spec });
+    expect(answer).toMatchObject({ status: 200 });
+    await cluster.call('DELETE', `${path}/largest`);
+  }, 120_000);
 
   test('defaults show what is in force', async () => {
     const answer = await cluster.call(
@@ -452,6 +599,12 @@ describe('custom resources', () => {
 });
 
 const IMMUTABLE = 'spec.type cannot be changed; create another BillingDestination';
+const FIXED = 'prices and rates that begin before status.fixedBefore cannot be changed';
+const FIXED_CURRENCY =
+  'prices in this currency have been in force; make another PriceBook for another currency';
+
+/** Rules about a change, which have tests of their own. */
+const TRANSITIONS = [IMMUTABLE, FIXED, FIXED_CURRENCY];
 
 /** A row may quote a message with the field in front of it, or only its beginning. */
 function overlaps(row: string, message: string): boolean {

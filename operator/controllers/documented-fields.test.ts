@@ -3,7 +3,12 @@ import { variables } from '../config/variables/variables.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 import { PLURALS, places, schemaOf } from './testing/schemas.ts';
 
-const KINDS = { BillingDestination: 0, TenantOverride: 1, MeteringPolicy: 2 } as const;
+const KINDS = {
+  BillingDestination: 0,
+  TenantOverride: 1,
+  MeteringPolicy: 2,
+  PriceBook: 3,
+} as const;
 
 test('the documentation names no field that the custom resources do not have', () => {
   const existing = new Set(

@@ -15,7 +15,7 @@ export const EVENT_LIMITS = {
 } as const;
 
 /** Dimensions with a fixed set of values (docs/events.md#dimensions). */
-const CLOSED_DIMENSIONS = {
+export const CLOSED_DIMENSIONS = {
   capacity_type: ['on-demand', 'spot', 'preemptible', 'reserved'],
   billing_mode: ['shared', 'dedicated_node', 'private_node'],
 } as const;

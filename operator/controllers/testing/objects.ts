@@ -12,6 +12,7 @@ const KINDS: Readonly<Record<Plural, string>> = {
   billingdestinations: 'BillingDestination',
   tenantoverrides: 'TenantOverride',
   meteringpolicies: 'MeteringPolicy',
+  pricebooks: 'PriceBook',
 };
 
 /** A manifest of a kind; the only MeteringPolicy there may be is `default`. */
@@ -219,5 +220,33 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       },
     },
     {},
+  ],
+  pricebooks: [
+    {
+      currency: 'EUR',
+      prices: [
+        {
+          name: 'h100-spot',
+          metric: 'tenant_gpu_hours',
+          match: { sku: 'h100', capacity_type: 'spot' },
+          rates: [
+            { from: '2026-01-01', amount: '1.25' },
+            { from: '2026-12-01', withdrawn: true },
+          ],
+        },
+        {
+          name: 'egress',
+          metric: 'tenant_network_egress_gb',
+          rates: [
+            {
+              from: '2026-01-01',
+              included: '100',
+              graduated: [{ upTo: '1000', amount: '0.08' }, { amount: '0.05' }],
+            },
+            { from: '2027-01-01', volume: [{ upTo: '0.5', amount: '0.09' }, { amount: '0' }] },
+          ],
+        },
+      ],
+    },
   ],
 };

@@ -26,7 +26,12 @@ export interface Schema {
 
 export const CRD_DIRECTORY = fileURLToPath(new URL('../../../crds', import.meta.url));
 
-export const PLURALS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies'] as const;
+export const PLURALS = [
+  'billingdestinations',
+  'tenantoverrides',
+  'meteringpolicies',
+  'pricebooks',
+] as const;
 
 export type Plural = (typeof PLURALS)[number];
 

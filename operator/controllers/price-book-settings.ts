@@ -1,0 +1,186 @@
+import type { PriceBookSpec } from '../config/custom-resources.generated.ts';
+import { currencyField, invalidSpec, type Translation } from '../config/spec-fields.ts';
+import { COLLECTOR_METRICS, isGeneralDimension } from '../model/catalog.ts';
+import { nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
+import { CLOSED_DIMENSIONS, RESERVED_KEYS } from '../model/event-schema.ts';
+import type { Charge, Price, PriceBook, Rate, TieredCharge } from '../model/price-book.ts';
+import { quote } from '../model/quote.ts';
+import { dependsOnMonth } from '../pricing/charges.ts';
+import { areTied } from '../pricing/find-price.ts';
+import { currencyDigits } from '../pricing/money.ts';
+
+type PriceSpec = PriceBookSpec['prices'][number];
+type RateSpec = PriceSpec['rates'][number];
+type TierSpec = NonNullable<RateSpec['graduated']>[number];
+
+/** Takes down what is wrong, `where: what: "input"; how to mend it`, and goes on looking. */
+type Report = (problem: string) => void;
+
+/** The rest is told once these are mended. */
+const MOST_PROBLEMS = 20;
+
+const DIMENSION = /^[a-z][a-z0-9_]{0,63}$/;
+const AMOUNT = /^(0|[1-9]\d{0,11})(?:\.(\d{1,12}))?$/;
+const AMOUNT_PLACES = 12;
+/** Fields of an event that a price may depend on beside its dimensions. */
+const PRICE_FIELDS = ['sku', 'region'];
+const RESERVED: readonly string[] = RESERVED_KEYS;
+const CLOSED: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(CLOSED_DIMENSIONS));
+const MEASURED = new Map(COLLECTOR_METRICS.map((metric) => [metric.code, metric]));
+
+/** The price book that a spec asks for; everything that is wrong with it is told at once. */
+export function translatePriceBook(name: string, spec: PriceBookSpec): Translation<PriceBook> {
+  const problems: string[] = [];
+  const report: Report = (problem) => void problems.push(problem);
+  const currency = currencyField('spec.currency', spec.currency);
+  if (currency.kind === 'invalid') report(currency.message);
+  else if (currencyDigits(currency.value) === undefined) {
+    report(`spec.currency: nothing is invoiced in it: "${currency.value}"; give one such as EUR`);
+  }
+  const prices = spec.prices.map((price) => translatePrice(price, report));
+  reportTies(prices, report);
+  if (problems.length > 0 || currency.kind === 'invalid') {
+    return invalidSpec('InvalidSpec', listed(problems));
+  }
+  return { kind: 'settings', settings: { name, currency: currency.value, prices } };
+}
+
+function listed(problems: readonly string[]): string {
+  const rest = problems.length - MOST_PROBLEMS;
+  const more = rest > 0 ? [`and ${rest} more`] : [];
+  return [...problems.slice(0, MOST_PROBLEMS), ...more].join('; ');
+}
+
+function translatePrice({ name, metric, match = {}, rates }: PriceSpec, report: Report): Price {
+  const where = `spec.prices[${name}]`;
+  if (MEASURED.get(metric)?.informational === true) {
+    report(`${where}.metric: informational, charged nowhere: "${metric}"; leave it out`);
+  }
+  for (const [key, value] of Object.entries(match)) {
+    const problem = matchProblem(metric, key, value);
+    if (problem !== undefined) report(`${where}.match: ${problem}`);
+  }
+  const translated = rates
+    .map((rate) => translateRate(`${where}.rates[${rate.from}]`, rate, report))
+    .toSorted((a, b) => (a.from < b.from ? -1 : 1));
+  reportBeginnings(where, translated, report);
+  return { name, metric, match: { ...match }, rates: translated };
+}
+
+/** A key or value that no event can have would leave usage without a price that seems to have one. */
+function matchProblem(metric: string, key: string, value: string): string | undefined {
+  const choices = CLOSED.get(key);
+  if (choices !== undefined && !choices.includes(value)) {
+    return `no such ${key}: ${quote(value)}; use ${choices.join(', ')}`;
+  }
+  if (PRICE_FIELDS.includes(key)) return undefined;
+  if (!DIMENSION.test(key) || RESERVED.includes(key)) {
+    return `no price depends on it: ${quote(key)}; use sku, region or a dimension`;
+  }
+  const dimensions = MEASURED.get(metric)?.dimensions;
+  if (dimensions === undefined || dimensions.includes(key) || isGeneralDimension(key)) {
+    return undefined;
+  }
+  const mend = `use one of ${[...new Set([...PRICE_FIELDS, ...dimensions])].join(', ')}`;
+  return `no dimension of ${metric}: ${quote(key)}; ${mend}`;
+}
+
+function translateRate(where: string, rate: RateSpec, report: Report): Rate {
+  const { from, amount, graduated, volume, included, withdrawn } = rate;
+  if (!isDay(from)) report(`${where}.from: no such day: ${quote(from)}; write it as in 2026-12-01`);
+  const given = [amount, graduated, volume, withdrawn].filter((one) => one !== undefined);
+  if (given.length !== 1 || withdrawn === false) {
+    report(`${where}: give one of amount, graduated, volume and withdrawn: true`);
+    return { from };
+  }
+  if (withdrawn === true) {
+    if (included !== undefined)
+      report(`${where}.included: of a price that is withdrawn; leave it out`);
+    return { from };
+  }
+  const includedNanos =
+    included === undefined ? 0n : nanosOf(`${where}.included`, included, report);
+  return { from, charge: chargeOf(where, rate, includedNanos, report) };
+}
+
+function chargeOf(where: string, rate: RateSpec, includedNanos: bigint, report: Report): Charge {
+  const { amount, graduated, volume } = rate;
+  if (amount !== undefined) {
+    return { kind: 'flat', picos: picosOf(`${where}.amount`, amount, report), includedNanos };
+  }
+  const kind = graduated === undefined ? 'volume' : 'graduated';
+  const tiers = translateTiers(`${where}.${kind}`, graduated ?? volume ?? [], report);
+  return { kind, ...tiers, includedNanos };
+}
+
+function translateTiers(
+  where: string,
+  tiers: readonly TierSpec[],
+  report: Report,
+): Pick<TieredCharge, 'tiers' | 'beyondPicos'> {
+  const translated = tiers.map(({ upTo, amount }, index) => ({
+    upToNanos: upTo === undefined ? undefined : nanosOf(`${where}[${index}].upTo`, upTo, report),
+    picos: picosOf(`${where}[${index}].amount`, amount, report),
+  }));
+  const bounded = translated.flatMap(({ upToNanos, picos }) =>
+    upToNanos === undefined ? [] : [{ upToNanos, picos }],
+  );
+  const beyond = translated.at(-1);
+  if (beyond?.upToNanos !== undefined || bounded.length !== tiers.length - 1) {
+    report(`${where}: every tier but the last must have upTo, and the last must not`);
+  }
+  for (const [index, { upToNanos }] of bounded.entries()) {
+    if (upToNanos > (bounded[index - 1]?.upToNanos ?? 0n)) continue;
+    const text = quote(tiers[index]?.upTo ?? '');
+    report(`${where}[${index}].upTo: not above the tier before: ${text}; list tiers ascending`);
+  }
+  return { tiers: bounded, beyondPicos: beyond?.picos ?? 0n };
+}
+
+/** Tiers and included quantities count by calendar months: they begin and end with one. `rates` are sorted. */
+function reportBeginnings(where: string, rates: readonly Rate[], report: Report): void {
+  for (const [index, { from, charge }] of rates.entries()) {
+    const before = rates[index - 1];
+    if (before?.from === from) report(`${where}.rates: two begin on one day: "${from}"; give one`);
+    const counts = [charge, before?.charge].some((one) => one !== undefined && dependsOnMonth(one));
+    if (!counts || from.endsWith('-01')) continue;
+    const what = 'in the middle of a month of which tiers or an included quantity count';
+    report(`${where}.rates: begins ${what}: "${from}"; begin on the first day of a month`);
+  }
+}
+
+function reportTies(prices: readonly Price[], report: Report): void {
+  for (const [index, price] of prices.entries()) {
+    for (const other of prices.slice(index + 1)) {
+      if (!areTied(price, other)) continue;
+      const mend = 'name more in match of one of them, or different values of one key';
+      report(
+        `spec.prices: "${price.name}" and "${other.name}" could hold for the same usage, and neither names more; ${mend}`,
+      );
+    }
+  }
+}
+
+function picosOf(where: string, text: string, report: Report): bigint {
+  const match = AMOUNT.exec(text);
+  if (match === null) {
+    report(`${where}: not an amount: ${quote(text)}; write it as in 0.035, with up to 12 decimals`);
+    return 0n;
+  }
+  const [, whole = '', fraction = ''] = match;
+  return BigInt(whole + fraction.padEnd(AMOUNT_PLACES, '0'));
+}
+
+function nanosOf(where: string, text: string, report: Report): bigint {
+  const decimal = parseDecimal(text);
+  if (decimal !== undefined) return nanosFromDecimal(decimal);
+  report(
+    `${where}: not a quantity: ${quote(text)}; write it as in 1000 or 0.5, with up to 9 decimals`,
+  );
+  return 0n;
+}
+
+function isDay(text: string): boolean {
+  const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isFinite(at) && new Date(at).toISOString().startsWith(text);
+}
