@@ -112,7 +112,10 @@ export const LAYERS: readonly (readonly Layer[])[] = [
       does: 'alerts of billing systems in, billing states and suspension labels out',
       not: ['observation', 'metering', 'windows'],
     },
-    { folder: 'usage', does: 'sums over the ledger, for the API and the dashboard' },
+    {
+      folder: 'usage',
+      does: 'sums over the ledger and what they cost, for the API and the dashboard',
+    },
   ],
   [
     { folder: 'http', does: 'API, metrics, health, dashboard: read-only views of the above' },

@@ -13,6 +13,7 @@ const READS = [
   '/api/v1/catalog',
   '/api/v1/events',
   '/api/v1/usage',
+  '/api/v1/costs',
   '/api/v1/tenants',
   '/api/v1/destinations',
   '/api/v1/windows',

@@ -5,6 +5,7 @@ import type { Route, RouteContext } from '../route.ts';
 import { billingStateRoutes } from './billing-states.ts';
 import { catalogRoute } from './catalog.ts';
 import { correctionRoutes } from './corrections.ts';
+import { costsRoute } from './costs.ts';
 import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
 import { explainRoute } from './explain.ts';
@@ -50,6 +51,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     ...correctionRoutes(context, memory, scans),
     explainRoute(context, scans),
     usageRoute(context, scans),
+    costsRoute(context, scans),
     monthRoute(context, scans),
     gapsRoute(context),
     ...tenantRoutes(context),

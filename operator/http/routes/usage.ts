@@ -116,7 +116,8 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
   };
 }
 
-function refuseLongByWindow(groupBy: readonly string[], { from, to }: TimeRange): void {
+/** Throws 400 for windows of a long range. */
+export function refuseLongByWindow(groupBy: readonly string[], { from, to }: TimeRange): void {
   if (!groupBy.includes('window') || to - from <= LONGEST_BY_WINDOW_MS) return;
   throw badRequest(
     'too long a range by window: from, to: use at most 25 hours, or "hour" or "day"',
@@ -148,10 +149,10 @@ function unknownKey(key: string): Error {
  * What is to be said of keys that are perhaps misspelled: no metric declares them, and no event of the
  * answer has them. Undeclared dimensions may be pushed, so they cannot be refused beforehand.
  */
-function emptyKeys(
+export function emptyKeys(
   { views }: RouteContext,
   groupBy: readonly string[],
-  rows: readonly UsageRow[],
+  rows: readonly Pick<UsageRow, 'keys'>[],
 ): { readonly warnings?: readonly string[] } {
   const { metrics } = views.catalog();
   const warnings = groupBy.flatMap((key, index) => {

@@ -1,0 +1,166 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { testEvent } from '../ledger/testing/events.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import type { UsageEvent } from '../model/event.ts';
+import type { PriceBook } from '../model/price-book.ts';
+import { bookOf, flat, priceOf, tiered } from '../pricing/testing/price-books.ts';
+import {
+  API_TOKEN as token,
+  quietDiscovery,
+  startTestServer,
+  type TestServer,
+  testSettings,
+  testTenant,
+} from './testing/test-server.ts';
+
+const METRIC = 'tenant_instance_hours';
+const NOVEMBER = 'from=2026-11-01&to=2026-12-01';
+
+/** One event for each hour of some hours of a day of November. */
+function hours(tenant: string, day: number, count: number, quantity: string): UsageEvent[] {
+  return Array.from({ length: count }, (_, hour) =>
+    testEvent({ tenant, quantity, windowStart: Date.UTC(2026, 10, day, hour) }),
+  );
+}
+
+/** A server whose tenants `acme` and `burst` are on the default plan, and `gold` on another. */
+async function priced(
+  books: readonly PriceBook[],
+  events: readonly UsageEvent[],
+  usageDirectory?: string,
+): Promise<TestServer> {
+  const ledger = createMemoryLedger();
+  await ledger.append({ events });
+  const tenants = [testTenant('acme'), testTenant('burst'), testTenant('gold', { plan: 'gold' })];
+  const settings = { ...testSettings(), pricing: { books } };
+  return startTestServer({
+    ledger,
+    views: { settings: () => settings, discovery: quietDiscovery({ tenants: () => tenants }) },
+    ...(usageDirectory !== undefined && { usageDirectory }),
+  });
+}
+
+const hourly = bookOf([priceOf(METRIC, flat(0.025))]);
+
+describe('costs', () => {
+  test('are those of the plan that a tenant is on, and add up to their totals', async () => {
+    const gold = bookOf([priceOf(METRIC, flat(400))], { name: 'gold', currency: 'JPY' });
+    const events = [
+      ...hours('acme', 2, 3, '1'),
+      ...hours('burst', 2, 1, '0.333'),
+      ...hours('gold', 3, 2, '1'),
+    ];
+    await using server = await priced([hourly, gold], events);
+    const { text, json } = await server.call('GET', `/api/v1/costs?${NOVEMBER}`, { token });
+    expect(json).toMatchObject({
+      group_by: ['tenant'],
+      events: 6,
+      amounts: [
+        { currency: 'EUR', cost: 0.09 },
+        { currency: 'JPY', cost: 800 },
+      ],
+      rows: [
+        { tenant: 'acme', metric: METRIC, currency: 'EUR', events: 3, quantity: 3, cost: 0.08 },
+        { tenant: 'burst', currency: 'EUR', quantity: 0.333, cost: 0.01 },
+        { tenant: 'gold', currency: 'JPY', quantity: 2, cost: 800 },
+      ],
+    });
+    expect(text).toContain('"quantity":3.333,"cost":0.09');
+    expect(text).not.toContain('unpriced');
+  });
+
+  test('of usage without a price are absent, not zero', async () => {
+    await using server = await priced([], hours('acme', 2, 2, '1.5'));
+    const { text, json } = await server.call('GET', `/api/v1/costs?${NOVEMBER}`, { token });
+    expect(json).toMatchObject({ amounts: [], rows: [{ quantity: 3, unpriced: 3 }] });
+    expect(text).not.toContain('cost"');
+  });
+
+  test('of a tenant that nobody knows are not guessed', async () => {
+    await using server = await priced([hourly], hours('gone', 2, 1, '1'));
+    const { json } = await server.call('GET', `/api/v1/costs?${NOVEMBER}`, { token });
+    expect(json).toMatchObject({ amounts: [], rows: [{ tenant: 'gone', unpriced: 1 }] });
+  });
+
+  test('change with the price on its day, not before', async () => {
+    const rates = [
+      { from: '2026-01-01', charge: flat(2) },
+      { from: '2026-11-03', charge: flat(3) },
+    ];
+    const events = [2, 3, 4].flatMap((day) => hours('acme', day, 1, '1'));
+    await using server = await priced([bookOf([priceOf(METRIC, flat(2), { rates })])], events);
+    const path = `/api/v1/costs?${NOVEMBER}&group_by=day`;
+    const { json } = await server.call('GET', path, { token });
+    expect(json).toMatchObject({
+      amounts: [{ cost: 8 }],
+      rows: [
+        { day: '2026-11-02', cost: 2 },
+        { day: '2026-11-03', cost: 3 },
+        { day: '2026-11-04', cost: 3 },
+      ],
+    });
+  });
+
+  test('of a day count the tiers by its month, from kept sums as from the ledger', async () => {
+    const book = bookOf([priceOf(METRIC, tiered('graduated', [[10, 3]], 1))]);
+    const events = [...hours('acme', 2, 10, '1'), ...hours('acme', 3, 10, '3')];
+    const path = '/api/v1/costs?from=2026-11-03&to=2026-11-04';
+    const directory = await mkdtemp(join(tmpdir(), 'costs-'));
+    for (const usageDirectory of [undefined, directory]) {
+      await using server = await priced([book], events, usageDirectory);
+      const { json } = await server.call('GET', path, { token });
+      expect(json).toMatchObject({ amounts: [{ currency: 'EUR', cost: 45 }] });
+    }
+    await rm(directory, { recursive: true });
+  });
+
+  test('leave out what is charged nowhere, instead of telling that it has no price', async () => {
+    const utilisation: UsageEvent = {
+      ...testEvent({ tenant: 'acme', windowStart: Date.UTC(2026, 10, 2) }),
+      metric: 'tenant_gpu_utilization',
+    };
+    await using server = await priced([hourly], [utilisation]);
+    const { json } = await server.call('GET', `/api/v1/costs?${NOVEMBER}`, { token });
+    expect(json).toMatchObject({ rows: [], totals: [] });
+  });
+
+  test('come as CSV and NDJSON with every digit', async () => {
+    await using server = await priced([hourly], hours('acme', 2, 4, '1'));
+    const ask = (format: string) =>
+      server.call('GET', `/api/v1/costs?${NOVEMBER}&format=${format}`, { token });
+    const csv = await ask('csv');
+    expect(csv.headers.get('content-disposition')).toContain('costs-20261101-20261201.csv');
+    expect(csv.text.split('\r\n')).toStrictEqual([
+      'tenant,metric,unit,currency,quantity,unpriced,cost,events',
+      `acme,${METRIC},hours,EUR,4,,0.10,4`,
+      '',
+    ]);
+    const lines = (await ask('ndjson')).text.split('\n');
+    expect(lines).toStrictEqual([
+      `{"tenant":"acme","metric":"${METRIC}","unit":"hours","currency":"EUR","events":4,"quantity":4,"cost":0.10}`,
+      '',
+    ]);
+  });
+
+  test.each([
+    ['group_by=currency', 'a field of every row of costs: group_by: "currency"'],
+    ['group_by=window', 'too long a range by window'],
+    ['plan=gold', 'unknown query parameter'],
+    ['format=xml', 'unknown format: "xml": use json or csv or ndjson'],
+    ['group_by=flavour&format=csv', 'no event of the range has it'],
+  ])('asked with %s are refused, saying why', async (parameter, reason) => {
+    await using server = await priced([hourly], hours('acme', 2, 1, '1'));
+    const path = `/api/v1/costs?${NOVEMBER}&${parameter}`;
+    const { status, text } = await server.call('GET', path, { token });
+    expect(status).toBe(400);
+    expect(JSON.parse(text)).toMatchObject({ error: expect.stringContaining(reason) });
+  });
+
+  test('are shown to nobody without a token', async () => {
+    await using server = await priced([hourly], []);
+    expect((await server.call('GET', '/api/v1/costs')).status).toBe(401);
+  });
+});

@@ -1,0 +1,234 @@
+import type { Response } from 'express';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/quote.ts';
+import { moneyText } from '../../pricing/money.ts';
+import { type Cost, type CostRow, CostSums } from '../../usage/cost-sums.ts';
+import { costAmounts, costTotals } from '../../usage/cost-totals.ts';
+import { planPrices, type PricesOf } from '../../usage/plan-prices.ts';
+import type { EventFilter, TimeRange } from '../../usage/usage-sums.ts';
+import type { TotalsOutcome } from '../../usage/usage-totals.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { jsonWithDecimals } from '../presentation.ts';
+import { badRequest } from '../problem.ts';
+import {
+  FILTER_PARAMETERS,
+  type Query,
+  RANGE_PARAMETERS,
+  readChoice,
+  readFilter,
+  readQuery,
+  readTimeRange,
+} from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
+import type { Views } from '../views.ts';
+import {
+  addUsage,
+  emptyKeys,
+  MAX_ROWS,
+  PARTIAL,
+  readGroupBy,
+  rebuilding,
+  refuseLongByWindow,
+} from './usage.ts';
+
+/** Fields of a row, which a dimension of the same name would overwrite. */
+const ROW_FIELDS = ['currency', 'events', 'unpriced', 'cost'];
+
+interface CostAnswer {
+  readonly range: TimeRange;
+  readonly groupBy: readonly string[];
+  readonly rows: readonly CostRow[];
+  readonly note?: string;
+  readonly warnings?: readonly string[];
+}
+
+/** GET /api/v1/costs: what the usage of a range costs by the price books in force (docs/costs.md). */
+export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+  return {
+    method: 'get',
+    path: '/api/v1/costs',
+    access: 'read',
+    summary: 'what usage costs by tenant, sku, day, dimension…, as JSON, CSV or NDJSON',
+    handlers: [
+      async (request, response) => {
+        const query = readQuery(request, [
+          ...RANGE_PARAMETERS,
+          ...FILTER_PARAMETERS,
+          'group_by',
+          'format',
+        ]);
+        const range = readTimeRange(query, context.clock.now());
+        const groupBy = readGroupBy(query.get('group_by'));
+        refuseRowFields(groupBy);
+        refuseLongByWindow(groupBy, range);
+        const format = readChoice(query, 'format', ['json', 'csv', 'ndjson']);
+        scans.hold(1, response);
+        const answer = await sumCosts(context, query, range, groupBy, goneSignal(response));
+        const [warning] = answer.warnings ?? [];
+        if (format !== 'json' && warning !== undefined) {
+          throw badRequest(`${warning}: leave it out, or ask for JSON`);
+        }
+        await SENDERS[format](response, answer);
+      },
+    ],
+  };
+}
+
+function refuseRowFields(groupBy: readonly string[]): void {
+  const taken = groupBy.find((key) => ROW_FIELDS.includes(key));
+  if (taken === undefined) return;
+  throw badRequest(`a field of every row of costs: group_by: ${quote(taken)}: leave it out`);
+}
+
+/** What is asked for, and then, where tiers count, all of the calendar months that it touches. */
+async function sumCosts(
+  context: RouteContext,
+  query: Query,
+  range: TimeRange,
+  groupBy: readonly string[],
+  signal: AbortSignal,
+): Promise<CostAnswer> {
+  const { views } = context;
+  const sums = new CostSums(groupBy, MAX_ROWS, pricesInForce(views));
+  const tenant = query.get('tenant');
+  const asked = await addUsage(context, sums, {
+    range,
+    filter: chargedOnly(views, readFilter(query)),
+    tenant,
+    hourly: groupBy.includes('hour'),
+    byWindow: groupBy.includes('window'),
+    signal,
+  });
+  const partial = [partialOf(asked)];
+  if (sums.dependsOnMonths) {
+    const filter = chargedOnly(views, tenantAndMetric(query));
+    const months = { range: monthsOf(range), filter, tenant, hourly: false, signal };
+    partial.push(partialOf(await addUsage(context, sums.months(), months)));
+  }
+  const rows = sums.rows();
+  const note = partial.includes(true) ? { note: PARTIAL } : {};
+  return { range, groupBy, rows, ...note, ...emptyKeys(context, groupBy, rows) };
+}
+
+/** By the plan that each tenant is on now. */
+function pricesInForce(views: Views): PricesOf {
+  const { pricing, billing } = views.settings();
+  const plans = new Map(
+    views.discovery.tenants().map(({ id, plan }) => [id, plan ?? billing.defaultPlanCode]),
+  );
+  return planPrices(pricing.books, (tenant) => plans.get(tenant));
+}
+
+/** Informational metrics are charged nowhere, so they lack no price either. */
+function chargedOnly(views: Views, filter: EventFilter): EventFilter {
+  const catalog = views.catalog();
+  return (item) => filter(item) && catalog.find(item.metric)?.informational !== true;
+}
+
+/** Tiers count what a price holds for, in whichever project, region or SKU. */
+function tenantAndMetric(query: Query): EventFilter {
+  const [tenant, metric] = [query.get('tenant'), query.get('metric')];
+  return (item) =>
+    (tenant === undefined || item.tenant === tenant) &&
+    (metric === undefined || item.metric === metric);
+}
+
+function monthsOf({ from, to }: TimeRange): TimeRange {
+  const [first, last] = [new Date(from), new Date(to - 1)];
+  return {
+    from: Date.UTC(first.getUTCFullYear(), first.getUTCMonth()),
+    to: Date.UTC(last.getUTCFullYear(), last.getUTCMonth() + 1),
+  };
+}
+
+/** Throws where there is no answer. */
+function partialOf(outcome: TotalsOutcome): boolean {
+  if (outcome.kind === 'full') {
+    throw badRequest(
+      `more than ${MAX_ROWS} rows and invoice lines: group_by: use fewer keys, filters or a short range`,
+    );
+  }
+  if (outcome.kind === 'rebuilding') throw rebuilding();
+  return outcome.partial;
+}
+
+const SENDERS = { json: sendJson, csv: sendCsv, ndjson: sendNdjson } as const;
+
+async function sendCsv(response: Response, { range, groupBy, rows }: CostAnswer): Promise<void> {
+  const days = [range.from, range.to].map((at) =>
+    new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
+  );
+  response.attachment(`costs-${days.join('-')}.csv`).type('text/csv');
+  await streamLines(
+    response,
+    (async function* lines() {
+      const columns = ['metric', 'unit', 'currency', 'quantity', 'unpriced', 'cost', 'events'];
+      yield csvLine([...groupBy, ...columns]);
+      for (const { keys, metric, unit, currency = '', quantity, ...row } of rows) {
+        const { unpriced = '', cost, events } = row;
+        const money = cost === undefined ? '' : textOf(cost);
+        yield csvLine([
+          ...keys,
+          ...[metric, unit, currency, quantity, unpriced, money, String(events)],
+        ]);
+      }
+    })(),
+  );
+}
+
+async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Promise<void> {
+  response.type('application/x-ndjson');
+  await streamLines(
+    response,
+    (async function* lines() {
+      for (const row of rows) yield `${rowJson(groupBy, row)}\n`;
+    })(),
+  );
+}
+
+/** Written row by row: quantities and costs are exact decimals, which JSON.stringify would round. */
+async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
+  const { range, groupBy, rows, note, warnings } = answer;
+  const head = JSON.stringify({
+    from: new Date(range.from).toISOString(),
+    to: new Date(range.to).toISOString(),
+    group_by: groupBy,
+    events: rows.reduce((sum, { events }) => sum + events, 0),
+    ...omitUndefined({ note, warnings }),
+  });
+  const amounts = costAmounts(rows).map(({ currency, cost }) =>
+    jsonWithDecimals({ currency }, { cost: textOf(cost) }),
+  );
+  const totals = costTotals(rows).map((total) => figuresJson({}, total));
+  response.type('application/json');
+  await streamLines(
+    response,
+    (async function* lines() {
+      yield `${head.slice(0, -1)},"amounts":[${amounts.join(',')}],"totals":[${totals.join(',')}],"rows":[`;
+      for (const [index, row] of rows.entries()) {
+        yield `${index === 0 ? '' : ','}${rowJson(groupBy, row)}`;
+      }
+      yield ']}\n';
+    })(),
+  );
+}
+
+function rowJson(groupBy: readonly string[], row: CostRow): string {
+  return figuresJson(
+    Object.fromEntries(groupBy.map((key, index) => [key, row.keys[index]])),
+    row,
+  );
+}
+
+function figuresJson(keys: object, row: Omit<CostRow, 'keys'>): string {
+  const { metric, unit, currency, events, quantity, unpriced, cost } = row;
+  return jsonWithDecimals(
+    { ...keys, metric, unit, ...omitUndefined({ currency }), events },
+    { quantity, unpriced, cost: cost && textOf(cost) },
+  );
+}
+
+function textOf({ minorUnits, digits }: Cost): string {
+  return moneyText(minorUnits, digits);
+}
