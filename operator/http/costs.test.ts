@@ -7,6 +7,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { PriceBook } from '../model/price-book.ts';
 import { bookOf, flat, priceOf, tiered } from '../pricing/testing/price-books.ts';
+import { planRecordKey } from '../usage/plan-history.ts';
 import {
   API_TOKEN as token,
   quietDiscovery,
@@ -83,6 +84,24 @@ describe('costs', () => {
     await using server = await priced([hourly], hours('gone', 2, 1, '1'));
     const { json } = await server.call('GET', `/api/v1/costs?${NOVEMBER}`, { token });
     expect(json).toMatchObject({ amounts: [], rows: [{ tenant: 'gone', unpriced: 1 }] });
+  });
+
+  test('of days before a change of plan stay, and so do those of a tenant that left', async () => {
+    const gold = bookOf([priceOf(METRIC, flat(5))], { name: 'gold' });
+    const events = [...hours('gold', 2, 1, '1'), ...hours('gold', 9, 1, '1'), ...hours('gone', 2, 1, '1')];
+    await using server = await priced([hourly, gold], events);
+    await server.ledger.writeRecords([
+      { key: planRecordKey('gold'), value: '[["","tenant-standard"],["2026-11-09","gold"]]' },
+      { key: planRecordKey('gone'), value: '[["","gold"]]' },
+    ]);
+    const path = `/api/v1/costs?${NOVEMBER}&group_by=tenant,day`;
+    expect((await server.call('GET', path, { token })).json).toMatchObject({
+      rows: [
+        { tenant: 'gold', day: '2026-11-02', cost: 0.03 },
+        { tenant: 'gold', day: '2026-11-09', cost: 5 },
+        { tenant: 'gone', day: '2026-11-02', cost: 5 },
+      ],
+    });
   });
 
   test('change with the price on its day, not before', async () => {

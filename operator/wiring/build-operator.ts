@@ -56,7 +56,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     succession: { prefix: lineage, head: () => ledger.head() },
     timings: LEASE_TIMINGS,
   });
-  const { http, controllers } = buildSurface(context, {
+  const { http, controllers, plans } = buildSurface(context, {
     settings: options.settings,
     ledger,
     cluster,
@@ -77,6 +77,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
     ...billing.parts,
     ...metering.parts,
+    plans,
   ];
   const prepare = (signal: AbortSignal) => compareWithStatus(options, signal);
   return [http, leaderPart(election, prepare, parts, { clock, logger })];

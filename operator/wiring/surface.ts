@@ -5,7 +5,9 @@ import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
 import { createLabelLimit } from '../telemetry/registry.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
+import { createPlanKeeper } from '../usage/plan-keeper.ts';
 import type { BuildContext } from './build-context.ts';
+import { whenConfigured } from './custom-resources.ts';
 import { aborted, type Part } from './parts.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 
@@ -14,6 +16,8 @@ export interface Surface {
   /** Served from the beginning, whether this process leads or not. */
   readonly http: Part;
   readonly controllers: Controllers;
+  /** Records which plan each tenant is on, while this process leads. */
+  readonly plans: Part;
 }
 
 export function buildSurface(context: BuildContext, engine: Engine): Surface {
@@ -44,7 +48,22 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     cursors: engine.billing.cursors,
     ...controllerViews(engine),
   });
-  return { http: { name: 'HTTP server', run: (signal) => serve(http, signal) }, controllers };
+  const plans = createPlanKeeper({
+    ledger,
+    clock,
+    logger,
+    known: () => views.discovery.known(),
+    tenants: () => views.discovery.tenants(),
+    defaultPlan: () => context.settings.current().billing.defaultPlanCode,
+  });
+  return {
+    http: { name: 'HTTP server', run: (signal) => serve(http, signal) },
+    controllers,
+    plans: whenConfigured(context.customResources, {
+      name: 'plans of tenants',
+      run: (signal) => plans.run(signal),
+    }),
+  };
 }
 
 async function serve(http: HttpServer, signal: AbortSignal): Promise<void> {

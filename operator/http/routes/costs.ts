@@ -4,6 +4,7 @@ import { quote } from '../../model/quote.ts';
 import { moneyText } from '../../pricing/money.ts';
 import { type Cost, type CostRow, CostSums } from '../../usage/cost-sums.ts';
 import { costAmounts, costTotals } from '../../usage/cost-totals.ts';
+import { planOn, readPlanHistories } from '../../usage/plan-history.ts';
 import { planPrices, type PricesOf } from '../../usage/plan-prices.ts';
 import type { EventFilter, TimeRange } from '../../usage/usage-sums.ts';
 import type { TotalsOutcome } from '../../usage/usage-totals.ts';
@@ -90,7 +91,7 @@ async function sumCosts(
   signal: AbortSignal,
 ): Promise<CostAnswer> {
   const { views } = context;
-  const sums = new CostSums(groupBy, MAX_ROWS, pricesInForce(views));
+  const sums = new CostSums(groupBy, MAX_ROWS, await pricesInForce(context));
   const tenant = query.get('tenant');
   const asked = await addUsage(context, sums, {
     range,
@@ -111,13 +112,17 @@ async function sumCosts(
   return { range, groupBy, rows, ...note, ...emptyKeys(context, groupBy, rows) };
 }
 
-/** By the plan that each tenant is on now. */
-function pricesInForce(views: Views): PricesOf {
+/** By the plan that each tenant was on; of one that is not recorded yet, by the plan that it is on now. */
+async function pricesInForce({ views, ledger }: RouteContext): Promise<PricesOf> {
+  const histories = await readPlanHistories(ledger);
   const { pricing, billing } = views.settings();
   const plans = new Map(
     views.discovery.tenants().map(({ id, plan }) => [id, plan ?? billing.defaultPlanCode]),
   );
-  return planPrices(pricing.books, (tenant) => plans.get(tenant));
+  return planPrices(pricing.books, (tenant, day) => {
+    const history = histories.get(tenant);
+    return history === undefined ? plans.get(tenant) : planOn(history, day);
+  });
 }
 
 /** Informational metrics are charged nowhere, so they lack no price either. */
