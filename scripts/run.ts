@@ -64,7 +64,7 @@ function announce({ operator: { address }, invoices, prometheus }: LocalCloud): 
       `  ${curl} '${address}/api/v1/usage?group_by=tenant'`,
       `  ${curl} '${address}/api/v1/status'`,
       `  ${curl} '${address}/api/v1/reconcile?from=${today()}'`,
-      `  ${kubectl} get meteringpolicies,billingdestinations,tenantoverrides`,
+      `  ${kubectl} get meteringpolicies,billingdestinations,tenantoverrides,pricebooks`,
       `  ${kubectl} get pods -A -w`,
       `  tail -f ${path(files.received)}`,
       `  tail -f ${path(files.operatorLog)}`,

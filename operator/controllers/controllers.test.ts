@@ -440,6 +440,14 @@ describe('a PriceBook', () => {
     await expect.poll(begins, PATIENCE).toEqual(['2026-01-01', '2098-01-01']);
   });
 
+  test('is known to have been read before anything is said to have no price', async () => {
+    await apply('pricebooks', 'gold', priced([known]));
+    await rig.stop();
+    rig = await start();
+    await expect.poll(() => rig.pricesKnown(), PATIENCE).toBe(true);
+    expect(begins()).toEqual(['2026-01-01']);
+  });
+
   test('keeps its last good prices when a new spec is broken, and is gone when it is deleted', async () => {
     await apply('pricebooks', 'gold', priced([known]));
     await expect.poll(begins, PATIENCE).toEqual(['2026-01-01']);

@@ -65,8 +65,13 @@ export interface ControllerTimings {
 export interface Controllers {
   /** Works until the signal is aborted; rejects when a controller cannot go on. */
   run(signal: AbortSignal): Promise<void>;
-  /** Resolves when every custom resource that was there has been looked at. */
+  /**
+   * Resolves when every custom resource that was there has been looked at, but for PriceBooks: nothing that is metered or
+   * delivered depends on prices, so nobody waits for them where they cannot be read.
+   */
   ready(signal: AbortSignal): Promise<void>;
+  /** Whether every PriceBook that was there has been looked at. */
+  pricesKnown(): boolean;
   /**
    * The BillingDestinations that exist, also those whose settings cannot be used and are therefore not in
    * force: their cursors must be kept, and people must see them.
@@ -109,7 +114,8 @@ export function createControllers(options: ControllersOptions): Controllers {
   const overrides = createController(tenantOverrides(options), shared);
   const policies = createController(meteringPolicies(withSecrets), shared);
   const books = createController(priceBooks(options), shared);
-  const controllers = [destinations, overrides, policies, books];
+  const awaited = [destinations, overrides, policies];
+  let pricesKnown = false;
 
   return {
     run: async (signal) => {
@@ -117,18 +123,26 @@ export function createControllers(options: ControllersOptions): Controllers {
       const parts: readonly OperatorPart[] = [
         status,
         { run: (stopping) => ensureDefaultPolicy({ connection, clock, logger }, stopping) },
-        ...controllers,
+        ...awaited,
+        books,
       ];
       for (const part of parts) host.add(endingWith(part, ended));
       // Rejects only when it is stopped before everything is ready, which closing tells better.
       host.start().catch(() => undefined);
+      void books
+        .ready(signal)
+        .then(() => {
+          pricesKnown = true;
+        })
+        .catch(() => undefined);
       await untilAborted(signal, ended.signal);
       await host.close();
       await events.settled();
     },
     ready: async (signal) => {
-      await Promise.all(controllers.map((controller) => controller.ready(signal)));
+      await Promise.all(awaited.map((controller) => controller.ready(signal)));
     },
+    pricesKnown: () => pricesKnown,
     destinations: () => destinations.objects().map(existingDestination),
   };
 }

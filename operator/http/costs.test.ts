@@ -178,6 +178,14 @@ describe('costs', () => {
     expect(JSON.parse(text)).toMatchObject({ error: expect.stringContaining(reason) });
   });
 
+  test('are not said to have no price while prices have not been read', async () => {
+    await using server = await startTestServer({ views: { pricesKnown: () => false } });
+    const { status, text, headers } = await server.call('GET', '/api/v1/costs', { token });
+    expect(status).toBe(503);
+    expect(headers.get('retry-after')).toBe('5');
+    expect(text).toContain('PriceBooks have not been read yet');
+  });
+
   test('are shown to nobody without a token', async () => {
     await using server = await priced([hourly], []);
     expect((await server.call('GET', '/api/v1/costs')).status).toBe(401);

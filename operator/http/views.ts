@@ -19,6 +19,8 @@ import type { Tenant } from '../model/tenant.ts';
 export interface Views {
   settings(): Settings;
   catalog(): Catalog;
+  /** False until every PriceBook has been looked at: what has no price is not known before. */
+  pricesKnown(): boolean;
   readonly discovery: DiscoveryView;
   readonly held: HeldView;
   readonly metering: MeteringView;

@@ -22,7 +22,7 @@ export interface Surface {
 
 export function buildSurface(context: BuildContext, engine: Engine): Surface {
   const { registry, ledger, environment, logger, clock, random, version } = context;
-  const views = httpViews(engine);
+  const views = httpViews(engine, () => controllers.pricesKnown());
   createStatusMetrics(registry, views, engine.cluster.tenantApis);
   const http = createHttpServer({
     clock,

@@ -31,7 +31,7 @@ export interface Engine {
 }
 
 /** What the HTTP API shows. */
-export function httpViews(engine: Engine): Views {
+export function httpViews(engine: Engine, pricesKnown: () => boolean): Views {
   const { settings, metering } = engine;
   const { discovery } = engine.cluster;
   const { delivery, noticedOf, enforcement, held } = engine.billing;
@@ -40,6 +40,7 @@ export function httpViews(engine: Engine): Views {
     held,
     settings: () => settings.current(),
     catalog: metering.catalog,
+    pricesKnown,
     discovery: {
       known: () => discovery.known(),
       lookedAt: () => discovery.lookedAt(),

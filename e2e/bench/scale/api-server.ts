@@ -83,7 +83,8 @@ const COLLECTIONS = new Map<string, Collection>([
     collection('Service', 'v1', size.tenants * SERVICES_PER_TENANT, population.service),
   ],
 ]);
-for (const plural of ['billingdestinations', 'tenantoverrides', 'meteringpolicies']) {
+const KINDS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies', 'pricebooks'];
+for (const plural of KINDS) {
   COLLECTIONS.set(
     `/apis/meterfeed.io/v1alpha1/${plural}`,
     collection(plural, 'meterfeed.io/v1alpha1', 0, NONE),

@@ -21,6 +21,7 @@ export interface ControllersRig {
   readonly engine: { -readonly [View in keyof PolicyViews]: PolicyViews[View] };
   /** The BillingDestinations that exist, as delivery is told of them. */
   destinations(): readonly ExistingDestination[];
+  pricesKnown(): boolean;
   /** Destinations whose cursor was retired, in order. */
   readonly retired: readonly string[];
   /** What retiring the next cursors comes to. */
@@ -93,6 +94,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
     engine,
     retired,
     destinations: () => controllers.destinations(),
+    pricesKnown: () => controllers.pricesKnown(),
     retirement: { kind: 'retired' },
     stop: async () => {
       stopping.abort();

@@ -10,7 +10,7 @@ import type { EventFilter, TimeRange } from '../../usage/usage-sums.ts';
 import type { TotalsOutcome } from '../../usage/usage-totals.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { jsonWithDecimals } from '../presentation.ts';
-import { badRequest } from '../problem.ts';
+import { badRequest, tryLater } from '../problem.ts';
 import {
   FILTER_PARAMETERS,
   type Query,
@@ -64,6 +64,7 @@ export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
         refuseRowFields(groupBy);
         refuseLongByWindow(groupBy, range);
         const format = readChoice(query, 'format', ['json', 'csv', 'ndjson']);
+        if (!context.views.pricesKnown()) throw pricesUnread();
         scans.hold(1, response);
         const answer = await sumCosts(context, query, range, groupBy, goneSignal(response));
         const [warning] = answer.warnings ?? [];
@@ -74,6 +75,11 @@ export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
       },
     ],
   };
+}
+
+function pricesUnread(): Error {
+  const mend = 'try again in a moment; where it stays so, see the log for pricebooks';
+  return tryLater(503, 5, `PriceBooks have not been read yet: ${mend}`);
 }
 
 function refuseRowFields(groupBy: readonly string[]): void {

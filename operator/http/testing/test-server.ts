@@ -192,6 +192,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
   return {
     settings,
     catalog: () => catalogOf(settings().metering.customMetrics),
+    pricesKnown: () => true,
     readiness: () => [{ name: 'discovery', ok: true }],
     discovery: quietDiscovery(),
     metering: {
