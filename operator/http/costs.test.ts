@@ -146,6 +146,19 @@ describe('costs', () => {
     expect(json).toMatchObject({ rows: [], totals: [] });
   });
 
+  test('by price are the lines of invoices, also where there is none', async () => {
+    for (const books of [[hourly], []]) {
+      await using server = await priced(books, hours('acme', 2, 4, '1'));
+      const path = `/api/v1/costs?${NOVEMBER}&group_by=tenant,price&format=csv`;
+      const { text } = await server.call('GET', path, { token });
+      const [, line] = text.split('\r\n');
+      const without = `acme,,${METRIC},hours,,4,4,,4`;
+      expect(line).toBe(
+        books.length === 0 ? without : `acme,${METRIC},${METRIC},hours,EUR,4,,0.10,4`,
+      );
+    }
+  });
+
   test('come as CSV and NDJSON with every digit', async () => {
     await using server = await priced([hourly], hours('acme', 2, 4, '1'));
     const ask = (format: string) =>

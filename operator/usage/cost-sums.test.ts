@@ -35,7 +35,11 @@ function sumsOf(
   groupBy: readonly string[],
   range: Range = ALL,
 ): CostSums {
-  const sums = new CostSums(groupBy, MANY, planPrices([book], () => book.name));
+  const sums = new CostSums(
+    groupBy,
+    MANY,
+    planPrices([book], () => book.name),
+  );
   for (const item of items) if (isIn(item, range)) sums.add(item);
   if (sums.dependsOnMonths) {
     const months = sums.months();
@@ -88,16 +92,18 @@ const someItems: fc.Arbitrary<readonly UsageItem[]> = fc.array(
       day: fc.integer({ min: 0, max: 90 }),
       match: matches,
     })
-    .map(({ tenant, metric, nanos, day, match: { sku, region, ...dimensions } }): UsageItem => ({
-      tenant,
-      metric,
-      unit: 'hours',
-      quantity: decimalFromNanos(nanos),
-      window_start: new Date(Date.parse(ALL.from) + day * 86_400_000).toISOString(),
-      dimensions,
-      ...(sku !== undefined && { sku }),
-      ...(region !== undefined && { region }),
-    })),
+    .map(
+      ({ tenant, metric, nanos, day, match: { sku, region, ...dimensions } }): UsageItem => ({
+        tenant,
+        metric,
+        unit: 'hours',
+        quantity: decimalFromNanos(nanos),
+        window_start: new Date(Date.parse(ALL.from) + day * 86_400_000).toISOString(),
+        dimensions,
+        ...(sku !== undefined && { sku }),
+        ...(region !== undefined && { region }),
+      }),
+    ),
   { maxLength: 40 },
 );
 
@@ -106,10 +112,13 @@ const books = fc
   .map(([gpu, lb]) => bookOf([...gpu, ...lb]));
 
 const ranges = fc
-  .uniqueArray(fc.constantFrom('2026-09-01', '2026-09-20', '2026-10-05', '2026-11-01', '2026-12-01'), {
-    minLength: 2,
-    maxLength: 2,
-  })
+  .uniqueArray(
+    fc.constantFrom('2026-09-01', '2026-09-20', '2026-10-05', '2026-11-01', '2026-12-01'),
+    {
+      minLength: 2,
+      maxLength: 2,
+    },
+  )
   .map((days): Range => {
     const [from = '', to = ''] = days.toSorted();
     return { from, to };
@@ -120,11 +129,17 @@ const GROUPS = [[], ['tenant'], ['day', 'sku'], ['region', 'capacity_type', 'ten
 describe('costs', () => {
   test('are those of a naive sum over all events, whatever the price book', () => {
     fc.assert(
-      fc.property(books, someItems, ranges, fc.constantFrom(...GROUPS), (book, all, range, keys) => {
-        const rows = sumsOf(book, all, keys, range).rows();
-        const cost = costAmounts(rows)[0]?.cost.minorUnits ?? 0n;
-        expect(cost).toBe(naiveCost(book, all, range));
-      }),
+      fc.property(
+        books,
+        someItems,
+        ranges,
+        fc.constantFrom(...GROUPS),
+        (book, all, range, keys) => {
+          const rows = sumsOf(book, all, keys, range).rows();
+          const cost = costAmounts(rows)[0]?.cost.minorUnits ?? 0n;
+          expect(cost).toBe(naiveCost(book, all, range));
+        },
+      ),
       { numRuns: 400 },
     );
   });
@@ -148,7 +163,8 @@ describe('costs', () => {
           const own = all.filter((item) => item.metric === metric);
           const used = own.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
           const without = own.filter(
-            (item) => foundOneByOne(book.prices, item, item.window_start.slice(0, 10)) === undefined,
+            (item) =>
+              foundOneByOne(book.prices, item, item.window_start.slice(0, 10)) === undefined,
           );
           const unpriced = without.reduce((sum, one) => sum + nanosFromDecimal(one.quantity), 0n);
           const total = costTotals(rows).find((one) => one.metric === metric);
@@ -186,7 +202,11 @@ describe('a row', () => {
   });
 
   test('of a tenant whose plan nobody prices has no currency either', () => {
-    const sums = new CostSums(['tenant'], MANY, planPrices([gpus], () => 'bronze'));
+    const sums = new CostSums(
+      ['tenant'],
+      MANY,
+      planPrices([gpus], () => 'bronze'),
+    );
     sums.add(usage('3'));
     expect(sums.rows()).toStrictEqual([
       { keys: ['acme'], metric: GPU, unit: 'gpu-hours', events: 1, quantity: '3', unpriced: '3' },
@@ -195,8 +215,15 @@ describe('a row', () => {
 
   test('is one for each currency, which are never added up', () => {
     const yen = bookOf([priceOf(GPU, flat(400))], { name: 'nihon', currency: 'JPY' });
-    const plans = new Map([['acme', gpus.name], ['kita', yen.name]]);
-    const sums = new CostSums([], MANY, planPrices([gpus, yen], (tenant) => plans.get(tenant)));
+    const plans = new Map([
+      ['acme', gpus.name],
+      ['kita', yen.name],
+    ]);
+    const sums = new CostSums(
+      [],
+      MANY,
+      planPrices([gpus, yen], (tenant) => plans.get(tenant)),
+    );
     sums.add(usage('1'));
     sums.add(usage('1', { tenant: 'kita' }));
     expect(costAmounts(sums.rows())).toStrictEqual([
@@ -205,9 +232,32 @@ describe('a row', () => {
     ]);
   });
 
+  test('by price is a line of an invoice, and what has no price is in one of its own', () => {
+    const spot = priceOf(GPU, flat(1), { name: 'spot', match: { capacity_type: 'spot' } });
+    const book = bookOf([priceOf(GPU, flat(2.5)), spot]);
+    const usages = [
+      usage('1'),
+      usage('2', { region: 'eu' }),
+      usage('3', { dimensions: { capacity_type: 'spot', price: 'a dimension' } }),
+      usage('4', { metric: LB }),
+    ];
+    const rows = sumsOf(book, usages, ['plan', 'price']).rows();
+    expect(
+      rows.map(({ keys, quantity, cost }) => [...keys, quantity, cost?.minorUnits]),
+    ).toStrictEqual([
+      ['tenant-standard', '', '4', undefined],
+      ['tenant-standard', 'spot', '3', 300n],
+      ['tenant-standard', GPU, '3', 750n],
+    ]);
+  });
+
   test('below zero, where corrections outweigh its usage, gives back what its units cost', () => {
     const source = (name: string) => ({ source: name });
-    const rows = sumsOf(gpus, [usage('4', source('push')), usage('-1', source('correction'))], ['source']).rows();
+    const rows = sumsOf(
+      gpus,
+      [usage('4', source('push')), usage('-1', source('correction'))],
+      ['source'],
+    ).rows();
     expect(rows.map(({ cost }) => cost?.minorUnits)).toStrictEqual([-250n, 1000n]);
   });
 });
@@ -235,7 +285,11 @@ describe('a month of tiers', () => {
   });
 
   test('counts what a filter leaves out of the rows', () => {
-    const sums = new CostSums([], MANY, planPrices([book], () => book.name));
+    const sums = new CostSums(
+      [],
+      MANY,
+      planPrices([book], () => book.name),
+    );
     const [asked, other] = [usage('10', { region: 'eu' }), usage('30', { region: 'us' })];
     sums.add(asked);
     for (const item of [asked, other]) sums.months().add(item);
@@ -250,7 +304,11 @@ describe('a month of tiers', () => {
 });
 
 test('a question with too many rows or lines takes all memory', () => {
-  const sums = new CostSums(['tenant'], 2, planPrices([gpus], () => gpus.name));
+  const sums = new CostSums(
+    ['tenant'],
+    2,
+    planPrices([gpus], () => gpus.name),
+  );
   expect(sums.add(usage('1'))).toBe(true);
   expect(sums.add(usage('1', { window_start: '2026-10-01T00:00:00Z' }))).toBe(true);
   expect(sums.add(usage('1', { tenant: 'burst' }))).toBe(false);

@@ -56,6 +56,17 @@ interface Pricing {
   readonly price: FoundPrice | undefined;
 }
 
+/** Keys beside those of usage, by what prices it; a dimension of such a name cannot be grouped by. */
+const PRICING_KEYS: ReadonlyMap<string, (pricing: Pricing) => string | undefined> = new Map([
+  ['plan', ({ prices }: Pricing) => prices?.plan],
+  ['price', ({ price }: Pricing) => price?.name],
+]);
+
+/** Whether costs have a value of the key that usage has not. */
+export function isPricingKey(key: string): boolean {
+  return PRICING_KEYS.has(key);
+}
+
 /**
  * Exact costs per group, metric, unit and currency (docs/costs.md). What is asked for is added with {@link add}; where
  * {@link dependsOnMonths} is true then, the whole calendar months that it touches are added to {@link months}, without any filter
@@ -64,14 +75,14 @@ interface Pricing {
 export class CostSums implements Summands {
   readonly #pricesOf: PricesOf;
   readonly #maxParts: number;
-  readonly #readers: ReturnType<typeof createKeyReaders>;
+  readonly #readers: readonly ((item: UsageItem, pricing: Pricing) => string | undefined)[];
   readonly #rows = new Map<string, Row>();
   readonly #lines = new Map<string, Line>();
   #parts = 0;
 
   /** Memory is bounded by `maxParts`, of which each row has one for each line that it takes part in. */
   constructor(groupBy: readonly string[], maxParts: number, pricesOf: PricesOf) {
-    this.#readers = createKeyReaders(groupBy);
+    this.#readers = groupBy.map(readerOf);
     this.#maxParts = maxParts;
     this.#pricesOf = pricesOf;
   }
@@ -79,7 +90,7 @@ export class CostSums implements Summands {
   /** False when there are too many rows or lines; nothing is added then. */
   add(item: UsageItem, events = 1): boolean {
     const pricing = this.#pricingOf(item);
-    const keys = this.#readers.map((read) => read(item) ?? '');
+    const keys = this.#readers.map((read) => read(item, pricing) ?? '');
     const currency = pricing.prices?.currency;
     const name = [...keys, item.metric, item.unit, currency ?? ''].join('\0');
     const lineName = nameOfLine(item, pricing);
@@ -177,4 +188,11 @@ function nameOfLine(item: UsageItem, { prices, price }: Pricing): string | undef
   if (prices === undefined || price === undefined) return undefined;
   const month = item.window_start.slice(0, 7);
   return JSON.stringify([item.tenant, prices.plan, price.name, price.from, item.unit, month]);
+}
+
+function readerOf(key: string): (item: UsageItem, pricing: Pricing) => string | undefined {
+  const ofPricing = PRICING_KEYS.get(key);
+  if (ofPricing !== undefined) return (_item, pricing) => ofPricing(pricing);
+  const [read] = createKeyReaders([key]);
+  return (item) => read?.(item);
 }

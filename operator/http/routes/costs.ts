@@ -2,7 +2,7 @@ import type { Response } from 'express';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import { moneyText } from '../../pricing/money.ts';
-import { type Cost, type CostRow, CostSums } from '../../usage/cost-sums.ts';
+import { type Cost, type CostRow, CostSums, isPricingKey } from '../../usage/cost-sums.ts';
 import { costAmounts, costTotals } from '../../usage/cost-totals.ts';
 import { planOn, readPlanHistories } from '../../usage/plan-history.ts';
 import { planPrices, type PricesOf } from '../../usage/plan-prices.ts';
@@ -115,7 +115,7 @@ async function sumCosts(
   }
   const rows = sums.rows();
   const note = partial.includes(true) ? { note: PARTIAL } : {};
-  return { range, groupBy, rows, ...note, ...emptyKeys(context, groupBy, rows) };
+  return { range, groupBy, rows, ...note, ...emptyKeys(context, groupBy, rows, isPricingKey) };
 }
 
 /** By the plan that each tenant was on; of one that is not recorded yet, by the plan that it is on now. */

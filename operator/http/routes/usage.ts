@@ -147,16 +147,19 @@ function unknownKey(key: string): Error {
 
 /**
  * What is to be said of keys that are perhaps misspelled: no metric declares them, and no event of the
- * answer has them. Undeclared dimensions may be pushed, so they cannot be refused beforehand.
+ * answer has them. Undeclared dimensions may be pushed, so they cannot be refused beforehand. `isOwn` tells keys of the
+ * answer that are none of events.
  */
 export function emptyKeys(
   { views }: RouteContext,
   groupBy: readonly string[],
   rows: readonly Pick<UsageRow, 'keys'>[],
+  isOwn: (key: string) => boolean = () => false,
 ): { readonly warnings?: readonly string[] } {
   const { metrics } = views.catalog();
   const warnings = groupBy.flatMap((key, index) => {
     const isKnown =
+      isOwn(key) ||
       FIELDS.includes(key) ||
       TIME_KEYS.includes(key) ||
       isGeneralDimension(key) ||
