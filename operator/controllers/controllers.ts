@@ -14,6 +14,7 @@ import { billingDestinations, type CursorRetirement } from './billing-destinatio
 import { readyBySpec } from './conditions.ts';
 import { createController, type KnownObject } from './controller.ts';
 import { ensureDefaultPolicy, meteringPolicies } from './metering-policy.ts';
+import type { PriceRecords } from './kept-price-books.ts';
 import { priceBooks } from './price-book.ts';
 import { createSecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
@@ -39,6 +40,8 @@ export interface ControllersOptions {
   readonly tenants: TenantsView;
   readonly windows: WindowsView;
   readonly ledger: LedgerView;
+  /** Where prices that are in force outlive a restart. */
+  readonly records: PriceRecords;
   readonly enforcement: EnforcementView;
   readonly held: HeldView;
   readonly cursors: CursorRetirement;

@@ -5,18 +5,43 @@ import type { PriceBook } from '../model/price-book.ts';
 import { fixedBefore, pastChange } from '../pricing/past.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { readyBySpec, stalledClaims } from './conditions.ts';
-import type { ControlledKind } from './controlled-kind.ts';
+import type { Acted, ControlledKind } from './controlled-kind.ts';
+import {
+  type BookIdentity,
+  dropSpec,
+  keepSpec,
+  keptSpec,
+  type PriceRecords,
+} from './kept-price-books.ts';
 import { translatePriceBook } from './price-book-settings.ts';
 
 export interface PriceBookOptions {
   readonly settings: SettingsStore;
+  readonly records: PriceRecords;
   readonly clock: Pick<Clock, 'now'>;
 }
 
+/** After prices that are in force could not be written into the ledger. */
+const KEEP_RETRY_MS = 30_000;
+
 /** PriceBook: what usage costs on the plan that it is named after (docs/costs.md). */
-export function priceBooks({ settings, clock }: PriceBookOptions): ControlledKind<PriceBookSpec> {
+export function priceBooks(options: PriceBookOptions): ControlledKind<PriceBookSpec> {
+  const { settings, records, clock } = options;
+  /** Uids of the objects whose prices are in force, by name. */
+  const owners = new Map<string, string>();
+
   const bookInForce = (name: string): PriceBook | undefined =>
     settings.current().pricing.books.find((book) => book.name === name);
+
+  /** What was in force of this object before a restart; what another one of its name gave is taken back. */
+  async function restore({ name, uid }: BookIdentity): Promise<void> {
+    if (owners.get(name) === uid) return;
+    settings.setPriceBook(name, undefined);
+    const spec = await keptSpec(records, { name, uid });
+    const translation = spec && translatePriceBook(name, spec);
+    if (translation?.kind === 'settings') settings.setPriceBook(name, translation.settings);
+    owners.set(name, uid);
+  }
 
   /** The API server refuses it too, as far as the status that it has reaches. */
   function pastProblem(next: PriceBook): InvalidSpec | undefined {
@@ -32,19 +57,26 @@ export function priceBooks({ settings, clock }: PriceBookOptions): ControlledKin
     kind: 'PriceBook',
     promptFields: ['fixedBefore'],
 
-    async act({ name, spec }) {
+    async act({ name, uid, spec }): Promise<Acted> {
+      await restore({ name, uid });
       const inForce = bookInForce(name) !== undefined;
       const translation = translatePriceBook(name, spec);
       if (translation.kind === 'invalid') return { specStatus: { ...translation, inForce } };
       const problem = pastProblem(translation.settings);
       if (problem !== undefined) return { specStatus: { ...problem, inForce } };
       settings.setPriceBook(name, translation.settings);
-      return { specStatus: { kind: 'accepted' } };
+      const kept = await keepSpec(records, { name, uid, spec });
+      const again = kept.kind === 'written' ? {} : { againMs: KEEP_RETRY_MS };
+      return { specStatus: { kind: 'accepted' }, ...again };
     },
 
     async remove(name) {
       settings.setPriceBook(name, undefined);
-      return { kind: 'removed' };
+      owners.delete(name);
+      const dropped = await dropSpec(records, name);
+      return dropped.kind === 'written'
+        ? { kind: 'removed' }
+        : { kind: 'failed', reason: `cannot forget its prices: ${dropped.message}` };
     },
 
     report({ name }, specStatus) {

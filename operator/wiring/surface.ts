@@ -38,6 +38,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     random,
     logger,
     ledger,
+    records: ledger,
     environment,
     connection: context.connection,
     settings: context.settings,

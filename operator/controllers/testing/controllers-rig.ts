@@ -6,9 +6,11 @@ import {
   createCapturingLogger,
 } from '../../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../../kubernetes/testing/connect.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { Retired } from '../billing-destination.ts';
 import { createControllers } from '../controllers.ts';
+import type { PriceRecords } from '../kept-price-books.ts';
 import type { PolicyViews } from '../policy-status.ts';
 import { viewsOf } from './facts.ts';
 import { settingsFrom } from './settings.ts';
@@ -34,6 +36,8 @@ export interface RigOptions {
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly environment?: Readonly<Record<string, string>>;
+  /** A ledger in memory of its own, unless given. */
+  readonly records?: PriceRecords;
 }
 
 /** Starts the controllers with short intervals, and resolves when they have looked at everything. */
@@ -68,6 +72,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       manyQueries: () => engine.windows.manyQueries(),
     },
     ledger: { stats: () => engine.ledger.stats() },
+    records: options.records ?? createMemoryLedger(),
     enforcement: {
       mode: () => engine.enforcement.mode(),
       status: () => engine.enforcement.status(),

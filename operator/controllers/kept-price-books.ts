@@ -1,0 +1,63 @@
+import type { PriceBookSpec } from '../config/custom-resources.generated.ts';
+import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
+import { isRecord } from '../model/is-record.ts';
+
+/** Where price books are kept. */
+export type PriceRecords = Pick<Ledger, 'record' | 'writeRecords'>;
+
+/** A PriceBook by its name; the uid tells it from one of the same name that was made anew. */
+export interface BookIdentity {
+  readonly name: string;
+  readonly uid: string;
+}
+
+const PREFIX = 'costs/book/';
+
+/**
+ * The spec that was last in force of this very object, so that a restart neither takes its prices away where the newest
+ * spec is broken, nor forgets which of them cannot be changed (docs/costs.md#when-prices-change).
+ */
+export async function keptSpec(
+  records: PriceRecords,
+  { name, uid }: BookIdentity,
+): Promise<PriceBookSpec | undefined> {
+  const kept = parse(await records.record(PREFIX + name));
+  return kept?.uid === uid ? kept.spec : undefined;
+}
+
+/** Keeps the spec that has come into force; writes nothing where it is kept already. */
+export async function keepSpec(
+  records: PriceRecords,
+  { name, uid, spec }: BookIdentity & { readonly spec: PriceBookSpec },
+): Promise<WriteOutcome> {
+  const key = PREFIX + name;
+  const value = JSON.stringify({ uid, spec });
+  if ((await records.record(key)) === value) return { kind: 'written' };
+  return records.writeRecords([{ key, value }]);
+}
+
+export function dropSpec(records: PriceRecords, name: string): Promise<WriteOutcome> {
+  return records.writeRecords([{ key: PREFIX + name, value: undefined }]);
+}
+
+interface KeptBook {
+  readonly uid: string;
+  readonly spec: PriceBookSpec;
+}
+
+function parse(text: string | undefined): KeptBook | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const value: unknown = JSON.parse(text);
+    return isKeptBook(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+function isKeptBook(value: unknown): value is KeptBook {
+  if (!isRecord(value)) return false;
+  const { uid, spec } = value;
+  return typeof uid === 'string' && isRecord(spec) && Array.isArray(spec['prices']);
+}
