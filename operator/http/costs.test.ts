@@ -71,12 +71,17 @@ describe('costs', () => {
     });
     expect(text).toContain('"quantity":3.333,"cost":0.09');
     expect(text).not.toContain('unpriced');
+    expect(text).not.toContain('plans_without_prices');
   });
 
   test('of usage without a price are absent, not zero', async () => {
     await using server = await priced([], hours('acme', 2, 2, '1.5'));
     const { text, json } = await server.call('GET', `/api/v1/costs?${NOVEMBER}`, { token });
-    expect(json).toMatchObject({ amounts: [], rows: [{ quantity: 3, unpriced: 3 }] });
+    expect(json).toMatchObject({
+      amounts: [],
+      plans_without_prices: ['tenant-standard'],
+      rows: [{ quantity: 3, unpriced: 3 }],
+    });
     expect(text).not.toContain('cost"');
   });
 
@@ -88,7 +93,11 @@ describe('costs', () => {
 
   test('of days before a change of plan stay, and so do those of a tenant that left', async () => {
     const gold = bookOf([priceOf(METRIC, flat(5))], { name: 'gold' });
-    const events = [...hours('gold', 2, 1, '1'), ...hours('gold', 9, 1, '1'), ...hours('gone', 2, 1, '1')];
+    const events = [
+      ...hours('gold', 2, 1, '1'),
+      ...hours('gold', 9, 1, '1'),
+      ...hours('gone', 2, 1, '1'),
+    ];
     await using server = await priced([hourly, gold], events);
     await server.ledger.writeRecords([
       { key: planRecordKey('gold'), value: '[["","tenant-standard"],["2026-11-09","gold"]]' },

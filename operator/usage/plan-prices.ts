@@ -14,15 +14,22 @@ export interface PlanPrices {
 /** What the usage of a tenant on a UTC day, `2026-11-21`, is priced by; undefined where nothing prices it. */
 export type PricesOf = (tenant: string, day: string) => PlanPrices | undefined;
 
-/** Prices by the plan that a tenant is on; `planOf` knows none of a tenant that nobody knows. */
+/**
+ * Prices by the plan that a tenant is on; `planOf` knows none of a tenant that nobody knows. Calls `unpriced` with each plan
+ * that was asked for and has no book.
+ */
 export function planPrices(
   books: readonly PriceBook[],
   planOf: (tenant: string, day: string) => string | undefined,
+  unpriced: (plan: string) => void = () => undefined,
 ): PricesOf {
   const byPlan = new Map(books.map((book) => [book.name, pricesOf(book)]));
   return (tenant, day) => {
     const plan = planOf(tenant, day);
-    return plan === undefined ? undefined : byPlan.get(plan);
+    if (plan === undefined) return undefined;
+    const prices = byPlan.get(plan);
+    if (prices === undefined) unpriced(plan);
+    return prices;
   };
 }
 

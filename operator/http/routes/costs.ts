@@ -41,7 +41,10 @@ interface CostAnswer {
   readonly groupBy: readonly string[];
   readonly rows: readonly CostRow[];
   readonly note?: string;
+  /** Of keys that are perhaps misspelled. */
   readonly warnings?: readonly string[];
+  /** Plans of which there was usage and is no PriceBook. */
+  readonly plansWithoutPrices: readonly string[];
 }
 
 /** GET /api/v1/costs: what the usage of a range costs by the price books in force (docs/costs.md). */
@@ -97,7 +100,9 @@ async function sumCosts(
   signal: AbortSignal,
 ): Promise<CostAnswer> {
   const { views } = context;
-  const sums = new CostSums(groupBy, MAX_ROWS, await pricesInForce(context));
+  const without = new Set<string>();
+  const pricesOf = await pricesInForce(context, (plan) => without.add(plan));
+  const sums = new CostSums(groupBy, MAX_ROWS, pricesOf);
   const tenant = query.get('tenant');
   const asked = await addUsage(context, sums, {
     range,
@@ -115,20 +120,25 @@ async function sumCosts(
   }
   const rows = sums.rows();
   const note = partial.includes(true) ? { note: PARTIAL } : {};
-  return { range, groupBy, rows, ...note, ...emptyKeys(context, groupBy, rows, isPricingKey) };
+  const warnings = emptyKeys(context, groupBy, rows, isPricingKey);
+  return { range, groupBy, rows, plansWithoutPrices: [...without], ...note, ...warnings };
 }
 
 /** By the plan that each tenant was on; of one that is not recorded yet, by the plan that it is on now. */
-async function pricesInForce({ views, ledger }: RouteContext): Promise<PricesOf> {
+async function pricesInForce(
+  { views, ledger }: RouteContext,
+  unpriced: (plan: string) => void,
+): Promise<PricesOf> {
   const histories = await readPlanHistories(ledger);
   const { pricing, billing } = views.settings();
   const plans = new Map(
     views.discovery.tenants().map(({ id, plan }) => [id, plan ?? billing.defaultPlanCode]),
   );
-  return planPrices(pricing.books, (tenant, day) => {
+  const planOf = (tenant: string, day: string): string | undefined => {
     const history = histories.get(tenant);
     return history === undefined ? plans.get(tenant) : planOn(history, day);
-  });
+  };
+  return planPrices(pricing.books, planOf, unpriced);
 }
 
 /** Informational metrics are charged nowhere, so they lack no price either. */
@@ -179,10 +189,8 @@ async function sendCsv(response: Response, { range, groupBy, rows }: CostAnswer)
       for (const { keys, metric, unit, currency = '', quantity, ...row } of rows) {
         const { unpriced = '', cost, events } = row;
         const money = cost === undefined ? '' : textOf(cost);
-        yield csvLine([
-          ...keys,
-          ...[metric, unit, currency, quantity, unpriced, money, String(events)],
-        ]);
+        const figures = [metric, unit, currency, quantity, unpriced, money, String(events)];
+        yield csvLine([...keys, ...figures]);
       }
     })(),
   );
@@ -200,13 +208,15 @@ async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Pr
 
 /** Written row by row: quantities and costs are exact decimals, which JSON.stringify would round. */
 async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
-  const { range, groupBy, rows, note, warnings } = answer;
+  const { range, groupBy, rows, note, warnings, plansWithoutPrices } = answer;
+  const unpriced = plansWithoutPrices.toSorted();
   const head = JSON.stringify({
     from: new Date(range.from).toISOString(),
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
     events: rows.reduce((sum, { events }) => sum + events, 0),
     ...omitUndefined({ note, warnings }),
+    ...(unpriced.length > 0 && { plans_without_prices: unpriced }),
   });
   const amounts = costAmounts(rows).map(({ currency, cost }) =>
     jsonWithDecimals({ currency }, { cost: textOf(cost) }),
@@ -226,10 +236,7 @@ async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
 }
 
 function rowJson(groupBy: readonly string[], row: CostRow): string {
-  return figuresJson(
-    Object.fromEntries(groupBy.map((key, index) => [key, row.keys[index]])),
-    row,
-  );
+  return figuresJson(Object.fromEntries(groupBy.map((key, index) => [key, row.keys[index]])), row);
 }
 
 function figuresJson(keys: object, row: Omit<CostRow, 'keys'>): string {
