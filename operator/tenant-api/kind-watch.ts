@@ -12,6 +12,7 @@ import type {
   SourceHealth,
 } from '../kubernetes/source.ts';
 import { errorText } from '../model/error-text.ts';
+import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -41,6 +42,26 @@ export interface KindWatch {
   point(now: number): readonly [kind: string, point: WatchPoint] | undefined;
   /** Resolves when nothing of it runs any more. */
   idle(): Promise<void>;
+}
+
+/** An API server that has said nothing for this long since it was first asked counts as failing. */
+const SILENCE_MS = 15_000;
+
+/** Why the first of these watches fails, and since when any does; undefined while none does. `startedAt`: when the API was first asked. */
+export function failureOf(
+  watches: readonly Pick<KindWatch, 'resource' | 'health'>[],
+  now: number,
+  startedAt = Infinity,
+): { readonly reason: string; readonly since: number } | undefined {
+  const failing = watches.flatMap((watch) => {
+    const { plural } = watch.resource;
+    const { state, reason, since } = watch.health();
+    if (state === 'failing') return [{ reason: `${plural}: ${reason}`, since }];
+    const silent = state === 'starting' && now - startedAt > SILENCE_MS;
+    return silent ? [{ reason: `${plural}: no answer yet`, since }] : [];
+  });
+  const [first] = failing;
+  return first && { reason: first.reason, since: least(failing.map(({ since }) => since)) };
 }
 
 /** Where a watch can be resumed, and until when its view is known to hold. */

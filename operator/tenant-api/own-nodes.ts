@@ -2,7 +2,9 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Projection, RawObject } from '../kubernetes/source.ts';
 import { machineIds } from '../observation/machine-record.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
+import type { Observation } from '../observation/observation.ts';
 import { recordAt, textAt } from '../observation/raw-fields.ts';
+import { currentState } from '../observation/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** Nodes of the host cluster. */
@@ -90,4 +92,12 @@ export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
       return node;
     },
   };
+}
+
+/** How many nodes of its own a tenant cluster has now. */
+export function ownNodesIn({ nodes }: Pick<Observation, 'nodes'>): number {
+  return [...nodes.inNamespace('')].filter((node) => {
+    const state = currentState(node);
+    return state !== undefined && state.foreign !== true;
+  }).length;
 }

@@ -46,6 +46,18 @@ export function createSyncedObjects(
   };
 }
 
+/** The tenant cluster whose syncer has put this object of the host cluster here; undefined where none has. */
+export function syncedBy(
+  object: Projected & { readonly labels: ObjectLabels },
+  clusters: readonly TenantCluster[],
+): TenantCluster | undefined {
+  return clusters.find(
+    ({ namespace, name, syncedNamespaces = [] }) =>
+      (namespace === object.namespace && name === object.labels.managedBy) ||
+      syncedNamespaces.some((synced) => synced.name === object.namespace),
+  );
+}
+
 /** In namespaces that the syncer maps, objects keep their names (docs/discovery.md#namespaces-that-a-syncer-maps). */
 function isInMapped(host: HostObjects, object: Projected, owner: TenantCluster): boolean {
   return (owner.syncedNamespaces ?? []).some(

@@ -16,6 +16,23 @@ export interface TenantApi {
   readonly connection: Connection;
 }
 
+/** Whether a tenant cluster's API can be talked to. */
+export type Reachability =
+  | ({ readonly kind: 'reachable' } & TenantApi)
+  | { readonly kind: 'unreachable'; readonly cluster: TenantCluster; readonly reason: string }
+  /** It is gone, or not to be metered through its API any more. */
+  | { readonly kind: 'gone' };
+
+/** That an API cannot be reached matters where the tenant cluster is known to have nodes of its own. */
+export function isMissed(reachability: Reachability): boolean {
+  return reachability.kind !== 'unreachable' || saysOwnNodes(reachability.cluster);
+}
+
+/** Whether discovery knows by itself that a tenant cluster has nodes of its own. */
+export function saysOwnNodes({ source, nodeMode }: TenantCluster): boolean {
+  return source === 'external' || nodeMode === 'private';
+}
+
 /** A tenant cluster whose API could not be read, as `GET /api/v1/status` lists it. */
 export interface FailedTenantApi {
   readonly tenantCluster: string;

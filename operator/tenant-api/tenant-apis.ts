@@ -11,13 +11,17 @@ import type { Clock } from '../telemetry/clock.ts';
 import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { type Inside, type InsideOptions, lookInside } from './inside.ts';
 import type { ForeignReader } from './reading/foreign-reader.ts';
+import { syncedBy } from './synced-objects.ts';
 import {
   type FailedTenantApi,
+  isMissed,
   mergeFailures,
   type MissingKubeconfig,
+  type Reachability,
+  saysOwnNodes,
   type TenantApiAccess,
 } from './tenant-api.ts';
-import { type Reachability, TenantUnit } from './tenant-unit.ts';
+import { TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
 
 export interface TenantApisOptions extends InsideOptions {
@@ -278,25 +282,10 @@ class WatchedTenantApis implements TenantApis {
   }
 
   #unitOf(object: Projected & { readonly labels: ObjectLabels }): TenantUnit | undefined {
-    const { managedBy } = object.labels;
     if (this.#units.size === 0) return undefined;
-    const owner = this.#options.tenantClusters.current.find(
-      ({ namespace, name, syncedNamespaces = [] }) =>
-        (namespace === object.namespace && name === managedBy) ||
-        syncedNamespaces.some((synced) => synced.name === object.namespace),
-    );
+    const owner = syncedBy(object, this.#options.tenantClusters.current);
     return owner === undefined ? undefined : this.#units.get(owner.id);
   }
-}
-
-/** That an API cannot be reached matters where the tenant cluster is known to have nodes of its own. */
-function isMissed(reachability: Reachability): boolean {
-  if (reachability.kind !== 'unreachable') return true;
-  return saysOwnNodes(reachability.cluster);
-}
-
-function saysOwnNodes({ source, nodeMode }: TenantCluster): boolean {
-  return source === 'external' || nodeMode === 'private';
 }
 
 function onNew<T extends Projected & { readonly labels: ObjectLabels }>(

@@ -1,80 +1,29 @@
-import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import type { SourceHealth } from '../kubernetes/source.ts';
 import { errorText } from '../model/error-text.ts';
 import { least } from '../model/extremes.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
-import { currentState } from '../observation/timeline.ts';
-import type { Clock } from '../telemetry/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { KindWatch, WatchPoint } from './kind-watch.ts';
-import { type Budget, createBudget, type FirstLists, type TenantLimits } from './limits.ts';
-import type { NodeMachines } from './node-machines.ts';
-import type { OwnNodes } from './own-nodes.ts';
-import type { ForeignReader } from './reading/foreign-reader.ts';
+import { failureOf, type KindWatch, type WatchPoint } from './kind-watch.ts';
+import { type Budget, createBudget } from './limits.ts';
+import { ownNodesIn } from './own-nodes.ts';
 import { readApart } from './reading/read-apart.ts';
-import type { FailedTenantApi } from './tenant-api.ts';
+import { Suspension } from './suspension.ts';
+import type { FailedTenantApi, Reachability } from './tenant-api.ts';
+import type { TenantSource, TenantUnitOptions } from './tenant-unit-options.ts';
 import {
   createTenantWatches,
   statesIn,
-  type TenantResume,
   type TenantWatches,
   type WatchConnection,
   watchConnection,
 } from './tenant-watches.ts';
 
-/** Whether a tenant cluster's API can be talked to. */
-export type Reachability =
-  | {
-      readonly kind: 'reachable';
-      readonly cluster: TenantCluster;
-      readonly connection: Connection;
-    }
-  | { readonly kind: 'unreachable'; readonly cluster: TenantCluster; readonly reason: string }
-  /** It is gone, or not to be metered through its API any more. */
-  | { readonly kind: 'gone' };
-
-/** A watch, as far as the collector needs to know it. */
-export interface TenantSource {
-  readonly resource: { readonly plural: string };
-  health(): SourceHealth;
-}
-
-export interface TenantUnitOptions {
-  readonly id: string;
-  readonly observation: Observation;
-  readonly ownNodes: OwnNodes;
-  readonly machines: NodeMachines;
-  /** The watch of the host's nodes: while it fails nobody knows which nodes are the tenant's own. */
-  readonly hostNodes: TenantSource;
-  readonly hasOwnNodes: boolean;
-  readonly resume: Partial<TenantResume>;
-  readonly limits: TenantLimits;
-  /** Shared with all other tenant clusters. */
-  readonly firstLists: FirstLists;
-  /** Of first lists under way at the same time, shared with all other tenant clusters. */
-  readonly limit: LimitFunction;
-  /** Shared with all other tenant clusters. */
-  readonly reader: Pick<ForeignReader, 'of'>;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
-}
-
 /** First lists that take longer go on, but hold up nobody else's any more. */
 const START_MS = 3_000;
 const LOOK_MS = 50;
-/** What is over a limit is left alone for this long, and for twice as long each time again. */
-const SUSPENSION_MS = 300_000;
-const LONGEST_SUSPENSION_MS = 3_600_000;
-/** One that has kept the limits for so long is new to them again. */
-const FORGIVEN_MS = 3_600_000;
-/** An API server that has said nothing for this long since it was first asked counts as failing. */
-const SILENCE_MS = 15_000;
 
 /** What objects of these kinds mean depends on the host cluster and on settings. */
 type RefreshedKind = 'nodes' | 'volumes' | 'loadBalancers';
@@ -99,10 +48,7 @@ export class TenantUnit {
   #connection: WatchConnection | undefined;
   #hasOwnNodes: boolean;
   #ended: TenantUnitEnd | undefined;
-  #suspended: { readonly reason: string; readonly since: number } | undefined;
-  /** How often in a row it was over a limit, and when it was last taken up again (monotonic). */
-  #suspensions = 0;
-  #resumedAt = Number.NEGATIVE_INFINITY;
+  readonly #suspension: Suspension;
   /** Kinds that have to be followed anew once it is taken up again. */
   readonly #stale = new Set<RefreshedKind>();
   #startedAt: number | undefined;
@@ -111,6 +57,7 @@ export class TenantUnit {
   constructor(options: TenantUnitOptions) {
     const { clock } = options;
     this.#options = options;
+    this.#suspension = new Suspension(clock);
     this.#hasOwnNodes = options.hasOwnNodes;
     this.#budget = createBudget({
       ...options,
@@ -176,29 +123,14 @@ export class TenantUnit {
   failure(): FailedTenantApi | undefined {
     const { id, clock } = this.#options;
     if (this.#ended !== undefined || this.#reachability?.kind !== 'reachable') return undefined;
-    if (this.#suspended !== undefined) return { tenantCluster: id, ...this.#suspended };
-    const failing = this.#needed.flatMap((watch) => {
-      const { state, reason, since } = watch.health();
-      if (state === 'failing') return [{ reason: `${watch.resource.plural}: ${reason}`, since }];
-      const silentFor = clock.now() - (this.#startedAt ?? Infinity);
-      const silent = state === 'starting' && silentFor > SILENCE_MS;
-      return silent ? [{ reason: `${watch.resource.plural}: no answer yet`, since }] : [];
-    });
-    const [first] = failing;
-    if (first === undefined) return undefined;
-    return {
-      tenantCluster: id,
-      reason: first.reason,
-      since: least(failing.map(({ since }) => since)),
-    };
+    const reported =
+      this.#suspension.current ?? failureOf(this.#needed, clock.now(), this.#startedAt);
+    return reported && { tenantCluster: id, ...reported };
   }
 
   /** Own nodes that are there. */
   ownNodeCount(): number {
-    return [...this.observation.nodes.inNamespace('')].filter((node) => {
-      const state = currentState(node);
-      return state !== undefined && state.foreign !== true;
-    }).length;
+    return ownNodesIn(this.observation);
   }
 
   /** The host cluster's node of this name came, changed or went. */
@@ -265,21 +197,16 @@ export class TenantUnit {
   }
 
   #suspend(reason: string): void {
-    const { id, clock, logger } = this.#options;
-    if (this.#suspended !== undefined) return;
-    this.#suspended = { reason, since: clock.now() };
-    if (clock.monotonic() - this.#resumedAt >= FORGIVEN_MS) this.#suspensions = 0;
-    const ms = Math.min(LONGEST_SUSPENSION_MS, SUSPENSION_MS * 2 ** this.#suspensions);
-    this.#suspensions += 1;
+    const { id, logger } = this.#options;
+    if (this.#suspension.current !== undefined) return;
+    const ms = this.#suspension.begin(reason);
     const minutes = Math.round(ms / 60_000);
     logger.warn(
       `[metrics] tenant cluster ${id}: its API is left alone for ${minutes} minutes: ${reason}`,
     );
     // The reflector that reports it is in the middle of its work.
     queueMicrotask(() => this.#review());
-    void pause(clock, ms, this.#closing.signal).then((waited) => {
-      this.#suspended = undefined;
-      this.#resumedAt = clock.monotonic();
+    void this.#suspension.over(ms, this.#closing.signal).then((waited) => {
       if (!waited) return;
       for (const kind of this.#stale) this.refresh(kind);
       this.#review();
@@ -296,7 +223,7 @@ export class TenantUnit {
       return;
     }
     const reason =
-      reachability.kind === 'unreachable' ? reachability.reason : this.#suspended?.reason;
+      reachability.kind === 'unreachable' ? reachability.reason : this.#suspension.current?.reason;
     if (reason !== undefined) {
       this.#stopAll(reason);
       return;
@@ -312,7 +239,7 @@ export class TenantUnit {
 
   #toStart(): readonly KindWatch[] {
     const reachability = this.#reachability;
-    if (reachability?.kind !== 'reachable' || this.#suspended !== undefined) return [];
+    if (reachability?.kind !== 'reachable' || this.#suspension.current !== undefined) return [];
     if (this.#closing.signal.aborted) return [];
     const connection = this.#connectionTo(reachability.connection);
     return this.#needed.filter((watch) => watch.connection !== connection.for(watch));
