@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { crc32, zstdCompress, zstdDecompress } from 'node:zlib';
 import type { SpanAmounts, TenantEvidence } from '../metering/evidence-changes.ts';
 import type { ClosingEvidence } from '../metering/explanation.ts';
+import type { Turn } from '../telemetry/turn.ts';
 import { decodeAmounts, encodeAmounts } from './amounts.ts';
 import { decodeChanges, encodeChanges } from './changes-text.ts';
 
@@ -41,14 +42,14 @@ export async function appendFrame(
   offset: number,
   closing: Closing,
   evidence: Iterable<TenantEvidence>,
-  admit: Admit,
+  { admit, turn }: { readonly admit: Admit; readonly turn: Turn },
 ): Promise<number> {
   const file = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
   try {
     const writer = new FrameWriter(file, offset);
     const changed: Place[] = [];
     const valued: Place[] = [];
-    for await (const { tenant, block, values } of packedInOrder(evidence)) {
+    for await (const { tenant, block, values } of packedInOrder(evidence, turn)) {
       const isKept = admit(tenant, (block?.length ?? 0) + values.length);
       if (!isKept) {
         changed.push([tenant, 0, 0]);
@@ -74,9 +75,14 @@ interface PackedEvidence {
 /** While the blocks of so many tenants are compressed, by other threads, that of the next is made. */
 const COMPRESSED_AT_ONCE = 3;
 
-async function* packedInOrder(evidence: Iterable<TenantEvidence>): AsyncGenerator<PackedEvidence> {
+async function* packedInOrder(
+  evidence: Iterable<TenantEvidence>,
+  turn: Turn,
+): AsyncGenerator<PackedEvidence> {
   const waiting: Promise<PackedEvidence>[] = [];
   for (const one of evidence) {
+    // Where nothing is compressed nobody waits for anything, however many tenants there are.
+    if (turn.isOver) await turn.next();
     const made = packedEvidence(one);
     // Whoever comes to it is told; until then nobody waits for it.
     void made.catch(() => undefined);

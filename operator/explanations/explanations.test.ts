@@ -10,6 +10,8 @@ import { settleCredits } from '../metering/credits.ts';
 import { addTo, createTally, type Evidence } from '../metering/tally.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { formatInstant } from '../model/window.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
 import { type ClosedWindow, createExplanations, type Explanations } from './explanations.ts';
 
 const MINUTE = 60_000;
@@ -29,13 +31,14 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-async function open(room = 2 ** 30) {
+async function open(room = 2 ** 30, clock: Pick<Clock, 'monotonic'> = systemClock) {
   const logger = createCapturingLogger();
   const state = { room, oldest: undefined as number | undefined };
   const explanations = createExplanations({
     directory,
     room: () => state.room,
     oldestEventAt: () => state.oldest,
+    clock,
     logger,
   });
   await explanations.open();
@@ -176,6 +179,34 @@ describe('explanations', () => {
       const names = found.kind === 'found' && found.explanation.shares.map(([, , name]) => name);
       expect(names).toEqual(podsOf(tenant, sizeOf(index)).map(({ name }) => name));
     }
+  });
+
+  test('of many tenants of which nothing is new keep the process from everything else', async () => {
+    let now = 0;
+    let others = 0;
+    const looks: number[] = [];
+    // Every look at it finds that ten milliseconds have passed.
+    const monotonic = (): number => {
+      looks.push(others);
+      return (now += 10);
+    };
+    const explanations = await open(2 ** 30, { monotonic });
+    const pods = Array.from({ length: 90 }, (_, index) => podsOf(`tenant-${index}`, 1)).flat();
+    await explanations.keep(closing(START, pods));
+    const closed = closing(START + MINUTE, pods);
+    looks.length = 0;
+    const kept = new AbortController();
+    const count = (): void => {
+      others += 1;
+      if (!kept.signal.aborted) setImmediate(count);
+    };
+    setImmediate(count);
+    await explanations.keep(closed);
+    kept.abort();
+    // One look for each tenant, and others had their turn in between.
+    expect(looks.length).toBeGreaterThan(90);
+    expect(new Set(looks).size).toBeGreaterThan(20);
+    await expectExplained(explanations, closed);
   });
 
   test('of one window that was closed in parts are all kept, in one millisecond too', async () => {

@@ -7,7 +7,9 @@ import type { Settled } from '../metering/credits.ts';
 import type { TenantEvidence } from '../metering/evidence-changes.ts';
 import { EvidenceLog } from '../metering/evidence-log.ts';
 import { Explainer, type Explanation } from '../metering/explanation.ts';
+import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { Turn } from '../telemetry/turn.ts';
 import { appendFrame, readEvidence } from './evidence-file.ts';
 import { TenantBudget } from './tenant-budget.ts';
 
@@ -45,6 +47,7 @@ export interface ExplanationsOptions {
   readonly room: () => number;
   /** Nothing older is asked for, milliseconds since the epoch; undefined while everything is there. */
   readonly oldestEventAt: () => number | undefined;
+  readonly clock: Pick<Clock, 'monotonic'>;
   readonly logger: Logger;
 }
 
@@ -164,13 +167,10 @@ class ExplanationStore implements Explanations {
     const path = this.#path(chapter.name);
     const evidence = this.#evidenceOf(closed, current);
     try {
-      const bytes = await appendFrame(
-        path,
-        chapter.bytes,
-        { ...window, closedAt },
-        evidence,
+      const bytes = await appendFrame(path, chapter.bytes, { ...window, closedAt }, evidence, {
         admit,
-      );
+        turn: new Turn(this.#options.clock),
+      });
       if (current.headBytes === 0) current.headBytes = bytes;
       chapter.bytes += bytes;
     } catch (error) {

@@ -69,6 +69,7 @@ test('every second between the API times of pods is billed once, over a restart 
       directory,
       room: () => 2 ** 20,
       oldestEventAt: () => undefined,
+      clock: systemClock,
       logger: createCapturingLogger(),
     });
     await made.open();

@@ -7,6 +7,7 @@ import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
 import { clockAt, coreSeconds, eventsOf, pass, running, startProcess } from './testing/harness.ts';
 
 let directory: string;
@@ -21,7 +22,13 @@ afterEach(async () => {
 async function opened(): Promise<Explanations> {
   const logger = createCapturingLogger();
   const oldestEventAt = (): undefined => undefined;
-  const made = createExplanations({ directory, room: () => 2 ** 30, oldestEventAt, logger });
+  const made = createExplanations({
+    directory,
+    room: () => 2 ** 30,
+    oldestEventAt,
+    clock: systemClock,
+    logger,
+  });
   await made.open();
   return made;
 }

@@ -93,7 +93,7 @@ const ENDLESS_BYTES = 2 ** 40;
 
 /** Explanations beside the ledger: they give way before it runs short of room. */
 async function openExplanations(context: BuildContext): Promise<Explanations> {
-  const { environment, ledger, logger } = context;
+  const { environment, ledger, clock, logger } = context;
   const explanations = createExplanations({
     directory: join(environment.ledger.dataDir, 'explanations'),
     room: () => {
@@ -102,6 +102,7 @@ async function openExplanations(context: BuildContext): Promise<Explanations> {
       return Math.max(0, share) * roomBytes;
     },
     oldestEventAt: () => ledger.stats().oldestAt,
+    clock,
     logger,
   });
   await explanations.open();
