@@ -62,6 +62,7 @@ function campaign(
   identity: string,
   wallClock = Date.UTC(2026, 0, 1),
   succession?: Succession,
+  renew = RETRY,
 ): Candidate {
   const clock = createManualClock(wallClock);
   const logger = createCapturingLogger();
@@ -84,7 +85,7 @@ function campaign(
     clock,
     random: () => 0,
     logger,
-    timings: { retry: RETRY },
+    timings: { retry: RETRY, renew },
     ...omitUndefined({ succession }),
   });
   const ended = election.run(stop.signal, async (signal) => {
@@ -205,6 +206,28 @@ test('a leader that is cut off stops its work before another may begin', async (
   });
   expect(first.log).toEqual(['leads', 'stopped']);
   expect(await leader()).toBe('first');
+});
+
+test('a leader renews as seldom as it may, says at once how far its ledger goes, and stops no later', async () => {
+  let events = 5;
+  const succession: Succession = { prefix: 'pod-0_ledger_', head: () => events };
+  const first = campaign('pod-0_ledger_a', undefined, succession, 3 * RETRY);
+  await first.step(0);
+  const acquired = await lease();
+  await first.step(2);
+  expect(await lease()).toEqual(acquired);
+  await first.step();
+  const renewed = await lease();
+  expect(renewed?.renewTime).not.toBe(acquired?.renewTime);
+  events = 6;
+  await first.step();
+  expect(await lease()).toMatchObject({ holder: 'pod-0_ledger_a', ledgerHead: 6 });
+  first.suffer('unreachable');
+  await first.step(4);
+  await first.advance(10_000 - 4 * RETRY - 1);
+  expect(first.log).toEqual(['leads']);
+  await first.advance(1);
+  expect(await first.ended).toMatchObject({ kind: 'lost' });
 });
 
 test('a renewal that hangs does not keep the work going beyond the deadline', async () => {

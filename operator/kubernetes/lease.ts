@@ -4,6 +4,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause } from './abort.ts';
 import type { Connection } from './connection.ts';
 import { leaseObject, type LeaseRecord, parseLease } from './lease-record.ts';
+import { DEFAULT_TIMINGS, type LeaseTimings } from './lease-timings.ts';
 import { describeFailure } from './outcome.ts';
 import { resourcePath } from './resource.ts';
 import type { ApiResource } from './source.ts';
@@ -52,18 +53,6 @@ export interface Succession {
   readonly head: () => number;
 }
 
-/** Milliseconds. */
-export interface LeaseTimings {
-  /** For how long others leave the lease alone after they have seen a renewal. */
-  readonly duration: number;
-  /** A leader that could not renew for so long stops; before the others may begin. */
-  readonly renewDeadline: number;
-  /** Between attempts to renew or acquire, give or take. */
-  readonly retry: number;
-}
-
-/** client-go's. */
-const DEFAULT_TIMINGS: LeaseTimings = { duration: 15_000, renewDeadline: 10_000, retry: 2_000 };
 const REQUEST_TIMEOUT_MS = 5_000;
 /** A released lease can be taken at once; the API wants a positive duration. */
 const RELEASED_DURATION_MS = 1_000;
@@ -166,12 +155,13 @@ class LeaseElection implements LeaderElection {
     signal: AbortSignal,
   ): Promise<{ readonly record: LeaseRecord; readonly lost?: string }> {
     const { clock, logger } = this.#options;
-    const { retry, renewDeadline } = this.#timings;
+    const { retry, renew, renewDeadline } = this.#timings;
     let record = first;
     let renewedAt = clock.monotonic();
     const left = (): number => renewedAt + renewDeadline - clock.monotonic();
     while (await pause(clock, Math.min(retry, left()), signal)) {
       const askedAt = clock.monotonic();
+      if (askedAt - renewedAt < renew && this.#saysHead(record)) continue;
       const attempt = await this.#within(left(), signal, (inner) => this.#tryToHold(inner, record));
       if (attempt.kind === 'held') {
         record = attempt.record;
@@ -187,6 +177,12 @@ class LeaseElection implements LeaderElection {
       }
     }
     return { record };
+  }
+
+  /** A copy of the ledger as it was before tells by the lease that it is old. */
+  #saysHead({ ledgerHead }: LeaseRecord): boolean {
+    const { succession } = this.#options;
+    return succession === undefined || succession.head() === ledgerHead;
   }
 
   /** Cuts an attempt short after `ms`. */

@@ -20,7 +20,7 @@ const LEASE = 'meterfeed';
  * Longer than the usual 15 s: there is no standby in a hurry, a restart takes its own lease back at
  * once, and a short absence of the API server must not end the only meter there is.
  */
-const LEASE_TIMINGS = { duration: 60_000, renewDeadline: 45_000, retry: 3_000 };
+const LEASE_TIMINGS = { duration: 60_000, renewDeadline: 45_000, renew: 9_000, retry: 3_000 };
 
 const RETENTION_INTERVAL_MS = 60_000;
 
