@@ -1,10 +1,13 @@
 import type { ReadinessCheck } from '../views.ts';
+import { onceATurn } from '../once-a-turn.ts';
 import { readChoice, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 /** /healthz, /readyz and /metrics: for probes and scrapers, without a token. */
 export function healthRoutes(context: RouteContext): readonly Route[] {
   const { metrics } = context;
+  // Whoever reaches the port may ask, and rendering takes some milliseconds.
+  const render = onceATurn(() => metrics.metrics());
   return [
     ...probeRoutes(context),
     {
@@ -14,7 +17,7 @@ export function healthRoutes(context: RouteContext): readonly Route[] {
       summary: 'metrics in the Prometheus text format',
       handlers: [
         async (_request, response) => {
-          response.set('Content-Type', metrics.contentType).send(await metrics.metrics());
+          response.set('Content-Type', metrics.contentType).send(await render());
         },
       ],
     },
