@@ -1,19 +1,25 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { Destination } from '../destinations/destination.ts';
+import { override } from '../destinations/testing/override.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_MS, testEvent } from '../ledger/testing/events.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { PlanChange } from '../model/tenant.ts';
 import { createDeliveryRecords } from './records/delivery-records.ts';
 import { createMortalProcess, type MortalProcess } from './testing/crash.ts';
-import type { Reaction } from './testing/fake-destination.ts';
+import type { FakeDestination, Reaction } from './testing/fake-destination.ts';
 import { createHarness, type Harness, tenantNamed } from './testing/harness.ts';
-import { createPlanWorld, type PlanWorld } from './testing/plan-destination.ts';
+import { type Billed, createPlanWorld, type PlanWorld } from './testing/plan-destination.ts';
 import { createVirtualClock, type VirtualClock } from './testing/virtual-clock.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
+/** Billing periods are two hours, and end in the middle of one. */
+const PERIOD_MS = 2 * HOUR_MS;
+const PERIOD_OFFSET_MS = 20 * 60_000;
 const TENANTS = ['t', 'u', 'v'];
 
 /** What happens in a minute, besides an event of each tenant. */
@@ -50,32 +56,49 @@ const minutes: fc.Arbitrary<Minute> = fc.record(
   { requiredKeys: ['pause'] },
 );
 
-const lives: fc.Arbitrary<readonly Life[]> = fc.array(
-  fc.record({
-    minutes: fc.array(minutes, { minLength: 1, maxLength: 12 }),
-    reactions: fc.array(
-      fc.constantFrom('accept', 'accept', 'accept', 'lost', 'reset', 'unavailable', 'limited'),
-      { minLength: 1, maxLength: 6 },
-    ),
-    changes: fc.array(fc.constantFrom('change', 'change', 'retry', 'rejected'), {
-      minLength: 1,
-      maxLength: 4,
+function livesWith(reactions: Life['reactions']): fc.Arbitrary<readonly Life[]> {
+  return fc.array(
+    fc.record({
+      minutes: fc.array(minutes, { minLength: 1, maxLength: 12 }),
+      reactions: fc.array(fc.constantFrom(...reactions), { minLength: 1, maxLength: 6 }),
+      changes: fc.array(fc.constantFrom('change', 'change', 'retry', 'rejected'), {
+        minLength: 1,
+        maxLength: 4,
+      }),
+      awaits: fc.integer({ min: 1, max: 600 }),
     }),
-    awaits: fc.integer({ min: 1, max: 600 }),
-  }),
-  { minLength: 1, maxLength: 5 },
-);
+    { minLength: 1, maxLength: 5 },
+  );
+}
+
+const TROUBLE = ['accept', 'accept', 'accept', 'lost', 'reset', 'unavailable', 'limited'] as const;
+
+interface Rules {
+  readonly aggregate: 'none' | '1h';
+  readonly fullHours: boolean;
+  readonly graceMs?: number;
+}
+
+/** An event of a tenant: its quantity is a power of two of its own, so that it is found again in any sum. */
+interface Used {
+  readonly event: UsageEvent;
+  /** It came after its window, or was refused once: then it may be of the next side. */
+  isLate: boolean;
+}
 
 interface World {
+  readonly rules: Rules;
   readonly clock: VirtualClock;
   readonly ledger: Ledger;
   readonly plans: PlanWorld;
+  readonly destination: FakeDestination;
   readonly wishes: Map<string, { readonly plan: string; readonly planChange: PlanChange }>;
-  /** By id, with what tells whether it came in time. */
-  readonly events: Map<string, { readonly event: UsageEvent; readonly isLate: boolean }>;
+  /** By id. */
+  readonly events: Map<string, Used>;
 }
 
-function createWorld(fullHours: boolean, graceMs: number | undefined): World {
+function createWorld(rules: Rules): World {
+  const { fullHours, graceMs } = rules;
   const clock = createVirtualClock();
   const plans = createPlanWorld({
     now: () => clock.now(),
@@ -84,17 +107,53 @@ function createWorld(fullHours: boolean, graceMs: number | undefined): World {
     fullHours,
     ...(graceMs !== undefined && { graceMs }),
   });
-  plans.periodEndOf = (now) => (Math.floor(now / (2 * HOUR_MS)) + 1) * 2 * HOUR_MS;
+  plans.periodEndOf = (now) => (periodOf(now) + 1) * PERIOD_MS + PERIOD_OFFSET_MS;
+  const destination = override<Destination, FakeDestination>(plans.destination, {
+    boundaries: async (_, { from, to }) => {
+      const at: number[] = [];
+      let end = plans.periodEndOf(from - 1);
+      for (; end < to; end += PERIOD_MS) at.push(end);
+      return { kind: 'boundaries', at };
+    },
+  });
   const wishes = new Map(TENANTS.map((id) => [id, { plan: 'a', planChange: 'now' as const }]));
-  return { clock, plans, wishes, ledger: createMemoryLedger(), events: new Map() };
+  const ledger = createMemoryLedger();
+  return { rules, clock, plans, destination, wishes, ledger, events: new Map() };
+}
+
+function periodOf(at: number): number {
+  return Math.floor((at - PERIOD_OFFSET_MS) / PERIOD_MS);
 }
 
 function applyWishes({ wishes }: World, harness: Harness): void {
   for (const [id, wish] of wishes) harness.tenants.set(tenantNamed(id, { ...wish, createdAt: 0 }));
 }
 
+/** Adds the tenant's event of a window, unless there is one. */
+function use(
+  { events }: World,
+  tenant: string,
+  windowStart: number,
+  isLate: boolean,
+): UsageEvent[] {
+  const id = `${tenant}-${windowStart}`;
+  if (events.has(id)) return [];
+  const own = [...events.values()].filter(({ event }) => event.tenant === tenant).length;
+  const quantity = decimalFromNanos(1n << BigInt(own));
+  const event = testEvent({ tenant, id, windowStart, quantity });
+  events.set(id, { event, isLate });
+  return [event];
+}
+
+/** The events that are in a sum of a tenant. */
+function partsOf({ events }: World, tenant: string, nanos: bigint): Used[] {
+  return [...events.values()].filter(
+    ({ event }) => event.tenant === tenant && (nanosFromDecimal(event.quantity) & nanos) !== 0n,
+  );
+}
+
 async function liveMinute(world: World, harness: Harness, minute: Minute): Promise<void> {
-  const { clock, events, ledger, wishes } = world;
+  const { clock, ledger, wishes } = world;
   if (minute.wish !== undefined) {
     const { tenant, plan, mode } = minute.wish;
     wishes.set(tenant, { plan, planChange: mode });
@@ -104,16 +163,10 @@ async function liveMinute(world: World, harness: Harness, minute: Minute): Promi
   const start = Math.floor(clock.now() / TEST_WINDOW_MS) * TEST_WINDOW_MS;
   const end = start + TEST_WINDOW_MS;
   await clock.pass(end - clock.now());
-  const added = TENANTS.map((tenant) =>
-    testEvent({ tenant, id: `${tenant}-${start}`, windowStart: start }),
-  );
-  for (const event of added) events.set(event.id, { event, isLate: false });
+  const added = TENANTS.flatMap((tenant) => use(world, tenant, start, false));
   if (minute.late !== undefined) {
     const { tenant, minutesAgo } = minute.late;
-    const windowStart = start - minutesAgo * TEST_WINDOW_MS;
-    const event = testEvent({ tenant, id: `late-${tenant}-${windowStart}`, windowStart });
-    if (!events.has(event.id)) added.push(event);
-    events.set(event.id, { event, isLate: true });
+    added.push(...use(world, tenant, start - minutesAgo * TEST_WINDOW_MS, true));
   }
   await ledger.append({ events: added, windowEnd: end });
   await clock.settle();
@@ -121,18 +174,27 @@ async function liveMinute(world: World, harness: Harness, minute: Minute): Promi
 }
 
 async function live(world: World, life: Life, process: MortalProcess): Promise<void> {
-  const { clock, plans } = world;
+  const { clock, plans, rules, destination } = world;
   let sends = 0;
   let changes = 0;
-  plans.destination.react = () => life.reactions[sends++ % life.reactions.length] ?? 'accept';
+  plans.destination.react = (events) => {
+    const reaction = life.reactions[sends++ % life.reactions.length] ?? 'accept';
+    if (reaction !== 'refuse') return reaction;
+    // What it has it does not refuse.
+    if (events.some(({ id }) => plans.destination.taken.includes(id))) return 'accept';
+    for (const { tenant, quantity } of events) {
+      for (const part of partsOf(world, tenant, nanosFromDecimal(quantity))) part.isLate = true;
+    }
+    return reaction;
+  };
   plans.reactToChange = () => life.changes[changes++ % life.changes.length] ?? 'change';
   const harness = createHarness({
     clock,
     ledger: process.ledger(world.ledger),
-    destination: process.destination(plans.destination),
+    destination: process.destination(destination),
   });
   applyWishes(world, harness);
-  void harness.start();
+  void harness.start({ aggregate: rules.aggregate });
   await clock.settle();
   for (const minute of life.minutes) await liveMinute(world, harness, minute);
   process.kill();
@@ -141,15 +203,19 @@ async function live(world: World, life: Life, process: MortalProcess): Promise<v
 
 /** Everything goes well from now on, until nothing waits any more. */
 async function settle(world: World): Promise<void> {
-  const { clock, ledger, plans } = world;
+  const { clock, ledger, plans, rules, destination } = world;
   plans.destination.react = () => 'accept';
   plans.reactToChange = () => 'change';
-  const harness = createHarness({ clock, ledger, destination: plans.destination });
+  const harness = createHarness({ clock, ledger, destination });
   applyWishes(world, harness);
-  await harness.start();
+  await harness.start({ aggregate: rules.aggregate });
   for (let hour = 0; hour < 8; hour += 1) {
     await liveMinute(world, harness, { pause: 59 });
   }
+  await clock.pass(2 * HOUR_MS);
+  const replayed = harness.delivery.replay('fake', undefined);
+  await clock.pass(HOUR_MS);
+  await replayed;
   expect(harness.delivery.status('fake')).toMatchObject({
     parked: 0,
     lagEvents: 0,
@@ -159,9 +225,31 @@ async function settle(world: World): Promise<void> {
   await harness.stop();
 }
 
+/** What was billed, by the id of each event that is in it. */
+function billedParts(world: World): ReadonlyMap<string, Billed> {
+  const found = new Map<string, Billed>();
+  for (const one of world.plans.billed()) {
+    const parts = partsOf(world, one.tenant, one.nanos);
+    const hours = new Set(parts.map(({ event }) => hourOf(event)));
+    expect([...hours]).toHaveLength(1);
+    for (const { event } of parts) {
+      expect(found.has(event.id)).toBe(false);
+      found.set(event.id, one);
+    }
+  }
+  return found;
+}
+
+/** The hour and the billing period in which its window begins. */
+function hourOf({ window_start: start }: UsageEvent): string {
+  const at = Date.parse(start);
+  return `${Math.floor(at / HOUR_MS)} ${periodOf(at)}`;
+}
+
 /** Every event is billed once, by a plan, and that of its side. */
-async function expectRightSides({ ledger, plans, events }: World): Promise<void> {
-  const billed = new Map(plans.billed().map((one) => [one.id, one]));
+async function expectRightSides(world: World): Promise<void> {
+  const { ledger, plans, events } = world;
+  const billed = billedParts(world);
   expect([...events.keys()].filter((id) => billed.get(id)?.plan === undefined)).toStrictEqual([]);
   expect(plans.destination.billedTwice).toStrictEqual([]);
   const wrong: string[] = [];
@@ -183,21 +271,43 @@ async function expectRightSides({ ledger, plans, events }: World): Promise<void>
   expect(wrong).toStrictEqual([]);
 }
 
+const LIVES = livesWith(TROUBLE);
+const LIVES_WITH_REFUSALS = livesWith([...TROUBLE, 'refuse']);
+
 test.each([
-  ['at the moment of the call', false, undefined],
-  ['at the moment of the call, with a grace', false, 3 * HOUR_MS],
-  ['at full hours', true, undefined],
-])(
+  ['at the moment of the call', { aggregate: 'none', fullHours: false }, LIVES],
+  [
+    'at the moment of the call, with a grace',
+    { aggregate: 'none', fullHours: false, graceMs: 3 * HOUR_MS },
+    LIVES,
+  ],
+  ['at full hours', { aggregate: 'none', fullHours: true }, LIVES],
+  [
+    'at the moment of the call, for hours that are added up',
+    { aggregate: '1h', fullHours: false },
+    LIVES_WITH_REFUSALS,
+  ],
+  [
+    'at the moment of the call, with a grace, for hours that are added up',
+    { aggregate: '1h', fullHours: false, graceMs: 3 * HOUR_MS },
+    LIVES_WITH_REFUSALS,
+  ],
+  [
+    'at full hours, for hours that are added up',
+    { aggregate: '1h', fullHours: true },
+    LIVES_WITH_REFUSALS,
+  ],
+] satisfies readonly (readonly [string, Rules, typeof LIVES])[])(
   'plans that begin %s: a process that dies at any await leaves every event on its side',
-  async (_, fullHours, graceMs) => {
+  async (_, rules, lives) => {
     await fc.assert(
       fc.asyncProperty(lives, async (planned) => {
-        const world = createWorld(fullHours, graceMs);
+        const world = createWorld(rules);
         for (const life of planned) await live(world, life, createMortalProcess(life.awaits));
         await settle(world);
         await expectRightSides(world);
       }),
-      { numRuns: 100 },
+      { numRuns: rules.aggregate === 'none' ? 100 : 25 },
     );
   },
   300_000,

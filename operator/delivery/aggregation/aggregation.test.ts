@@ -171,3 +171,22 @@ test('what may have been sent as it is before hours are added up stays as it is'
   expect(total(sent.values())).toBe(total([...events, ...later]));
   await harness.stop();
 });
+
+test('usage that is set aside while an hour is being sent is sent later, without a restart', async () => {
+  const { harness, sent, inner } = createWorld();
+  const events = eventsOf(['a', 'b'], 60);
+  inner.react = () => 'unavailable';
+  inner.reactToTenant = ({ id }) =>
+    id === 'b' ? { kind: 'rejected', reason: 'no plan' } : { kind: 'done' };
+  await harness.append(...events);
+  await harness.start(HOURLY);
+  await untilHour(harness, 1);
+  await harness.clock.pass(30 * MINUTE_MS);
+  inner.react = () => 'accept';
+  await harness.drained();
+  expect(harness.delivery.status('fake')).toMatchObject({ parked: 1 });
+  inner.reactToTenant = () => ({ kind: 'done' });
+  await harness.clock.pass(HOUR_MS);
+  expect(total(sent.values())).toBe(total(events));
+  await harness.stop();
+});

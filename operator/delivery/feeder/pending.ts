@@ -39,6 +39,8 @@ export interface Pending {
   isDelivered(sequence: number): boolean;
   /** Whether what became of it is on record, the cursor not having passed it yet: it is part of an hour. */
   isDone(sequence: number): boolean;
+  /** Whether a tenant's events are to be set aside, and that is not on record yet. */
+  isParking(tenant: string): boolean;
   /** Whether what became of it is on record. */
   hasPassed(sequence: number): boolean;
   /** Moves the cursor over what is settled at the front. */
@@ -196,6 +198,12 @@ class LedgerPending implements Pending {
 
   isDone(sequence: number): boolean {
     return this.#done.has(sequence);
+  }
+
+  isParking(tenant: string): boolean {
+    return this.#events.some(
+      ({ event, result }) => result?.kind === 'parked' && event.tenant === tenant,
+    );
   }
 
   hasPassed(sequence: number): boolean {

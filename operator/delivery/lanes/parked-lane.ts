@@ -35,6 +35,8 @@ export interface ParkedLaneOptions extends LaneOptions {
   readonly directory: TenantDirectory;
   readonly parked: ParkedTenants;
   readonly changes: PlanChanges;
+  /** Whether events of the tenant are to be kept that are not on record yet. */
+  readonly isParking: (tenant: string) => boolean;
 }
 
 /** How often a tenant whose usage waits for the change of its plan is looked at; the change itself wakes it. */
@@ -60,6 +62,11 @@ export function createParkedLane(options: ParkedLaneOptions): ParkedLane {
     const oldest = await firstOf(records.parkedOf(tenant), options.batchEvents());
     const [first] = oldest;
     if (first === undefined) {
+      const reason = options.isParking(tenant) ? parked.reasonOf(tenant) : undefined;
+      if (reason !== undefined) {
+        postpone(reason);
+        return IDLE_LANE;
+      }
       parked.remove(tenant);
       return { ...IDLE_LANE, moved: true };
     }

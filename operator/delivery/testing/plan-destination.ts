@@ -1,5 +1,6 @@
 import type { Destination } from '../../destinations/destination.ts';
 import { override } from '../../destinations/testing/override.ts';
+import { nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import {
   createFakeDestination,
@@ -19,6 +20,7 @@ export interface Billed {
   readonly tenant: string;
   readonly plan: string | undefined;
   readonly at: number;
+  readonly nanos: bigint;
 }
 
 /** The billing system, what it made of the events, and how it behaves from now on. */
@@ -59,14 +61,15 @@ export function createPlanWorld(
   const wantedOf = (plan: string | undefined): string => plan ?? 'a';
   const currentOf = (tenant: string): FakePlan | undefined => plans.get(tenant)?.at(-1);
 
-  const bill = ({ id, tenant, window_start }: UsageEvent): void => {
+  const bill = ({ id, tenant, window_start, quantity }: UsageEvent): void => {
     if (billed.has(id)) return;
     const at = Date.parse(window_start);
     const all = plans.get(tenant) ?? [];
     const own = all.findLast(({ from }) => from <= at);
     const next = own && all[all.indexOf(own) + 1];
     const isOpen = next === undefined || now() < next.from + (graceMs ?? 0);
-    billed.set(id, { id, tenant, at, plan: isOpen ? own?.plan : undefined });
+    const nanos = nanosFromDecimal(quantity);
+    billed.set(id, { id, tenant, at, nanos, plan: isOpen ? own?.plan : undefined });
   };
 
   const destination = override<Destination, FakeDestination>(inner, {
