@@ -126,14 +126,31 @@ function Reason({ letters, chosen, choose }) {
             },
             { name: 'Reason', cell: (/** @type {any} */ letter) => letter.reason },
             { name: 'Since', cell: (/** @type {any} */ letter) => time(letter.at) },
-            {
-              name: 'Why',
-              cell: (/** @type {any} */ { event }) =>
-                html`<a href=${link(['events', event.id])} aria-label=${`Explain ${names.metric(event.metric)} of ${names.tenant(event.tenant)}, ${time(event.window_start)}`} class="whole">Explain</a>`,
-            },
+            { name: 'Why', cell: (/** @type {any} */ letter) => html`<${Why} letter=${letter} />` },
           ]} />
         ${shown.length < letters.length && html`<button onClick=${() => setAll(true)}>Show all ${count(letters.length)}</button>`}
       </details>
     </section>
+  `;
+}
+
+/** Where what is billed is explained; of a sum, which the ledger does not have, that of its parts. @param {{ letter: any }} properties */
+function Why({ letter: { event, parts } }) {
+  const names = useNames();
+  const [all, setAll] = useState(false);
+  const about = `${names.metric(event.metric)} of ${names.tenant(event.tenant)}`;
+  if (parts === undefined) {
+    return html`<a href=${link(['events', event.id])} aria-label=${`Explain ${about}, ${time(event.window_start)}`} class="whole">Explain</a>`;
+  }
+  const shown = all ? parts : parts.slice(0, EVENTS_SHOWN);
+  return html`
+    <details>
+      <summary>A sum of ${counted(parts.length, 'event')}</summary>
+      ${shown.map(
+        (/** @type {string} */ id, /** @type {number} */ index) =>
+          html`${index > 0 && ' '}<a href=${link(['events', id])} aria-label=${`Explain part ${index + 1} of ${about}, ${time(event.window_start)}`}>${index + 1}</a>`,
+      )}
+      ${shown.length < parts.length && html`<button onClick=${() => setAll(true)}>Show all ${count(parts.length)}</button>`}
+    </details>
   `;
 }

@@ -176,7 +176,7 @@ function PlanChanges({ changes }) {
 /** What the billing system itself shows: prices that are missing, sums that differ. @param {{ one: any }} properties */
 function OtherSide({ one }) {
   const names = useNames();
-  const { unpriced, drift, rate_limit: limit, late_refusals: refusals } = one;
+  const { unpriced, drift, rate, rate_limit: limit, late_refusals: refusals } = one;
   return html`
     <${Card} title="What the other side says">
       ${
@@ -184,6 +184,14 @@ function OtherSide({ one }) {
         html`<p class="notice warn">
           Its rate limit lets through fewer events than are metered: ${plain(limit.events_per_second)} of
           ${plain(limit.needed_events_per_second)} a second.
+        </p>`
+      }
+      ${
+        rate &&
+        limit === undefined &&
+        html`<p>
+          About ${plain(rate.events_per_second)} of the ${plain(rate.limit)} events a second that it takes are in use,
+          ${plain(rate.headroom)} are left.
         </p>`
       }
       ${
