@@ -42,6 +42,8 @@ export interface ControllersOptions {
   readonly ledger: LedgerView;
   /** Where prices that are in force outlive a restart. */
   readonly records: PriceRecords;
+  /** Whether a metric of this code is in the catalogue. */
+  readonly knowsMetric: (code: string) => boolean;
   readonly enforcement: EnforcementView;
   readonly held: HeldView;
   readonly cursors: CursorRetirement;

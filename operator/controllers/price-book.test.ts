@@ -32,7 +32,10 @@ function bookObject(
 /** The controller's part of a process that has just started on a ledger. */
 function startedKind(ledger = createMemoryLedger()) {
   const settings = startedSettings();
-  const state = { failure: undefined as WriteOutcome | undefined };
+  const state = {
+    failure: undefined as WriteOutcome | undefined,
+    metrics: ['tenant_gpu_hours'],
+  };
   const kind = priceBooks({
     settings,
     records: {
@@ -40,6 +43,7 @@ function startedKind(ledger = createMemoryLedger()) {
       writeRecords: async (changes) => state.failure ?? ledger.writeRecords(changes),
     },
     clock: { now: () => NOW },
+    knowsMetric: (code) => state.metrics.includes(code),
   });
   const act = async (amounts: Readonly<Record<string, string>>, uid?: string) =>
     (await kind.act(bookObject(amounts, uid), SIGNAL)).specStatus;
@@ -142,5 +146,22 @@ test('the status says what is in force and from when on it may be changed', asyn
   expect(kind.report(object, refused).claims).toMatchObject([
     { type: 'Ready', status: 'False', reason: 'PastChanged' },
     { type: 'Stalled', status: 'True', reason: 'PastChanged' },
+  ]);
+});
+
+test('a price of a misspelled metric looks as if it had an effect', async () => {
+  const { kind, act, state } = startedKind();
+  await act({ '2026-01-01': '2' });
+  const conditions = () =>
+    kind.report(bookObject({ '2026-01-01': '2' }), { kind: 'accepted' }).claims;
+  expect(conditions().map(({ type }) => type)).toStrictEqual(['Ready']);
+  state.metrics = [];
+  expect(conditions()).toMatchObject([
+    { type: 'Ready', status: 'True' },
+    {
+      type: 'UnknownMetrics',
+      reason: 'NotInCatalogue',
+      message: expect.stringContaining('"tenant_gpu_hours" of price "gpu"'),
+    },
   ]);
 });

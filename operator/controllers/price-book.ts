@@ -4,7 +4,7 @@ import { type InvalidSpec, invalidSpec } from '../config/spec-fields.ts';
 import type { PriceBook } from '../model/price-book.ts';
 import { fixedBefore, pastChange } from '../pricing/past.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import { readyBySpec, stalledClaims } from './conditions.ts';
+import { type ConditionClaim, readyBySpec, stalledClaims } from './conditions.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';
 import {
   type BookIdentity,
@@ -19,14 +19,18 @@ export interface PriceBookOptions {
   readonly settings: SettingsStore;
   readonly records: PriceRecords;
   readonly clock: Pick<Clock, 'now'>;
+  /** Whether a metric of this code is in the catalogue. */
+  readonly knowsMetric: (code: string) => boolean;
 }
+
+const LONGEST_LIST = 1024;
 
 /** After prices that are in force could not be written into the ledger. */
 const KEEP_RETRY_MS = 30_000;
 
 /** PriceBook: what usage costs on the plan that it is named after (docs/costs.md). */
 export function priceBooks(options: PriceBookOptions): ControlledKind<PriceBookSpec> {
-  const { settings, records, clock } = options;
+  const { settings, records, clock, knowsMetric } = options;
   /** Uids of the objects whose prices are in force, by name. */
   const owners = new Map<string, string>();
 
@@ -89,9 +93,27 @@ export function priceBooks(options: PriceBookOptions): ControlledKind<PriceBookS
           : { prices: book.prices.length, fixedBefore: fixedBefore(clock.now()) };
       return {
         settled: true,
-        claims: [readyBySpec(specStatus) ?? inForce, ...stalledClaims(specStatus)],
+        claims: [
+          readyBySpec(specStatus) ?? inForce,
+          ...unknownMetrics(book, knowsMetric),
+          ...stalledClaims(specStatus),
+        ],
         fields,
       };
     },
   };
+}
+
+/** `UnknownMetrics` while a price is for what is no metric here: misspelled, it leaves usage unpriced. */
+function unknownMetrics(
+  book: PriceBook | undefined,
+  knowsMetric: (code: string) => boolean,
+): readonly ConditionClaim[] {
+  const unknown = (book?.prices ?? []).filter(({ metric }) => !knowsMetric(metric));
+  if (unknown.length === 0) return [];
+  const named = unknown.map(({ name, metric }) => `"${metric}" of price "${name}"`).join(', ');
+  const list = named.length > LONGEST_LIST ? `${named.slice(0, LONGEST_LIST)}…` : named;
+  const mend = 'give the right one a price (GET /api/v1/catalog lists them) or declare the metric';
+  const message = `spec.prices has prices of what is no metric here: ${list}; ${mend}. Until then they have no effect`;
+  return [{ type: 'UnknownMetrics', status: 'True', reason: 'NotInCatalogue', message }];
 }

@@ -39,6 +39,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     logger,
     ledger,
     records: ledger,
+    knowsMetric: (code) => engine.metering.catalog().find(code) !== undefined,
     environment,
     connection: context.connection,
     settings: context.settings,

@@ -7,6 +7,7 @@ import {
 } from '../../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../../kubernetes/testing/connect.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
+import { COLLECTOR_METRICS } from '../../model/catalog.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { Retired } from '../billing-destination.ts';
 import { createControllers } from '../controllers.ts';
@@ -73,6 +74,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
     },
     ledger: { stats: () => engine.ledger.stats() },
     records: options.records ?? createMemoryLedger(),
+    knowsMetric: (code) => COLLECTOR_METRICS.some((metric) => metric.code === code),
     enforcement: {
       mode: () => engine.enforcement.mode(),
       status: () => engine.enforcement.status(),
