@@ -60,8 +60,8 @@ describe('costs', () => {
       group_by: ['tenant'],
       events: 6,
       amounts: [
-        { currency: 'EUR', cost: 0.09 },
-        { currency: 'JPY', cost: 800 },
+        { currency: 'EUR', digits: 2, cost: 0.09 },
+        { currency: 'JPY', digits: 0, cost: 800 },
       ],
       rows: [
         { tenant: 'acme', metric: METRIC, currency: 'EUR', events: 3, quantity: 3, cost: 0.08 },
@@ -206,6 +206,27 @@ describe('costs', () => {
     expect(status).toBe(503);
     expect(headers.get('retry-after')).toBe('5');
     expect(text).toContain('PriceBooks have not been read yet');
+  });
+
+  test('of a moment ago will do for dashboards, until prices change', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: hours('acme', 2, 1, '1') });
+    const dear = bookOf([priceOf(METRIC, flat(7))]);
+    let settings = { ...testSettings(), pricing: { books: [hourly] } };
+    const discovery = quietDiscovery({ tenants: () => [testTenant('acme')] });
+    await using server = await startTestServer({
+      ledger,
+      views: { settings: () => settings, discovery },
+    });
+    const ask = async (headers: Record<string, string> = {}): Promise<unknown> =>
+      (await server.call('GET', `/api/v1/costs?${NOVEMBER}`, { token, headers })).json;
+    const patient = { 'cache-control': 'max-age=30' };
+    expect(await ask(patient)).toMatchObject({ events: 1, amounts: [{ cost: 0.03 }] });
+    await ledger.append({ events: hours('acme', 3, 1, '1') });
+    expect(await ask(patient)).toMatchObject({ events: 1, amounts: [{ cost: 0.03 }] });
+    expect(await ask()).toMatchObject({ events: 2, amounts: [{ cost: 0.05 }] });
+    settings = { ...settings, pricing: { books: [dear] } };
+    expect(await ask(patient)).toMatchObject({ events: 2, amounts: [{ cost: 14 }] });
   });
 
   test('are shown to nobody without a token', async () => {

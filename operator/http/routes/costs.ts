@@ -1,5 +1,6 @@
 import type { Response } from 'express';
 import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { PriceBook } from '../../model/price-book.ts';
 import { quote } from '../../model/quote.ts';
 import { moneyText } from '../../pricing/money.ts';
 import { type Cost, type CostRow, CostSums, isPricingKey } from '../../usage/cost-sums.ts';
@@ -21,6 +22,7 @@ import {
   readTimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
 import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
 import type { Views } from '../views.ts';
 import {
@@ -29,6 +31,7 @@ import {
   MAX_ROWS,
   PARTIAL,
   readGroupBy,
+  readMaxAge,
   rebuilding,
   refuseLongByWindow,
 } from './usage.ts';
@@ -47,8 +50,14 @@ interface CostAnswer {
   readonly plansWithoutPrices: readonly string[];
 }
 
+/** Answers kept for readers that make do with one of a moment ago, and their size. */
+const SHARED_ANSWERS = 64;
+const SHARED_ROWS = 5000;
+
 /** GET /api/v1/costs: what the usage of a range costs by the price books in force (docs/costs.md). */
 export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+  const { clock, ledger, views } = context;
+  const sharedAnswers = answersByPrices(context);
   return {
     method: 'get',
     path: '/api/v1/costs',
@@ -62,14 +71,23 @@ export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
           'group_by',
           'format',
         ]);
-        const range = readTimeRange(query, context.clock.now());
+        const range = readTimeRange(query, clock.now());
         const groupBy = readGroupBy(query.get('group_by'));
         refuseRowFields(groupBy);
         refuseLongByWindow(groupBy, range);
         const format = readChoice(query, 'format', ['json', 'csv', 'ndjson']);
-        if (!context.views.pricesKnown()) throw pricesUnread();
-        scans.hold(1, response);
-        const answer = await sumCosts(context, query, range, groupBy, goneSignal(response));
+        if (!views.pricesKnown()) throw pricesUnread();
+        const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
+        // An answer that others may wait for is made to the end.
+        const isShared = freshness.maxAgeMs > 0;
+        const make = async (): Promise<CostAnswer> => {
+          scans.hold(1, response);
+          const signal = isShared ? new AbortController().signal : goneSignal(response);
+          return sumCosts(context, query, range, groupBy, signal);
+        };
+        const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
+        const key = JSON.stringify([range.from, range.to, groupBy, selection]);
+        const answer = await (isShared ? sharedAnswers().get(key, freshness, make) : make());
         const [warning] = answer.warnings ?? [];
         if (format !== 'json' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
@@ -77,6 +95,24 @@ export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
         await SENDERS[format](response, answer);
       },
     ],
+  };
+}
+
+/** Answers that readers share, begun afresh with every change of the prices. */
+function answersByPrices({ clock, views }: RouteContext): () => SharedAnswers<CostAnswer> {
+  const none = (): SharedAnswers<CostAnswer> =>
+    createSharedAnswers({
+      now: () => clock.monotonic(),
+      maxAnswers: SHARED_ANSWERS,
+      mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,
+    });
+  let answers = none();
+  let pricedBy: readonly PriceBook[] | undefined;
+  return () => {
+    const { books } = views.settings().pricing;
+    if (books !== pricedBy) answers = none();
+    pricedBy = books;
+    return answers;
   };
 }
 
@@ -219,7 +255,7 @@ async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
     ...(unpriced.length > 0 && { plans_without_prices: unpriced }),
   });
   const amounts = costAmounts(rows).map(({ currency, cost }) =>
-    jsonWithDecimals({ currency }, { cost: textOf(cost) }),
+    jsonWithDecimals({ currency, digits: cost.digits }, { cost: textOf(cost) }),
   );
   const totals = costTotals(rows).map((total) => figuresJson({}, total));
   response.type('application/json');
