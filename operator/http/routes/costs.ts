@@ -1,16 +1,11 @@
-import type { Response } from 'express';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { PriceBook } from '../../model/price-book.ts';
 import { quote } from '../../model/quote.ts';
-import { moneyText } from '../../pricing/money.ts';
-import { type Cost, type CostRow, CostSums, isPricingKey } from '../../usage/cost-sums.ts';
-import { costAmounts, costTotals } from '../../usage/cost-totals.ts';
+import { CostSums, isPricingKey } from '../../usage/cost-sums.ts';
 import { planOn, readPlanHistories } from '../../usage/plan-history.ts';
 import { planPrices, type PricesOf } from '../../usage/plan-prices.ts';
 import type { EventFilter, TimeRange } from '../../usage/usage-sums.ts';
 import type { TotalsOutcome } from '../../usage/usage-totals.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
-import { jsonWithDecimals } from '../presentation.ts';
 import { badRequest, tryLater } from '../problem.ts';
 import {
   FILTER_PARAMETERS,
@@ -23,8 +18,9 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
-import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
+import { goneSignal } from '../stream-lines.ts';
 import type { Views } from '../views.ts';
+import { type CostAnswer, COST_SENDERS } from './cost-answer.ts';
 import {
   addUsage,
   emptyKeys,
@@ -38,17 +34,6 @@ import {
 
 /** Fields of a row, which a dimension of the same name would overwrite. */
 const ROW_FIELDS = ['currency', 'events', 'unpriced', 'cost'];
-
-interface CostAnswer {
-  readonly range: TimeRange;
-  readonly groupBy: readonly string[];
-  readonly rows: readonly CostRow[];
-  readonly note?: string;
-  /** Of keys that are perhaps misspelled. */
-  readonly warnings?: readonly string[];
-  /** Plans of which there was usage and is no PriceBook. */
-  readonly plansWithoutPrices: readonly string[];
-}
 
 /** Answers kept for readers that make do with one of a moment ago, and their size. */
 const SHARED_ANSWERS = 64;
@@ -92,7 +77,7 @@ export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
         if (format !== 'json' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
         }
-        await SENDERS[format](response, answer);
+        await COST_SENDERS[format](response, answer);
       },
     ],
   };
@@ -208,81 +193,4 @@ function partialOf(outcome: TotalsOutcome): boolean {
   }
   if (outcome.kind === 'rebuilding') throw rebuilding();
   return outcome.partial;
-}
-
-const SENDERS = { json: sendJson, csv: sendCsv, ndjson: sendNdjson } as const;
-
-async function sendCsv(response: Response, { range, groupBy, rows }: CostAnswer): Promise<void> {
-  const days = [range.from, range.to].map((at) =>
-    new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
-  );
-  response.attachment(`costs-${days.join('-')}.csv`).type('text/csv');
-  await streamLines(
-    response,
-    (async function* lines() {
-      const columns = ['metric', 'unit', 'currency', 'quantity', 'unpriced', 'cost', 'events'];
-      yield csvLine([...groupBy, ...columns]);
-      for (const { keys, metric, unit, currency = '', quantity, ...row } of rows) {
-        const { unpriced = '', cost, events } = row;
-        const money = cost === undefined ? '' : textOf(cost);
-        const figures = [metric, unit, currency, quantity, unpriced, money, String(events)];
-        yield csvLine([...keys, ...figures]);
-      }
-    })(),
-  );
-}
-
-async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Promise<void> {
-  response.type('application/x-ndjson');
-  await streamLines(
-    response,
-    (async function* lines() {
-      for (const row of rows) yield `${rowJson(groupBy, row)}\n`;
-    })(),
-  );
-}
-
-/** Written row by row: quantities and costs are exact decimals, which JSON.stringify would round. */
-async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
-  const { range, groupBy, rows, note, warnings, plansWithoutPrices } = answer;
-  const unpriced = plansWithoutPrices.toSorted();
-  const head = JSON.stringify({
-    from: new Date(range.from).toISOString(),
-    to: new Date(range.to).toISOString(),
-    group_by: groupBy,
-    events: rows.reduce((sum, { events }) => sum + events, 0),
-    ...omitUndefined({ note, warnings }),
-    ...(unpriced.length > 0 && { plans_without_prices: unpriced }),
-  });
-  const amounts = costAmounts(rows).map(({ currency, cost }) =>
-    jsonWithDecimals({ currency, digits: cost.digits }, { cost: textOf(cost) }),
-  );
-  const totals = costTotals(rows).map((total) => figuresJson({}, total));
-  response.type('application/json');
-  await streamLines(
-    response,
-    (async function* lines() {
-      yield `${head.slice(0, -1)},"amounts":[${amounts.join(',')}],"totals":[${totals.join(',')}],"rows":[`;
-      for (const [index, row] of rows.entries()) {
-        yield `${index === 0 ? '' : ','}${rowJson(groupBy, row)}`;
-      }
-      yield ']}\n';
-    })(),
-  );
-}
-
-function rowJson(groupBy: readonly string[], row: CostRow): string {
-  return figuresJson(Object.fromEntries(groupBy.map((key, index) => [key, row.keys[index]])), row);
-}
-
-function figuresJson(keys: object, row: Omit<CostRow, 'keys'>): string {
-  const { metric, unit, currency, events, quantity, unpriced, cost } = row;
-  return jsonWithDecimals(
-    { ...keys, metric, unit, ...omitUndefined({ currency }), events },
-    { quantity, unpriced, cost: cost && textOf(cost) },
-  );
-}
-
-function textOf({ minorUnits, digits }: Cost): string {
-  return moneyText(minorUnits, digits);
 }

@@ -1,0 +1,98 @@
+import type { Response } from 'express';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { moneyText } from '../../pricing/money.ts';
+import type { Cost, CostRow } from '../../usage/cost-sums.ts';
+import { costAmounts, costTotals } from '../../usage/cost-totals.ts';
+import type { TimeRange } from '../../usage/usage-sums.ts';
+import { jsonWithDecimals } from '../presentation.ts';
+import { csvLine, streamLines } from '../stream-lines.ts';
+
+/** What the usage of a range costs. */
+export interface CostAnswer {
+  readonly range: TimeRange;
+  readonly groupBy: readonly string[];
+  readonly rows: readonly CostRow[];
+  readonly note?: string;
+  /** Of keys that are perhaps misspelled. */
+  readonly warnings?: readonly string[];
+  /** Plans of which there was usage and is no PriceBook. */
+  readonly plansWithoutPrices: readonly string[];
+}
+
+/** Writes an answer in the format that was asked for. */
+export const COST_SENDERS = { json: sendJson, csv: sendCsv, ndjson: sendNdjson } as const;
+
+async function sendCsv(response: Response, { range, groupBy, rows }: CostAnswer): Promise<void> {
+  const days = [range.from, range.to].map((at) =>
+    new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
+  );
+  response.attachment(`costs-${days.join('-')}.csv`).type('text/csv');
+  await streamLines(
+    response,
+    (async function* lines() {
+      const columns = ['metric', 'unit', 'currency', 'quantity', 'unpriced', 'cost', 'events'];
+      yield csvLine([...groupBy, ...columns]);
+      for (const { keys, metric, unit, currency = '', quantity, ...row } of rows) {
+        const { unpriced = '', cost, events } = row;
+        const money = cost === undefined ? '' : textOf(cost);
+        const figures = [metric, unit, currency, quantity, unpriced, money, String(events)];
+        yield csvLine([...keys, ...figures]);
+      }
+    })(),
+  );
+}
+
+async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Promise<void> {
+  response.type('application/x-ndjson');
+  await streamLines(
+    response,
+    (async function* lines() {
+      for (const row of rows) yield `${rowJson(groupBy, row)}\n`;
+    })(),
+  );
+}
+
+/** Written row by row: quantities and costs are exact decimals, which JSON.stringify would round. */
+async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
+  const { range, groupBy, rows, note, warnings, plansWithoutPrices } = answer;
+  const unpriced = plansWithoutPrices.toSorted();
+  const head = JSON.stringify({
+    from: new Date(range.from).toISOString(),
+    to: new Date(range.to).toISOString(),
+    group_by: groupBy,
+    events: rows.reduce((sum, { events }) => sum + events, 0),
+    ...omitUndefined({ note, warnings }),
+    ...(unpriced.length > 0 && { plans_without_prices: unpriced }),
+  });
+  const amounts = costAmounts(rows).map(({ currency, cost }) =>
+    jsonWithDecimals({ currency, digits: cost.digits }, { cost: textOf(cost) }),
+  );
+  const totals = costTotals(rows).map((total) => figuresJson({}, total));
+  response.type('application/json');
+  await streamLines(
+    response,
+    (async function* lines() {
+      yield `${head.slice(0, -1)},"amounts":[${amounts.join(',')}],"totals":[${totals.join(',')}],"rows":[`;
+      for (const [index, row] of rows.entries()) {
+        yield `${index === 0 ? '' : ','}${rowJson(groupBy, row)}`;
+      }
+      yield ']}\n';
+    })(),
+  );
+}
+
+function rowJson(groupBy: readonly string[], row: CostRow): string {
+  return figuresJson(Object.fromEntries(groupBy.map((key, index) => [key, row.keys[index]])), row);
+}
+
+function figuresJson(keys: object, row: Omit<CostRow, 'keys'>): string {
+  const { metric, unit, currency, events, quantity, unpriced, cost } = row;
+  return jsonWithDecimals(
+    { ...keys, metric, unit, ...omitUndefined({ currency }), events },
+    { quantity, unpriced, cost: cost && textOf(cost) },
+  );
+}
+
+function textOf({ minorUnits, digits }: Cost): string {
+  return moneyText(minorUnits, digits);
+}
