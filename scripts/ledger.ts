@@ -2,10 +2,11 @@ import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ledgerUrl } from '../operator/config/parsers/ledger-url.ts';
 import { problemText } from '../operator/config/parsers/parser.ts';
-import type { LedgerDatabase } from '../operator/config/settings.ts';
-import { toLedgerFailure } from '../operator/ledger/leveldb/failures.ts';
+import type { LedgerDatabase, LedgerDurability } from '../operator/config/settings.ts';
+import { isLocked } from '../operator/ledger/leveldb/failures.ts';
 import { inspectStream, verifyInspected } from '../operator/ledger/postgres/inspect-stream.ts';
 import { acceptDamage } from '../operator/ledger/tool/accept-damage.ts';
+import { type CopyProgress, copyToDatabase } from '../operator/ledger/tool/copy-to-database.ts';
 import {
   diffEvents,
   dumpEvents,
@@ -22,6 +23,7 @@ import { type Anchor, verifyDirectory } from '../operator/ledger/tool/verify.ts'
 
 const USAGE = `usage: npm run ledger -- COMMAND DIR [options]
        npm run ledger -- COMMAND database [--stream CLUSTER_NAME] [options]
+       npm run ledger -- migrate DIR --stream CLUSTER_NAME --region REGION [--anew]
 
 DIR is a copy of a ledger, the ledger of a stopped operator, or one sealed segment.
 A directory that an operator has open is refused, and so are hard links. \`database\` is that of
@@ -38,11 +40,15 @@ LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum and diff; an opera
              gives up the damaged sealed segment --segment NAME of a stopped operator's ledger:
              its events are lost for good, everything else goes on
   diff       compares with a destination's export: --export FILE, one JSON object per line
+  migrate    copies the ledger of a stopped operator into the database: events with numbers, ids and
+             chain, records and cursors. May be ended at any point and run again; --anew deletes
+             what an unfinished copy has left. LEDGER_DURABILITY says what counts as stored
 
 dump, sum and diff take [--from SEQUENCE] [--to SEQUENCE] [--tenant ID] [--metric CODE].`;
 
 const OPTIONS = {
   anchor: { type: 'string' },
+  anew: { type: 'boolean', default: false },
   export: { type: 'string' },
   from: { type: 'string' },
   segment: { type: 'string' },
@@ -50,14 +56,17 @@ const OPTIONS = {
   to: { type: 'string' },
   tenant: { type: 'string' },
   metric: { type: 'string' },
+  region: { type: 'string' },
 } as const;
+
+/** How often a long copy tells how far it is. */
+const TELL_MS = 5_000;
 
 try {
   process.exitCode = await run(process.argv.slice(2));
 } catch (error) {
-  const locked = toLedgerFailure('open', error).cause === 'fenced';
   console.error(
-    locked
+    isLocked(error)
       ? 'ledger: a process has this directory open; stop the operator, or work on a copy'
       : `ledger: ${error instanceof Error ? error.message : String(error)}`,
   );
@@ -97,6 +106,8 @@ async function run(args: string[]): Promise<number> {
       return values.segment === undefined ? usage() : accept(directory, values.segment);
     case 'verify':
       return verify(directory, values.anchor);
+    case 'migrate':
+      return migrate(directory, values);
     default:
       return usage();
   }
@@ -104,6 +115,8 @@ async function run(args: string[]): Promise<number> {
 
 interface Values {
   readonly anchor?: string;
+  readonly anew?: boolean;
+  readonly region?: string;
   readonly export?: string;
   readonly stream?: string;
 }
@@ -159,6 +172,34 @@ async function verify(directory: string, anchor: string | undefined): Promise<nu
 async function accept(directory: string, segment: string): Promise<number> {
   console.log(JSON.stringify(await acceptDamage(directory, segment), undefined, 2));
   return 0;
+}
+
+async function migrate(
+  directory: string,
+  { stream: source, region, anew = false }: Values,
+): Promise<number> {
+  if (source === undefined || region === undefined) return usage();
+  const database = databaseOfEnvironment();
+  const options = { database, durability: durabilityOfEnvironment(), source, region, anew };
+  const report = await copyToDatabase(directory, options, tellNowAndThen());
+  console.log(JSON.stringify(report, undefined, 2));
+  return 0;
+}
+
+function durabilityOfEnvironment(): LedgerDurability {
+  const { LEDGER_DURABILITY: durability = 'standby' } = process.env;
+  if (durability === 'standby' || durability === 'storage') return durability;
+  throw new Error(`LEDGER_DURABILITY: not one of standby, storage: "${durability}"`);
+}
+
+/** A line of progress every few seconds. */
+function tellNowAndThen(): (progress: CopyProgress) => void {
+  let toldAt = performance.now();
+  return ({ copied, of }) => {
+    if (performance.now() - toldAt < TELL_MS) return;
+    toldAt = performance.now();
+    console.error(`migrate: ${copied} of ${of} events`);
+  };
 }
 
 async function print(lines: AsyncIterable<string>): Promise<number> {

@@ -14,6 +14,9 @@ export interface AnchoredStorage {
   skipTo(head: number): Promise<WriteOutcome>;
 }
 
+/** No ledger counts further: LevelDB's keys have six bytes for a number. */
+const MAX_SEQUENCE = 2 ** 48 - 2;
+
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
 /** What every {@link Ledger} does of `compareWith`. */
@@ -23,9 +26,8 @@ export async function compareWithAnchor(
   problems: Problems,
 ): Promise<WriteOutcome> {
   const { ledgerId, sequence, chain } = anchor;
-  if (ledgerId !== storage.ledgerId || !Number.isSafeInteger(sequence) || sequence < 1) {
-    return WRITTEN;
-  }
+  const counts = Number.isSafeInteger(sequence) && sequence > 0 && sequence <= MAX_SEQUENCE;
+  if (ledgerId !== storage.ledgerId || !counts) return WRITTEN;
   const { head } = storage;
   if (head < sequence) {
     const outcome = await storage.skipTo(sequence);

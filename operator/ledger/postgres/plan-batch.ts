@@ -8,8 +8,11 @@ import type { Contents } from './state.ts';
 /** What the store is asked for. */
 export type PostgresRequest =
   | Request
-  /** Numbers up to `head` were given before and are left out. Comes in a batch of its own. */
-  | { readonly kind: 'skip'; readonly head: number };
+  /**
+   * Numbers up to `head` were given before and are left out; the chain goes on from `chain` where it is given.
+   * Comes in a batch of its own.
+   */
+  | { readonly kind: 'skip'; readonly head: number; readonly chain?: string };
 
 /** The stored events that have the ids of a batch, by id; or why one cannot be read. */
 export type StoredById = ReadonlyMap<string, UsageEvent | LedgerFailure>;
@@ -20,6 +23,8 @@ export interface BatchPlan {
   readonly outcomes: readonly RequestOutcome[];
   /** The number before the first accepted event. */
   readonly head: number;
+  /** The chain value before the first accepted event, hex. */
+  readonly chain: string;
   /** To be stored, in the order of their numbers. */
   readonly accepted: readonly EncodedEvent[];
   /** Events that had the id of a stored one and differed from it. */
@@ -49,20 +54,19 @@ class BatchDraft {
   readonly #records = new Map<string, string | undefined>();
   readonly #cursors = new Map<string, Cursor | undefined>();
   #head: number;
+  #chain: string;
   #lastWindowEnd: number | undefined;
 
   constructor(before: Contents, stored: StoredById) {
     this.#before = before;
     this.#stored = stored;
     this.#head = before.state.head;
+    this.#chain = before.state.chain;
     this.#lastWindowEnd = before.state.lastWindowEnd;
   }
 
   add(request: PostgresRequest): RequestOutcome {
-    if (request.kind === 'skip') {
-      this.#head = Math.max(this.#head, request.head);
-      return this.#written([]);
-    }
+    if (request.kind === 'skip') return this.#skip(request.head, request.chain);
     const refused = refuseRecords(request.records);
     if (refused !== undefined) return refused;
     return request.kind === 'append' ? this.#append(request) : this.#moveCursor(request);
@@ -71,12 +75,21 @@ class BatchDraft {
   changes(): Omit<BatchPlan, 'outcomes'> {
     return {
       head: this.#head,
+      chain: this.#chain,
       accepted: this.#accepted.events,
       conflicts: this.#accepted.conflicts,
       records: this.#records,
       cursors: this.#cursors,
       lastWindowEnd: this.#lastWindowEnd,
     };
+  }
+
+  #skip(head: number, chain: string | undefined): RequestOutcome {
+    if (head > this.#head) {
+      this.#head = head;
+      this.#chain = chain ?? this.#chain;
+    }
+    return this.#written([]);
   }
 
   #append(request: Extract<Request, { kind: 'append' }>): RequestOutcome {

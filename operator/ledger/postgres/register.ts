@@ -19,7 +19,8 @@ const LOCK_TIMEOUT_MS = 15_000;
 
 /**
  * Makes a process the writer of a stream, and the stream where there is none: whoever wrote it before is
- * refused from now on. Throws a LedgerReadError when another stream has this region.
+ * refused from now on. Throws a LedgerReadError when another stream has this region, or when this one is a copy
+ * that is not finished.
  */
 export async function takeStream(
   session: Session,
@@ -31,11 +32,13 @@ export async function takeStream(
   const [, others] = await session.run([
     { text: `${beginText(LOCK_TIMEOUT_MS)}; ${LOCK_TABLES}` },
     {
-      text: 'select source from meterfeed.stream where region = $1 and source <> $2',
+      text: `select source from meterfeed.stream
+        where (region = $1 and source <> $2) or (source = $2 and copying)`,
       values: [region, source],
     },
   ]);
   const other = others?.rows[0]?.['source'];
+  if (other === source) throw unfinishedCopy(source);
   if (typeof other === 'string') throw sameRegion(source, other, region);
   const [, taken] = await session.run([
     {
@@ -59,7 +62,14 @@ export async function takeStream(
   return contents;
 }
 
-function sameRegion(source: string, other: string, region: string): LedgerReadError {
+function unfinishedCopy(source: string): LedgerReadError {
+  const text = `stream: what is copied into it is not all there: "${source}"`;
+  const mend = 'run npm run ledger -- migrate again, which goes on where it was';
+  return new LedgerReadError(ledgerFailure('invalid', `${text}; ${mend}`));
+}
+
+/** Why two streams cannot have one region. */
+export function sameRegion(source: string, other: string, region: string): LedgerReadError {
   const text = `REGION: event ids contain it, and the stream of another cluster has the same: "${region}"`;
   const mend = `give ${source} and ${other} different ones`;
   return new LedgerReadError(ledgerFailure('invalid', `${text}; ${mend}`));

@@ -30,19 +30,18 @@ export async function verifyStream(
       signal?.throwIfAborted();
       report(toLedgerFailure('verifying', error));
     });
-    if (chain !== undefined && segment.firstChain !== chain) {
-      report(damage(`event ${firstSequence}`, 'the chain does not continue').failure);
-    }
     if (firstSequence !== expected) {
+      // What was missing may have been part of the chain.
       report(damage(`events ${expected} to ${firstSequence - 1}`, 'missing').failure);
+    } else if (chain !== undefined && segment.firstChain !== chain) {
+      report(damage(`event ${firstSequence}`, 'the chain does not continue').failure);
     }
     chain = segment.chain;
     expected = lastSequence + 1;
   }
   if (expected !== state.head + 1) {
     report(damage(`events ${expected} to ${state.head}`, 'missing').failure);
-  }
-  if (chain !== undefined && chain !== state.chain) {
+  } else if (chain !== undefined && chain !== state.chain) {
     report(damage('stream', 'its chain is not that of its newest event').failure);
   }
   return {

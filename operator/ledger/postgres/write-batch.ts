@@ -58,7 +58,7 @@ export async function prepareWrite(session: Session, context: BatchContext): Pro
     ...before.state,
     head: plan.head + plan.accepted.length,
     batch: before.state.batch + 1,
-    chain: segment?.chain ?? before.state.chain,
+    chain: segment?.chain ?? plan.chain,
     seriesHead: numbered.head,
     ...(plan.lastWindowEnd !== undefined && { lastWindowEnd: plan.lastWindowEnd }),
   };
@@ -173,9 +173,8 @@ function nextSegment(
   { before, plan, day, now }: BatchContext,
   events: readonly SplitEvent[],
 ): DaySegment | undefined {
-  const { accepted, head } = plan;
+  const { accepted, head, chain } = plan;
   if (accepted.length === 0) return undefined;
-  const { chain } = before.state;
   const current = before.segments.findLast((segment) => segment.day === day);
   const { bytes } = encodeStoredEvents(
     head + 1,

@@ -30,7 +30,8 @@ export interface ServerOptions {
   readonly standbyOf?: { readonly server: PostgresServer; readonly name: string };
 }
 
-const USER = 'meterfeed';
+/** Who owns the databases. */
+export const TEST_USER = 'meterfeed';
 const READY_MS = 30_000;
 
 /** The programs of PostgreSQL: POSTGRES_BIN, or those of the newest version that Debian has installed. */
@@ -72,9 +73,21 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     execFileSync(join(bin, program), args, { ...identity, cwd: root, stdio: 'pipe' });
   const { standbyOf } = options;
   if (standbyOf === undefined) {
-    run('initdb', '-D', directory, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N');
+    run(
+      'initdb',
+      '-D',
+      directory,
+      '-U',
+      TEST_USER,
+      '-A',
+      'trust',
+      '-E',
+      'UTF8',
+      '--locale=C',
+      '-N',
+    );
   } else {
-    const from = `host=127.0.0.1 port=${standbyOf.server.port} user=${USER} application_name=${standbyOf.name}`;
+    const from = `host=127.0.0.1 port=${standbyOf.server.port} user=${TEST_USER} application_name=${standbyOf.name}`;
     run('pg_basebackup', '-D', directory, '-d', from, '-R', '-c', 'fast', '-X', 'stream');
   }
   const settings = [
@@ -108,11 +121,11 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     host: '127.0.0.1',
     port,
     name,
-    user: USER,
+    user: TEST_USER,
     tls: { mode: 'disable' },
   });
   const query = async (text: string, database = 'postgres') => {
-    const client = new Client({ host: '127.0.0.1', port, user: USER, database });
+    const client = new Client({ host: '127.0.0.1', port, user: TEST_USER, database });
     await client.connect();
     try {
       return (await client.query<Record<string, unknown>>(text)).rows;

@@ -1,0 +1,269 @@
+import { spawn } from 'node:child_process';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { LedgerDatabase } from '../../config/settings.ts';
+import type { Ledger } from '../ledger.ts';
+import { isLocked } from '../leveldb/failures.ts';
+import type { CopyOptions } from '../postgres/begin-copy.ts';
+import { inspectStream } from '../postgres/inspect-stream.ts';
+import { openPostgresLedger } from '../postgres/open-postgres-ledger.ts';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../testing/events.ts';
+import { openTestStream, postgresOptions, usePostgres } from '../testing/postgres-ledger.ts';
+import { createSampleLedger, readContent } from '../testing/sample-ledger.ts';
+import { createStepClock } from '../testing/step-clock.ts';
+import { useLedgers } from '../testing/use-ledgers.ts';
+import { acceptDamage } from './accept-damage.ts';
+import { type CopyProgress, copyToDatabase } from './copy-to-database.ts';
+import { diffEvents, dumpEvents } from './events.ts';
+
+const used = usePostgres();
+const files = useLedgers();
+const STREAM = { source: 'berlin', region: 'eu' } as const;
+const DAY_MS = 86_400_000;
+const KILLS = 10;
+// A process is started for each, which takes its time where the machine has other work.
+const KILL_MS = 15_000;
+
+let directory: string;
+let database: LedgerDatabase;
+const opened: Ledger[] = [];
+
+beforeEach(async () => {
+  directory = await files.directory();
+  database = await used.server().createDatabase();
+});
+afterEach(async () => {
+  for (const ledger of opened.splice(0)) await ledger.close();
+});
+
+function options(change: Partial<CopyOptions> = {}): CopyOptions {
+  return { ...STREAM, database, durability: 'storage', anew: false, ...change };
+}
+
+function copy(change: Partial<CopyOptions> = {}, onProgress?: (progress: CopyProgress) => void) {
+  return copyToDatabase(directory, options(change), onProgress);
+}
+
+async function openStream(change: Parameters<typeof openTestStream>[1] = {}): Promise<Ledger> {
+  const ledger = await openTestStream(database, { ...STREAM, ...change });
+  opened.push(ledger);
+  return ledger;
+}
+
+const windowAt = (index: number) => testWindow(TEST_WINDOW_START + index * TEST_WINDOW_MS, 4);
+
+/** A ledger of this many windows, closed again. */
+async function fill(windows: number, segmentEvents = 1_000): Promise<void> {
+  const limits = { events: segmentEvents, bytes: 1e9 };
+  const ledger = await files.open(directory, { segmentLimits: limits });
+  for (let index = 0; index < windows; index++) {
+    await ledger.append({ events: windowAt(index), records: [{ key: `w${index}`, value: 'v' }] });
+  }
+  await ledger.commitCursor('lago', Math.floor(ledger.head() / 2));
+  await ledger.close();
+}
+
+async function streamDump(): Promise<readonly string[]> {
+  const inspected = await inspectStream(database, STREAM.source);
+  try {
+    return await Array.fromAsync(dumpEvents(inspected.view, {}));
+  } finally {
+    await inspected.close();
+  }
+}
+
+/** Runs a copy in a process of its own; killed after so many batches, if it has not ended by then. */
+async function copyInProcess(killAfter?: number): Promise<string | undefined> {
+  const script = join(import.meta.dirname, '..', 'testing', 'copy-process.ts');
+  const place = [directory, String(database.port), database.name, STREAM.source, STREAM.region];
+  const child = spawn(process.execPath, [script, ...place], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = new Promise((resolve) => child.once('close', resolve));
+  let batches = 0;
+  let last: string | undefined;
+  for await (const line of createInterface({ input: child.stdout })) {
+    batches += 1;
+    last = line;
+    if (batches === killAfter) child.kill('SIGKILL');
+  }
+  await ended;
+  return last;
+}
+
+describe('a ledger that is copied into a database', () => {
+  test('has the same events, numbers, chain, records, cursors and last window there', async () => {
+    const content = await createSampleLedger(directory);
+    const report = await copy();
+    expect(report).toMatchObject({ kind: 'copied', lastSequence: 400, records: 13, cursors: 2 });
+    const ledger = await openStream();
+    expect(await readContent(ledger)).toEqual(content);
+    expect(report).toMatchObject(pick(ledger));
+    expect((await ledger.verify()).errors).toEqual([]);
+    expect(ledger.stats().problems).toEqual([]);
+    // An operator that measures the last window again stores nothing.
+    const window = testWindow(TEST_WINDOW_START, 10);
+    expect(await ledger.append({ events: window })).toMatchObject({
+      head: 400,
+      outcomes: window.map(() => 'duplicate'),
+    });
+    expect(await ledger.append({ events: [testEvent({ id: 'new' })] })).toMatchObject({
+      head: 401,
+    });
+  });
+
+  test(
+    `is equal although the copy was killed ${KILLS} times on the way`,
+    async () => {
+      await fill(300, 150);
+      for (let kill = 0; kill < KILLS; kill++) {
+        const last = await copyInProcess(1 + ((kill * 17) % 29));
+        expect(last).not.toBe('copied');
+      }
+      // Once more when every event is there, and records, cursors or the comparison are not.
+      const inStream = (await streamDump()).length;
+      await copyInProcess(300 - inStream / 4);
+      expect(await copyInProcess()).toMatch(/^(?:copied|finished)$/);
+
+      const dump = await Array.fromAsync(dumpEvents(directory, {}));
+      expect(dump).toHaveLength(1_200);
+      expect(await streamDump()).toEqual(dump);
+      const exported = join(directory, 'export');
+      await writeFile(exported, dump.map((line) => /"event":(.*)\}$/.exec(line)?.[1]).join('\n'));
+      const inspected = await inspectStream(database, STREAM.source);
+      expect(await Array.fromAsync(diffEvents(inspected.view, exported, {}))).toEqual([
+        '{"equal":1200,"missing":0,"unknown":0,"repeated":0,"differs":0}',
+      ]);
+      await inspected.close();
+      const ledger = await openStream();
+      expect(ledger.cursors()).toMatchObject([{ destination: 'lago', sequence: 600 }]);
+      expect(await Array.fromAsync(ledger.records('w'))).toHaveLength(300);
+      expect((await ledger.verify()).errors).toEqual([]);
+    },
+    KILL_MS * (KILLS + 3),
+  );
+
+  test('keeps what retention has deleted deleted, and the horizon', async () => {
+    const clock = createStepClock(TEST_WINDOW_START);
+    const source = await files.open(directory, { clock, retentionMs: DAY_MS });
+    for (let day = 0; day < 4; day++) {
+      await source.append({ events: testWindow(clock.now(), 5) });
+      clock.pass(DAY_MS);
+    }
+    await source.commitCursor('lago', 12);
+    await source.retain(clock.now());
+    expect(source.lowWater()).toBe(10);
+    const { horizon, chain } = source.stats();
+    await source.close();
+    expect(await copy()).toMatchObject({ kind: 'copied', firstSequence: 11, lastSequence: 20 });
+    const ledger = await openStream({ clock, retentionMs: DAY_MS });
+    expect(ledger.lowWater()).toBe(10);
+    expect(ledger.stats()).toMatchObject({ horizon, chain, problems: [] });
+    // The days are those of the first storing, and go in their turn.
+    await ledger.commitCursor('lago', 20);
+    clock.pass(DAY_MS);
+    await ledger.retain(clock.now());
+    expect(ledger.lowWater()).toBeGreaterThanOrEqual(15);
+    expect((await ledger.verify()).errors).toEqual([]);
+  });
+
+  test('without a segment that was given up has the same numbers and the same end of the chain', async () => {
+    await fill(3, 4);
+    await rm(join(directory, 'segment-0000000000000005'), { recursive: true });
+    await expect(copy()).rejects.toThrow('segment-0000000000000005');
+    await acceptDamage(directory, 'segment-0000000000000005');
+    expect(await copy()).toMatchObject({ kind: 'copied', lastSequence: 12 });
+    const ledger = await openStream();
+    expect(ledger.stats().problems).toEqual(['ledger: events 5 to 8: missing']);
+    expect(await streamDump()).toEqual(await Array.fromAsync(dumpEvents(directory, { from: 1 })));
+    expect(await ledger.append({ events: windowAt(7) })).toMatchObject({ head: 16 });
+  });
+});
+
+describe('a copy that is not finished', () => {
+  const stopAfter = (batches: number) => {
+    let seen = 0;
+    return () => {
+      seen += 1;
+      if (seen === batches) throw new Error('stopped');
+    };
+  };
+
+  test('is refused to operators, and no day of it is deleted', async () => {
+    await fill(6);
+    await expect(copy({}, stopAfter(3))).rejects.toThrow('stopped');
+    expect(await openPostgresLedger(postgresOptions(database, STREAM))).toMatchObject({
+      kind: 'failed',
+      cause: 'invalid',
+      message: expect.stringMatching(/not all there.*migrate/),
+    });
+    const other = await openStream({ source: 'paris', region: 'fr' });
+    await other.append({ events: [testEvent({ id: 'theirs' })] });
+    await other.commitCursor('lago', 1);
+    await other.retain(Date.now() + 366 * DAY_MS);
+    expect(await copy()).toMatchObject({ kind: 'copied', lastSequence: 24 });
+    expect(await copy()).toMatchObject({ kind: 'finished' });
+    const ledger = await openStream();
+    expect((await ledger.verify()).errors).toEqual([]);
+  });
+
+  test('goes on with what an operator has added on the volume meanwhile', async () => {
+    await fill(4);
+    await expect(copy({}, stopAfter(4))).rejects.toThrow('stopped');
+    const source = await files.open(directory);
+    await source.append({ events: windowAt(9), records: [{ key: 'w0', value: undefined }] });
+    await source.commitCursor('lago', 20);
+    await source.close();
+    expect(await copy()).toMatchObject({ kind: 'copied', lastSequence: 20, records: 3 });
+    const ledger = await openStream();
+    expect(await ledger.record('w0')).toBeUndefined();
+    expect(ledger.cursors()).toMatchObject([{ destination: 'lago', sequence: 20 }]);
+  });
+
+  test('of another ledger is begun again only when told to', async () => {
+    await fill(3);
+    await expect(copy({}, stopAfter(2))).rejects.toThrow('stopped');
+    directory = await files.directory();
+    await fill(5);
+    await expect(copy()).rejects.toThrow('--anew');
+    expect(await copy({ anew: true })).toMatchObject({ kind: 'copied', lastSequence: 20 });
+    expect(await streamDump()).toHaveLength(20);
+  });
+});
+
+describe('a copy is refused', () => {
+  test('into a stream with events of its own, and next to one of the same REGION', async () => {
+    await fill(1);
+    const ledger = await openStream();
+    await ledger.append({ events: windowAt(0) });
+    await expect(copy()).rejects.toThrow('events of its own');
+    await expect(copy({ anew: true })).rejects.toThrow('events of its own');
+    await expect(copy({ source: 'paris' })).rejects.toThrow(/berlin|paris/);
+    expect(ledger.head()).toBe(4);
+    expect(await ledger.append({ events: windowAt(1) })).toMatchObject({ head: 8 });
+  });
+
+  test('from a directory that an operator has open, or that is none', async () => {
+    const source = await files.open(directory);
+    await source.append({ events: windowAt(0) });
+    await expect(copy()).rejects.toSatisfy(isLocked);
+    await source.close();
+    await expect(
+      copyToDatabase(join(directory, 'segment-0000000000000001'), options()),
+    ).rejects.toThrow('not the directory of a ledger');
+  });
+
+  test('when a record cannot be held by PostgreSQL, and names it', async () => {
+    const source = await files.open(directory);
+    await source.append({ events: windowAt(0), records: [{ key: 'odd', value: 'a\0b' }] });
+    await source.close();
+    await expect(copy()).rejects.toThrow('"odd"');
+  });
+});
+
+function pick(ledger: Ledger) {
+  const { ledgerId, chain } = ledger.stats();
+  return { ledgerId, chain };
+}
