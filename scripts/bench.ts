@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 
 /**
  * `make bench`: runs every `*.bench.ts` under `e2e/bench`, one after the other, each in a process of
@@ -13,13 +13,13 @@ const given = process.argv.slice(2);
 const firstOption = given.findIndex((argument) => argument.startsWith('-'));
 const wanted = firstOption === -1 ? given : given.slice(0, firstOption);
 const options = firstOption === -1 ? [] : given.slice(firstOption);
-const benches = globSync('e2e/bench/**/*.bench.ts', { cwd: root })
-  .filter((file) => wanted.length === 0 || wanted.some((name) => file.includes(name)))
-  .toSorted();
+const all = globSync('e2e/bench/**/*.bench.ts', { cwd: root }).toSorted();
+const benches = wanted.length === 0 ? all : [...new Set(wanted.flatMap(benchesOf))];
 if (benches.length === 0) {
   console.error(`bench: no e2e/bench/*.bench.ts matches "${wanted.join(' ')}"`);
   process.exit(1);
 }
+
 for (const bench of benches) {
   const { status, signal } = spawnSync(process.execPath, ['--expose-gc', bench, ...options], {
     cwd: root,
@@ -29,4 +29,10 @@ for (const bench of benches) {
     console.error(`bench: ${bench}: ended with ${signal ?? status}`);
     process.exitCode = 1;
   }
+}
+
+/** The bench of this name; without one, those that have it in their names. */
+function benchesOf(name: string): readonly string[] {
+  const exact = all.filter((file) => basename(file, '.bench.ts') === name);
+  return exact.length > 0 ? exact : all.filter((file) => file.includes(name));
 }

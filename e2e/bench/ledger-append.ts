@@ -19,6 +19,7 @@ import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
 import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
 import { benchWindow } from './ledger-events.ts';
+import { quantile } from './quantile.ts';
 
 export interface AppendFigures {
   /** Time of bare classic-level ÷ time of the ledger without encoding, each that of the fastest quarter; 1 is as fast. */
@@ -161,9 +162,4 @@ function collectGarbage(): void {
 
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
-}
-
-function quantile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
 }

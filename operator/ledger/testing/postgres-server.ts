@@ -10,6 +10,8 @@ import type { LedgerDatabase } from '../../config/settings.ts';
 
 /** A PostgreSQL server of its own, on a port of the loopback device. */
 export interface PostgresServer {
+  /** Of the postmaster. */
+  readonly pid: number;
   readonly port: number;
   readonly directory: string;
   /** A new, empty database; a copy of `template` where one is named. */
@@ -28,6 +30,8 @@ export interface ServerOptions {
   readonly files?: Readonly<Record<string, string>>;
   /** The server that it is a standby of; it is then named `name`. */
   readonly standbyOf?: { readonly server: PostgresServer; readonly name: string };
+  /** Where its directory is made; the system's directory for such things without it. */
+  readonly parent?: string;
 }
 
 /** Who owns the databases. */
@@ -63,7 +67,7 @@ function runAs(): { readonly uid?: number; readonly gid?: number } {
 export async function startPostgres(options: ServerOptions = {}): Promise<PostgresServer> {
   const bin = programs();
   const identity = runAs();
-  const root = mkdtempSync(join(tmpdir(), 'postgres-'));
+  const root = mkdtempSync(join(options.parent ?? tmpdir(), 'postgres-'));
   if (identity.uid !== undefined && identity.gid !== undefined) {
     chownSync(root, identity.uid, identity.gid);
   }
@@ -135,6 +139,7 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
   };
   let databases = 0;
   const handle: PostgresServer = {
+    pid: server.pid ?? 0,
     port,
     directory,
     query,
