@@ -1,5 +1,12 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
+import {
+  accidentOf,
+  accidentsOf,
+  type PostgresSuiteOptions,
+  startPostgresSuite,
+} from '../e2e/faults/postgres/run-suite.ts';
+import type { RunReport } from '../e2e/faults/run-plan.ts';
 import { isSound, runAll, type SuiteRun } from '../e2e/faults/run-suite.ts';
 import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
 
@@ -8,6 +15,8 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * and in the end what was lost, duplicated or silently wrong, and how many units are on no invoice, or on two,
  * without a word. Ends with 1 when anything was. `--scenario TEXT` takes only those whose name contains it;
  * `--without-sync`, `--without-in-flight` and `--without-line` take something away, to see that it is missed.
+ * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
+ * confirms commits that no standby has.
  */
 const { values } = parseArgs({
   options: {
@@ -15,6 +24,8 @@ const { values } = parseArgs({
     runs: { type: 'string', default: '100' },
     jobs: { type: 'string', default: String(availableParallelism()) },
     scenario: { type: 'string', default: '' },
+    ledger: { type: 'string', default: 'files' },
+    'without-standby': { type: 'boolean', default: false },
     'without-sync': { type: 'boolean', default: false },
     'without-in-flight': { type: 'boolean', default: false },
     'without-line': { type: 'boolean', default: false },
@@ -23,41 +34,87 @@ const { values } = parseArgs({
 const seed = wholeNumber('--seed', values.seed, 0);
 const runs = wholeNumber('--runs', values.runs, 1);
 const jobs = wholeNumber('--jobs', values.jobs, 1);
-if (!SCENARIOS.some(({ name }) => name.includes(values.scenario))) {
-  throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
+if (values.ledger === 'postgres') await runOnPostgres();
+else if (values.ledger === 'files') await runOnFiles();
+else throw new RangeError(`faults: --ledger: not one of files, postgres: "${values.ledger}"`);
+
+async function runOnFiles(): Promise<void> {
+  if (!SCENARIOS.some(({ name }) => name.includes(values.scenario))) {
+    throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
+  }
+
+  const seeds: number[] = [];
+  for (let next = seed; seeds.length < runs; next += 1) {
+    if (planOf(next).scenario.includes(values.scenario)) seeds.push(next);
+  }
+  const options = {
+    jobs,
+    withoutSync: values['without-sync'],
+    withoutInFlight: values['without-in-flight'],
+    withoutLine: values['without-line'],
+  };
+  const failed: Described[] = [];
+  const totals = await runAll(seeds.map(planOf), options, ({ plan, ...report }: SuiteRun) => {
+    const run = { ...report, seed: plan.seed, scenario: plan.scenario };
+    console.log(describe(run));
+    if (!isSound(run)) failed.push(run);
+  });
+  for (const run of failed) tellFailure(run);
+  console.log(JSON.stringify(totals));
+  process.exitCode = failed.length === 0 ? 0 : 1;
 }
 
-const seeds: number[] = [];
-for (let next = seed; seeds.length < runs; next += 1) {
-  if (planOf(next).scenario.includes(values.scenario)) seeds.push(next);
+async function runOnPostgres(): Promise<void> {
+  const options: PostgresSuiteOptions = {
+    commit: values['without-standby'] ? 'local' : 'standby',
+  };
+  if (!accidentsOf(options).some(({ name }) => name.includes(values.scenario))) {
+    throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
+  }
+  const totals = { runs: 0, lost: 0, duplicated: 0, undetected_corruption: 0, unsound: 0 };
+  const suite = startPostgresSuite(options);
+  try {
+    for (let next = seed; totals.runs < runs; next += 1) {
+      if (!accidentOf(next, options).name.includes(values.scenario)) continue;
+      const run = await suite.run(next);
+      console.log(describe(run));
+      totals.runs += 1;
+      totals.lost += run.lost;
+      totals.duplicated += run.duplicated;
+      totals.undetected_corruption += run.undetectedCorruption;
+      if (isSound(run)) continue;
+      totals.unsound += 1;
+      tellFailure(run);
+    }
+  } finally {
+    await suite.close();
+  }
+  console.log(JSON.stringify(totals));
+  process.exitCode = totals.unsound === 0 ? 0 : 1;
 }
-const options = {
-  jobs,
-  withoutSync: values['without-sync'],
-  withoutInFlight: values['without-in-flight'],
-  withoutLine: values['without-line'],
-};
-const failed: SuiteRun[] = [];
-const totals = await runAll(seeds.map(planOf), options, (run) => {
-  console.log(describe(run));
-  if (!isSound(run)) failed.push(run);
-});
-for (const run of failed) {
+
+/** What both suites say of a run. */
+interface Described extends RunReport {
+  readonly seed: number;
+  readonly scenario: string;
+  readonly seconds: number;
+}
+
+function tellFailure(run: Described): void {
   const switches = process.argv.slice(2).filter((word) => word.startsWith('--without'));
-  const replay = ['--seed', run.plan.seed, '--runs', 1, ...switches].join(' ');
-  console.error(`failed: ${run.plan.scenario}; alone: npm run faults -- ${replay}`);
+  const place = values.ledger === 'files' ? [] : ['--ledger', values.ledger];
+  const replay = [...place, '--seed', run.seed, '--runs', 1, ...switches].join(' ');
+  console.error(`failed: ${run.scenario}; alone: npm run faults -- ${replay}`);
   for (const end of run.ends) console.error(`  life: ${end}`);
   for (const text of run.wrong) console.error(`  ${text}`);
 }
-console.log(JSON.stringify(totals));
-process.exitCode = failed.length === 0 ? 0 : 1;
 
-function describe({ plan, seconds, ...run }: SuiteRun): string {
+function describe({ seed, scenario, seconds, ...run }: Described): string {
   const { lost, duplicated, undetectedCorruption, invoiceMismatch, wrong } = run;
   const bad = `lost ${lost} duplicated ${duplicated} undetected ${undetectedCorruption} mismatch ${invoiceMismatch} wrong ${wrong.length}`;
   return [
-    String(plan.seed).padStart(6),
-    plan.scenario.padEnd(40),
+    String(seed).padStart(6),
+    scenario.padEnd(40),
     `${String(run.events).padStart(4)} events`,
     `${String(run.repeats).padStart(4)} repeats`,
     `${seconds.toFixed(2).padStart(6)} s`,

@@ -1,11 +1,16 @@
 import { readFileSync } from 'node:fs';
+import type { PostgresServer } from '../../operator/ledger/testing/postgres-server.ts';
 
-/** Sends a signal to a postmaster and all of its processes at once, as far as anything is at once. */
-export function signalAll(postmaster: number, signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
+/**
+ * Sends a signal to a server and all of its processes at once, as far as anything is at once; to nobody when it
+ * has ended, since its process id may be another's by then.
+ */
+export function signalAll(server: PostgresServer, signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
+  if (server.hasEnded()) return;
   // Stopped first, so that it starts no process meanwhile and hears of no child's end.
-  if (signal === 'SIGKILL') send(postmaster, 'SIGSTOP');
-  for (const child of childrenOf(postmaster)) send(child, signal);
-  send(postmaster, signal);
+  if (signal === 'SIGKILL') server.kill('SIGSTOP');
+  for (const child of childrenOf(server.pid)) send(child, signal);
+  server.kill(signal);
 }
 
 function childrenOf(pid: number): readonly number[] {
@@ -19,6 +24,8 @@ function childrenOf(pid: number): readonly number[] {
 
 /** A process that has ended by itself is no fault. */
 function send(pid: number, signal: NodeJS.Signals): void {
+  // 0 and below would be groups of processes, our own among them.
+  if (!Number.isSafeInteger(pid) || pid <= 1) throw new RangeError(`signal: no process: "${pid}"`);
   try {
     process.kill(pid, signal);
   } catch {

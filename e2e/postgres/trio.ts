@@ -22,7 +22,7 @@ export interface Trio {
   kill(): void;
   /** The standby that has most becomes the primary, the other follows it, and the proxy leads there. */
   promote(): Promise<void>;
-  /** A new standby takes the place of the primary that was lost, and of nothing while none was. */
+  /** A new standby takes the place of each primary that was lost, and all of them follow again. */
   complete(): Promise<void>;
   close(): Promise<void>;
 }
@@ -100,7 +100,7 @@ class ServerTrio implements Trio {
   }
 
   kill(): void {
-    signalAll(this.primary().pid, 'SIGKILL');
+    signalAll(this.primary(), 'SIGKILL');
   }
 
   async promote(): Promise<void> {
@@ -120,16 +120,17 @@ class ServerTrio implements Trio {
 
   async complete(): Promise<void> {
     for (const server of this.#lost.splice(0)) {
-      signalAll(server.pid, 'SIGKILL');
+      signalAll(server, 'SIGKILL');
       await server.stop();
     }
     while (this.#standbys.length < 2) await this.#addStandby();
+    await this.attach();
   }
 
   async close(): Promise<void> {
     const servers = [...this.#lost, ...this.#standbys.map(({ server }) => server), this.primary()];
     for (const server of servers) {
-      signalAll(server.pid, 'SIGKILL');
+      signalAll(server, 'SIGKILL');
       await server.stop();
     }
     await this.proxy.close();
@@ -172,9 +173,10 @@ async function followNobody(server: PostgresServer): Promise<void> {
 /** How far a standby is, in bytes of the log. */
 async function received(server: PostgresServer): Promise<bigint> {
   const [row] = await server.query(
-    `select (greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'::pg_lsn)::text as bytes`,
+    `select trunc(greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'::pg_lsn)::text as bytes`,
   );
-  return BigInt(String(row?.['bytes'] ?? '0').split('.')[0] ?? '0');
+  const bytes = row?.['bytes'];
+  return typeof bytes === 'string' ? BigInt(bytes) : 0n;
 }
 
 async function until(holds: () => Promise<boolean>): Promise<void> {

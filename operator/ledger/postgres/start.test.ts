@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { testWindow, TEST_WINDOW_MS, TEST_WINDOW_START } from '../testing/events.ts';
-import { openTestStream, postgresOptions, usePostgres } from '../testing/postgres-ledger.ts';
+import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
+import { postgresOptions } from '../testing/postgres-options.ts';
 import { openPostgresLedger } from './open-postgres-ledger.ts';
 
 const used = usePostgres();

@@ -6,7 +6,8 @@ import { Connection } from 'pg';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { LedgerDatabase } from '../../config/settings.ts';
 import { Secret } from '../../model/secret.ts';
-import { openTestStream, postgresOptions } from '../testing/postgres-ledger.ts';
+import { openTestStream } from '../testing/postgres-ledger.ts';
+import { postgresOptions } from '../testing/postgres-options.ts';
 import { type PostgresServer, startPostgres } from '../testing/postgres-server.ts';
 import { openPostgresLedger } from './open-postgres-ledger.ts';
 

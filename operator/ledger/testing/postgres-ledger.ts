@@ -1,15 +1,12 @@
 import { afterAll, beforeAll } from 'vitest';
 import type { LedgerDatabase } from '../../config/settings.ts';
-import { systemClock } from '../../telemetry/system-clock.ts';
 import type { Ledger } from '../ledger.ts';
 import {
   openPostgresLedger,
   type PostgresLedgerOptions,
 } from '../postgres/open-postgres-ledger.ts';
-import { silentLogger } from './level-ledger.ts';
+import { postgresOptions } from './postgres-options.ts';
 import { type PostgresServer, startPostgres } from './postgres-server.ts';
-
-const WEEK_MS = 7 * 86_400_000;
 
 /** A server that a test file shares. */
 export interface UsedPostgres {
@@ -29,23 +26,6 @@ export function usePostgres(): UsedPostgres {
       if (server === undefined) throw new Error('PostgreSQL is not started');
       return server;
     },
-  };
-}
-
-/** Options with what a test does not care about filled in. */
-export function postgresOptions(
-  database: LedgerDatabase,
-  options: Partial<PostgresLedgerOptions> = {},
-): PostgresLedgerOptions {
-  return {
-    database,
-    durability: 'storage',
-    source: 'cluster-a',
-    region: 'region-a',
-    retentionMs: WEEK_MS,
-    clock: systemClock,
-    logger: silentLogger,
-    ...options,
   };
 }
 

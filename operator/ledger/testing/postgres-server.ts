@@ -20,6 +20,8 @@ export interface PostgresServer {
   query(text: string, database?: string): Promise<readonly Record<string, unknown>[]>;
   /** SIGSTOP, SIGCONT, SIGKILL, … to the postmaster. */
   kill(signal: NodeJS.Signals): void;
+  /** Whether the postmaster is no more. */
+  hasEnded(): boolean;
   stop(): Promise<void>;
 }
 
@@ -150,6 +152,7 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
       return databaseOf(name);
     },
     kill: (signal) => void server.kill(signal),
+    hasEnded: () => server.exitCode !== null || server.signalCode !== null,
     async stop() {
       server.kill('SIGCONT');
       server.kill('SIGQUIT');
@@ -157,25 +160,21 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
       await rm(root, { recursive: true, force: true });
     },
   };
-  await ready(handle, () => server.exitCode !== null, log).catch(async (error: unknown) => {
+  await ready(handle, log).catch(async (error: unknown) => {
     await handle.stop();
     throw error;
   });
   return handle;
 }
 
-async function ready(
-  server: PostgresServer,
-  hasEnded: () => boolean,
-  log: readonly string[],
-): Promise<void> {
+async function ready(server: PostgresServer, log: readonly string[]): Promise<void> {
   const until = performance.now() + READY_MS;
   for (;;) {
     try {
       await server.query('select 1');
       return;
     } catch (error) {
-      if (hasEnded() || performance.now() > until) {
+      if (server.hasEnded() || performance.now() > until) {
         throw new Error(`PostgreSQL does not start: ${log.join('')}`, { cause: error });
       }
       await new Promise((resolve) => setTimeout(resolve, 50));

@@ -1,0 +1,89 @@
+/**
+ * A process of its own that appends window after window to a stream, each until it is acknowledged, and tells so on
+ * standard output; until standard input ends. Arguments: port and name of the database, the stream, LEDGER_DURABILITY.
+ */
+import { writeSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import type {
+  AppendOutcome,
+  LedgerFailure,
+  WriteOutcome,
+} from '../../../operator/ledger/ledger.ts';
+import { openPostgresLedger } from '../../../operator/ledger/postgres/open-postgres-ledger.ts';
+import { postgresOptions } from '../../../operator/ledger/testing/postgres-options.ts';
+import { TEST_USER } from '../../../operator/ledger/testing/postgres-server.ts';
+import type { Message } from './messages.ts';
+import { windowEnd, windowEvents } from './windows.ts';
+
+const ANSWER_MS = 1_500;
+const RETRY_MS = 20;
+const CURSOR_EVERY = 3;
+const REPEAT_EVERY = 5;
+
+const [port = '', name = '', stream = '', durability = 'standby'] = process.argv.slice(2);
+let ended = false;
+process.stdin.on('end', () => {
+  ended = true;
+});
+process.stdin.resume();
+
+/** At once and whole. */
+function tell(message: Message): void {
+  writeSync(1, `${JSON.stringify(message)}\n`);
+}
+
+/** Tries until it is taken; undefined when it never will be, or the process is to end. */
+async function insist(
+  attempt: () => Promise<AppendOutcome | WriteOutcome>,
+): Promise<Exclude<AppendOutcome | WriteOutcome, LedgerFailure> | undefined> {
+  while (!ended) {
+    const outcome = await attempt();
+    if (outcome.kind !== 'failed') return outcome;
+    if (outcome.cause !== 'retryable' && outcome.cause !== 'full') {
+      tell({ kind: 'stopped', cause: outcome.cause, message: outcome.message });
+      ended = true;
+    }
+    await delay(RETRY_MS);
+  }
+  return undefined;
+}
+
+const opened = await openPostgresLedger(
+  postgresOptions(
+    { host: '127.0.0.1', port: Number(port), name, user: TEST_USER, tls: { mode: 'disable' } },
+    {
+      source: stream,
+      region: stream,
+      durability: durability === 'storage' ? 'storage' : 'standby',
+      answerMs: ANSWER_MS,
+    },
+  ),
+);
+if (opened.kind === 'failed') throw new Error(opened.message);
+const { ledger } = opened;
+let cursor = 0;
+for (let window = 0; !ended; window++) {
+  const stored = await insist(() =>
+    ledger.append({
+      events: windowEvents(window),
+      records: [{ key: 'journal', value: String(window) }],
+      windowEnd: windowEnd(window),
+    }),
+  );
+  if (stored?.kind !== 'appended') break;
+  if (window % CURSOR_EVERY === 0) {
+    const moved = await insist(() => ledger.commitCursor('lago', stored.head));
+    if (moved !== undefined) cursor = stored.head;
+  }
+  let repeats = 0;
+  if (window % REPEAT_EVERY === 0) {
+    const again = windowEvents(Math.floor(window / 2));
+    const outcome = await insist(() => ledger.append({ events: again }));
+    repeats = again.length;
+    if (outcome?.kind === 'appended' && outcome.outcomes.some((word) => word !== 'duplicate')) {
+      tell({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
+    }
+  }
+  tell({ kind: 'acknowledged', window, head: stored.head, cursor, repeats });
+}
+await ledger.close();
