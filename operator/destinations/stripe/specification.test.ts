@@ -2,9 +2,17 @@ import { expect, test } from 'vitest';
 import type { FakeRequest } from '../../../e2e/fakes/fake-server.ts';
 import { startStripeMock } from '../../../e2e/tools/stripe-mock.ts';
 import { testTenant } from '../testing/context.ts';
-import { createStripeWorld, gpuEvent, NEVER, settle } from './testing/stripe-world.ts';
+import {
+  createStripeWorld,
+  gpuEvent,
+  NEVER,
+  settle,
+  WINDOW_START,
+} from './testing/stripe-world.ts';
 
 const DAY_MS = 86_400_000;
+/** The invoice of November is final an hour after its end. */
+const AFTER_INVOICE = Date.UTC(2026, 11, 2);
 
 /** Every kind of request that the destination makes, in one life. */
 async function everyRequest(): Promise<readonly FakeRequest[]> {
@@ -56,8 +64,45 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   return stripe.requests;
 }
 
+/** Late usage, billed on the next invoice and credited on its own. */
+async function lateRequests(): Promise<readonly FakeRequest[]> {
+  const world = await createStripeWorld({}, { autoSubscribe: true, billingDay: 1 });
+  const { destination, stripe, time, price, ready } = world;
+  await ready();
+  await price('tenant_gpu_hours');
+  time.now += 300_000;
+  const tenant = testTenant({ billableFrom: Date.parse(WINDOW_START) });
+  await settle(destination, tenant);
+  const { sku: _, ...event } = gpuEvent();
+  expect(await destination.send([event], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
+  time.now = AFTER_INVOICE;
+  stripe.turnTo(AFTER_INVOICE);
+  const [pricing] = (await destination.late?.price(tenant, [event], NEVER)) ?? [];
+  if (pricing?.kind !== 'priced') throw new Error(JSON.stringify(pricing));
+  const from = Date.parse(event.window_start);
+  const line = {
+    price: pricing.price,
+    metric: event.metric,
+    from,
+    to: from + 3_600_000,
+    text: 'GPU hours that came late',
+  };
+  const next = { ...line, way: 'next', quantity: '200', amount: '2.00', minor: 200n } as const;
+  const credit = { ...line, way: 'credit', quantity: '-0.5', amount: '-0.01', minor: -1n } as const;
+  for (const late of [next, credit]) {
+    const outcome = await destination.late?.bill(
+      tenant,
+      { ...late, id: `late_${late.way}` },
+      NEVER,
+    );
+    expect(outcome).toMatchObject({ kind: 'billed' });
+  }
+  await world.close();
+  return stripe.requests;
+}
+
 test('Stripe’s own specification has no objection to any request', async () => {
-  const requests = await everyRequest();
+  const requests = [...(await everyRequest()), ...(await lateRequests())];
   const mock = await startStripeMock();
   const refused: unknown[] = [];
   const kinds = new Set<string>();
@@ -80,21 +125,26 @@ test('Stripe’s own specification has no objection to any request', async () =>
     'DELETE /v1/subscriptions/:id',
     'GET /v1/billing/meters',
     'GET /v1/billing/meters/:id/event_summaries',
+    'GET /v1/credit_notes',
     'GET /v1/customers',
     'GET /v1/customers/:id',
     'GET /v1/customers/:id/tax_ids',
     'GET /v1/customers/search',
+    'GET /v1/invoiceitems',
     'GET /v1/invoices',
     'GET /v1/invoices/:id',
     'GET /v1/prices',
+    'GET /v1/prices/:id',
     'GET /v1/subscriptions',
     'GET /v1/subscriptions/:id',
     'POST /v1/billing/meter_events',
     'POST /v1/billing/meters',
     'POST /v1/billing/meters/:id/reactivate',
+    'POST /v1/credit_notes',
     'POST /v1/customers',
     'POST /v1/customers/:id',
     'POST /v1/customers/:id/tax_ids',
+    'POST /v1/invoiceitems',
     'POST /v1/invoices/:id',
     'POST /v1/prices',
     'POST /v1/subscriptions',
