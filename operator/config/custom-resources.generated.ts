@@ -58,6 +58,7 @@ export interface BillingDestinationSpec {
     automaticTax?: boolean;
     billingDay?: number;
     maxRequestsPerSecond?: number;
+    meterEventStream?: boolean;
     planCode?: string;
     currency?: string;
     apiVersion?: string;

@@ -25,6 +25,7 @@ import {
   showOneInvoice,
   updateInvoice,
 } from './invoice-routes.ts';
+import { eventStream } from './event-stream.ts';
 import { cancelMeterEvent, createMeterEvent, eventSummaries } from './meter-events.ts';
 import { createMeter, listMeters, setMeterStatus } from './meters.ts';
 import { createPrice, listPrices, showOnePrice, updatePrice } from './prices.ts';
@@ -74,6 +75,8 @@ export function route(
   const { method, path, query, headers, body } = request;
   if (path === `${CONTROL_PREFIX}events`) return ok(state.events);
   if (path === `${CONTROL_PREFIX}account`) return ok(accountOf(state));
+  const streamed = eventStream(state, request, at);
+  if (streamed !== undefined) return streamed;
   const posts = method === 'POST';
   if (posts && body !== '' && headers['content-type']?.startsWith(FORM) !== true) {
     return invalid('Invalid request: the body of a v1 request is a form');

@@ -254,6 +254,8 @@ export interface StripeState {
   /** When an identifier was taken, milliseconds since the epoch. */
   readonly identifiers: Map<string, number>;
   readonly coreEvents: CoreEvent[];
+  /** Until when a token of the event stream is good, milliseconds since the epoch. */
+  readonly sessions: Map<string, number>;
   /** By idempotency key. */
   readonly results: Map<string, StoredResult>;
   /** Repeats that were recognised. */
@@ -286,6 +288,7 @@ export function createStripeState(rules: Partial<StripeRules> = {}): StripeState
     events: [],
     identifiers: new Map(),
     coreEvents: [],
+    sessions: new Map(),
     results: new Map(),
     repeats: 0,
     count: 0,

@@ -292,3 +292,82 @@ test('the SDK sees the address and the tax numbers of a customer', async () => {
   const wrong = client.customers.createTaxId(customer.id, { type: 'eu_vat', value: 'DE1' });
   expect(await refusal(wrong)).toMatchObject({ code: 'tax_id_invalid' });
 });
+
+describe('the event stream', () => {
+  const KEY = 'sk_live_key';
+  const streamed = (
+    customer: string,
+    identifier: string,
+    change: Record<string, unknown> = {},
+  ) => ({
+    ...event(customer, identifier),
+    timestamp: new Date(NOW).toISOString(),
+    ...change,
+  });
+
+  async function live() {
+    const stripe = await start({ apiKey: KEY });
+    const client = sdk(stripe, KEY);
+    const meter = await client.billing.meters.create(METER);
+    const customer = await client.customers.create({ name: 'Acme' });
+    const session = await client.v2.billing.meterEventSession.create();
+    const stream = sdk(stripe, session.authentication_token).v2.billing.meterEventStream;
+    return { stripe, client, meter, customer, session, stream };
+  }
+
+  test('takes up to a hundred events in a call of a session, and counts each identifier once', async () => {
+    const { stripe, client, meter, customer, session, stream } = await live();
+    expect(Date.parse(session.expires_at) - Date.parse(session.created)).toBe(900_000);
+    const events = Array.from({ length: 100 }, (_, index) => streamed(customer.id, `e-${index}`));
+    await stream.create({ events });
+    await stream.create({ events: events.slice(0, 1) });
+    await client.billing.meterEvents.create(event(customer.id, 'single'));
+    await stream.create({ events: [streamed(customer.id, 'single')] });
+    expect(stripe.state.repeats).toBe(2);
+    const { data } = await client.billing.meters.listEventSummaries(meter.id, {
+      customer: customer.id,
+      start_time: SECONDS,
+      end_time: SECONDS + 60,
+    });
+    expect(data).toMatchObject([{ aggregated_value: 50.5 }]);
+    const more = [...events, streamed(customer.id, 'e-100')];
+    await expect(stream.create({ events: more })).rejects.toThrow('1 to 100');
+  });
+
+  test('refuses a token after fifteen minutes', async () => {
+    const { customer, stream } = await live();
+    now += 900_000;
+    const thrown = await refusal(stream.create({ events: [streamed(customer.id, 'late')] }));
+    expect(thrown).toMatchObject({ statusCode: 401, type: 'TemporarySessionExpiredError' });
+  });
+
+  test('takes what it cannot bill, and reports it by the key of the request', async () => {
+    const { stripe, client, customer, stream } = await live();
+    const events = [
+      streamed(customer.id, 'good'),
+      streamed('cus_gone', 'gone'),
+      streamed(customer.id, 'unknown', { event_name: 'no_such_meter' }),
+    ];
+    await stream.create({ events }, { idempotencyKey: 'the-call' });
+    expect(stripe.state.events).toHaveLength(1);
+    const { data } = await client.v2.core.events.list();
+    expect(data.map(({ type }) => type)).toStrictEqual([
+      'v1.billing.meter.no_meter_found',
+      'v1.billing.meter.error_report_triggered',
+    ]);
+    const report = await client.v2.core.events.retrieve(data[1]?.id ?? '');
+    expect(report).toMatchObject({
+      data: {
+        reason: {
+          error_types: [
+            {
+              code: 'meter_event_customer_not_found',
+              error_count: 1,
+              sample_errors: [{ request: { identifier: 'the-call' } }],
+            },
+          ],
+        },
+      },
+    });
+  });
+});

@@ -11,6 +11,7 @@ import { createWebhookSender, type WebhookSender } from '../webhook-sender.ts';
 import { accountOf } from './account.ts';
 import { forbidden, RATE_LIMITED, UNAUTHORIZED } from './answers.ts';
 import { runUntil } from './cycles.ts';
+import { sessionProblem, STREAM } from './event-stream.ts';
 import { replayed, storeCarriedOut } from './idempotency.ts';
 import { laneOf, route } from './routes.ts';
 import { createStripeState, type StripeRules, type StripeState } from './state.ts';
@@ -82,8 +83,10 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
   const server = await startFakeServer({
     ...options,
     now: clock.now,
-    authorize: ({ method, path, headers }) => {
+    authorize: (request) => {
+      const { method, path, headers } = request;
       if (path.startsWith(CONTROL_PREFIX)) return undefined;
+      if (path === STREAM) return sessionProblem(state, request, at(request));
       if (headers['authorization'] !== `Bearer ${options.apiKey}`) return UNAUTHORIZED;
       const permission = options.lacks?.(method, path);
       return permission === undefined ? undefined : forbidden(permission);

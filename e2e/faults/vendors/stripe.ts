@@ -1,5 +1,5 @@
 import { meterName } from '../../../operator/destinations/stripe/meters.ts';
-import { meterValue } from '../../../operator/destinations/stripe/send-events.ts';
+import { meterValue } from '../../../operator/destinations/stripe/meter-event.ts';
 import type { UsageEvent } from '../../../operator/model/event.ts';
 import { type FakeStripe, startFakeStripe } from '../../fakes/stripe/stripe.ts';
 import { type StandIn, TRUE_TIME_HEADER } from './stand-in.ts';

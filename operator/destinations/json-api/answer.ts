@@ -43,8 +43,11 @@ export type ApiFailure =
       readonly kind: 'retry';
       readonly reason: string;
       readonly afterMs?: number;
-      /** Only this request is concerned, others may go on. */
-      readonly cause?: 'conflict';
+      /**
+       * `conflict`: only this request is concerned, others may go on. `session`: a credential that does not last
+       * is over, and nothing was taken.
+       */
+      readonly cause?: 'conflict' | 'session';
     }
   | { readonly kind: 'hold'; readonly reason: string };
 

@@ -40,6 +40,8 @@ export interface ApiRequest {
   readonly path: string;
   /** Encoded; absent for none. */
   readonly body?: string | undefined;
+  /** Instead of the API's own. */
+  readonly credential?: Secret | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -102,7 +104,7 @@ export class JsonApi {
   }
 
   async #send(
-    { method, path, body, signal }: ApiRequest,
+    { method, path, body, credential, signal }: ApiRequest,
     idempotencyKey?: string,
   ): Promise<{ readonly answer: ApiAnswer; readonly status?: number }> {
     const { clock, vendor, bodyType, rateLimit, onAnswer } = this.#options;
@@ -120,6 +122,7 @@ export class JsonApi {
       headers: {
         ...(body !== undefined && bodyType !== undefined && { 'content-type': bodyType }),
         ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+        ...(credential !== undefined && { authorization: `Bearer ${credential.reveal()}` }),
       },
     });
     const answer = readAnswer(vendor, { method, path }, outcome, clock.now());

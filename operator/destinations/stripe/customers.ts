@@ -43,6 +43,8 @@ export class StripeCustomers {
   readonly #logger: Logger;
   readonly #taxIds: StripeTaxIds;
   readonly #ids = new Map<string, string>();
+  /** Tenants whose customer has to be looked up again before usage goes to it. */
+  readonly #doubted = new Set<string>();
   /** Customers too new for the search, by tenant; undefined when they have to be listed. */
   #recent: Map<string, Found> | undefined;
   #searchable = true;
@@ -56,6 +58,12 @@ export class StripeCustomers {
 
   /** Finds the tenant's customer or creates it, and brings its name, addresses, tax number and metadata up to date. */
   async ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
+    const outcome = await this.#ensure(tenant, signal);
+    if (outcome.kind === 'customer') this.#doubted.delete(tenant.id);
+    return outcome;
+  }
+
+  async #ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
     const named = tenant.customerIds?.['stripe'];
     if (named !== undefined) return this.#useNamed(tenant, named, signal);
     const outcome = await this.#ensureOwn(tenant, signal);
@@ -84,9 +92,14 @@ export class StripeCustomers {
     return { kind: 'customer', id: found.id };
   }
 
-  /** The customer as `ensure` found it last. */
+  /** The customer as `ensure` found it last; undefined while it is in doubt. */
   idOf(tenant: string): string | undefined {
-    return this.#ids.get(tenant);
+    return this.#doubted.has(tenant) ? undefined : this.#ids.get(tenant);
+  }
+
+  /** Stripe says that some customer is not there, and not which. */
+  doubtAll(): void {
+    for (const tenant of this.#ids.keys()) this.#doubted.add(tenant);
   }
 
   /** Whether it pays for several tenants, as far as they were looked up. */

@@ -3,14 +3,17 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LateRefusal } from '../destination.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import { CALL_EVENTS, firstOfCall } from './meter-event-stream.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const EVENTS = '/v2/core/events';
 const TYPES = ['v1.billing.meter.error_report_triggered', 'v1.billing.meter.no_meter_found'];
 /** Stripe checks events for good only after it has taken them, and reports within minutes. */
 const LOOK_EVERY_MS = 600_000;
-/** Where reports cannot be read. */
+/** Where reports may not be read. */
 const RETRY_MS = 3_600_000;
+/** Where it is not known yet whether they may. */
+const UNKNOWN_MS = 10_000;
 /** How long a report is shown. */
 const SHOWN_MS = 86_400_000;
 const MAX_REPORTS = 20;
@@ -24,6 +27,8 @@ export interface ErrorReports {
   /** Reads them when that was long ago. Usage goes on, whatever comes of it. */
   look(signal: AbortSignal): Promise<void>;
   current(): readonly LateRefusal[];
+  /** Whether the key may read them, by the last look that could tell; undefined before. */
+  areReadable(): boolean | undefined;
 }
 
 export function createErrorReports(
@@ -31,8 +36,11 @@ export function createErrorReports(
   client: StripeClient,
   clock: Clock,
   logger: Logger,
+  /** Is told the codes of reports that were not seen before. */
+  onNew: (codes: readonly string[]) => void = () => undefined,
 ): ErrorReports {
   let nextLook = Number.NEGATIVE_INFINITY;
+  let areReadable: boolean | undefined;
   /** By the report's id, newest first; a report never changes. */
   let reports = new Map<string, readonly LateRefusal[]>();
 
@@ -44,6 +52,7 @@ export function createErrorReports(
     const answer = await client.get(`${EVENTS}/${encodeURIComponent(id)}`, {}, signal);
     if (answer.kind !== 'ok') return undefined;
     const refusals = refusalsOf(answer.body);
+    onNew(codesOf(answer.body));
     for (const { reason, events, example } of refusals) {
       const such = example === undefined ? '' : `, such as ${example}`;
       logger.error(`[${name}] ${events} events were taken and refused later${such}: ${reason}`);
@@ -60,9 +69,16 @@ export function createErrorReports(
       const answer = await client.get(EVENTS, params, signal);
       if (answer.kind !== 'ok') {
         logger.info(`[${name}] reports of late errors cannot be read: ${answer.reason}`);
+        if (answer.kind === 'retry') {
+          // As long as nobody knows, somebody may wait for it.
+          if (areReadable === undefined) nextLook = clock.monotonic() + UNKNOWN_MS;
+          return;
+        }
+        areReadable = false;
         nextLook = clock.monotonic() + RETRY_MS;
         return;
       }
+      areReadable = true;
       const ids = objectsOf(answer.body, 'data').flatMap((event) => textOf(event, 'id') ?? []);
       const found = new Map<string, readonly LateRefusal[]>();
       for (const id of ids) {
@@ -72,7 +88,13 @@ export function createErrorReports(
       reports = found;
     },
     current: () => [...reports.values()].flat(),
+    areReadable: () => areReadable,
   };
+}
+
+function codesOf(event: JsonObject): readonly string[] {
+  const kinds = objectsOf(objectOf(objectOf(event, 'data'), 'reason'), 'error_types');
+  return kinds.flatMap((kind) => textOf(kind, 'code') ?? []);
 }
 
 /** One for each kind of error in a report. */
@@ -84,11 +106,12 @@ function refusalsOf(event: JsonObject): readonly LateRefusal[] {
     const [sample] = objectsOf(kind, 'sample_errors');
     const said = sample === undefined ? undefined : textOf(sample, 'error_message');
     const code = textOf(kind, 'code') ?? 'unknown error';
-    const example = sample === undefined ? undefined : eventOf(sample);
+    const { example, isCall = false } = sample === undefined ? {} : eventOf(sample);
+    const among = isCall ? ` (in the call of up to ${CALL_EVENTS} events that begins with it)` : '';
     return {
       at,
       events: Number(kind['error_count'] ?? 0),
-      reason: (said === undefined ? code : `${code}: ${said}`).slice(0, MAX_REASON),
+      reason: (said === undefined ? code : `${code}: ${said}`).slice(0, MAX_REASON) + among,
       ...omitUndefined({ example }),
     };
   });
@@ -96,10 +119,14 @@ function refusalsOf(event: JsonObject): readonly LateRefusal[] {
 
 /**
  * Requests are known by their idempotency keys, which begin with the id of the event: one field or the other
- * has it, by the version of the report (https://docs.stripe.com/api/v2/core/events).
+ * has it, by the version of the report (https://docs.stripe.com/api/v2/core/events). A call of the stream has the
+ * id of its first event.
  */
-function eventOf(sample: JsonObject): string | undefined {
+function eventOf(sample: JsonObject): { readonly example?: string; readonly isCall?: boolean } {
   const request = objectOf(sample, 'request');
   const key = textOf(request, 'idempotency_key') ?? textOf(request, 'identifier');
-  return key?.replace(/^(svc1_[0-9a-f]{32})-\d+$/, '$1');
+  if (key === undefined) return {};
+  const first = firstOfCall(key);
+  if (first !== undefined) return { example: first, isCall: true };
+  return { example: key.replace(/^((?:svc1|agg1)_[0-9a-f]{32})-\d+$/, '$1') };
 }

@@ -9,7 +9,7 @@ import type { BucketEvent, TotalsOutcome, TotalsQuery, VerifyOutcome } from '../
 import type { ApiProblem } from '../json-api/answer.ts';
 import type { StripeCustomers } from './customers.ts';
 import { isMeterOf, meterName, type StripeMeters } from './meters.ts';
-import { meterValue } from './send-events.ts';
+import { meterValue } from './meter-event.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const MINUTE_MS = 60_000;

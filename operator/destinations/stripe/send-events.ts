@@ -1,4 +1,3 @@
-import type { Decimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { DeliveryOutcome } from '../destination.ts';
@@ -6,6 +5,7 @@ import { type ApiAnswer, type ApiRefusal, failedStep } from '../json-api/answer.
 import { textOf } from '../json.ts';
 import { dealLines } from '../lines.ts';
 import type { StripeCustomers } from './customers.ts';
+import { meterEventOf, tellRounding } from './meter-event.ts';
 import { meterDisplayName, meterName, type StripeMeter, type StripeMeters } from './meters.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
@@ -18,8 +18,13 @@ const CALL_SECONDS = 0.25;
 const BATCH_SECONDS = 5;
 
 const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
-const NO_METER = new Set(['no_meter', 'archived_meter']);
-const NO_CUSTOMER = new Set(['meter_event_customer_not_found', 'meter_event_no_customer_defined']);
+/** What a refusal, or a report of a later one, says where a meter is not there. */
+export const NO_METER: ReadonlySet<string> = new Set(['no_meter', 'archived_meter']);
+/** The same of a customer. */
+export const NO_CUSTOMER: ReadonlySet<string> = new Set([
+  'meter_event_customer_not_found',
+  'meter_event_no_customer_defined',
+]);
 /** Until a meter that is there is known everywhere at Stripe. */
 const NEW_METER_WAIT_MS = 5_000;
 /** A clock that is wrong by so much at most is waited for. */
@@ -136,19 +141,10 @@ export class StripeSender {
     signal: AbortSignal,
   ): Promise<ApiAnswer> {
     const { name, client, logger } = this.#options;
-    const value = meterValue(event.quantity);
-    if (value !== event.quantity) {
-      logger.warn(
-        `[${name}] event ${event.id}: rounded to the 15 digits that Stripe takes: quantity: "${event.quantity}"`,
-      );
-    }
-    const params = {
-      event_name: meter.eventName,
-      identifier: event.id,
-      timestamp: Date.parse(event.window_start) / 1000,
-      payload: { [meter.customerKey]: customer, [meter.valueKey]: value },
-    };
-    return client.create(METER_EVENTS, params, signal, event.id);
+    tellRounding(name, event, logger);
+    const timestamp = Date.parse(event.window_start) / 1000;
+    const { payload, ...named } = meterEventOf(event, meter, customer, timestamp);
+    return client.create(METER_EVENTS, { ...named, payload: { ...payload } }, signal, event.id);
   }
 }
 
@@ -190,32 +186,4 @@ function isKeyConflict({ details }: ApiRefusal): boolean {
 
 function isNoMeter({ status, details }: ApiRefusal): boolean {
   return status === 400 && /no active meter/i.test(textOf(details, 'message') ?? '');
-}
-
-/** Stripe refuses values with more significant digits. */
-const MAX_DIGITS = 15;
-
-/** A quantity as Stripe takes it: plain decimal text of at most 15 significant digits, half to even. */
-export function meterValue(quantity: Decimal): string {
-  if (quantity.startsWith('-')) return `-${meterValue(quantity.slice(1) as Decimal)}`;
-  const [whole = '0', fraction = ''] = quantity.split('.');
-  const digits = (whole + fraction).replace(/^0+/, '');
-  const surplus = digits.length - MAX_DIGITS;
-  if (surplus <= 0) return quantity;
-  const divisor = 10n ** BigInt(surplus);
-  const rounded = divideHalfEven(BigInt(digits), divisor);
-  const places = fraction.length - surplus;
-  if (places <= 0) return String(rounded * 10n ** BigInt(-places));
-  const text = String(rounded).padStart(places + 1, '0');
-  const decimals = text.slice(-places).replace(/0+$/, '');
-  const integer = text.slice(0, -places);
-  return decimals === '' ? integer : `${integer}.${decimals}`;
-}
-
-function divideHalfEven(numerator: bigint, denominator: bigint): bigint {
-  const quotient = numerator / denominator;
-  const twice = (numerator % denominator) * 2n;
-  if (twice < denominator) return quotient;
-  if (twice > denominator) return quotient + 1n;
-  return quotient % 2n === 0n ? quotient : quotient + 1n;
 }

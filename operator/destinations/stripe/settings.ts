@@ -27,6 +27,8 @@ export interface StripeSettings {
   readonly autoSubscribe: boolean;
   readonly cancelOnRemove: boolean;
   readonly maxRequestsPerSecond: number;
+  /** With a live key usage goes by the meter event stream. */
+  readonly meterEventStream?: boolean;
   readonly planCode: string;
   readonly currency: string;
   /** How new subscriptions are paid; what it leaves out is Stripe's default, or as with the one that ended. */
@@ -187,6 +189,7 @@ export function stripeFromSpec(
       autoSubscribe: spec.autoSubscribe ?? false,
       cancelOnRemove: spec.cancelOnRemove ?? false,
       maxRequestsPerSecond: spec.maxRequestsPerSecond ?? 0,
+      ...omitUndefined({ meterEventStream: spec.meterEventStream }),
       planCode: spec.planCode ?? defaults.planCode,
       currency: currency.value,
       payment: paymentOf(spec),

@@ -32,6 +32,7 @@ const BURST_MS = 250;
 /** What a restricted key must be allowed to do, as Stripe's dashboard names it: by the beginning of a path. */
 const RESOURCES: readonly (readonly [path: string, name: string])[] = [
   ['/v1/billing/meter_events', 'Meter events'],
+  ['/v2/billing/meter_event_session', 'Meter events'],
   ['/v1/billing/meters', 'Meters'],
   ['/v1/credit_notes', 'Credit notes'],
   ['/v1/customers', 'Customers'],
@@ -42,7 +43,8 @@ const RESOURCES: readonly (readonly [path: string, name: string])[] = [
   ['/v2/core/events', 'Events'],
 ];
 
-const STRIPE: Vendor = {
+/** How Stripe's answers are read (docs/destinations/stripe.md#how-stripe-answers). */
+export const STRIPE: Vendor = {
   title: 'Stripe API',
   credential: 'API key',
   notTheirs: { kind: 'hold', reason: 'the answer is not that of the Stripe API: check the URL' },
@@ -181,6 +183,11 @@ export function createRateLimiter(perSecond: number, clock: Clock): RateLimiter 
     next = at + interval;
     if (at > now) await clock.sleep(at - now, signal);
   };
+}
+
+/** Whether a key bills for real (https://docs.stripe.com/keys#api-key-prefixes). */
+export function isLive(apiKey: Secret): boolean {
+  return /^[a-z]+_live_/.test(apiKey.reveal());
 }
 
 /**

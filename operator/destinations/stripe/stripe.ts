@@ -37,10 +37,12 @@ import { StripeLate } from './late.ts';
 import { StripeMeters } from './meters.ts';
 import { StripePriceWatch } from './price-watch.ts';
 import { StripePrices } from './prices.ts';
-import { batchEvents, StripeSender } from './send-events.ts';
+import { MeterEventStream } from './meter-event-stream.ts';
+import { batchEvents, NO_CUSTOMER, NO_METER, StripeSender } from './send-events.ts';
 import type { StripeSettings } from './settings.ts';
 import { standingAtStripe } from './standing.ts';
-import { StripeClient } from './stripe-client.ts';
+import { StreamSender } from './stream-events.ts';
+import { isLive, StripeClient } from './stripe-client.ts';
 import { StripeSubscriptions } from './subscriptions.ts';
 import { UninvoicedUsage } from './uninvoiced.ts';
 
@@ -76,7 +78,8 @@ class Stripe implements Destination {
   readonly #meters: StripeMeters;
   readonly #customers: StripeCustomers;
   readonly #subscriptions: StripeSubscriptions;
-  readonly #sender: StripeSender;
+  readonly #stream: MeterEventStream | undefined;
+  readonly #sender: Pick<StripeSender, 'send'>;
   readonly #summaries: EventSummaries;
   readonly #errorReports: ErrorReports;
   readonly #invoices: StripeInvoices;
@@ -94,22 +97,32 @@ class Stripe implements Destination {
     this.#settings = settings;
     this.#logger = logger;
     this.#clock = clock;
-    const client = new StripeClient({ name, outbound, clock, ...settings });
+    const access = { name, outbound, clock, ...settings };
+    const client = new StripeClient(access);
     const meters = new StripeMeters(client, logger);
     const customers = new StripeCustomers(client, clock, logger);
     const prices = new StripePrices(client, clock);
     this.#client = client;
     this.#meters = meters;
     this.#customers = customers;
-    this.#sender = new StripeSender({
+    const isStreamed = settings.meterEventStream === true && isLive(settings.apiKey);
+    this.#stream = isStreamed ? new MeterEventStream(access) : undefined;
+    this.#errorReports = createErrorReports(name, client, clock, logger, (codes) => {
+      if (isStreamed) this.#doubt(codes);
+    });
+    const sending = {
       name,
       settings,
       client,
       meters,
       customers,
-      metricName: (code) => this.#metricNames.get(code) ?? code,
+      metricName: (code: string) => this.#metricNames.get(code) ?? code,
       logger,
-    });
+    };
+    const single = new StripeSender(sending);
+    const [stream, reports] = [this.#stream, this.#errorReports];
+    this.#sender =
+      stream === undefined ? single : new StreamSender({ ...sending, stream, single, reports });
     this.#summaries = new EventSummaries({
       client,
       meters,
@@ -136,7 +149,6 @@ class Stripe implements Destination {
     this.#boundaries = new Boundaries(clock, (tenant, signal) =>
       boundariesAtStripe(client, customers, tenant, signal),
     );
-    this.#errorReports = createErrorReports(name, client, clock, logger);
     this.#priceWatch = new StripePriceWatch({
       settings,
       clock,
@@ -147,7 +159,7 @@ class Stripe implements Destination {
     });
     this.limits = {
       negativeQuantities: true,
-      batchEvents: batchEvents(client.eventsPerSecond),
+      batchEvents: batchEvents(this.eventsPerSecond()),
       maxAgeMs: MAX_AGE_MS,
       idMemoryMs: ID_MEMORY_MS,
     };
@@ -266,11 +278,18 @@ class Stripe implements Destination {
   }
 
   eventsPerSecond(): number {
-    return this.#client.eventsPerSecond;
+    return this.#stream?.eventsPerSecond ?? this.#client.eventsPerSecond;
   }
 
-  close(): Promise<void> {
-    return this.#client.close();
+  async close(): Promise<void> {
+    await this.#stream?.close();
+    await this.#client.close();
+  }
+
+  /** The stream takes what it cannot bill: only reports tell that something over there is gone. */
+  #doubt(codes: readonly string[]): void {
+    if (codes.some((code) => NO_METER.has(code))) this.#meters.doubt();
+    if (codes.some((code) => NO_CUSTOMER.has(code))) this.#customers.doubtAll();
   }
 
   /** Brings the subscriptions of tenants up to date before their usage comes; what went wrong, by tenant. */

@@ -2,7 +2,7 @@ import { assert, bigInt, property, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
 import { meterName } from './meters.ts';
-import { meterValue } from './send-events.ts';
+import { meterValue } from './meter-event.ts';
 import { createRateLimiter, createRateLimits, encodeForm } from './stripe-client.ts';
 import { gpuEvent } from './testing/stripe-world.ts';
 

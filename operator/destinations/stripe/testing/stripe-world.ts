@@ -56,8 +56,8 @@ export async function createStripeWorld(
   settings: Partial<StripeSettings> = {},
 ): Promise<StripeWorld> {
   const time = { now: STRIPE_NOW };
-  const apiKey = 'sk_test_key';
-  const stripe = await startFakeStripe({ apiKey, now: () => time.now, ...options });
+  const { apiKey = 'sk_test_key' } = options;
+  const stripe = await startFakeStripe({ now: () => time.now, ...options, apiKey });
   const context = createTestContext({
     now: () => time.now,
     monotonic: () => time.now,

@@ -1,0 +1,139 @@
+import pLimit from 'p-limit';
+import type { UsageEvent } from '../../model/event.ts';
+import type { DeliveryOutcome } from '../destination.ts';
+import { failedStep } from '../json-api/answer.ts';
+import type { ErrorReports } from './error-reports.ts';
+import { type MeterEvent, meterEventOf, tellRounding } from './meter-event.ts';
+import { CALL_EVENTS, type MeterEventStream } from './meter-event-stream.ts';
+import { meterDisplayName, meterName, type MeterOutcome } from './meters.ts';
+import type { StripeSender, StripeSenderOptions } from './send-events.ts';
+
+const CONCURRENT_CALLS = 4;
+const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
+const NO_CUSTOMER: DeliveryOutcome = { kind: 'provision', reason: 'no customer in Stripe yet' };
+const NOT_YET: DeliveryOutcome = {
+  kind: 'retry',
+  reason: 'error reports, without which nothing goes by the meter event stream, cannot be read yet',
+};
+
+export interface StreamSenderOptions extends StripeSenderOptions {
+  readonly stream: Pick<MeterEventStream, 'send'>;
+  readonly single: Pick<StripeSender, 'send'>;
+  readonly reports: Pick<ErrorReports, 'look' | 'areReadable'>;
+}
+
+interface Addressed {
+  readonly index: number;
+  readonly event: UsageEvent;
+  readonly sent: MeterEvent<string>;
+}
+
+interface CallOutcome {
+  readonly outcomes: readonly DeliveryOutcome[];
+  /** Stripe itself is in trouble, or the key. */
+  readonly stops?: DeliveryOutcome;
+}
+
+/**
+ * Sends events by the hundred, which Stripe takes before it looks at them: what it finds wrong is in error
+ * reports, and where those may not be read, events go one by one. A call that is refused as a whole goes one
+ * by one as well, so that Stripe says which event is wrong.
+ */
+export class StreamSender {
+  readonly #options: StreamSenderOptions;
+  /** Ids that the stream may have: it alone is known to recognise them as repeats. */
+  readonly #unknown = new Set<string>();
+
+  constructor(options: StreamSenderOptions) {
+    this.#options = options;
+  }
+
+  /** `outcomes[i]` belongs to `events[i]`. */
+  async send(
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryOutcome[]> {
+    const { reports, single } = this.#options;
+    await reports.look(signal);
+    const areReadable = reports.areReadable();
+    if (areReadable === undefined) return events.map(() => NOT_YET);
+    const isStreamed = ({ id }: UsageEvent): boolean => areReadable || this.#unknown.has(id);
+    const streamed = events.filter(isStreamed);
+    const others = events.filter((event) => !isStreamed(event));
+    const outcomes = new Map<UsageEvent, DeliveryOutcome | undefined>();
+    const found = [
+      await this.#stream(streamed, signal),
+      others.length === 0 ? [] : await single.send(others, signal),
+    ].flat();
+    for (const [index, event] of [...streamed, ...others].entries()) {
+      outcomes.set(event, found[index]);
+    }
+    return events.map((event) => outcomes.get(event) ?? { kind: 'retry', reason: 'not sent' });
+  }
+
+  async #stream(
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly (DeliveryOutcome | undefined)[]> {
+    const outcomes: (DeliveryOutcome | undefined)[] = [];
+    const ready: Addressed[] = [];
+    const meters = new Map<string, MeterOutcome>();
+    for (const [index, event] of events.entries()) {
+      const addressed = await this.#address(event, meters, signal);
+      if ('kind' in addressed) outcomes[index] = addressed;
+      else ready.push({ index, event, sent: addressed });
+    }
+    const calls = Array.from({ length: Math.ceil(ready.length / CALL_EVENTS) }, (_, call) =>
+      ready.slice(call * CALL_EVENTS, (call + 1) * CALL_EVENTS),
+    );
+    let stopped: DeliveryOutcome | undefined;
+    await pLimit(CONCURRENT_CALLS).map(calls, async (call) => {
+      if (stopped !== undefined) return;
+      const { outcomes: found, stops } = await this.#call(call, signal);
+      stopped ??= stops;
+      for (const [position, { index }] of call.entries()) outcomes[index] = found[position];
+    });
+    return events.map((_, index) => outcomes[index] ?? stopped);
+  }
+
+  async #call(call: readonly Addressed[], signal: AbortSignal): Promise<CallOutcome> {
+    const { stream, single, name, logger } = this.#options;
+    const answer = await stream.send(
+      call.map(({ sent }) => sent),
+      signal,
+    );
+    if (answer.kind === 'retry') for (const { event } of call) this.#unknown.add(event.id);
+    else for (const { event } of call) this.#unknown.delete(event.id);
+    if (answer.kind === 'ok') return { outcomes: call.map(() => DELIVERED) };
+    if (answer.kind !== 'refused') {
+      const stops = failedStep(answer);
+      return { outcomes: call.map(() => stops), stops };
+    }
+    logger.warn(`[${name}] ${call.length} events go one by one: ${answer.reason}`);
+    const events = call.map(({ event }) => event);
+    return { outcomes: await single.send(events, signal) };
+  }
+
+  /** What is sent of an event, or why it cannot be sent. */
+  async #address(
+    event: UsageEvent,
+    meters: Map<string, MeterOutcome>,
+    signal: AbortSignal,
+  ): Promise<MeterEvent<string> | DeliveryOutcome> {
+    const { name, settings, customers, metricName, logger } = this.#options;
+    const customer = customers.idOf(event.tenant);
+    if (customer === undefined) return NO_CUSTOMER;
+    const named = meterName(event, settings.splitMetersBy);
+    const shown = meterDisplayName(metricName(event.metric), event, settings.splitMetersBy);
+    const ensured = meters.get(named) ?? (await this.#options.meters.ensure(named, shown, signal));
+    meters.set(named, ensured);
+    if (ensured.kind === 'refused') {
+      return { kind: 'rejected', reason: `meter "${named}" was not created: ${ensured.reason}` };
+    }
+    if (ensured.kind !== 'meter') return failedStep(ensured);
+    const { meter } = ensured;
+    if (meter.problem !== undefined) return { kind: 'rejected', reason: meter.problem };
+    tellRounding(name, event, logger);
+    return meterEventOf(event, meter, customer, event.window_start);
+  }
+}
