@@ -11,7 +11,7 @@ export interface Stretch {
 export interface Stall extends Stretch {
   /** How late the timer was, milliseconds. */
   readonly late: number;
-  /** For how long of that Linux kept it, or a thread that it was waiting for, from a processor. */
+  /** For how long of that Linux kept it, or a thread that it was waiting for, from a processor, or the hypervisor did. */
   readonly waited: number;
 }
 

@@ -1,17 +1,20 @@
 import { openSync, readdirSync, readSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { hrtime } from 'node:process';
 
 /**
  * Loaded into the operator's process before it (`--import`): tells its parent every second when timers of
- * the main thread were late, and how much of that Linux had the thread wait for a processor, or, while it slept,
- * a thread of the garbage collector that it was waiting for. It neither keeps the process alive nor touches
- * the operator.
+ * the main thread were late, and how much of that Linux had the thread wait for a processor, or, while it did not run,
+ * a thread of the garbage collector that it was waiting for, or the hypervisor took the processor away. It
+ * neither keeps the process alive nor touches the operator.
  */
 const TICK_MS = 20;
 const REPORT_MS = 1_000;
 /** Less is everybody's. */
 const LEAST_MS = 20;
 const NANOS_PER_MS = 1e6;
+/** Of the counts in /proc/stat. */
+const JIFFY_MS = 10;
 const TASKS = '/proc/self/task';
 const buffer = Buffer.alloc(128);
 const main = openSync('/proc/thread-self/schedstat', 'r');
@@ -27,32 +30,47 @@ function timesOf(file: number): readonly [ranMs: number, waitedMs: number] {
   return [Number(ran) / NANOS_PER_MS, Number(waited) / NANOS_PER_MS];
 }
 
+const statistics = openSync('/proc/stat', 'r');
+const processors = Buffer.alloc(128 * (availableParallelism() + 1));
+
+/** How long the hypervisor has kept each processor for somebody else so far (proc(5): "stolen time"). */
+function stolen(): number[] {
+  const length = readSync(statistics, processors, 0, processors.length, 0);
+  const lines = processors.toString('latin1', 0, length).matchAll(/^cpu\d+ (.*)$/gm);
+  return Array.from(lines, ([, counts = '']) => Number(counts.split(' ')[7] ?? 0) * JIFFY_MS);
+}
+
+/** The most that one of several counts has grown by. */
+function mostGrown(counts: readonly number[], before: readonly number[]): number {
+  return Math.max(0, ...counts.map((count, index) => count - (before[index] ?? 0)));
+}
+
 const helpersWaited = (): number[] => helpers.map((file) => timesOf(file)[1]);
 
 let last = Number(hrtime.bigint()) / NANOS_PER_MS;
 let [lastRan, lastWaited] = timesOf(main);
 let lastOfHelpers = helpersWaited();
+let lastStolen = stolen();
 let stalls: object[] = [];
 
 setInterval(() => {
   const now = Number(hrtime.bigint()) / NANOS_PER_MS;
   const [ran, waited] = timesOf(main);
   const ofHelpers = helpersWaited();
-  const longest = ofHelpers.reduce(
-    (most, wait, index) => Math.max(most, wait - (lastOfHelpers[index] ?? 0)),
-    0,
-  );
+  const stolenByNow = stolen();
   const late = now - last - TICK_MS;
   const queued = waited - lastWaited;
-  // While it runs it waits for nobody.
-  const asleep = Math.max(0, now - last - (ran - lastRan) - queued);
+  // What it ran itself is its own, whatever else happened: neither counts while a thread runs.
+  const halted = Math.max(0, now - last - (ran - lastRan) - queued);
   if (late >= LEAST_MS) {
-    stalls.push({ from: last, to: now, late, waited: queued + Math.min(longest, asleep) });
+    const excuse = mostGrown(ofHelpers, lastOfHelpers) + mostGrown(stolenByNow, lastStolen);
+    stalls.push({ from: last, to: now, late, waited: queued + Math.min(excuse, halted) });
   }
   last = now;
   lastRan = ran;
   lastWaited = waited;
   lastOfHelpers = ofHelpers;
+  lastStolen = stolenByNow;
 }, TICK_MS).unref();
 
 setInterval(() => {
