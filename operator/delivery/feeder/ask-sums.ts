@@ -1,6 +1,7 @@
 import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { AggregatedRanges } from '../aggregation/ranges.ts';
 import { sentEvents } from '../aggregation/sent-events.ts';
 import { type QueuedEvent, sequencesOf } from '../delivery-result.ts';
@@ -33,36 +34,55 @@ export interface AskSumsOptions {
 }
 
 /**
- * Asks a destination whether it has added up what it took of a tenant before a change of its plan: by its
+ * Asks a destination whether it has added up what it took of tenants before changes of their plans: by its
  * sums of the day, or else event by event. Absent where it can be asked neither way.
  */
 export function createAskSums(options: AskSumsOptions): AskSums | undefined {
   const { destination } = options;
   if (destination.totals !== undefined) {
-    return (tenant, before, signal) => hasSums(options.reconcile, tenant, before, signal);
+    return (asked, signal) => withSums(options.reconcile, asked, signal);
   }
   if (destination.verify === undefined) return undefined;
-  return async (tenant, before, signal) => {
-    const recent = await recentOf(options, tenant, before, signal);
-    const { results, blocked } = await options.verify(recent, signal);
-    return blocked === undefined && recent.every(({ sequence }) => results.has(sequence));
+  return async (asked, signal) => {
+    const arrived = new Set<string>();
+    for (const [tenant, before] of asked) {
+      const recent = await recentOf(options, tenant, before, signal);
+      const { results, blocked } = await options.verify(recent, signal);
+      const has = blocked === undefined && recent.every(({ sequence }) => results.has(sequence));
+      if (has) arrived.add(tenant);
+    }
+    return arrived;
   };
 }
 
-async function hasSums(
+/** Tenants whose sums agree; the ledger is read once for all that change on one day. */
+async function withSums(
   reconcile: Reconcile,
-  tenant: string,
-  before: number,
+  asked: ReadonlyMap<string, number>,
   signal: AbortSignal,
-): Promise<boolean> {
-  const from = Math.floor((before - RECENT_MS) / DAY_MS) * DAY_MS;
-  const to = Math.ceil((before + 1) / DAY_MS) * DAY_MS;
-  const outcome = await reconcile({ from, to, tenant }, signal);
-  if (outcome.kind === 'failed') return false;
-  return outcome.rows.every(
-    ({ delivered, difference = '0' }) =>
-      !difference.startsWith('-') || !isDrift(delivered, difference),
+): Promise<ReadonlySet<string>> {
+  const days = Map.groupBy(asked, ([, before]) =>
+    [Math.floor((before - RECENT_MS) / DAY_MS), Math.ceil((before + 1) / DAY_MS)].join(' '),
   );
+  const arrived = new Set<string>();
+  for (const [day, tenants] of days) {
+    const [from = 0, to = 0] = day.split(' ').map((number) => Number(number) * DAY_MS);
+    const wanted = new Set(tenants.map(([tenant]) => tenant));
+    const [only] = wanted;
+    const whose =
+      wanted.size === 1
+        ? omitUndefined({ tenant: only })
+        : { selects: ({ tenant }: UsageEvent) => wanted.has(tenant), questions: Infinity };
+    const outcome = await reconcile({ from, to, ...whose }, signal);
+    if (outcome.kind === 'failed') continue;
+    const lacking = outcome.rows.filter(
+      ({ delivered, difference = '0' }) =>
+        difference.startsWith('-') && isDrift(delivered, difference),
+    );
+    const missing = new Set(lacking.map(({ tenant }) => tenant));
+    for (const tenant of wanted) if (!missing.has(tenant)) arrived.add(tenant);
+  }
+  return arrived;
 }
 
 /** The last events that were delivered of a tenant, as they were sent. */

@@ -127,6 +127,18 @@ test('events of a call that is refused as a whole go one by one, so that the wro
   expect(context.logger.lines.join()).toContain('2 events go one by one');
 });
 
+test('a token that Stripe repeats in a refusal is in no log', async () => {
+  const { destination, stripe, context } = await world();
+  await destination.send(events(1), NEVER);
+  const [token = ''] = stripe.state.sessions.keys();
+  const body = { error: { code: 'invalid_fields', message: `cannot be read: Bearer ${token}` } };
+  stripe.misbehaviours.add({ kind: 'status', path: STREAM, status: 400, body, times: 1 });
+  expect(await destination.send(events(1), NEVER)).toStrictEqual([DELIVERED]);
+  const lines = context.logger.lines.join();
+  expect(lines).toContain('1 events go one by one: Stripe API error 400: invalid_fields');
+  expect(lines).not.toContain(token);
+});
+
 test('a customer who is gone is told, and the next usage goes to another one', async () => {
   const { destination, stripe, time, ready, context } = await world();
   const [customer = ''] = stripe.state.customers.keys();
