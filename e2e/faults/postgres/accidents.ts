@@ -3,6 +3,7 @@ import { signalAll } from '../../postgres/signals.ts';
 import type { Trio } from '../../postgres/trio.ts';
 import type { Random } from '../random.ts';
 import type { SmallDisk } from './small-disk.ts';
+import type { WriterProcess } from './writer-process.ts';
 
 /** Where an accident happens. */
 export interface Scene {
@@ -10,6 +11,7 @@ export interface Scene {
   readonly random: Random;
   /** What the first primary is on, where that is to be filled. */
   readonly disk: SmallDisk | undefined;
+  readonly writer: Pick<WriterProcess, 'foundFull'>;
 }
 
 /** Something that happens to the servers while a stream is being written. In the end there is a primary that can be reached. */
@@ -137,14 +139,22 @@ export const ACCIDENTS: readonly Accident[] = [
   {
     name: 'disk full',
     smallDisk: true,
-    async happen({ trio, random, disk }) {
+    async happen({ trio, random, disk, writer }) {
       if (disk === undefined) throw new Error('disk full: no small disk');
       // A new file of the log, which is as large as it will be: a server without room for its log ends itself.
       await trio.primary().query('select pg_switch_wal()');
       await trio.primary().query('checkpoint');
       disk.fill();
-      await delay(random.between(500, 2_500));
-      disk.empty();
+      try {
+        const until = performance.now() + PATIENCE_MS;
+        while (!writer.foundFull()) {
+          if (performance.now() > until) throw new Error('disk full: the writer found room');
+          await delay(10);
+        }
+        await delay(random.between(0, 2_000));
+      } finally {
+        disk.empty();
+      }
     },
   },
 ];

@@ -11,6 +11,8 @@ export type Message =
       /** Events that were offered once more. */
       readonly repeats: number;
     }
+  /** The ledger could not take it for now, and is asked again. */
+  | { readonly kind: 'refused'; readonly cause: LedgerFailure['cause'] }
   /** Something that must never happen did. */
   | { readonly kind: 'wrong'; readonly text: string }
   /** The ledger takes nothing any more. */

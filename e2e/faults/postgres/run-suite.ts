@@ -76,7 +76,7 @@ class Suite implements PostgresSuite {
     const writer = startWriter(database, stream, durability);
     try {
       await writer.more(random.between(3, 40));
-      await accident.happen({ trio, random, disk });
+      await accident.happen({ trio, random, disk, writer });
       await writer.more(random.between(3, 20));
     } finally {
       await writer.end();

@@ -13,6 +13,8 @@ export interface WriterProcess {
   newest(): Acknowledged | undefined;
   /** Events that were offered once more, so far. */
   repeats(): number;
+  /** Whether it was told for a while that there is no room. */
+  foundFull(): boolean;
   /** What it says went wrong. */
   wrong(): readonly string[];
   /** Why it takes nothing any more; undefined while it does. */
@@ -40,6 +42,7 @@ export function startWriter(
   const wrong: string[] = [];
   let acknowledged: Acknowledged | undefined;
   let repeats = 0;
+  let full = false;
   let stopped: string | undefined;
   let news = Promise.withResolvers<void>();
 
@@ -48,7 +51,8 @@ export function startWriter(
     if (message.kind === 'acknowledged') {
       acknowledged = message;
       repeats += message.repeats;
-    } else if (message.kind === 'stopped') stopped = message.message;
+    } else if (message.kind === 'refused') full ||= message.cause === 'full';
+    else if (message.kind === 'stopped') stopped = message.message;
     else wrong.push(message.text);
     news.resolve();
     news = Promise.withResolvers<void>();
@@ -61,6 +65,7 @@ export function startWriter(
   return {
     newest: () => acknowledged,
     repeats: () => repeats,
+    foundFull: () => full,
     wrong: () => wrong,
     stopped: () => stopped,
     async more(windows) {

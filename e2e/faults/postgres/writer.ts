@@ -42,7 +42,7 @@ async function insist(
     if (outcome.cause !== 'retryable' && outcome.cause !== 'full') {
       tell({ kind: 'stopped', cause: outcome.cause, message: outcome.message });
       ended = true;
-    }
+    } else tell({ kind: 'refused', cause: outcome.cause });
     await delay(RETRY_MS);
   }
   return undefined;
