@@ -2,11 +2,12 @@ import { ledgerFailure } from '../failures.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { SQL as LEDGER } from './migrations/0001-ledger.ts';
 import { SQL as COPIES } from './migrations/0002-copies.ts';
+import { SQL as FINANCE } from './migrations/0003-finance.ts';
 import type { Row, Session } from './session.ts';
 import { beginText, commit } from './transaction.ts';
 
 /** In order; the version of a database is how many of them it has seen. They only go forward. */
-const MIGRATIONS: readonly string[] = [LEDGER, COPIES];
+const MIGRATIONS: readonly string[] = [LEDGER, COPIES, FINANCE];
 
 const OLDEST_SERVER = 150_000;
 /** Taken by whoever changes tables or partitions. */
