@@ -146,11 +146,31 @@ describe('a namespace that moves is billed to the wrong tenant', () => {
         NAMESPACE_TENANT_KEYS: 'capsule.clastix.io/tenant',
       },
     }).clusters;
-    world.clusters(found(given('tenant-b', 'x')), START + 20 * MINUTE);
-    world.clusters(both, START + 20 * MINUTE + 1);
+    world.clusters(found(given('tenant-b', 'x')), START + 19 * MINUTE);
+    world.clusters(both, START + 20 * MINUTE);
     const { events } = world.close(START, START + HOUR);
     expect(cpu(events, { tenant_cluster: 'namespaces-x' })).toBe(2);
     expect(cpu(events, { tenant_cluster: 'tenant-tenant-b-b' })).toBe(4);
+  });
+
+  test('one that is found late to hold a tenant cluster is not billed a second time', () => {
+    const world = worldOf(given('team-1', 'x'));
+    world.pod(six);
+    expect(coresOf(world)).toEqual({ x: 6, y: 0, a: 0 });
+    // No round has succeeded for more than a window.
+    const { clusters } = discoverHost({
+      workloads: [workload('team-1', 'b', { created: iso(START + 10 * MINUTE) })],
+      namespaces: [given('team-1', 'x')],
+      environment: {
+        CPU_MEMORY_BASIS: 'requests',
+        DISCOVERY_SOURCES: 'vcluster,namespaces',
+        NAMESPACE_TENANT_KEYS: 'capsule.clastix.io/tenant',
+      },
+    });
+    world.clusters(clusters, START + HOUR + 20 * MINUTE);
+    const { events } = world.close(START + HOUR, START + 2 * HOUR);
+    expect(cpu(events, { tenant_cluster: 'namespaces-x' })).toBe(2);
+    expect(cpu(events)).toBe(6);
   });
 
   test('a restart forgets nothing of it', () => {

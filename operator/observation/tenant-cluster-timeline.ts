@@ -232,7 +232,9 @@ class TenantClusterHistory implements TenantClusterTimelines {
       return;
     }
     // It was not there in the round before, so it is no older than that.
-    const from = Math.min(Math.max(cluster.createdAt, this.#observedAt), at);
+    const earliest = Math.min(Math.max(cluster.createdAt, this.#observedAt), at);
+    // Until now what is in its namespace was billed to the tenant whom the Namespace names.
+    const from = this.#isNamed(cluster.namespace, earliest, at) ? at : earliest;
     this.#sequence += 1;
     const left = known?.leaving;
     this.#entries.set(cluster.id, {
@@ -243,6 +245,14 @@ class TenantClusterHistory implements TenantClusterTimelines {
       ...(left === undefined || left.from >= from
         ? {}
         : { leaving: { ...left, to: Math.min(left.to, from) } }),
+    });
+  }
+
+  /** Whether metadata of a Namespace named a tenant at some time of `[from, to)`. */
+  #isNamed(namespace: string, from: number, to: number): boolean {
+    return this.#mappings.during(namespace, from, to).some(({ cluster }) => {
+      const state = this.#entries.get(cluster)?.spans.at(-1)?.state;
+      return state !== undefined && !leavesObjects(state);
     });
   }
 
