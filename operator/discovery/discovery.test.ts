@@ -24,9 +24,15 @@ describe('a source in trouble makes tenants disappear', () => {
       expect(outcome).toStrictEqual({ kind: 'failed', reason: `${plural}: status 403` });
       expect(ids(discovery)).toStrictEqual(['tenant-tenant-a-a']);
       expect(discovery.tenants().length).toBe(1);
+      expect(discovery.problems()).toEqual([
+        `discovery fails: ${plural}: status 403: what is known stays as it is`,
+      ]);
       expect(lines).toContain(
         `error [discovery] failed: ${plural}: status 403; keeping 1 tenant cluster(s) as they were`,
       );
+      sources[name].become('synced');
+      await discovery.round();
+      expect(discovery.problems()).toEqual([]);
     },
   );
 

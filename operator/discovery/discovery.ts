@@ -63,7 +63,7 @@ export interface Discovery {
   findTenant(id: string): Tenant | undefined;
   /** The last round's; undefined before the first. */
   lastOutcome(): DiscoveryOutcome | undefined;
-  /** Bad metadata and ambiguities of the last successful round, one line each. */
+  /** Bad metadata and ambiguities of the last successful round, one line each, after why a later one failed. */
   problems(): readonly string[];
   /** Namespaces that say a syncer maps them, and are nobody's: {@link problems} says why. */
   refusedNamespaces(): ReadonlySet<string>;
@@ -148,7 +148,9 @@ class Rounds implements Discovery {
   }
 
   problems(): readonly string[] {
-    return this.#found.problems;
+    const { problems } = this.#found;
+    if (this.#last?.kind !== 'failed') return problems;
+    return [`discovery fails: ${this.#last.reason}: what is known stays as it is`, ...problems];
   }
 
   refusedNamespaces(): ReadonlySet<string> {
