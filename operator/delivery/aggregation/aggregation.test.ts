@@ -190,3 +190,20 @@ test('usage that is set aside while an hour is being sent is sent later, without
   expect(total(sent.values())).toBe(total(events));
   await harness.stop();
 });
+
+test('a billing system that does not tell its periods is asked ever more seldom', async () => {
+  let asked = 0;
+  const boundaries = async () => {
+    asked += 1;
+    return { kind: 'retry', reason: 'connection reset' } as const;
+  };
+  const { harness } = createWorld({ boundaries });
+  await harness.append(...eventsOf(['a'], 60));
+  await harness.start(HOURLY);
+  await untilHour(harness, 1);
+  await harness.clock.pass(4 * HOUR_MS);
+  expect(harness.delivery.status('fake')).toMatchObject({ lastError: 'connection reset' });
+  // Every five minutes at the latest, and that is not cut short.
+  expect(asked).toBeLessThan(150);
+  await harness.stop();
+});

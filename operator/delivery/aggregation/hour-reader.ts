@@ -17,9 +17,10 @@ const SETTLING_MS = 60_000;
 const SILENT_MS = 10 * 60_000;
 /** An hour is divided for a change or an end at most so often, since that divides it for everybody. */
 const EARLY_EVERY_MS = 15 * 60_000;
-/** How often it is looked whether an hour is over. */
-const SHORTEST_WAIT_MS = 1_000;
-const LONGEST_WAIT_MS = 60_000;
+/** How often it is looked whether the windows of an hour that has passed are all there; those with usage tell it. */
+const CHECK_EVERY_MS = 15_000;
+/** The wall clock may be set meanwhile. */
+const LONGEST_WAIT_MS = 300_000;
 
 /** What there is to be sent next. */
 export type HourRead =
@@ -96,7 +97,7 @@ class AggregatingReader implements HourReader {
   dueIn(): number | undefined {
     if (this.#waiting === undefined) return undefined;
     const left = this.#waiting.until + SETTLING_MS - this.#options.clock.now();
-    return Math.max(SHORTEST_WAIT_MS, Math.min(LONGEST_WAIT_MS, left));
+    return left > 0 ? Math.min(LONGEST_WAIT_MS, left) : CHECK_EVERY_MS;
   }
 
   sumsPerHour(): number | undefined {

@@ -62,6 +62,8 @@ class DestinationFeeder implements Feeder {
   /** The cursor is known; false again after somebody else has moved it. */
   #opened = false;
   #tenantsChanged = false;
+  /** In a row. */
+  #failedReads = 0;
 
   constructor(options: FeederOptions) {
     const { settings, destination, ledger, clock } = options;
@@ -208,6 +210,7 @@ class DestinationFeeder implements Feeder {
       wants,
     };
     const unread = await pending.read(limits, signal);
+    this.#failedReads = unread === undefined ? 0 : this.#failedReads + 1;
     if (unread !== undefined) return unread;
     const moved = served.moved || billed.moved || pending.position() !== position;
     return pending.isEmpty() && !moved ? 'idle' : undefined;
@@ -281,7 +284,7 @@ class DestinationFeeder implements Feeder {
       circuit.trip();
       return PROBE_INTERVAL_MS;
     }
-    const failures = Math.max(1, circuit.failures(), bootstrap.failures());
+    const failures = Math.max(this.#failedReads, circuit.failures(), bootstrap.failures(), 1);
     const delay = retryDelayMs(failures, this.#options.random);
     return Math.min(LONGEST_WAIT_MS, Math.max(blocked.afterMs ?? 0, delay));
   }

@@ -6,7 +6,12 @@ import type { LateLine } from '../../destinations/late.ts';
 import { override } from '../../destinations/testing/override.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
-import { nanosFromDecimal, parseSigned, signedFromNanos } from '../../model/decimal.ts';
+import {
+  type Decimal,
+  decimalFromNanos,
+  nanosFromDecimal,
+  parseSigned,
+} from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { createMortalProcess } from '../testing/crash.ts';
 import { createFakeDestination, type FakeDestination } from '../testing/fake-destination.ts';
@@ -45,7 +50,17 @@ function createBiller() {
   const usage = createFakeDestination({ limits: { batchEvents: 4 }, now: () => clock.now() });
   let answers: Life['answers'] = ['taken'];
   let calls = 0;
+  /** What was taken as usage, by id: the first one counts. */
+  const sent = new Map<string, UsageEvent>();
   const destination = override<Destination, FakeDestination>(usage, {
+    boundaries: async () => ({ kind: 'boundaries', at: [FINAL_UNTIL] }),
+    send: async (events, signal) => {
+      const outcomes = await usage.send(events, signal);
+      for (const event of events) {
+        if (usage.taken.includes(event.id) && !sent.has(event.id)) sent.set(event.id, event);
+      }
+      return outcomes;
+    },
     invoices: async ({ tenant }) => ({
       kind: 'invoices',
       open: [{ from: FINAL_UNTIL }],
@@ -79,7 +94,7 @@ function createBiller() {
     clock,
     lines,
     changed,
-    usage,
+    sent,
     destination,
     answer: (next: Life['answers']) => {
       answers = next;
@@ -87,88 +102,126 @@ function createBiller() {
   };
 }
 
-test('whatever kills it, late usage is billed once, and noted for each event', async () => {
-  await fc.assert(
-    fc.asyncProperty(lives, async (script) => {
-      const { clock, lines, changed, usage, destination, answer } = createBiller();
-      const ledger = createMemoryLedger();
-      const events: UsageEvent[] = [];
-      const append = async (count: number, isLate: boolean): Promise<void> => {
-        const added = Array.from({ length: count }, (_, index) => {
-          const number = events.length + index;
-          const offset = (isLate ? number % 20 : 20 + number) * 60_000;
-          return {
-            ...testEvent({
-              id: `${isLate ? 'late' : 'due'}-${number}`,
-              tenant: number % 2 === 0 ? 'a' : 'b',
-              windowStart: TEST_WINDOW_START + offset,
-            }),
-            quantity: signedFromNanos(1_000_000_001n * BigInt(number + 1)),
-          };
-        });
-        events.push(...added);
-        if (added.length > 0) await ledger.append({ events: added });
-      };
-      const run = async (awaits: number, life?: Life): Promise<void> => {
-        const process = createMortalProcess(awaits);
-        const harness = createHarness({
-          clock,
-          ledger: process.ledger(ledger),
-          destination: process.destination(destination),
-        });
-        const settings = { late: 'next' as const };
-        await harness.start(settings);
-        if (life?.replays === true) void harness.delivery.replay('fake', undefined);
-        await clock.pass(HOUR_MS / 2);
-        await clock.pass(3 * HOUR_MS);
-        process.kill();
-      };
-      // What is final is seen before anything is late.
-      await append(0, false);
-      events.push(testEvent({ id: 'seed-a', tenant: 'a', windowStart: FINAL_UNTIL }));
-      events.push(testEvent({ id: 'seed-b', tenant: 'b', windowStart: FINAL_UNTIL }));
-      await ledger.append({ events });
-      const first = createHarness({ clock, ledger, destination });
-      await first.start({ late: 'next' });
-      await first.drained();
-      for (let look = 0; look < 2; look += 1) {
-        const failed = await first.delivery.lookAtInvoices(
-          'fake',
-          10,
-          new AbortController().signal,
-        );
-        expect(failed).toBeUndefined();
-        await clock.pass(600_000);
-      }
-      await first.stop();
-      for (const life of script) {
-        await append(life.late, true);
-        await append(life.inTime, false);
-        answer(life.answers);
-        await run(life.awaits, life);
-      }
-      answer(['taken']);
-      await run(Number.POSITIVE_INFINITY);
+/** A multiple of an event's own, a power of two: two sums are equal only where they are of the same events. */
+function quantityOf(number: number): Decimal {
+  return decimalFromNanos((1n << BigInt(number)) * 1_000_000_001n);
+}
 
-      expect(changed).toStrictEqual([]);
-      const late = events.filter(({ id }) => id.startsWith('late-'));
-      const sent = events.filter(({ id }) => !id.startsWith('late-'));
-      expect(usage.taken.toSorted()).toStrictEqual(sent.map(({ id }) => id).toSorted());
-      const billed = [...lines.values()].reduce(
-        (sum, { quantity }) => sum + nanosFromDecimal(parseSigned(quantity) ?? signedFromNanos(0n)),
-        0n,
-      );
-      expect(billed).toBe(late.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n));
-      const notes: string[] = [];
-      const { signal } = new AbortController();
-      for await (const { event } of ledger.scan(0, Number.MAX_SAFE_INTEGER, signal)) {
-        if (!event.id.startsWith('cor1_late_')) continue;
-        const { corrects, line } = event.properties ?? {};
-        expect(lines.has(String(line).replace('line of ', ''))).toBe(true);
-        notes.push(String(corrects));
-      }
-      expect(notes.toSorted()).toStrictEqual(late.map(({ id }) => id).toSorted());
-    }),
-    { numRuns: 60 },
+function sumOf(quantities: Iterable<Decimal>): string {
+  let nanos = 0n;
+  for (const quantity of quantities) nanos += nanosFromDecimal(quantity);
+  return (nanos / 1_000_000_001n).toString(2);
+}
+
+function decimalOf(text: unknown): Decimal {
+  const quantity = parseSigned(String(text));
+  if (quantity === undefined) throw new RangeError(`quantity: "${String(text)}"`);
+  return quantity;
+}
+
+async function expectBilledOnce(script: readonly Life[], aggregate: 'none' | '1h'): Promise<void> {
+  const { clock, lines, changed, sent, destination, answer } = createBiller();
+  const ledger = createMemoryLedger();
+  const settings = { late: 'next', aggregate } as const;
+  const events: UsageEvent[] = [];
+  const append = async (count: number, isLate: boolean): Promise<void> => {
+    const added = Array.from({ length: count }, (_, index) => {
+      const number = events.length + index;
+      const offset = (isLate ? number % 20 : 20 + number) * 60_000;
+      return {
+        ...testEvent({
+          id: `${isLate ? 'late' : 'due'}-${number}`,
+          tenant: number % 2 === 0 ? 'a' : 'b',
+          windowStart: TEST_WINDOW_START + offset,
+        }),
+        quantity: quantityOf(number),
+      };
+    });
+    events.push(...added);
+    if (added.length > 0) await ledger.append({ events: added });
+  };
+  const run = async (awaits: number, life?: Life): Promise<void> => {
+    const process = createMortalProcess(awaits);
+    const harness = createHarness({
+      clock,
+      ledger: process.ledger(ledger),
+      destination: process.destination(destination),
+    });
+    await harness.start(settings);
+    if (life?.replays === true) void harness.delivery.replay('fake', undefined);
+    await clock.pass(HOUR_MS / 2);
+    await clock.pass(3 * HOUR_MS);
+    process.kill();
+  };
+  // What is final is seen before anything is late.
+  await append(0, false);
+  events.push(
+    ...['a', 'b'].map((tenant, number) => ({
+      ...testEvent({ id: `seed-${tenant}`, tenant, windowStart: FINAL_UNTIL }),
+      quantity: quantityOf(number),
+    })),
   );
-}, 120_000);
+  await ledger.append({ events });
+  const first = createHarness({ clock, ledger, destination });
+  await first.start(settings);
+  await first.drained();
+  for (let look = 0; look < 2; look += 1) {
+    const failed = await first.delivery.lookAtInvoices('fake', 10, new AbortController().signal);
+    expect(failed).toBeUndefined();
+    await clock.pass(600_000);
+  }
+  await first.stop();
+  for (const life of script) {
+    await append(life.late, true);
+    await append(life.inTime, false);
+    answer(life.answers);
+    await run(life.awaits, life);
+  }
+  answer(['taken']);
+  await run(Number.POSITIVE_INFINITY);
+
+  expect(changed).toStrictEqual([]);
+  const late = events.filter(({ id }) => id.startsWith('late-'));
+  const inTime = events.filter(({ id }) => !id.startsWith('late-'));
+  const quantities = (of: Iterable<UsageEvent>) => [...of].map(({ quantity }) => quantity);
+  for (const tenant of ['a', 'b']) {
+    const isOwn = (event: UsageEvent): boolean => event.tenant === tenant;
+    const own = sumOf(quantities(inTime.filter(isOwn)));
+    expect(sumOf(quantities([...sent.values()].filter(isOwn)))).toBe(own);
+  }
+  /** What is no sum is an event as it is. */
+  const isAsUsed = (id: string, quantity: unknown): boolean => {
+    const used = events.find((event) => event.id === id)?.quantity;
+    return used === undefined ? aggregate === '1h' : used === quantity;
+  };
+  expect([...sent.values()].filter(({ id, quantity }) => !isAsUsed(id, quantity))).toStrictEqual(
+    [],
+  );
+  const billed = [...lines.values()].map(({ quantity }) => decimalOf(quantity));
+  expect(sumOf(billed)).toBe(sumOf(quantities(late)));
+  const notes: string[] = [];
+  const noted: Decimal[] = [];
+  const { signal } = new AbortController();
+  for await (const { event } of ledger.scan(0, Number.MAX_SAFE_INTEGER, signal)) {
+    if (!event.id.startsWith('cor1_late_')) continue;
+    const { corrects, line, billed: quantity } = event.properties ?? {};
+    expect(lines.has(String(line).replace('line of ', ''))).toBe(true);
+    expect(isAsUsed(String(corrects), quantity)).toBe(true);
+    notes.push(String(corrects));
+    noted.push(decimalOf(quantity));
+  }
+  expect(sumOf(noted)).toBe(sumOf(quantities(late)));
+  expect(new Set(notes).size).toBe(notes.length);
+}
+
+test.each([
+  ['each event', 'none', 60],
+  ['each sum of an hour', '1h', 40],
+] as const)(
+  'whatever kills it, late usage is billed once, and noted for %s',
+  async (_, aggregate, numRuns) => {
+    const property = fc.asyncProperty(lives, (script) => expectBilledOnce(script, aggregate));
+    await fc.assert(property, { numRuns });
+  },
+  120_000,
+);
