@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { MONTH_VENDORS } from '../months/month-plan.ts';
 import type { Plan } from './plan.ts';
 import { NOTHING_OMITTED, type Omissions, startSuite, type Suite } from './run-suite.ts';
 import { planOf, SCENARIOS } from './scenarios.ts';
@@ -47,6 +48,21 @@ describe('nothing is lost, billed twice or silently wrong after', () => {
     },
     2 * RUN_MS,
   );
+});
+
+test('a thousand runs have months at every billing system, with and without sums of hours, late usage billed every way', () => {
+  const drawn = new Set<string>();
+  for (let seed = 1; seed <= 1_000; seed += 1) {
+    const { month } = planOf(seed);
+    if (month === undefined) continue;
+    drawn.add(`${month.vendor}: ${month.aggregate}`);
+    drawn.add(`${month.vendor}: ${month.late}`);
+  }
+  for (const vendor of MONTH_VENDORS) {
+    const billsApart = /^(lago|stripe)/.test(vendor);
+    const late = billsApart ? ['send', 'next', 'credit', 'hold'] : ['send'];
+    for (const how of ['none', '1h', ...late]) expect(drawn).toContain(`${vendor}: ${how}`);
+  }
 });
 
 /** The first plans of a class. */

@@ -75,7 +75,7 @@ export async function runAll(
   onRun: (run: SuiteRun) => void,
 ): Promise<Totals> {
   const suite = startSuite(options);
-  const waiting = [...plans];
+  const takeNext = createQueue(plans);
   const totals = {
     runs: 0,
     lost: 0,
@@ -83,8 +83,8 @@ export async function runAll(
     undetected_corruption: 0,
     invoice_mismatch: 0,
   };
-  const work = async (): Promise<void> => {
-    for (let plan = waiting.shift(); plan !== undefined; plan = waiting.shift()) {
+  const work = async (_: unknown, job: number): Promise<void> => {
+    for (let plan = takeNext(job); plan !== undefined; plan = takeNext(job)) {
       const run = await suite.run(plan);
       totals.runs += 1;
       totals.lost += run.lost;
@@ -100,6 +100,17 @@ export async function runAll(
   } finally {
     await suite.close();
   }
+}
+
+/**
+ * Months are lived in this process, lives in processes of their own: so that neither waits for the other, the first
+ * job begins with the months, and the rest with everything else.
+ */
+function createQueue(plans: readonly Plan[]): (job: number) => Plan | undefined {
+  const months = plans.filter(({ month }) => month !== undefined);
+  const others = plans.filter(({ month }) => month === undefined);
+  return (job) =>
+    job === 0 ? (months.shift() ?? others.shift()) : (others.shift() ?? months.shift());
 }
 
 export function isSound(run: RunReport): boolean {

@@ -313,17 +313,22 @@ const months: readonly Scenario[] = MONTH_VENDORS.map((vendor) => {
   const name = `months of invoices: ${vendor}`;
   return {
     name,
-    plan: (seed) => ({
-      seed,
-      scenario: name,
-      destinations: [],
-      retentionMs: 0,
-      segmentEvents: 0,
-      faultyDisk: false,
-      requests: [],
-      lives: [],
-      month: monthPlanOf(seed, vendor),
-    }),
+    plan: (seed) => {
+      const month = monthPlanOf(seed, vendor);
+      const sums = month.aggregate === '1h' ? ', by the hour' : '';
+      const late = month.late === 'send' ? '' : `, late: ${month.late}`;
+      return {
+        seed,
+        scenario: `${name}${sums}${late}`,
+        destinations: [],
+        retentionMs: 0,
+        segmentEvents: 0,
+        faultyDisk: false,
+        requests: [],
+        lives: [],
+        month,
+      };
+    },
   };
 });
 

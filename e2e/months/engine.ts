@@ -47,7 +47,10 @@ export interface Engine {
 }
 
 export interface EngineOptions {
-  readonly settings: Pick<DestinationSettings, 'type' | 'options' | 'late' | 'planChange'>;
+  readonly settings: Pick<
+    DestinationSettings,
+    'type' | 'options' | 'late' | 'planChange' | 'aggregate'
+  >;
   readonly beginning: number;
   /** Turns the billing system's clock. */
   readonly turnTo: (at: number) => void;

@@ -1,6 +1,7 @@
 import type { Misbehaviour } from '../fakes/misbehaviour.ts';
 import { createRandom, type Random } from '../faults/random.ts';
 import type { PlanChange } from '../../operator/model/tenant.ts';
+import type { DestinationSettings } from '../../operator/config/settings.ts';
 import { G, H, type Metric, type PlanName } from './vendors.ts';
 
 const MINUTE_MS = 60_000;
@@ -26,10 +27,16 @@ export const MONTH_VENDORS = [
 ] as const;
 export type MonthVendorName = (typeof MONTH_VENDORS)[number];
 
+/** Those that can bill late usage by itself. */
+const BILLS_APART = /^(lago|stripe)/;
+const LATE = ['send', 'send', 'next', 'credit', 'hold'] as const;
+
 /** Two months of a few tenants as data, made from a seed alone. Times are milliseconds since the epoch. */
 export interface MonthPlan {
   readonly seed: number;
   readonly vendor: MonthVendorName;
+  readonly aggregate: NonNullable<DestinationSettings['aggregate']>;
+  readonly late: NonNullable<DestinationSettings['late']>;
   /** In the order of time. */
   readonly steps: readonly MonthStep[];
 }
@@ -71,7 +78,9 @@ export function monthPlanOf(seed: number, vendor: MonthVendorName): MonthPlan {
     ...weatherOf(random),
     ...killsOf(random),
   ];
-  return { seed, vendor, steps: steps.toSorted((a, b) => a.at - b.at) };
+  const aggregate = random.chance(0.5) ? '1h' : 'none';
+  const late = BILLS_APART.test(vendor) ? random.pick(LATE) : 'send';
+  return { seed, vendor, aggregate, late, steps: steps.toSorted((a, b) => a.at - b.at) };
 }
 
 /** A tenant's coming and going, its plans and its usage. */

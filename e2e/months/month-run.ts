@@ -4,7 +4,6 @@ import type { Tenant } from '../../operator/model/tenant.ts';
 import { formatInstant } from '../../operator/model/window.ts';
 import { testTenant } from '../../operator/destinations/testing/context.ts';
 import { testEvent } from '../../operator/ledger/testing/events.ts';
-import type { AccountEvent } from '../fakes/account.ts';
 import type { Misbehaviour } from '../fakes/misbehaviour.ts';
 import { createRandom } from '../faults/random.ts';
 import { type Engine, startEngine } from './engine.ts';
@@ -17,6 +16,7 @@ import {
   type Use,
 } from './month-plan.ts';
 import { startReceiver } from './receiver.ts';
+import { type MonthReport, verdict } from './verdict.ts';
 import {
   currencyOf,
   H,
@@ -34,18 +34,6 @@ const SETTLED_MS = 3 * MINUTE_MS;
 /** Windows that are closed after a step, used or not. */
 const WINDOWS_AFTER = 6;
 
-/** What the months of a plan came to. */
-export interface MonthReport {
-  readonly events: number;
-  /** Events that the vendor does not have and that are no dead letters. */
-  readonly lost: number;
-  /** Events that the vendor counts twice. */
-  readonly duplicated: number;
-  /** Units that are on no invoice, or on two, of which no condition tells. */
-  readonly invoiceMismatch: number;
-  readonly wrong: readonly string[];
-}
-
 export interface MonthOptions {
   /** An invoice loses a line, of which nobody but the stand-in knows, to see that it is counted. */
   readonly withoutLine?: boolean;
@@ -55,7 +43,7 @@ export interface MonthOptions {
 export async function runMonth(plan: MonthPlan, options: MonthOptions = {}): Promise<MonthReport> {
   const vendor = await startVendor(plan);
   const engine = await startEngine({
-    settings: vendor.settings,
+    settings: { ...vendor.settings, aggregate: plan.aggregate, late: plan.late },
     beginning: JANUARY - DAY_MS,
     turnTo: vendor.turnTo,
   });
@@ -63,7 +51,8 @@ export async function runMonth(plan: MonthPlan, options: MonthOptions = {}): Pro
     await engine.clock.during(vendor.prepare);
     const events = new Map<string, UsageEvent>();
     await live(engine, vendor, plan, events);
-    return await verdict(engine, vendor, events, options);
+    await settle(engine, vendor);
+    return await verdict(engine, vendor, events, options.withoutLine ?? false);
   } finally {
     await engine.stop();
     await vendor.close();
@@ -215,12 +204,8 @@ async function setWeather(url: string, orders: readonly Misbehaviour[]): Promise
   for (const order of orders) await control('misbehave', JSON.stringify(order));
 }
 
-async function verdict(
-  engine: Engine,
-  vendor: MonthVendor,
-  offered: ReadonlyMap<string, UsageEvent>,
-  { withoutLine = false }: MonthOptions,
-): Promise<MonthReport> {
+/** Everything goes well from now on, until nothing waits any more. */
+async function settle(engine: Engine, vendor: MonthVendor): Promise<void> {
   await engine.clock.during(() => setWeather(vendor.url, []));
   await engine.restart(0);
   await engine.passTo(engine.clock.now() + DAY_MS);
@@ -228,49 +213,4 @@ async function verdict(
     await engine.lookAtInvoices();
     await engine.passTo(engine.clock.now() + 2 * HOUR_MS);
   }
-  const [status] = engine.delivery().statuses();
-  const letters = await engine.delivery().deadLetters('bills', 0, 10_000);
-  const dead = new Set((letters?.deadLetters ?? []).map(({ event }) => event.id));
-  const taken = vendor.taken();
-  const known = new Set(taken);
-  const wrong: string[] = [];
-  if (status?.lagEvents !== 0 || status.parked > 0 || status.planChanges.length > 0) {
-    wrong.push(`not settled in the end: ${JSON.stringify(status)}`);
-  }
-  const lost = [...offered.keys()].filter((id) => !known.has(id) && !dead.has(id));
-  const account = vendor.account().events;
-  const events = withoutLine ? withoutOneLine(account) : account;
-  const missing = new Map<string, number>();
-  const why = new Map<string, string>();
-  for (const [index, { units, lines, fate }] of events.entries()) {
-    const event = offered.get(taken[index] ?? '');
-    if (event === undefined || lines === 1) continue;
-    const key = `${event.metric} of ${event.tenant}`;
-    missing.set(key, (missing.get(key) ?? 0) + Number(units) * (1 - lines));
-    why.set(key, `${event.id}: ${fate.kind === 'never' ? fate.because : `${lines} lines`}`);
-  }
-  const told = new Map<string, number>();
-  for (const { metric, tenant, difference } of status?.invoices?.examples ?? []) {
-    told.set(`${metric} of ${tenant}`, -Number(difference));
-  }
-  let invoiceMismatch = 0;
-  for (const key of new Set([...missing.keys(), ...told.keys()])) {
-    const [is, said] = [missing.get(key) ?? 0, told.get(key) ?? 0];
-    if (Math.abs(is - said) < 1e-6) continue;
-    invoiceMismatch += Math.abs(is - said);
-    wrong.push(`${key}: ${is} on no invoice, ${said} told (${why.get(key) ?? 'nothing is'})`);
-  }
-  return {
-    events: offered.size,
-    lost: lost.length,
-    duplicated: taken.length - known.size,
-    invoiceMismatch: Math.round(invoiceMismatch),
-    wrong: [...wrong, ...lost.map((id) => `lost: ${id}`)],
-  };
-}
-
-function withoutOneLine(events: readonly AccountEvent[]): readonly AccountEvent[] {
-  const index = events.findIndex(({ lines, units }) => lines === 1 && Number(units) > 0);
-  const fate = { kind: 'never', because: 'its line was taken away' } as const;
-  return events.map((event, at) => (at === index ? { ...event, lines: 0, fate } : event));
 }

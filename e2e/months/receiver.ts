@@ -20,6 +20,7 @@ export async function startReceiver(): Promise<MonthVendor> {
     turnTo: () => undefined,
     account: () => ({ invoices: [], events: [] }),
     taken: () => receiver.billed().map(({ id }) => id),
+    lateLines: () => [],
     label: ({ id }) => id,
     prepare: done,
     price: done,

@@ -1,4 +1,5 @@
 import type { DestinationSettings } from '../../operator/config/settings.ts';
+import { LATE_KEY } from '../../operator/destinations/stripe/late.ts';
 import { Secret } from '../../operator/model/secret.ts';
 import type { Account, AccountInvoice } from '../fakes/account.ts';
 import { startFakeLago } from '../fakes/lago/lago.ts';
@@ -33,6 +34,8 @@ export interface MonthVendor {
   readonly account: () => Account;
   /** Our id of every event that it has taken, in the order of the account's events. */
   readonly taken: () => readonly string[];
+  /** What it was asked to bill of late usage apart, each with its id in it. */
+  readonly lateLines: () => readonly string[];
   readonly label: (invoice: AccountInvoice) => string;
   /** Makes the plans, and prices G; after bootstrapping. */
   readonly prepare: () => Promise<void>;
@@ -72,6 +75,10 @@ export async function startLago({
     turnTo: lago.turnTo,
     account: lago.account,
     taken: () => [...lago.state.events.values()].map(({ transaction_id }) => transaction_id),
+    lateLines: () =>
+      [...lago.state.invoices.flatMap(({ fees }) => fees), ...lago.state.creditNotes]
+        .map(({ description = '' }) => description)
+        .filter((text) => text.includes('(late_')),
     label: labelOf,
     prepare: async () => {
       const plan = plans.get('a');
@@ -131,6 +138,10 @@ export async function startStripe(rules: Partial<StripeRules> = {}): Promise<Mon
     turnTo: stripe.turnTo,
     account: stripe.account,
     taken: () => stripe.state.events.map(({ identifier }) => identifier),
+    lateLines: () =>
+      [...stripe.state.invoiceItems, ...stripe.state.creditNotes].flatMap(
+        ({ metadata }) => metadata[LATE_KEY] ?? [],
+      ),
     label: labelOf,
     prepare: async () => {
       for (const plan of PLANS) await price(plan, G, PRICES_OF_G[plan]);
@@ -174,6 +185,7 @@ export async function startMetronome(rules: Partial<MetronomeRules> = {}): Promi
     turnTo: metronome.turnTo,
     account: metronome.account,
     taken: () => metronome.state.events.map(({ transaction_id }) => transaction_id),
+    lateLines: () => [],
     label: (invoice) => `${labelOf(invoice)}/${invoice.of}`,
     prepare: async () => {
       for (const name of [G, H]) {

@@ -4,6 +4,7 @@
  * where the disk is to misbehave: the shim's control file and its trace.
  */
 import { writeSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
 import { createInterface } from 'node:readline';
 import { openFaultyDisk, SOUND_DISK } from './disk.ts';
 import { live } from './life.ts';
@@ -19,6 +20,9 @@ const disk =
 function tell(message: Message): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
+
+// Otherwise that happens in the end, which a process that is killed does not come to.
+flushCompileCache();
 
 let goOn: (elapsed: number) => void = () => undefined;
 for await (const line of createInterface({ input: process.stdin })) {

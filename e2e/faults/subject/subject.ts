@@ -50,7 +50,12 @@ export async function startSubject(options: SubjectOptions): Promise<Subject> {
   const args = faulty === undefined ? [] : [faulty.control, faulty.trace.file];
   const child = spawn(process.execPath, [SCRIPT, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
-    env: { ...process.env, ...faulty?.environment },
+    // Most of a start is the compiler's; many processes are started, one after the other was killed.
+    env: {
+      ...process.env,
+      NODE_COMPILE_CACHE: join(scratch, 'compiled'),
+      ...faulty?.environment,
+    },
   });
   const errors: string[] = [];
   child.stderr.on('data', (chunk: Buffer) => errors.push(chunk.toString('utf8')));

@@ -1,0 +1,146 @@
+import { createAggregator } from '../../operator/delivery/aggregation/aggregator.ts';
+import { createDeliveryRecords } from '../../operator/delivery/records/delivery-records.ts';
+import type { StoredLine } from '../../operator/delivery/records/late-line.ts';
+import type { Ledger } from '../../operator/ledger/ledger.ts';
+import { isLateNote } from '../../operator/model/correction.ts';
+import type { UsageEvent } from '../../operator/model/event.ts';
+import type { AccountEvent } from '../fakes/account.ts';
+import type { Engine } from './engine.ts';
+import type { MonthVendor } from './vendors.ts';
+
+const NAME = 'bills';
+
+/** What the months of a plan came to. */
+export interface MonthReport {
+  readonly events: number;
+  /** Events that the vendor does not have, that are no dead letters, and that are not billed apart. */
+  readonly lost: number;
+  /** Events that the vendor counts twice. */
+  readonly duplicated: number;
+  /** Units that are on no invoice, or on two, of which no condition tells. */
+  readonly invoiceMismatch: number;
+  readonly wrong: readonly string[];
+}
+
+/** Holds what was used against what the vendor has, and what its invoices have against what is told of them. */
+export async function verdict(
+  engine: Engine,
+  vendor: MonthVendor,
+  offered: ReadonlyMap<string, UsageEvent>,
+  withoutLine: boolean,
+): Promise<MonthReport> {
+  const [status] = engine.delivery().statuses();
+  const wrong: string[] = [];
+  if (status?.lagEvents !== 0 || status.parked > 0 || status.planChanges.length > 0) {
+    wrong.push(`not settled in the end: ${JSON.stringify(status)}`);
+  }
+  const sums = await sumsOf(engine.ledger);
+  const partsOf = (id: string): readonly UsageEvent[] => {
+    const event = offered.get(id);
+    return sums.get(id) ?? (event === undefined ? [] : [event]);
+  };
+  const taken = vendor.taken();
+  const letters = await engine.delivery().deadLetters(NAME, 0, 10_000);
+  const dead = (letters?.deadLetters ?? []).map(({ event }) => event.id);
+  const late = await lateLinesOf(engine.ledger);
+  const apart = late.flatMap(({ parts }) => parts.map(({ id }) => id));
+  wrong.push(...wrongLines(vendor, late, status?.lateRefusals.length ?? 0));
+
+  const times = new Map<string, number>();
+  for (const id of [...taken, ...apart]) {
+    for (const part of partsOf(id)) times.set(part.id, (times.get(part.id) ?? 0) + 1);
+  }
+  const isDead = new Set(dead.flatMap((id) => partsOf(id).map((part) => part.id)));
+  const lost = [...offered.keys()].filter((id) => !times.has(id) && !isDead.has(id));
+  const twice = [...times].filter(([, count]) => count > 1);
+
+  const account = vendor.account().events;
+  const events = withoutLine ? withoutOneLine(account) : account;
+  const missing = new Map<string, number>();
+  const why = new Map<string, string>();
+  for (const [index, { units, lines, fate }] of events.entries()) {
+    const id = taken[index] ?? '';
+    const parts = partsOf(id);
+    const [first] = parts;
+    if (first === undefined) continue;
+    const used = parts.reduce((sum, { quantity }) => sum + Number(quantity), 0);
+    if (used !== Number(units)) wrong.push(`${id}: ${units} for ${used} that were used`);
+    if (lines === 1) continue;
+    const key = `${first.metric} of ${first.tenant}`;
+    missing.set(key, (missing.get(key) ?? 0) + used * (1 - lines));
+    why.set(key, `${first.id}: ${fate.kind === 'never' ? fate.because : `${lines} lines`}`);
+  }
+  const told = new Map<string, number>();
+  for (const { metric, tenant, difference } of status?.invoices?.examples ?? []) {
+    told.set(`${metric} of ${tenant}`, -Number(difference));
+  }
+  let invoiceMismatch = 0;
+  for (const key of new Set([...missing.keys(), ...told.keys()])) {
+    const [is, said] = [missing.get(key) ?? 0, told.get(key) ?? 0];
+    if (Math.abs(is - said) < 1e-6) continue;
+    invoiceMismatch += Math.abs(is - said);
+    wrong.push(`${key}: ${is} on no invoice, ${said} told (${why.get(key) ?? 'nothing is'})`);
+  }
+  return {
+    events: offered.size,
+    lost: lost.length,
+    duplicated: taken.length - new Set(taken).size + twice.length,
+    invoiceMismatch: Math.round(invoiceMismatch),
+    wrong: [
+      ...wrong,
+      ...lost.map((id) => `lost: ${id}`),
+      ...twice.map(([id, count]) => `${count} times: ${id}`),
+    ],
+  };
+}
+
+/** By its id, what each sum of an hour adds up: the ledger has on record which stretches are sums. */
+async function sumsOf(ledger: Ledger): Promise<ReadonlyMap<string, readonly UsageEvent[]>> {
+  const found = new Map<string, readonly UsageEvent[]>();
+  for await (const { from, to, cuts = {} } of createDeliveryRecords(ledger, NAME).aggregated()) {
+    const page = await ledger.read(from, to - from);
+    if (page.kind === 'failed') throw new Error(page.message);
+    const events = new Map(page.events.map(({ sequence, event }) => [sequence, event]));
+    const sums = createAggregator(cuts);
+    for (const stored of page.events) if (!isLateNote(stored.event)) sums.add(stored);
+    for (const { event, parts } of sums.all()) {
+      if (parts === undefined) continue;
+      found.set(
+        event.id,
+        parts.flatMap((part) => events.get(part) ?? []),
+      );
+    }
+  }
+  return found;
+}
+
+async function lateLinesOf(ledger: Ledger): Promise<readonly StoredLine[]> {
+  const found: StoredLine[] = [];
+  for await (const line of createDeliveryRecords(ledger, NAME).late()) found.push(line);
+  return found;
+}
+
+/** What is billed apart is there once, and what is not is told. */
+function wrongLines(
+  vendor: MonthVendor,
+  late: readonly StoredLine[],
+  refusals: number,
+): readonly string[] {
+  const made = vendor.lateLines();
+  const known = new Set(late.map(({ id }) => id));
+  const strange = made.filter((text) => ![...known].some((id) => text.includes(id)));
+  const wrong = strange.map((text) => `nobody asked for it: ${text}`);
+  for (const { id, state, reference } of late) {
+    const count = made.filter((text) => text.includes(id)).length;
+    const isDone = state === 'billed' && (count === 1 || reference === 'nothing');
+    const isTold = state !== 'billed' && count === 0 && refusals > 0;
+    if (!isDone && !isTold) wrong.push(`late line ${id}: ${state}, made ${count} times`);
+  }
+  return wrong;
+}
+
+function withoutOneLine(events: readonly AccountEvent[]): readonly AccountEvent[] {
+  const index = events.findIndex(({ lines, units }) => lines === 1 && Number(units) > 0);
+  const fate = { kind: 'never', because: 'its line was taken away' } as const;
+  return events.map((event, at) => (at === index ? { ...event, lines: 0, fate } : event));
+}
