@@ -14,6 +14,7 @@ export const WATCHED = [
   'persistentvolumeclaims',
   'services',
   'statefulsets',
+  'namespaces',
 ] as const;
 export type Watched = (typeof WATCHED)[number];
 

@@ -11,6 +11,7 @@ import {
 import type { PodLife } from './pod-life.ts';
 import { seeded } from './seeded.ts';
 import { StopHoldings } from './stop-holdings.ts';
+import { StopNamespaces } from './stop-namespaces.ts';
 import { StopNodes } from './stop-nodes.ts';
 import { StopPods } from './stop-pods.ts';
 import type { StopScene } from './stops.ts';
@@ -89,7 +90,8 @@ export async function startWorld({ api, seed, durationMs, log }: WorldOptions): 
   const pods = new StopPods({ ...changes(6), cluster: burst, neighbours: [named('blue'), green] });
   const holdings = new StopHoldings(api, MOVING, changes(7).random);
   const nodes = new StopNodes(api, [studio, burst], changes(8).random);
-  const scenes = [pods, holdings, nodes];
+  const namespaces = new StopNamespaces({ ...changes(9), owners: [green, burst] });
+  const scenes = [pods, holdings, nodes, namespaces];
   return {
     stops: {
       prepare: async () => void (await Promise.all(scenes.map((scene) => scene.prepare()))),
@@ -105,6 +107,7 @@ export async function startWorld({ api, seed, durationMs, log }: WorldOptions): 
           ...ends.flatMap((end) => (end.kind === 'undated' ? [end.undated] : [])),
           ...(await holdings.end()),
           ...(await nodes.end()),
+          ...(await namespaces.end()),
         ],
         outages: await goingDown,
         nodes: await replacing,

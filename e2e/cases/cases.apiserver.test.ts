@@ -43,6 +43,7 @@ const TABLES = [
   'metering/synced-namespaces',
   'metering/tenant-namespaces',
   'metering/node-machines',
+  'metering/unseen-ends',
   'metering/events',
   'discovery/discover',
   'discovery/discovery',

@@ -15,6 +15,8 @@ export interface ApiClient {
   list(path: string): Promise<readonly KubeObject[]>;
   /** JSON merge patch; false when there is no such object. A function gives the body of each try. */
   patch(path: string, body: Body | (() => Body)): Promise<boolean>;
+  /** Puts an object in the place of what is there, such as a subresource. */
+  replace(path: string, body: Body): Promise<void>;
   /** Deletes; an object that is gone already is not an error. */
   remove(path: string, graceSeconds: number): Promise<void>;
   close(): Promise<void>;
@@ -29,7 +31,7 @@ export function createApiClient(credentials: RestConfig, signal: AbortSignal): A
   });
 
   const attempt = async (
-    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,
     body?: Body | (() => Body),
   ): Promise<{ readonly status: number; readonly body: Body }> => {
@@ -90,6 +92,7 @@ export function createApiClient(credentials: RestConfig, signal: AbortSignal): A
       return (body?.['items'] ?? []) as readonly KubeObject[];
     },
     patch: async (path, body) => (await expect(404, 'PATCH', path, body)) !== undefined,
+    replace: async (path, body) => void (await expect(0, 'PUT', path, body)),
     remove: async (path, graceSeconds) => {
       await expect(404, 'DELETE', path, {
         apiVersion: 'v1',

@@ -119,7 +119,7 @@ describe('the log does not say what the specification promises', () => {
     expect(fallbacks().length).toBe(2);
   });
 
-  test('a platform instance that nothing here belongs to', async () => {
+  test('I16: a platform instance that nothing here belongs to', async () => {
     const { discovery, sources } = createDiscoveryRig();
     sources.instances.become('synced');
     sources.instances.put(instance('p-team', 'alone'));

@@ -223,7 +223,7 @@ test('a namespace that the syncer maps for its tenant is no way round', async ()
   expect((await namespaceMetadata()).labels).toMatchObject(managedBy);
 });
 
-test('a namespace that a newer syncer maps is no way round, whoever makes the pods in it', async () => {
+test('C35: a namespace that a newer syncer maps is no way round, whoever makes the pods in it', async () => {
   await estate.addTenantCluster(namespace, 'a');
   const host = namespace;
   const tenant = tenantOf('a');

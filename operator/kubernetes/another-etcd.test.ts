@@ -85,7 +85,7 @@ async function removedBetween(
 }
 
 describe('a kind that is kept in an etcd of its own', () => {
-  test('is not dated by versions of the other, which are far ahead of its own', async () => {
+  test('W38: is not dated by versions of the other, which are far ahead of its own', async () => {
     const stoppedAt = systemClock.now() - STOP_MS;
     const api = apiServer(
       { [PODS]: etcd(5_000_000), [CLAIMS]: etcd(50) },
@@ -96,7 +96,7 @@ describe('a kind that is kept in an etcd of its own', () => {
     expect(happened).toEqual({ from: stoppedAt, until: at });
   });
 
-  test('is not dated by versions of the other, which are far behind its own', async () => {
+  test('W38: is not dated by versions of the other, which are far behind its own', async () => {
     const stoppedAt = systemClock.now() - STOP_MS;
     const api = apiServer(
       { [PODS]: etcd(50), [CLAIMS]: etcd(5_000_000) },

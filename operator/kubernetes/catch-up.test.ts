@@ -42,7 +42,7 @@ async function bookmark(): Promise<void> {
   await heard(String(++newest));
 }
 describe('a connection that nothing comes through', () => {
-  test('and that is not cut tells what came about at any time since something came', async () => {
+  test('W33: and that is not cut tells what came about at any time since something came', async () => {
     await bookmark();
     const heardAt = clock.now();
     await clock.advance(75_000);

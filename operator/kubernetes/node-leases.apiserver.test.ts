@@ -75,7 +75,7 @@ afterAll(async () => {
 });
 
 describe('the Leases of nodes', () => {
-  test('date what nothing else was written beside, within two seconds, however long ago, with few requests', async () => {
+  test('W34: date what nothing else was written beside, within two seconds, however long ago, with few requests', async () => {
     const asked: (RequestOptions['query'] | undefined)[] = [];
     const counted: Pick<Connection, 'request'> = {
       request: (path, options) => {

@@ -18,7 +18,7 @@ afterAll(async () => {
   await connection.close();
 });
 
-test('what changes while watches catch up is known within two seconds, though nothing else is written', async () => {
+test('W39: what changes while watches catch up is known within two seconds, though nothing else is written', async () => {
   const stop = new AbortController();
   const path = `/api/v1/namespaces/${namespace}/configmaps`;
   const create = async (): Promise<string> => {

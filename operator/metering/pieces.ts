@@ -231,7 +231,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
             weight: pass.weight,
             asBilled: pass.asBilled,
             mapped: input.ownNodes !== true && mappedTo(cluster, timeline.namespace),
-            unsure: unsureOf(span, start, end),
+            unsure: Math.max(unsureOf(span, start, end), unsureOf(tenancy, start, end)),
           };
           const { endedBy } = span;
           visit(endedBy === undefined || end !== span.to ? piece : { ...piece, endedBy });

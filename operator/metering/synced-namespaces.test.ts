@@ -63,7 +63,7 @@ describe('what is in a namespace that a syncer maps is its tenant cluster’s', 
     expect(coresOf(world)).toEqual({ a: 3, b: 0 });
   });
 
-  test('G52: a pod with GPUs, which were free', () => {
+  test('G58: a pod with GPUs, which were free', () => {
     const world = worldOf(mapped('team-1'));
     world.node(gpuNode(N1));
     const containers = [{ 'nvidia.com/gpu': 2 }];

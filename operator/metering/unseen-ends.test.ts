@@ -34,7 +34,7 @@ function view<T>(project: (object: RawObject) => T | undefined, object: RawObjec
   return projected;
 }
 
-test('a whole node that went while nobody looked says on each of its events how far off it is', () => {
+test('W35: a whole node that went while nobody looked says on each of its events how far off it is', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
   const node = gpuNode(own(N1));
@@ -51,7 +51,7 @@ test('a whole node that went while nobody looked says on each of its events how 
   expect(next.events).toEqual([]);
 });
 
-test('a resource claim whose pod went while nobody looked says how far off it is', () => {
+test('W35: a resource claim whose pod went while nobody looked says how far off it is', () => {
   const world = draWorld({});
   const running = view(projectPod, pod({ name: 'c', node: 'n1' }));
   world.observation.pods.deleted(running, unseen);
@@ -59,7 +59,7 @@ test('a resource claim whose pod went while nobody looked says how far off it is
   expect(unsure(events)).toMatchObject({ tenant_gpu_hours: 5 });
 });
 
-test('a resource claim that is billed from its allocation says how far off its own end is', () => {
+test('W35: a resource claim that is billed from its allocation says how far off its own end is', () => {
   const world = draWorld({ podLifetime: 'scheduled', pods: [] });
   const claim = view(projectResourceClaim, resourceClaim({ pods: [] }));
   world.observation.resourceClaims.deleted(claim, unseen);
@@ -67,7 +67,7 @@ test('a resource claim that is billed from its allocation says how far off its o
   expect(unsure(events)).toMatchObject({ tenant_gpu_hours: 5 });
 });
 
-test('a control plane that went while nobody looked says how far off it is', () => {
+test('W35: a control plane that went while nobody looked says how far off it is', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
   const gone = workload({ name: 'a' });
@@ -77,7 +77,7 @@ test('a control plane that went while nobody looked says how far off it is', () 
   expect(unsure(events)).toMatchObject({ tenant_instance_hours: 5 });
 });
 
-test('a control plane that began while nobody looked says so, unless another was ready before', () => {
+test('W35: a control plane that began while nobody looked says so, unless another was ready before', () => {
   const begins = { ...unseen, happened: { from: at(590), until: at(600) } };
   const instance = (others: readonly RawObject[]) => {
     const world = createWorld();

@@ -1,5 +1,6 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { type Arrival, happenedBetween } from '../kubernetes/source.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { NamespaceChanges, UnsureMoment } from './host-namespace.ts';
 
 /** A host namespace that was one tenant cluster's during `[from, to)`, because its syncer had mapped it. */
 export interface NamespaceMapping {
@@ -9,6 +10,9 @@ export interface NamespaceMapping {
   /** Milliseconds since the epoch; `to` is infinite while it holds. */
   readonly from: number;
   readonly to: number;
+  /** How much earlier it may have begun, and how much later ended, where nobody saw that; milliseconds. */
+  readonly unsureFrom?: number;
+  readonly unsureTo?: number;
   /** Counts up with everything that is learnt; 0 when it came out of the journal. */
   readonly learntAs: number;
 }
@@ -21,14 +25,10 @@ export interface MappingRound {
   readonly lastAt: number;
   /** Whether a tenant cluster is gone while objects of it may be there. */
   readonly isLeaving: (cluster: string) => boolean;
+  /** When Namespaces changed what they say. */
+  readonly changes: NamespaceChanges;
   /** Gives the number of what is learnt next. */
   readonly learn: () => number;
-}
-
-/** What nobody saw happen: when it did so at the earliest, and when it was told; milliseconds since the epoch. */
-interface Unseen {
-  readonly from: number;
-  readonly at: number;
 }
 
 /** The API gives the time of creation in whole seconds, rounded down. */
@@ -37,38 +37,31 @@ const CREATION_STEP_MS = 1_000;
 /**
  * Which host namespaces belonged to which tenant cluster, from when to when, besides those of their
  * control planes (docs/discovery.md#namespaces-that-a-syncer-maps). A Namespace that is new was a tenant
- * cluster's since its creation; every other change counts from the round that found it, but that one that
- * nobody saw happen ends a mapping at the last moment at which it is known
+ * cluster's since its creation. Every other change counts from when the Namespace changed what it says of
+ * itself; where nobody saw that, it ends a mapping as early and begins one as late as that may have been
  * (docs/metering.md#changes-that-nobody-saw).
  */
 export class NamespaceMappings {
   /** In the order of time. */
   readonly #byNamespace = new Map<string, NamespaceMapping[]>();
-  /** Of mapped namespaces, what a watch has told since the last round that it had not seen happen. */
-  readonly #unseen = new Map<string, Unseen>();
   /** It has come out of a journal, and no round has looked since. */
   #isRestored = false;
 
-  /** A watch tells that a Namespace has changed, or is gone. */
-  told(namespace: string, arrival: Arrival): void {
-    const { from } = happenedBetween(arrival);
-    if (from >= arrival.at || this.#openOf(namespace) === undefined) return;
-    const earliest = Math.min(from, this.#unseen.get(namespace)?.from ?? from);
-    this.#unseen.set(namespace, { from: earliest, at: arrival.at });
-  }
-
   /** Gives whether anything has changed. */
-  observe({ clusters, at, lastAt, isLeaving, learn }: MappingRound): boolean {
+  observe({ clusters, at, lastAt, isLeaving, changes, learn }: MappingRound): boolean {
     const found = new Map(
       clusters.flatMap(({ id, syncedNamespaces = [] }) =>
         syncedNamespaces.map(({ name, createdAt }) => [name, { cluster: id, createdAt }] as const),
       ),
     );
     let changed = false;
-    const goneAt = (namespace: string): number => {
-      const unseen = this.#unseen.get(namespace);
-      const earliest = unseen !== undefined && unseen.at <= at ? unseen.from : at;
-      return Math.min(at, Math.max(lastAt, this.#isRestored ? lastAt : earliest));
+    const goneAt = (namespace: string): UnsureMoment => {
+      const nobodyKnows = this.#isRestored ? lastAt : at;
+      const { at: until, unsure } = changes.saidUntil(namespace, lastAt) ?? {
+        at: nobodyKnows,
+        unsure: at - nobodyKnows,
+      };
+      return until < at ? { at: until, unsure: Math.min(unsure, at - until) } : { at, unsure: 0 };
     };
     for (const { namespace, cluster } of this.#open()) {
       // Those of a tenant cluster that is gone stay its own while something of it is there.
@@ -79,16 +72,19 @@ export class NamespaceMappings {
     for (const [namespace, { cluster, createdAt }] of found) {
       const before = this.#openOf(namespace);
       if (before?.cluster === cluster) continue;
-      const isNew = createdAt + CREATION_STEP_MS > lastAt;
-      const from = isNew ? Math.min(Math.max(createdAt, lastAt), at) : at;
-      this.#end(namespace, Math.min(from, goneAt(namespace)));
-      this.#add({ namespace, cluster, from, to: Infinity, learntAs: learn() });
+      const says = changes.saysSince(namespace);
+      const isNew = createdAt + CREATION_STEP_MS > lastAt && says?.always !== false;
+      const isSaid = says !== undefined && says.at > lastAt && says.at <= at;
+      const begun = isSaid ? says : { at, unsure: 0 };
+      const from = isNew ? Math.min(Math.max(createdAt, lastAt), at) : begun.at;
+      const gone = goneAt(namespace);
+      this.#end(namespace, gone.at <= from ? gone : { at: from, unsure: 0 });
+      const unsureFrom = isNew || begun.unsure === 0 ? undefined : begun.unsure;
+      const mapping = { namespace, cluster, from, to: Infinity, learntAs: learn() };
+      this.#add({ ...mapping, ...omitUndefined({ unsureFrom }) });
       changed = true;
     }
     this.#isRestored = false;
-    for (const [namespace, unseen] of this.#unseen) {
-      if (unseen.at <= at) this.#unseen.delete(namespace);
-    }
     return changed;
   }
 
@@ -110,7 +106,7 @@ export class NamespaceMappings {
 
   /** Ends what a tenant cluster has: nothing of it is there any more. */
   release(cluster: string, at: number): void {
-    for (const namespace of this.of(cluster)) this.#end(namespace, at);
+    for (const namespace of this.of(cluster)) this.#end(namespace, { at, unsure: 0 });
   }
 
   /** Forgets what ended before `horizon`, and what is of tenant clusters that nobody knows any more. */
@@ -149,11 +145,12 @@ export class NamespaceMappings {
     this.#byNamespace.set(mapping.namespace, [...before, mapping]);
   }
 
-  #end(namespace: string, at: number): void {
+  #end(namespace: string, { at, unsure }: UnsureMoment): void {
     const open = this.#openOf(namespace);
     if (open === undefined) return;
     const before = this.#byNamespace.get(namespace)?.slice(0, -1) ?? [];
-    const ended = open.from < at ? [{ ...open, to: at }] : [];
+    const unsureTo = unsure > 0 ? unsure : undefined;
+    const ended = open.from < at ? [{ ...open, to: at, ...omitUndefined({ unsureTo }) }] : [];
     this.#byNamespace.set(namespace, [...before, ...ended]);
   }
 }

@@ -9,6 +9,7 @@ import {
   type WorkloadState,
   type WorkloadView,
 } from './held-objects.ts';
+import { followNamespace, type HostNamespaces } from './host-namespace.ts';
 import { followNode } from './follow-node.ts';
 import type { NodeSettings, NodeState } from './node-state.ts';
 import type { ProviderWord } from './provided-node.ts';
@@ -46,6 +47,8 @@ export interface Observation {
   readonly gpuNodes: Timelines<NodeView, NodeState>;
   readonly resourceClaims: Timelines<ResourceClaimView, ClaimState>;
   readonly resourceSlices: Timelines<ResourceSliceView, DeviceSlice>;
+  /** Of the host cluster; they say since when what is in them is whose. */
+  readonly namespaces: HostNamespaces;
   readonly tenantClusters: TenantClusterTimelines;
   /** Namespaces that say a syncer maps them, and that discovery has given to nobody; as of its last round. */
   readonly refusedNamespaces: Set<string>;
@@ -87,6 +90,7 @@ export function createObservation(options: ObservationOptions): Observation {
       billedUntil,
     });
   const gpuPods = pods('gpu-pod');
+  const namespaces: HostNamespaces = timelines({ kind: 'namespace', follow: followNamespace });
   const resourceClaims = timelines<ResourceClaimView, ClaimState>({
     kind: 'resource-claim',
     follow: followClaim,
@@ -123,7 +127,8 @@ export function createObservation(options: ObservationOptions): Observation {
       },
     }),
     workloads: timelines({ kind: 'workload', follow: followWorkload }),
-    tenantClusters: createTenantClusterTimelines(),
+    namespaces,
+    tenantClusters: createTenantClusterTimelines(namespaces),
     refusedNamespaces: new Set(),
     usage: createUsageSamples(),
   };

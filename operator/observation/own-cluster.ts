@@ -27,7 +27,6 @@ export function insideTenant<T extends Projected & { readonly labels: ObjectLabe
 export function tenancyOf(all: TenantClusterTimelines, id: string): TenantClusterTimelines {
   const isOwn = (cluster: TenantCluster): boolean => cluster.id === id;
   return {
-    namespaces: all.namespaces,
     observe: (clusters, at) => all.observe(clusters, at),
     release: (holdsObjects, at) => all.release(holdsObjects, at),
     prune: (horizon) => all.prune(horizon),

@@ -54,6 +54,7 @@ export function seenObservation(observation: Observation, sees: Sees): Observati
     gpuNodes: seen(observation.gpuNodes),
     resourceClaims: seen(observation.resourceClaims),
     resourceSlices: seen(observation.resourceSlices),
+    namespaces: seen(observation.namespaces),
     tenantClusters,
     refusedNamespaces,
     usage,

@@ -1,4 +1,5 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { type Span, splitAtEdges } from './timeline.ts';
 
 /** The tenant clusters of one namespace during one stretch in which none of them changed. */
@@ -6,6 +7,9 @@ export interface Tenancy {
   readonly from: number;
   readonly to: number;
   readonly clusters: readonly TenantCluster[];
+  /** How much earlier it may have begun, and how much later ended, where nobody saw that; milliseconds. */
+  readonly unsureFrom?: number;
+  readonly unsureTo?: number;
   /** Those that are gone while objects of theirs are still there; absent where there are none. */
   readonly leaving?: readonly LeavingTenantCluster[];
 }
@@ -31,8 +35,13 @@ export function tenanciesOf(
     const holds = (span: Span<TenantCluster>) => span.from <= start && span.to >= end;
     const clusters = spans.filter(holds).map(({ state }) => state);
     const left = leaving.filter(holds).map(leavingOf);
-    if (left.length > 0) return [{ from: start, to: end, clusters, leaving: left }];
-    return clusters.length === 0 ? [] : [{ from: start, to: end, clusters }];
+    if (clusters.length === 0 && left.length === 0) return [];
+    const held = [...spans, ...leaving].filter(holds);
+    const unsureFrom = held.find((span) => span.from === start)?.unsureFrom;
+    const unsureTo = held.find((span) => span.to === end)?.unsureTo;
+    const leavers = left.length > 0 ? left : undefined;
+    const unsure = omitUndefined({ unsureFrom, unsureTo, leaving: leavers });
+    return [{ from: start, to: end, clusters, ...unsure }];
   });
 }
 

@@ -15,6 +15,8 @@ export type TenantClusterSnapshot = readonly {
     readonly namespace: string;
     readonly from: number;
     readonly to: number | null;
+    readonly unsureFrom?: number;
+    readonly unsureTo?: number;
   }[];
 }[];
 
@@ -35,15 +37,18 @@ export function storedRows({
     ...(leaving === undefined ? [] : [{ ...storedSpan(leaving), leaving: true as const }]),
   ];
   if (first === undefined) return [];
-  const mapped = mappings.map(({ namespace, from, to }) => ({ namespace, from, to: orNull(to) }));
+  const mapped = mappings.map(({ cluster: _cluster, learntAs: _learntAs, to, ...mapping }) => ({
+    ...mapping,
+    to: orNull(to),
+  }));
   return [{ ...first, ...(mapped.length > 0 && { mapped }) }, ...rows];
 }
 
 /** All rows must be of the same tenant cluster. */
 export function restoredRows(rows: TenantClusterSnapshot): KnownTenantCluster {
   const mappings = rows.flatMap(({ cluster, mapped = [] }) =>
-    mapped.map(({ namespace, from, to }) => {
-      return { namespace, cluster: cluster.id, from, to: to ?? Infinity, learntAs: 0 };
+    mapped.map(({ to, ...mapping }) => {
+      return { ...mapping, cluster: cluster.id, to: to ?? Infinity, learntAs: 0 };
     }),
   );
   const leaving = rows.filter((row) => row.leaving === true).map(restoredSpan)[0];

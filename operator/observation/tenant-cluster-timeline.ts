@@ -1,7 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { Projected, SourceHandler } from '../kubernetes/source.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { NamespaceMappings } from './namespace-mappings.ts';
+import { type HostNamespaces, NamespaceChanges } from './host-namespace.ts';
+import { type NamespaceMapping, NamespaceMappings } from './namespace-mappings.ts';
 import { restoredRows, storedRows, type TenantClusterSnapshot } from './tenant-cluster-snapshot.ts';
 import { type LeavingTenantCluster, leavingOf, tenanciesOf, type Tenancy } from './tenancy.ts';
 import { type Span, spansAfter, spansBefore } from './timeline.ts';
@@ -22,8 +22,6 @@ export interface LateNamespace extends LateTenantCluster {
  * those valid during a span, never looked up afterwards (docs/metering.md#lifetimes-not-samples).
  */
 export interface TenantClusterTimelines {
-  /** Takes what the watch of Namespaces tells: when a mapping ended that a round misses. */
-  readonly namespaces: SourceHandler<Projected>;
   /** What a successful discovery round found. */
   observe(clusters: readonly TenantCluster[], at: number): void;
   /** The tenant clusters there are. */
@@ -65,13 +63,17 @@ interface Entry {
   readonly existedFrom: number;
 }
 
-export function createTenantClusterTimelines(): TenantClusterTimelines {
-  return new TenantClusterHistory();
+/** `namespaces` says when Namespaces changed what a round finds; without it that is when the round was. */
+export function createTenantClusterTimelines(
+  namespaces: Pick<HostNamespaces, 'inNamespace'> = { inNamespace: () => [] },
+): TenantClusterTimelines {
+  return new TenantClusterHistory(namespaces);
 }
 
 class TenantClusterHistory implements TenantClusterTimelines {
   readonly #entries = new Map<string, Entry>();
   readonly #mappings = new NamespaceMappings();
+  readonly #namespaces: Pick<HostNamespaces, 'inNamespace'>;
   /** By namespace; undefined after a change, until somebody asks. */
   #index: ReadonlyMap<string, readonly Entry[]> | undefined;
   #current: readonly TenantCluster[] = [];
@@ -79,10 +81,9 @@ class TenantClusterHistory implements TenantClusterTimelines {
   #sequence = 0;
   #version = 0;
 
-  readonly namespaces: SourceHandler<Projected> = {
-    upserted: ({ name }, _previous, arrival) => this.#mappings.told(name, arrival),
-    deleted: ({ name }, arrival) => this.#mappings.told(name, arrival),
-  };
+  constructor(namespaces: Pick<HostNamespaces, 'inNamespace'>) {
+    this.#namespaces = namespaces;
+  }
 
   get current(): readonly TenantCluster[] {
     return this.#current;
@@ -119,7 +120,8 @@ class TenantClusterHistory implements TenantClusterTimelines {
     }
     const learn = (): number => ++this.#sequence;
     const isLeaving = (id: string): boolean => this.#entries.get(id)?.leaving?.to === Infinity;
-    const round = { clusters, at, lastAt: this.#observedAt, isLeaving, learn };
+    const changes = new NamespaceChanges(this.#namespaces);
+    const round = { clusters, at, lastAt: this.#observedAt, isLeaving, changes, learn };
     if (this.#mappings.observe(round)) this.#version += 1;
     this.#current = clusters;
     this.#observedAt = at;
@@ -283,9 +285,12 @@ function spansWithin(
 
 function cut(
   { from, to, state }: Span<TenantCluster>,
-  within: { readonly from: number; readonly to: number },
+  within: Pick<NamespaceMapping, 'from' | 'to' | 'unsureFrom' | 'unsureTo'>,
 ): Span<TenantCluster> {
-  return { from: Math.max(from, within.from), to: Math.min(to, within.to), state };
+  const unsureFrom = within.from > from ? within.unsureFrom : undefined;
+  const unsureTo = within.to < to ? within.unsureTo : undefined;
+  const bounds = { from: Math.max(from, within.from), to: Math.min(to, within.to) };
+  return { ...bounds, state, ...omitUndefined({ unsureFrom, unsureTo }) };
 }
 
 function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {

@@ -50,7 +50,7 @@ function runs(observation: Observation): [number, number][] {
     .map(({ from, to }) => [(from - START) / 1000, (to - START) / 1000]);
 }
 
-test('a pod that says when it finished is billed to then, whatever others make of when that was told', () => {
+test('W37: a pod that says when it finished is billed to then, whatever others make of when that was told', () => {
   const observation = observe();
   observation.pods.upserted(running, undefined, live(9));
   // Somebody's false date has the version written before it can have been.

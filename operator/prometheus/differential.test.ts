@@ -103,7 +103,7 @@ describe.each(['default', 'vcluster-platform'])('the preset %s', (preset) => {
     alone = await meter(server.url, environment, oneByOne);
   }, 120_000);
 
-  test('one query about all gives each tenant cluster what its own query gives, to the last digit', async () => {
+  test('U18: one query about all gives each tenant cluster what its own query gives, to the last digit', async () => {
     const together = await meter(server.url, environment, (measures) => measures);
     expect(together.events).toEqual(alone.events);
     expect(together.gaps).toEqual(alone.gaps);

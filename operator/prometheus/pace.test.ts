@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { createPace } from './pace.ts';
 
-test('thousands of queries do not begin at once, and a stop does not wait for their turn', async () => {
+test('U19: thousands of queries do not begin at once, and a stop does not wait for their turn', async () => {
   const clock = createManualClock(0);
   const pace = createPace(clock, 200);
   const stop = new AbortController();

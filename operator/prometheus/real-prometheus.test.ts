@@ -175,7 +175,7 @@ test.each([
   ['asked about alone', []],
   ['asked about with another', [cluster('a')]],
 ] as const)(
-  'what is in namespaces that a syncer maps is the tenant cluster’s: %s',
+  'U17: what is in namespaces that a syncer maps is the tenant cluster’s: %s',
   async (_, others) => {
     const syncedNamespaces = ['s-dev', 's-prod'].map((name) => ({ name, createdAt: 0 }));
     const synced = cluster('s', {}, { namespace: 'tenant-s', syncedNamespaces });

@@ -88,7 +88,7 @@ function queriesByWindow(): readonly number[] {
 }
 
 describe('many tenant clusters', () => {
-  test('cost two queries a window, a thousand as well as one', async () => {
+  test('U18: cost two queries a window, a thousand as well as one', async () => {
     const clock = clockAt(0);
     const all = Array.from({ length: 1_000 }, (_, index) =>
       cluster(`t${index}`, {}, { namespace: `ns-${index}` }),
@@ -232,7 +232,7 @@ test('whatever fails and whenever it is killed, each window of all is charged ex
   );
 }, 120_000);
 
-test('queries that name one tenant cluster each are told of above a thousand', async () => {
+test('U19: queries that name one tenant cluster each are told of above a thousand', async () => {
   const clock = clockAt(0);
   const named = { egressQuery: 'bytes{n="{{namespace}}"}', gpuUtilQuery: 'none' };
   const all = (count: number): readonly TenantCluster[] =>

@@ -39,10 +39,18 @@ const UNDISCOVERED: Obstacle = {
 /** A watch that breaks off for a moment is waited for. */
 const DIVIDE_AFTER_MS = 2_000;
 
+/**
+ * After a start, windows wait so long for the first round of discovery: what it finds may have changed while
+ * nobody looked. If none succeeds, what was known of tenant clusters before goes on.
+ */
+const FIRST_ROUND_MS = 10_000;
+
 /** Finds what can be closed, and keeps the gaps of what cannot. */
 export class DueWindows {
   readonly #options: DueWindowsOptions;
   readonly #startedAt: number;
+  /** When a window could first have been closed but for discovery. */
+  #readyAt: number | undefined;
 
   constructor(options: DueWindowsOptions) {
     this.#options = options;
@@ -158,8 +166,11 @@ export class DueWindows {
     const reason = quarantine.reason(scope.name);
     if (reason !== undefined) return { source: QUARANTINE, reason };
     if (!listed) return scope.obstacle(UNSETTLED) ?? STARTING;
-    if (observation.tenantClusters.observedAt === 0) return UNDISCOVERED;
-    const delayMs = this.#metering.settlingDelayMs;
-    return scope.obstacle({ end, delayMs, now: clock.now() });
+    const { observedAt } = observation.tenantClusters;
+    const now = clock.now();
+    this.#readyAt ??= now;
+    const isAwaited = observedAt < this.#startedAt && now < this.#readyAt + FIRST_ROUND_MS;
+    if (observedAt === 0 || isAwaited) return UNDISCOVERED;
+    return scope.obstacle({ end, delayMs: this.#metering.settlingDelayMs, now });
   }
 }

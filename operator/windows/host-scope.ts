@@ -44,6 +44,7 @@ export interface HostKind {
   readonly namespaced: readonly HostTimelines[];
   /** Of nodes, which are everybody's. */
   readonly nodeMeters: readonly Meter[];
+  /** What is in no namespace. */
   readonly shared: readonly HostTimelines[];
   readonly sources: readonly WatchedSource[];
 }
@@ -53,7 +54,7 @@ export function hostKinds(
   observation: Observation,
   sources: CollectorSources,
 ): readonly HostKind[] {
-  const { pods, nodes, volumes, loadBalancers, workloads } = observation;
+  const { pods, nodes, namespaces, volumes, loadBalancers, workloads } = observation;
   const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
   const common = { observation, nodeMeters: [], shared: [] };
   return [
@@ -62,7 +63,7 @@ export function hostKinds(
       name: 'pods',
       meters: [meterCpuAndMemory],
       namespaced: [pods],
-      shared: [nodes],
+      shared: [nodes, namespaces],
       sources: [sources.pods, sources.nodes],
     },
     {

@@ -209,6 +209,7 @@ export class JournalWriter {
       ...changesOf(volumes),
       ...changesOf(loadBalancers),
       ...changesOf(workloads),
+      ...changesOf(others.namespaces),
     ];
   }
 

@@ -1,3 +1,4 @@
+import type { HostNamespace } from '../discovery/views.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
@@ -70,6 +71,7 @@ export interface RestoredJournal {
     readonly volumes?: Resume<VolumeClaimView>;
     readonly loadBalancers?: Resume<LoadBalancerView>;
     readonly workloads?: ResumableWorkloads;
+    readonly namespaces?: Resume<HostNamespace>;
   };
 }
 
@@ -114,11 +116,12 @@ export async function restoreJournal(
   const volumes = await put(observation.volumes, 'volumes');
   const loadBalancers = await put(observation.loadBalancers, 'load-balancers');
   const workloads = await put(observation.workloads, 'workloads');
+  const namespaces = await put(observation.namespaces, 'pods');
   const resume = {
     // A watch that resumes tells the differences only: all that it feeds must know the rest.
     ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
     ...(nodes === undefined || gpuNodes === undefined ? {} : { nodes }),
-    ...omitUndefined({ resourceClaims, resourceSlices, volumes, loadBalancers }),
+    ...omitUndefined({ resourceClaims, resourceSlices, volumes, loadBalancers, namespaces }),
     ...(workloads && { workloads: { ...workloads, watches: watchesOf('workload', watches) } }),
   };
   return { state, resume };

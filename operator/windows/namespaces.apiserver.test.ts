@@ -13,6 +13,7 @@ import {
   projectVolumeClaim,
   projectWorkload,
 } from '../observation/held-objects.ts';
+import { hostNamespace } from '../discovery/views.ts';
 import { projectNode } from '../observation/node.ts';
 import { createObservation } from '../observation/observation.ts';
 import { forGpuPods, projectPod } from '../observation/pod.ts';
@@ -111,7 +112,7 @@ async function startMetering() {
     handlers: readonly SourceHandler<T>[],
     group = '',
   ) => {
-    const isClusterScoped = plural === 'nodes' || plural === 'resourceslices';
+    const isClusterScoped = ['nodes', 'resourceslices', 'namespaces'].includes(plural);
     const source = createSource<T>({
       connection,
       resource: { group, version: 'v1', plural },
@@ -149,6 +150,7 @@ async function startMetering() {
       volumes: watch('persistentvolumeclaims', projectVolumeClaim, [volumes]),
       loadBalancers: watch('services', projectLoadBalancer, [loadBalancers]),
       workloads: [watch('statefulsets', projectWorkload, [workloads], 'apps')],
+      namespaces: watch('namespaces', hostNamespace('meterfeed.io'), [observation.namespaces]),
     },
     ledger,
     settings: () => ({ ...base, metering }),

@@ -176,7 +176,7 @@ test('namespaces that all fail wait together: the API server is down, and nobody
   await process.kill();
 });
 
-test('a namespace that a syncer maps is billed by the usage in it too, and through a kill', async () => {
+test('C34: a namespace that a syncer maps is billed by the usage in it too, and through a kill', async () => {
   const clock = clockAt(-20);
   const ledger = createMemoryLedger();
   const syncedNamespaces = [{ name: 'team-1', createdAt: at(-3600) }];

@@ -60,7 +60,7 @@ async function coresAtTheEnd(ledger: Ledger): Promise<number> {
   return (Number(events.at(-1)?.quantity) * 3_600_000) / WINDOW_MS;
 }
 
-test('what an older release took out of a pod is read anew at the start, though the pod does not change', async () => {
+test('W36: what an older release took out of a pod is read anew at the start, though the pod does not change', async () => {
   const namespace = await api.createNamespace('older');
   const ledger = createMemoryLedger();
   const start = () => startRealMetering({ connection, namespace, ledger });

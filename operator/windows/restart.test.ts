@@ -55,6 +55,24 @@ describe('after a stop', () => {
     await process.kill();
   });
 
+  test('no window is closed by what was known of tenant clusters before, unless discovery fails', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const objects = { pods: [running] };
+    const before = await startProcess({ ledger, clock, objects });
+    before.discover([cluster('a')]);
+    await pass(clock, 20 + 70);
+    await before.kill();
+    await clock.advance(600_000);
+    const process = await startProcess({ ledger, clock, objects });
+    await pass(clock, 8);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(60);
+    expect(process.collector.gaps()).toEqual([]);
+    await pass(clock, 4);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(660);
+    await process.kill();
+  });
+
   test('W06: what is older than MAX_BACKFILL is a gap, and is said to be one', async () => {
     const { clock, ledger, process } = await restart(7 * 3600, { pods: [running] });
     await pass(clock, 5);

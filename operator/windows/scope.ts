@@ -20,7 +20,7 @@ export interface WatchedSource<T extends Projected = Projected> {
   resourceVersion(): string | undefined;
 }
 
-/** The watches, one for each kind; workloads have two. */
+/** The watches, one for each kind; workloads have two. No window waits for that of Namespaces. */
 export interface CollectorSources {
   readonly pods: WatchedSource<PodView>;
   readonly nodes: WatchedSource<NodeView>;
@@ -29,6 +29,7 @@ export interface CollectorSources {
   readonly volumes: WatchedSource<VolumeClaimView>;
   readonly loadBalancers: WatchedSource<LoadBalancerView>;
   readonly workloads: readonly WatchedSource[];
+  readonly namespaces: WatchedSource;
 }
 
 /** Where a watch can be resumed, and until when its view is known to hold. */

@@ -222,6 +222,7 @@ function watchedTimelines({ observation, sources }: ScopesOptions): readonly Wat
     [observation.volumes, [sources.volumes]],
     [observation.loadBalancers, [sources.loadBalancers]],
     [observation.workloads, sources.workloads],
+    [observation.namespaces, [sources.namespaces]],
   ];
 }
 

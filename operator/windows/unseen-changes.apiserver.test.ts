@@ -17,6 +17,8 @@ let events: readonly UsageEvent[];
 const times = { stopped: 0, changed: 0, allChanged: 0, restarted: 0, abandoned: 0 };
 /** When each object began, before the news of it. */
 const begun = new Map<string, number>();
+/** When those ended that say so. */
+const finished = new Map<string, number>();
 
 const sleep = (ms: number) => systemClock.sleep(ms);
 const path = (plural: string, name = '') =>
@@ -80,6 +82,22 @@ async function resizePod(name: string, requests: Amounts): Promise<void> {
   const statuses = containerStatuses.map((one) => ({ ...one, ...granted }));
   const told = { ...(status as object), containerStatuses: statuses };
   await api.call('PUT', `${path('pods', name)}/status`, { ...rest, status: told });
+}
+
+/** Its container ends by itself, and the kubelet says when. */
+async function finishPod(name: string): Promise<void> {
+  const { status, ...pod } = await api.call('GET', path('pods', name));
+  const { containerStatuses } = status as { readonly containerStatuses: readonly object[] };
+  const startedAt = begun.get(name) ?? Number.NaN;
+  // Dates are of whole seconds.
+  const finishedAt = Math.floor(Date.now() / 1000) * 1000;
+  const state = {
+    terminated: { exitCode: 0, startedAt: iso(startedAt), finishedAt: iso(finishedAt) },
+  };
+  const statuses = containerStatuses.map((one) => ({ ...one, ready: false, state }));
+  const told = { ...(status as object), phase: 'Succeeded', containerStatuses: statuses };
+  await api.call('PUT', `${path('pods', name)}/status`, { ...pod, status: told });
+  finished.set(name, finishedAt);
 }
 
 /** As `kubectl delete --force` does: nobody says when its containers ended. */
@@ -186,11 +204,14 @@ beforeAll(async () => {
   times.stopped = Date.now();
   await sleep(1_000);
   await startPod('brief');
+  await startPod('dated');
   // Somebody writes pods all the time, which says when everything else was written.
   for (let beat = 0; beat < 8; beat += 1) {
     await sleep(300);
     await movePod('last', `last-${beat}`);
   }
+  await finishPod('dated');
+  await killPod('dated');
   times.changed = Date.now();
   await Promise.all([
     killPod('killed'),
@@ -291,6 +312,10 @@ test('W27: a pod of a tenant cluster that was uninstalled while nobody looked is
 
 test('W20: a pod that lived only while nobody looked and was killed by force is not billed beyond its life', () => {
   expect(billed('brief')).toBeLessThanOrEqual(lifeUntil('brief', times.allChanged));
+});
+
+test('W23: a pod that began and ended while nobody looked is billed between its own times', () => {
+  expect(billed('dated')).toBeCloseTo(lifeUntil('dated', finished.get('dated') ?? 0), 4);
 });
 
 test('an event says how far off it may be where nobody saw an end, and only there', () => {

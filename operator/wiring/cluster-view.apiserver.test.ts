@@ -255,7 +255,7 @@ describe('a tenant API that fails', () => {
 
   const begunAt = (rig: Rig): number => Date.parse(rig.collector.reports()[0]?.windowStart ?? '');
 
-  test('P04: without a kubeconfig it is listed, a failure and a gap only where own nodes are known', async () => {
+  test('P04, P18: without a kubeconfig it is listed, a failure and a gap only where own nodes are known', async () => {
     const known = cluster('b', {}, { nodeMode: 'private' });
     const { rig, ledger } = await rigOf([a, known], { kubeconfigs: {} });
     await waitUntil(() => rig.collector.gaps().length > 0, 'a gap');

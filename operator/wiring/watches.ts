@@ -1,7 +1,6 @@
 import { WORKLOAD_SELECTOR } from '../discovery/vcluster/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import { PLATFORM_INSTANCES, platformInstance } from '../discovery/vcluster/views.ts';
-import { type HostNamespace, hostNamespace } from '../discovery/views.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import { createNodeLeases } from '../kubernetes/node-leases.ts';
@@ -25,6 +24,7 @@ import {
   projectVolumeClaim,
   type VolumeClaimView,
 } from '../observation/held-objects.ts';
+import { namespaceHandler } from '../observation/host-namespace.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -41,6 +41,7 @@ import {
   resumeWorkloads,
   type WorkloadPlural,
 } from '../windows/host-workload.ts';
+import { knownNamespace, resumeNamespaces } from '../windows/known-namespace.ts';
 
 export interface WatchesOptions {
   readonly connection: Connection;
@@ -155,11 +156,11 @@ export function createWatches(options: WatchesOptions): Watches {
   };
   const statefulSets = workloadsOf('statefulsets');
   const deployments = workloadsOf('deployments');
-  const namespaces = watch<HostNamespace>(
+  const namespaces = watch(
     { ...CORE, plural: 'namespaces' },
-    hostNamespace(labelPrefix),
-    [observation.tenantClusters.namespaces, tell],
-    { clusterScoped: true },
+    knownNamespace(labelPrefix),
+    [namespaceHandler(observation.namespaces), tell],
+    { resume: resumeNamespaces(resume.namespaces, labelPrefix), clusterScoped: true },
   );
   const instances = watch(PLATFORM_INSTANCES, platformInstance(labelPrefix), [tell], {
     clusterScoped: true,
@@ -168,7 +169,7 @@ export function createWatches(options: WatchesOptions): Watches {
   const held = { volumes, loadBalancers, resourceClaims, resourceSlices };
   return {
     discovery: { statefulSets, deployments, namespaces, instances },
-    collector: { pods, nodes, ...held, workloads },
+    collector: { pods, nodes, ...held, workloads, namespaces },
     all: [pods, nodes, ...Object.values(held), ...workloads, namespaces, instances],
     subscribe: (listener) => void listeners.push(listener),
   };

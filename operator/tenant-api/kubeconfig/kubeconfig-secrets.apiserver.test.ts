@@ -102,7 +102,7 @@ async function until(access: TenantApiAccess, holds: () => boolean): Promise<voi
 const tokens = (access: TenantApiAccess) =>
   access.list().map(({ connection }) => connection.kubeConfig.getCurrentUser()?.token);
 
-test('a thousand tenant clusters cost the API server a thousand requests again and again', async () => {
+test('P19: a thousand tenant clusters cost the API server a thousand requests again and again', async () => {
   const { access, asked, clusters } = await rigOf('watches', 30);
   await until(access, () => access.list().length === clusters.length);
   // With the rights of the installation, which are enough for no other name.

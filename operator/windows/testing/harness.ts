@@ -2,6 +2,7 @@ import { Registry } from 'prom-client';
 import { loadEnvironment } from '../../config/load-environment.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { hostNamespace } from '../../discovery/views.ts';
 import type {
   Arrival,
   Projected,
@@ -21,6 +22,7 @@ import {
   projectVolumeClaim,
   projectWorkload,
 } from '../../observation/held-objects.ts';
+import { namespaceHandler } from '../../observation/host-namespace.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation, type Observation } from '../../observation/observation.ts';
 import { forGpuPods, projectPod } from '../../observation/pod.ts';
@@ -64,6 +66,7 @@ export interface Process {
   /** Of resource claims and slices. */
   readonly claims: HandSource;
   readonly slices: HandSource;
+  readonly namespaces: HandSource;
   readonly logs: string[];
   /** What the metrics API answers; an Error is an outage. */
   metricsApi: readonly PodReading[] | Error;
@@ -82,7 +85,7 @@ export interface HarnessOptions {
   /** What the API server has when the process starts. */
   readonly objects?: Partial<
     Record<
-      'pods' | 'nodes' | 'volumes' | 'services' | 'workloads' | 'claims' | 'slices',
+      'pods' | 'nodes' | 'volumes' | 'services' | 'workloads' | 'claims' | 'slices' | 'namespaces',
       readonly RawObject[]
     >
   >;
@@ -148,7 +151,7 @@ export async function startProcess(
     objects: readonly RawObject[] = [],
   ) => {
     const forbidden = options.forbidden === plural;
-    const isDivided = plural !== 'nodes' && plural !== 'resourceslices';
+    const isDivided = !['nodes', 'resourceslices', 'namespaces'].includes(plural);
     return createHandSource({
       plural,
       project,
@@ -211,6 +214,13 @@ export async function startProcess(
     undefined,
     objects.workloads,
   );
+  const namespaces = make(
+    'namespaces',
+    hostNamespace('meterfeed.io'),
+    [namespaceHandler(observation.namespaces)],
+    resume.namespaces,
+    objects.namespaces,
+  );
   const process = { metricsApi: [] as readonly PodReading[] | Error };
   const podMetrics: PodMetricsReader = {
     read: async (onReading) => {
@@ -231,6 +241,7 @@ export async function startProcess(
       workloads: [workloads],
       resourceClaims: claims,
       resourceSlices: slices,
+      namespaces,
     },
     ledger,
     settings: () => settings.current,
@@ -257,6 +268,7 @@ export async function startProcess(
     workloads,
     claims,
     slices,
+    namespaces,
     logs,
     ended,
     discover: (clusters: readonly TenantCluster[]) => {

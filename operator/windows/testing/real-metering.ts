@@ -1,4 +1,6 @@
 import { Registry } from 'prom-client';
+import { placeKey } from '../../discovery/cluster-ids.ts';
+import { findSyncedNamespaces } from '../../discovery/vcluster/synced-namespaces.ts';
 import type { Explanations } from '../../explanations/explanations.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { createRevisionSurvey } from '../../kubernetes/revision-survey.ts';
@@ -12,6 +14,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { cluster as tenantCluster } from '../../metering/testing/objects.ts';
 import { projectLoadBalancer, projectVolumeClaim } from '../../observation/held-objects.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
+import { namespaceHandler } from '../../observation/host-namespace.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation } from '../../observation/observation.ts';
 import { forGpuPods, mayHaveRun, projectPod } from '../../observation/pod.ts';
@@ -22,11 +25,14 @@ import { createCollectorMetrics } from '../collector-metrics.ts';
 import { createCollector } from '../collector.ts';
 import { hostWorkload, resumeWorkloads } from '../host-workload.ts';
 import { restoreJournal } from '../journal.ts';
+import { knownNamespace, resumeNamespaces } from '../known-namespace.ts';
 import { createPodMetricsReader } from '../pod-metrics.ts';
 import { settingsOf } from './harness.ts';
 
 export const WINDOW_MS = 1000;
 const SETTLING_MS = 400;
+
+const LABEL_PREFIX = 'meterfeed.io';
 
 const FORGETTING = { keep: async () => undefined };
 
@@ -38,12 +44,14 @@ export interface RealMeteringOptions {
   readonly metering?: Parameters<typeof tenantCluster>[1];
   /** Names of its tenant clusters; `a` alone by default. */
   readonly releases?: readonly string[];
+  /** With the namespaces that their syncers map, so that everything is watched. */
+  readonly withMapped?: boolean;
 }
 
 /** Watches and meters one namespace of a real API server, until it is stopped. */
 export async function startRealMetering(options: RealMeteringOptions) {
   const { connection, namespace, ledger, explanations = FORGETTING, metering: own = {} } = options;
-  const { releases = ['a'] } = options;
+  const { releases = ['a'], withMapped = false } = options;
   const clock = systemClock;
   const logger = createCapturingLogger();
   const base = settingsOf({});
@@ -54,7 +62,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
   });
   const revisions = createRevisionSurvey({
     connection,
-    paths: [`/api/v1/namespaces/${namespace}/pods`],
+    paths: [withMapped ? '/api/v1/pods' : `/api/v1/namespaces/${namespace}/pods`],
     clock,
   });
   const podEvents = createPodEvents({ connection, clock, logger });
@@ -69,10 +77,15 @@ export async function startRealMetering(options: RealMeteringOptions) {
     group = '',
     lastSigns?: LastSigns<T>,
   ) => {
-    const isClusterScoped = plural === 'nodes' || plural === 'resourceslices';
+    const isClusterScoped = ['nodes', 'resourceslices', 'namespaces'].includes(plural);
     const source = createReflector<T>({
       connection,
-      resource: { group, version: 'v1', plural, ...(isClusterScoped ? {} : { namespace }) },
+      resource: {
+        group,
+        version: 'v1',
+        plural,
+        ...(isClusterScoped || withMapped ? {} : { namespace }),
+      },
       project,
       handlers,
       clock,
@@ -86,6 +99,33 @@ export async function startRealMetering(options: RealMeteringOptions) {
     return source;
   };
   const { resume } = restored;
+  const owner = { namespace, createdAt: Date.now() - 3_600_000 };
+  const clusters = releases.map((release) => tenantCluster(release, own, owner));
+  const discover = (): void => {
+    const found = withMapped ? namespaces.values() : [];
+    const { byPlace } = findSyncedNamespaces({
+      namespaces: [...found],
+      clusters,
+      watchNamespaces: [],
+    });
+    observation.tenantClusters.observe(
+      clusters.map((cluster) => {
+        const syncedNamespaces = byPlace.get(placeKey(cluster));
+        return { ...cluster, ...omitUndefined({ syncedNamespaces }) };
+      }),
+      Date.now(),
+    );
+  };
+  let isListed = false;
+  const rediscover = (): void => {
+    if (isListed && withMapped) queueMicrotask(discover);
+  };
+  const namespaces = watch(
+    'namespaces',
+    knownNamespace(LABEL_PREFIX),
+    [namespaceHandler(observation.namespaces), { upserted: rediscover, deleted: rediscover }],
+    resumeNamespaces(resume.namespaces, LABEL_PREFIX),
+  );
   const collector = createCollector({
     observation,
     restored,
@@ -126,10 +166,11 @@ export async function startRealMetering(options: RealMeteringOptions) {
         resume.loadBalancers,
       ),
       workloads: (['statefulsets', 'deployments'] as const).map((plural) => {
-        const reading = { plural, labelPrefix: 'meterfeed.io' };
+        const reading = { plural, labelPrefix: LABEL_PREFIX };
         const point = resumeWorkloads(resume.workloads, reading);
         return watch(plural, hostWorkload(reading), [observation.workloads], point, 'apps');
       }),
+      namespaces,
     },
     ledger,
     settings: () => ({ ...base, metering }),
@@ -140,9 +181,9 @@ export async function startRealMetering(options: RealMeteringOptions) {
     metrics: createCollectorMetrics(new Registry()),
     explanations,
   });
-  const owner = { namespace, createdAt: Date.now() - 3_600_000 };
-  const clusters = releases.map((release) => tenantCluster(release, own, owner));
-  observation.tenantClusters.observe(clusters, Date.now());
+  if (withMapped) await namespaces.ready(stop.signal);
+  isListed = true;
+  discover();
   running.push(collector.run(stop.signal));
   return {
     collector,

@@ -149,6 +149,7 @@ export async function startRig(options: RigOptions) {
       resourceClaims: quietSource('resourceclaims'),
       resourceSlices: quietSource('resourceslices'),
       workloads: [],
+      namespaces: quietSource('namespaces'),
     },
     ledger: {
       ...ledger,

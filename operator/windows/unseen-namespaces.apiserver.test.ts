@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import type { Connection } from '../kubernetes/connection.ts';
+import { connectWith } from '../kubernetes/testing/connect.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { iso } from '../metering/testing/objects.ts';
+import type { UsageEvent } from '../model/event.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { eventsOf } from './testing/harness.ts';
+import { startRealMetering } from './testing/real-metering.ts';
+
+const api = useOwnTestCluster();
+let connection: Connection;
+let home: string;
+let events: readonly UsageEvent[];
+/** Moments of the run, milliseconds since the epoch. */
+const times = { changed: 0, allChanged: 0, ended: 0 };
+/** When the container of each pod began, and of those that ended when it did; whole seconds. */
+const begun = new Map<string, number>();
+const finished = new Map<string, number>();
+
+const sleep = (ms: number) => systemClock.sleep(ms);
+const labelsOf = (release: string) => ({
+  'vcluster.loft.sh/vcluster-name': release,
+  'vcluster.loft.sh/vcluster-namespace': home,
+});
+
+/** A pod of one core in a namespace of its own, which is called as the namespace inside of the tenant cluster. */
+async function addNamespace(name: string, owner?: string): Promise<void> {
+  const labels = owner === undefined ? {} : labelsOf(owner);
+  await api.call('POST', '/api/v1/namespaces', { metadata: { name, labels } });
+  // Its container is dated by whole seconds, and begins after it.
+  await sleep(1_000);
+  const pods = `/api/v1/namespaces/${name}/pods`;
+  const pod = await api.call('POST', pods, {
+    metadata: { name: 'pod', labels: { 'vcluster.loft.sh/namespace': name } },
+    spec: {
+      nodeName: 'n1',
+      containers: [{ name: 'c', image: 'i', resources: { requests: { cpu: '1' } } }],
+    },
+  });
+  const at = Math.floor(Date.now() / 1000) * 1000;
+  begun.set(name, at);
+  const state = { running: { startedAt: iso(at) } };
+  await api.call('PUT', `${pods}/pod/status`, { ...pod, status: statusOf('Running', state) });
+}
+
+function statusOf(phase: string, state: object): object {
+  const container = { name: 'c', image: 'i', imageID: 'i', ready: false, restartCount: 0, state };
+  return { phase, startTime: iso(Date.now()), containerStatuses: [container] };
+}
+
+/** Its container ends, and it is gone. */
+async function endPod(name: string): Promise<void> {
+  const path = `/api/v1/namespaces/${name}/pods/pod`;
+  const at = Math.floor(Date.now() / 1000) * 1000;
+  finished.set(name, at);
+  const times = { startedAt: iso(begun.get(name) ?? at), finishedAt: iso(at) };
+  const pod = await api.call('GET', path);
+  const status = statusOf('Succeeded', { terminated: { exitCode: 0, ...times } });
+  await api.call('PUT', `${path}/status`, { ...pod, status });
+  await api.call('DELETE', `${path}?gracePeriodSeconds=0`);
+}
+
+async function relabel(name: string, owner?: string): Promise<void> {
+  const namespace = await api.call('GET', `/api/v1/namespaces/${name}`);
+  const labels = owner === undefined ? {} : labelsOf(owner);
+  const metadata = { ...(namespace['metadata'] as object), labels };
+  await api.call('PUT', `/api/v1/namespaces/${name}`, { ...namespace, metadata });
+}
+
+/** There is no namespace controller. */
+async function removeNamespace(name: string): Promise<void> {
+  await endPod(name);
+  await api.call('DELETE', `/api/v1/namespaces/${name}`);
+  const metadata = { name };
+  const body = { apiVersion: 'v1', kind: 'Namespace', metadata, spec: { finalizers: [] } };
+  await api.call('PUT', `/api/v1/namespaces/${name}/finalize`, body);
+}
+
+beforeAll(async () => {
+  connection = connectWith(api.kubeconfig);
+  home = await api.createNamespace('home');
+  const ledger = createMemoryLedger();
+  const start = () =>
+    startRealMetering({
+      connection,
+      namespace: home,
+      ledger,
+      metering: { meterByNamespace: true },
+      releases: ['a', 'b'],
+      withMapped: true,
+    });
+  const first = await start();
+  while (first.collector.lastWindow === undefined) await sleep(50);
+  await addNamespace('beats');
+  await Promise.all([
+    ...['lost', 'sold', 'removed'].map((name) => addNamespace(name, 'a')),
+    addNamespace('gained'),
+  ]);
+  await sleep(2_500);
+  await first.stop();
+  // Somebody writes pods all the time, which says when everything else was written.
+  const beat = async (): Promise<void> => {
+    const beats = '/api/v1/namespaces/beats/pods/pod';
+    const pod = await api.call('GET', beats);
+    const running = { running: { startedAt: iso(Date.now()) } };
+    await api.call('PUT', `${beats}/status`, { ...pod, status: statusOf('Running', running) });
+  };
+  for (let count = 0; count < 8; count += 1) {
+    await sleep(300);
+    await beat();
+  }
+  times.changed = Date.now();
+  await Promise.all([
+    relabel('lost'),
+    relabel('sold', 'b'),
+    relabel('gained', 'b'),
+    removeNamespace('removed'),
+    addNamespace('added', 'a'),
+  ]);
+  times.allChanged = Date.now();
+  for (let count = 0; count < 8; count += 1) {
+    await sleep(500);
+    await beat();
+  }
+  const second = await start();
+  await sleep(1_500);
+  await Promise.all(['lost', 'sold', 'gained', 'added'].map(endPod));
+  times.ended = Date.now();
+  while ((second.collector.lastWindow?.end ?? 0) < times.ended + 2_000) await sleep(50);
+  await second.stop();
+  events = await eventsOf(ledger);
+}, 60_000);
+
+afterAll(() => connection.close());
+
+/** Core-seconds that a tenant cluster is billed of the one pod of a namespace. */
+function billed(name: string, release: string): number {
+  return events
+    .filter(({ metric }) => metric === 'tenant_cpu_core_hours')
+    .filter(({ dimensions }) => dimensions?.['tenant_cluster'] === `tenant-${home}-${release}`)
+    .filter(({ dimensions }) => dimensions?.['namespace'] === name)
+    .reduce((sum, { quantity }) => sum + Number(quantity) * 3600, 0);
+}
+
+/** The widest that its events say they may be off, seconds. */
+function uncertain(name: string, release: string): number {
+  return Math.max(
+    0,
+    ...events
+      .filter(({ dimensions }) => dimensions?.['namespace'] === name)
+      .filter(({ dimensions }) => dimensions?.['tenant_cluster'] === `tenant-${home}-${release}`)
+      .map(({ properties }) => Number(properties?.['uncertain_seconds'] ?? 0)),
+  );
+}
+
+const secondsOf = (name: string, to: number): number =>
+  (to - (begun.get(name) ?? Number.NaN)) / 1000;
+const end = (name: string): number => finished.get(name) ?? Number.NaN;
+
+/** Dates are of whole seconds, and what they bound lies between them. */
+const WRITTEN_S = 2;
+
+test.each([
+  ['W28: a namespace that was mapped no more', 'lost'],
+  ['W29: a namespace that changed hands', 'sold'],
+])(
+  '%s while nobody looked is its first tenant cluster’s to that moment, within two seconds, and no further',
+  (_, name) => {
+    const seconds = billed(name, 'a');
+    expect(seconds).toBeLessThanOrEqual(secondsOf(name, times.allChanged));
+    expect(seconds).toBeGreaterThanOrEqual(secondsOf(name, times.changed) - WRITTEN_S);
+    expect(uncertain(name, 'a')).toBeGreaterThan(0);
+  },
+);
+
+test.each([
+  ['W29: a namespace that changed hands', 'sold'],
+  ['W30: a namespace that was mapped', 'gained'],
+])(
+  '%s while nobody looked is its second tenant cluster’s from then on, within two seconds, and no earlier',
+  (_, name) => {
+    const seconds = billed(name, 'b');
+    expect(seconds).toBeLessThanOrEqual((end(name) - times.changed) / 1000);
+    expect(seconds).toBeGreaterThanOrEqual((end(name) - times.allChanged) / 1000 - WRITTEN_S);
+    expect(uncertain(name, 'b')).toBeGreaterThan(0);
+  },
+);
+
+test('W31: what was in a namespace that went while nobody looked is billed by its own times', () => {
+  expect(billed('removed', 'a')).toBeCloseTo(secondsOf('removed', end('removed')), 4);
+});
+
+test('W32: what is in a namespace that came while nobody looked is billed by its own times', () => {
+  expect(billed('added', 'a')).toBeCloseTo(secondsOf('added', end('added')), 4);
+});
