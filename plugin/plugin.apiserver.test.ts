@@ -193,6 +193,44 @@ describe('who may only read', () => {
     for (const row of rows) expect(row).toMatch(/ ·*[▁▂▃▄▅▆▇█][▁▂▃▄▅▆▇█·]*$/);
   });
 
+  test(
+    'sees no costs, or the quantities that have no price as free',
+    async () => {
+      const standard = {
+        apiVersion: 'meterfeed.io/v1alpha1',
+        kind: 'PriceBook',
+        metadata: { name: 'tenant-standard' },
+        spec: {
+          currency: 'EUR',
+          prices: [
+            {
+              name: 'cpu',
+              metric: 'tenant_cpu_core_hours',
+              rates: [{ from: '2026-01-01', amount: '1000' }],
+            },
+          ],
+        },
+      };
+      await table('usage');
+      expect((await meterfeed('reader', ['costs'])).out).toContain(
+        'No PriceBook has prices of: tenant-standard',
+      );
+      await cluster.kubectl(['apply', '--filename', '-'], manifest([standard]));
+      await vi.waitFor(
+        async () => expect((await table('costs')).join('\n')).toMatch(/All of it: [\d.]+ EUR$/),
+        { timeout: PATIENCE_MS, interval: 1000 },
+      );
+      const lines = await table('costs', '-o', 'wide');
+      expect(lines[0]).toMatch(/^TENANT +METRIC +QUANTITY +UNIT +UNPRICED +COST +CURRENCY$/);
+      const cpu = lines.filter((line) => line.includes('tenant_cpu_core_hours'));
+      for (const line of cpu) expect(line).toMatch(/ [\d.]+ +core-hours +\d+\.\d\d +EUR$/);
+      const memory = lines.filter((line) => line.includes('tenant_memory_gb'));
+      for (const line of memory) expect(line).toMatch(/ ([\d.]+) +gib-hours +\1 +EUR$/);
+      expect([cpu.length > 0, memory.length > 0]).toStrictEqual([true, true]);
+    },
+    2 * PATIENCE_MS,
+  );
+
   test('sees no gaps, and is not told so', async () => {
     const { code, out } = await meterfeed('reader', [
       'gaps',

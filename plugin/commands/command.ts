@@ -75,3 +75,17 @@ export const METRIC: Option = {
   meaning: 'only of this metric',
   complete: METRICS,
 };
+
+/** Options of everything that is summed, but for the tenant. */
+export const FILTERS: Readonly<Record<string, Option>> = {
+  metric: METRIC,
+  sku: { type: 'string', value: 'SKU', meaning: 'only of this SKU' },
+  project: { type: 'string', value: 'PROJECT', meaning: 'only of this project' },
+  region: { type: 'string', value: 'REGION', meaning: 'only of this region' },
+  cluster: { type: 'string', value: 'CLUSTER', meaning: 'only of this tenant cluster' },
+};
+
+/** The parameters that {@link FILTERS} stand for. */
+export function filtersOf({ option }: Given): Readonly<Record<string, string | undefined>> {
+  return Object.fromEntries(Object.keys(FILTERS).map((name) => [name, option(name)]));
+}

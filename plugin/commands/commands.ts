@@ -1,4 +1,5 @@
 import type { Command } from './command.ts';
+import { costs } from './costs.ts';
 import { destinations } from './destinations.ts';
 import { explain } from './explain.ts';
 import { gaps } from './gaps.ts';
@@ -10,6 +11,7 @@ import { windows } from './windows.ts';
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   usage,
+  costs,
   tenants,
   windows,
   destinations,

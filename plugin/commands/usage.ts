@@ -3,7 +3,7 @@ import { list, number, text } from '../fields.ts';
 import type { Answer } from '../output/print.ts';
 import { sparkline } from '../output/sparkline.ts';
 import type { Column } from '../output/table.ts';
-import { type Command, type Given, METRIC, RANGE, TENANT } from './command.ts';
+import { type Command, FILTERS, filtersOf, type Given, RANGE, TENANT } from './command.ts';
 
 const HOUR_MS = 3_600_000;
 /** Bars of a sparkline, the hour under way among them. */
@@ -16,16 +16,12 @@ export const usage: Command = {
   positionals: [{ name: '[TENANT]', ...(TENANT.complete && { complete: TENANT.complete }) }],
   options: {
     ...RANGE,
-    metric: METRIC,
+    ...FILTERS,
     by: {
       type: 'string',
       value: 'KEYS',
       meaning: 'tenant, sku, region, project, day, hour or any dimension',
     },
-    sku: { type: 'string', value: 'SKU', meaning: 'only of this SKU' },
-    project: { type: 'string', value: 'PROJECT', meaning: 'only of this project' },
-    region: { type: 'string', value: 'REGION', meaning: 'only of this region' },
-    cluster: { type: 'string', value: 'CLUSTER', meaning: 'only of this tenant cluster' },
   },
   run: sums,
 };
@@ -33,14 +29,7 @@ export const usage: Command = {
 async function sums(given: Given): Promise<Answer | Failure> {
   const { api, option, positionals } = given;
   const groupBy = option('by') ?? 'tenant';
-  const filters = {
-    tenant: positionals[0],
-    metric: option('metric'),
-    sku: option('sku'),
-    project: option('project'),
-    region: option('region'),
-    cluster: option('cluster'),
-  };
+  const filters = { tenant: positionals[0], ...filtersOf(given) };
   const range = { from: option('from'), to: option('to') };
   const answer = await api.get('/api/v1/usage', { ...filters, ...range, group_by: groupBy });
   if (answer.kind === 'failed') return answer;
