@@ -62,6 +62,7 @@ function announce({ operator: { address }, invoices, prometheus }: LocalCloud): 
       '',
       'Try, in another terminal (a window closes every 10 s; the first events are there after half a minute):',
       `  ${curl} '${address}/api/v1/usage?group_by=tenant'`,
+      `  ${curl} '${address}/api/v1/costs?group_by=tenant'`,
       `  ${curl} '${address}/api/v1/status'`,
       `  ${curl} '${address}/api/v1/reconcile?from=${today()}'`,
       `  ${kubectl} get meteringpolicies,billingdestinations,tenantoverrides,pricebooks`,

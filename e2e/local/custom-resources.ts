@@ -1,10 +1,15 @@
+import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { parse } from 'yaml';
 import type { Kubectl } from '../control-plane/kubectl.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
 /** The operator's own namespace, where Secrets are looked for. */
 export const OPERATOR_NAMESPACE = 'meterfeed-system';
+
+/** The default of DEFAULT_PLAN_CODE. */
+const DEFAULT_PLAN = 'tenant-standard';
 
 export interface LocalReceiver {
   readonly url: string;
@@ -18,9 +23,10 @@ export interface LocalLago {
 
 /**
  * Applies what an administrator would: the custom resource definitions and a webhook destination that
- * points at the local receiver, one for the local Lago where there is one; in a new cluster also the samples, and an override that bills the
- * tenant cluster of short-lived pods by requests and namespace, so that each pod's seconds can be read
- * off its events, and two that tell the traffic of tenant clusters apart which share a namespace. What was changed or deleted in a kept cluster stays so.
+ * points at the local receiver, one for the local Lago where there is one; in a new cluster also the samples, prices
+ * for the plan that all tenants are on, an override that bills the tenant cluster of short-lived pods by requests and
+ * namespace, so that each pod's seconds can be read off its events, and two that tell the traffic of tenant clusters
+ * apart which share a namespace. What was changed or deleted in a kept cluster stays so.
  */
 export async function applyCustomResources(
   kubectl: Kubectl,
@@ -37,6 +43,7 @@ export async function applyCustomResources(
   const known = await kubectl(['get', 'namespace', OPERATOR_NAMESPACE, '--ignore-not-found']);
   if (known === '') {
     await apply('-k', join(ROOT, 'config/samples'));
+    await applyObjects([await standardPrices()]);
     await applyObjects([BURST_OVERRIDE, ...SHARED_NAMESPACE_OVERRIDES]);
     await applyObjects([NAMESPACE]);
   }
@@ -64,6 +71,14 @@ export function webhookDestination(name: string, receiver: LocalReceiver): reado
       },
     },
   ];
+}
+
+/** The sample of a price book, for the default plan. */
+async function standardPrices(): Promise<object> {
+  const sample: unknown = parse(
+    await readFile(join(ROOT, 'config/samples/price-book.yaml'), 'utf8'),
+  );
+  return Object.assign({}, sample, { metadata: { name: DEFAULT_PLAN } });
 }
 
 function lagoDestination(name: string, lago: LocalLago): readonly object[] {
