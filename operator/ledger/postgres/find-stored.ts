@@ -1,5 +1,5 @@
 import type { UsageEvent } from '../../model/event.ts';
-import type { LedgerFailure } from '../ledger.ts';
+import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
 import type { EncodedEvent } from '../writer.ts';
 import { EVENT_COLUMNS, idDigits, isDerived } from './event-rows.ts';
 import { damagedEvent, type StoredById } from './plan-batch.ts';
@@ -46,9 +46,15 @@ export async function storedById(
   try {
     for (const { event } of await decodeRows(view, rows)) found.set(event.id, event);
     return found;
-  } catch {
+  } catch (error) {
+    if (!isDamage(error)) throw error;
     return eachById(view, rows, offered);
   }
+}
+
+/** A connection that ends meanwhile says nothing of what is stored. */
+function isDamage(error: unknown): boolean {
+  return error instanceof LedgerReadError && error.failure.cause === 'corrupt';
 }
 
 async function eachById(
@@ -61,7 +67,10 @@ async function eachById(
   for (const row of rows) {
     const digits = (row['id'] ?? '').replaceAll('-', '');
     const id = idsByDigits.get(digits) ?? digits;
-    const [stored] = await decodeRows(view, [row]).catch(() => []);
+    const [stored] = await decodeRows(view, [row]).catch((error: unknown) => {
+      if (!isDamage(error)) throw error;
+      return [];
+    });
     found.set(id, stored?.event ?? damagedEvent(Number(row['seq'])));
   }
   return found;

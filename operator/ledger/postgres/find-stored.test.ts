@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { FIRST_CHAIN } from '../event-chain.ts';
+import { testEvent } from '../testing/events.ts';
+import { encodeEvents } from '../writer.ts';
+import { storedById } from './find-stored.ts';
+import type { StreamView } from './reading.ts';
+import { SeriesCache } from './series.ts';
+
+test('a connection that ends while a repeat is looked up makes no stored event a damaged one', async () => {
+  const state = {
+    stream: 1,
+    ledgerId: 'a-ledger',
+    createdAt: 0,
+    epoch: 1,
+    head: 1,
+    batch: 1,
+    chain: FIRST_CHAIN,
+    seriesHead: 1,
+    lowWater: 0,
+    horizon: 0,
+  };
+  const view: StreamView = {
+    contents: { state, segments: [], cursors: new Map() },
+    series: new SeriesCache(),
+    query: async () => {
+      throw new Error('Connection terminated unexpectedly');
+    },
+  };
+  const row = { seq: '1', series: '1', id: '00000000-0000-0000-0000-000000000000' };
+  await expect(storedById(view, [row], encodeEvents([testEvent()]))).rejects.toThrow(
+    'Connection terminated',
+  );
+});
