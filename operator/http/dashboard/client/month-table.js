@@ -7,8 +7,8 @@ import { Table } from './table.js';
 
 const BY = { metric: 'by metric', tenant: 'by tenant', sku: 'by model and class' };
 
-/** A month's rows against the month before. @param {{ month: any, tenant: string, by: 'metric' | 'tenant' | 'sku' }} properties */
-export function MonthTable({ month, tenant, by }) {
+/** A month's rows against the month before. @param {{ month: any, tenant: string, by: 'metric' | 'tenant' | 'sku', costs: import('./money.js').Costs }} properties */
+export function MonthTable({ month, tenant, by, costs }) {
   const names = useNames();
   const { over, before, measured_since: since } = month;
   const order = new Map(names.metrics.map(({ code }, index) => [code, index]));
@@ -53,6 +53,9 @@ export function MonthTable({ month, tenant, by }) {
             html`<${SumLink} label=${nameOf(row)} text=${quantity(row.quantity, digits(row))}
               of=${{ metric: row.metric, tenant: row.tenant ?? tenant, sku: row.sku, from: month.from, to: month.to }} />`,
         },
+        ...costs.column(over ? 'Cost' : 'Cost so far', (row) =>
+          [row.metric, row.unit, row[by]].join('\0'),
+        ),
         {
           name: monthText(before),
           number: true,

@@ -3,6 +3,7 @@ import { useApi, url } from './api.js';
 import { DownloadButton } from './buttons.js';
 import { ErrorNotice } from './components.js';
 import { decimalsOf, quantity, time } from './format.js';
+import { useCosts } from './money.js';
 import { TenantLink, useNames } from './names.js';
 import { SumLink } from './sums.js';
 import { Table } from './table.js';
@@ -15,6 +16,7 @@ export function TenantUsage({ range }) {
   const { from, to } = range;
   const names = useNames();
   const usage = useApi(url('/api/v1/usage', { group_by: 'tenant', from, to }), REFRESH_MS);
+  const costs = useCosts({ group_by: 'tenant', from, to });
   const rows = usage.data?.rows ?? [];
   const tenants = [...Map.groupBy(rows, (/** @type {any} */ row) => row.tenant)].map(
     ([tenant, of]) => ({
@@ -24,6 +26,7 @@ export function TenantUsage({ range }) {
   );
   return html`
     <${ErrorNotice} state=${usage} />
+    ${costs.notice}
     ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
     ${
       usage.data &&
@@ -36,6 +39,7 @@ export function TenantUsage({ range }) {
             cell: (/** @type {any} */ row) =>
               html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`,
           },
+          ...costs.column('Cost', ({ tenant }) => tenant),
           ...metricColumns(rows, names, range),
         ]} />
       <${DownloadButton} name=${`usage-${from.slice(0, 10)}.csv`} address=${url('/api/v1/usage', { group_by: 'tenant', format: 'csv', from, to })}>Download as CSV</${DownloadButton}>

@@ -5,6 +5,7 @@ import { Card, Choice, ErrorNotice, Notice, PageHead, withChosen } from '../comp
 import { monthText, quantity, time } from '../format.js';
 import { GapList } from '../gap-list.js';
 import { link, setQuery } from '../location.js';
+import { useCosts } from '../money.js';
 import { MonthTable } from '../month-table.js';
 import { useNames } from '../names.js';
 import { monthOf } from '../time-range.js';
@@ -31,7 +32,7 @@ export function MonthPage({ month = monthOf(Date.now(), 0), query }) {
     </${PageHead}>
     <${ErrorNotice} state=${metrics} />
     ${data && html`<${MonthNotes} month=${data} />`}
-    ${data && html`<${Card} title="By metric"><${MonthTable} month=${data} tenant=${tenant} by="metric" /></${Card}>`}
+    ${data && html`<${ByMetric} month=${data} tenant=${tenant} />`}
     ${data && (tenant === '' ? html`<${ByTenant} address=${address} rows=${data.rows} query=${query} />` : html`<${BySku} address=${address} tenant=${tenant} />`)}
     ${data && html`<${Agreement} from=${data.from} to=${data.to} tenant=${tenant} />`}
     ${data && html`<${NotMeasured} month=${data} tenant=${tenant} />`}
@@ -77,6 +78,20 @@ function MonthNotes({ month }) {
   `;
 }
 
+/** @param {{ month: any, tenant: string }} properties */
+function ByMetric({ month, tenant }) {
+  const { from, to, over } = month;
+  const costs = useCosts({ from, to, tenant, group_by: 'metric' });
+  const title = costs.total === '' ? '' : `: ${costs.total}${over ? '' : ' so far'}`;
+  return html`
+    <${Card} title=${`By metric${title}`}>
+      ${costs.notice}
+      <${MonthTable} month=${month} tenant=${tenant} by="metric" costs=${costs} />
+      ${costs.total !== '' && html`<p class="muted">Costs are what the price books make of the usage, without taxes, fees, credits and discounts; invoices are made by the billing system. <a href="#/docs/costs.md">What usage costs</a></p>`}
+    </${Card}>
+  `;
+}
+
 /** @param {{ address: string, rows: any[], query: URLSearchParams }} properties */
 function ByTenant({ address, rows, query }) {
   const names = useNames();
@@ -84,6 +99,8 @@ function ByTenant({ address, rows, query }) {
   const first = codes.includes(FIRST_METRIC) ? FIRST_METRIC : codes[0];
   const metric = query.get('metric') ?? first;
   const month = useApi(metric && url(address, { group_by: 'tenant', metric }), REFRESH_MS);
+  const { from, to } = month.data ?? {};
+  const costs = useCosts(from && { from, to, metric, group_by: 'tenant' });
   if (metric === undefined) return null;
   const options = codes.map((code) => [code, names.metric(code)]);
   return html`
@@ -92,7 +109,8 @@ function ByTenant({ address, rows, query }) {
         <${Choice} label="Metric" value=${metric} options=${withChosen(options, metric)} onChoose=${(/** @type {string} */ code) => setQuery({ metric: code })} />
       </div>
       <${ErrorNotice} state=${month} />
-      ${month.data && html`<${MonthTable} month=${month.data} tenant="" by="tenant" />`}
+      ${costs.notice}
+      ${month.data && html`<${MonthTable} month=${month.data} tenant="" by="tenant" costs=${costs} />`}
     </${Card}>
   `;
 }
@@ -100,10 +118,13 @@ function ByTenant({ address, rows, query }) {
 /** @param {{ address: string, tenant: string }} properties */
 function BySku({ address, tenant }) {
   const month = useApi(url(address, { group_by: 'sku', tenant }), REFRESH_MS);
+  const { from, to } = month.data ?? {};
+  const costs = useCosts(from && { from, to, tenant, group_by: 'sku' });
   return html`
     <${Card} title="By model and class">
       <${ErrorNotice} state=${month} />
-      ${month.data && html`<${MonthTable} month=${{ ...month.data, rows: month.data.rows.filter((/** @type {any} */ row) => row.sku !== '') }} tenant=${tenant} by="sku" />`}
+      ${costs.notice}
+      ${month.data && html`<${MonthTable} month=${{ ...month.data, rows: month.data.rows.filter((/** @type {any} */ row) => row.sku !== '') }} tenant=${tenant} by="sku" costs=${costs} />`}
     </${Card}>
   `;
 }

@@ -4,6 +4,7 @@ import { CopyButton, DownloadButton } from '../buttons.js';
 import { Badge, Card, Choice, ErrorNotice, PageHead } from '../components.js';
 import { decimalsOf, quantity, time } from '../format.js';
 import { link, setQuery } from '../location.js';
+import { useCosts } from '../money.js';
 import { ClusterName, useNames } from '../names.js';
 import { SumLink } from '../sums.js';
 import { Table } from '../table.js';
@@ -54,6 +55,7 @@ export function TenantPage({ id, query, status }) {
 /** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, rows: any[] }} properties */
 function TenantSums({ id, range: { from, to }, rows }) {
   const names = useNames();
+  const costs = useCosts({ tenant: id, group_by: 'sku,tenant_cluster', from, to });
   const byUnit = Map.groupBy(rows, (row) => row.unit);
   const decimals = new Map(
     [...byUnit].map(([unit, of]) => [
@@ -65,6 +67,7 @@ function TenantSums({ id, range: { from, to }, rows }) {
     ]),
   );
   return html`
+    ${costs.notice}
     <${Table} caption=${`Sums from ${time(from)} to ${time(to)}`} rows=${rows} empty="Nothing was used in this time."
       columns=${[
         {
@@ -84,6 +87,9 @@ function TenantSums({ id, range: { from, to }, rows }) {
             html`<${SumLink} label=${[names.metric(row.metric), row.sku, row.tenant_cluster && names.cluster(row.tenant_cluster)].filter(Boolean).join(', ')} text=${quantity(row.quantity, decimals.get(row.unit))}
               of=${{ metric: row.metric, tenant: id, from, to, sku: row.sku, cluster: row.tenant_cluster }} />`,
         },
+        ...costs.column('Cost', (row) =>
+          [row.metric, row.unit, row.sku, row.tenant_cluster].join('\0'),
+        ),
       ]} />
     <${DownloadButton} name=${`usage-${id}.csv`} address=${url('/api/v1/usage', { tenant: id, group_by: 'sku,tenant_cluster', format: 'csv', from, to })}>Usage as CSV</${DownloadButton}>
     <${DownloadButton} name=${`events-${id}.ndjson`} address=${url('/api/v1/events', { tenant: id, from, to })}>Events as NDJSON</${DownloadButton}>

@@ -6,6 +6,7 @@ import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.j
 import { counted, decimalsOf, plain, quantity, unitText } from '../format.js';
 import { useHoles } from '../holes.js';
 import { setQuery } from '../location.js';
+import { useCosts } from '../money.js';
 import { ClusterName, KEYS, keyName, TenantLink, useNames } from '../names.js';
 import { toSeries } from '../series.js';
 import { SumLink } from '../sums.js';
@@ -89,6 +90,7 @@ function Sums({ asked, by, range }) {
   const names = useNames();
   const { metric, from } = asked;
   const usage = useApi(url('/api/v1/usage', { ...asked, group_by: by }), REFRESH_MS);
+  const costs = useCosts({ ...asked, group_by: by });
   const { data } = usage;
   const rows = (data?.rows ?? []).toSorted(
     (/** @type {any} */ a, /** @type {any} */ b) => b.quantity - a.quantity,
@@ -102,6 +104,7 @@ function Sums({ asked, by, range }) {
   const filter = FILTERS[by];
   return html`
     <${ErrorNotice} state=${usage} />
+    ${costs.notice}
     ${data?.note && html`<p class="notice warn">${data.note}</p>`}
     ${
       data &&
@@ -127,6 +130,7 @@ function Sums({ asked, by, range }) {
                   ? quantity(row.quantity, decimals)
                   : html`<${SumLink} of=${{ ...asked, [filter]: row[by] }} label=${names.value(by, row[by])} text=${quantity(row.quantity, decimals)} />`,
             },
+            ...costs.column('Cost', (row) => row[by]),
           ]} />
         <${DownloadButton} name=${`usage-${metric}-${from.slice(0, 10)}.csv`} address=${url('/api/v1/usage', { ...asked, group_by: range.bucket === 'window' ? by : `${by},${range.bucket}`, format: 'csv' })}>Sums as CSV</${DownloadButton}>
         <${DownloadButton} name=${`events-${metric}.ndjson`} address=${url('/api/v1/events', asked)}>Events as NDJSON</${DownloadButton}>

@@ -1,0 +1,124 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { PriceBook } from '../../model/price-book.ts';
+import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
+import {
+  API_TOKEN,
+  startTestServer,
+  type TestServer,
+  testSettings,
+} from '../testing/test-server.ts';
+import { launchBrowser, openPage, type PageOptions } from './testing/browser.ts';
+import { createShowcase } from './testing/showcase.ts';
+
+let browser: Browser;
+let priced: TestServer;
+let unpriced: TestServer;
+
+/** GPUs and uptime have a price, CPU and memory have none. */
+const book = bookOf([
+  priceOf('tenant_gpu_hours', flat(2.4)),
+  priceOf('tenant_instance_hours', flat(0.05)),
+]);
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  [priced, unpriced] = await Promise.all([start([book]), start([])]);
+});
+
+afterAll(async () => {
+  await priced.close();
+  await unpriced.close();
+  await browser.close();
+});
+
+async function start(books: readonly PriceBook[]): Promise<TestServer> {
+  const showcase = await createShowcase();
+  const settings = { ...testSettings(), pricing: { books } };
+  return startTestServer({
+    ledger: showcase.ledger,
+    views: { ...showcase.views(() => settings), settings: () => settings },
+  });
+}
+
+async function open(server: TestServer, hash: string, options: PageOptions = {}): Promise<Page> {
+  const { page } = await openPage(browser, { token: API_TOKEN, ...options });
+  await page.goto(`http://127.0.0.1:${server.port}/${hash}`);
+  return page;
+}
+
+/** What the API answers, in the words of the page. */
+async function total(query: string): Promise<string> {
+  const { text } = await priced.call('GET', `/api/v1/costs?${query}`, { token: API_TOKEN });
+  const [, cost = ''] =
+    /"amounts":\[\{"currency":"EUR","digits":2,"cost":([\d.]+)\}\]/.exec(text) ?? [];
+  return `${Number(cost).toLocaleString('en', { minimumFractionDigits: 2 })} EUR`;
+}
+
+test('a month says what it has cost so far, by metric, tenant and model, to the cent', async () => {
+  const page = await open(priced, '#/months/2026-11');
+  const month = 'from=2026-11-01&to=2026-12-01';
+  const all = await total(month);
+  await page.getByRole('heading', { name: `By metric: ${all} so far` }).waitFor();
+  const gpus = await total(`${month}&metric=tenant_gpu_hours`);
+  await page.getByRole('row', { name: new RegExp(`^GPU hours .* ${gpus} `) }).waitFor();
+  await page
+    .getByRole('row', { name: /^CPU core.* unpriced / })
+    .first()
+    .waitFor();
+  const globex = await total(`${month}&metric=tenant_gpu_hours&tenant=globex`);
+  await page.getByRole('row', { name: new RegExp(`^Globex .* ${globex} `) }).waitFor();
+  await page.goto(`http://127.0.0.1:${priced.port}/#/months/2026-11?tenant=globex`);
+  await page.getByRole('row', { name: new RegExp(`H100.* ${globex} `) }).waitFor();
+  await page.context().close();
+});
+
+test.each([
+  ['#/?range=month', /^Globex/],
+  ['#/tenants?range=month', /^Globex/],
+  ['#/usage?range=month&metric=tenant_gpu_hours', /^Globex/],
+  ['#/tenants/globex?range=month', /^GPU hours/],
+])('on %s money stands beside usage', async (hash, row) => {
+  const page = await open(priced, hash);
+  await page.getByRole('columnheader', { name: 'Cost', exact: true }).waitFor();
+  await page
+    .getByRole('row', { name: row })
+    .filter({ hasText: /[\d,]+\.\d\d EUR/ })
+    .waitFor();
+  await page.context().close();
+});
+
+test('where there is no price book nobody reads of money, or of 0', async () => {
+  const page = await open(unpriced, '#/months/2026-11');
+  await page.getByRole('row', { name: /^Globex/ }).waitFor();
+  await page.waitForLoadState('networkidle');
+  expect(await page.locator('main').textContent()).not.toMatch(/cost so far|unpriced|EUR/i);
+  await page.context().close();
+});
+
+test('where prices cannot be read usage is shown all the same, and that costs are missing', async () => {
+  const showcase = await createShowcase();
+  const settings = testSettings();
+  await using unread: TestServer = await startTestServer({
+    ledger: showcase.ledger,
+    views: { ...showcase.views(() => settings), pricesKnown: () => false },
+  });
+  const page = await open(unread, '#/usage?range=month', { expectedStatuses: [503] });
+  await page.getByRole('row', { name: /^Globex/ }).waitFor();
+  await page.getByText('Costs are not shown: PriceBooks have not been read yet').waitFor();
+  await page.context().close();
+});
+
+test('at 390 px a cost is named on the card of its row, and nothing is cut', async () => {
+  const page = await open(priced, '#/months/2026-11', { width: 390 });
+  await page.getByText(/^By metric: .* EUR so far$/).waitFor();
+  await page
+    .getByText(/^[\d,]+\.\d\d EUR$/)
+    .first()
+    .waitFor();
+  const cut = await page.evaluate(
+    `[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.ariaLabel)`,
+  );
+  expect(cut).toStrictEqual([]);
+  await page.context().close();
+});
