@@ -127,6 +127,8 @@ export class StopNamespaces implements StopScene {
   async #create(name: string, owner: SimulatedTenantCluster | undefined): Promise<void> {
     const metadata = { name, ...(owner && { labels: labelsOf(owner) }) };
     await this.#options.api.ensure({ apiVersion: 'v1', kind: 'Namespace', metadata });
+    // Containers are dated by whole seconds, and must not seem older than their namespace.
+    await delay(1_000);
   }
 
   async #live(name: string, runs: PodPlan['runs']) {
