@@ -2,7 +2,8 @@
 ARG BUILD_IMAGE=node:24-bookworm-slim
 ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
 
-FROM ${BUILD_IMAGE} AS build
+# What is built runs on any platform, so that nothing is emulated for another one.
+FROM --platform=${BUILDPLATFORM} ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund

@@ -32,7 +32,7 @@ generate: $(INSTALLED) ## Files that are derived from others
 	@npm run --silent generate
 	@npm run --silent generate:docs
 
-e2e: $(INSTALLED) ## The long end-to-end suites; needs root for real vClusters
+e2e: $(INSTALLED) ## The long end-to-end suites; needs root and buildah for real vClusters and the image
 	@$(WITH_NODE) node e2e/control-plane/prepare.ts
 	@$(WITH_NODE) node e2e/tools/prepare.ts kube-controller-manager kube-scheduler vcluster
 	@$(WITH_NODE) vitest run --config vitest.long.config.ts

@@ -15,6 +15,13 @@ export interface KubernetesObject {
   readonly [field: string]: unknown;
 }
 
+/** Which image is meant by a name in the manifests (https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/images/). */
+export interface PinnedImage {
+  readonly name: string;
+  readonly newName: string;
+  readonly digest: string;
+}
+
 /**
  * The manifests that `kubectl kustomize` makes of a base of config/ (`default`, `overlays/production`) with components of
  * config/components/, as YAML. Rejects with what kubectl said.
@@ -23,6 +30,7 @@ export async function kustomize(
   kubectl: string,
   base: string,
   components: readonly string[] = [],
+  images: readonly PinnedImage[] = [],
 ): Promise<string> {
   const place = await mkdtemp(join(tmpdir(), 'meterfeed-kustomize-'));
   const from = (path: string): string => relative(place, join(CONFIG, path));
@@ -31,6 +39,7 @@ export async function kustomize(
     kind: 'Kustomization',
     resources: [from(base)],
     components: components.map((name) => from(`components/${name}`)),
+    images,
   };
   try {
     await writeFile(join(place, 'kustomization.yaml'), JSON.stringify(kustomization));

@@ -1,0 +1,93 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { findBinaries } from '../e2e/control-plane/binaries.ts';
+import { bundlePlugin, PLUGIN_FILES } from './bundle-plugin.ts';
+import { kustomize } from './charts/kustomize.ts';
+import { sbom } from './sbom.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+
+export interface ReleaseOptions {
+  /** Emptied first. */
+  readonly directory: string;
+  /** The path of the program. */
+  readonly kubectl: string;
+  /** Name and digest: `registry.example.com/meterfeed@sha256:…`. */
+  readonly image: string;
+  readonly version: string;
+  readonly changelog: string;
+}
+
+/**
+ * Puts everything that a release consists of, but image and charts, into a directory (docs/verify.md#what-a-release-consists-of).
+ * The same sources and the same image give the same bytes. Rejects what is not fit to be released, with all
+ * reasons.
+ */
+export async function writeRelease(options: ReleaseOptions): Promise<void> {
+  const { directory, kubectl, image, version, changelog } = options;
+  const pinned = /^(?<newName>[^@\s]+)@(?<digest>sha256:[0-9a-f]{64})$/.exec(image)?.groups;
+  const notes = notesOf(changelog, version);
+  const reasons = [
+    pinned ? [] : `image: "${image}": is not pinned; give NAME@sha256:… as the push printed it`,
+    notes ? [] : `CHANGELOG.md: no section "## ${version}" with text; name what "Unreleased" has`,
+  ].flat();
+  if (pinned === undefined || notes === undefined) throw new Error(reasons.join('\n'));
+
+  await bundlePlugin(directory);
+  await rm(join(directory, PLUGIN_FILES.program));
+  const { newName = '', digest = '' } = pinned;
+  const manifests = await kustomize(
+    kubectl,
+    'default',
+    [],
+    [{ name: 'meterfeed', newName, digest }],
+  );
+  await writeFile(join(directory, 'install.yaml'), manifests);
+  await writeFile(join(directory, 'sbom.cdx.json'), `${JSON.stringify(sbom(), null, 2)}\n`);
+  await writeFile(join(directory, 'notes.md'), `${notes}\n`);
+  await writeFile(join(directory, 'SHA256SUMS'), await sums(directory));
+}
+
+/** What the changelog says of a version, without its heading; undefined where it says nothing. */
+function notesOf(changelog: string, version: string): string | undefined {
+  const sections = changelog.split(/^## /m).slice(1);
+  const section = sections.find((text) => text.split(/\s/, 1)[0] === version);
+  const text = section?.slice(section.indexOf('\n')).trim();
+  return text === '' ? undefined : text;
+}
+
+/** As sha256sum(1) writes and checks them. */
+async function sums(directory: string): Promise<string> {
+  const names = (await readdir(directory)).toSorted();
+  const lines = names.map(async (name) => {
+    const bytes = await readFile(join(directory, name));
+    return `${createHash('sha256').update(bytes).digest('hex')}  ${name}\n`;
+  });
+  return (await Promise.all(lines)).join('');
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({
+    options: { image: { type: 'string' }, to: { type: 'string', default: 'dist/release' } },
+  });
+  const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  try {
+    await writeRelease({
+      directory: values.to,
+      kubectl: (
+        await findBinaries({ assets: process.env['KUBEBUILDER_ASSETS'], progress: console.error })
+      ).kubectl,
+      image: values.image ?? '',
+      version,
+      changelog: await readFile(join(ROOT, 'CHANGELOG.md'), 'utf8'),
+    });
+    console.log(`the release is in ${values.to}`);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  }
+}
