@@ -92,11 +92,11 @@ describe('the image', () => {
         truthFile: file('truth.ndjson'),
         log: (line) => console.error(line),
       });
-      for (const place of ['data', 'secrets']) {
-        mkdirSync(file(place));
-        chownSync(file(place), NONROOT, NONROOT);
-      }
-      writeFileSync(join(file('secrets'), 'kubeconfig'), cluster.kubeconfig);
+      mkdirSync(file('data'));
+      chownSync(file('data'), NONROOT, NONROOT);
+      const secrets = '/var/run/secrets';
+      mkdirSync(join(container.root, secrets), { recursive: true });
+      writeFileSync(join(container.root, secrets, 'kubeconfig'), cluster.kubeconfig);
       const address = `127.0.0.1:${await freePort()}`;
       const [command = '', ...args] = buildah.command(
         container.name,
@@ -109,9 +109,10 @@ describe('the image', () => {
           COLLECTION_INTERVAL: `${WINDOW_MS / 1_000}s`,
           LISTEN_ADDR: address,
           POD_NAMESPACE: OPERATOR_NAMESPACE,
-          KUBECONFIG: '/var/run/secrets/kubeconfig',
+          KUBECONFIG: join(secrets, 'kubeconfig'),
         },
-        { '/var/lib/vbilling-data': file('data'), '/var/run/secrets': file('secrets') },
+        // A second one would be hidden by the image's own: buildah 1.28 mounts that later.
+        { '/var/lib/vbilling-data': file('data') },
       );
       operator = await startProcess({
         name: 'image',
