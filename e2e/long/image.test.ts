@@ -157,11 +157,6 @@ describe('the image', () => {
       expect(pods.length).toBeGreaterThan(5);
       expect(wronglyBilled(pods, events).exact).toEqual([]);
     }, 240_000);
-
-    test('does not stop when it is asked to', async () => {
-      await operator.stop(30_000);
-      expect(await operator.exited).toBe('exit code 0');
-    });
   });
 });
 
