@@ -73,6 +73,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         automaticTax: true,
         billingDay: 31,
         maxRequestsPerSecond: 50,
+        meterEventStream: true,
         planCode: 'gold',
         currency: 'EUR',
         apiVersion: '2026-09-30.endive',
