@@ -347,7 +347,7 @@ describe('news of tenant clusters comes late', () => {
   });
 });
 
-/** The shortest of five rounds over so many tenant clusters, milliseconds. */
+/** The least work of five rounds over so many tenant clusters: milliseconds of a processor, which a busy machine leaves as they are. */
 async function roundMs(tenantClusters: number): Promise<number> {
   const { discovery, sources } = createDiscoveryRig();
   for (let index = 0; index < tenantClusters; index++) {
@@ -356,10 +356,11 @@ async function roundMs(tenantClusters: number): Promise<number> {
   }
   const times: number[] = [];
   for (let round = 0; round < 6; round++) {
-    const start = performance.now();
+    const start = process.threadCpuUsage();
     await discovery.round();
+    const { user, system } = process.threadCpuUsage(start);
     // The first one remembers everybody.
-    if (round > 0) times.push(performance.now() - start);
+    if (round > 0) times.push((user + system) / 1000);
   }
   expect(discovery.clusters().length).toBe(tenantClusters);
   expect(discovery.findTenant('tenant-host-7-x')?.clusters).toStrictEqual(['tenant-host-7-x']);
