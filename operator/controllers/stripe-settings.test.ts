@@ -37,6 +37,7 @@ test('a Stripe destination reaches the engine with every field, the key included
         autoSubscribe: true,
         cancelOnRemove: true,
         maxRequestsPerSecond: 50,
+        meterEventStream: true,
         planCode: 'gold',
         currency: 'EUR',
         payment: { collectionMethod: 'send_invoice', daysUntilDue: 14, automaticTax: true },
