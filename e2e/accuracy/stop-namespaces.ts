@@ -47,14 +47,14 @@ export class StopNamespaces implements StopScene {
     this.#start('lost', { what: 'namespaces that are mapped no more', before: first });
     this.#start('sold', { what: 'namespaces that change hands', before: first, after: second });
     this.#start('mapped', { what: 'namespaces that are mapped', after: second });
-    this.#track('removed', this.#remove(`stop-${this.#turn}-removed`, this.#stopped.promise));
+    this.#track('removed', this.#remove(`namespace-${this.#turn}-removed`, this.#stopped.promise));
     // They have begun before anything is stopped.
     return delay(2_000);
   }
 
   async change(): Promise<void> {
     this.#stopped.resolve();
-    this.#track('added', this.#add(`stop-${this.#turn}-added`, this.#resumed.promise));
+    this.#track('added', this.#add(`namespace-${this.#turn}-added`, this.#resumed.promise));
     await delay(4_000);
   }
 
@@ -67,7 +67,7 @@ export class StopNamespaces implements StopScene {
   }
 
   #start(suffix: string, change: Change): void {
-    const name = `stop-${this.#turn}-${suffix}`;
+    const name = `namespace-${this.#turn}-${suffix}`;
     this.#track(suffix, this.#change(name, change, this.#stopped.promise, this.#resumed.promise));
   }
 
