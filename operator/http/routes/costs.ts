@@ -18,7 +18,6 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
-import { goneSignal } from '../stream-lines.ts';
 import type { Views } from '../views.ts';
 import { type CostAnswer, COST_SENDERS } from './cost-answer.ts';
 import {
@@ -27,9 +26,9 @@ import {
   MAX_ROWS,
   PARTIAL,
   readGroupBy,
-  readMaxAge,
   rebuilding,
   refuseLongByWindow,
+  sharedOrMade,
 } from './usage.ts';
 
 /** Fields of a row, which a dimension of the same name would overwrite. */
@@ -62,17 +61,13 @@ export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
         refuseLongByWindow(groupBy, range);
         const format = readChoice(query, 'format', ['json', 'csv', 'ndjson']);
         if (!views.pricesKnown()) throw pricesUnread();
-        const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
-        // An answer that others may wait for is made to the end.
-        const isShared = freshness.maxAgeMs > 0;
-        const make = async (): Promise<CostAnswer> => {
+        const make = async (signal: AbortSignal): Promise<CostAnswer> => {
           scans.hold(1, response);
-          const signal = isShared ? new AbortController().signal : goneSignal(response);
           return sumCosts(context, query, range, groupBy, signal);
         };
-        const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
-        const key = JSON.stringify([range.from, range.to, groupBy, selection]);
-        const answer = await (isShared ? sharedAnswers().get(key, freshness, make) : make());
+        const asked = { query, range, groupBy, head: ledger.head() };
+        const answers = sharedAnswers();
+        const answer = await sharedOrMade({ request, response, asked, answers, make });
         const [warning] = answer.warnings ?? [];
         if (format !== 'json' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);

@@ -9,6 +9,7 @@ import { jsonWithDecimals } from '../presentation.ts';
 import { badRequest, tryLater } from '../problem.ts';
 import {
   FILTER_PARAMETERS,
+  type Query,
   RANGE_PARAMETERS,
   readChoice,
   readFilter,
@@ -17,7 +18,7 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
-import { createSharedAnswers } from '../shared-answers.ts';
+import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
 import {
   createUsageSums,
   GROUP_FIELDS,
@@ -83,10 +84,7 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
         const groupBy = readGroupBy(query.get('group_by'));
         refuseLongByWindow(groupBy, range);
         const format = readChoice(query, 'format', ['json', 'csv']);
-        const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
-        const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
-        const key = JSON.stringify([range.from, range.to, groupBy, selection]);
-        const make = async (): Promise<UsageAnswer> => {
+        const make = async (signal: AbortSignal): Promise<UsageAnswer> => {
           scans.hold(1, response);
           const sums = createUsageSums(groupBy, MAX_ROWS);
           const outcome = await addUsage(context, sums, {
@@ -95,8 +93,7 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
             tenant: query.get('tenant'),
             hourly: groupBy.includes('hour'),
             byWindow: groupBy.includes('window'),
-            // An answer that others may wait for is made to the end.
-            signal: freshness.maxAgeMs > 0 ? new AbortController().signal : goneSignal(response),
+            signal,
           });
           if (outcome.kind === 'full') throw tooManyRows();
           if (outcome.kind === 'rebuilding') throw rebuilding();
@@ -105,7 +102,8 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
           const warnings = emptyKeys(context, groupBy, rows);
           return { range, groupBy, events: sums.events, rows, ...note, ...warnings };
         };
-        const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());
+        const asked = { query, range, groupBy, head: ledger.head() };
+        const answer = await sharedOrMade({ request, response, asked, answers: shared, make });
         const [warning] = answer.warnings ?? [];
         if (format === 'csv' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
@@ -114,6 +112,37 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
       },
     ],
   };
+}
+
+/** What sums are asked for by a request, and what its answer is shared by. */
+interface SharedRequest<T> {
+  readonly request: Request;
+  readonly response: Response;
+  readonly asked: {
+    readonly query: Query;
+    readonly range: TimeRange;
+    readonly groupBy: readonly string[];
+    /** The sequence number of the newest event. */
+    readonly head: number;
+  };
+  readonly answers: SharedAnswers<T>;
+  readonly make: (signal: AbortSignal) => Promise<T>;
+}
+
+/** An answer of a moment ago where the reader makes do with one, else one made now. */
+export function sharedOrMade<T>({
+  request,
+  response,
+  asked: { query, range, groupBy, head },
+  answers,
+  make,
+}: SharedRequest<T>): Promise<T> {
+  const maxAgeMs = readMaxAge(request);
+  if (maxAgeMs <= 0) return make(goneSignal(response));
+  const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
+  const key = JSON.stringify([range.from, range.to, groupBy, selection]);
+  // An answer that others may wait for is made to the end.
+  return answers.get(key, { head, maxAgeMs }, () => make(new AbortController().signal));
 }
 
 /** Throws 400 for windows of a long range. */
