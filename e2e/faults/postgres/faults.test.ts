@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isSound } from '../run-suite.ts';
 import { accidentsOf, type PostgresSuite, startPostgresSuite } from './run-suite.ts';
+import { RUN_MS, testSoundRuns } from './testing/sound-runs.ts';
 
-const RUN_MS = 120_000;
-const STANDBY = { commit: 'standby' } as const;
 const LOCAL = { commit: 'local' } as const;
 /** Each is another way of losing the primary; the rest takes longer (e2e/long). */
 const QUICK = [
@@ -11,33 +10,8 @@ const QUICK = [
   'standbys cut off, kill, promotion',
   'commit cancelled while it waits, kill, promotion',
 ];
-const RUNS = accidentsOf(STANDBY)
-  .map(({ name }, seed) => ({ name, seed }))
-  .filter(({ name }) => QUICK.includes(name));
 
-describe('a ledger in PostgreSQL loses nothing, stores nothing twice and goes on after', () => {
-  let suite: PostgresSuite;
-  beforeAll(() => {
-    suite = startPostgresSuite(STANDBY);
-  });
-  afterAll(() => suite.close());
-
-  test.each(RUNS)(
-    '$name',
-    async ({ seed }) => {
-      const run = await suite.run(seed);
-      expect(run, `npm run faults -- --ledger postgres --seed ${seed} --runs 1`).toMatchObject({
-        lost: 0,
-        duplicated: 0,
-        undetectedCorruption: 0,
-        wrong: [],
-        ends: ['completed'],
-      });
-      expect(run.events).toBeGreaterThan(0);
-    },
-    RUN_MS,
-  );
-});
+testSoundRuns((name) => QUICK.includes(name));
 
 describe('the harness notices', () => {
   let suite: PostgresSuite;
