@@ -27,6 +27,23 @@ export interface StripeMeter {
 
 export type MeterOutcome = { readonly kind: 'meter'; readonly meter: StripeMeter } | ApiProblem;
 
+/** A meter that events can be sent to, what is wrong with all events for it, or what kept it from being known. */
+export type UsableMeter =
+  | Extract<MeterOutcome, { readonly kind: 'meter' }>
+  | { readonly kind: 'rejected'; readonly reason: string }
+  | Exclude<ApiProblem, { readonly kind: 'refused' }>;
+
+export function usableMeter(eventName: string, ensured: MeterOutcome): UsableMeter {
+  if (ensured.kind === 'refused') {
+    const reason = `meter "${eventName}" was not created: ${ensured.reason}`;
+    return { kind: 'rejected', reason };
+  }
+  if (ensured.kind === 'meter' && ensured.meter.problem !== undefined) {
+    return { kind: 'rejected', reason: ensured.meter.problem };
+  }
+  return ensured;
+}
+
 /** The meters of the account, by event name. */
 export class StripeMeters {
   readonly #client: StripeClient;

@@ -6,7 +6,13 @@ import { textOf } from '../json.ts';
 import { dealLines } from '../lines.ts';
 import type { StripeCustomers } from './customers.ts';
 import { meterEventOf, tellRounding } from './meter-event.ts';
-import { meterDisplayName, meterName, type StripeMeter, type StripeMeters } from './meters.ts';
+import {
+  meterDisplayName,
+  meterName,
+  type StripeMeter,
+  type StripeMeters,
+  usableMeter,
+} from './meters.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
 
@@ -108,14 +114,10 @@ export class StripeSender {
     }
     const shown = meterDisplayName(metricName(event.metric), event, settings.splitMetersBy);
     for (let pass = 1; ; pass += 1) {
-      const ensured = await meters.ensure(meterNamed, shown, signal);
-      if (ensured.kind === 'refused') {
-        const reason = `meter "${meterNamed}" was not created: ${ensured.reason}`;
-        return stopLine({ kind: 'rejected', reason });
-      }
-      if (ensured.kind !== 'meter') return stopAll(failedStep(ensured));
-      const { meter } = ensured;
-      if (meter.problem !== undefined) return stopLine({ kind: 'rejected', reason: meter.problem });
+      const found = usableMeter(meterNamed, await meters.ensure(meterNamed, shown, signal));
+      if (found.kind === 'rejected') return stopLine(found);
+      if (found.kind !== 'meter') return stopAll(failedStep(found));
+      const { meter } = found;
       const answer = await this.#post(event, meter, customer, signal);
       if (answer.kind === 'ok') return stopLine(DELIVERED);
       if (answer.kind !== 'refused') {

@@ -5,7 +5,7 @@ import { failedStep } from '../json-api/answer.ts';
 import type { ErrorReports } from './error-reports.ts';
 import { type MeterEvent, meterEventOf, tellRounding } from './meter-event.ts';
 import { CALL_EVENTS, type MeterEventStream } from './meter-event-stream.ts';
-import { meterDisplayName, meterName, type MeterOutcome } from './meters.ts';
+import { meterDisplayName, meterName, type MeterOutcome, usableMeter } from './meters.ts';
 import type { StripeSender, StripeSenderOptions } from './send-events.ts';
 
 const CONCURRENT_CALLS = 4;
@@ -127,13 +127,10 @@ export class StreamSender {
     const shown = meterDisplayName(metricName(event.metric), event, settings.splitMetersBy);
     const ensured = meters.get(named) ?? (await this.#options.meters.ensure(named, shown, signal));
     meters.set(named, ensured);
-    if (ensured.kind === 'refused') {
-      return { kind: 'rejected', reason: `meter "${named}" was not created: ${ensured.reason}` };
-    }
-    if (ensured.kind !== 'meter') return failedStep(ensured);
-    const { meter } = ensured;
-    if (meter.problem !== undefined) return { kind: 'rejected', reason: meter.problem };
+    const found = usableMeter(named, ensured);
+    if (found.kind === 'rejected') return found;
+    if (found.kind !== 'meter') return failedStep(found);
     tellRounding(name, event, logger);
-    return meterEventOf(event, meter, customer, event.window_start);
+    return meterEventOf(event, found.meter, customer, event.window_start);
   }
 }
