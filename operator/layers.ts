@@ -118,6 +118,12 @@ export const LAYERS: readonly (readonly Layer[])[] = [
     },
   ],
   [
+    {
+      folder: 'budgets',
+      does: 'what a tenant has used of its budget, and when it will be used up',
+    },
+  ],
+  [
     { folder: 'http', does: 'API, metrics, health, dashboard: read-only views of the above' },
     { folder: 'controllers', does: 'the custom resources: specs in, status out' },
   ],
