@@ -14,6 +14,7 @@ import { createHarness } from './testing/harness.ts';
 import { createVirtualClock, type VirtualClock } from './testing/virtual-clock.ts';
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const TENANTS = ['a', 'b', 'c', 'd'];
 const UNWANTED = 'tenant_gpu_downtime_hours';
 
@@ -113,8 +114,8 @@ async function live(world: World, life: Life, process: MortalProcess): Promise<v
   destination.react = (events) => {
     const reaction = life.reactions[calls++ % life.reactions.length] ?? 'accept';
     if (!events.some(({ id }) => id.startsWith('bad-'))) return reaction;
-    // What is never accepted cannot have been accepted by an attempt whose answer was lost.
-    return reaction === 'accept' ? 'refuse' : 'reset';
+    // It may have been taken by an attempt whose answer was lost, and is refused after that.
+    return reaction === 'accept' ? 'refuse' : reaction === 'lost' ? 'lost' : 'reset';
   };
   destination.reactToTenant = ({ id }) =>
     life.refused.includes(id) ? { kind: 'rejected', reason: 'no plan' } : { kind: 'done' };
@@ -168,6 +169,16 @@ test('a process that dies at any await, again and again, loses nothing and bills
       const aside = await setAside(ledger);
       const deadIds = [...aside].map((sequence) => events[sequence - 1]?.id ?? '?');
       expect(deadIds.filter((id) => !id.startsWith('bad-'))).toStrictEqual([]);
+
+      // Mended after so long that ids are forgotten: what was taken without an answer is not billed again.
+      await clock.pass(2 * DAY_MS);
+      destination.react = () => 'accept';
+      const mended = createHarness({ clock, ledger, destination });
+      await mended.start();
+      await mended.delivery.replay('fake', undefined);
+      await clock.until(() => mended.delivery.status('fake')?.deadLetters === 0);
+      expect(destination.billedTwice).toStrictEqual([]);
+      await mended.stop();
     }),
     { numRuns: 150 },
   );

@@ -1,5 +1,6 @@
 import { backoffMs } from '../model/backoff.ts';
 import type { UsageEvent } from '../model/event.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 
 /** An event on its way to one destination. */
 export interface QueuedEvent {
@@ -10,6 +11,13 @@ export interface QueuedEvent {
    * (docs/delivery.md#aggregation).
    */
   readonly parts?: readonly number[];
+  /**
+   * Of one that was set aside: when an attempt to send it began of which nobody knows whether it was taken, milliseconds
+   * since the epoch.
+   */
+  readonly unansweredSince?: number;
+  /** An operator wants it sent though nobody can tell whether the destination has it. */
+  readonly forced?: true;
 }
 
 /** The sequence numbers of the ledger's events that it stands for. */
@@ -29,8 +37,7 @@ export async function sequencesOf(...listings: readonly AsyncIterable<QueuedEven
 /**
  * What became of an event at one destination, once and for all: the destination has it, does not want
  * its metric, or will never accept it; or it waits, in order, for its tenant. A dead letter is `refused` when
- * the destination itself said no to it; an `uncertain` one may have been accepted earlier without our
- * knowing.
+ * the destination itself said no to it; one that is `unansweredSince` may have been taken by an attempt that began then.
  */
 export type DeliveryResult =
   | { readonly kind: 'delivered' }
@@ -39,7 +46,7 @@ export type DeliveryResult =
       readonly kind: 'dead';
       readonly reason: string;
       readonly refused?: true;
-      readonly uncertain?: true;
+      readonly unansweredSince?: number;
     }
   | { readonly kind: 'parked'; readonly reason: string };
 
@@ -73,9 +80,10 @@ export function withResults(
   queued: readonly QueuedEvent[],
   results: ReadonlyMap<number, DeliveryResult>,
 ): SettledEvent[] {
-  return queued.flatMap(({ sequence, event, parts }) => {
+  return queued.flatMap(({ sequence, event, parts, unansweredSince }) => {
     const result = results.get(sequence);
-    return result === undefined ? [] : [{ sequence, event, ...(parts && { parts }), result }];
+    if (result === undefined) return [];
+    return [{ sequence, event, ...omitUndefined({ parts, unansweredSince }), result }];
   });
 }
 

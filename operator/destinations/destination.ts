@@ -68,7 +68,8 @@ export interface Destination {
    * unknown and that are older than it remembers ids. Absent when `limits.idMemoryMs` is undefined.
    * `sameBucket` has every event of the ledger that falls into the buckets of these events, themselves
    * included, in the ledger's order. A bucket is a tenant, a metric and the minute of the window's start:
-   * billing systems that report sums only sum by it. Absent when the ledger cannot be read.
+   * billing systems that report sums only sum by it. Absent when the ledger cannot be read, or may not have all of them any more:
+   * a sum tells nothing then.
    */
   verify?(
     events: readonly UsageEvent[],
@@ -138,6 +139,11 @@ export interface DestinationLimits {
   readonly maxAgeMs?: number;
   /** How long the other side remembers event ids; undefined means for ever. */
   readonly idMemoryMs?: number;
+  /**
+   * How long it remembers them at the least, where it is asked to without saying for how long: what it may have taken longer
+   * ago is sent by force only.
+   */
+  readonly leastIdMemoryMs?: number;
 }
 
 /**

@@ -365,14 +365,23 @@ describe('destinations', () => {
     const destinations = withDestinations({
       deadLetters: async (...args) => {
         asked.push(args);
-        return { deadLetters: [{ sequence: 7, at: NOW, reason: 'too old', event }], next: 7 };
+        const letter = { sequence: 7, at: NOW, reason: 'too old', event };
+        return { deadLetters: [letter, { ...letter, unansweredSince: NOW - 60_000 }], next: 7 };
       },
     });
     await using server = await startTestServer({ views: { destinations } });
     const path = '/api/v1/destinations/web%20hook/dead-letters';
     const answer = await server.call('GET', `${path}?after=3&limit=1`, { token });
     expect(asked).toStrictEqual([['web hook', 3, 1]]);
-    expect(answer.json).toMatchObject({ destination: 'web hook', next: 7 });
+    expect(answer.json).toMatchObject({
+      destination: 'web hook',
+      next: 7,
+      dead_letters: [
+        { sequence: 7, reason: 'too old' },
+        { unanswered_since: '2026-11-21T09:04:00Z' },
+      ],
+    });
+    expect(answer.text.match(/unanswered_since/g)).toHaveLength(1);
     expect(answer.text).toContain('"quantity":123456789.123456789}');
   });
 

@@ -123,7 +123,10 @@ export interface DestinationsView {
   list(): readonly DestinationStatusView[];
   /** A page of the dead letters after a sequence number; undefined when there is no such destination. */
   deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;
-  /** Sends dead letters once more, those of closed periods by force only; all of them when no ids are given. */
+  /**
+   * Sends dead letters once more, those of closed periods and those that may be billed twice by force only; all of them when
+   * no ids are given.
+   */
   replay(name: string, ids: readonly string[] | undefined, force: boolean): Promise<ReplayOutcome>;
   /** Gives dead letters up for good; all of them when no ids are given. */
   discard(name: string, ids: readonly string[] | undefined): Promise<DiscardOutcome>;
@@ -215,6 +218,8 @@ export interface DeadLetter {
   readonly at: number;
   readonly reason: string;
   readonly event: UsageEvent;
+  /** When an attempt to send it began that had no answer: it may have been taken. Milliseconds since the epoch. */
+  readonly unansweredSince?: number;
   /** Where it is the sum of several events, their ids. */
   readonly partIds?: readonly string[];
 }
@@ -230,7 +235,7 @@ export type OperationFailure =
   /** Nothing was changed; the reason says why. */
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Nothing was changed: the reason says which periods it reaches into that are invoiced for good. */
+/** Nothing was changed: the reason says which periods it reaches into that are invoiced for good, or what may be billed twice. */
 export interface WantsForce {
   readonly kind: 'wants-force';
   readonly reason: string;

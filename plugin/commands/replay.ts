@@ -74,7 +74,7 @@ async function show({ api }: Given, path: string, name: string): Promise<Answer 
         time(text(letter, 'at')),
         text(object(letter, 'event'), 'id'),
         text(object(letter, 'event'), 'tenant'),
-        text(letter, 'reason'),
+        reasonOf(letter),
       ]),
       empty: 'No dead letters: everything was accepted.',
     },
@@ -85,4 +85,12 @@ async function show({ api }: Given, path: string, name: string): Promise<Answer 
         : [`Send them once more: kubectl meterfeed replay ${name} --all`]),
     ],
   };
+}
+
+/** It may be billed already where an attempt had no answer. */
+function reasonOf(letter: unknown): string {
+  const since = text(letter, 'unanswered_since');
+  return since === ''
+    ? text(letter, 'reason')
+    : `${text(letter, 'reason')} (an attempt of ${time(since)} had no answer)`;
 }

@@ -14,16 +14,18 @@ export interface SentQuery {
 
 /**
  * Events whose windows start in a stretch of time, as a destination is sent them: sums where it gets sums.
- * Where it does, all of the hours that the stretch touches. Throws as {@link Ledger.scan} does.
+ * Where it does, all of the hours that the stretch touches. What was sent as sums, and whose parts are not all stored any more, is
+ * left out: what is left of them is no sum that was sent. Throws as {@link Ledger.scan} does.
  */
 export async function* sentEvents(
-  ledger: Pick<Ledger, 'scan'>,
+  ledger: Pick<Ledger, 'scan' | 'lowWater' | 'stats'>,
   ranges: AggregatedRanges,
   { from, to, isMeant }: SentQuery,
   signal: AbortSignal,
 ): AsyncGenerator<QueuedEvent> {
   const first = ranges.isEmpty ? from : Math.floor(from / HOUR_MS) * HOUR_MS;
   const last = ranges.isEmpty ? to : hourEnd(to - 1);
+  const [deletedTo, { horizon }] = [ledger.lowWater(), ledger.stats()];
   const sums = new Map<AggregatedRange, Aggregator>();
   for await (const { sequence, event } of ledger.scan(first, last, signal)) {
     if (!isMeant(event)) continue;
@@ -32,9 +34,14 @@ export async function* sentEvents(
       yield { sequence, event };
       continue;
     }
+    if (range.from < deletedTo && hourStart(event) < horizon) continue;
     const sum = sums.get(range) ?? createAggregator(range.cuts ?? {});
     sum.add({ sequence, event });
     sums.set(range, sum);
   }
   for (const sum of sums.values()) yield* sum.all();
+}
+
+function hourStart({ window_start }: UsageEvent): number {
+  return Math.floor(Date.parse(window_start) / HOUR_MS) * HOUR_MS;
 }

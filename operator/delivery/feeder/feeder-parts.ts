@@ -23,6 +23,7 @@ import { createAggregatedRanges } from '../aggregation/ranges.ts';
 import { createInFlight } from '../records/in-flight.ts';
 import { createSettlementWriter } from '../records/settlement-writer.ts';
 import { createClosedPeriods } from '../operations/closed-periods.ts';
+import { createDoubtfulLetters } from '../operations/doubtful-letters.ts';
 import { createReconcile } from '../operations/reconcile.ts';
 import { createBootstrap } from './bootstrap.ts';
 import { createChangeParts } from './change-parts.ts';
@@ -122,7 +123,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
   });
   const pending = createPending({ ledger, cursorName: name, hours, ranges });
   const stored = { destination, ledger, records, deadLetters, changes, ranges };
-  const verify = createVerification({ ...stored, pending });
+  const verify = createVerification({ ...stored, pending, inFlight });
   const lateLines = new LateLines({ name, ledger, records, clock });
   const corrections = createCorrectionGate({
     destination,
@@ -225,6 +226,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     reconcile,
     wants,
     invoices,
+    doubtfulLetters: createDoubtfulLetters({ destination, inFlight, clock }),
     closedPeriods: createClosedPeriods({
       invoices,
       changes,

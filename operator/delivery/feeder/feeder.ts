@@ -88,6 +88,7 @@ class DestinationFeeder implements Feeder {
       ranges: parts.ranges,
       replays: parts.replays,
       closedPeriods: parts.closedPeriods,
+      doubtfulLetters: parts.doubtfulLetters,
       paused: (action) =>
         loop.pausedWhile(async () => {
           this.#opened = false;

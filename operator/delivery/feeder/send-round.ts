@@ -51,7 +51,13 @@ export type SendRound = (
 export function createSendRound(options: SendRoundOptions): SendRound {
   const { destination, provisioner, changes, parked, inFlight, clock, verify, corrections, late } =
     options;
-  return async (queued, signal, admitted = false) => {
+
+  const attempt = async (
+    queued: readonly QueuedEvent[],
+    earlier: Map<number, number>,
+    signal: AbortSignal,
+    admitted: boolean,
+  ): Promise<RoundReport> => {
     const results = new Map<number, DeliveryResult>();
     const isOpen = ({ sequence }: QueuedEvent): boolean => !results.has(sequence);
     const waiting = new Set<string>();
@@ -94,11 +100,11 @@ export function createSendRound(options: SendRoundOptions): SendRound {
       blocked = graver(blocked, { kind: 'retry', reason: report.reason });
       return { results, ...omitUndefined({ blocked }) };
     }
-    const ready = admittedOnes.flatMap(({ sequence, event, parts }): QueuedEvent[] => {
+    const ready = admittedOnes.flatMap((one): QueuedEvent[] => {
+      const { sequence, event } = one;
       const placement = report.placements.get(sequence);
       if (placement?.kind !== 'wait') {
-        const sent = placement ? asOf(event, placement.at) : event;
-        return [{ sequence, event: sent, ...omitUndefined({ parts }) }];
+        return [{ ...one, event: placement ? asOf(event, placement.at) : event }];
       }
       results.set(sequence, { kind: 'parked', reason: WAITS_FOR_CHANGE });
       parked.add(event.tenant, WAITS_FOR_CHANGE);
@@ -108,8 +114,11 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     const verified = await verify(overdue, signal);
     blocked = graver(blocked, verified.blocked);
     for (const [sequence, result] of verified.results) results.set(sequence, result);
-    if (verified.blocked === undefined) inFlight.restart(overdue.filter(isOpen));
-    else for (const { event } of overdue) waiting.add(event.tenant);
+    if (verified.blocked === undefined) {
+      const again = overdue.filter(isOpen);
+      for (const one of again) if (!inFlight.isForced(one)) earlier.delete(one.sequence);
+      inFlight.restart(again);
+    } else for (const { event } of overdue) waiting.add(event.tenant);
 
     // What comes after an event that is not settled yet must not overtake it.
     const sendable = ready.filter((one) => isOpen(one) && !waiting.has(one.event.tenant));
@@ -122,9 +131,35 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     const events = sendable.map(({ event }) => event);
     const sent = await sendBatch(destination, events, signal);
     settle(sendable, sent, provisioner, results);
+    const unknown = sendable.filter((_, index) => sent.answers.get(index)?.kind === 'provision');
+    inFlight.restart(unknown.filter(({ sequence }) => !earlier.has(sequence)));
+    await inFlight.unanswered(sendable.filter(isOpen));
     blocked = graver(blocked, sent.blocked);
     return { results, ...omitUndefined({ blocked }) };
   };
+
+  return async (queued, signal, admitted = false) => {
+    const earlier = new Map<number, number>();
+    for (const one of queued) {
+      const since = inFlight.unansweredSince(one);
+      if (since !== undefined) earlier.set(one.sequence, since);
+    }
+    const { results, blocked } = await attempt(queued, earlier, signal, admitted);
+    return { results: withUnanswered(results, earlier), ...omitUndefined({ blocked }) };
+  };
+}
+
+/** Those that are dead letters say so where an earlier attempt, whose beginning is given, may have been taken. */
+function withUnanswered(
+  results: ReadonlyMap<number, DeliveryResult>,
+  earlier: ReadonlyMap<number, number>,
+): ReadonlyMap<number, DeliveryResult> {
+  return new Map(
+    [...results].map(([sequence, result]): [number, DeliveryResult] => {
+      const unansweredSince = result.kind === 'dead' ? earlier.get(sequence) : undefined;
+      return [sequence, { ...result, ...omitUndefined({ unansweredSince }) }];
+    }),
+  );
 }
 
 /** Adds what the other side said for good to the results. */

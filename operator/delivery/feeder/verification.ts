@@ -9,8 +9,10 @@ import {
   sequencesOf,
 } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
+import type { InFlight } from '../records/in-flight.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
+import { HOUR_MS } from '../aggregation/aggregator.ts';
 import type { AggregatedRanges } from '../aggregation/ranges.ts';
 import { sentEvents } from '../aggregation/sent-events.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
@@ -28,9 +30,10 @@ export interface VerificationOptions {
   readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
   readonly pending: Pick<Pending, 'hasPassed' | 'isDelivered'>;
   readonly ranges: AggregatedRanges;
+  readonly inFlight: Pick<InFlight, 'isForced'>;
 }
 
-/** What the destination said of events; those without a result it does not have. */
+/** What the destination said of events; those without a result it does not have, or they are to be sent all the same. */
 export interface VerificationReport {
   /** By sequence number. */
   readonly results: ReadonlyMap<number, DeliveryResult>;
@@ -45,30 +48,32 @@ export type Verification = (
 const CANNOT_BE_ASKED =
   'may have been delivered longer ago than the destination remembers, and it cannot be asked';
 
+const BY_FORCE = 'replay it by force to have it sent all the same';
+
 /**
  * Asks a destination after events that it may have had and forgotten (docs/delivery.md#memory-of-ids).
  */
 export function createVerification(options: VerificationOptions): Verification {
-  const { destination } = options;
+  const { destination, inFlight } = options;
   return async (overdue, signal) => {
     const results = new Map<number, DeliveryResult>();
+    const nobodyKnows = (one: QueuedEvent, why: string): void => {
+      if (inFlight.isForced(one)) return;
+      results.set(one.sequence, { kind: 'dead', reason: `${why}: ${BY_FORCE}` });
+    };
     if (overdue.length === 0) return { results };
     if (destination.verify === undefined) {
-      for (const { sequence } of overdue) {
-        results.set(sequence, { kind: 'dead', reason: CANNOT_BE_ASKED, uncertain: true });
-      }
+      for (const one of overdue) nobodyKnows(one, CANNOT_BE_ASKED);
       return { results };
     }
     const events = overdue.map(({ event }) => event);
     const sameBucket = await eventsOfSameBucket(options, events, signal);
     const outcome = await destination.verify(events, signal, sameBucket);
     if (outcome.kind === 'retry') return { results, blocked: outcome };
-    for (const { sequence, event } of overdue) {
-      const reason = outcome.uncertain?.get(event.id);
-      if (outcome.known.has(event.id)) results.set(sequence, { kind: 'delivered' });
-      else if (reason !== undefined) {
-        results.set(sequence, { kind: 'dead', reason, uncertain: true });
-      }
+    for (const one of overdue) {
+      const reason = outcome.uncertain?.get(one.event.id);
+      if (outcome.known.has(one.event.id)) results.set(one.sequence, { kind: 'delivered' });
+      else if (reason !== undefined) nobodyKnows(one, reason);
     }
     return { results };
   };
@@ -77,7 +82,7 @@ export function createVerification(options: VerificationOptions): Verification {
 /**
  * What the ledger has of the same tenants, metrics and minutes as some events: a billing system that
  * reports sums only can be asked after an event when all the others of its sum are known. Undefined
- * where stored events cannot be read.
+ * where stored events cannot be read, or some of them may be deleted.
  */
 async function eventsOfSameBucket(
   { ledger, records, deadLetters, changes, pending, ranges }: VerificationOptions,
@@ -91,6 +96,8 @@ async function eventsOfSameBucket(
   const tenants = new Set(events.map(({ tenant }) => tenant));
   // What a change of plan has moved into these minutes lies earlier in the ledger's order of time.
   const reach = least([...tenants].map((tenant) => changes.reach(from, tenant)));
+  const earliest = ranges.isEmpty ? reach : Math.floor(reach / HOUR_MS) * HOUR_MS;
+  if (earliest < ledger.stats().horizon) return undefined;
   const parked = await sequencesOf(records.parked());
   const unsent = await records.unsent();
   const isDelivered = (sequence: number): boolean => {

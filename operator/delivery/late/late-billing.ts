@@ -54,7 +54,7 @@ export function createLateBilling(options: LateBillingOptions): LateBilling {
     const isOpen = ({ sequence }: QueuedEvent): boolean =>
       !results.has(sequence) && !waiting.has(sequence);
 
-    const sent = late.map(({ sequence, sent: event }) => ({ sequence, event }));
+    const sent = late.map(({ sent: event, ...one }): QueuedEvent => ({ ...one, event }));
     const overdue = new Set(inFlight.overdue(sent).map(({ sequence }) => sequence));
     const known = new Set(inFlight.mayHave(sent).map(({ sequence }) => sequence));
     const ours = late.filter(({ sequence }) => overdue.has(sequence) || !known.has(sequence));

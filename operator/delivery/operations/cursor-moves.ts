@@ -125,12 +125,17 @@ function moveWarnings(
   if (to > from) return [`${to - from} events are skipped: they will not be delivered`];
   if (to === from) return [];
   const warnings = [`${from - to} events are sent again`];
-  const { idMemoryMs, maxAgeMs } = limits;
+  const { idMemoryMs, leastIdMemoryMs, maxAgeMs } = limits;
   if (idMemoryMs !== undefined) {
     const check =
       verify === undefined ? 'become dead letters' : 'are asked after before they are sent';
     warnings.push(
       `the destination remembers ids for ${idMemoryMs / HOUR_MS} hours: events that it may have had before ${check}`,
+    );
+  }
+  if (leastIdMemoryMs !== undefined) {
+    warnings.push(
+      `the destination need not remember ids longer than ${leastIdMemoryMs / HOUR_MS} hours: what it has forgotten is billed twice`,
     );
   }
   if (maxAgeMs !== undefined) {

@@ -1,6 +1,7 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { partsOf } from '../delivery-result.ts';
+import type { DoubtfulLetters, Doubts } from './doubtful-letters.ts';
 import type { ReplaySessions } from '../lanes/replay-lane.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import { firstOf, type KeptEvent } from '../records/delivery-records.ts';
@@ -25,7 +26,10 @@ const CHUNK = 500;
 export interface Operations {
   /** Dead letters after a sequence number, in order; those on their way once more included. */
   deadLetters(after: number, limit: number): Promise<DeadLetterPage>;
-  /** Sends letters once more, those of closed periods by force only; all of them when no ids are given. */
+  /**
+   * Sends letters once more, those of closed periods and those that may be billed twice by force only; all of them when no
+   * ids are given.
+   */
   replay(ids: readonly string[] | undefined, force?: boolean): Promise<ReplayOutcome>;
   /** Gives letters up for good; all of them when no ids are given. */
   discard(ids: readonly string[] | undefined): Promise<DiscardOutcome>;
@@ -38,11 +42,20 @@ export interface Operations {
 
 export interface OperationsOptions extends CursorMovesOptions {
   readonly deadLetters: DeadLetterIndex;
+  readonly doubtfulLetters: DoubtfulLetters;
   readonly replays: ReplaySessions;
   /** Runs an action while the feeder stands still. */
   readonly paused: <T>(action: () => Promise<T>) => Promise<T>;
   /** There are letters to send. */
   readonly wakeReplay: () => void;
+}
+
+/** What a replay would do besides sending. */
+interface Reach {
+  readonly wantsForce: boolean;
+  /** For people. */
+  readonly reason?: string;
+  readonly doubts?: Doubts;
 }
 
 export function createOperations(options: OperationsOptions): Operations {
@@ -79,20 +92,22 @@ class DestinationOperations implements Operations {
   }
 
   async replay(ids: readonly string[] | undefined, force = false): Promise<ReplayOutcome> {
-    const { settings, records, replays, closedPeriods, wakeReplay } = this.#options;
+    const { settings, records, replays, wakeReplay } = this.#options;
     if (settings.suspend) return { kind: 'failed', reason: 'destination is suspended' };
     const marked: number[] = [];
     const unknown = unknownAmong(ids);
-    let closed: string | undefined;
+    let reach: Reach = { wantsForce: false };
     const failed = await this.#inTurn(async () => {
-      closed = await closedPeriods(this.#deadAmong(ids));
-      if (closed !== undefined && !force) return undefined;
+      reach = await this.#reachOf(ids);
+      if (reach.wantsForce && !force) return undefined;
+      const isForced = (letter: KeptEvent): boolean =>
+        force && reach.doubts?.isDoubtful(letter) === true;
       return this.#changeDead(
         ids,
         async (letters) =>
           letters.flatMap((letter) => [
             records.dropDead(letter.sequence),
-            records.putReplay(letter),
+            records.putReplay({ ...letter, ...(isForced(letter) && { forced: true }) }),
           ]),
         (letters) => {
           for (const { sequence } of letters) marked.push(sequence);
@@ -100,12 +115,26 @@ class DestinationOperations implements Operations {
         unknown.met,
       );
     });
-    if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
+    const { wantsForce, reason = '' } = reach;
+    if (wantsForce && !force) return { kind: 'wants-force', reason };
     if (failed !== undefined && marked.length === 0) return failed;
     const result = replays.follow(marked);
     wakeReplay();
-    const forced = omitUndefined({ forced: closed });
+    const forced = force && reason !== '' ? { forced: reason } : {};
     return { kind: 'replayed', ...(await result), ...unknown.left(failed), ...forced };
+  }
+
+  /** What is to be known before the letters that are meant are sent once more. */
+  async #reachOf(ids: readonly string[] | undefined): Promise<Reach> {
+    const { closedPeriods, doubtfulLetters } = this.#options;
+    const closed = await closedPeriods(this.#deadAmong(ids));
+    const doubts = await doubtfulLetters(this.#deadAmong(ids));
+    const texts = [closed, doubts?.text].filter((text) => text !== undefined);
+    return {
+      wantsForce: closed !== undefined || doubts?.wantsForce === true,
+      ...(texts.length > 0 && { reason: texts.join('; ') }),
+      ...omitUndefined({ doubts }),
+    };
   }
 
   async discard(ids: readonly string[] | undefined): Promise<DiscardOutcome> {

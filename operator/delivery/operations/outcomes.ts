@@ -19,10 +19,10 @@ export interface OperationFailed {
   readonly reason: string;
 }
 
-/** Nothing was changed: it reaches into billing periods that are invoiced for good, and wants `force`. */
+/** Nothing was changed: it reaches into billing periods that are invoiced for good, or may bill twice, and wants `force`. */
 export interface WantsForce {
   readonly kind: 'wants-force';
-  /** For people: which periods, and what would become of the usage there. */
+  /** For people: which periods or events, and what would become of the usage. */
   readonly reason: string;
 }
 

@@ -175,8 +175,12 @@ function drop(key: string): RecordChange {
 }
 
 /** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
-function putKept(key: string, { at, reason, event, parts }: KeptEvent): RecordChange {
-  return { key, value: JSON.stringify({ at, reason, event: encodeEvent(event), parts }) };
+function putKept(
+  key: string,
+  { at, reason, event, parts, unansweredSince, forced }: KeptEvent,
+): RecordChange {
+  const kept = { at, reason, event: encodeEvent(event), parts, unansweredSince, forced };
+  return { key, value: JSON.stringify(kept) };
 }
 
 function decodeKept(key: string, value: string): KeptEvent {

@@ -1,7 +1,7 @@
 import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { DeliveryRecords } from './delivery-records.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
+import type { DeliveryRecords } from './delivery-records.ts';
 
 /**
  * An id is taken to be forgotten after this share of the time for which the other side says that it
@@ -11,19 +11,25 @@ import type { QueuedEvent } from '../delivery-result.ts';
 const TRUSTED_SHARE = 0.5;
 
 /**
- * Remembers durably when an event was first sent, for destinations that forget ids
- * (docs/delivery.md#memory-of-ids). An event whose outcome is unknown and older than that memory must be asked after, never sent blindly:
- * it may be there already and would be billed twice.
+ * Remembers durably when an event was first sent without its outcome being known (docs/delivery.md#memory-of-ids). Where the destination
+ * forgets ids, such an event must be asked after once it is older than that memory, never sent blindly: it may be there already and would be
+ * billed twice. There it is on record before it is sent; elsewhere once its attempt has had no answer.
  */
 export interface InFlight {
   load(resentUntil: number | undefined): Promise<void>;
+  /** When the first attempt of which nobody knows what became of it began, milliseconds since the epoch. */
+  unansweredSince(queued: QueuedEvent): number | undefined;
   /** Those that the other side may have had and forgotten. */
-  overdue(queued: readonly QueuedEvent[]): readonly QueuedEvent[];
-  /** Those that were sent before, as far as is known, without an answer for good. */
+  overdue<T extends QueuedEvent>(queued: readonly T[]): readonly T[];
+  /** Those that a destination which forgets was sent before, as far as is known, without an answer for good. */
   mayHave(queued: readonly QueuedEvent[]): readonly QueuedEvent[];
+  /** Whether an operator wants it sent though nobody can tell whether it is there. It was not since. */
+  isForced(queued: QueuedEvent): boolean;
   /** Must succeed before the events are sent. */
   begin(queued: readonly QueuedEvent[]): Promise<WriteOutcome>;
-  /** The other side does not have these: their time begins anew. */
+  /** They were sent, and nobody knows what became of them. */
+  unanswered(queued: readonly QueuedEvent[]): Promise<void>;
+  /** The other side does not have these, or they are to be sent all the same: their time begins anew. */
   restart(queued: readonly QueuedEvent[]): void;
   /** The record without these, to be written with what settles them. */
   without(sequences: readonly number[]): readonly RecordChange[];
@@ -31,75 +37,136 @@ export interface InFlight {
   forget(sequences: readonly number[]): void;
 }
 
+/** `idMemoryMs` as `DestinationLimits` has it. */
 export function createInFlight(
   ledger: Ledger,
   records: DeliveryRecords,
   clock: Clock,
   idMemoryMs: number | undefined,
 ): InFlight {
-  if (idMemoryMs === undefined) return UNNEEDED;
-  const firstAttempts = new Map<number, number>();
-  let resentUntil = 0;
-  /** Sequence numbers below `resentUntil` that were asked after since. */
-  const askedAfter = new Set<number>();
+  return new RecordedInFlight(ledger, records, clock, idMemoryMs);
+}
 
-  const isOverdue = ({ sequence }: QueuedEvent): boolean => {
-    if (sequence <= resentUntil && !askedAfter.has(sequence)) return true;
-    const at = firstAttempts.get(sequence);
-    if (at === undefined) return false;
-    const age = clock.now() - at;
-    return age < 0 || age >= idMemoryMs * TRUSTED_SHARE;
-  };
-
-  return {
-    load: async (until) => {
-      resentUntil = until ?? 0;
-      askedAfter.clear();
-      for (const [sequence, at] of (await records.inFlight()) ?? [])
-        firstAttempts.set(sequence, at);
-    },
-    overdue: (queued) => queued.filter(isOverdue),
-    mayHave: (queued) => queued.filter((one) => firstAttempts.has(one.sequence) || isOverdue(one)),
-    begin: async (queued) => {
-      const added = queued.filter(({ sequence }) => !firstAttempts.has(sequence));
-      if (added.length === 0) return WRITTEN;
-      const now = clock.now();
-      const next = [...firstAttempts, ...added.map(({ sequence }) => [sequence, now] as const)];
-      const outcome = await ledger.writeRecords([records.putInFlight(next)]);
-      if (outcome.kind === 'written') {
-        for (const { sequence } of added) firstAttempts.set(sequence, now);
-      }
-      return outcome;
-    },
-    restart: (queued) => {
-      for (const { sequence } of queued) {
-        firstAttempts.delete(sequence);
-        askedAfter.add(sequence);
-      }
-    },
-    without: (sequences) => {
-      if (!sequences.some((sequence) => firstAttempts.has(sequence))) return [];
-      const gone = new Set(sequences);
-      return [records.putInFlight([...firstAttempts].filter(([sequence]) => !gone.has(sequence)))];
-    },
-    forget: (sequences) => {
-      for (const sequence of sequences) {
-        firstAttempts.delete(sequence);
-        askedAfter.delete(sequence);
-      }
-    },
-  };
+/** Whether the other side may have forgotten by now what it was sent at a time, by how long it remembers ids. */
+export function isForgotten(at: number, now: number, idMemoryMs: number): boolean {
+  const age = now - at;
+  return age < 0 || age >= idMemoryMs * TRUSTED_SHARE;
 }
 
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
-/** For destinations that remember ids for ever. */
-const UNNEEDED: InFlight = {
-  load: async () => undefined,
-  overdue: () => [],
-  mayHave: () => [],
-  begin: async () => WRITTEN,
-  restart: () => undefined,
-  without: () => [],
-  forget: () => undefined,
-};
+class RecordedInFlight implements InFlight {
+  readonly #ledger: Ledger;
+  readonly #records: DeliveryRecords;
+  readonly #clock: Clock;
+  readonly #idMemoryMs: number | undefined;
+  readonly #firstAttempts = new Map<number, number>();
+  /** Of these, which are on record. */
+  readonly #recorded = new Set<number>();
+  #resentUntil = 0;
+  /** Asked after since they were sent, or since the cursor was put back behind them. */
+  readonly #askedAfter = new Set<number>();
+
+  constructor(
+    ledger: Ledger,
+    records: DeliveryRecords,
+    clock: Clock,
+    idMemoryMs: number | undefined,
+  ) {
+    this.#ledger = ledger;
+    this.#records = records;
+    this.#clock = clock;
+    this.#idMemoryMs = idMemoryMs;
+  }
+
+  async load(until: number | undefined): Promise<void> {
+    this.#resentUntil = until ?? 0;
+    this.#askedAfter.clear();
+    for (const [sequence, at] of (await this.#records.inFlight()) ?? []) {
+      this.#firstAttempts.set(sequence, at);
+      this.#recorded.add(sequence);
+    }
+  }
+
+  unansweredSince({ sequence, unansweredSince }: QueuedEvent): number | undefined {
+    const kept = this.#askedAfter.has(sequence) ? undefined : unansweredSince;
+    return this.#firstAttempts.get(sequence) ?? kept;
+  }
+
+  overdue<T extends QueuedEvent>(queued: readonly T[]): readonly T[] {
+    return queued.filter((one) => this.#isOverdue(one));
+  }
+
+  mayHave(queued: readonly QueuedEvent[]): readonly QueuedEvent[] {
+    if (this.#idMemoryMs === undefined) return [];
+    return queued.filter((one) => this.unansweredSince(one) !== undefined || this.#isOverdue(one));
+  }
+
+  isForced({ sequence, forced, unansweredSince }: QueuedEvent): boolean {
+    const at = this.#firstAttempts.get(sequence);
+    return forced === true && (at === undefined || at === unansweredSince);
+  }
+
+  async begin(queued: readonly QueuedEvent[]): Promise<WriteOutcome> {
+    const now = this.#clock.now();
+    const added = queued
+      .filter(({ sequence }) => !this.#firstAttempts.has(sequence))
+      .map((one) => [one.sequence, this.unansweredSince(one) ?? now] as const);
+    if (added.length === 0) return WRITTEN;
+    if (this.#idMemoryMs !== undefined) {
+      const outcome = await this.#record([...this.#firstAttempts, ...added]);
+      if (outcome.kind === 'failed') return outcome;
+    }
+    for (const [sequence, at] of added) this.#firstAttempts.set(sequence, at);
+    return WRITTEN;
+  }
+
+  async unanswered(queued: readonly QueuedEvent[]): Promise<void> {
+    if (queued.every(({ sequence }) => this.#recorded.has(sequence))) return;
+    const meant = new Set(queued.map(({ sequence }) => sequence));
+    // What is not written now is written after the next attempt.
+    await this.#record(
+      [...this.#firstAttempts].filter(
+        ([sequence]) => meant.has(sequence) || this.#recorded.has(sequence),
+      ),
+    );
+  }
+
+  restart(queued: readonly QueuedEvent[]): void {
+    for (const { sequence } of queued) {
+      this.#firstAttempts.delete(sequence);
+      this.#askedAfter.add(sequence);
+    }
+  }
+
+  without(sequences: readonly number[]): readonly RecordChange[] {
+    if (!sequences.some((sequence) => this.#recorded.has(sequence))) return [];
+    const gone = new Set(sequences);
+    const left = [...this.#firstAttempts].filter(
+      ([sequence]) => this.#recorded.has(sequence) && !gone.has(sequence),
+    );
+    return [this.#records.putInFlight(left)];
+  }
+
+  forget(sequences: readonly number[]): void {
+    for (const sequence of sequences) {
+      this.#firstAttempts.delete(sequence);
+      this.#recorded.delete(sequence);
+      this.#askedAfter.delete(sequence);
+    }
+  }
+
+  async #record(entries: readonly (readonly [number, number])[]): Promise<WriteOutcome> {
+    const outcome = await this.#ledger.writeRecords([this.#records.putInFlight(entries)]);
+    if (outcome.kind === 'written') for (const [sequence] of entries) this.#recorded.add(sequence);
+    return outcome;
+  }
+
+  #isOverdue(one: QueuedEvent): boolean {
+    const { sequence } = one;
+    if (this.#idMemoryMs === undefined) return false;
+    if (sequence <= this.#resentUntil && !this.#askedAfter.has(sequence)) return true;
+    const at = this.unansweredSince(one);
+    return at !== undefined && isForgotten(at, this.#clock.now(), this.#idMemoryMs);
+  }
+}

@@ -1,4 +1,5 @@
 import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { partsOf, type QueuedEvent, type SettledEvent } from '../delivery-result.ts';
 import type { ParkedTenants } from '../lanes/parked-tenants.ts';
@@ -42,13 +43,20 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
   const recordsOf: SettlementWriter['recordsOf'] = (settled, dropFrom) => {
     const at = clock.now();
     const changes = settled.flatMap(({ result, ...queued }): RecordChange[] => {
-      const { sequence } = queued;
+      const { sequence, event, parts } = queued;
       const dropped = dropFrom === undefined ? [] : [dropFrom(queued)];
+      const kept = { sequence, event, at, ...omitUndefined({ parts }) };
       switch (result.kind) {
-        case 'dead':
-          return [...dropped, records.putDead({ ...queued, at, reason: result.reason })];
-        case 'parked':
-          return [...dropped, records.putParked({ ...queued, at, reason: result.reason })];
+        case 'dead': {
+          const { reason, unansweredSince } = result;
+          const letter = { ...kept, reason, ...omitUndefined({ unansweredSince }) };
+          return [...dropped, records.putDead(letter)];
+        }
+        case 'parked': {
+          const unansweredSince = inFlight.unansweredSince(queued);
+          const waiting = { ...kept, reason: result.reason, ...omitUndefined({ unansweredSince }) };
+          return [...dropped, records.putParked(waiting)];
+        }
         default:
           // An operator may have moved the cursor back over a dead letter, and it is accepted this time.
           return deadLetters.has(sequence) ? [...dropped, records.dropDead(sequence)] : dropped;
@@ -56,13 +64,13 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
     });
     return [
       ...changes,
-      ...inFlight.without(certain(settled)),
+      ...inFlight.without(settled.map(({ sequence }) => sequence)),
       ...acknowledgements.recordsOf(delivered(settled)),
     ];
   };
 
   const written: SettlementWriter['written'] = (settled) => {
-    inFlight.forget(certain(settled));
+    inFlight.forget(settled.map(({ sequence }) => sequence));
     acknowledgements.written(delivered(settled));
     for (const { result, ...queued } of settled) {
       if (result.kind === 'dead') deadLetters.add(queued);
@@ -84,14 +92,4 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
 
 function delivered(settled: readonly SettledEvent[]): number[] {
   return settled.filter(({ result }) => result.kind === 'delivered').flatMap(partsOf);
-}
-
-/**
- * Those whose first attempt need not be remembered any longer: the other side has spoken. An event that
- * is parked may have been taken by an attempt before, whose answer was lost.
- */
-function certain(settled: readonly SettledEvent[]): number[] {
-  return settled
-    .filter(({ result }) => result.kind !== 'parked' && !('uncertain' in result))
-    .map(({ sequence }) => sequence);
 }

@@ -63,6 +63,22 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     });
   });
 
+  test('is not told where the ledger may have lost others of the minute, unless nothing was counted', async () => {
+    const other = gpuEvent({ quantity: '0.25', resource_id: 'node-1' });
+    const asked = gpuEvent({ quantity: '0.25', resource_id: 'node-2' });
+    const { later } = await twoDaysLater([other]);
+    // The same size: the sum looks as if it were that of the event that is asked after.
+    expect(await later.verify?.([asked], NEVER)).toMatchObject({
+      known: new Set(),
+      uncertain: new Map([[asked.id, expect.stringContaining('no longer in the ledger')]]),
+    });
+    const nothing = gpuEvent({ window_start: '2026-11-21T08:00:00Z' });
+    expect(await later.verify?.([nothing], NEVER)).toMatchObject({
+      known: new Set(),
+      uncertain: new Map(),
+    });
+  });
+
   test('counts all windows of the minute, where windows are shorter', async () => {
     const windows = ['00', '10', '20'].map((second) =>
       gpuEvent({ quantity: '0.25', window_start: `2026-11-21T09:00:${second}Z` }),

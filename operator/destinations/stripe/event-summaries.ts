@@ -41,6 +41,9 @@ type BucketOutcome =
   | { readonly kind: 'uncertain'; readonly reason: string }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
 
+const NO_LONGER_STORED =
+  'Stripe’s sum of the minute does not tell whether it has it: the other events of the minute are no longer in the ledger';
+
 const NOTHING: BucketOutcome = { kind: 'present', ids: new Set() };
 
 /** What Stripe has counted, by its event summaries. These follow events with a delay, and are doubles. */
@@ -84,16 +87,15 @@ export class EventSummaries {
   async verify(
     events: readonly UsageEvent[],
     signal: AbortSignal,
-    sameBucket: readonly BucketEvent[] = [],
+    sameBucket?: readonly BucketEvent[],
   ): Promise<VerifyOutcome> {
     const keyOf = (event: UsageEvent): string =>
       `${event.tenant}\0${meterName(event, this.#options.splitBy)}\0${minuteOf(event)}`;
-    const buckets = Map.groupBy(sameBucket, ({ event }) => keyOf(event));
+    const buckets = sameBucket && Map.groupBy(sameBucket, ({ event }) => keyOf(event));
     const known = new Set<string>();
     const uncertain = new Map<string, string>();
     for (const [key, asked] of Map.groupBy(events, keyOf)) {
-      const all = buckets.get(key) ?? asked.map((event) => ({ event, delivered: false }));
-      const outcome = await this.#verifyBucket(key, asked, all, signal);
+      const outcome = await this.#verifyBucket(key, asked, buckets?.get(key), signal);
       if (outcome.kind === 'retry') return outcome;
       for (const { id } of asked) {
         if (outcome.kind === 'uncertain') uncertain.set(id, outcome.reason);
@@ -106,7 +108,7 @@ export class EventSummaries {
   async #verifyBucket(
     key: string,
     asked: readonly UsageEvent[],
-    all: readonly BucketEvent[],
+    all: readonly BucketEvent[] | undefined,
     signal: AbortSignal,
   ): Promise<BucketOutcome> {
     const { meters, customers, splitBy, named } = this.#options;
@@ -121,6 +123,9 @@ export class EventSummaries {
     if (typeof sum !== 'bigint') return { kind: 'retry', reason: sum.reason };
     if (sum !== 0n && customers.isShared(customer.id)) {
       return { kind: 'uncertain', reason: 'its customer in Stripe pays for several tenants' };
+    }
+    if (all === undefined) {
+      return sum === 0n ? NOTHING : { kind: 'uncertain', reason: NO_LONGER_STORED };
     }
     const base = all
       .filter(({ delivered }) => delivered)

@@ -35,6 +35,8 @@ const BATCH_EVENTS = 500;
 /** Fits the body limits that receivers commonly have; a 413 makes it smaller. */
 const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
+/** What docs/destinations/webhook.md#what-you-do-at-the-receiver asks of receivers. */
+const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
 /** Characters that RFC 3986 allows; CloudEvents readers refuse a whole batch over one bad source. */
 const URI_REFERENCE = /^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+$/;
 const TRY_LATER = new Set([408, 425, 429]);
@@ -101,6 +103,7 @@ class Webhook implements Destination {
       batchEvents: BATCH_EVENTS,
       batchBytes: this.#batchBytes,
       negativeQuantities: true,
+      leastIdMemoryMs: LEAST_ID_MEMORY_MS,
     };
   }
 

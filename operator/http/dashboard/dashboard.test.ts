@@ -54,6 +54,7 @@ const PAGES: readonly (readonly [hash: string, text: string])[] = [
   [`#/windows/${LAST_WINDOW}`, 'Where GPU time went'],
   ['#/destinations', 'archive'],
   ['#/destinations/archive', 'Dead letters'],
+  ['#/destinations/archive', 'may have been taken by an earlier attempt that had no answer'],
   ['#/destinations/archive', 'Invoices that differ from what was delivered'],
   ['#/destinations/closed', '401: the key is wrong'],
   ['#/enforcement', 'Set a state by hand'],

@@ -1,19 +1,15 @@
-import type { Request, RequestHandler, Response } from 'express';
-import type { DriftReport } from '../../delivery/operations/drift-watch.ts';
-import type { InvoiceReport } from '../../delivery/operations/invoice-report.ts';
-import type { Rate } from '../../delivery/operations/rate-watch.ts';
+import type { Request, RequestHandler } from 'express';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { encodeEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
-import { isoTime } from '../presentation.ts';
 import { badRequest, Problem } from '../problem.ts';
 import { pathParameter, readCount, readQuery } from '../query.ts';
 import { parseBody, readBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
-import type { DeadLetter, DestinationStatusView, OperationFailure, WantsForce } from '../views.ts';
+import type { OperationFailure, WantsForce } from '../views.ts';
+import { sendDeadLetters, showDestination } from './destination-answer.ts';
 
 const MAX_BODY_BYTES = 256 * 1024;
 const MAX_IDS = 5000;
@@ -142,115 +138,6 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
       },
     ],
   };
-}
-
-/** The names of the earlier release; what is not set is left out. */
-export function showDestination(status: DestinationStatusView, committed: number) {
-  return {
-    name: status.name,
-    type: status.type,
-    ready: status.ready,
-    suspended: status.suspended,
-    bootstrapped: status.bootstrapped,
-    held: status.held,
-    problem: status.problem && {
-      reason: status.problem.reason,
-      message: status.problem.message,
-      in_force: status.problem.inForce,
-    },
-    cursor: status.cursor,
-    cursor_window_end: status.cursorWindowEnd,
-    committed,
-    lag_records: status.lagEvents,
-    lag_seconds: status.lagSeconds,
-    delivered_events: status.delivered,
-    skipped_events: status.skipped,
-    dead_letters: status.deadLetters,
-    parked_events: status.parked,
-    parked_tenants: status.parkedTenants.map(({ since, ...parked }) => ({
-      ...parked,
-      since: isoTime(since),
-    })),
-    offboarding_tenants: status.offboarding,
-    plan_changes: status.planChanges.map(({ at, since, ...change }) => ({
-      ...change,
-      at: isoTime(at),
-      since: isoTime(since),
-    })),
-    unknown_metrics: status.unknownMetrics,
-    unpriced: status.unpriced.map(({ atStake, savedUntil, ...usage }) => ({
-      ...usage,
-      at_stake: atStake,
-      saved_until: isoTime(savedUntil),
-    })),
-    late_refusals: status.lateRefusals.map(({ at, ...refusal }) => ({
-      at: isoTime(at),
-      ...refusal,
-    })),
-    drift: status.drift && showDrift(status.drift),
-    invoices: status.invoices && showInvoices(status.invoices),
-    rate: status.rate && showRate(status.rate),
-    rate_limit: status.tooSlow && {
-      events_per_second: status.tooSlow.allowed,
-      needed_events_per_second: status.tooSlow.needed,
-    },
-    consecutive_failures: status.consecutiveFailures,
-    last_success: isoTime(status.lastSuccessAt),
-    last_error: status.lastError,
-    last_error_at: isoTime(status.lastErrorAt),
-  };
-}
-
-function showRate({ allowed, needed }: Rate) {
-  const headroom = Math.max(0, Math.round((allowed - needed) * 10) / 10);
-  return { events_per_second: needed, limit: allowed, headroom };
-}
-
-function showDrift({ day, comparedAt, compared, unanswered, differing, examples }: DriftReport) {
-  return {
-    day: new Date(day).toISOString().slice(0, 10),
-    compared_at: isoTime(comparedAt),
-    compared_rows: compared,
-    unanswered_rows: unanswered,
-    differing_rows: differing,
-    examples: examples.map(({ difference, ...row }) => ({
-      ...row,
-      difference: Number(difference),
-    })),
-  };
-}
-
-function showInvoices(report: InvoiceReport) {
-  const { comparedAt, tenants, unanswered, problem, differing, examples } = report;
-  return {
-    compared_at: isoTime(comparedAt),
-    tenants,
-    unanswered_tenants: unanswered,
-    problem,
-    differing_rows: differing,
-    examples: examples.map(({ difference, until, ...row }) => ({
-      ...row,
-      difference: Number(difference),
-      until: isoTime(until),
-    })),
-  };
-}
-
-/** Written by hand for the sake of the events, whose quantities are exact. */
-function sendDeadLetters(
-  response: Response,
-  destination: string,
-  letters: readonly DeadLetter[],
-  next: number | undefined,
-): void {
-  const items = letters.map(({ sequence, at, reason, event, partIds }) => {
-    const rest = JSON.stringify({ sequence, at: isoTime(at), reason, parts: partIds });
-    return `${rest.slice(0, -1)},"event":${encodeEvent(event)}}`;
-  });
-  const head = JSON.stringify({ destination, ...omitUndefined({ next }) });
-  response
-    .type('application/json')
-    .send(`${head.slice(0, -1)},"dead_letters":[${items.join(',')}]}\n`);
 }
 
 /** `{"all": true}` means all (undefined), `{"ids": [...]}` some. */

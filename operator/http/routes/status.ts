@@ -5,7 +5,7 @@ import { goDuration, isoTime, showGap } from '../presentation.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { Unattributed } from '../views.ts';
-import { showDestination } from './destinations.ts';
+import { showDestination } from './destination-answer.ts';
 
 /** GET /api/v1/status: the operator at a glance, and everything that is wrong with it. */
 export function statusRoute({ version, views, ledger, clock }: RouteContext): Route {

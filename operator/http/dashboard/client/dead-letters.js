@@ -11,7 +11,8 @@ const REFRESH_MS = 15_000;
 const PAGE = 1000;
 /** Of one reason, until somebody asks for all. */
 const EVENTS_SHOWN = 20;
-const SAME_ID = 'Each keeps its id, so what the destination already has is not billed twice.';
+const SAME_ID =
+  'Each keeps its id, so what the destination already has, and remembers, is not billed twice.';
 
 /**
  * Events that a destination has refused, by the reason.
@@ -76,6 +77,11 @@ export function DeadLetters({ one, onChange }) {
   `;
 }
 
+/** That it may be billed already. @param {any} letter */
+function unansweredText({ unanswered_since: since }) {
+  return `An attempt of ${time(since)} had no answer: it may have been taken then.`;
+}
+
 /** Why there are none. @param {any} destination */
 function noneText({ delivered_events: delivered, lag_records: behind }) {
   if (delivered === 0) return 'None: nothing was sent yet since the operator started.';
@@ -97,6 +103,7 @@ function Reason({ letters, chosen, choose }) {
   const [first] = letters;
   const tenants = [...Map.groupBy(letters, ({ event }) => event.tenant)];
   const shown = all ? letters : letters.slice(0, EVENTS_SHOWN);
+  const unanswered = letters.filter((letter) => letter.unanswered_since !== undefined).length;
   const check = (/** @type {string[]} */ some, /** @type {any} */ label) => html`
     <label class="check"><input type="checkbox" checked=${some.every((id) => chosen.has(id))} onChange=${(/** @type {any} */ event) => choose(some, event.currentTarget.checked)} /> <span>${label}</span></label>
   `;
@@ -104,6 +111,7 @@ function Reason({ letters, chosen, choose }) {
     <section class="reason">
       <h3>${first.reason}</h3>
       <p>${counted(letters.length, 'event')} of ${tenants.map(([id, of], index) => html`${index > 0 && ', '}<${TenantLink} id=${id} /> (${count(of.length)})`)}</p>
+      ${unanswered > 0 && html`<p>${counted(unanswered, 'event')} may have been taken by an earlier attempt that had no answer.</p>`}
       ${check(ids, letters.length === 1 ? 'Choose it' : `Choose all ${count(letters.length)}`)}
       <details>
         <summary>${letters.length === 1 ? 'The event' : 'The events'}</summary>
@@ -124,7 +132,11 @@ function Reason({ letters, chosen, choose }) {
               cell: (/** @type {any} */ { event }) =>
                 `${quantity(event.quantity)} ${unitText(event.unit)}`,
             },
-            { name: 'Reason', cell: (/** @type {any} */ letter) => letter.reason },
+            {
+              name: 'Reason',
+              cell: (/** @type {any} */ letter) =>
+                html`${letter.reason}${letter.unanswered_since && html`<br /><strong>${unansweredText(letter)}</strong>`}`,
+            },
             { name: 'Since', cell: (/** @type {any} */ letter) => time(letter.at) },
             { name: 'Why', cell: (/** @type {any} */ letter) => html`<${Why} letter=${letter} />` },
           ]} />

@@ -200,6 +200,8 @@ function destinations(changes: string[]): DestinationsView {
     at: NOW - MINUTE,
     reason: `422: unknown plan ${name}`,
     event: testEvent({ tenant: 'acme', sku: name, windowStart: NOW - (index + 7) * MINUTE }),
+    // The answer to an attempt to send the first one was lost.
+    ...(index === 0 && { unansweredSince: NOW - 2 * MINUTE }),
   }));
   const take = (ids: readonly string[] | undefined): number => {
     const before = letters.length;
