@@ -23,17 +23,21 @@ interface Undated {
   readonly after: number;
 }
 let since = '';
+/** Where what nothing dates is written. */
+let undated = '';
 const written: Undated[] = [];
 
 const sleep = (ms: number) => systemClock.sleep(ms);
 
+const leaseOf = (name: string) => ({
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  metadata: { generateName: `${name}-` },
+  spec: { holderIdentity: name, leaseDurationSeconds: 40, renewTime: microTime(Date.now()) },
+});
+
 async function renew(name: string, turns: number): Promise<void> {
-  const lease = await api.call('POST', NODE_LEASES, {
-    apiVersion: 'coordination.k8s.io/v1',
-    kind: 'Lease',
-    metadata: { generateName: `${name}-` },
-    spec: { holderIdentity: name, leaseDurationSeconds: 40, renewTime: microTime(Date.now()) },
-  });
+  const lease = await api.call('POST', NODE_LEASES, leaseOf(name));
   let { metadata } = lease as { metadata: { name: string } };
   for (let turn = 0; turn < turns; turn += 1) {
     await sleep(RENEWED_EVERY_MS);
@@ -44,8 +48,7 @@ async function renew(name: string, turns: number): Promise<void> {
   }
 }
 
-async function writeUndated(namespace: string): Promise<void> {
-  const path = `/api/v1/namespaces/${namespace}/configmaps`;
+async function writeUndated(path: string): Promise<void> {
   for (let turn = 0; turn < 8; turn += 1) {
     const before = Date.now();
     const { metadata } = await api.call('POST', path, { metadata: { generateName: 'undated-' } });
@@ -58,7 +61,7 @@ async function writeUndated(namespace: string): Promise<void> {
 
 beforeAll(async () => {
   connection = connectWith(api.kubeconfig);
-  const namespace = await api.createNamespace('leases');
+  undated = `/api/v1/namespaces/${await api.createNamespace('leases')}/configmaps`;
   const { metadata } = await api.call('GET', `${PODS}?limit=1`);
   ({ resourceVersion: since } = metadata as { resourceVersion: string });
   const renewals: Promise<void>[] = [];
@@ -66,7 +69,7 @@ beforeAll(async () => {
     renewals.push(renew(`node-${node}`, 3));
     await sleep(RENEWED_EVERY_MS / NODES);
   }
-  await writeUndated(namespace);
+  await writeUndated(undated);
   await Promise.all(renewals);
 }, 60_000);
 
@@ -139,6 +142,35 @@ describe('the Leases of nodes', () => {
     await leases.read('1', revisions, new AbortController().signal);
     expect(revisions.bracket(since)).toEqual({ from: -Infinity, until: Infinity });
     expect(logger.lines.join('\n')).toContain('another etcd');
+  });
+
+  test('W40: whose dates somebody has taken away, and which no renewal gets any more, date nothing', async () => {
+    const make = async (): Promise<string> => {
+      const { metadata } = await api.call('POST', undated, {
+        metadata: { generateName: 'undated-' },
+      });
+      return (metadata as { resourceVersion: string }).resourceVersion;
+    };
+    const begun = await make();
+    const lease = await api.call('POST', NODE_LEASES, leaseOf('bare'));
+    const made = lease['metadata'] as { readonly name: string };
+    const path = `${NODE_LEASES}/${made.name}`;
+    const metadata = { ...made, managedFields: [{}] };
+    const bare = await api.call('PUT', path, { ...lease, metadata });
+    await sleep(2_500);
+    const before = Date.now();
+    const version = await make();
+    const renewed = await api.call('PUT', path, {
+      ...bare,
+      spec: { ...(bare['spec'] as object), renewTime: microTime(Date.now()) },
+    });
+    expect(renewed['metadata']).not.toHaveProperty('managedFields');
+    const logger = createCapturingLogger();
+    const leases = createNodeLeases({ connection, datedPath: PODS, logger });
+    const revisions = createRevisionClock();
+    await leases.read(begun, revisions, new AbortController().signal);
+    await api.call('DELETE', path);
+    expect(revisions.bracket(version).until).toBeGreaterThanOrEqual(before);
   });
 
   test('of versions that the API server has forgotten leave what is newer dated', async () => {

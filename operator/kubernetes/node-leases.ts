@@ -2,7 +2,7 @@ import { isRecord } from '../model/is-record.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection, QueryValue } from './connection.ts';
 import { describeFailure, type RequestFailure } from './outcome.ts';
-import { newestDateOf, numberOf, type RevisionClock, timeOf, versionOf } from './revision-clock.ts';
+import { lastWriteOf, numberOf, type RevisionClock, timeOf, versionOf } from './revision-clock.ts';
 import type { Bracket } from './source.ts';
 
 /**
@@ -156,12 +156,13 @@ const WRITING_MS = 500;
 
 /**
  * When a Lease was renewed: in the second that the API server wrote down, and there as the kubelet says,
- * give or take what clocks differ by. A kubelet whose clock is not in time is not listened to.
+ * give or take what clocks differ by. A kubelet whose clock is not in time is not listened to, and a Lease whose
+ * renewals the API server does not date any more says nothing: the date of its creation is that of none of them.
  */
 export function renewalOf(object: unknown): readonly Renewal[] {
   const version = versionOf(object);
   if (version === undefined || !isRecord(object)) return [];
-  const written = newestDateOf(object);
+  const written = lastWriteOf(object);
   if (written === undefined) return [];
   const spec = object['spec'];
   const said = isRecord(spec) ? timeOf(spec['renewTime']) : undefined;

@@ -122,12 +122,21 @@ export function datesOf(object: RawObject, added: boolean): Partial<Bracket> {
 
 /** The newest date that the API server has put on an object. */
 export function newestDateOf(object: RawObject): number | undefined {
-  const metadata = metadataOf(object);
-  const fields = metadata['managedFields'];
-  const written = (Array.isArray(fields) ? (fields as unknown[]) : []).map((field) =>
-    isRecord(field) ? timeOf(field['time']) : undefined,
-  );
-  return [timeOf(metadata['creationTimestamp']), ...written]
+  const created = timeOf(metadataOf(object)['creationTimestamp']);
+  const written = lastWriteOf(object);
+  return created === undefined || written === undefined
+    ? (created ?? written)
+    : Math.max(created, written);
+}
+
+/**
+ * When the API server says that an object was written last. Undefined where somebody has emptied its managedFields:
+ * no later write is dated then (https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields).
+ */
+export function lastWriteOf(object: RawObject): number | undefined {
+  const fields = metadataOf(object)['managedFields'];
+  return (Array.isArray(fields) ? (fields as unknown[]) : [])
+    .map((field) => (isRecord(field) ? timeOf(field['time']) : undefined))
     .filter((date) => date !== undefined)
     .reduce<number | undefined>((a, b) => (a === undefined ? b : Math.max(a, b)), undefined);
 }
