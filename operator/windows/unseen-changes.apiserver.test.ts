@@ -20,6 +20,9 @@ const begun = new Map<string, number>();
 /** When those ended that say so. */
 const finished = new Map<string, number>();
 
+/** Dates are of whole seconds, and what they bound lies between them. */
+const WRITTEN_S = 2;
+
 const sleep = (ms: number) => systemClock.sleep(ms);
 const path = (plural: string, name = '') =>
   `/api/v1/namespaces/${namespace}/${plural}${name === '' ? '' : `/${name}`}`;
@@ -230,7 +233,8 @@ beforeAll(async () => {
   await sleep(5_000);
   times.restarted = Date.now();
   const second = await start();
-  await sleep(1_000);
+  // Longer than what may be off, so that a pod that was billed to the start only is told from one that was billed to its end.
+  await sleep(2 * WRITTEN_S * 1_000);
   await killPod('abandoned');
   times.abandoned = Date.now();
   const done = Date.now() + 2_000;
@@ -269,9 +273,6 @@ function instanceSeconds(release: string): number {
 function lifeUntil(name: string, moment: number): number {
   return (moment - (begun.get(name) ?? Number.NaN)) / 1000;
 }
-
-/** Dates are of whole seconds, and what they bound lies between them. */
-const WRITTEN_S = 2;
 
 /** What is told of a start takes a moment; so does what is told before a stop. */
 const NEWS_S = 2;
