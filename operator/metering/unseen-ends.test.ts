@@ -79,18 +79,25 @@ test('W35: a control plane that went while nobody looked says how far off it is'
 
 test('W35: a control plane that began while nobody looked says so, unless another was ready before', () => {
   const begins = { ...unseen, happened: { from: at(590), until: at(600) } };
-  const instance = (others: readonly RawObject[]) => {
+  const instance = (others: readonly RawObject[], goneAt?: number) => {
     const world = createWorld();
     world.clusters([cluster('a')]);
     for (const other of others) world.workload(other);
     world.workload(workload({ name: 'a', ready: 0 }), at(1));
     const ready = view(projectWorkload, workload({ name: 'a' }));
     world.observation.workloads.upserted(ready, undefined, begins);
+    if (goneAt !== undefined) {
+      const seen = { at: goneAt, knownUntil: goneAt, late: false };
+      for (const other of others) {
+        world.observation.workloads.deleted(view(projectWorkload, other), seen);
+      }
+    }
     return unsure(world.close(START, START + HOUR).events);
   };
   expect(instance([])).toMatchObject({ tenant_instance_hours: 10 });
   const other = workload({ name: 'a', kind: 'Deployment' });
   expect(instance([other])).toEqual({ tenant_instance_hours: undefined });
+  expect(instance([other], at(700))).toEqual({ tenant_instance_hours: undefined });
 });
 
 test('what was seen says nothing of the kind', () => {
