@@ -2,13 +2,16 @@ import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { BoundariesOutcome, Stretch } from './destination.ts';
 
-/** Periods last a week at least, and their end is known from their beginning. */
-const LOOK_AGAIN_MS = 3_600_000;
+/**
+ * Hours are added up shortly after their ends: what has begun to bill a tenant within the hour, such as a price that
+ * somebody has attached, is known by then.
+ */
+const LOOK_AGAIN_MS = 600_000;
 
 /** What a billing system says of when a tenant is billed differently, whatever the stretch of time. */
 export type LookUpBoundaries = (tenant: Tenant, signal: AbortSignal) => Promise<BoundariesOutcome>;
 
-/** Asks for {@link Destination.boundaries} once an hour for each tenant. */
+/** Asks for {@link Destination.boundaries} every ten minutes at the most for each tenant. */
 export class Boundaries {
   readonly #clock: Clock;
   readonly #lookUp: LookUpBoundaries;

@@ -92,6 +92,28 @@ test('nothing is added up across the end of a billing period', async () => {
   await harness.stop();
 });
 
+test('nothing late is added up across the end of a period, however much was read before it', async () => {
+  const end = NINE - 90 * MINUTE_MS;
+  const { harness, sent } = createWorld({
+    boundaries: async (_, { from, to }) => ({
+      kind: 'boundaries',
+      at: [end].filter((at) => at >= from && at < to),
+    }),
+  });
+  const at = (id: string, windowStart: number) => testEvent({ tenant: 'a', id, windowStart });
+  const others = Array.from({ length: 1_200 }, (_, index) => ({
+    ...testEvent({ tenant: 'b', id: `b-${index}`, windowStart: NINE }),
+    resource_id: `node-${index}`,
+  }));
+  await harness.append(at('a-now', NINE), ...others);
+  await harness.append(at('before', end - 10 * MINUTE_MS), at('after', end + 10 * MINUTE_MS));
+  await harness.start(HOURLY);
+  await untilHour(harness, 1);
+  const own = [...sent.values()].filter(({ tenant }) => tenant === 'a').map(({ id }) => id);
+  expect(own.toSorted()).toStrictEqual(['a-now', 'after', 'before']);
+  await harness.stop();
+});
+
 test('a tenant that is offboarded gets its usage before, without waiting for the hour', async () => {
   const { harness, sent, inner } = createWorld();
   await harness.append(...eventsOf(['a'], 6));

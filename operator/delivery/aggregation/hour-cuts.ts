@@ -37,16 +37,14 @@ export class HourCuts {
     signal: AbortSignal,
   ): Promise<BlockReason | undefined> {
     const { destination, describe, changes, clock } = this.#options;
-    const first = new Map<string, number>();
-    for (const { event } of stored) {
-      if (cuts[event.tenant] !== undefined) continue;
-      const start = Date.parse(event.window_start);
-      first.set(event.tenant, Math.min(start, first.get(event.tenant) ?? start));
-    }
+    const added = new Set(
+      stored.map(({ event }) => event.tenant).filter((tenant) => cuts[tenant] === undefined),
+    );
     let blocked: BlockReason | undefined;
-    await pLimit(CONCURRENT_QUESTIONS).map(first, async ([tenant, start]) => {
+    await pLimit(CONCURRENT_QUESTIONS).map([...added], async (tenant) => {
       if (blocked !== undefined) return;
-      const period = { from: start - HOUR_MS, to: clock.now() + AHEAD_MS };
+      // Usage of any earlier hour may be among what is read on.
+      const period = { from: 0, to: clock.now() + AHEAD_MS };
       const told = (await destination.boundaries?.(await describe(tenant), period, signal)) ?? {
         kind: 'boundaries',
         at: [],
