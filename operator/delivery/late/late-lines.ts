@@ -111,12 +111,13 @@ export class LateLines {
     const like = decodeEvent(line.like);
     const { number, invoice } = line.price;
     const reason = `late: its invoice ${number ?? invoice} was final`;
-    const events = line.parts.map(({ sequence, ...part }) => {
+    const events = line.parts.map(({ sequence, parts, ...part }) => {
       const event = eventOf(like, part);
       return lateNoteOf({ event, sequence }, recordedAt, {
         destination: name,
         line: reference,
         reason,
+        ...omitUndefined({ parts }),
       });
     });
     const record = records.putLate({ ...line, state: 'billed', reference });

@@ -202,9 +202,16 @@ async function expectBilledOnce(script: readonly Life[], aggregate: 'none' | '1h
   const notes: string[] = [];
   const noted: Decimal[] = [];
   const { signal } = new AbortController();
-  for await (const { event } of ledger.scan(0, Number.MAX_SAFE_INTEGER, signal)) {
+  const stored = new Map<number, UsageEvent>();
+  for await (const { sequence, event } of ledger.scan(0, Number.MAX_SAFE_INTEGER, signal)) {
+    stored.set(sequence, event);
     if (!event.id.startsWith('cor1_late_')) continue;
-    const { corrects, line, billed: quantity } = event.properties ?? {};
+    const { corrects, line, billed: quantity, ...rest } = event.properties ?? {};
+    // What it is about can be looked up in the ledger, of a sum too.
+    const { corrects_sequence: one, corrects_sequences: several = one } = rest;
+    const numbers = String(several).split(' ').map(Number);
+    const found = numbers.flatMap((number) => stored.get(number) ?? []);
+    expect(sumOf(quantities(found))).toBe(sumOf([decimalOf(quantity)]));
     expect(lines.has(String(line).replace('line of ', ''))).toBe(true);
     expect(isAsUsed(String(corrects), quantity)).toBe(true);
     notes.push(String(corrects));

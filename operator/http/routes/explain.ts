@@ -60,11 +60,15 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Concurrency
 }
 
 function showCorrection({ source, properties = {} }: UsageEvent): object {
-  const { corrects, author, reason } = properties;
+  const { corrects, corrects_sequences: parts, author, reason } = properties;
+  const what =
+    parts === undefined
+      ? `event ${quote(corrects)}`
+      : `${quote(corrects)}, the sum of the events of sequence numbers ${quote(parts)}`;
   return {
     source,
     rule: {
-      text: `${quote(author)} corrected event ${quote(corrects)}: ${quote(reason)}; the number is the difference.`,
+      text: `${quote(author)} corrected ${what}: ${quote(reason)}; the number is the difference.`,
       documentation: 'docs/events.md#corrections',
     },
     objects: [],
