@@ -355,6 +355,26 @@ describe('what a key for repeated calls gives', () => {
   });
 });
 
+test('the vendor’s client reads how the alerts of a customer stand, those that are enabled', async () => {
+  const id = await customer('tenant-a');
+  const alert = {
+    id: 'a1e47000-0000-4000-8000-000000000001',
+    name: 'Spend',
+    type: 'spend_threshold_reached',
+    status: 'enabled',
+    threshold: 10_000,
+    updated_at: '2026-11-01T00:00:00Z',
+  } as const;
+  metronome.state.alerts.push(
+    { customer_id: id, alert, customer_status: 'in_alarm' },
+    { customer_id: id, alert: { ...alert, status: 'archived' }, customer_status: 'ok' },
+    { customer_id: 'another', alert, customer_status: 'ok' },
+  );
+  const found = [];
+  for await (const one of client.v1.customers.alerts.list({ customer_id: id })) found.push(one);
+  expect(found).toMatchObject([{ alert, customer_status: 'in_alarm' }]);
+});
+
 test('the vendor’s client finds the signature of both shapes of webhooks right', () => {
   const at = new Date();
   for (const payload of [

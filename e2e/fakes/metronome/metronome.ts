@@ -11,6 +11,7 @@ import { storedResult, storeResult } from '../idempotency.ts';
 import { createWebhookSender, type WebhookSender } from '../webhook-sender.ts';
 import { createTestClock, turnedBy } from '../test-clock.ts';
 import { accountOf } from './account.ts';
+import { listCustomerAlerts } from './alerts.ts';
 import { isObject, objects, refused, UNAUTHORIZED } from './answers.ts';
 import {
   archiveContract,
@@ -215,6 +216,8 @@ function route(state: MetronomeState, request: FakeRequest): FakeResponse {
       return voidInvoice(state, input);
     case 'POST /v1/invoices/regenerate':
       return regenerateInvoice(state, input, at);
+    case 'POST /v1/customer-alerts/list':
+      return listCustomerAlerts(state, input, request);
     case 'POST /v1/events/search':
       return searchEvents(state, input);
     default:

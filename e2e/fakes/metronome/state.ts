@@ -21,6 +21,7 @@ export interface MetronomeState {
   readonly draftIds: Map<string, string>;
   /** What Metronome tells by webhook, oldest first. */
   readonly notices: Notice[];
+  readonly alerts: CustomerAlert[];
   /** Until when time has been run, milliseconds since the epoch. */
   ranUntil: number;
   readonly metrics: Metric[];
@@ -163,6 +164,20 @@ export interface Notice {
   readonly about: Readonly<Record<string, string>>;
 }
 
+/** A threshold alert as it stands for one customer. */
+export interface CustomerAlert {
+  readonly customer_id: string;
+  readonly alert: {
+    readonly id: string;
+    readonly name: string;
+    readonly type: string;
+    readonly status: 'enabled' | 'archived' | 'disabled';
+    readonly threshold: number;
+    readonly updated_at: string;
+  };
+  customer_status: 'ok' | 'in_alarm' | 'evaluating' | null;
+}
+
 export interface StoredEvent {
   readonly transaction_id: string;
   readonly customer_id: string;
@@ -180,6 +195,7 @@ export function createMetronomeState(rules: Partial<MetronomeRules> = {}): Metro
     invoices: [],
     draftIds: new Map(),
     notices: [],
+    alerts: [],
     ranUntil: 0,
     metrics: [],
     products: [],

@@ -11,6 +11,7 @@ import type {
   DeliveryOutcome,
   Destination,
   DestinationContext,
+  StandingOutcome,
   StepOutcome,
   TotalsOutcome,
   TotalsQuery,
@@ -31,6 +32,7 @@ import { MetronomeProvisioner } from './provision.ts';
 import { createRateCards, PriceWatch, type RateCards } from './rate-cards.ts';
 import { MetronomeSender, SEND_EVENTS } from './send-events.ts';
 import type { MetronomeSettings } from './settings.ts';
+import { MetronomeStanding } from './standing.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -69,6 +71,7 @@ class Metronome implements Destination {
   readonly #prices: PriceWatch;
   readonly #sender: MetronomeSender;
   readonly #provisioner: MetronomeProvisioner;
+  readonly #standing: MetronomeStanding;
   readonly #tenants = new Map<string, MetronomeTenant>();
   #metrics: ReadonlyMap<string, MetronomeMetric> = new Map();
   #unusable: ReadonlyMap<string, string> = new Map();
@@ -88,6 +91,7 @@ class Metronome implements Destination {
       new StripeClient({ name, outbound, clock, ...settings.stripeLink, maxRequestsPerSecond: 0 });
     this.#rateCards = createRateCards(client, clock);
     this.#prices = new PriceWatch(client, clock);
+    this.#standing = new MetronomeStanding(client);
     this.#sender = new MetronomeSender({
       client,
       tenants: this.#tenants,
@@ -204,6 +208,11 @@ class Metronome implements Destination {
     return system === 'stripe' && this.#stripe !== undefined
       ? tenantsOfStripeCustomer(this.#stripe, customer, signal)
       : { kind: 'unknown' };
+  }
+
+  standing(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome> {
+    const customers = new Set([...this.#tenants.values()].map(({ customerId }) => customerId));
+    return this.#standing.look(customers, asked, signal);
   }
 
   unpriced(): readonly UnpricedUsage[] {

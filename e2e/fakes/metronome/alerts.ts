@@ -1,0 +1,24 @@
+import type { FakeRequest, FakeResponse } from '../fake-server.ts';
+import { page, refused, text, texts } from './answers.ts';
+import type { MetronomeState } from './state.ts';
+
+/** The alerts of a customer, the enabled ones unless others are asked for. */
+export function listCustomerAlerts(
+  state: MetronomeState,
+  input: Readonly<Record<string, unknown>>,
+  { query }: FakeRequest,
+): FakeResponse {
+  const customer = text(input['customer_id']);
+  if (customer === undefined) return refused(400, 'customer_id is required');
+  if (!state.customers.some(({ id }) => id === customer)) return refused(404, 'Customer not found');
+  if (query.has('limit')) return refused(400, 'limit is not a parameter of this list');
+  const asked = texts(input['alert_statuses']);
+  const statuses = asked.length === 0 ? ['ENABLED'] : asked;
+  const found = state.alerts.filter(
+    (one) => one.customer_id === customer && statuses.includes(one.alert.status.toUpperCase()),
+  );
+  return page(
+    found.map(({ alert, customer_status }) => ({ alert, customer_status, triggered_by: null })),
+    query,
+  );
+}
