@@ -20,6 +20,7 @@ import { type RunningOperator, startOperator } from '../e2e/local/operator-proce
 import { runFiles } from '../e2e/local/run-directory.ts';
 import { logTail } from '../e2e/processes/managed-process.ts';
 import { bundle } from '../scripts/bundle.ts';
+import { shippedOptions } from './testing/shipped-options.ts';
 import { HOSTILE, kubeconfigText } from '../operator/tenant-api/testing/kubeconfigs.ts';
 
 const host = useOwnTestCluster();
@@ -59,17 +60,6 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** The options of Node that the image starts the operator with, for the places here. */
-async function shippedOptions(): Promise<readonly string[]> {
-  const dockerfile = await readFile(join(ROOT, 'Dockerfile'), 'utf8');
-  const [, entry = '[]'] =
-    /^ENTRYPOINT (\[[\s\S]*?\])$/m.exec(dockerfile.replaceAll('\\\n', '')) ?? [];
-  const command = JSON.parse(entry) as readonly string[];
-  return command
-    .filter((word) => word.startsWith('--'))
-    .map((word) => word.replace(/=(.*)$/, (_, path: string) => `=${places[path] ?? path}`));
-}
-
 test('the image is small: the bundle without the native module', async () => {
   const files = await readdir(join(directory, 'app'), { recursive: true, withFileTypes: true });
   const own = files.filter((file) => file.isFile() && !file.parentPath.includes('prebuilds'));
@@ -80,7 +70,7 @@ test('the image is small: the bundle without the native module', async () => {
 });
 
 test('the second wall does not stand: a process that the operator starts is refused', async () => {
-  const options = await shippedOptions();
+  const options = await shippedOptions(places);
   expect(options).toContain('--permission');
   expect(options.filter((option) => option.startsWith('--allow-child-process'))).toEqual([]);
   const attempt = (script: string) =>
@@ -106,7 +96,7 @@ test('the second wall does not stand: a process that the operator starts is refu
 });
 
 test('a path that the image keeps closed is named before anything is begun, and all are', async () => {
-  const options = await shippedOptions();
+  const options = await shippedOptions(places);
   const env = {
     DATA_DIR: '/data',
     TENANT_CLUSTERS_FILE: '/mnt/clusters.yaml',
@@ -170,7 +160,7 @@ test(
       files: { ...runFiles(directory), data: join(directory, 'data') },
       kubeconfig: await written('kubeconfig', host.kubeconfig),
       program: join(directory, 'app', 'main.js'),
-      nodeOptions: await shippedOptions(),
+      nodeOptions: await shippedOptions(places),
       env: {
         TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
         COLLECTION_INTERVAL: '10s',

@@ -240,7 +240,7 @@ export interface MeteringPolicySpec {
   }[];
   retention?: string;
   discovery?: {
-    sources?: ('vcluster' | 'namespaces')[];
+    sources?: ('vcluster' | 'k3k' | 'namespaces')[];
     namespaceTenantKeys?: string[];
     namespaces?: string[];
     platformCluster?: string;

@@ -1,4 +1,5 @@
 import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './vcluster/selection.ts';
+import { readClaim } from './claims.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
 /** What of a pod, claim or Service says whose it is. */
@@ -12,6 +13,8 @@ export interface OwnershipLabels {
   readonly managedBy?: string;
   readonly app?: string;
   readonly release?: string;
+  /** What labels of another kind of tenants say, as `claimText` writes it. */
+  readonly claim?: string;
   /** It belongs to a virtual machine. */
   readonly virtualMachine?: true;
 }
@@ -32,26 +35,49 @@ export type Attribution =
  * cluster's, whatever the labels say: there the syncer leaves labels as tenants write them. Elsewhere `managed-by` is looked at first: tenants may give their own pods any `app` label, and
  * an object that a syncer brought is never control plane. Objects without that label belong to the
  * namespace's only tenant cluster, and to nobody where there are several. A tenant that only metadata of the
- * Namespace name gives way to any tenant cluster there, also to one that is leaving.
+ * Namespace name gives way to any tenant cluster there, also to one that is leaving; it keeps what labels
+ * give to none, where the kind of those tenant clusters labels all that is theirs.
  */
-export function attribute(
+export function attribute(owned: Owned, clusters: readonly TenantCluster[]): Attribution {
+  const [tenant, ...others] = clusters.length > 1 ? clusters.filter(isNamed) : [];
+  if (tenant === undefined) return amongClusters(owned, clusters);
+  const specific = clusters.filter((cluster) => !isNamed(cluster));
+  const found = amongClusters(owned, specific);
+  const isSole = others.length === 0 && specific.every(labelsItsOwn);
+  return found.kind === 'unattributed' && isSole ? { kind: 'tenant', cluster: tenant } : found;
+}
+
+/** What a namespace is of by metadata of the Namespace. */
+function isNamed({ source }: TenantCluster): boolean {
+  return source === 'namespaces';
+}
+
+/** Its controllers label all that they bring, so that what has no such label is not its own. */
+function labelsItsOwn({ source }: TenantCluster): boolean {
+  return source !== 'workload';
+}
+
+function amongClusters(
   { namespace, labels }: Owned,
-  all: readonly TenantCluster[],
+  clusters: readonly TenantCluster[],
 ): Attribution {
-  const clusters = mostSpecific(all);
   const [only, ...others] = clusters;
   if (only !== undefined && others.length === 0 && only.namespace !== namespace) {
     return { kind: 'tenant', cluster: only };
   }
   const { managedBy, app, release, virtualMachine } = labels;
+  const claimed = byClaim(labels, clusters);
+  if (claimed !== undefined) return claimed;
+  const ownKind = clusters.filter(({ source }) => source === 'workload');
+  if (ownKind.length === 0) return { kind: 'unattributed' };
   const holdsMachines = clusters.some((cluster) => cluster.machines === true);
   if (virtualMachine && managedBy === undefined && holdsMachines) return { kind: 'machine' };
   if (managedBy !== undefined) {
-    const cluster = clusters.find(({ name }) => name === managedBy);
+    const cluster = ownKind.find(({ name }) => name === managedBy);
     return cluster === undefined ? { kind: 'unattributed' } : { kind: 'tenant', cluster };
   }
   if (app !== undefined && CONTROL_PLANE_APPS.includes(app)) {
-    const cluster = clusters.find(({ name }) => name === release);
+    const cluster = ownKind.find(({ name }) => name === release);
     if (cluster !== undefined) return { kind: 'control-plane', cluster };
   }
   if (only === undefined || others.length > 0) return { kind: 'unattributed' };
@@ -59,8 +85,25 @@ export function attribute(
   return { kind: isHelper ? 'control-plane' : 'tenant', cluster: only };
 }
 
-function mostSpecific(clusters: readonly TenantCluster[]): readonly TenantCluster[] {
-  if (clusters.length < 2) return clusters;
-  const specific = clusters.filter(({ source }) => source !== 'namespaces');
-  return specific.length > 0 ? specific : clusters;
+/**
+ * What the labels of another kind come to where it has tenant clusters in the namespace; undefined where it
+ * has none, or where its labels are those of anybody's object. A tenant of vCluster can write the labels of
+ * other kinds, and theirs can write vCluster's: where both name somebody, nobody can tell.
+ */
+function byClaim(
+  { claim, managedBy }: OwnershipLabels,
+  clusters: readonly TenantCluster[],
+): Attribution | undefined {
+  if (claim === undefined) return undefined;
+  const { kind, part, name } = readClaim(claim);
+  const ofKind = clusters.filter(({ source }) => source === kind);
+  if (ofKind.length === 0) return undefined;
+  const cluster = ofKind.find((each) => each.name === name);
+  const isContested = clusters.some(
+    (each) => each.source === 'workload' && each.name === managedBy,
+  );
+  if (cluster !== undefined && !isContested) {
+    return { kind: cluster.runsOnControlPlane ? 'tenant' : part, cluster };
+  }
+  return part === 'control-plane' ? undefined : { kind: 'unattributed' };
 }

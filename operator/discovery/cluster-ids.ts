@@ -11,12 +11,15 @@ const HASH_DIGITS = 8;
 export interface Place {
   readonly namespace: string;
   readonly name: string;
+  /** Where the custom resource is that stands for it, if one does. */
+  readonly home?: string;
   /** The kind of tenants that it is of; absent is vCluster or external. */
   readonly source?: string;
 }
 
 /** `<namespace>/<name>`, after the kind and a colon, which is in no name, where that is another kind than vCluster. */
-export function placeKey({ namespace, name, source }: Place): string {
+export function placeKey({ namespace: own, home, name, source }: Place): string {
+  const namespace = home ?? own;
   const place = `${namespace}/${name}`;
   return source === undefined || isPlain(source) ? place : `${source}:${place}`;
 }
@@ -28,7 +31,7 @@ function isPlain(source: string): boolean {
 
 /**
  * The id of each place, in the order given, and those that are new. An id that was given out stays;
- * a new one is `tenant-<namespace>-<name>`, `external-<name>` or `<kind>-<name>`, or, where that belongs to another place or is
+ * a new one is `tenant-<namespace>-<name>`, `external-<name>` or `<kind>-[<namespace>-]<name>`, or, where that belongs to another place or is
  * too long, the same ending in `-<8 hex of its hash>` (docs/discovery.md#ids).
  */
 export function assignIds(
@@ -56,7 +59,8 @@ export function projectTenant(project: string): string {
   return id.length <= LONGEST_ID ? id : hashed(id, project);
 }
 
-function plainId({ namespace, name, source }: Place): string {
+function plainId({ namespace: own, home, name, source }: Place): string {
+  const namespace = home ?? own;
   if (source !== undefined && !isPlain(source)) {
     // Names of these kinds may be any text.
     return `${source}-${namespace}-${name}`.replaceAll(/[^A-Za-z0-9.]+/g, '-').replace(/-$/, '');

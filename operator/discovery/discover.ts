@@ -18,7 +18,7 @@ import {
   overridden,
   overriddenMetering,
 } from './overrides.ts';
-import type { TenantCluster } from './tenant-cluster.ts';
+import type { NodeMode, TenantCluster } from './tenant-cluster.ts';
 import type { Candidate, HostObjects } from './tenant-source.ts';
 import type { HostNamespace, Metadata } from './views.ts';
 
@@ -100,12 +100,17 @@ export function discover(input: DiscoverInput): Discovered {
   };
 }
 
-/** The Namespace of its control plane, else those that are its own as a whole. */
+/** What its metadata say; other kinds than vCluster say it themselves. */
+function saidNodeMode({ source }: Candidate, values: MetadataValues): NodeMode | undefined {
+  return source === 'workload' ? values['node-mode'] : undefined;
+}
+
+/** The Namespace of its control plane or of the object that stands for it, else those that are its own as a whole. */
 function homesOf(
-  { namespace, syncedNamespaces = [] }: Candidate,
+  { namespace, home = namespace, syncedNamespaces = [] }: Candidate,
   input: DiscoverInput,
 ): readonly HostNamespace[] {
-  const names = namespace === '' ? syncedNamespaces.map(({ name }) => name) : [namespace];
+  const names = home === '' ? syncedNamespaces.map(({ name }) => name) : [home];
   return names.flatMap((name) => input.namespace(name) ?? []);
 }
 
@@ -133,7 +138,8 @@ interface DescribeInput {
 /** All that is to be said of one tenant cluster: override → metadata keys → platform → settings. */
 function describe(input: DescribeInput): TenantCluster {
   const { candidate, id, settings, customerIdKeys } = input;
-  const { source, namespace, name, instance, createdAt, syncedNamespaces } = candidate;
+  const { source, namespace, home, name, instance, createdAt, syncedNamespaces } = candidate;
+  const { kubeconfigSecret, runsOnControlPlane } = candidate;
   const read = readMetadata(settings.identity.labelPrefix, sourcesOf(input), customerIdKeys);
   input.problems.push(...read.problems.map((problem) => `${id}: ${problem}`));
   const { values } = read;
@@ -150,13 +156,13 @@ function describe(input: DescribeInput): TenantCluster {
     source,
     namespace,
     name,
-    ...omitUndefined({ syncedNamespaces }),
+    ...omitUndefined({ home, syncedNamespaces, kubeconfigSecret, runsOnControlPlane }),
     tenant: overridden(applied, 'tenant') ?? values.tenant ?? tenantOf(id, project, settings),
     displayName:
       overridden(applied, 'displayName') ??
       values['display-name'] ??
       candidate.displayName ??
-      defaultDisplayName(candidate),
+      defaultDisplayName({ namespace: candidate.home ?? namespace, name }),
     ...omitUndefined({
       project,
       tenantClass:
@@ -167,7 +173,7 @@ function describe(input: DescribeInput): TenantCluster {
       planChange: overridden(applied, 'planChange'),
       billing: overridden(applied, 'billing'),
       instance: instance?.name,
-      nodeMode: values['node-mode'] ?? candidate.nodeMode,
+      nodeMode: saidNodeMode(candidate, values) ?? candidate.nodeMode,
     }),
     ...billingDetails(values, customerIdKeys),
     ...(values.machines === true && { machines: true }),
@@ -221,8 +227,8 @@ export function defaultDisplayName(place: { namespace: string; name: string }): 
  */
 function overridesOf(input: DescribeInput): AppliedOverrides {
   const { candidate, homes, id, settings, problems } = input;
-  const { namespace, name } = candidate;
-  const place = { namespace, name };
+  const { namespace, home = namespace, name } = candidate;
+  const place = { namespace: home, name };
   const ofObjects = candidate.objects.toReversed().map(({ metadata }) => metadata);
   const ofHomes = homes.toReversed().map(({ metadata }) => metadata);
   const labelsOf = (all: readonly Metadata[]) =>

@@ -17,7 +17,7 @@ import {
   rememberIds,
 } from './memory.ts';
 import { acceptOffboardings, stepOffboarding } from './offboarding.ts';
-import { type DiscoverySources, sourcesState } from './sources.ts';
+import { type DiscoverySources, sourcesState, tenantObjectsOf } from './sources.ts';
 import type { DiscoveryOutcome, TenantCluster } from './tenant-cluster.ts';
 import { sharedIdProblems, tenantsOf } from './tenants.ts';
 
@@ -181,10 +181,10 @@ class Rounds implements Discovery {
     const { sources, clock } = this.#options;
     const memory = (this.#memory ??= await this.#recall());
     const external = (await this.#options.external?.look()) ?? { clusters: [], problems: [] };
-    const state = sourcesState(sources);
+    const settings = this.#options.settings.current();
+    const state = sourcesState(sources, settings.discovery.sources);
     if (state.kind === 'failed') return state;
     const at = clock.now();
-    const settings = this.#options.settings.current();
     const described = this.#describe(settings, state.platform, external.clusters, memory);
     const nextTenants = tenantsOf(described.clusters, settings);
     const problems = [
@@ -234,6 +234,7 @@ class Rounds implements Discovery {
       namespace: (name) => sources.namespaces.find('', name),
       namespaces: [...sources.namespaces.values()],
       ownNamespace: this.#options.ownNamespace,
+      objects: (kind) => sources.tenantObjects.get(kind)?.values() ?? [],
       customerIdKeys,
       external,
       assignedIds: assignedIds(memory),
@@ -285,7 +286,8 @@ class Rounds implements Discovery {
     const { statefulSets, deployments, namespaces, instances } = sources;
     const enough = new AbortController();
     const waiting = AbortSignal.any([signal, enough.signal]);
-    const ready = [statefulSets, deployments, namespaces, instances].map((source) =>
+    const kinds = tenantObjectsOf(sources, settings.current().discovery.sources);
+    const ready = [statefulSets, deployments, namespaces, instances, ...kinds].map((source) =>
       source.ready(waiting),
     );
     await Promise.race([

@@ -1,3 +1,4 @@
+import { compareBytewise } from '../model/bytewise.ts';
 import { least } from '../model/extremes.ts';
 import { SOURCES } from './registry.ts';
 import type { Candidate, FoundTenants, HostObjects, TenantSource } from './tenant-source.ts';
@@ -7,7 +8,8 @@ const MOST_NAMED = 5;
 
 /**
  * What the kinds of tenants that are looked for find on the host cluster. A namespace that two kinds claim is
- * the more specific one's, and one that it refuses is nobody's (docs/discovery.md#several-kinds-of-tenants).
+ * the more specific one's, and one that it refuses is nobody's; where the more specific kind labels all that is
+ * its own, the rest is the other's (docs/discovery.md#several-kinds-of-tenants).
  */
 export function findTenants(
   host: HostObjects,
@@ -17,42 +19,78 @@ export function findTenants(
   const problems: string[] = [];
   const refusedNamespaces = new Set<string>();
   const taken = new Set<string>();
+  const shared = new Set<string>();
   for (const source of sources.filter(({ name }) => host.settings.sources.includes(name))) {
     const found = source.find(host);
-    const overlap = new Set<string>();
-    const left = found.candidates.flatMap((candidate) => withoutTaken(candidate, taken, overlap));
+    const claimed = found.candidates.flatMap(wholeNamespacesOf);
+    const left = found.candidates.flatMap((candidate) => withoutTaken(candidate, taken));
     candidates.push(...left);
-    problems.push(...found.problems, ...overlapProblem(source, [...overlap]));
+    problems.push(...found.problems, ...overlapProblems(source, claimed, { taken, shared }));
     for (const name of found.refusedNamespaces) refusedNamespaces.add(name);
-    const own = left.flatMap(({ namespace, syncedNamespaces = [] }) => [
-      namespace,
-      ...syncedNamespaces.map(({ name }) => name),
-    ]);
-    for (const name of [...own, ...found.refusedNamespaces]) taken.add(name);
+    const homes = left.flatMap(({ namespace }) => (namespace === '' ? [] : namespace));
+    for (const name of homes) (source.claim === undefined ? taken : shared).add(name);
+    for (const name of left.flatMap(wholeNamespacesOf)) taken.add(name);
+    for (const name of found.refusedNamespaces) taken.add(name);
   }
+  problems.push(...sharedNamespaceProblems(candidates));
   return { candidates, problems, refusedNamespaces };
 }
 
+function wholeNamespacesOf({ syncedNamespaces = [] }: Candidate): readonly string[] {
+  return syncedNamespaces.map(({ name }) => name);
+}
+
 /** The candidate without namespaces that are another's already; none where they were all that there is of it. */
-function withoutTaken(
-  candidate: Candidate,
-  taken: ReadonlySet<string>,
-  overlap: Set<string>,
-): readonly Candidate[] {
+function withoutTaken(candidate: Candidate, taken: ReadonlySet<string>): readonly Candidate[] {
   const { syncedNamespaces = [], namespace, createdAt } = candidate;
   const left = syncedNamespaces.filter(({ name }) => !taken.has(name));
   if (left.length === syncedNamespaces.length) return [candidate];
-  for (const { name } of syncedNamespaces) if (taken.has(name)) overlap.add(name);
   if (namespace === '' && left.length === 0) return [];
   const since = namespace === '' ? least(left.map((one) => one.createdAt)) : createdAt;
   return [{ ...candidate, syncedNamespaces: left, createdAt: since }];
 }
 
-function overlapProblem({ name: kind }: TenantSource, names: readonly string[]): readonly string[] {
-  if (names.length === 0) return [];
-  const named = names.toSorted().slice(0, MOST_NAMED).join(', ');
-  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : '';
+/** Namespaces that more specific kinds have: as a whole, or but for what carries no label of theirs. */
+interface Others {
+  readonly taken: ReadonlySet<string>;
+  readonly shared: ReadonlySet<string>;
+}
+
+/** At most one line for what is not billed to a kind at all, and one for what is so in part. */
+function overlapProblems(
+  { name: kind }: TenantSource,
+  claimed: readonly string[],
+  { taken, shared }: Others,
+): readonly string[] {
+  const what = `Namespaces that the kind ${kind} gives to a tenant`;
   return [
-    `Namespaces that the kind ${kind} gives to a tenant are those of a more specific kind, which alone is billed for what is in them: ${named}${more}`,
+    ...oneLine(
+      `${what} are those of a more specific kind, which alone is billed for what is in them`,
+      claimed.filter((name) => taken.has(name)),
+    ),
+    ...oneLine(
+      `${what} hold tenant clusters of a more specific kind, which are billed for what their controllers brought, and the tenant for all else`,
+      claimed.filter((name) => shared.has(name) && !taken.has(name)),
+    ),
   ];
+}
+
+function oneLine(what: string, names: readonly string[]): readonly string[] {
+  if (names.length === 0) return [];
+  const named = names.toSorted(compareBytewise).slice(0, MOST_NAMED).join(', ');
+  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : '';
+  return [`${what}: ${named}${more}`];
+}
+
+/** In such a namespace the labels of one kind are what tenants of the other can write. */
+function sharedNamespaceProblems(candidates: readonly Candidate[]): readonly string[] {
+  const inNamespaces = candidates.filter(({ namespace }) => namespace !== '');
+  const byNamespace = Map.groupBy(inNamespaces, ({ namespace }) => namespace);
+  return [...byNamespace].flatMap(([namespace, own]) => {
+    const kinds = new Set(own.map(({ source }) => (source === 'workload' ? 'vcluster' : source)));
+    if (kinds.size < 2) return [];
+    return [
+      `Namespace ${namespace}: holds tenant clusters of several kinds (${[...kinds].join(', ')}), whose tenants can write each other's labels: what two of them name is billed to nobody; give each kind a namespace of its own`,
+    ];
+  });
 }

@@ -1,6 +1,7 @@
+import { k3k } from './k3k/k3k.ts';
 import { namespaces } from './namespaces/namespaces.ts';
 import type { TenantSource } from './tenant-source.ts';
 import { vcluster } from './vcluster/vcluster.ts';
 
 /** Every kind of tenants, the more specific first: what two kinds claim is the first one's. */
-export const SOURCES: readonly TenantSource[] = [vcluster, namespaces];
+export const SOURCES: readonly TenantSource[] = [vcluster, k3k, namespaces];

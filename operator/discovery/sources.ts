@@ -1,4 +1,7 @@
+import { resourceName } from '../kubernetes/resource.ts';
 import type { Projected, Source } from '../kubernetes/source.ts';
+import type { TenantSourceName } from '../model/tenant-sources.ts';
+import type { TenantObject } from './tenant-source.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './vcluster/views.ts';
 import type { HostNamespace } from './views.ts';
 
@@ -9,6 +12,8 @@ export interface DiscoverySources {
   readonly namespaces: Source<HostNamespace>;
   /** Optional: its resource type may be absent. */
   readonly instances: Source<PlatformInstance>;
+  /** The custom resources of other kinds of tenants, by kind; each is watched while settings name its kind. */
+  readonly tenantObjects: ReadonlyMap<TenantSourceName, Source<TenantObject>>;
 }
 
 /** Whether what the sources hold can be relied on, all of it. */
@@ -18,26 +23,42 @@ export type SourcesState =
 
 /**
  * Only a platform API that is not there at all is the specified fallback; any other failure of any
- * source means that nothing may be concluded from what is missing.
+ * source, the kinds of tenants that are looked for included, means that nothing may be concluded from what
+ * is missing.
  */
-export function sourcesState(sources: DiscoverySources): SourcesState {
+export function sourcesState(
+  sources: DiscoverySources,
+  kinds: readonly TenantSourceName[],
+): SourcesState {
   const { statefulSets, deployments, namespaces, instances } = sources;
-  const reasons = [statefulSets, deployments, namespaces].flatMap((source) => {
-    const failures = failuresOf(source);
-    return source.health().state === 'absent' ? [`${nameOf(source)}: not served`] : failures;
-  });
-  const all = [...reasons, ...failuresOf(instances)];
-  if (all.length > 0) return { kind: 'failed', reason: all.join('; ') };
+  const reasons = [
+    ...[statefulSets, deployments, namespaces].flatMap((source) => missing(source)),
+    ...tenantObjectsOf(sources, kinds).flatMap((source) =>
+      missing(source, resourceName(source.resource)),
+    ),
+    ...failuresOf(instances),
+  ];
+  if (reasons.length > 0) return { kind: 'failed', reason: reasons.join('; ') };
   const platform = instances.health().state === 'absent' ? 'absent' : 'present';
   return { kind: 'whole', platform };
 }
 
-function failuresOf<T extends Projected>(source: Source<T>): readonly string[] {
-  const { state, reason } = source.health();
-  if (state === 'starting') return [`${nameOf(source)}: not listed yet`];
-  return state === 'failing' ? [`${nameOf(source)}: ${reason ?? 'cannot be read'}`] : [];
+/** The watches of custom resources of some kinds of tenants. */
+export function tenantObjectsOf(
+  { tenantObjects }: Pick<DiscoverySources, 'tenantObjects'>,
+  kinds: readonly TenantSourceName[],
+): readonly Source<TenantObject>[] {
+  return kinds.flatMap((kind) => tenantObjects.get(kind) ?? []);
 }
 
-function nameOf<T extends Projected>({ resource }: Source<T>): string {
-  return resource.plural;
+type Watch = Pick<Source<Projected>, 'health' | 'resource'>;
+
+function missing(source: Watch, name = source.resource.plural): readonly string[] {
+  return source.health().state === 'absent' ? [`${name}: not served`] : failuresOf(source, name);
+}
+
+function failuresOf(source: Watch, name = source.resource.plural): readonly string[] {
+  const { state, reason } = source.health();
+  if (state === 'starting') return [`${name}: not listed yet`];
+  return state === 'failing' ? [`${name}: ${reason ?? 'cannot be read'}`] : [];
 }

@@ -1,5 +1,6 @@
 import type { TenantMeteringSettings } from '../config/settings.ts';
 import type { BillingDetails, CustomerIds, PlanChange, SubscriptionIds } from '../model/tenant.ts';
+import type { TenantSourceName } from '../model/tenant-sources.ts';
 
 /**
  * A tenant cluster and whom its usage is billed to, as discovery found it (docs/discovery.md).
@@ -9,12 +10,14 @@ export interface TenantCluster {
   /** `tenant-<namespace>-<name>`, or `external-<name>`; remembered once assigned (docs/discovery.md#ids). */
   readonly id: string;
   /**
-   * What showed it: control plane workloads of vCluster, TENANT_CLUSTERS_FILE, or the metadata of Namespaces,
-   * which are all that there is of it then.
+   * What showed it: control plane workloads of vCluster, TENANT_CLUSTERS_FILE, or another kind of tenants by
+   * its name (docs/discovery.md#several-kinds-of-tenants).
    */
-  readonly source: 'workload' | 'external' | 'namespaces';
+  readonly source: 'workload' | 'external' | Exclude<TenantSourceName, 'vcluster'>;
   /** Host namespace that holds its control plane and synced objects; `''` where it has no control plane here. */
   readonly namespace: string;
+  /** Where the custom resource is that stands for it; absent where none does. */
+  readonly home?: string;
   readonly name: string;
   /**
    * Further host namespaces, which are its own as a whole, sorted by name: its syncer maps them one to one
@@ -48,6 +51,10 @@ export interface TenantCluster {
    * `machines` (docs/metering.md#virtual-machines-that-are-nodes).
    */
   readonly machines?: true;
+  /** Its control plane's pods are its nodes too, and so its usage: what its tenant runs is inside of them. */
+  readonly runsOnControlPlane?: true;
+  /** The administrator's kubeconfig that its own controllers write; absent where it is `vc-<name>` or nobody does. */
+  readonly kubeconfigSecret?: KubeconfigSecret;
   /** Path of the mounted kubeconfig of an external tenant cluster; absent for all others. */
   readonly kubeconfigFile?: string;
   /** Not metered: metadata key `exclude` or a TenantOverride. */
@@ -60,6 +67,13 @@ export interface TenantCluster {
   readonly metering: TenantMeteringSettings;
   /** Names of the TenantOverrides that apply, most specific first. */
   readonly overrides: readonly string[];
+}
+
+/** A key of a Secret that holds a kubeconfig. */
+export interface KubeconfigSecret {
+  readonly namespace: string;
+  readonly name: string;
+  readonly key: string;
 }
 
 /** A host namespace that is one tenant cluster's as a whole. */

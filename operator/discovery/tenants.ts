@@ -116,8 +116,14 @@ function firstIds(given: readonly (CustomerIds | undefined)[]): CustomerIds | un
 
 /** A given name; else the cluster's own for a customer that is one cluster, else the customer's id. */
 function displayNameOf(id: string, clusters: readonly TenantCluster[]): string {
-  const given = clusters.find((cluster) => cluster.displayName !== defaultDisplayName(cluster));
+  const given = clusters.find(
+    (cluster) => cluster.displayName !== defaultDisplayName(placeOf(cluster)),
+  );
   if (given !== undefined) return given.displayName;
   const [only, ...others] = clusters;
   return only !== undefined && others.length === 0 && only.id === id ? only.displayName : id;
+}
+
+function placeOf({ namespace, home = namespace, name }: TenantCluster) {
+  return { namespace: home, name };
 }

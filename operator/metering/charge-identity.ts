@@ -24,10 +24,13 @@ export interface IdentityParts {
  * The namespace that an object's charges are told apart by (METER_BY_NAMESPACE); `''` where there is
  * none.
  */
-export function billedNamespace({ metering, source }: TenantCluster, labels: ObjectLabels): string {
-  // No syncer wrote it there.
-  if (source === 'namespaces') return '';
-  return metering.meterByNamespace ? (labels.virtualNamespace ?? '') : '';
+export function billedNamespace(
+  { metering, source, nodeMode }: TenantCluster,
+  labels: ObjectLabels,
+): string {
+  // On the host only the syncer of vCluster writes it; from an API of its own it is known anyway.
+  const isWritten = source === 'workload' || source === 'external' || nodeMode === 'private';
+  return isWritten && metering.meterByNamespace ? (labels.virtualNamespace ?? '') : '';
 }
 
 /**

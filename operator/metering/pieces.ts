@@ -147,7 +147,7 @@ export function onLateNodes(
 }
 
 function mappedTo({ namespace, source }: TenantCluster, objects: string): Mapped {
-  if (namespace === objects) return false;
+  if (namespace === objects) return source === 'workload' ? false : 'labelled';
   return source === 'namespaces' ? 'named' : true;
 }
 

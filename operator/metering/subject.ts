@@ -5,7 +5,7 @@ import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import { keyOf } from '../observation/shared-values.ts';
 import type { GpuQuantity } from './meter.ts';
-import type { Evidence } from './tally.ts';
+import type { Evidence, Mapped } from './tally.ts';
 
 /** What a rate follows from, and who decided it. */
 export interface Subject {
@@ -69,7 +69,7 @@ export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence)
   return {
     kind,
     ...(object.namespace === '' ? {} : { namespace: object.namespace }),
-    ownedBy: mapped ? BY_NAMESPACE[mapped === true ? 'mapped' : mapped] : ownerOf(kind, labels),
+    ownedBy: ownerOf(kind, labels, mapped),
     ...(requests === undefined || gpus !== undefined
       ? {}
       : { requests: { cpu: units(requests.cpu), memoryGib: gib(requests.memory) } }),
@@ -92,17 +92,23 @@ export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence)
   };
 }
 
-/** docs/discovery.md#namespaces-that-a-syncer-maps, docs/tenants/namespaces.md */
-const BY_NAMESPACE = {
-  mapped:
-    'the labels vcluster.loft.sh/vcluster-name and vcluster.loft.sh/vcluster-namespace of its Namespace',
-  named: 'the label or annotation of its Namespace that names the tenant',
-};
+/** docs/discovery.md#namespaces-that-a-syncer-maps */
+const MAPPED =
+  'the labels vcluster.loft.sh/vcluster-name and vcluster.loft.sh/vcluster-namespace of its Namespace';
+/** docs/tenants/namespaces.md */
+const NAMED = 'the label or annotation of its Namespace that names the tenant';
 
-function ownerOf(kind: Evidence['kind'], labels: ObjectLabels | undefined): string {
+function ownerOf(
+  kind: Evidence['kind'],
+  labels: ObjectLabels | undefined,
+  mapped: Mapped | undefined,
+): string {
+  if (mapped === true) return MAPPED;
+  if (mapped === 'named') return NAMED;
   if (kind === 'Node') return 'labels of the node, or the tenant cluster itself has it';
   if (kind === 'Workload') return 'it is the control plane of the tenant cluster';
-  const { managedBy } = labels ?? {};
+  const { managedBy, claim = '' } = labels ?? {};
+  if (mapped === 'labelled') return `labels that its own controllers write: ${claim}`;
   if (managedBy !== undefined) return `vcluster.loft.sh/managed-by=${managedBy}`;
   return 'the only tenant cluster of its namespace, or its control plane';
 }

@@ -95,9 +95,10 @@ export function createTally(): Tally {
 
 /**
  * Whether the namespace of an object is its tenant cluster's as a whole: its syncer has mapped it, or a label or
- * annotation of the Namespace names the tenant.
+ * annotation of the Namespace names the tenant. `labelled`: it is not, and labels say whose the object is that
+ * controllers of another kind of tenants than vCluster write.
  */
-export type Mapped = boolean | 'named';
+export type Mapped = boolean | 'named' | 'labelled';
 
 /**
  * What a share of a charge was measured on: one object in one state for one stretch of its time. There

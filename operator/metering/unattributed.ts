@@ -5,11 +5,20 @@ import type { Observation } from '../observation/observation.ts';
 
 /** Why none of the tenant clusters that an object's namespace has is its own (docs/discovery.md#whose-an-object-is). */
 export function unattributedReason(
-  { managedBy }: ObjectLabels,
+  { managedBy, claim }: ObjectLabels,
   clusters: readonly TenantCluster[],
 ): string {
+  if (managedBy !== undefined && clusters.some(({ name }) => name === managedBy)) {
+    return `labels of two kinds of tenants, ${quote(managedBy)} and ${quote(claim ?? '')}, and no one can tell which holds`;
+  }
   if (managedBy !== undefined) {
     return `managed by ${quote(managedBy)}, which is no tenant cluster of its namespace`;
+  }
+  if (claim !== undefined && clusters.some(({ source }) => claim.startsWith(`${source}/`))) {
+    return `labelled as that of ${quote(claim)}, which is no tenant cluster of its namespace`;
+  }
+  if (clusters.length > 0 && clusters.every(({ source }) => source !== 'workload')) {
+    return 'no label that tells whose it is, in a namespace of tenant clusters';
   }
   return clusters.length > 1
     ? 'several tenant clusters in its namespace, and no label that tells whose it is'

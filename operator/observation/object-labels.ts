@@ -1,3 +1,4 @@
+import { claimText } from '../discovery/claims.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 import { listAt, recordAt, textAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
@@ -14,6 +15,8 @@ export interface ObjectLabels {
   readonly virtualNamespace?: string;
   readonly app?: string;
   readonly release?: string;
+  /** What labels of another kind of tenants than vCluster say of its owner. */
+  readonly claim?: string;
   /** KubeVirt made it for a virtual machine: its pod, or one of its disks. No label says so, but who owns it. */
   readonly virtualMachine?: true;
 }
@@ -32,6 +35,7 @@ export function objectLabels(metadata: RawObject, api: Api = API_OF_HOST): Objec
       virtualNamespace: textAt(labels, VIRTUAL_NAMESPACE),
       app: textAt(labels, 'app'),
       release: textAt(labels, 'release'),
+      claim: claimText((key) => textAt(labels, key)),
       virtualMachine: isOfVirtualMachine(metadata) || undefined,
     },
     api,
@@ -58,13 +62,14 @@ export function shareLabels(
   labels: { readonly [Key in keyof ObjectLabels]: ObjectLabels[Key] | undefined },
   api: Api = API_OF_HOST,
 ): ObjectLabels {
-  const { managedBy, virtualNamespace, app, release, virtualMachine } = labels;
-  const key = [managedBy, virtualNamespace, app, release, virtualMachine && 'vm'];
+  const { managedBy, virtualNamespace, app, release, claim, virtualMachine } = labels;
+  const key = [managedBy, virtualNamespace, app, release, claim, virtualMachine && 'vm'];
   return sharedLabels(api, key, () => ({
     ...(managedBy === undefined ? {} : { managedBy }),
     ...(virtualNamespace === undefined ? {} : { virtualNamespace }),
     ...(app === undefined ? {} : { app }),
     ...(release === undefined ? {} : { release }),
+    ...(claim === undefined ? {} : { claim }),
     ...(virtualMachine === undefined ? {} : { virtualMachine }),
   }));
 }
@@ -77,11 +82,16 @@ export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
     a.virtualNamespace === b.virtualNamespace &&
     a.app === b.app &&
     a.release === b.release &&
+    a.claim === b.claim &&
     a.virtualMachine === b.virtualMachine
   );
 }
 
-/** True when both name the same tenant cluster: they may still differ in the namespace inside of it. */
+/**
+ * True when both name the same tenant cluster: they may still differ in the namespace inside of it. A claim that
+ * only one of them knows of is no difference: journals of older versions have none.
+ */
 export function sameOwnerLabels(a: ObjectLabels, b: ObjectLabels): boolean {
-  return a.managedBy === b.managedBy && a.app === b.app && a.release === b.release;
+  const isClaimSame = a.claim === undefined || b.claim === undefined || a.claim === b.claim;
+  return a.managedBy === b.managedBy && a.app === b.app && a.release === b.release && isClaimSame;
 }

@@ -36,8 +36,8 @@ export function planQuery(options: PlanOptions): Plan {
   const { cluster } = subject;
   if (replacement === NO_QUERY) return { kind: 'off' };
   if (replacement !== undefined) return planTemplate(replacement, subject, window);
-  // The built-in queries go by the namespace of a control plane.
-  if (cluster.source === 'namespaces') return { kind: 'off' };
+  // The built-in queries go by the namespace of vCluster's control plane, or by what an external one says.
+  if (cluster.source !== 'workload' && cluster.source !== 'external') return { kind: 'off' };
   const onHost = isOnHost(cluster);
   const template = options.builtIn({
     meterControlPlane: cluster.metering.meterControlPlane,

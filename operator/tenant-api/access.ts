@@ -179,9 +179,10 @@ class KubeconfigAccess implements TenantApiAccess {
   }
 }
 
-/** Namespaces alone have no API of their own. */
-function mayHaveApi({ excluded, source }: TenantCluster): boolean {
-  return !excluded && source !== 'namespaces';
+/** Of other kinds than vCluster only those with nodes of their own: what the others run is on the host. */
+function mayHaveApi({ excluded, source, nodeMode }: TenantCluster): boolean {
+  if (excluded) return false;
+  return source === 'workload' || source === 'external' || nodeMode === 'private';
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

@@ -74,7 +74,7 @@ export class KubeconfigFollower {
 
   /** Where its Secret is, if it has one. */
   get namespace(): string {
-    return this.#cluster.namespace;
+    return this.#cluster.home ?? this.#cluster.namespace;
   }
 
   /** A tenant cluster without nodes of its own needs no kubeconfig (docs/tenant-apis.md). */
@@ -84,11 +84,12 @@ export class KubeconfigFollower {
 
   /** What discovery says of the tenant cluster now. */
   update(next: TenantCluster): void {
-    const { namespace, name, kubeconfigFile, nodeMode } = this.#cluster;
+    const { namespace, name, kubeconfigFile, kubeconfigSecret, nodeMode } = this.#cluster;
     const moved =
       next.namespace !== namespace ||
       next.name !== name ||
       next.kubeconfigFile !== kubeconfigFile ||
+      next.kubeconfigSecret?.name !== kubeconfigSecret?.name ||
       next.nodeMode !== nodeMode;
     this.#cluster = next;
     const held = this.#held;

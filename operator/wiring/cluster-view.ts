@@ -21,6 +21,7 @@ import type { BuildContext } from './build-context.ts';
 import { whenConfigured } from './custom-resources.ts';
 import { createMachineRecordWatch } from './machine-records.ts';
 import type { Part } from './parts.ts';
+import { createTenantObjectWatches } from './tenant-object-watches.ts';
 import { createWatches, type Watches } from './watches.ts';
 
 /** What is known of the host cluster and of the tenant clusters on it. */
@@ -58,9 +59,19 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     logger,
     metrics: context.reflectorMetrics,
   });
-  const discovery = createDiscovery({
+  const tenantObjects = createTenantObjectWatches({
+    connection,
     settings,
-    sources: watches.discovery,
+    labelPrefix: context.environment.identity.labelPrefix,
+    watchNamespaces: context.watchNamespaces,
+    onChange: () => discovery.request(),
+    clock,
+    random,
+    logger,
+  });
+  const discovery: Discovery = createDiscovery({
+    settings,
+    sources: { ...watches.discovery, tenantObjects: tenantObjects.sources },
     customerIdKeys: CUSTOMER_ID_KEYS,
     ownNamespace: context.namespace,
     records: ledger,
@@ -87,6 +98,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     restoredTenants: tenants.restored.map(({ id, progress }) => ({ id, progress })),
     parts: [
       ...watchParts(context, watches),
+      ...tenantObjects.parts,
       whenConfigured(context.customResources, {
         name: 'discovery',
         run: (signal) => discovery.run(signal),

@@ -12,6 +12,7 @@ import {
 import type { NodeView } from '../observation/node.ts';
 import { MachineRecords } from '../tenant-api/machine-records.ts';
 import type { Part } from './parts.ts';
+import { whenWanted } from './when-wanted.ts';
 
 export interface MachineRecordWatchOptions extends WatchMeans {
   readonly settings: SettingsStore;
@@ -69,7 +70,7 @@ export function createMachineRecordWatch(options: MachineRecordWatchOptions): {
   });
   const sources = KINDS.map((kind) => sourceOf(kind, records, options));
   const run = async (signal: AbortSignal): Promise<void> => {
-    if (!(await wanted(settings, signal))) return;
+    if (!(await whenWanted(settings, isWanted, signal))) return;
     await Promise.all(sources.map((source) => source.run(signal)));
   };
   return { records, part: { name: 'watches of machine records', run } };
@@ -103,22 +104,4 @@ function isWanted({ metering, overrides }: Settings): boolean {
   return [metering, ...overrides.map((override) => override.metering)].some(
     (one) => one?.ownNodeTrust === 'provider',
   );
-}
-
-/** Resolves when the records are wanted; false when the signal aborts before. */
-function wanted(settings: SettingsStore, signal: AbortSignal): Promise<boolean> {
-  if (isWanted(settings.current())) return Promise.resolve(true);
-  return new Promise((resolve) => {
-    const settle = (isSo: boolean): void => {
-      end();
-      signal.removeEventListener('abort', abort);
-      resolve(isSo);
-    };
-    const abort = (): void => settle(false);
-    const end = settings.subscribe((next) => {
-      if (isWanted(next)) settle(true);
-    });
-    signal.addEventListener('abort', abort, { once: true });
-    if (signal.aborted) abort();
-  });
 }

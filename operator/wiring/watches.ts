@@ -67,7 +67,7 @@ export interface HostListener {
 
 /** The one watch of each kind, and who is told of it. */
 export interface Watches {
-  readonly discovery: DiscoverySources;
+  readonly discovery: Omit<DiscoverySources, 'tenantObjects'>;
   readonly collector: CollectorSources;
   readonly all: readonly Pick<Source<Projected>, 'run' | 'ready' | 'health' | 'resource'>[];
   /** For those that read the watches and so are built after them; before the watches run. */

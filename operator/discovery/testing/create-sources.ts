@@ -43,6 +43,7 @@ export function createDiscoverySources(options: CreateSourcesOptions): Discovery
   return {
     statefulSets: workloads('statefulsets'),
     deployments: workloads('deployments'),
+    tenantObjects: new Map(),
     namespaces: createSource<HostNamespace>({
       ...shared,
       resource: { group: '', version: 'v1', plural: 'namespaces' },

@@ -6,7 +6,11 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { createDiscovery, type Discovery } from '../discovery.ts';
 import { createExternalFile } from '../external-file.ts';
+import type { TenantSourceName } from '../../model/tenant-sources.ts';
 import type { RecordStore } from '../memory.ts';
+import { SOURCES } from '../registry.ts';
+import { tenantObject } from '../tenant-objects.ts';
+import type { TenantObject } from '../tenant-source.ts';
 import {
   type ControlPlaneWorkload,
   controlPlaneWorkload,
@@ -31,6 +35,8 @@ export interface DiscoveryRig {
     readonly deployments: FakeSource<ControlPlaneWorkload>;
     readonly namespaces: FakeSource<HostNamespace>;
     readonly instances: FakeSource<PlatformInstance>;
+    /** Of every kind of tenants that has a custom resource. */
+    readonly tenantObjects: ReadonlyMap<TenantSourceName, FakeSource<TenantObject>>;
   };
   /** Lines logged, each with its level before it. */
   readonly lines: string[];
@@ -53,6 +59,14 @@ export function createDiscoveryRig(environment: Environment = {}): DiscoveryRig 
       hostNamespace(prefix),
     ),
     instances: createFakeSource(PLATFORM_INSTANCES, platformInstance(prefix)),
+    tenantObjects: new Map(
+      SOURCES.flatMap(({ name, resource }) => {
+        if (resource === undefined) return [];
+        const { group, plural, versions } = resource;
+        const read = { group, version: versions[0], plural };
+        return [[name, createFakeSource(read, tenantObject(resource, prefix))] as const];
+      }),
+    ),
   };
   sources.instances.become('absent');
   const clock = createManualClock();

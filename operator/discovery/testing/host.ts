@@ -1,10 +1,13 @@
 import { type Environment, loadEnvironment } from '../../config/load-environment.ts';
 import type { Settings, TenantOverrideSettings } from '../../config/settings.ts';
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
+import type { TenantSourceName } from '../../model/tenant-sources.ts';
 import { type FixtureKind, seeFixture, workloadKind } from '../../kubernetes/testing/fixtures.ts';
 import { type Discovered, discover } from '../discover.ts';
 import type { ListedCluster } from '../external-file.ts';
+import { SOURCES } from '../registry.ts';
 import type { TenantCluster } from '../tenant-cluster.ts';
+import { tenantObject } from '../tenant-objects.ts';
 import { controlPlaneWorkload, platformInstance } from '../vcluster/views.ts';
 import { hostNamespace } from '../views.ts';
 import { namespaceObject } from './objects.ts';
@@ -16,6 +19,8 @@ export interface Host {
   /** Those that are not given exist without any metadata. */
   readonly namespaces?: readonly RawObject[];
   readonly instances?: readonly RawObject[];
+  /** Custom resources of other kinds of tenants. */
+  readonly objects?: Partial<Record<TenantSourceName, readonly RawObject[]>>;
   readonly external?: readonly ListedCluster[];
   readonly environment?: Environment;
   readonly overrides?: readonly TenantOverrideSettings[];
@@ -59,6 +64,12 @@ export function discoverHost(host: Host): Discovered {
         : (namespaces.get(name) ?? namespacesOf([namespaceObject(name)])[0]),
     namespaces: [...namespaces.values()],
     ownNamespace: 'meterfeed-system',
+    objects: (kind) => {
+      const resource = SOURCES.find(({ name }) => name === kind)?.resource;
+      if (resource === undefined) return [];
+      const given = host.objects?.[kind] ?? [];
+      return projectAll(tenantObject(resource, prefix), given, () => resource.plural);
+    },
     customerIdKeys: CUSTOMER_ID_KEYS,
     external: host.external ?? [],
     assignedIds: host.assignedIds ?? new Map(),

@@ -108,7 +108,7 @@ function inOrder(customerIds: CustomerIds) {
 function showCluster(cluster: TenantCluster) {
   return {
     id: cluster.id,
-    namespace: cluster.namespace,
+    namespace: cluster.home ?? cluster.namespace,
     synced_namespaces: cluster.syncedNamespaces?.map(({ name }) => name),
     name: cluster.name,
     source: cluster.source,

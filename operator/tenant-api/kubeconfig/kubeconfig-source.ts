@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import type { TenantApiSettings } from '../../config/settings.ts';
 import { Secret } from '../../model/secret.ts';
-import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { KubeconfigSecret, TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { describeFailure, type RequestFailure } from '../../kubernetes/outcome.ts';
 import { resourcePath } from '../../kubernetes/resource.ts';
@@ -23,6 +23,9 @@ export interface KubeconfigSourceOptions {
   readonly settings: () => Pick<TenantApiSettings, 'kubeconfigSecret' | 'adminFallback'>;
 }
 
+/** With a key where it is known which one holds the kubeconfig. */
+type AskedSecret = Pick<KubeconfigSecret, 'namespace' | 'name'> & Partial<KubeconfigSecret>;
+
 const NOT_FOUND = 404;
 const FORBIDDEN = 403;
 
@@ -36,29 +39,31 @@ export function createKubeconfigSource(options: KubeconfigSourceOptions): Kubeco
   const { connection, secrets, settings } = options;
 
   async function askFor(
-    cluster: TenantCluster,
-    name: string,
+    { namespace, name, key }: AskedSecret,
     signal: AbortSignal,
   ): Promise<KubeconfigRead> {
-    const { namespace } = cluster;
     const resource = { group: '', version: 'v1', plural: 'secrets', namespace };
     const outcome = await connection.request(resourcePath(resource, name), { signal });
     const where = `Secret "${namespace}/${name}"`;
     const read =
-      outcome.kind === 'ok' ? readSecretData(outcome.body, where) : notRead(outcome, where);
+      outcome.kind === 'ok'
+        ? readSecretData(outcome.body, where, key === undefined ? undefined : [key])
+        : notRead(outcome, where);
     return { ...read, asked: true };
   }
 
   return async (cluster, signal) => {
     if (cluster.kubeconfigFile !== undefined) return readFile(cluster.kubeconfigFile);
     const { kubeconfigSecret, adminFallback } = settings();
-    const watched = await secrets.read(cluster.namespace, kubeconfigSecret, signal);
-    const own = watched ?? (await askFor(cluster, kubeconfigSecret, signal));
+    const { home: namespace = cluster.namespace } = cluster;
+    const watched = await secrets.read(namespace, kubeconfigSecret, signal);
+    const own = watched ?? (await askFor({ namespace, name: kubeconfigSecret }, signal));
     // An admin's credential is not taken where there is nothing to meter with it.
     const falls = adminFallback && cluster.nodeMode !== 'shared';
     const isGiven = own.kind !== 'absent' && own.kind !== 'refused';
     if (isGiven || !falls) return own;
-    const admin = await askFor(cluster, `vc-${cluster.name}`, signal);
+    const written = cluster.kubeconfigSecret ?? { namespace, name: `vc-${cluster.name}` };
+    const admin = await askFor(written, signal);
     return admin.kind === 'found' ? admin : { ...own, asked: true };
   };
 }

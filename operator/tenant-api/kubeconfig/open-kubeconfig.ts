@@ -54,7 +54,7 @@ export function createOpenKubeconfig(options: OpenKubeconfigOptions): OpenKubeco
 }
 
 function ruleOf(
-  { source, namespace, name }: TenantCluster,
+  { source, namespace: own, home: namespace = own, name }: TenantCluster,
   host: Pick<Extract<DialRule, { kind: 'tenant' }>, 'allowedHosts' | 'hostApi' | 'externalName'>,
 ): DialRule {
   // The administrator mounted the file of an external one; anybody else's Secret is the tenant's word.

@@ -21,15 +21,19 @@ export type KubeconfigRead = (
 const KEYS = ['config', 'kubeconfig', 'value'] as const;
 
 /** The first of the keys of a Secret that has something. `where` names the Secret in reasons. */
-export function readSecretData(secret: unknown, where: string): KubeconfigRead {
+export function readSecretData(
+  secret: unknown,
+  where: string,
+  keys: readonly string[] = KEYS,
+): KubeconfigRead {
   const data: RawObject | undefined =
     isRecord(secret) && isRecord(secret['data']) ? secret['data'] : undefined;
-  for (const key of KEYS) {
+  for (const key of keys) {
     const value = data?.[key];
     if (typeof value !== 'string' || value === '') continue;
     return { kind: 'found', text: decode(value), where };
   }
-  return { kind: 'refused', reason: `${where}: none of the keys ${KEYS.join(', ')}` };
+  return { kind: 'refused', reason: `${where}: none of the keys ${keys.join(', ')}` };
 }
 
 /** No more than shows that there is too much: the reader of kubeconfigs refuses it then. */
