@@ -240,7 +240,7 @@ export interface MeteringPolicySpec {
   }[];
   retention?: string;
   discovery?: {
-    sources?: ('vcluster' | 'k3k' | 'namespaces')[];
+    sources?: ('vcluster' | 'k3k' | 'kamaji' | 'hypershift' | 'cluster-api' | 'namespaces')[];
     namespaceTenantKeys?: string[];
     namespaces?: string[];
     platformCluster?: string;

@@ -1,10 +1,7 @@
-import { compareBytewise } from '../model/bytewise.ts';
 import { least } from '../model/extremes.ts';
 import { SOURCES } from './registry.ts';
+import { overlapProblem } from './tenant-objects.ts';
 import type { Candidate, FoundTenants, HostObjects, TenantSource } from './tenant-source.ts';
-
-/** Namespaces in one line of a problem. */
-const MOST_NAMED = 5;
 
 /**
  * What the kinds of tenants that are looked for find on the host cluster. A namespace that two kinds claim is
@@ -64,22 +61,15 @@ function overlapProblems(
 ): readonly string[] {
   const what = `Namespaces that the kind ${kind} gives to a tenant`;
   return [
-    ...oneLine(
+    ...overlapProblem(
       `${what} are those of a more specific kind, which alone is billed for what is in them`,
       claimed.filter((name) => taken.has(name)),
     ),
-    ...oneLine(
+    ...overlapProblem(
       `${what} hold tenant clusters of a more specific kind, which are billed for what their controllers brought, and the tenant for all else`,
       claimed.filter((name) => shared.has(name) && !taken.has(name)),
     ),
   ];
-}
-
-function oneLine(what: string, names: readonly string[]): readonly string[] {
-  if (names.length === 0) return [];
-  const named = names.toSorted(compareBytewise).slice(0, MOST_NAMED).join(', ');
-  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : '';
-  return [`${what}: ${named}${more}`];
 }
 
 /** In such a namespace the labels of one kind are what tenants of the other can write. */

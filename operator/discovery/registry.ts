@@ -1,7 +1,17 @@
+import { clusterApi } from './cluster-api/cluster-api.ts';
+import { hypershift } from './hypershift/hypershift.ts';
 import { k3k } from './k3k/k3k.ts';
+import { kamaji } from './kamaji/kamaji.ts';
 import { namespaces } from './namespaces/namespaces.ts';
 import type { TenantSource } from './tenant-source.ts';
 import { vcluster } from './vcluster/vcluster.ts';
 
 /** Every kind of tenants, the more specific first: what two kinds claim is the first one's. */
-export const SOURCES: readonly TenantSource[] = [vcluster, k3k, namespaces];
+export const SOURCES: readonly TenantSource[] = [
+  vcluster,
+  k3k,
+  kamaji,
+  hypershift,
+  clusterApi,
+  namespaces,
+];

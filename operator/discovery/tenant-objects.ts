@@ -25,15 +25,35 @@ export function tenantObject(
   };
 }
 
-/** The tenant clusters that custom resources of a kind stand for. */
+/**
+ * The tenant clusters that custom resources of a kind stand for, without those that a more specific kind finds
+ * by itself.
+ */
 export function findByObjects(source: NamedKind, host: HostObjects): FoundTenants {
+  const objects = [...host.objects(source)];
+  const isOthers = ({ otherKind }: TenantObject) =>
+    otherKind !== undefined && host.settings.sources.includes(otherKind);
+  const others = objects.filter(isOthers);
+  const own = objects.filter((object) => !isOthers(object));
   return {
-    candidates: [...host.objects(source)]
-      .map((object) => candidateOf(source, object))
-      .toSorted(byAge),
-    problems: [],
+    candidates: own.map((object) => candidateOf(source, object)).toSorted(byAge),
+    problems: overlapProblem(
+      `What ${source} has belongs to tenants of a more specific kind, which alone are billed for it`,
+      others.map(({ namespace, name }) => `${namespace}/${name}`),
+    ),
     refusedNamespaces: new Set(),
   };
+}
+
+/** Names in one line of a problem. */
+const MOST_NAMED = 5;
+
+/** One line for everything that two kinds claim; none where that is nothing. */
+export function overlapProblem(what: string, names: readonly string[]): readonly string[] {
+  if (names.length === 0) return [];
+  const named = names.toSorted(compareBytewise).slice(0, MOST_NAMED).join(', ');
+  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : '';
+  return [`${what}: ${named}${more}`];
 }
 
 function candidateOf(source: NamedKind, object: TenantObject): Candidate {

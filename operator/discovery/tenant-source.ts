@@ -49,6 +49,8 @@ export interface TenantObject extends Projected {
   readonly runsOnControlPlane?: true;
   /** The administrator's credential to its API; absent where nobody writes one. */
   readonly kubeconfig?: KubeconfigSecret;
+  /** The more specific kind that finds the same tenant cluster, where settings name it. */
+  readonly otherKind?: TenantSourceName;
 }
 
 /** The custom resource of a kind of tenants. */
@@ -61,7 +63,7 @@ export interface TenantResource {
   readonly describe: (
     object: RawObject,
     identity: Projected,
-  ) => Pick<TenantObject, 'nodeMode' | 'runsOnControlPlane' | 'kubeconfig'> | undefined;
+  ) => Omit<TenantObject, keyof Projected | 'metadata' | 'createdAt'> | undefined;
 }
 
 /** A kind that tells its tenant clusters by its name. */

@@ -180,7 +180,7 @@ class KubeconfigAccess implements TenantApiAccess {
 }
 
 /** Of other kinds than vCluster only those with nodes of their own: what the others run is on the host. */
-function mayHaveApi({ excluded, source, nodeMode }: TenantCluster): boolean {
+export function mayHaveApi({ excluded, source, nodeMode }: TenantCluster): boolean {
   if (excluded) return false;
   return source === 'workload' || source === 'external' || nodeMode === 'private';
 }

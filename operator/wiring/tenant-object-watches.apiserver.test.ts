@@ -13,7 +13,8 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createTenantObjectWatches } from './tenant-object-watches.ts';
 
-const K3K_CRD = fileURLToPath(new URL('../../e2e/simulator/manifests/k3k.yaml', import.meta.url));
+const crd = (kind: string): string =>
+  fileURLToPath(new URL(`../../e2e/simulator/manifests/${kind}.yaml`, import.meta.url));
 
 const cluster = useOwnTestCluster();
 let connection: Connection;
@@ -71,7 +72,7 @@ test('a kind that nobody looks for is watched, or one that is looked for later n
   await expect.poll(() => discovery.known(), { timeout: 20_000 }).toBe(true);
   expect(discovery.lastOutcome()).toEqual({ kind: 'found', clusters: [] });
 
-  await cluster.installCRDs(K3K_CRD);
+  await cluster.installCRDs(crd('k3k'));
   const namespace = await cluster.createNamespace('k3k');
   const path = `/apis/k3k.io/v1beta1/namespaces/${namespace}/clusters`;
   const body = { apiVersion: 'k3k.io/v1beta1', kind: 'Cluster' };
@@ -96,3 +97,53 @@ test('a kind that nobody looks for is watched, or one that is looked for later n
   await expect.poll(ids, { timeout: 20_000 }).toEqual([`k3k-${namespace}-red`]);
   await running.stop();
 }, 90_000);
+
+test.each([
+  {
+    kind: 'kamaji',
+    api: 'kamaji.clastix.io/v1alpha1',
+    plural: 'tenantcontrolplanes',
+    object: 'TenantControlPlane',
+    spec: { controlPlane: {}, kubernetes: { version: 'v1.35.0' } },
+    status: { kubeconfig: { admin: { secretName: 'blue-admin' } } },
+    secret: { name: 'blue-admin', key: 'admin.svc' },
+  },
+  {
+    kind: 'hypershift',
+    api: 'hypershift.openshift.io/v1beta1',
+    plural: 'hostedclusters',
+    object: 'HostedCluster',
+    spec: { platform: { type: 'None' } },
+    status: { kubeconfig: { name: 'blue-admin-kubeconfig' } },
+    secret: { name: 'blue-admin-kubeconfig', key: 'kubeconfig' },
+  },
+  {
+    kind: 'cluster-api',
+    api: 'cluster.x-k8s.io/v1beta1',
+    plural: 'clusters',
+    object: 'Cluster',
+    spec: { controlPlaneRef: { kind: 'KubeadmControlPlane', name: 'blue' } },
+    status: { phase: 'Provisioned' },
+    secret: { name: 'blue-kubeconfig', key: 'value' },
+  },
+] as const)(
+  '$kind: what its product writes is not found',
+  async (row) => {
+    const { kind, api, plural, spec, status, secret } = row;
+    await cluster.installCRDs(crd(kind));
+    const namespace = await cluster.createNamespace('own');
+    const path = `/apis/${api}/namespaces/${namespace}/${plural}`;
+    const body = { apiVersion: api, kind: row.object, metadata: { name: 'blue' }, spec };
+    const made = await cluster.call('POST', path, body);
+    await cluster.call('PUT', `${path}/blue/status`, { ...made, status });
+    const running = startDiscovery();
+    running.settings.setPolicy({ discovery: { sources: ['vcluster', kind] } });
+    const secretOf = () => running.discovery.clusters()[0]?.kubeconfigSecret;
+    await expect.poll(secretOf, { timeout: 20_000 }).toEqual({ namespace, ...secret });
+    expect(running.discovery.clusters()).toMatchObject([
+      { id: `${kind}-${namespace}-blue`, source: kind, home: namespace, nodeMode: 'private' },
+    ]);
+    await running.stop();
+  },
+  90_000,
+);

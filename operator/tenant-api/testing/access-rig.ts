@@ -7,7 +7,7 @@ import type { RequestOutcome } from '../../kubernetes/connection.ts';
 import { statusFailure } from '../../kubernetes/outcome.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import { createManualClock } from '../../kubernetes/testing/manual-clock.ts';
-import { createTenantApiAccess } from '../access.ts';
+import { createTenantApiAccess, mayHaveApi } from '../access.ts';
 import { fakeDiscovery } from './tenant-clusters.ts';
 import { base64 } from './kubeconfigs.ts';
 
@@ -48,11 +48,9 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
   const stop = new AbortController();
   // After the test has put its first Secrets.
   const running = new Promise(setImmediate).then(() => access.run(stop.signal));
-  /** One for each tenant cluster, and two of each watch: of Secrets and of Services, which are refused. */
+  /** One for each tenant cluster that may have an API, and two of each watch: of Secrets and of Services, which are refused. */
   const sleepers = (): number =>
-    settings.current().tenantApi.enabled
-      ? discovery.clusters().filter(({ excluded }) => !excluded).length + 4
-      : 0;
+    settings.current().tenantApi.enabled ? discovery.clusters().filter(mayHaveApi).length + 4 : 0;
   /** Until every tenant cluster that is followed has been looked at, and waits for the next time. */
   const settle = async (): Promise<void> => {
     do await new Promise((resolve) => setTimeout(resolve, 1));

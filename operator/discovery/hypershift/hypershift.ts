@@ -1,0 +1,22 @@
+import { recordAt, textAt } from '../object-reading.ts';
+import { findByObjects } from '../tenant-objects.ts';
+import type { TenantSource } from '../tenant-source.ts';
+
+/**
+ * Hosted clusters of HyperShift, whose nodes are their own (docs/tenants/own-nodes.md,
+ * https://github.com/openshift/hypershift). What runs in the namespaces of their control planes is nobody's.
+ */
+export const hypershift: TenantSource = {
+  name: 'hypershift',
+  resource: {
+    group: 'hypershift.openshift.io',
+    plural: 'hostedclusters',
+    versions: ['v1beta1'],
+    describe: (object, { namespace, name }) => {
+      const written = recordAt(recordAt(object, 'status'), 'kubeconfig');
+      const secret = textAt(written, 'name') ?? `${name}-admin-kubeconfig`;
+      return { nodeMode: 'private', kubeconfig: { namespace, name: secret, key: 'kubeconfig' } };
+    },
+  },
+  find: (host) => findByObjects('hypershift', host),
+};

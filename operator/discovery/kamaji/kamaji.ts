@@ -1,0 +1,23 @@
+import { recordAt, textAt } from '../object-reading.ts';
+import { findByObjects } from '../tenant-objects.ts';
+import type { TenantSource } from '../tenant-source.ts';
+
+/**
+ * Control planes of Kamaji, whose tenants have nodes of their own (docs/tenants/own-nodes.md,
+ * https://github.com/clastix/kamaji).
+ */
+export const kamaji: TenantSource = {
+  name: 'kamaji',
+  resource: {
+    group: 'kamaji.clastix.io',
+    plural: 'tenantcontrolplanes',
+    versions: ['v1alpha1'],
+    describe: (object, { namespace, name }) => {
+      const written = recordAt(recordAt(recordAt(object, 'status'), 'kubeconfig'), 'admin');
+      const secret = textAt(written, 'secretName') ?? `${name}-admin-kubeconfig`;
+      // Its server is the control plane's own Service, whatever address the others name.
+      return { nodeMode: 'private', kubeconfig: { namespace, name: secret, key: 'admin.svc' } };
+    },
+  },
+  find: (host) => findByObjects('kamaji', host),
+};
