@@ -1,10 +1,12 @@
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { CollectorMetric } from '../model/catalog.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
+import { keyOf } from '../observation/shared-values.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import { billedNamespace, chargeIdentity } from './charge-identity.ts';
 import { chargeOf, type Meter, type MeterInput, ownDimensions } from './meter.ts';
 import { type TimelineView, visitPieces } from './pieces.ts';
-import { addTo, count, type Evidence } from './tally.ts';
+import { addTo, type Charge, count, type Evidence } from './tally.ts';
 
 const ONE = 1_000_000_000n;
 
@@ -47,18 +49,32 @@ function meterHeld<S extends { readonly labels: ObjectLabels }>(
   rule: HeldRule<S>,
 ): void {
   const counted = new Set<Timeline<S>>();
-  const dimensions = ownDimensions(input);
+  const chargeFor = createChargeCache(input, rule.metric);
   const { start } = input.window;
   visitPieces(input, view, (piece) => {
     const { cluster, timeline, state, from, to, carried, weight, mapped, unsure } = piece;
-    const namespace = billedNamespace(cluster, state.labels);
-    const parts = { sku: rule.sku(state), namespace, dimensions };
-    const identity = chargeIdentity(cluster, rule.metric, input.settings, parts);
-    const charge = chargeOf(input, identity);
+    const charge = chargeFor(cluster, rule.sku(state), billedNamespace(cluster, state.labels));
     const bounds = { from: from - start, to: to - start };
     const evidence = { kind: rule.kind, object: timeline, state, mapped, ...bounds, carried };
     addTo(charge, { carried, weight, ms: to - from, unsure }, rule.rate(state), evidence);
     if (!carried && !counted.has(timeline)) count(charge, rule.counter);
     counted.add(timeline);
   });
+}
+
+/** Finds an object's charge without building an identity for every object: those that are billed alike share it. */
+function createChargeCache(input: MeterInput, metric: CollectorMetric) {
+  const caches = new Map<TenantCluster, Map<string, Charge>>();
+  const dimensions = ownDimensions(input);
+  return (cluster: TenantCluster, sku: string | undefined, namespace: string): Charge => {
+    const cache = caches.get(cluster) ?? new Map<string, Charge>();
+    caches.set(cluster, cache);
+    const key = keyOf([sku, namespace]);
+    const known = cache.get(key);
+    if (known !== undefined) return known;
+    const parts = { sku, namespace, dimensions };
+    const charge = chargeOf(input, chargeIdentity(cluster, metric, input.settings, parts));
+    cache.set(key, charge);
+    return charge;
+  };
 }
