@@ -224,9 +224,10 @@ class Suite {
       const told = operator.takeStalls();
       const worst = this.#stalls.take(told, await witness.take());
       if (this.#verdict.stall(worst)) {
-        const [own, raw] = [worst.own, worst.raw].map(Math.round);
-        const runs = [...this.#active].join(', ');
-        console.error(`stall of ${own} ms (${raw} ms with the machine’s part), runs ${runs}`);
+        const { late = 0, ran = 0, collected = 0 } = worst.longest ?? {};
+        const [own, raw, busy, garbage] = [worst.own, late, ran, collected].map(Math.round);
+        const parts = `${raw} ms with the machine’s part: ran ${busy} ms, collected garbage ${garbage} ms`;
+        console.error(`stall of ${own} ms (${parts}), runs ${[...this.#active].join(', ')}`);
       }
       if (operator.hasEnded) {
         await probes.tell('down');

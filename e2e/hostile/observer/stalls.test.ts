@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { ownPart, type Stall, Stalls, type Stretch } from './stalls.ts';
 
 const stall = (from: number, to: number, waited = 0): Stall => {
-  return { from, to, late: to - from, waited };
+  return { from, to, late: to - from, waited, ran: 0, collected: 0 };
 };
 
 test('what is taken from a stall twice hides it', () => {
@@ -25,8 +25,8 @@ test('the machine standing still at another time hides a stall', () => {
 
 test('a stall that is told late misses what was seen of it before', () => {
   const stalls = new Stalls();
-  expect(stalls.take([], [{ from: 100, to: 700 }])).toEqual({ own: 0, raw: 0, machine: 600 });
-  expect(stalls.take([stall(90, 710)], [])).toEqual({ own: 20, raw: 620, machine: 0 });
+  expect(stalls.take([], [{ from: 100, to: 700 }])).toMatchObject({ own: 0, raw: 0, machine: 600 });
+  expect(stalls.take([stall(90, 710)], [])).toMatchObject({ own: 20, raw: 620, machine: 0 });
 });
 
 /** Works for half a second of its processor's time whenever it is told something. */

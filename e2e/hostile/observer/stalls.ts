@@ -13,6 +13,10 @@ export interface Stall extends Stretch {
   readonly late: number;
   /** For how long of that Linux kept it, or a thread that it was waiting for, from a processor, or the hypervisor did. */
   readonly waited: number;
+  /** For how long of it the thread ran. */
+  readonly ran: number;
+  /** For how long of it garbage was collected. */
+  readonly collected: number;
 }
 
 /**
@@ -48,6 +52,8 @@ export interface WorstStalls {
   readonly own: number;
   readonly raw: number;
   readonly machine: number;
+  /** The one of which the operator's own part is the longest. */
+  readonly longest?: Stall | undefined;
 }
 
 /** Kept for stalls that are told after they are over. */
@@ -61,8 +67,12 @@ export class Stalls {
   take(stalls: readonly Stall[], still: readonly Stretch[]): WorstStalls {
     const newest = still.at(-1)?.to ?? stalls.at(-1)?.to ?? 0;
     this.#still = [...this.#still.filter(({ to }) => to > newest - KEPT_MS), ...still];
+    const [longest] = stalls
+      .map((stall) => ({ stall, own: ownPart(stall, this.#still) }))
+      .toSorted((a, b) => b.own - a.own);
     return {
-      own: most(stalls.map((stall) => ownPart(stall, this.#still))),
+      own: longest?.own ?? 0,
+      longest: longest?.stall,
       raw: most(stalls.map(({ late }) => late)),
       machine: most(still.map(({ from, to }) => to - from)),
     };

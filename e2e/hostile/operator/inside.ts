@@ -1,12 +1,14 @@
 import { openSync, readdirSync, readSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { PerformanceObserver, performance } from 'node:perf_hooks';
 import { hrtime } from 'node:process';
 
 /**
  * Loaded into the operator's process before it (`--import`): tells its parent every second when timers of
  * the main thread were late, and how much of that Linux had the thread wait for a processor, or, while it did not run,
  * a thread of the garbage collector that it was waiting for, or the hypervisor took the processor away. It
- * neither keeps the process alive nor touches the operator.
+ * neither keeps the process alive nor touches the operator. So that a stall can be told apart, it also says for how
+ * long of it the thread ran, and collected garbage.
  */
 const TICK_MS = 20;
 const REPORT_MS = 1_000;
@@ -47,11 +49,28 @@ function mostGrown(counts: readonly number[], before: readonly number[]): number
 
 const helpersWaited = (): number[] => helpers.map((file) => timesOf(file)[1]);
 
+/** When garbage was collected since the last report, on the clock of `hrtime`. */
+let collections: { readonly from: number; readonly to: number }[] = [];
+const clockBehind = Number(hrtime.bigint()) / NANOS_PER_MS - performance.now();
+new PerformanceObserver((list) => {
+  for (const { startTime, duration } of list.getEntries()) {
+    const from = startTime + clockBehind;
+    collections.push({ from, to: from + duration });
+  }
+}).observe({ entryTypes: ['gc'] });
+
+function collected(from: number, to: number): number {
+  return collections.reduce(
+    (sum, each) => sum + Math.max(0, Math.min(to, each.to) - Math.max(from, each.from)),
+    0,
+  );
+}
+
 let last = Number(hrtime.bigint()) / NANOS_PER_MS;
 let [lastRan, lastWaited] = timesOf(main);
 let lastOfHelpers = helpersWaited();
 let lastStolen = stolen();
-let stalls: object[] = [];
+let stalls: Readonly<Record<'from' | 'to' | 'late' | 'waited' | 'ran', number>>[] = [];
 
 setInterval(() => {
   const now = Number(hrtime.bigint()) / NANOS_PER_MS;
@@ -64,7 +83,8 @@ setInterval(() => {
   const halted = Math.max(0, now - last - (ran - lastRan) - queued);
   if (late >= LEAST_MS) {
     const excuse = mostGrown(ofHelpers, lastOfHelpers) + mostGrown(stolenByNow, lastStolen);
-    stalls.push({ from: last, to: now, late, waited: queued + Math.min(excuse, halted) });
+    const hindered = queued + Math.min(excuse, halted);
+    stalls.push({ from: last, to: now, late, waited: hindered, ran: ran - lastRan });
   }
   last = now;
   lastRan = ran;
@@ -74,7 +94,9 @@ setInterval(() => {
 }, TICK_MS).unref();
 
 setInterval(() => {
-  process.send?.({ stalls });
+  const told = stalls.map((each) => ({ ...each, collected: collected(each.from, each.to) }));
+  process.send?.({ stalls: told });
   stalls = [];
+  collections = [];
 }, REPORT_MS).unref();
 process.channel?.unref();
