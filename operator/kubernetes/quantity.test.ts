@@ -88,7 +88,6 @@ describe('quantity', () => {
     [null, 'null'],
     [undefined, 'absent'],
     [true, 'a boolean'],
-    [{}, 'an object'],
     [1n, 'a bigint'],
   ])('%s is refused, and quoted: %s', (input) => {
     const quoted = JSON.stringify(
@@ -133,5 +132,14 @@ describe('quantity', () => {
         },
       ),
     );
+  });
+});
+test.each([
+  [{ 1: 2 }, '{…}'],
+  [['1'], '[…]'],
+])('%j is refused, and costs no time to be written out', (input, quoted) => {
+  expect(parseQuantity(input)).toMatchObject({
+    kind: 'invalid',
+    error: expect.stringContaining(quoted),
   });
 });

@@ -1,5 +1,4 @@
 import { inspect } from 'node:util';
-
 /** Nano-units in one unit: quantities are whole numbers of nano-units. */
 export const NANO = 1_000_000_000n;
 
@@ -44,7 +43,7 @@ const MAX_BINARY = (2n ** 63n - 1n) * NANO;
  */
 export function parseQuantity(input: unknown): QuantityOutcome {
   if (typeof input !== 'string' && typeof input !== 'number') {
-    return invalid('expected text or a number', inspect(input, { depth: 0 }));
+    return invalid('expected text or a number', kindOf(input));
   }
   const text = String(input);
   const match = text.length > MAX_LENGTH ? null : GRAMMAR.exec(text);
@@ -89,6 +88,12 @@ function toNano(digits: bigint, power: number): bigint {
   if (shift >= 0) return digits * 10n ** BigInt(shift);
   const divisor = 10n ** BigInt(-shift);
   return (digits + divisor - 1n) / divisor;
+}
+
+/** What stands where text should: an object as such, since it may be as large as somebody likes. */
+function kindOf(input: unknown): string {
+  if (Array.isArray(input)) return '[…]';
+  return typeof input === 'object' && input !== null ? '{…}' : inspect(input);
 }
 
 function invalid(problem: string, text: string): QuantityOutcome {
