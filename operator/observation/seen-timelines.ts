@@ -28,7 +28,7 @@ export function seenTimelines<T extends Projected, S>(
     settle: (end, part) => timelines.settle(end, part),
     setApart: (namespace, settled) => timelines.setApart(namespace, settled),
     rejoin: (namespace) => timelines.rejoin(namespace),
-    changed: () => timelines.changed(),
+    changed: (settledAt) => timelines.changed(settledAt),
     drain: (limit) => timelines.drain(limit),
     putBack: (drained) => timelines.putBack(drained),
     restore: (restored, settled) => timelines.restore(restored, settled),

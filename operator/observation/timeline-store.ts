@@ -130,12 +130,17 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     this.#apart.delete(namespace);
   }
 
-  *changed(): Iterable<Tracked<T, S>> {
+  *changed(settledAt?: number): Iterable<Tracked<T, S>> {
     let left = this.#index.size;
     for (const timeline of this.#index.all()) {
       if (left === 0) return;
       left -= 1;
-      if (timeline.dirty) yield timeline;
+      if (settledAt === undefined) {
+        if (timeline.dirty) yield timeline;
+      } else if (timeline.dirty || this.#late.has(timeline)) {
+        const spans = spansAfter(timeline.spans, settledAt - SPANS_KEPT_MS);
+        yield { ...timeline, spans, billed: undefined };
+      }
     }
   }
 

@@ -58,8 +58,11 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   setApart(namespace: string, settled: number): void;
   /** They are closed with the others again: both have got to the same end. */
   rejoin(namespace: string): void;
-  /** Those that {@link drain} would give now, as many as there are at the first; they stay what they are. */
-  changed(): Iterable<Tracked<T, S>>;
+  /**
+   * Those that {@link drain} would give now, as many as there are at the first; they stay what they are. With
+   * `settledAt` those that it would give after {@link settle}, as they would be then.
+   */
+  changed(settledAt?: number): Iterable<Tracked<T, S>>;
   /** Changes of timelines since the last call, for the journal; of `limit` timelines at most, the rest with later calls. */
   drain(limit?: number): Drained<T, S>;
   /** What was drained is not written after all: it is drained again. */

@@ -174,3 +174,49 @@ describe('an object whose change nobody can take in', () => {
     await watch.idle();
   });
 });
+
+describe('what arrives while its window is being measured', () => {
+  test('changes what was measured already, or is lost', async () => {
+    const { watch, names } = watchPods();
+    server.put({ namespace: 'a', name: 'first', uid: '1' });
+    watch.start(connection);
+    await vi.waitUntil(() => watch.listed && server.openWatches === 1);
+    const before = watch.point(1);
+    watch.hold(1);
+    server.put({ namespace: 'a', name: 'second', uid: '2' });
+    await vi.waitUntil(() => watch.find('a', 'second') !== undefined);
+    expect(names()).toEqual(['first']);
+    // A restart would not be told of it once more.
+    expect(watch.point(Date.now())).toEqual(before);
+    watch.release();
+    expect(names()).toEqual(['first', 'second']);
+    expect(watch.point(Date.now())).not.toEqual(before);
+    watch.stop('end of the test');
+    await watch.idle();
+  });
+
+  test('is forgotten when the watch is stopped meanwhile', async () => {
+    const { watch, names } = watchPods();
+    watch.start(connection);
+    await vi.waitUntil(() => watch.listed && server.openWatches === 1);
+    watch.hold(1);
+    server.put({ namespace: 'a', name: 'second', uid: '2' });
+    await vi.waitUntil(() => watch.find('a', 'second') !== undefined);
+    watch.stop('its tenant cluster is not reachable');
+    expect(watch.held).toBe(false);
+    expect(names()).toEqual(['second']);
+    await watch.idle();
+  });
+
+  test('of a first list is held until it is over, and never ends', async () => {
+    const { watch, names } = watchPods();
+    server.put({ namespace: 'a', name: 'first', uid: '1' });
+    watch.hold(1);
+    watch.start(connection);
+    await vi.waitUntil(() => watch.listed);
+    expect(watch.held).toBe(false);
+    expect(names()).toEqual(['first']);
+    watch.stop('end of the test');
+    await watch.idle();
+  });
+});

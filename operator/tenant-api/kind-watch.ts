@@ -12,12 +12,12 @@ import type {
   SourceHealth,
 } from '../kubernetes/source.ts';
 import { errorText } from '../model/error-text.ts';
-import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { foreignObjectProblem } from './reading/foreign-object.ts';
+import { HeldArrivals } from './held-arrivals.ts';
 import type { Budget } from './limits.ts';
 
 /** Small enough for the bytes that one answer may have, with objects of the usual size. */
@@ -38,30 +38,16 @@ export interface KindWatch {
   stop(reason: string): void;
   /** Nothing will be seen again: everything ends when it was last known, wall clock, milliseconds. */
   end(): number;
+  /** What is seen from now on waits for {@link release}: timelines and {@link point} stay as they are. */
+  hold(now: number): void;
+  /** False from when nothing is held any more, for whatever reason. */
+  readonly held: boolean;
+  /** Takes in what has waited. */
+  release(): void;
   /** Where a restart can resume; undefined while nothing is known. */
   point(now: number): readonly [kind: string, point: WatchPoint] | undefined;
   /** Resolves when nothing of it runs any more. */
   idle(): Promise<void>;
-}
-
-/** An API server that has said nothing for this long since it was first asked counts as failing. */
-const SILENCE_MS = 15_000;
-
-/** Why the first of these watches fails, and since when any does; undefined while none does. `startedAt`: when the API was first asked. */
-export function failureOf(
-  watches: readonly Pick<KindWatch, 'resource' | 'health'>[],
-  now: number,
-  startedAt = Infinity,
-): { readonly reason: string; readonly since: number } | undefined {
-  const failing = watches.flatMap((watch) => {
-    const { plural } = watch.resource;
-    const { state, reason, since } = watch.health();
-    if (state === 'failing') return [{ reason: `${plural}: ${reason}`, since }];
-    const silent = state === 'starting' && now - startedAt > SILENCE_MS;
-    return silent ? [{ reason: `${plural}: no answer yet`, since }] : [];
-  });
-  const [first] = failing;
-  return first && { reason: first.reason, since: least(failing.map(({ since }) => since)) };
 }
 
 /** Where a watch can be resumed, and until when its view is known to hold. */
@@ -111,6 +97,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   #listed = false;
   /** The uids of objects whose change was not taken in: the next list tells it once more. */
   readonly #untold = new Set<string>();
+  readonly #held = new HeldArrivals<ReturnType<KindWatch['point']>>();
 
   constructor(options: KindWatchOptions<T>) {
     this.#options = options;
@@ -179,7 +166,20 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     this.#halt({ state: 'failing', since: began, freshAt: this.#knownUntil(), reason });
   }
 
+  hold(now: number): void {
+    this.#held.begin(this.point(now));
+  }
+
+  get held(): boolean {
+    return this.#held.isHeld;
+  }
+
+  release(): void {
+    this.#held.release();
+  }
+
   end(): number {
+    this.release();
     const { clock, timelines } = this.#options;
     const isWhole = this.#source?.health().state === 'synced';
     const until = isWhole ? clock.now() : this.#knownUntil();
@@ -189,6 +189,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   }
 
   point(now: number): readonly [kind: string, point: WatchPoint] | undefined {
+    if (this.#held.isHeld) return this.#held.point;
     const resume = this.#resume;
     if (!this.#listed && resume === undefined) return undefined;
     const knownAt = Math.min(now, this.#knownUntil());
@@ -222,8 +223,9 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     };
     return {
       upserted: (next, previous, arrival) =>
-        attempt(next, () => handler.upserted(next, previous, arrival)),
-      deleted: (last, arrival) => attempt(last, () => handler.deleted(last, arrival)),
+        this.#held.take(() => attempt(next, () => handler.upserted(next, previous, arrival))),
+      deleted: (last, arrival) =>
+        this.#held.take(() => attempt(last, () => handler.deleted(last, arrival))),
     };
   }
 
@@ -255,6 +257,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
       () => false,
     );
     if (!ready || signal.aborted || (this.#listed && this.#untold.size === 0)) return;
+    this.release();
     this.#listed = true;
     this.#untold.clear();
     const holds = ({ uid, namespace, name }: Projected): boolean =>
@@ -263,6 +266,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   }
 
   #halt(health: SourceHealth): void {
+    this.release();
     if (this.#source !== undefined && !this.#listed && this.#options.resume === undefined) {
       // Part of a first list proves nothing, and may be as large as somebody likes.
       this.#options.timelines.forget();

@@ -6,7 +6,7 @@ import { least } from '../model/extremes.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
-import { failureOf, type KindWatch, type WatchPoint } from './kind-watch.ts';
+import type { KindWatch, WatchPoint } from './kind-watch.ts';
 import { type Budget, createBudget } from './limits.ts';
 import { ownNodesIn } from './own-nodes.ts';
 import { readApart } from './reading/read-apart.ts';
@@ -15,11 +15,13 @@ import type { FailedTenantApi, Reachability } from './tenant-api.ts';
 import type { TenantSource, TenantUnitOptions } from './tenant-unit-options.ts';
 import {
   createTenantWatches,
+  type HeldWatches,
   statesIn,
   type TenantWatches,
   type WatchConnection,
   watchConnection,
 } from './tenant-watches.ts';
+import { failureOf } from './watch-failure.ts';
 
 /** First lists that take longer go on, but hold up nobody else's any more. */
 const START_MS = 3_000;
@@ -106,6 +108,10 @@ export class TenantUnit {
     return bySamples ? this.#budget.counted(reachability.connection) : undefined;
   }
 
+  hold(now: number): HeldWatches {
+    return this.#watches.hold(now);
+  }
+
   watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
     return Object.fromEntries(
       this.#watches.all.flatMap((watch) => {
@@ -140,6 +146,7 @@ export class TenantUnit {
 
   /** What the provider says of its nodes, or whether that counts, has changed. */
   providerChanged(): void {
+    this.#watches.release();
     try {
       this.#watches.hiddenNodes.review(this.#options.clock.now());
     } catch (error) {
@@ -150,6 +157,7 @@ export class TenantUnit {
 
   /** Follows its objects of a kind anew: what they mean has changed elsewhere. */
   refresh(kind: RefreshedKind): void {
+    this.#watches.release();
     try {
       this.#stale.delete(kind);
       this.observation[kind].refresh(this.#options.clock.now());

@@ -35,11 +35,21 @@ export interface TenantWatches {
   /** Nodes that the API shows no more, and whose machines live on. */
   readonly hiddenNodes: HiddenNodes;
   readonly all: readonly KindWatch[];
+  /** Nothing of what the API shows is taken in until they are released. */
+  hold(now: number): HeldWatches;
+  release(): void;
   /**
    * Which are needed: of a tenant cluster without nodes of its own only the nodes, in case it gets
    * some; pods and their claims only where they are billed.
    */
   needed(hasOwnNodes: boolean, cluster: TenantCluster | undefined): readonly KindWatch[];
+}
+
+export interface HeldWatches {
+  /** False once something had to be taken in all the same. */
+  readonly isWhole: boolean;
+  /** What has waited is taken in. */
+  release(): void;
 }
 
 export interface TenantWatchesOptions {
@@ -114,11 +124,32 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
     timelines: observation.resourceSlices,
     resume: resume.resourceSlices,
   });
+  const all: readonly KindWatch[] = [
+    nodes,
+    pods,
+    volumes,
+    loadBalancers,
+    resourceClaims,
+    resourceSlices,
+  ];
+  const release = (): void => {
+    for (const watch of all) watch.release();
+  };
   return {
     nodes,
     pods,
     hiddenNodes,
-    all: [nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices],
+    all,
+    hold: (now) => {
+      for (const watch of all) watch.hold(now);
+      return {
+        get isWhole() {
+          return all.every(({ held }) => held);
+        },
+        release,
+      };
+    },
+    release,
     needed: (hasOwnNodes, cluster) => {
       if (!hasOwnNodes) return [nodes];
       const always = [nodes, volumes, loadBalancers, resourceSlices];

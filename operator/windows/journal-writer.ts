@@ -27,7 +27,7 @@ import {
   type RestoredTenantApi,
   type TenantJournal,
 } from './tenant-journal.ts';
-import type { TenantScope } from './tenant-scopes.ts';
+import { isTenant, type TenantScope } from './tenant-scopes.ts';
 
 export interface JournalWriterOptions {
   readonly observation: Observation;
@@ -106,13 +106,17 @@ export class JournalWriter {
   }
 
   /**
-   * Makes, in turns, most of what {@link drainForAppend} will have to write of tenant clusters: to be
-   * called before their window is measured, after which nothing waits.
+   * Makes, in turns, most of what {@link drainForAppend} will have to write of tenant clusters, once their
+   * window is closed that ends at `settledAt`: to be called before that, since nothing waits then.
    */
-  async encodeAhead(members: readonly (ScopeState | TenantScope)[], turn: Turn): Promise<void> {
+  async encodeAhead(
+    members: readonly (ScopeState | TenantScope)[],
+    turn: Turn,
+    settledAt?: number,
+  ): Promise<void> {
     for (const member of members) {
       if (!isTenant(member)) continue;
-      for (const _step of this.#tenants.ahead(member)) {
+      for (const _step of this.#tenants.ahead(member, settledAt)) {
         if (turn.isOver) await turn.next();
       }
     }
@@ -245,8 +249,4 @@ export class JournalWriter {
     const value = encodeJson({ v: JOURNAL_VERSION, clusters: tenantClusters.snapshot() });
     return [{ key: TENANT_CLUSTERS_KEY, value }];
   }
-}
-
-function isTenant(member: ScopeState | TenantScope): member is TenantScope {
-  return 'tenant' in member;
 }

@@ -2,19 +2,25 @@ import type { Settings } from '../config/settings.ts';
 import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/findings.ts';
-import type { MeasuredAhead, MeterInput, MeterSettings } from '../metering/meter.ts';
+import type { MeasuredAhead } from '../metering/meter.ts';
 import { PodsAhead } from '../metering/pods-ahead.ts';
 import { createTally, type Tally } from '../metering/tally.ts';
 import { errorText } from '../model/error-text.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Window } from '../model/window.ts';
-import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { DueWindow } from './due-windows.ts';
-import { type HeldNodes, type LimitedNodes, limitOwnNodes } from './own-node-limit.ts';
-import type { Scope, ScopeState } from './scope.ts';
+import { measureOwn } from './measure-own.ts';
+import {
+  atOnce,
+  attempt,
+  type FailedScope,
+  meterSettings,
+  runMeters,
+  type Shared,
+} from './measure-scope.ts';
+import type { OwnAhead } from './own-ahead.ts';
+import type { HeldNodes } from './own-node-limit.ts';
+import type { ScopeState } from './scope.ts';
 import { namespacesOf, observationOf } from '../observation/seen-timelines.ts';
-import { objectsOf } from './one-turn.ts';
-import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
 /** What measuring a window came to. */
 export interface Measured {
@@ -30,13 +36,6 @@ export interface Measured {
   readonly settlement: Settlement;
 }
 
-export interface FailedScope {
-  readonly scope: Scope;
-  readonly reason: string;
-  /** The namespaces whose objects alone are to blame, of a scope that has all of them. */
-  readonly namespaces?: readonly string[];
-}
-
 export interface MeasureOptions {
   readonly settings: Settings;
   /** What earlier windows billed too much and could not give back yet. */
@@ -47,6 +46,8 @@ export interface MeasureOptions {
   readonly attempts: (name: string) => number;
   /** What {@link podsAhead} has measured before. */
   readonly ahead?: MeasuredAhead | undefined;
+  /** The tenant clusters with own nodes that were measured before. */
+  readonly ownAhead?: Pick<OwnAhead, 'take'> | undefined;
 }
 
 /** Measures the pods of this cluster before their window is closed; undefined where none are closed with it. */
@@ -78,7 +79,7 @@ const OWN_MS = 60;
  * (docs/architecture.md#what-may-fail-and-what-then).
  */
 export function measureWindow({ window, members }: DueWindow, options: MeasureOptions): Measured {
-  const { credits, now, attempts, ahead } = options;
+  const { credits, now, attempts, ahead, ownAhead } = options;
   const settings = meterSettings(options.settings, window);
   const { maxBackfillMs } = options.settings.metering;
   const input = { window, settings };
@@ -92,10 +93,12 @@ export function measureWindow({ window, members }: DueWindow, options: MeasureOp
   const heldNodes = new Map<string, HeldNodes>();
   const begun = now();
   for (const member of own) {
-    if (now() - begun > OWN_MS) break;
     const { scope } = member;
+    const known = ownAhead?.take(member, input);
+    if (known === undefined && now() - begun > OWN_MS) break;
     const tries = attempts(scope.name);
-    const measured = attempt(scope, () => measureOwn(member, input, { now, tries }));
+    const measured =
+      known ?? attempt(scope, () => atOnce(measureOwn(member, input, { now, tries })));
     if ('reason' in measured) {
       failed.push(measured);
       continue;
@@ -109,8 +112,6 @@ export function measureWindow({ window, members }: DueWindow, options: MeasureOp
   const settlement = settleCredits(all, credits, window.end, maxBackfillMs);
   return { members: whole, failed, findings: host.findings, ownFindings, heldNodes, settlement };
 }
-
-type Shared = Pick<MeterInput, 'window' | 'settings'>;
 
 interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'findings'> {
   readonly tallies: readonly Tally[];
@@ -126,12 +127,14 @@ function measureHost(
   const findings = createFindings();
   const known = omitUndefined({ ahead });
   try {
-    for (const member of members) runMeters(member, { ...shared, ...known, tally, findings });
+    for (const member of members) {
+      atOnce(runMeters(member, { ...shared, ...known, tally, findings }));
+    }
     return { members, failed: [], findings, tallies: [tally] };
   } catch (error) {
     const sorted = members.map((member) => {
       const alone = { ...shared, tally: createTally(), findings: createFindings() };
-      const measured = attempt(member.scope, () => runMeters(member, alone));
+      const measured = attempt(member.scope, () => atOnce(runMeters(member, alone)));
       return { member, failed: measured };
     });
     const failed = sorted.flatMap(({ member, failed: one }) =>
@@ -156,7 +159,7 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
     const part = observationOf(observation, (each) => included.has(each));
     const alone = { ...shared, tally: createTally(), findings: createFindings() };
     const measured = attempt(member.scope, () =>
-      runMeters(member, { ...alone, observation: part }),
+      atOnce(runMeters(member, { ...alone, observation: part })),
     );
     return measured !== undefined;
   };
@@ -168,69 +171,4 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
     return [...search(names.slice(0, middle)), ...search(names.slice(middle))];
   };
   return search(namespacesOf(observation));
-}
-
-/** Twice as much each time again, so that one that is honest and slow gets through. */
-const MOST_DOUBLINGS = 4;
-const MS = 200;
-/** What the usual object takes on a slow machine, ten times over. */
-const MS_PER_OBJECT = 0.3;
-const CHARGES = 20_000;
-const CHARGES_PER_NODE = 10;
-
-function measureOwn(
-  member: ScopeState,
-  shared: Shared,
-  { now, tries }: { readonly now: () => number; readonly tries: number },
-): Pick<MeterInput, 'tally' | 'findings'> & Pick<LimitedNodes, 'heldNodes'> {
-  const tally = createTally();
-  const findings = createFindings();
-  const { observation, heldNodes } = limitOwnNodes(member.scope.observation, shared.window);
-  const ms = Math.round(
-    (MS + objectsOf(observation) * MS_PER_OBJECT) * 2 ** Math.min(tries, MOST_DOUBLINGS),
-  );
-  const billed = heldNodes?.limit ?? observation.nodes.size;
-  const charges = CHARGES + billed * CHARGES_PER_NODE;
-  const budgeted = withinBudget({ observation, tally }, { ms, charges }, now);
-  runMeters(member, { ...shared, findings, ...budgeted });
-  return { tally, findings, heldNodes };
-}
-
-function runMeters(
-  { scope, progress, learntUntil }: ScopeState,
-  shared: Shared &
-    Pick<MeterInput, 'tally' | 'findings'> &
-    Partial<Pick<MeterInput, 'observation' | 'checkpoint' | 'ahead'>>,
-): void {
-  const { meteredFrom } = progress;
-  const { ownNodes, meters, observation } = scope;
-  const place = omitUndefined({ ownNodes });
-  const input = { observation, meteredFrom, learntUntil, ...place, ...shared };
-  for (const meter of meters) meter(input);
-}
-
-function attempt<T>(scope: Scope, measure: () => T): T | FailedScope {
-  try {
-    return measure();
-  } catch (error) {
-    const reason =
-      error instanceof BudgetExceeded
-        ? error.message
-        : `measuring a window failed: ${errorText(error)}`;
-    return { scope, reason };
-  }
-}
-
-/** What the meters need of the settings in force, for a window of this size. */
-function meterSettings({ identity, metering }: Settings, window: Window): MeterSettings {
-  const { region, regionFromNode, zone, defaultTenantClass } = identity;
-  const { dedicatedNodeLabel } = metering;
-  return {
-    region,
-    regionFromNode,
-    sampleHoldMs: sampleHoldMs(window.end - window.start),
-    draGpuDrivers: metering.draGpuDrivers,
-    gpuResources: metering.gpuResources,
-    ...omitUndefined({ zone, defaultTenantClass, dedicatedNodeLabel }),
-  };
 }

@@ -91,8 +91,11 @@ export async function restoreTenantApis(
 
 /** Writes what changed since the last call. */
 export interface TenantJournal {
-  /** Makes what {@link drain} will write of it, one object after the other, with time for others after each. */
-  ahead(scope: TenantScope): Generator<void>;
+  /**
+   * Makes what {@link drain} will write of it, one object after the other, with time for others after each; with
+   * `settledAt` what it will write after a window with that end is closed.
+   */
+  ahead(scope: TenantScope, settledAt?: number): Generator<void>;
   /** What cannot be written is held, and is left as it was written last. */
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[];
   /** Of those that the journal has nothing of yet: from when on they are metered. */
@@ -125,8 +128,8 @@ class ContainedJournal implements TenantJournal {
     this.#known = new Set(known);
   }
 
-  *ahead({ tenant: { observation } }: TenantScope): Generator<void> {
-    for (const timelines of kindsOf(observation)) yield* this.#texts.make(timelines);
+  *ahead({ tenant: { observation } }: TenantScope, settledAt?: number): Generator<void> {
+    for (const timelines of kindsOf(observation)) yield* this.#texts.make(timelines, settledAt);
   }
 
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[] {

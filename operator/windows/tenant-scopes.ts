@@ -41,6 +41,11 @@ export interface TenantObjects {
   readonly hasOwnNodes: boolean;
   /** Set when nothing more will come: the tenant cluster is gone, or is not metered through its API any more. */
   readonly ended: TenantObjectsEnd | undefined;
+  /**
+   * What its API shows from now on waits, so that it can be measured and written in turns: its timelines and
+   * {@link watchPoints} stay as they are at `now`, wall clock.
+   */
+  hold(now: number): HeldObjects;
   /** By kind of timeline, where its watch can be resumed. */
   watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
   /** Follows its nodes anew, by the settings in force; what that throws is its own failure. */
@@ -48,6 +53,14 @@ export interface TenantObjects {
   /** Where its pods' usage is read, while that is what they are billed by. */
   readonly metricsApi: Pick<Connection, 'bytes'> | undefined;
   findPod(namespace: string, name: string): PodView | undefined;
+}
+
+/** Objects that nothing changes for a while. */
+export interface HeldObjects {
+  /** False once something had to change them all the same. */
+  readonly isWhole: boolean;
+  /** What has waited is taken in. */
+  release(): void;
 }
 
 export interface TenantObjectsEnd {
@@ -73,6 +86,10 @@ export const NO_TENANT_OBJECTS: TenantObjectsList = {
 /** A scope with the tenant cluster whose API it stands for. */
 export interface TenantScope extends ScopeState {
   readonly tenant: TenantObjects;
+}
+
+export function isTenant(member: ScopeState | TenantScope): member is TenantScope {
+  return 'tenant' in member;
 }
 
 /** The scopes of tenant clusters with nodes of their own, which come and go. */

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { NODE_SETTINGS, pod } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/world.ts';
 import { encodeTimeline } from '../observation/journal-text.ts';
@@ -30,37 +30,69 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 test('what is written ahead of a window is never older than what the window was measured of', () => {
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 40 }), fc.boolean(), (steps, isSettled) => {
-      const { pods } = createObservation({
-        nodeSettings: () => NODE_SETTINGS,
-        billedUntil: (present) => present,
-        countClamped: () => undefined,
-      });
-      pods.listed(() => true, 0);
-      const texts = new TextsAhead();
-      const making = texts.make(pods);
-      for (const [index, each] of steps.entries()) {
-        if (each.kind === 'make') {
-          making.next();
-          continue;
+    fc.property(
+      fc.array(step, { maxLength: 40 }),
+      fc.boolean(),
+      fc.boolean(),
+      (steps, ...flags) => {
+        const [isSettled, isForeseen] = flags;
+        const { pods } = createObservation({
+          nodeSettings: () => NODE_SETTINGS,
+          billedUntil: (present) => present,
+          countClamped: () => undefined,
+        });
+        pods.listed(() => true, 0);
+        const texts = new TextsAhead();
+        const making = texts.make(pods, isForeseen ? START + 30_000 : undefined);
+        for (const [index, each] of steps.entries()) {
+          if (each.kind === 'make') {
+            making.next();
+            continue;
+          }
+          const at = START + Math.max(index, each.second) * 1000;
+          const arrival = { at, knownUntil: at, late: false };
+          const begun = podOf(each.name, 'Running', START + each.second * 1000);
+          if (each.kind === 'begin')
+            pods.upserted(podOf(each.name, 'Pending', null), undefined, arrival);
+          else if (each.kind === 'see') pods.upserted(begun, undefined, arrival);
+          else pods.deleted(begun, arrival);
         }
-        const at = START + Math.max(index, each.second) * 1000;
-        const arrival = { at, knownUntil: at, late: false };
-        const begun = podOf(each.name, 'Running', START + each.second * 1000);
-        if (each.kind === 'begin')
-          pods.upserted(podOf(each.name, 'Pending', null), undefined, arrival);
-        else if (each.kind === 'see') pods.upserted(begun, undefined, arrival);
-        else pods.deleted(begun, arrival);
-      }
-      if (isSettled) pods.settle(START + 30_000);
-      const expected = [...pods.changed()].map((each) => encodeTimeline(each)).toSorted();
-      const { changes } = drainChanges('journal/', pods, texts);
-      const written = changes.flatMap(({ value }) => value ?? []).toSorted();
-      expect(written).toEqual(expected);
-      expect([...pods.changed()]).toEqual([]);
-    }),
+        if (isSettled) pods.settle(START + 30_000);
+        const expected = [...pods.changed()].map((each) => encodeTimeline(each)).toSorted();
+        const { changes } = drainChanges('journal/', pods, texts);
+        const written = changes.flatMap(({ value }) => value ?? []).toSorted();
+        expect(written).toEqual(expected);
+        expect([...pods.changed()]).toEqual([]);
+      },
+    ),
     { numRuns: 300 },
   );
+});
+
+test('what a late fact changed is made ahead as it was before its window was closed, and made again', () => {
+  const { pods } = createObservation({
+    nodeSettings: () => NODE_SETTINGS,
+    billedUntil: (present) => present,
+    countClamped: () => undefined,
+  });
+  const end = START + 1_200_000;
+  const seen = (at: number) => ({ at, knownUntil: at, late: false });
+  pods.listed(() => true, 0);
+  pods.upserted(podOf('late', 'Pending', null), undefined, seen(START));
+  pods.upserted(podOf('kept', 'Running', START), undefined, seen(START));
+  pods.settle(end - 60_000);
+  // It has run for longer than windows were closed, and its first state is too old to be kept.
+  pods.upserted(podOf('late', 'Running', START + 1_000), undefined, seen(end));
+  const texts = new TextsAhead();
+  expect([...texts.make(pods, end)]).toHaveLength(2);
+  pods.settle(end);
+  const expected = [...pods.changed()].map((each) => encodeTimeline(each));
+  expect(expected).toHaveLength(2);
+  const encodes = vi.spyOn(JSON, 'stringify');
+  const { changes } = drainChanges('journal/', pods, texts);
+  expect(encodes).not.toHaveBeenCalled();
+  encodes.mockRestore();
+  expect(changes.map(({ value }) => value)).toEqual(expected);
 });
 
 test('an object that cannot be written does not keep those after it from being made ahead', () => {

@@ -14,13 +14,21 @@ interface Ahead {
  * short turns, only what changed since is left to be made.
  */
 export class TextsAhead {
-  readonly #texts = new Map<object, Ahead>();
+  /** By the newest version of the object. */
+  readonly #texts = new Map<Projected, Ahead>();
 
-  /** Makes the text of one changed object after the other, with time for others after each. */
-  *make<T extends Projected, S>(timelines: Pick<Timelines<T, S>, 'changed'>): Generator<void> {
-    for (const timeline of timelines.changed()) {
+  /**
+   * Makes the text of one changed object after the other, with time for others after each; with `settledAt` as
+   * they will be when a window with that end is closed.
+   */
+  *make<T extends Projected, S>(
+    timelines: Pick<Timelines<T, S>, 'changed'>,
+    settledAt?: number,
+  ): Generator<void> {
+    for (const timeline of timelines.changed(settledAt)) {
       try {
-        this.#texts.set(timeline, { as: { ...timeline }, text: encodeTimeline(timeline) });
+        const text = encodeTimeline(timeline);
+        this.#texts.set(timeline.view, { as: { ...timeline }, text });
       } catch {
         // Whoever asks for it is told.
       }
@@ -30,7 +38,7 @@ export class TextsAhead {
 
   /** The text of an object as it is now; throws when it has none. */
   of<T extends Projected, S>(timeline: Tracked<T, S>): string {
-    const ahead = this.#texts.get(timeline);
+    const ahead = this.#texts.get(timeline.view);
     return ahead !== undefined && isAs(timeline, ahead.as) ? ahead.text : encodeTimeline(timeline);
   }
 
@@ -43,10 +51,14 @@ export class TextsAhead {
 function isAs(timeline: Tracked<Projected, unknown>, before: Ahead['as']): boolean {
   return (
     timeline.view === before.view &&
-    timeline.spans === before.spans &&
+    isSame(timeline.spans, before.spans) &&
     timeline.billed === before.billed &&
     timeline.versionAt === before.versionAt &&
     timeline.finished === before.finished &&
     timeline.gone === before.gone
   );
+}
+
+function isSame(a: readonly unknown[], b: readonly unknown[]): boolean {
+  return a === b || (a.length === b.length && a.every((each, index) => each === b[index]));
 }

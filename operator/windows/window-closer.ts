@@ -25,8 +25,10 @@ import {
 } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { JournalWriter } from './journal-writer.ts';
-import { type FailedScope, type Measured, measureWindow, podsAhead } from './measure-window.ts';
+import { type FailedScope, meterSettings } from './measure-scope.ts';
+import { type Measured, measureWindow, podsAhead } from './measure-window.ts';
 import { forOneTurn } from './one-turn.ts';
+import { OwnAhead } from './own-ahead.ts';
 import { heldNodesGap, type OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { WindowReports } from './report-store.ts';
@@ -62,6 +64,7 @@ interface Closing {
   /** When measuring began, monotonic. */
   readonly begun: number;
   readonly ahead: PodsAhead | undefined;
+  readonly ownAhead: OwnAhead;
   readonly turn: Turn;
 }
 
@@ -99,14 +102,41 @@ export class WindowCloser {
       if (next === undefined) return undefined;
       const begun = clock.monotonic();
       const ahead = await this.#measureAhead(next, turn);
-      await this.journal.encodeAhead(this.#forOneTurn(next).members, turn);
       const still = due.next();
       if (still === undefined) return undefined;
-      const end = await this.#close(this.#forOneTurn(still), { begun, ahead, turn }, signal);
+      const end = await this.#closeInTurns(still, { begun, ahead, turn }, signal);
       if (end !== undefined) return end;
       if (turn.isOver) await turn.next();
     }
     return undefined;
+  }
+
+  /** Tenant clusters with own nodes are held for as long as they are measured and written. */
+  async #closeInTurns(
+    still: DueWindow,
+    closing: Omit<Closing, 'ownAhead'>,
+    signal: AbortSignal,
+  ): Promise<AppendEnd | undefined> {
+    const { due, clock, quarantine, settings } = this.#options;
+    const { turn } = closing;
+    const { window, members } = this.#forOneTurn(still);
+    const ownAhead = new OwnAhead(
+      { window, members },
+      {
+        shared: { window, settings: meterSettings(settings(), window) },
+        clock,
+        attempts: (name) => quarantine.attempts(name),
+      },
+    );
+    try {
+      await ownAhead.measure(turn);
+      await this.journal.encodeAhead(members, turn, window.end);
+      const next = due.next();
+      if (next === undefined) return undefined;
+      return await this.#close(this.#forOneTurn(next), { ...closing, ownAhead }, signal);
+    } finally {
+      ownAhead.release();
+    }
   }
 
   /** Most of what a window takes, with time for others in between. */
@@ -126,7 +156,7 @@ export class WindowCloser {
   /** From measuring until both are drained nothing here waits, so that events and journal are of one moment. */
   async #close(
     next: DueWindow,
-    { begun, ahead, turn }: Closing,
+    { begun, ahead, ownAhead, turn }: Closing,
     signal: AbortSignal,
   ): Promise<AppendEnd | undefined> {
     const { clock, ledger, appender, reports, explanations } = this.#options;
@@ -134,7 +164,7 @@ export class WindowCloser {
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
     const backfilled = this.#isBackfilled(window);
-    const measured = this.#measure(this.#writable(next), ahead);
+    const measured = this.#measure(this.#writable(next), { ahead, ownAhead });
     for (const failed of measured.failed) this.#hold(failed);
     const closed = { window, members: measured.members };
     // Nothing of those that failed is billed; they are held, so that this comes to an end.
@@ -143,6 +173,7 @@ export class WindowCloser {
     this.#settle(closed);
     this.#noteGaps(closed, measured, now);
     const records = this.journal.drainForAppend(closed.members);
+    ownAhead.release();
     const made = { window, recordedAt: closedAt, backfilled };
     const assembled = await assembleInTurns(measured.settlement.settled, made, turn);
     // Before the ledger has the events: what kills the process then leaves none without.
@@ -189,14 +220,14 @@ export class WindowCloser {
     for (const name of names) quarantine.hold(name, reason);
   }
 
-  #measure(next: DueWindow, ahead: PodsAhead | undefined): Measured {
+  #measure(next: DueWindow, ahead: Pick<Closing, 'ahead' | 'ownAhead'>): Measured {
     const { clock, quarantine } = this.#options;
     return measureWindow(next, {
       now: () => clock.monotonic(),
       attempts: (name) => quarantine.attempts(name),
       settings: this.#options.settings(),
       credits: this.#credits,
-      ahead,
+      ...ahead,
     });
   }
 

@@ -39,6 +39,16 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
   let failure: string | undefined;
   let seenAt = 0;
   let failsUntil = Infinity;
+  let waiting: (() => void)[] | undefined;
+  const take = (change: () => void): void => {
+    if (waiting === undefined) change();
+    else waiting.push(change);
+  };
+  const release = (): void => {
+    const waited = waiting ?? [];
+    waiting = undefined;
+    for (const change of waited) change();
+  };
   const now = () => ({ at: clock.now(), knownUntil: clock.now(), late: false });
   const health = (): SourceHealth =>
     failure === undefined || clock.now() >= failsUntil
@@ -57,17 +67,31 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
       [observation.nodes.kind]: { knownAt },
       [observation.pods.kind]: { knownAt },
     }),
-    refresh: () => observation.nodes.refresh(clock.now()),
+    hold: () => {
+      waiting ??= [];
+      return {
+        get isWhole() {
+          return waiting !== undefined;
+        },
+        release,
+      };
+    },
+    refresh: () => {
+      release();
+      observation.nodes.refresh(clock.now());
+    },
     findPod: (namespace, name) => pods.get(`${namespace}/${name}`),
     node: (object) => {
       const node = projectNode(object);
-      if (node !== undefined) observation.nodes.upserted(node, undefined, now());
+      const arrival = now();
+      if (node !== undefined) take(() => observation.nodes.upserted(node, undefined, arrival));
     },
     pod: (object) => {
       const pod = insideTenant(projectPod)(object);
       if (pod === undefined) return;
       pods.set(`${pod.namespace}/${pod.name}`, pod);
-      observation.pods.upserted(pod, undefined, now());
+      const arrival = now();
+      take(() => observation.pods.upserted(pod, undefined, arrival));
     },
     fail: (reason, until = Infinity) => {
       failsUntil = until;
