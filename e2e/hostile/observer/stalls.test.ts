@@ -26,7 +26,16 @@ test('the machine standing still at another time hides a stall', () => {
 test('a stall that is told late misses what was seen of it before', () => {
   const stalls = new Stalls();
   expect(stalls.take([], [{ from: 100, to: 700 }])).toMatchObject({ own: 0, raw: 0, machine: 600 });
-  expect(stalls.take([stall(90, 710)], [])).toMatchObject({ own: 20, raw: 620, machine: 0 });
+  const told = { own: 0, disturbed: 20, raw: 620, machine: 0 };
+  expect(stalls.take([stall(90, 710)], [])).toMatchObject(told);
+});
+
+test('what the machine left behind is taken for the operator’s doing, or excuses another stall', () => {
+  const still = [{ from: 1_000, to: 1_150 }];
+  const told = new Stalls().take([stall(0, 260), stall(900, 1_500), stall(2_000, 2_300)], still);
+  expect(told).toMatchObject({ own: 300, disturbed: 450, raw: 600, machine: 150 });
+  const short = [{ from: 1_000, to: 1_090 }];
+  expect(new Stalls().take([stall(900, 1_500)], short)).toMatchObject({ own: 510, disturbed: 0 });
 });
 
 /** Works for half a second of its processor's time whenever it is told something. */
@@ -54,6 +63,8 @@ async function watched(work: (operator: number, witness: number) => Promise<void
     await Promise.all([once(operator, 'message'), once(witness, 'message')]);
     told.length = 0;
     await work(operator.pid ?? 0, witness.pid ?? 0);
+    // It has told of what was before, so that the next is a stall by itself.
+    await once(operator, 'message');
     operator.send('busy');
     // What is asked of it is done before the report after the next.
     for (let reports = 0; reports < 3; reports += 1) await once(operator, 'message');
@@ -71,7 +82,6 @@ async function standStill(...pids: readonly number[]): Promise<void> {
   for (const pid of pids) process.kill(pid, 'SIGSTOP');
   await delay(700);
   for (const pid of pids) process.kill(pid, 'SIGCONT');
-  await delay(50);
 }
 
 test('a machine that stands still is taken for a stall of the operator, or hides one', async () => {

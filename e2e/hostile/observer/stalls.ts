@@ -24,13 +24,20 @@ export interface Stall extends Stretch {
  * processor and what the witness saw of the machine standing still in the same time. The two may be the
  * same moments, so they are not added up: nothing is taken away twice.
  */
-export function ownPart({ from, to, late, waited }: Stall, still: readonly Stretch[]): number {
-  const seen = still.reduce(
+export function ownPart(stall: Stall, still: readonly Stretch[]): number {
+  return Math.max(0, stall.late - Math.max(stall.waited, seenIn(stall, still)));
+}
+
+/** For how long of it the witness saw the machine stand still. */
+function seenIn({ from, to }: Stretch, still: readonly Stretch[]): number {
+  return still.reduce(
     (sum, each) => sum + Math.max(0, Math.min(to, each.to) - Math.max(from, each.from)),
     0,
   );
-  return Math.max(0, late - Math.max(waited, seen));
 }
+
+/** From then on a machine that stood still leaves so much behind that whoever goes on has a long turn. */
+const DISTURBANCE_MS = 100;
 
 /** A process that does nothing but notice that the machine stands still. */
 export interface Witness {
@@ -50,9 +57,11 @@ export async function startWitness(): Promise<Witness> {
 /** The longest stalls so far, milliseconds. */
 export interface WorstStalls {
   readonly own: number;
+  /** Of the operator's own parts, of stalls in which the machine stood still for long. */
+  readonly disturbed: number;
   readonly raw: number;
   readonly machine: number;
-  /** The one of which the operator's own part is the longest. */
+  /** The undisturbed one of which the operator's own part is the longest. */
   readonly longest?: Stall | undefined;
 }
 
@@ -67,11 +76,17 @@ export class Stalls {
   take(stalls: readonly Stall[], still: readonly Stretch[]): WorstStalls {
     const newest = still.at(-1)?.to ?? stalls.at(-1)?.to ?? 0;
     this.#still = [...this.#still.filter(({ to }) => to > newest - KEPT_MS), ...still];
-    const [longest] = stalls
-      .map((stall) => ({ stall, own: ownPart(stall, this.#still) }))
+    const parts = stalls
+      .map((stall) => ({
+        stall,
+        own: ownPart(stall, this.#still),
+        isDisturbed: seenIn(stall, this.#still) >= DISTURBANCE_MS,
+      }))
       .toSorted((a, b) => b.own - a.own);
+    const longest = parts.find(({ isDisturbed }) => !isDisturbed);
     return {
       own: longest?.own ?? 0,
+      disturbed: parts.find(({ isDisturbed }) => isDisturbed)?.own ?? 0,
       longest: longest?.stall,
       raw: most(stalls.map(({ late }) => late)),
       machine: most(still.map(({ from, to }) => to - from)),

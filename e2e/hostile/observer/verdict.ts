@@ -20,7 +20,9 @@ export interface Totals {
   /** The longest that the operator's main thread kept a timer waiting; what the machine is to blame for is left out. */
   readonly worst_stall_ms: number;
   readonly peak_rss_mib: number;
-  /** The same with what the machine is to blame for. */
+  /** The same of stalls in which the machine stood still for 100 ms or longer, and what had gathered was done at once. */
+  readonly worst_disturbed_stall_ms: number;
+  /** The longest with what the machine is to blame for. */
   readonly worst_stall_raw_ms: number;
   /** The longest that the machine stood still, as the witness saw it. */
   readonly worst_machine_stall_ms: number;
@@ -35,7 +37,7 @@ export class Verdict {
   readonly #told = new Set<string>();
   readonly #active: () => readonly number[];
   readonly #tell: (failure: Failure) => void;
-  #worst: WorstStalls = { own: 0, raw: 0, machine: 0 };
+  #worst: WorstStalls = { own: 0, disturbed: 0, raw: 0, machine: 0 };
 
   constructor(active: () => readonly number[], tell: (failure: Failure) => void) {
     this.#active = active;
@@ -50,15 +52,16 @@ export class Verdict {
     this.#tell({ kind, what, runs: this.#active() });
   }
 
-  /** True when the operator's own part is the longest so far and too long. */
-  stall({ own, raw, machine }: WorstStalls): boolean {
+  /** True when the operator's own part is too long. */
+  stall({ own, disturbed, raw, machine }: WorstStalls): boolean {
     const before = this.#worst;
     this.#worst = {
       own: Math.max(before.own, own),
+      disturbed: Math.max(before.disturbed, disturbed),
       raw: Math.max(before.raw, raw),
       machine: Math.max(before.machine, machine),
     };
-    return own > before.own && own >= LONGEST_STALL_MS;
+    return own >= LONGEST_STALL_MS;
   }
 
   totals(runs: number, peakRssMiB: number): Totals {
@@ -67,6 +70,7 @@ export class Verdict {
       ...this.#counts,
       worst_stall_ms: Math.round(this.#worst.own),
       peak_rss_mib: Math.round(peakRssMiB),
+      worst_disturbed_stall_ms: Math.round(this.#worst.disturbed),
       worst_stall_raw_ms: Math.round(this.#worst.raw),
       worst_machine_stall_ms: Math.round(this.#worst.machine),
     };
