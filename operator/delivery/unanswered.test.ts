@@ -154,6 +154,27 @@ describe('a dead letter whose earlier attempt had no answer', () => {
     await harness.stop();
   });
 
+  test('is none that a destination which refuses everything has refused, however often', async () => {
+    const clock = createVirtualClock();
+    const destination = createFakeDestination({ limits: { batchEvents: 100 } });
+    const harness = createHarness({ clock, destination });
+    destination.react = () => 'refuse';
+    await harness.append(...eventsOf(['a', 'b', 'c'], 500));
+    await harness.start();
+    await clock.until(() => harness.delivery.status('fake')?.held !== undefined);
+    await clock.pass(HOUR_MS);
+    destination.react = (events) =>
+      events.map(({ tenant }) =>
+        tenant === 'a' ? { kind: 'rejected', reason: 'no such code' } : { kind: 'delivered' },
+      );
+    await harness.drained();
+    const page = await harness.delivery.deadLetters('fake', 1_000, 1_000);
+    const found = page?.deadLetters ?? [];
+    expect(found.length).toBeGreaterThan(100);
+    expect(found.filter(({ unansweredSince }) => unansweredSince !== undefined)).toStrictEqual([]);
+    await harness.stop();
+  });
+
   test('keeps that through being parked', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock, false);

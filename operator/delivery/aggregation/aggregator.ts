@@ -6,6 +6,11 @@ import type { Cuts } from '../records/aggregated-range.ts';
 /** What is added up into one event at the most. */
 export const HOUR_MS = 3_600_000;
 
+/** The beginning of the whole hour in which a window starts, milliseconds since the epoch. */
+export function hourStart(windowStart: string): number {
+  return Math.floor(Date.parse(windowStart) / HOUR_MS) * HOUR_MS;
+}
+
 /** The end of the whole hour in which a moment lies, milliseconds since the epoch. */
 export function hourEnd(at: number): number {
   return (Math.floor(at / HOUR_MS) + 1) * HOUR_MS;

@@ -2,9 +2,10 @@ import type { Ledger, LedgerFailure, StoredEvent } from '../../ledger/ledger.ts'
 import { isLateNote } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { formatInstant } from '../../model/window.ts';
-import type { BlockReason, QueuedEvent } from '../delivery-result.ts';
+import type { BlockReason, DeliveryResult, QueuedEvent } from '../delivery-result.ts';
 import type { AggregatedRange, Cuts } from '../records/aggregated-range.ts';
-import { type Aggregator, createAggregator, HOUR_MS, hourEnd } from './aggregator.ts';
+import type { InFlight } from '../records/in-flight.ts';
+import { type Aggregator, createAggregator, HOUR_MS, hourEnd, hourStart } from './aggregator.ts';
 import { HourCuts, type HourCutsOptions, insideOf } from './hour-cuts.ts';
 import type { AggregatedRanges } from './ranges.ts';
 
@@ -19,6 +20,8 @@ const SILENT_MS = 10 * 60_000;
 const EARLY_EVERY_MS = 15 * 60_000;
 /** How often it is looked whether the windows of an hour that has passed are all there; those with usage tell it. */
 const CHECK_EVERY_MS = 15_000;
+const TORN =
+  'what is left of a sum: an attempt to send all of it had no answer, and some of its parts are deleted since: see whether the destination has the sum, then discard this, or replay it to have what is left sent';
 /** The wall clock may be set meanwhile. */
 const LONGEST_WAIT_MS = 300_000;
 
@@ -35,6 +38,8 @@ export type HourRead =
       readonly sums: readonly QueuedEvent[];
       /** Events that the destination does not want. */
       readonly skipped: number;
+      /** Of sums that are not to be sent, by where they stand. */
+      readonly torn?: ReadonlyMap<number, DeliveryResult>;
     }
   | { readonly kind: 'blocked'; readonly reason: BlockReason }
   | LedgerFailure;
@@ -58,8 +63,9 @@ export type Wants = (event: UsageEvent) => boolean;
 
 export interface HourReaderOptions extends HourCutsOptions {
   readonly isOn: boolean;
-  readonly ledger: Pick<Ledger, 'read' | 'head' | 'stats'>;
+  readonly ledger: Pick<Ledger, 'read' | 'head' | 'stats' | 'lowWater'>;
   readonly ranges: AggregatedRanges;
+  readonly inFlight: Pick<InFlight, 'unansweredSince'>;
   /** Up to where in the ledger everything has to be sent before a change of plan, or an offboarding. */
   readonly drainsTo: () => number;
 }
@@ -143,7 +149,25 @@ class AggregatingReader implements HourReader {
       at = page.lastSequence;
     }
     this.#waiting = undefined;
-    return { kind: 'range', range, sums: sums.all(), skipped };
+    const all = sums.all();
+    return { kind: 'range', range, sums: all, skipped, torn: this.#torn(range, all) };
+  }
+
+  /**
+   * A cursor that was retired for longer than RETENTION does not keep its events: what is left of a sum that may have been taken is
+   * another sum, under another id.
+   */
+  #torn(range: AggregatedRange, sums: readonly QueuedEvent[]): ReadonlyMap<number, DeliveryResult> {
+    const { ledger, inFlight } = this.#options;
+    const torn = new Map<number, DeliveryResult>();
+    if (range.from >= ledger.lowWater()) return torn;
+    const { horizon } = ledger.stats();
+    for (const sum of sums) {
+      const unansweredSince = inFlight.unansweredSince(sum);
+      if (unansweredSince === undefined || hourStart(sum.event.window_start) >= horizon) continue;
+      torn.set(sum.sequence, { kind: 'dead', reason: TORN, unansweredSince });
+    }
+    return torn;
   }
 
   /** Reads on to the first event of an hour that is not over, and puts on record what that is. */

@@ -56,6 +56,7 @@ test('a sum whose parts retention has partly deleted is not computed anew from w
 /** As retention leaves it: without the first events. */
 function withoutFirst(ledger: Ledger, lowWater: number, horizon: number): Ledger {
   return override<Ledger>(ledger, {
+    read: (after, limit) => ledger.read(Math.max(after, lowWater), limit),
     lowWater: () => lowWater,
     stats: () => ({ ...ledger.stats(), horizon }),
     scan: async function* (from: number, to: number) {
@@ -114,4 +115,35 @@ test('a refused sum is not held against what is left of the other sums of its mi
   await clock.until(() => asked.length > 0);
   expect(asked[0]).toBeUndefined();
   await after.stop();
+});
+
+test('what is left of a sum that may have been taken is not sent when its destination comes back too late', async () => {
+  const clock = createVirtualClock();
+  const destination = createFakeDestination({ now: () => clock.now() });
+  destination.react = () => 'lost';
+  const memory = createMemoryLedger();
+  const first = createHarness({ clock, destination, ledger: memory });
+  await first.append(...eventsOf(['a', 'b'], 60));
+  await first.start({ aggregate: '1h' });
+  await clock.pass(70 * MINUTE_MS);
+  await first.stop();
+  expect(destination.taken).toHaveLength(2);
+
+  const left = withoutFirst(memory, 30, TEST_WINDOW_START + 15 * MINUTE_MS);
+  destination.react = () => 'accept';
+  const later = createHarness({ clock, destination, ledger: left });
+  await later.start({ aggregate: '1h' });
+  await later.drained();
+  await clock.settle();
+  expect(destination.taken).toHaveLength(2);
+  const page = await later.delivery.deadLetters('fake', 0, 10);
+  expect(page?.deadLetters).toMatchObject([
+    {
+      reason: expect.stringContaining('what is left of a sum'),
+      unansweredSince: expect.any(Number),
+      event: { tenant: 'a' },
+    },
+    { reason: expect.stringContaining('what is left of a sum'), event: { tenant: 'b' } },
+  ]);
+  await later.stop();
 });

@@ -2,7 +2,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { AggregatedRange } from '../records/aggregated-range.ts';
-import { type Aggregator, createAggregator, HOUR_MS, hourEnd } from './aggregator.ts';
+import { type Aggregator, createAggregator, HOUR_MS, hourEnd, hourStart } from './aggregator.ts';
 import type { AggregatedRanges } from './ranges.ts';
 
 /** What a destination was, or is to be, sent of a stretch of time. */
@@ -34,14 +34,10 @@ export async function* sentEvents(
       yield { sequence, event };
       continue;
     }
-    if (range.from < deletedTo && hourStart(event) < horizon) continue;
+    if (range.from < deletedTo && hourStart(event.window_start) < horizon) continue;
     const sum = sums.get(range) ?? createAggregator(range.cuts ?? {});
     sum.add({ sequence, event });
     sums.set(range, sum);
   }
   for (const sum of sums.values()) yield* sum.all();
-}
-
-function hourStart({ window_start }: UsageEvent): number {
-  return Math.floor(Date.parse(window_start) / HOUR_MS) * HOUR_MS;
 }

@@ -116,6 +116,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
     destination,
     ledger,
     ranges,
+    inFlight,
     changes,
     describe,
     drainsTo: () => Math.max(0, ...(draining.lanes ?? []).map((lane) => lane.drainsTo())),

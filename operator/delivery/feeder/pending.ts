@@ -1,6 +1,7 @@
 import type { Ledger, LedgerFailure, RecordChange } from '../../ledger/ledger.ts';
 import { isLateNote } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { HourRead, HourReader } from '../aggregation/hour-reader.ts';
 import type { AggregatedRanges } from '../aggregation/ranges.ts';
 import {
@@ -160,9 +161,12 @@ class LedgerPending implements Pending {
     range,
     sums,
     skipped,
+    torn,
   }: Extract<HourRead, { readonly kind: 'range' }>): Promise<BlockReason | undefined> {
     const { doneTo = 0 } = range;
-    this.#events = sums.filter(({ sequence }) => sequence > doneTo).map((sum) => ({ ...sum }));
+    this.#events = sums
+      .filter(({ sequence }) => sequence > doneTo)
+      .map((sum) => ({ ...sum, ...omitUndefined({ result: torn?.get(sum.sequence) }) }));
     if (this.#events.length === 0) return this.#passTo(range.to);
     for (const sum of sums) if (sum.sequence <= doneTo) this.#note(sum);
     this.#hour = { range, skipped };

@@ -131,8 +131,12 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     const events = sendable.map(({ event }) => event);
     const sent = await sendBatch(destination, events, signal);
     settle(sendable, sent, provisioner, results);
-    const unknown = sendable.filter((_, index) => sent.answers.get(index)?.kind === 'provision');
-    inFlight.restart(unknown.filter(({ sequence }) => !earlier.has(sequence)));
+    // Whoever says no does not have it, unless an attempt before has brought it there.
+    const denied = sendable.filter((_, index) => {
+      const answer = sent.answers.get(index);
+      return answer !== undefined && answer.kind !== 'delivered';
+    });
+    inFlight.restart(denied.filter(({ sequence }) => !earlier.has(sequence)));
     await inFlight.unanswered(sendable.filter(isOpen));
     blocked = graver(blocked, sent.blocked);
     return { results, ...omitUndefined({ blocked }) };

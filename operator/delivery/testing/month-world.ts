@@ -4,6 +4,7 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
 import { parseSigned } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
+import type { Tenant } from '../../model/tenant.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { InvoiceReport } from '../operations/invoice-report.ts';
 import { tenantNamed } from './harness.ts';
@@ -21,13 +22,15 @@ export function on(text: string): number {
 }
 
 export interface MonthWorldOptions {
-  readonly settings: Pick<DestinationSettings, 'type' | 'options' | 'late'>;
+  readonly settings: Pick<DestinationSettings, 'type' | 'options' | 'late' | 'aggregate'>;
+  /** What is particular about the tenant. */
+  readonly tenant?: Partial<Tenant>;
   /** Turns the billing system's clock. */
   readonly turnTo: (at: number) => void;
 }
 
 /** The engine with one destination and the tenant `acme`, through months from 1 January 2027 on. */
-export async function startMonths({ settings, turnTo }: MonthWorldOptions) {
+export async function startMonths({ settings, turnTo, tenant }: MonthWorldOptions) {
   const clock = createMonthClock(JANUARY);
   turnTo(JANUARY);
   const ledger = createMemoryLedger();
@@ -35,7 +38,7 @@ export async function startMonths({ settings, turnTo }: MonthWorldOptions) {
     const started = await startLiveDelivery({
       ledger,
       clock,
-      tenants: new Map([['acme', tenantNamed('acme', { createdAt: JANUARY })]]),
+      tenants: new Map([['acme', tenantNamed('acme', { createdAt: JANUARY, ...tenant })]]),
       destinations: [{ name: NAME, suspend: false, startFrom: 'earliest', ...settings }],
     });
     await settled(() => expect(started.delivery.status(NAME)?.bootstrapped).toBe(true));
