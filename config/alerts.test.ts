@@ -86,7 +86,7 @@ describe('alerts', () => {
     expect(await checked).toEqual({ stdout: '', stderr: '' });
   });
 
-  test('a destination that is held and a window that is late raise theirs, and quiet raises none', async () => {
+  test('a destination that is held, a window that is late and invoices that differ raise theirs, and quiet raises none', async () => {
     const file = join(directory, 'unit.yaml');
     await writeFile(join(directory, 'rules.yaml'), groups);
     await writeFile(file, UNIT_TEST);
@@ -173,4 +173,20 @@ tests:
               summary: A destination needs an operator
               description: Nothing is sent to lago until its configuration is mended.
               runbook_url: https://meterfeed.io/docs/alerts#meterfeeddestinationheld
+  - interval: 1m
+    input_series:
+      - series: meterfeed_build_info
+        values: 1x120
+      - series: meterfeed_destination_invoice_mismatches{destination="lago"}
+        values: 0x20 3x100
+    alert_rule_test:
+      - { eval_time: 75m, alertname: MeterfeedInvoiceMismatch, exp_alerts: [] }
+      - eval_time: 90m
+        alertname: MeterfeedInvoiceMismatch
+        exp_alerts:
+          - exp_labels: { destination: lago, severity: critical }
+            exp_annotations:
+              summary: Final invoices differ from the usage that was delivered
+              description: "3 sums on invoices of lago differ from what was delivered: usage is on no invoice, or on two."
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedinvoicemismatch
 `;

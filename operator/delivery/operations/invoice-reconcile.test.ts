@@ -275,3 +275,20 @@ test('no tenant is asked for more often than once an hour', async () => {
   }
   expect(world.asked()).toBe(1);
 });
+
+test('where there are many tenants each is asked for once an hour all the same', async () => {
+  const one = createWorld();
+  const events = Array.from({ length: 60 }, (_, index) =>
+    testEvent({ tenant: `tenant-${index}`, id: `event ${index}`, windowStart: START }),
+  );
+  await one.ledger.append({ events });
+  const operator = one.operator();
+  await operator.look(2, signal);
+  const asked: number[] = [];
+  for (let look = 1; look <= 7; look += 1) {
+    one.turnTo(look / 6);
+    await operator.look(2, signal);
+    asked.push(one.asked());
+  }
+  expect(asked).toStrictEqual([10, 20, 30, 40, 50, 60, 70]);
+});

@@ -18,6 +18,8 @@ import { type Cut, InvoiceTally, type InvoiceTallyOptions } from './invoice-tall
 const CONCURRENT_QUESTIONS = 4;
 /** How often a tenant's invoices are asked for. */
 const ASK_EVERY_MS = 3_600_000;
+/** Looks in that time, each at its share of the tenants. */
+const LOOKS = 6;
 /** Invoices are asked for so far back, and a difference is told for so long, unless it is made up for. */
 const MEMORY_MS = 62 * 86_400_000;
 
@@ -29,7 +31,10 @@ export interface InvoiceReconcileOptions extends InvoiceTallyOptions {
 
 /** Holds a destination's invoices against what it was given (docs/delivery.md#invoices). */
 export interface InvoiceReconcile {
-  /** Adds up what was delivered, and compares the invoices of some tenants, those first that waited longest. */
+  /**
+   * Adds up what was delivered, and compares the invoices of so many tenants, those first that waited longest; of more where
+   * there are so many that each would come less than once an hour.
+   */
   look(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined>;
   /** Until when the final invoices of a tenant reach for a metric, as far as was seen; undefined while there are none. */
   closedUntil(tenant: string, metric: string): Promise<number | undefined>;
@@ -94,7 +99,7 @@ class InvoiceComparison implements InvoiceReconcile {
     return [...this.#tally.tenants.keys()]
       .filter((tenant) => now - askedAt(tenant) >= ASK_EVERY_MS)
       .toSorted((a, b) => askedAt(a) - askedAt(b))
-      .slice(0, limit);
+      .slice(0, Math.max(limit, Math.ceil(this.#tally.tenants.size / LOOKS)));
   }
 
   /** What was delivered after `at` is not in the sums yet: whoever has an invoice from then on comes later. */
