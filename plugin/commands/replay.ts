@@ -17,6 +17,10 @@ export const replay: Command = {
       value: 'EVENT',
       meaning: 'send this one; may be repeated',
     },
+    force: {
+      type: 'boolean',
+      meaning: 'send all the same what the answer says needs force',
+    },
   },
   run: async (given) => {
     const [name = ''] = given.positionals;
@@ -26,16 +30,22 @@ export const replay: Command = {
     if (all && ids.length > 0) {
       return { kind: 'failed', message: 'both --all and --id: leave one out' };
     }
-    return all || ids.length > 0 ? send(given, path, ids) : show(given, path, name);
+    if (all || ids.length > 0) return send(given, path, ids);
+    if (given.isSet('force')) {
+      return { kind: 'failed', message: '--force sends nothing alone: say which: --all or --id' };
+    }
+    return show(given, path, name);
   },
 };
 
 async function send(
-  { api }: Given,
+  { api, isSet }: Given,
   path: string,
   ids: readonly string[],
 ): Promise<Answer | Failure> {
-  const answer = await api.post(`${path}/replay`, ids.length > 0 ? { ids } : { all: true });
+  const which = ids.length > 0 ? { ids } : { all: true };
+  const body = isSet('force') ? { ...which, force: true } : which;
+  const answer = await api.post(`${path}/replay`, body);
   if (answer.kind === 'failed') return answer;
   const { value } = answer;
   const counts = ['replayed', 'still_rejected', 'pending'];
