@@ -5,7 +5,7 @@ import { CATCH_UP_MS } from './watch-health.ts';
 
 /** A clock of versions that can be told to learn those of a stretch before they are asked for. */
 export interface Revisions extends RevisionClock {
-  /** Learns when versions since this one were given out. Resolves when it has, or after a few seconds. */
+  /** Learns when versions since this one, which is of its etcd, were given out. Resolves when it has, or after a few seconds. */
   learn(since: string, signal: AbortSignal): Promise<void>;
   /**
    * Whether a collection has versions of the etcd that the clock knows; undefined where nobody answers. Versions
@@ -71,10 +71,11 @@ export class CatchUp {
     this.#timedBy = undefined;
     if (this.#dating === undefined || this.#isShort(at) || heardAt === 0) return;
     const { revisions, newest } = this.#dating;
-    await revisions.learn(version, signal);
-    if (!revisions.agrees(version, heardAt)) return;
     this.#covered ??= await revisions.covers(newest, signal);
-    if (this.#covered === true) this.#timedBy = revisions;
+    // From a version of another etcd there is nothing to learn, for this kind or any other.
+    if (this.#covered !== true) return;
+    await revisions.learn(version, signal);
+    if (revisions.agrees(version, heardAt)) this.#timedBy = revisions;
   }
 
   /** It was opened. */

@@ -22,6 +22,8 @@ export interface RevisionSurveyOptions {
 const QUIET_MS = 300;
 const LONGEST_MS = 5_000;
 const LOOK_MS = 50;
+/** Watches that go on together have asked by then whose versions theirs are. */
+const GATHER_MS = 200;
 /** While watches catch up the newest version is asked for at most so often. */
 const TICK_MS = 500;
 /** What arrives is dated in whole seconds. As long as something of late is, nothing has to be asked for. */
@@ -109,7 +111,7 @@ class RevisionSurvey implements Revisions {
 
   async #read(reading: Reading, signal: AbortSignal): Promise<void> {
     // Watches go on together, from versions of their own: the oldest of them is read from.
-    await pause(this.#options.clock, LOOK_MS, signal);
+    await pause(this.#options.clock, GATHER_MS, signal);
     reading.begun = true;
     const [first, ...others] = this.#options.paths;
     await Promise.all([
