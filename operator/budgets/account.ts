@@ -41,7 +41,7 @@ const STANDING: LiveSlope = { constant: 0n, slope: 0n };
  * What a tenant has used of its budget in one period: what the ledger has, and what goes on now. A change of what goes
  * on costs as much as it is large, whatever else the tenant runs; so does asking, by the prices that count.
  *
- * A price counts with what a month's cost has grown by since the period began, so that a
+ * A price counts with what a month's cost has grown by since the period began (docs/budgets.md#what-counts), so that a
  * calendar month comes to what `GET /api/v1/costs` says before it is rounded.
  */
 export class BudgetAccount implements Summands {
@@ -86,6 +86,28 @@ export class BudgetAccount implements Summands {
     for (const charge of charges) this.#slope(charge, 1n);
     if (charges.length === 0) this.#live.delete(place);
     else this.#live.set(place, charges);
+  }
+
+  /** Says everything that goes on, by place. */
+  setAllLive(places: ReadonlyMap<string, readonly LiveCharge[]>): void {
+    for (const place of this.#live.keys()) if (!places.has(place)) this.setLive(place, []);
+    for (const [place, charges] of places) this.setLive(place, charges);
+  }
+
+  /**
+   * Windows are closed up to an end at each place, and what they came to is about to be added: what goes on there counts
+   * from that end on, at the rate that it had when it was measured.
+   */
+  closed(endAt: (place: string) => number | undefined): void {
+    for (const [place, charges] of this.#live) {
+      const end = endAt(place);
+      if (end === undefined || charges.every(({ windowStart }) => windowStart >= end)) continue;
+      const from = { windowStart: end, at: end, amount: 0n };
+      this.setLive(
+        place,
+        charges.map((charge) => (charge.windowStart < end ? { ...charge, ...from } : charge)),
+      );
+    }
   }
 
   /** What is used at a moment if everything goes on as now; in the units of the budget. */

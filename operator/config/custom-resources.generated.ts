@@ -168,6 +168,13 @@ export interface TenantOverrideSpec {
   };
   exclude?: boolean;
   enforcement?: 'exempt' | 'enforced';
+  budget?: {
+    amount: string;
+    currency?: string;
+    metric?: string;
+    period: 'month' | 'rolling';
+    days?: number;
+  };
   metering?: {
     cpuMemoryBasis?: 'usage' | 'requests' | 'max';
     meterControlPlane?: boolean;
@@ -199,6 +206,21 @@ export interface TenantOverrideStatus {
   matched?: {
     total: number;
     items?: string[];
+  };
+  budgets?: {
+    total: number;
+    usedUp: number;
+    items?: {
+      tenant: string;
+      amount: string;
+      used: string;
+      left: string;
+      unit: string;
+      periodStart: string;
+      periodEnd: string;
+      usedUpAt?: string;
+      uncounted?: string[];
+    }[];
   };
 }
 
@@ -256,6 +278,13 @@ export interface MeteringPolicySpec {
   ingest?: {
     unknownTenants?: 'hold' | 'create';
   };
+  defaultBudget?: {
+    amount: string;
+    currency?: string;
+    metric?: string;
+    period: 'month' | 'rolling';
+    days?: number;
+  };
   enforcement?: {
     mode?: 'observe' | 'annotate' | 'enforce';
     rules?: {
@@ -302,6 +331,21 @@ export interface MeteringPolicyStatus {
   windowSeconds?: number;
   tenants?: number;
   tenantClusters?: number;
+  budgets?: {
+    total: number;
+    usedUp: number;
+    items?: {
+      tenant: string;
+      amount: string;
+      used: string;
+      left: string;
+      unit: string;
+      periodStart: string;
+      periodEnd: string;
+      usedUpAt?: string;
+      uncounted?: string[];
+    }[];
+  };
   enforcement?: {
     mode: 'observe' | 'annotate' | 'enforce';
     suspendedTenantClusters: number;

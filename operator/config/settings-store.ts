@@ -44,7 +44,10 @@ export function createSettingsStore(environment: Settings): SettingsStore {
     const next = {
       ...layer(environment, policy, destinations),
       overrides: byName(overrides),
-      pricing: { books: byName(books) },
+      pricing: {
+        books: byName(books),
+        ...omitUndefined({ defaultBudget: policy?.defaultBudget }),
+      },
     };
     if (sameValue(next, settings)) return;
     const previous = settings;

@@ -1,3 +1,4 @@
+import type { Budget } from '../model/budget.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import type { PriceBook } from '../model/price-book.ts';
 import type { Secret } from '../model/secret.ts';
@@ -205,6 +206,8 @@ export interface BillingSettings {
 export interface PricingSettings {
   /** One for each plan that has prices, sorted by name. */
   readonly books: readonly PriceBook[];
+  /** Of tenants that no override gives one; absent where they have none. */
+  readonly defaultBudget?: Budget;
 }
 
 export interface LogSettings {
@@ -263,6 +266,7 @@ export interface TenantOverrideSettings {
   readonly exclude?: boolean;
   readonly enforcementExempt?: boolean;
   readonly billing?: BillingDetails;
+  readonly budget?: Budget;
   readonly metering?: Partial<TenantMeteringSettings>;
 }
 
@@ -298,6 +302,7 @@ export interface PolicySettings {
   readonly ingest?: Partial<IngestSettings>;
   readonly enforcement?: Partial<Pick<EnforcementSettings, 'mode' | 'rules'>>;
   readonly log?: Partial<Pick<LogSettings, 'level'>>;
+  readonly defaultBudget?: Budget;
 }
 
 /**

@@ -19,6 +19,7 @@ import { priceBooks } from './price-book.ts';
 import { createSecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
 import type {
+  BudgetsView,
   DeliveryView,
   EnforcementView,
   HeldView,
@@ -46,6 +47,7 @@ export interface ControllersOptions {
   readonly knowsMetric: (code: string) => boolean;
   readonly enforcement: EnforcementView;
   readonly held: HeldView;
+  readonly budgets: BudgetsView;
   readonly cursors: CursorRetirement;
   readonly clock: Clock;
   /** Uniform in [0, 1). */

@@ -66,6 +66,9 @@ const pricing = (...prices: readonly object[]): object => ({
   })),
 });
 
+const BUDGET_COUNTS = 'give currency for an amount of money, or metric for a quantity';
+const BUDGET_DAYS = 'days belongs to the period rolling, and is needed there';
+
 /** Each cross-field rule, broken. */
 const BROKEN: readonly Row[] = [
   ...[
@@ -177,6 +180,19 @@ const BROKEN: readonly Row[] = [
       spec: { match: named },
       message: 'an override must override something',
     },
+    {
+      reason: 'a budget of money and of a quantity',
+      spec: {
+        match: named,
+        budget: { amount: '1', period: 'month', currency: 'EUR', metric: 'tenant_gpu_hours' },
+      },
+      message: BUDGET_COUNTS,
+    },
+    {
+      reason: 'rolling days without a number of them',
+      spec: { match: named, budget: { amount: '1', period: 'rolling', currency: 'EUR' } },
+      message: BUDGET_DAYS,
+    },
     { reason: 'a match that names nothing', spec: matching({}), message: ONE_MATCH },
     { reason: 'half a name', spec: matching({ namespace: 'acme' }), message: ONE_MATCH },
     {
@@ -221,6 +237,23 @@ const BROKEN: readonly Row[] = [
       spec: {},
       name: 'another',
       message: 'there is one MeteringPolicy, and its name is default',
+    },
+    {
+      reason: 'a budget of money and of a quantity',
+      spec: {
+        defaultBudget: {
+          amount: '1',
+          period: 'month',
+          currency: 'EUR',
+          metric: 'tenant_gpu_hours',
+        },
+      },
+      message: BUDGET_COUNTS,
+    },
+    {
+      reason: 'rolling days without a number of them',
+      spec: { defaultBudget: { amount: '1', period: 'rolling', currency: 'EUR' } },
+      message: BUDGET_DAYS,
     },
     {
       reason: 'a window below the smallest',

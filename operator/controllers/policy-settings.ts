@@ -19,6 +19,7 @@ import { VARIABLES } from '../config/variables/variables.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
+import { translateBudget } from './budget-settings.ts';
 
 /** Each duration of a MeteringPolicy has the bounds of the environment variable of the same meaning. */
 const DURATIONS = {
@@ -98,7 +99,13 @@ export function translatePolicy(
     }
     hosts.push(parsed.value);
   }
-  return { kind: 'settings', settings: layersOf(spec, durations, hosts) };
+  const budget = spec.defaultBudget && translateBudget('spec.defaultBudget', spec.defaultBudget);
+  if (budget?.kind === 'problems') return invalidSpec('InvalidSpec', budget.problems.join('; '));
+  const settings = layersOf(spec, durations, hosts);
+  return {
+    kind: 'settings',
+    settings: { ...settings, ...omitUndefined({ defaultBudget: budget?.budget }) },
+  };
 }
 
 function layersOf(

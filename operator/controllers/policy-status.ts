@@ -3,7 +3,9 @@ import type { DiskLevel } from '../ledger/ledger.ts';
 import { quote } from '../model/validate-event.ts';
 import { formatInstant } from '../model/window.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
+import { budgetFields } from './budget-status.ts';
 import type {
+  BudgetsView,
   DeliveryView,
   EnforcementView,
   HeldView,
@@ -46,6 +48,7 @@ export interface PolicyViews {
   readonly ledger: LedgerView;
   readonly enforcement: EnforcementView;
   readonly held: HeldView;
+  readonly budgets: BudgetsView;
 }
 
 /** `Ready`, and what deserves attention while it holds. */
@@ -86,6 +89,7 @@ export function policyFields(views: PolicyViews, windowMs: number): MeteringPoli
       suspendedTenantClusters: marking.suspendedClusters.length,
       pendingObjects: marking.pending,
     },
+    ...budgetFields(views.budgets.list()),
     failedTenantAPIs: {
       total: failed.length,
       items: failed.slice(0, MOST_ITEMS).map(({ tenantCluster, reason, since }) => ({

@@ -8,9 +8,11 @@ import type { OverrideUse } from '../discovery/discover.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/validate-event.ts';
 import { type ConditionClaim, readyBySpec, type SpecStatus, stalledClaims } from './conditions.ts';
+import { translateBudget } from './budget-settings.ts';
+import { budgetFields } from './budget-status.ts';
 import type { ControlledKind } from './controlled-kind.ts';
 import { queryProblem } from './policy-settings.ts';
-import type { DeliveryView, TenantsView } from './views.ts';
+import type { BudgetsView, DeliveryView, TenantsView } from './views.ts';
 
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;
@@ -20,13 +22,14 @@ export interface TenantOverrideOptions {
   readonly settings: SettingsStore;
   readonly tenants: TenantsView;
   readonly delivery: DeliveryView;
+  readonly budgets: BudgetsView;
 }
 
 /** TenantOverride: how certain tenant clusters are billed, whatever else says so (docs/discovery.md#who-is-billed). */
 export function tenantOverrides(
   options: TenantOverrideOptions,
 ): ControlledKind<TenantOverrideSpec> {
-  const { settings, tenants, delivery } = options;
+  const { settings, tenants, delivery, budgets } = options;
   const isInForce = (name: string): boolean =>
     settings.current().overrides.some((override) => override.name === name);
 
@@ -53,7 +56,10 @@ export function tenantOverrides(
       return {
         settled: tenants.known() || specStatus.kind === 'invalid',
         claims: overrideClaims(facts),
-        fields: overrideFields(facts),
+        fields: {
+          ...overrideFields(facts),
+          ...budgetFields(spec.budget === undefined ? [] : budgets.list(name)),
+        },
       };
     },
   };
@@ -65,7 +71,7 @@ export function translateOverride(
   createdAt: number,
   spec: TenantOverrideSpec,
 ): Translation<TenantOverrideSettings> {
-  const { match, enforcement, ...overridden } = spec;
+  const { match, enforcement, budget: budgetSpec, ...overridden } = spec;
   const tenants = translateMatch(match);
   if (tenants === undefined) {
     const mend = 'give either namespace and name, or a selector with at least one requirement';
@@ -78,6 +84,8 @@ export function translateOverride(
     const mend = 'give one such as Europe/Berlin';
     return invalidSpec('InvalidSpec', `spec.billing.timeZone: unknown: ${quote(zone)}; ${mend}`);
   }
+  const budget = budgetSpec && translateBudget('spec.budget', budgetSpec);
+  if (budget?.kind === 'problems') return invalidSpec('InvalidSpec', budget.problems.join('; '));
   return {
     kind: 'settings',
     settings: {
@@ -85,6 +93,7 @@ export function translateOverride(
       createdAt,
       match: tenants,
       ...overridden,
+      ...omitUndefined({ budget: budget?.budget }),
       ...(enforcement !== undefined && { enforcementExempt: enforcement === 'exempt' }),
     },
   };

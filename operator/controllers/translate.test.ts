@@ -185,7 +185,7 @@ describe('a BillingDestination', () => {
 describe('a TenantOverride', () => {
   test('reaches the engine with every field', () => {
     const [named, selecting] = COMPLETE_SPECS.tenantoverrides as TenantOverrideSpec[];
-    const { match: _, enforcement: __, ...overridden } = named ?? { match: {} };
+    const { match: _, enforcement: __, budget: ___, ...overridden } = named ?? { match: {} };
     expect(named && translateOverride('acme', 1_000, named)).toEqual({
       kind: 'settings',
       settings: {
@@ -193,6 +193,12 @@ describe('a TenantOverride', () => {
         createdAt: 1_000,
         match: { kind: 'cluster', namespace: 'acme', name: 'prod' },
         ...overridden,
+        budget: {
+          counts: { kind: 'metric', metric: 'tenant_gpu_hours' },
+          amount: 500_000_000n,
+          period: { kind: 'rolling', days: 30 },
+          thresholds: [],
+        },
         enforcementExempt: true,
       },
     });
@@ -289,6 +295,12 @@ describe('the MeteringPolicy', () => {
         },
         prometheus: { preset: 'vcluster-platform' },
         ledger: { retentionMs: 30 * 86_400_000 },
+        defaultBudget: {
+          counts: { kind: 'money', currency: 'EUR' },
+          amount: 500n * 10n ** 21n,
+          period: { kind: 'month' },
+          thresholds: [],
+        },
         ingest: { unknownTenants: 'create' },
         enforcement: {
           mode: 'enforce',

@@ -1,3 +1,4 @@
+import type { BudgetStanding } from '../budgets/standing.ts';
 import type { EnforcementSettings } from '../config/settings.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
@@ -129,6 +130,12 @@ export interface FailedTenantApi {
   readonly tenantCluster: string;
   readonly reason: string;
   readonly since: number;
+}
+
+/** Budgets of tenants. */
+export interface BudgetsView {
+  /** Every tenant that has one and whose account is made: of all, or of one TenantOverride. */
+  list(override?: string): readonly BudgetStanding[];
 }
 
 /** Enforcement. */

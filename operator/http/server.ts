@@ -12,6 +12,7 @@ import { createRefusedConnections, Listener } from './listener.ts';
 import { probeRoutes } from './routes/health.ts';
 import { createRoutes } from './routes/routes.ts';
 import { createSumming } from '../usage/summing.ts';
+import type { UsageTotals } from '../usage/usage-totals.ts';
 import { TokenSource } from './tokens.ts';
 import type { Views } from './views.ts';
 
@@ -44,6 +45,8 @@ export interface HttpServer {
   listen(signal: AbortSignal): Promise<ListenedAddresses>;
   /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
   close(): Promise<void>;
+  /** The sums of usage that it answers from; undefined while they are not open. */
+  readonly totals: () => UsageTotals | undefined;
 }
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
@@ -113,6 +116,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       return addresses;
     },
     close,
+    totals: summing.totals,
   };
 }
 

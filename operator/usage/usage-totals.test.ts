@@ -181,6 +181,7 @@ describe('sums that are kept', () => {
       expect(await totals.addTo(sums, { ...query, range })).toStrictEqual({
         kind: 'added',
         partial: true,
+        head: emptied.head(),
       });
     });
   });

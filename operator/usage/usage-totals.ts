@@ -36,8 +36,11 @@ export interface UsageTotals {
 }
 
 export type TotalsOutcome =
-  /** `partial`: some of the range is older than what is kept. */
-  | { readonly kind: 'added'; readonly partial: boolean }
+  /**
+   * `partial`: some of the range is older than what is kept. Of the whole hours of the range everything up to the
+   * sequence number `head` was added, and nothing after it; absent where no sums are kept.
+   */
+  | { readonly kind: 'added'; readonly partial: boolean; readonly head?: number }
   /** `sums` holds no more rows. */
   | { readonly kind: 'full' }
   /** Stored sums were damaged; they are being made anew from the ledger. */
@@ -73,9 +76,9 @@ class LedgerTotals implements UsageTotals {
   async addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome> {
     const cover = coverRange(query.range.from, query.range.to, query.hourly);
     try {
-      const added = await this.#lock.read(() => this.#add(sums, query, cover));
-      if (!added) return { kind: 'full' };
-      return { kind: 'added', partial: isPartlyGone(cover, this.#ledger, this.#clock.now()) };
+      const head = await this.#lock.read(() => this.#add(sums, query, cover));
+      if (head === undefined) return { kind: 'full' };
+      return { kind: 'added', partial: isPartlyGone(cover, this.#ledger, this.#clock.now()), head };
     } catch (error) {
       if (!(error instanceof DamagedSums)) throw error;
       await this.#rebuild(error.message);
@@ -140,22 +143,24 @@ class LedgerTotals implements UsageTotals {
     await this.#lock.write(() => this.#store.clear());
   }
 
-  /** Every event of the range comes from exactly one place; false when `sums` is full. */
-  async #add(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
-    if (!(await this.#addStored(sums, query, cover))) return false;
+  /** Every event of the range comes from exactly one place. Gives how far the ledger was read; undefined when `sums` is full. */
+  async #add(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<number | undefined> {
+    if (!(await this.#addStored(sums, query, cover))) return undefined;
     const [ledger, { filter, signal }] = [this.#ledger, query];
     const whole = new Set([...cover.days, ...cover.hours]);
-    for await (const { event } of newerThan(ledger, unsummedFrom(ledger, this.#store), signal)) {
+    let head = unsummedFrom(ledger, this.#store);
+    for await (const { sequence, event } of newerThan(ledger, head, signal)) {
       const { window_start: start } = event;
       const isWhole = whole.has(periodOf('hour', start)) || whole.has(periodOf('day', start));
-      if (isWhole && filter(event) && !sums.add(event)) return false;
+      if (isWhole && filter(event) && !sums.add(event)) return undefined;
+      head = sequence;
     }
     for (const edge of cover.edges) {
       for await (const { event } of ledger.scan(edge.from, edge.to, signal)) {
-        if (filter(event) && !sums.add(event)) return false;
+        if (filter(event) && !sums.add(event)) return undefined;
       }
     }
-    return true;
+    return head;
   }
 
   async #addStored(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<boolean> {

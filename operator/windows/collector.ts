@@ -13,6 +13,7 @@ import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { partsOf } from './host-scope.ts';
+import { type LiveUsage, liveUsage } from './live-usage.ts';
 import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
@@ -77,6 +78,13 @@ export interface HeldTenant {
 
 /** Samples, closes windows and appends them, until it is told to stop. */
 export interface Collector extends WindowsView {
+  /**
+   * What goes on in some namespaces of this cluster since their last window was closed; undefined while some of it
+   * has not been listed.
+   */
+  live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined;
+  /** Up to where the windows of a namespace are closed, by the scope that {@link LiveUsage} names. */
+  closedUntil(scope: string): number | undefined;
   run(signal: AbortSignal): Promise<AppendEnd>;
 }
 
@@ -179,6 +187,16 @@ class WindowCollector implements Collector {
 
   get metricsFailure(): UsageFailure | undefined {
     return this.#usage.failure;
+  }
+
+  live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined {
+    const { settings, clock } = this.#options;
+    const host = this.#scopes.all.filter(({ scope }) => scope.ownNodes !== true);
+    return liveUsage(host, namespaces, settings(), clock.now());
+  }
+
+  closedUntil(scope: string): number | undefined {
+    return this.#scopes.all.find((state) => state.scope.name === scope)?.progress.end;
   }
 
   async run(signal: AbortSignal): Promise<AppendEnd> {

@@ -56,7 +56,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     succession: { prefix: lineage, head: () => ledger.head() },
     timings: LEASE_TIMINGS,
   });
-  const { http, controllers, plans } = buildSurface(context, {
+  const { http, controllers, plans, budgets } = buildSurface(context, {
     settings: options.settings,
     ledger,
     cluster,
@@ -78,6 +78,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ...billing.parts,
     ...metering.parts,
     plans,
+    budgets,
   ];
   const prepare = (signal: AbortSignal) => compareWithStatus(options, signal);
   return [http, leaderPart(election, prepare, parts, { clock, logger })];

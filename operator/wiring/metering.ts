@@ -3,7 +3,7 @@ import type { Settings, SettingsStore } from '../config/settings.ts';
 import { createExplanations, type Explanations } from '../explanations/explanations.ts';
 import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type Collector, createCollector, type WindowsView } from '../windows/collector.ts';
+import { type Collector, createCollector } from '../windows/collector.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { createPodMetricsReader } from '../windows/pod-metrics.ts';
 import type { BuildContext } from './build-context.ts';
@@ -15,7 +15,7 @@ import { createConfiguredMetrics, createPrometheus, type Prometheus } from './pr
 /** What makes usage events, and what may be asked about them. */
 export interface Metering {
   readonly catalog: () => Catalog;
-  readonly windows: WindowsView;
+  readonly windows: Collector;
   /** The gaps of the windows and of Prometheus. */
   readonly gaps: () => readonly Gap[];
   readonly explanations: Pick<Explanations, 'find'>;

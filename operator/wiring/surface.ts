@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import { Gauge, type Registry } from 'prom-client';
+import { type BudgetKeeper, createBudgetKeeper } from '../budgets/keeper.ts';
 import { type Controllers, createControllers } from '../controllers/controllers.ts';
 import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
+import type { Projected } from '../kubernetes/source.ts';
 import { createLabelLimit } from '../telemetry/registry.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
 import { createPlanKeeper } from '../usage/plan-keeper.ts';
@@ -18,12 +20,13 @@ export interface Surface {
   readonly controllers: Controllers;
   /** Records which plan each tenant is on, while this process leads. */
   readonly plans: Part;
+  /** Keeps the accounts of budgets, while this process leads. */
+  readonly budgets: Part;
 }
 
 export function buildSurface(context: BuildContext, engine: Engine): Surface {
   const { registry, ledger, environment, logger, clock, random, version } = context;
   const views = httpViews(engine, () => controllers.pricesKnown());
-  createStatusMetrics(registry, views, engine.cluster.tenantApis);
   const http = createHttpServer({
     clock,
     logger,
@@ -33,6 +36,20 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     usageDirectory: join(environment.ledger.dataDir, 'usage'),
     views,
   });
+  const budgets = createBudgetKeeper({
+    ledger,
+    clock,
+    logger,
+    totals: http.totals,
+    settings: context.settings,
+    discovery: engine.cluster.discovery,
+    windows: engine.metering.windows,
+    pricesKnown: () => controllers.pricesKnown(),
+    isCharged: (metric) => engine.metering.catalog().find(metric)?.informational !== true,
+  });
+  createStatusMetrics(registry, views, engine.cluster.tenantApis, budgets);
+  const changed = ({ namespace }: Projected): void => budgets.changed(namespace);
+  engine.cluster.watches.subscribe({ used: { upserted: changed, deleted: changed } });
   const controllers = createControllers({
     clock,
     random,
@@ -49,6 +66,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     instance: context.instance,
     cursors: engine.billing.cursors,
     ...controllerViews(engine),
+    budgets,
   });
   const plans = createPlanKeeper({
     ledger,
@@ -64,6 +82,10 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     plans: whenConfigured(context.customResources, {
       name: 'plans of tenants',
       run: (signal) => plans.run(signal),
+    }),
+    budgets: whenConfigured(context.customResources, {
+      name: 'budgets',
+      run: (signal) => budgets.run(signal),
     }),
   };
 }
@@ -82,6 +104,7 @@ function createStatusMetrics(
   registry: Registry,
   views: Views,
   tenantApis: Pick<TenantApis, 'list'>,
+  budgets: Pick<BudgetKeeper, 'list'>,
 ): void {
   const registers = [registry];
   const gauge = (name: string, help: string, value: () => number): void => {
@@ -116,6 +139,12 @@ function createStatusMetrics(
     'meterfeed_open_gaps',
     'Stretches that could not be measured and are not filled.',
     () => views.metering.gaps().length,
+  );
+  gauge('meterfeed_budgets', 'Tenants that have a budget.', () => budgets.list().length);
+  gauge(
+    'meterfeed_used_up_budgets',
+    'Tenants of whose budget nothing is left.',
+    () => budgets.list().filter(({ used, limit }) => used >= limit).length,
   );
 
   const name = createLabelLimit();

@@ -29,7 +29,7 @@ import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { forGpuPods, mayHaveRun, projectPod } from '../observation/pod.ts';
-import { projectResourceClaim } from '../observation/resource-claim.ts';
+import { projectResourceClaim, type ResourceClaimView } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -60,6 +60,8 @@ export interface WatchesOptions {
 export interface HostListener {
   /** A tenant cluster's workload, Namespace or platform object has come, changed or gone. */
   readonly tenantClusters?: () => void;
+  /** An object that usage is measured on has come, changed or gone; its timeline knows. */
+  readonly used?: SourceHandler<Projected>;
   readonly nodes?: SourceHandler<NodeView>;
   readonly volumes?: SourceHandler<VolumeClaimView>;
   readonly loadBalancers?: SourceHandler<LoadBalancerView>;
@@ -102,7 +104,8 @@ export function createWatches(options: WatchesOptions): Watches {
   const listeners: HostListener[] = [];
   const { resume } = restored;
   const podEvents = createPodEvents(options);
-  const pods = watch(PODS, projectPod, [observation.pods, forGpuPods(observation.gpuPods)], {
+  const used = relay<Projected>(listeners, (listener) => listener.used);
+  const pods = watch(PODS, projectPod, [observation.pods, forGpuPods(observation.gpuPods), used], {
     resume: resume.pods,
     lastSigns: (gone, within, signal) =>
       podEvents.lastSigns(gone.filter(mayHaveRun), within, signal),
@@ -113,10 +116,10 @@ export function createWatches(options: WatchesOptions): Watches {
     [observation.nodes, observation.gpuNodes, relay(listeners, (listener) => listener.nodes)],
     { resume: resume.nodes, clusterScoped: true },
   );
-  const resourceClaims = watch(
+  const resourceClaims = watch<ResourceClaimView>(
     { ...RESOURCE, plural: 'resourceclaims' },
     projectResourceClaim,
-    [observation.resourceClaims],
+    [observation.resourceClaims, used],
     { resume: resume.resourceClaims },
   );
   const resourceSlices = watch(
@@ -125,16 +128,16 @@ export function createWatches(options: WatchesOptions): Watches {
     [observation.resourceSlices],
     { resume: resume.resourceSlices, clusterScoped: true },
   );
-  const volumes = watch(
+  const volumes = watch<VolumeClaimView>(
     { ...CORE, plural: 'persistentvolumeclaims' },
     projectVolumeClaim,
-    [observation.volumes, relay(listeners, (listener) => listener.volumes)],
+    [observation.volumes, used, relay(listeners, (listener) => listener.volumes)],
     { resume: resume.volumes },
   );
-  const loadBalancers = watch(
+  const loadBalancers = watch<LoadBalancerView>(
     { ...CORE, plural: 'services' },
     projectLoadBalancer,
-    [observation.loadBalancers, relay(listeners, (listener) => listener.loadBalancers)],
+    [observation.loadBalancers, used, relay(listeners, (listener) => listener.loadBalancers)],
     { resume: resume.loadBalancers },
   );
 
@@ -147,7 +150,7 @@ export function createWatches(options: WatchesOptions): Watches {
     return watch<HostWorkload>(
       { ...APPS, plural },
       hostWorkload(reading),
-      [observation.workloads, tell],
+      [observation.workloads, used, tell],
       {
         labelSelector: WORKLOAD_SELECTOR,
         resume: resumeWorkloads(resume.workloads, reading),

@@ -79,6 +79,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       mode: () => engine.enforcement.mode(),
       status: () => engine.enforcement.status(),
     },
+    budgets: { list: () => [] },
     held: {
       list: () => engine.held.list(),
       pushedTenants: () => engine.held.pushedTenants(),

@@ -75,6 +75,7 @@ export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
     tenants: tenantsOf(),
     windows: windowsOf(),
     held: { list: () => [], pushedTenants: () => [] },
+    budgets: { list: () => [] },
     enforcement: {
       mode: () => 'observe',
       status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),

@@ -120,6 +120,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       },
       exclude: false,
       enforcement: 'exempt',
+      budget: { amount: '0.5', metric: 'tenant_gpu_hours', period: 'rolling', days: 30 },
       metering: {
         cpuMemoryBasis: 'max',
         meterControlPlane: true,
@@ -146,6 +147,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         },
       },
       exclude: true,
+      budget: { amount: '500', currency: 'EUR', period: 'month' },
     },
   ],
   meteringpolicies: [
@@ -182,6 +184,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       maxOwnNodes: 200,
       excludeNamespaces: ['kube-system', 'monitoring'],
       retention: '30d',
+      defaultBudget: { amount: '500', currency: 'EUR', period: 'month' },
       ingest: { unknownTenants: 'create' },
       discovery: {
         namespaces: ['vcluster-acme'],
@@ -220,6 +223,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         bearerTokenSecretRef: { name: 'prometheus', key: 'token' },
       },
     },
+    { defaultBudget: { amount: '0.5', metric: 'tenant_gpu_hours', period: 'rolling', days: 7 } },
     {},
   ],
   pricebooks: [

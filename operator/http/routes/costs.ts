@@ -1,8 +1,7 @@
 import type { PriceBook } from '../../model/price-book.ts';
 import { quote } from '../../model/quote.ts';
 import { CostSums, isPricingKey } from '../../usage/cost-sums.ts';
-import { planOn, readPlanHistories } from '../../usage/plan-history.ts';
-import { planPrices, type PricesOf } from '../../usage/plan-prices.ts';
+import { pricesInForce } from '../../usage/prices-in-force.ts';
 import type { EventFilter, TimeRange } from '../../usage/usage-sums.ts';
 import type { TotalsOutcome } from '../../usage/usage-totals.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
@@ -117,7 +116,12 @@ async function sumCosts(
 ): Promise<CostAnswer> {
   const { views } = context;
   const without = new Set<string>();
-  const pricesOf = await pricesInForce(context, (plan) => without.add(plan));
+  const pricesOf = await pricesInForce({
+    ledger: context.ledger,
+    settings: views.settings(),
+    tenants: views.discovery.tenants(),
+    unpriced: (plan) => without.add(plan),
+  });
   const sums = new CostSums(groupBy, MAX_ROWS, pricesOf);
   const tenant = query.get('tenant');
   const asked = await addUsage(context, sums, {
@@ -138,23 +142,6 @@ async function sumCosts(
   const note = partial.includes(true) ? { note: PARTIAL } : {};
   const warnings = emptyKeys(context, groupBy, rows, isPricingKey);
   return { range, groupBy, rows, plansWithoutPrices: [...without], ...note, ...warnings };
-}
-
-/** By the plan that each tenant was on; of one that is not recorded yet, by the plan that it is on now. */
-async function pricesInForce(
-  { views, ledger }: RouteContext,
-  unpriced: (plan: string) => void,
-): Promise<PricesOf> {
-  const histories = await readPlanHistories(ledger);
-  const { pricing, billing } = views.settings();
-  const plans = new Map(
-    views.discovery.tenants().map(({ id, plan }) => [id, plan ?? billing.defaultPlanCode]),
-  );
-  const planOf = (tenant: string, day: string): string | undefined => {
-    const history = histories.get(tenant);
-    return history === undefined ? plans.get(tenant) : planOn(history, day);
-  };
-  return planPrices(pricing.books, planOf, unpriced);
 }
 
 /** Informational metrics are charged nowhere, so they lack no price either. */

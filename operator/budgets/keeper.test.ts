@@ -1,0 +1,242 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Settings } from '../config/settings.ts';
+import { createSettingsStore } from '../config/settings-store.ts';
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
+import type { ManualClock } from '../kubernetes/testing/manual-clock.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { cluster, pod } from '../metering/testing/objects.ts';
+import type { Budget } from '../model/budget.ts';
+import { nanosFromDecimal } from '../model/decimal.ts';
+import { bookOf, flat, priceOf } from '../pricing/testing/price-books.ts';
+import { openSumsStore, type SumsStore } from '../usage/sums-store.ts';
+import { createUsageTotals } from '../usage/usage-totals.ts';
+import {
+  at,
+  clockAt,
+  eventsOf,
+  life,
+  pass,
+  type Process,
+  running,
+  settingsOf,
+  settled,
+  startProcess,
+} from '../windows/testing/harness.ts';
+import { type BudgetKeeper, createBudgetKeeper } from './keeper.ts';
+import type { BudgetStanding } from './standing.ts';
+
+const CPU = 'tenant_cpu_core_hours';
+const CORE_SECOND = 1_000_000_000n / 3_600n;
+const TENANT = 'tenant-tenant-a-a';
+
+let directory: string;
+let store: SumsStore;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'budgets-'));
+});
+
+afterEach(async () => {
+  await store.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** Core-hours in a month. */
+function cpuBudget(coreSeconds: number): Budget {
+  const amount = (BigInt(coreSeconds) * 1_000_000_000n) / 3_600n;
+  return {
+    counts: { kind: 'metric', metric: CPU },
+    amount,
+    period: { kind: 'month' },
+    thresholds: [],
+  };
+}
+
+interface World extends AsyncDisposable {
+  readonly process: Process;
+  readonly keeper: BudgetKeeper;
+  readonly settings: ReturnType<typeof createSettingsStore>;
+  standing(): BudgetStanding;
+  /** Objects of the tenant change: the watch tells. */
+  see(change: () => void): Promise<void>;
+}
+
+interface WorldOptions {
+  readonly clock: ManualClock;
+  readonly ledger: Ledger;
+  readonly budget: Budget;
+  readonly environment?: Settings;
+  readonly known?: readonly TenantCluster[];
+}
+
+async function start(options: WorldOptions): Promise<World> {
+  const { clock, ledger, budget, known = [cluster('a')] } = options;
+  const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+  process.discover(known);
+  const settings = createSettingsStore(options.environment ?? settingsOf({}));
+  settings.setPriceBook('standard', bookOf([priceOf(CPU, flat(36))], { name: 'standard' }));
+  settings.setPolicy({ defaultBudget: budget });
+  store = await openSumsStore(directory, ledger.stats().ledgerId);
+  const logger = createCapturingLogger();
+  const totals = createUsageTotals({ ledger, store, clock, logger });
+  const keeper = createBudgetKeeper({
+    ledger,
+    totals: () => totals,
+    settings,
+    discovery: {
+      known: () => true,
+      clusters: () => known,
+      tenants: () => [
+        {
+          id: TENANT,
+          displayName: 'a',
+          plan: 'standard',
+          region: 'r',
+          clusters: [],
+          createdAt: 0,
+        },
+      ],
+      subscribe: () => () => undefined,
+    },
+    windows: process.collector,
+    pricesKnown: () => true,
+    isCharged: () => true,
+    clock,
+    logger,
+  });
+  const stop = new AbortController();
+  const ended = keeper.run(stop.signal);
+  await expect.poll(() => keeper.list().length).toBe(1);
+  return {
+    process,
+    keeper,
+    settings,
+    standing: () => {
+      const [standing] = keeper.list();
+      if (standing === undefined) throw new Error('no budget is kept');
+      return standing;
+    },
+    see: async (change) => {
+      change();
+      keeper.changed('tenant-a');
+      await settled();
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await clock.advance(0);
+      await ended;
+      await process.kill();
+    },
+  };
+}
+
+/** Each window is rounded once, to a nano-unit. */
+function expectSeconds(nanos: bigint, seconds: number): void {
+  const off = nanos * 3_600n - BigInt(seconds) * 1_000_000_000n;
+  expect(off < 0n ? -off : off).toBeLessThan(5 * 3_600);
+}
+
+async function storedNanos(ledger: Ledger): Promise<bigint> {
+  const events = (await eventsOf(ledger)).filter(({ metric }) => metric === CPU);
+  return events.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
+}
+
+describe('the account of a tenant', () => {
+  test('has what goes on at once, and counts no window twice when it is closed', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(600) });
+    await pass(clock, 20);
+    for (let second = 1; second <= 200; second += 1) {
+      await pass(clock, 1);
+      const most = BigInt(second);
+      const { used } = world.standing();
+      expect(used <= most * CORE_SECOND + most).toBe(true);
+    }
+    await pass(clock, 30);
+    const stored = await storedNanos(ledger);
+    const rest = world.standing().used - stored;
+    expectSeconds(rest, 50);
+  });
+
+  test('says when the budget is used up, and anew when a pod ends and another begins', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(3600) });
+    await pass(clock, 20 + 70);
+    const near = (seconds: number): void => {
+      const usedUpAt = world.standing().usedUpAt() ?? Number.NaN;
+      expect(Math.abs(usedUpAt - at(seconds))).toBeLessThan(10);
+    };
+    near(3600);
+    await pass(clock, 15);
+    await world.see(() => {
+      const ended = pod({ ...life, phase: 'Succeeded', finishedAt: at(80) });
+      world.process.pods.apply(ended);
+    });
+    await pass(clock, 1);
+    expect(world.standing().usedUpAt()).toBeUndefined();
+    await pass(clock, 20);
+    await world.see(() => {
+      world.process.pods.apply(pod({ ...life, name: 'q', createdAt: at(95), startedAt: at(100) }));
+    });
+    await pass(clock, 1);
+    near(100 + 3600 - 80);
+  });
+
+  test('comes to ledger × price when everything is closed', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const amount = 10n ** 21n;
+    const counts = { kind: 'money', currency: 'EUR' } as const;
+    const budget: Budget = { counts, amount, period: { kind: 'month' }, thresholds: [] };
+    await using world = await start({ clock, ledger, budget });
+    await pass(clock, 20 + 100);
+    await world.see(() => {
+      world.process.pods.apply(pod({ ...life, phase: 'Succeeded', finishedAt: at(97) }));
+    });
+    await pass(clock, 100);
+    const stored = await storedNanos(ledger);
+    expect(stored > 0n).toBe(true);
+    expect(world.standing().used).toBe(stored * 36n * 10n ** 12n);
+    expect(world.standing().uncounted).toStrictEqual(['tenant_memory_gb_hours']);
+  });
+
+  test('is the same after a restart', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const budget = cpuBudget(3600);
+    let before: bigint;
+    {
+      await using world = await start({ clock, ledger, budget });
+      await pass(clock, 20 + 130);
+      before = world.standing().used;
+      await store.close();
+    }
+    await using world = await start({ clock, ledger, budget });
+    await pass(clock, 3);
+    expectSeconds(world.standing().used - before, 3);
+  });
+
+  test('follows usage that is pushed in, and a budget that changes', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(3600) });
+    await pass(clock, 20 + 70);
+    const before = world.standing().used;
+    await pass(clock, 120);
+    expectSeconds(world.standing().used - before, 120);
+    world.settings.setPolicy({ defaultBudget: cpuBudget(60) });
+    await pass(clock, 2);
+    expect(world.standing().limit).toBe((60n * 1_000_000_000n) / 3_600n);
+    expect(world.standing().usedUpAt()).toBe(clock.now());
+    world.settings.setPolicy(undefined);
+    await pass(clock, 2);
+    expect(world.keeper.list()).toStrictEqual([]);
+  });
+});

@@ -1,0 +1,265 @@
+import type { SettingsStore } from '../config/settings.ts';
+import type { Discovery } from '../discovery/discovery.ts';
+import { namespacesOf } from '../discovery/tenant-cluster.ts';
+import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
+import { errorText } from '../model/error-text.ts';
+import { least } from '../model/extremes.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { Turn } from '../telemetry/turn.ts';
+import type { Collector } from '../windows/collector.ts';
+import type { LiveCharge } from './account.ts';
+import { tenantsByNamespace } from './budget-of.ts';
+import { liveCharge } from './live.ts';
+import { type AccountSources, type KeptBudget, makeAccounts } from './make-accounts.ts';
+import { type BudgetStanding, standingOf } from './standing.ts';
+
+export interface BudgetKeeperOptions extends AccountSources {
+  readonly ledger: Pick<Ledger, 'head' | 'read' | 'changed' | 'records'>;
+  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
+  readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'subscribe'>;
+  readonly windows: Pick<Collector, 'live' | 'closedUntil'>;
+  /** False while prices have not been read. */
+  readonly pricesKnown: () => boolean;
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, 'warn'>;
+}
+
+/** Keeps an account of what each tenant with a budget has used of it (docs/budgets.md). */
+export interface BudgetKeeper {
+  /** Every tenant that has a budget and whose account is made, as it stands now: of all, or of one TenantOverride. */
+  list(override?: string): readonly BudgetStanding[];
+  /** Something in a namespace of this cluster has come, changed or gone. */
+  changed(namespace: string): void;
+  /** Keeps accounts until the signal is aborted. Never rejects: what fails is tried again. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Changes of a moment are measured together. */
+const GATHER_MS = 250;
+const RETRY_MS = 1_000;
+/** A change of plan is on record by then. */
+const PLANS_RECORDED_MS = 15_000;
+/** Timers hold no longer delays, and clocks are set. */
+const LONGEST_SLEEP_MS = 60_000;
+const PAGE_EVENTS = 2_000;
+const TENANTS_AT_ONCE = 20;
+
+export function createBudgetKeeper(options: BudgetKeeperOptions): BudgetKeeper {
+  return new LiveBudgetKeeper(options);
+}
+
+class LiveBudgetKeeper implements BudgetKeeper {
+  readonly #options: BudgetKeeperOptions;
+  #kept: ReadonlyMap<string, KeptBudget> = new Map();
+  /** What the accounts were made by; another one makes them anew. */
+  #madeBy: string | undefined;
+  /** The prices and budgets that they were made by. */
+  #pricing: unknown;
+  #overrides: unknown;
+  /** False where tenants may have changed since. */
+  #isLookedAt = false;
+  #remakeAt = Number.POSITIVE_INFINITY;
+  /** The last event that the accounts have. */
+  #position = 0;
+  #tenantsIn: ReadonlyMap<string, ReadonlySet<string>> = new Map();
+  readonly #dirty = new Set<string>();
+  #wake = new AbortController();
+  #lastFailure = '';
+
+  constructor(options: BudgetKeeperOptions) {
+    this.#options = options;
+  }
+
+  list(override?: string): readonly BudgetStanding[] {
+    const now = this.#options.clock.now();
+    return [...this.#kept].flatMap(([tenant, kept]) => {
+      if (override !== undefined && kept.override !== override) return [];
+      return [standingOf({ tenant, ...kept }, now)];
+    });
+  }
+
+  changed(namespace: string): void {
+    const tenants = this.#tenantsIn.get(namespace);
+    if (tenants === undefined) return;
+    for (const tenant of tenants) this.#dirty.add(tenant);
+    this.#wake.abort();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { discovery, settings, clock } = this.#options;
+    const look = (): void => {
+      this.#isLookedAt = false;
+      this.#wake.abort();
+    };
+    const endings = [discovery.subscribe(look), settings.subscribe(look)];
+    const following = this.#followHead(signal);
+    while (!signal.aborted) {
+      const pauseMs = await this.#tryRound(signal);
+      await clock.sleep(GATHER_MS, signal).catch(() => undefined);
+      const either = AbortSignal.any([signal, this.#wake.signal]);
+      await clock.sleep(pauseMs, either).catch(() => undefined);
+      if (this.#wake.signal.aborted) this.#wake = new AbortController();
+    }
+    for (const end of endings) end();
+    await following;
+  }
+
+  async #followHead(signal: AbortSignal): Promise<void> {
+    const { ledger, clock } = this.#options;
+    let seen = ledger.head();
+    while (!signal.aborted) {
+      // Rejects where the ledger cannot be read, too; the round says so.
+      await ledger
+        .changed(seen, signal)
+        .catch(() => clock.sleep(RETRY_MS, signal))
+        .catch(() => undefined);
+      seen = ledger.head();
+      this.#wake.abort();
+    }
+  }
+
+  /** How long nothing is to be done unless something wakes. */
+  async #tryRound(signal: AbortSignal): Promise<number> {
+    try {
+      const pauseMs = await this.#round(signal);
+      this.#lastFailure = '';
+      return pauseMs;
+    } catch (error) {
+      if (signal.aborted) return 0;
+      const failure = errorText(error);
+      if (failure !== this.#lastFailure) {
+        this.#options.logger.warn(`[budgets] budgets are not counted: ${failure}`);
+      }
+      this.#lastFailure = failure;
+      return RETRY_MS;
+    }
+  }
+
+  async #round(signal: AbortSignal): Promise<number> {
+    const { discovery, pricesKnown, clock } = this.#options;
+    if (!discovery.known() || !pricesKnown()) return RETRY_MS;
+    if (this.#isOutdated()) {
+      if (!(await this.#remake(signal))) return RETRY_MS;
+    } else {
+      await this.#follow();
+    }
+    if (!(await this.#measure(signal))) return RETRY_MS;
+    const ends = least([...this.#kept.values()].map(({ period }) => period.to));
+    const wait = Math.min(ends, this.#remakeAt) - clock.now();
+    return Math.max(0, Math.min(wait, LONGEST_SLEEP_MS));
+  }
+
+  #isOutdated(): boolean {
+    const { settings, clock } = this.#options;
+    const { pricing, overrides } = settings.current();
+    const now = clock.now();
+    if (this.#pricing !== pricing || this.#overrides !== overrides) return true;
+    if (now >= this.#remakeAt) return true;
+    if (!this.#isLookedAt && this.#madeBy !== this.#tenantsText()) return true;
+    this.#isLookedAt = true;
+    return [...this.#kept.values()].some(({ period }) => now < period.from || now >= period.to);
+  }
+
+  /** Everything of tenants that accounts depend on. */
+  #tenantsText(): string {
+    const { discovery, settings } = this.#options;
+    const clusters = discovery.clusters().map((cluster) => {
+      const { tenant, overrides, excluded } = cluster;
+      return [tenant, overrides, excluded, namespacesOf(cluster)];
+    });
+    const plans = discovery.tenants().map(({ id, plan, planChange }) => [id, plan, planChange]);
+    return JSON.stringify([clusters, plans, settings.current().billing.defaultPlanCode]);
+  }
+
+  /** Makes all accounts anew; false where that cannot be done yet. */
+  async #remake(signal: AbortSignal): Promise<boolean> {
+    const { discovery, settings, clock } = this.#options;
+    const { pricing, overrides } = settings.current();
+    const [madeBy, clusters, now] = [this.#tenantsText(), discovery.clusters(), clock.now()];
+    const made = await makeAccounts(this.#options, now, signal);
+    if (made === undefined) return false;
+    if (this.#madeBy !== undefined && this.#madeBy !== madeBy) {
+      this.#remakeAt = now + PLANS_RECORDED_MS;
+    } else if (now >= this.#remakeAt) this.#remakeAt = Number.POSITIVE_INFINITY;
+    this.#kept = made.kept;
+    this.#position = made.head;
+    this.#madeBy = madeBy;
+    this.#pricing = pricing;
+    this.#overrides = overrides;
+    this.#tenantsIn = tenantsByNamespace(clusters, made.kept);
+    this.#dirty.clear();
+    for (const tenant of made.kept.keys()) this.#dirty.add(tenant);
+    return true;
+  }
+
+  /** Adds what has come into the ledger. */
+  async #follow(): Promise<void> {
+    const { ledger, windows, isCharged } = this.#options;
+    if (this.#kept.size === 0) return;
+    for (;;) {
+      const page = await ledger.read(this.#position, PAGE_EVENTS);
+      if (page.kind === 'failed') throw new LedgerReadError(page);
+      if (page.events.length === 0) return;
+      // Nothing waits from here on, so that no window counts twice: as what goes on, and as what it came to.
+      for (const [tenant, { account }] of this.#kept) {
+        account.closed((scope) => windows.closedUntil(scope));
+        // What changes without a watch telling, such as samples of usage, is measured once a window.
+        this.#dirty.add(tenant);
+      }
+      for (const { event } of page.events) {
+        if (isCharged(event.metric)) this.#kept.get(event.tenant)?.account.add(event);
+      }
+      this.#position = page.lastSequence;
+    }
+  }
+
+  /** Measures what goes on of the tenants of whom something has changed; false where some of that cannot be told yet. */
+  async #measure(signal: AbortSignal): Promise<boolean> {
+    const turn = new Turn(this.#options.clock);
+    const changed = [...this.#dirty];
+    for (let next = 0; next < changed.length && !signal.aborted; next += TENANTS_AT_ONCE) {
+      const tenants = changed.slice(next, next + TENANTS_AT_ONCE);
+      for (const tenant of tenants) this.#dirty.delete(tenant);
+      for (const tenant of this.#unmeasured(tenants)) this.#dirty.add(tenant);
+      if (turn.isOver) await turn.next();
+    }
+    return changed.every((tenant) => !this.#dirty.has(tenant));
+  }
+
+  /**
+   * Measures them all together, and where that cannot be done each by itself: what one of them brings, or is not seen of
+   * it, costs nobody else an account. Gives those that are to be tried again.
+   */
+  #unmeasured(tenants: readonly string[]): readonly string[] {
+    try {
+      if (this.#measureTogether(tenants)) return [];
+    } catch {
+      // What cannot be measured is not billed either until its window can be closed, and a gap says so.
+      if (tenants.length === 1) return [];
+    }
+    return tenants.length === 1 ? tenants : tenants.flatMap((tenant) => this.#unmeasured([tenant]));
+  }
+
+  /** False where some of it has not been listed. */
+  #measureTogether(tenants: readonly string[]): boolean {
+    const { windows, isCharged } = this.#options;
+    const namespaces = [...this.#tenantsIn].flatMap(([namespace, within]) =>
+      tenants.some((tenant) => within.has(tenant)) ? [namespace] : [],
+    );
+    const live = windows.live(new Set(namespaces));
+    if (live === undefined) return false;
+    const charged = live.filter(({ identity }) => isCharged(identity.metric));
+    const byTenant = Map.groupBy(charged, ({ identity }) => identity.tenant);
+    for (const tenant of tenants) {
+      const places = new Map<string, LiveCharge[]>();
+      for (const usage of byTenant.get(tenant) ?? []) {
+        const charges = places.get(usage.scope) ?? [];
+        places.set(usage.scope, charges);
+        charges.push(liveCharge(usage));
+      }
+      this.#kept.get(tenant)?.account.setAllLive(places);
+    }
+    return true;
+  }
+}

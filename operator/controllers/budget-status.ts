@@ -1,0 +1,44 @@
+import { amountTexts, type BudgetStanding, unitText } from '../budgets/standing.ts';
+import type { TenantOverrideStatus } from '../config/custom-resources.generated.ts';
+import { formatInstant } from '../model/window.ts';
+
+/** The rest is over HTTP. */
+const MOST_ITEMS = 100;
+const MOST_METRICS = 20;
+
+/** `status.budgets` of a TenantOverride or of the MeteringPolicy; nothing where there are none. */
+export function budgetFields(
+  standings: readonly BudgetStanding[],
+): Pick<TenantOverrideStatus, 'budgets'> {
+  if (standings.length === 0) return {};
+  return {
+    budgets: {
+      total: standings.length,
+      usedUp: standings.filter(({ used, limit }) => used >= limit).length,
+      items: standings.toSorted(byShare).slice(0, MOST_ITEMS).map(itemOf),
+    },
+  };
+}
+
+type Item = NonNullable<NonNullable<TenantOverrideStatus['budgets']>['items']>[number];
+
+function itemOf(standing: BudgetStanding): Item {
+  const { tenant, budget, period, uncounted } = standing;
+  const usedUpAt = standing.usedUpAt();
+  return {
+    tenant,
+    ...amountTexts(standing),
+    unit: unitText(budget),
+    periodStart: formatInstant(period.from),
+    periodEnd: formatInstant(period.to),
+    ...(usedUpAt !== undefined && { usedUpAt: formatInstant(usedUpAt) }),
+    ...(uncounted.length > 0 && { uncounted: uncounted.slice(0, MOST_METRICS) }),
+  };
+}
+
+/** The largest part first: a/b > c/d where a·d > c·b, amounts being at least 0. */
+function byShare(a: BudgetStanding, b: BudgetStanding): number {
+  const [left, right] = [a.used * b.limit, b.used * a.limit];
+  if (left === right) return a.tenant < b.tenant ? -1 : 1;
+  return left > right ? -1 : 1;
+}

@@ -1,0 +1,134 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { stablePort } from '../../../e2e/control-plane/ports.ts';
+import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
+import { installCustomResources } from '../../controllers/testing/install.ts';
+import { settingsFrom } from '../../controllers/testing/settings.ts';
+import { createEstate, synced } from '../../enforcement/testing/estate.ts';
+import { loadKubeConfig } from '../../kubernetes/kube-config.ts';
+import { createLogger } from '../../telemetry/create-logger.ts';
+import { createScrubber } from '../../telemetry/scrubber.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import { runOperator } from '../run-operator.ts';
+
+/** What `status.budgets.items` says of the tenant. */
+export interface BudgetItem {
+  readonly tenant: string;
+  readonly amount: string;
+  readonly used: string;
+  readonly left: string;
+  readonly unit: string;
+  readonly usedUpAt?: string;
+}
+
+/** A whole operator on a real API server, with one tenant cluster. */
+export interface BudgetWorld extends AsyncDisposable {
+  readonly namespace: string;
+  readonly tenant: string;
+  /** The one budget of the tenant, in a TenantOverride. */
+  setBudget(budget: object): Promise<void>;
+  /** Makes a pod of the tenant with one core that has begun in this second, and gives that moment. */
+  runPod(name: string): Promise<number>;
+  /** What the TenantOverride's status says; undefined while it says nothing. */
+  item(): Promise<BudgetItem | undefined>;
+}
+
+const NAME = 'shop';
+const OVERRIDES = '/apis/meterfeed.io/v1alpha1/tenantoverrides';
+
+export async function startBudgetWorld(
+  host: TestCluster,
+  environment: Readonly<Record<string, string>>,
+): Promise<BudgetWorld> {
+  const directory = await mkdtemp(join(tmpdir(), 'meterfeed-budgets-'));
+  await installCustomResources(host);
+  const own = await host.createNamespace('operator');
+  const namespace = await host.createNamespace('tenant');
+  const estate = createEstate(host);
+  await estate.addTenantCluster(namespace, NAME);
+  await host.request('POST', `/api/v1/namespaces/${namespace}/serviceaccounts`, {
+    metadata: { name: 'default' },
+  });
+  const port = await stablePort(join(directory, 'port'), 18_280);
+  const settings = settingsFrom({
+    COLLECTION_INTERVAL: '10s',
+    RECONCILE_INTERVAL: '1s',
+    CPU_MEMORY_BASIS: 'requests',
+    ...environment,
+    DATA_DIR: join(directory, 'data'),
+    LISTEN_ADDR: `127.0.0.1:${port}`,
+  });
+  const access = loadKubeConfig({ kind: 'file', path: host.kubeconfigPath });
+  if (access.kind === 'invalid') throw new Error(access.reason);
+  const stopping = new AbortController();
+  const running = runOperator(
+    {
+      version: 'test',
+      environment: settings,
+      configuredMetrics: [],
+      kubeConfig: access.kubeConfig,
+      namespace: own,
+      instance: 'meterfeed-0',
+      clock: systemClock,
+      random: Math.random,
+      logger: createLogger({ level: 'info', format: 'text', output: new PassThrough().resume() }),
+      scrubber: createScrubber(),
+    },
+    stopping.signal,
+  );
+  await ready(`http://127.0.0.1:${port}`);
+  return {
+    namespace,
+    tenant: `tenant-${namespace}-${NAME}`,
+    setBudget: async (budget) => {
+      await host.call('POST', OVERRIDES, {
+        apiVersion: 'meterfeed.io/v1alpha1',
+        kind: 'TenantOverride',
+        metadata: { name: NAME },
+        spec: { match: { namespace, name: NAME }, budget },
+      });
+    },
+    runPod: (name) => runPod(host, namespace, name),
+    item: async () => {
+      const { status } = (await host.call('GET', `${OVERRIDES}/${NAME}`)) as {
+        status?: { budgets?: { items?: readonly BudgetItem[] } };
+      };
+      return status?.budgets?.items?.[0];
+    },
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await running;
+      await estate[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function runPod(host: TestCluster, namespace: string, name: string): Promise<number> {
+  const path = `/api/v1/namespaces/${namespace}/pods`;
+  const made = await host.call('POST', path, {
+    metadata: { name, labels: synced(NAME) },
+    spec: {
+      nodeName: 'node-1',
+      containers: [{ name: 'c', image: 'i', resources: { requests: { cpu: '1' } } }],
+    },
+  });
+  const at = Math.floor(Date.now() / 1000) * 1000;
+  const startedAt = new Date(at).toISOString();
+  const container = { name: 'c', image: 'i', imageID: 'i', ready: true, restartCount: 0 };
+  const containerStatuses = [{ ...container, state: { running: { startedAt } } }];
+  const status = { phase: 'Running', containerStatuses };
+  await host.call('PUT', `${path}/${name}/status`, { ...made, status });
+  return at;
+}
+
+async function ready(address: string): Promise<void> {
+  for (let tries = 0; tries < 1_800; tries += 1) {
+    const response = await fetch(`${address}/readyz`).catch(() => undefined);
+    if (response?.ok === true) return;
+    await systemClock.sleep(100);
+  }
+  throw new Error('the operator is not ready in three minutes');
+}
