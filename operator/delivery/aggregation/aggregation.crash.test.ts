@@ -60,7 +60,8 @@ test('a process that dies at any await while hours are added up bills each event
       const destination = override<Destination, typeof inner>(inner, {
         boundaries: async (_, { from, to }) => {
           const first = Math.floor(from / HOUR_MS) * HOUR_MS + cut * MINUTE_MS;
-          const at = Array.from({ length: 30 }, (__, hour) => first + hour * HOUR_MS);
+          const hours = Math.ceil((to - first) / HOUR_MS);
+          const at = Array.from({ length: hours }, (__, hour) => first + hour * HOUR_MS);
           return { kind: 'boundaries', at: cut === 0 ? [] : at.filter((one) => one < to) };
         },
         send: async (events, signal) => {

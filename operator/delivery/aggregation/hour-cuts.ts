@@ -11,6 +11,8 @@ import { HOUR_MS, hourEnd } from './aggregator.ts';
 
 /** How far ahead it is asked when what bills a tenant changes. */
 const AHEAD_MS = 2 * HOUR_MS;
+/** No usage comes later than that. */
+const LATEST_MS = 35 * 24 * HOUR_MS;
 const CONCURRENT_QUESTIONS = 8;
 
 export interface HourCutsOptions {
@@ -43,8 +45,9 @@ export class HourCuts {
     let blocked: BlockReason | undefined;
     await pLimit(CONCURRENT_QUESTIONS).map([...added], async (tenant) => {
       if (blocked !== undefined) return;
-      // Usage of any earlier hour may be among what is read on.
-      const period = { from: 0, to: clock.now() + AHEAD_MS };
+      // Usage of earlier hours may be among what is read on.
+      const now = clock.now();
+      const period = { from: now - LATEST_MS, to: now + AHEAD_MS };
       const told = (await destination.boundaries?.(await describe(tenant), period, signal)) ?? {
         kind: 'boundaries',
         at: [],
