@@ -18,15 +18,16 @@ export interface PlanBuilder {
   plan(change?: Partial<Plan>): Plan;
 }
 
-/** `fed` is among the destinations; a random other one comes with it. */
+/** `fed` is among the destinations; a random one of `others` comes with it. */
 export function createPlanBuilder(
   seed: number,
   scenario: string,
   fed?: DestinationName,
+  others: readonly DestinationName[] = DESTINATION_NAMES,
 ): PlanBuilder {
   const random = createRandom(seed);
   const first = fed ?? random.pick(DESTINATION_NAMES);
-  const second = random.pick(DESTINATION_NAMES.filter((name) => name !== first));
+  const second = random.pick(others.filter((name) => name !== first));
   const destinations = [first, second];
   const requests: RequestPlan[] = [];
   const lives: Life[] = [];
