@@ -11,6 +11,7 @@ const TURN_MS = 25;
 export class Turn {
   readonly #clock: Pick<Clock, 'monotonic'>;
   #began: number;
+  #othersMs = 0;
   #last: Promise<void> = Promise.resolve();
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
@@ -23,8 +24,23 @@ export class Turn {
     return this.#clock.monotonic() - this.#began >= TURN_MS;
   }
 
+  /** How long others have had theirs so far, milliseconds. */
+  get othersMs(): number {
+    return this.#othersMs;
+  }
+
+  /** Takes one step after the other, with turns for others in between; gives what they come to. */
+  async take<T>(steps: Iterator<unknown, T>): Promise<T> {
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+      if (this.isOver) await this.next();
+    }
+  }
+
   /** Begins the next turn, after everybody else had theirs. */
   async next(): Promise<void> {
+    const ended = this.#clock.monotonic();
     const before = this.#last;
     this.#last = (async () => {
       await before;
@@ -32,5 +48,6 @@ export class Turn {
     })();
     await this.#last;
     this.#began = this.#clock.monotonic();
+    this.#othersMs += this.#began - ended;
   }
 }

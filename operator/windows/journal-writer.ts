@@ -116,9 +116,7 @@ export class JournalWriter {
   ): Promise<void> {
     for (const member of members) {
       if (!isTenant(member)) continue;
-      for (const _step of this.#tenants.ahead(member, settledAt)) {
-        if (turn.isOver) await turn.next();
-      }
+      await turn.take(this.#tenants.ahead(member, settledAt));
     }
   }
 

@@ -60,22 +60,12 @@ export class OwnAhead {
   /** Measures one meter after the other, with time for others after each. */
   async measure(turn: Turn): Promise<void> {
     const { clock, shared, attempts } = this.#options;
-    let waited = 0;
-    const now = (): number => clock.monotonic() - waited;
+    const now = (): number => clock.monotonic() - turn.othersMs;
     for (const held of this.#held) {
       const { member } = held;
       const steps = measureOwn(member, shared, { now, tries: attempts(member.scope.name) });
       try {
-        let step = steps.next();
-        while (step.done !== true) {
-          if (turn.isOver) {
-            const since = now();
-            await turn.next();
-            waited += now() - since;
-          }
-          step = steps.next();
-        }
-        held.measured = step.value;
+        held.measured = await turn.take(steps);
       } catch (error) {
         held.measured = failed(member.scope, error);
       }

@@ -143,9 +143,7 @@ export class WindowCloser {
   async #measureAhead(next: DueWindow, turn: Turn): Promise<PodsAhead | undefined> {
     try {
       const ahead = podsAhead(next, this.#options.settings());
-      for (const _pod of ahead?.measure() ?? []) {
-        if (turn.isOver) await turn.next();
-      }
+      if (ahead !== undefined) await turn.take(ahead.measure());
       return ahead;
     } catch {
       // Where it throws once more when the window is closed, those to blame are held.
