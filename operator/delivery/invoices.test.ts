@@ -1,8 +1,8 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
 import { type FakeStripe, startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
-import { Secret } from '../model/secret.ts';
 import { type MonthWorld, startMonths } from './testing/month-world.ts';
+import { lagoOptions, stripeOptions } from './testing/vendor-options.ts';
 
 const METRIC = 'tenant_instance_hours';
 const GPU = 'tenant_gpu_hours';
@@ -18,12 +18,7 @@ async function withLago(
 ): Promise<MonthWorld & { readonly lago: FakeLago }> {
   const lago = await startFakeLago({ apiKey: 'key', rules });
   closers.push(() => lago.close());
-  const options = {
-    url: lago.url,
-    apiKey: new Secret('key'),
-    planCode: 'tenant-standard',
-    currency: 'USD',
-  };
+  const options = lagoOptions(lago.url);
   const world = await startMonths({
     settings: { type: 'lago', options, late },
     turnTo: lago.turnTo,
@@ -40,17 +35,7 @@ interface StripeMonths extends MonthWorld {
 async function withStripe(): Promise<StripeMonths> {
   const stripe = await startFakeStripe({ apiKey: 'sk_test_key' });
   closers.push(() => stripe.close());
-  const options = {
-    url: stripe.url,
-    apiKey: new Secret('sk_test_key'),
-    apiVersion: '2026-09-30.endive',
-    splitMetersBy: ['sku'],
-    autoSubscribe: true,
-    cancelOnRemove: false,
-    maxRequestsPerSecond: 0,
-    planCode: 'tenant-standard',
-    currency: 'USD',
-  };
+  const options = stripeOptions(stripe.url);
   const world = await startMonths({ settings: { type: 'stripe', options }, turnTo: stripe.turnTo });
   closers.push(() => world.stop());
   const price = async (name: string): Promise<void> => {

@@ -1,6 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeLago, type FakeLagoOptions, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
-import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -17,6 +16,7 @@ import type { UsageEvent } from '../model/event.ts';
 import { createFastClock } from './testing/fast-clock.ts';
 import { tenantNamed } from './testing/harness.ts';
 import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
+import { lagoOptions } from './testing/vendor-options.ts';
 
 const AFTER_THE_MONTH = Date.UTC(2026, 11, 1, 1);
 const closers: (() => Promise<unknown>)[] = [];
@@ -47,12 +47,7 @@ async function createWorld(
     type: 'lago',
     suspend: false,
     startFrom: 'earliest',
-    options: {
-      url: lago.url,
-      apiKey: new Secret('key'),
-      planCode: 'tenant-standard',
-      currency: 'USD',
-    },
+    options: lagoOptions(lago.url),
   };
   const live = await startLiveDelivery({ ledger, clock, tenants, destinations: [settings] });
   closers.push(() => live.stop());

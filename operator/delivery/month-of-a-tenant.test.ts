@@ -7,6 +7,7 @@ import { startFakeMetronome } from '../../e2e/fakes/metronome/metronome.ts';
 import { startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
 import { Secret } from '../model/secret.ts';
 import { type MonthWorld, on, startMonths } from './testing/month-world.ts';
+import { lagoOptions, stripeOptions } from './testing/vendor-options.ts';
 
 const METRIC = 'tenant_instance_hours';
 const JANUARY = on('01-01T00:00');
@@ -43,12 +44,7 @@ async function post(
 async function lago(graceDays: number): Promise<Vendor> {
   const fake = await startFakeLago({ apiKey: 'key', rules: { graceDays } });
   closers.push(() => fake.close());
-  const options = {
-    url: fake.url,
-    apiKey: new Secret('key'),
-    planCode: 'tenant-standard',
-    currency: 'USD',
-  };
+  const options = lagoOptions(fake.url);
   const world = await startMonths({ settings: { type: 'lago', options }, turnTo: fake.turnTo });
   closers.push(() => world.stop());
   for (const charge of fake.state.plans.get('tenant-standard')?.charges ?? []) {
@@ -62,18 +58,7 @@ async function stripe(graceHours: number): Promise<Vendor> {
   const rules = { graceSeconds: graceHours * 3_600 };
   const fake = await startFakeStripe({ apiKey: key, rules });
   closers.push(() => fake.close());
-  const options = {
-    url: fake.url,
-    apiKey: new Secret(key),
-    apiVersion: '2026-09-30.endive',
-    splitMetersBy: ['sku'],
-    autoSubscribe: true,
-    cancelOnRemove: false,
-    maxRequestsPerSecond: 0,
-    planCode: 'tenant-standard',
-    currency: 'USD',
-    billingDay: 1,
-  };
+  const options = stripeOptions(fake.url, { billingDay: 1 });
   const world = await startMonths({ settings: { type: 'stripe', options }, turnTo: fake.turnTo });
   closers.push(() => world.stop());
   const meter = [...fake.state.meters.values()].find(({ event_name }) => event_name === METRIC);

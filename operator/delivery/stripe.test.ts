@@ -1,7 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import type { StripeRules } from '../../e2e/fakes/stripe/state.ts';
 import { type FakeStripe, startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
-import { Secret } from '../model/secret.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { StripeSettings } from '../destinations/stripe/settings.ts';
 import type { Tenant } from '../model/tenant.ts';
@@ -13,6 +12,7 @@ import type { UsageEvent } from '../model/event.ts';
 import { createFastClock } from './testing/fast-clock.ts';
 import { tenantNamed } from './testing/harness.ts';
 import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
+import { stripeOptions } from './testing/vendor-options.ts';
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
@@ -66,18 +66,7 @@ async function live(
     type: 'stripe',
     suspend: false,
     startFrom: 'earliest',
-    options: {
-      url: stripe.url,
-      apiKey: new Secret('sk_test_key'),
-      apiVersion: '2026-09-30.endive',
-      splitMetersBy: ['sku'],
-      autoSubscribe: false,
-      cancelOnRemove: false,
-      maxRequestsPerSecond: 0,
-      planCode: 'tenant-standard',
-      currency: 'USD',
-      ...change,
-    },
+    options: stripeOptions(stripe.url, { autoSubscribe: false, ...change }),
   };
   const known = new Map(tenants.map((tenant) => [tenant.id, tenant]));
   const operator = await startLiveDelivery({

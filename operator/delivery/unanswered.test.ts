@@ -8,13 +8,13 @@ import type { Destination } from '../destinations/destination.ts';
 import { override } from '../destinations/testing/override.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
 import { openTestLedger } from '../ledger/testing/level-ledger.ts';
-import { Secret } from '../model/secret.ts';
 import { startTestServer } from '../outbound/testing/test-server.ts';
 import { createFakeDestination, type FakeDestination } from './testing/fake-destination.ts';
 import { createFastClock } from './testing/fast-clock.ts';
 import { createHarness, eventsOf, type Harness, tenantNamed } from './testing/harness.ts';
 import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
 import { createVirtualClock, type VirtualClock } from './testing/virtual-clock.ts';
+import { stripeOptions } from './testing/vendor-options.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -277,17 +277,7 @@ test('Stripe, which took an event, said nothing, and refused the repeat, is aske
     type: 'stripe',
     suspend: false,
     startFrom: 'earliest',
-    options: {
-      url: stripe.url,
-      apiKey: new Secret('sk_test_key'),
-      apiVersion: '2026-09-30.endive',
-      splitMetersBy: [],
-      autoSubscribe: false,
-      cancelOnRemove: false,
-      maxRequestsPerSecond: 0,
-      planCode: 'tenant-standard',
-      currency: 'USD',
-    },
+    options: stripeOptions(stripe.url, { splitMetersBy: [], autoSubscribe: false }),
   };
   const directory = temporaryDirectory();
   const ahead = { ms: 0 };

@@ -3,9 +3,9 @@ import { startFakeLago } from '../../../e2e/fakes/lago/lago.ts';
 import { startFakeStripe } from '../../../e2e/fakes/stripe/stripe.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
 import { decimalFromNanos } from '../../model/decimal.ts';
-import { Secret } from '../../model/secret.ts';
 import { formatInstant } from '../../model/window.ts';
 import { type MonthWorld, on, startMonths } from '../testing/month-world.ts';
+import { lagoOptions, stripeOptions } from '../testing/vendor-options.ts';
 
 const METRIC = 'tenant_instance_hours';
 const MINUTE_MS = 60_000;
@@ -55,12 +55,7 @@ function textOf(at: number): string {
 test('Lago: a sum ends with the month of a customer whose midnight is not at a whole hour of UTC', async () => {
   const lago = await startFakeLago({ apiKey: 'key', rules: { graceDays: 3 } });
   closers.push(() => lago.close());
-  const options = {
-    url: lago.url,
-    apiKey: new Secret('key'),
-    planCode: 'tenant-standard',
-    currency: 'USD',
-  };
+  const options = lagoOptions(lago.url);
   const one = await startMonths({
     settings: { type: 'lago', options, aggregate: '1h' },
     turnTo: lago.turnTo,
@@ -90,17 +85,7 @@ test('Lago: a sum ends with the month of a customer whose midnight is not at a w
 test('Stripe: a sum ends with a period that does not end at a whole hour', async () => {
   const stripe = await startFakeStripe({ apiKey: 'sk_test_key' });
   closers.push(() => stripe.close());
-  const options = {
-    url: stripe.url,
-    apiKey: new Secret('sk_test_key'),
-    apiVersion: '2026-09-30.endive',
-    splitMetersBy: [],
-    autoSubscribe: true,
-    cancelOnRemove: false,
-    maxRequestsPerSecond: 0,
-    planCode: 'tenant-standard',
-    currency: 'USD',
-  };
+  const options = stripeOptions(stripe.url, { splitMetersBy: [] });
   const one = await startMonths({
     settings: { type: 'stripe', options, aggregate: '1h' },
     turnTo: stripe.turnTo,

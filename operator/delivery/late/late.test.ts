@@ -4,8 +4,8 @@ import { type FakeStripe, startFakeStripe } from '../../../e2e/fakes/stripe/stri
 import type { DestinationSettings } from '../../config/settings.ts';
 import { correctionOf } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import { Secret } from '../../model/secret.ts';
 import { type MonthWorld, startMonths } from '../testing/month-world.ts';
+import { lagoOptions, stripeOptions } from '../testing/vendor-options.ts';
 
 const METRIC = 'tenant_instance_hours';
 const closers: (() => Promise<unknown>)[] = [];
@@ -23,17 +23,7 @@ async function withStripe(
 ): Promise<MonthWorld & { readonly stripe: FakeStripe }> {
   const stripe = await startFakeStripe({ apiKey: 'sk_test_key', rules });
   closers.push(() => stripe.close());
-  const options = {
-    url: stripe.url,
-    apiKey: new Secret('sk_test_key'),
-    apiVersion: '2026-09-30.endive',
-    splitMetersBy: ['sku'],
-    autoSubscribe: true,
-    cancelOnRemove: false,
-    maxRequestsPerSecond: 0,
-    planCode: 'tenant-standard',
-    currency: 'USD',
-  };
+  const options = stripeOptions(stripe.url);
   const world = await startMonths({
     settings: { type: 'stripe', options, late },
     turnTo: stripe.turnTo,
@@ -65,12 +55,7 @@ async function withLago(
 ): Promise<MonthWorld & { readonly lago: FakeLago }> {
   const lago = await startFakeLago({ apiKey: 'key', rules });
   closers.push(() => lago.close());
-  const options = {
-    url: lago.url,
-    apiKey: new Secret('key'),
-    planCode: 'tenant-standard',
-    currency: 'USD',
-  };
+  const options = lagoOptions(lago.url);
   const world = await startMonths({
     settings: { type: 'lago', options, late },
     turnTo: lago.turnTo,
