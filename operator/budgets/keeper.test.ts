@@ -141,6 +141,12 @@ function expectSeconds(nanos: bigint, seconds: number): void {
   expect(off < 0n ? -off : off).toBeLessThan(5 * 3_600);
 }
 
+/** The limit a moment later: accounts are made anew from files, however long a busy machine takes to read them. */
+async function limit(world: World, clock: ManualClock): Promise<bigint | undefined> {
+  await pass(clock, 1);
+  return world.keeper.list()[0]?.limit;
+}
+
 async function storedNanos(ledger: Ledger): Promise<bigint> {
   const events = (await eventsOf(ledger)).filter(({ metric }) => metric === CPU);
   return events.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
@@ -232,11 +238,9 @@ describe('the account of a tenant', () => {
     await pass(clock, 120);
     expectSeconds(world.standing().used - before, 120);
     world.settings.setPolicy({ defaultBudget: cpuBudget(60) });
-    await pass(clock, 2);
-    expect(world.standing().limit).toBe((60n * 1_000_000_000n) / 3_600n);
+    await expect.poll(() => limit(world, clock)).toBe((60n * 1_000_000_000n) / 3_600n);
     expect(world.standing().usedUpAt()).toBe(clock.now());
     world.settings.setPolicy(undefined);
-    await pass(clock, 2);
-    expect(world.keeper.list()).toStrictEqual([]);
+    await expect.poll(() => limit(world, clock)).toBeUndefined();
   });
 });
