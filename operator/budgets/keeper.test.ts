@@ -9,6 +9,7 @@ import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts
 import type { ManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { testEvent } from '../ledger/testing/events.ts';
 import { cluster, pod } from '../metering/testing/objects.ts';
 import type { Budget } from '../model/budget.ts';
 import { nanosFromDecimal } from '../model/decimal.ts';
@@ -61,6 +62,8 @@ interface World extends AsyncDisposable {
   readonly process: Process;
   readonly keeper: BudgetKeeper;
   readonly settings: ReturnType<typeof createSettingsStore>;
+  /** The namespaces of each measurement so far. */
+  readonly measured: string[][];
   standing(): BudgetStanding;
   /** Objects of the tenant change: the watch tells. */
   see(change: () => void): Promise<void>;
@@ -84,6 +87,8 @@ async function start(options: WorldOptions): Promise<World> {
   store = await openSumsStore(directory, ledger.stats().ledgerId);
   const logger = createCapturingLogger();
   const totals = createUsageTotals({ ledger, store, clock, logger });
+  const measured: string[][] = [];
+  const { collector } = process;
   const keeper = createBudgetKeeper({
     ledger,
     totals: () => totals,
@@ -103,7 +108,13 @@ async function start(options: WorldOptions): Promise<World> {
       ],
       subscribe: () => () => undefined,
     },
-    windows: process.collector,
+    windows: {
+      closedUntil: () => collector.closedUntil(),
+      live: (namespaces) => {
+        measured.push([...namespaces].toSorted());
+        return collector.live(namespaces);
+      },
+    },
     pricesKnown: () => true,
     isCharged: () => true,
     clock,
@@ -111,11 +122,12 @@ async function start(options: WorldOptions): Promise<World> {
   });
   const stop = new AbortController();
   const ended = keeper.run(stop.signal);
-  await expect.poll(() => keeper.list().length).toBe(1);
+  await expect.poll(() => keeper.list().length).toBe(known.length);
   return {
     process,
     keeper,
     settings,
+    measured,
     standing: () => {
       const [standing] = keeper.list();
       if (standing === undefined) throw new Error('no budget is kept');
@@ -227,6 +239,25 @@ describe('the account of a tenant', () => {
     await using world = await start({ clock, ledger, budget });
     await pass(clock, 3);
     expectSeconds(world.standing().used - before, 3);
+  });
+
+  test('is measured for its own events and changes, and for all tenants once a window', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const known = [cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })];
+    await using world = await start({ clock, ledger, budget: cpuBudget(3600), known });
+    await pass(clock, 20 + 70);
+    world.measured.length = 0;
+    for (let pushed = 0; pushed < 5; pushed += 1) {
+      const event = testEvent({ id: `pushed-${pushed}`, tenant: 'tenant-tenant-b-b' });
+      await ledger.append({ events: [event] });
+      await pass(clock, 2);
+    }
+    expect(world.measured).toStrictEqual(Array.from({ length: 5 }, () => ['tenant-b']));
+    world.measured.length = 0;
+    await pass(clock, 120);
+    const both = ['tenant-a', 'tenant-b'];
+    expect(world.measured).toStrictEqual([both, both]);
   });
 
   test('follows usage that is pushed in, and a budget that changes', async () => {

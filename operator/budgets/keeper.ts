@@ -62,6 +62,8 @@ class LiveBudgetKeeper implements BudgetKeeper {
   #remakeAt = Number.POSITIVE_INFINITY;
   /** The last event that the accounts have. */
   #position = 0;
+  /** Up to where windows were closed when the accounts last heard of it, by scope. */
+  #closedUntil: ReadonlyMap<string, number> = new Map();
   #tenantsIn: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   readonly #dirty = new Set<string>();
   #wake = new AbortController();
@@ -195,22 +197,36 @@ class LiveBudgetKeeper implements BudgetKeeper {
 
   /** Adds what has come into the ledger. */
   async #follow(): Promise<void> {
-    const { ledger, windows, isCharged } = this.#options;
+    const { ledger, isCharged } = this.#options;
     if (this.#kept.size === 0) return;
     for (;;) {
       const page = await ledger.read(this.#position, PAGE_EVENTS);
       if (page.kind === 'failed') throw new LedgerReadError(page);
       if (page.events.length === 0) return;
       // Nothing waits from here on, so that no window counts twice: as what goes on, and as what it came to.
-      for (const [tenant, { account }] of this.#kept) {
-        account.closed((scope) => windows.closedUntil(scope));
-        // What changes without a watch telling, such as samples of usage, is measured once a window.
-        this.#dirty.add(tenant);
-      }
+      this.#closeWindows();
       for (const { event } of page.events) {
-        if (isCharged(event.metric)) this.#kept.get(event.tenant)?.account.add(event);
+        const kept = isCharged(event.metric) ? this.#kept.get(event.tenant) : undefined;
+        if (kept === undefined) continue;
+        kept.account.add(event);
+        this.#dirty.add(event.tenant);
       }
       this.#position = page.lastSequence;
+    }
+  }
+
+  /** Where a window has been closed since, what goes on counts from its end on. */
+  #closeWindows(): void {
+    const ends = this.#options.windows.closedUntil();
+    const before = this.#closedUntil;
+    if (ends.size === before.size && [...ends].every(([scope, end]) => before.get(scope) === end)) {
+      return;
+    }
+    this.#closedUntil = ends;
+    for (const [tenant, { account }] of this.#kept) {
+      account.closed((scope) => ends.get(scope));
+      // What changes without a watch telling, such as samples of usage, is measured once a window.
+      this.#dirty.add(tenant);
     }
   }
 

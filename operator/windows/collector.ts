@@ -18,7 +18,7 @@ import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
-import type { CollectorSources } from './scope.ts';
+import type { CollectorSources, ScopeState } from './scope.ts';
 import { createScopes, type Scopes, tenantClustersOf } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
 import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
@@ -83,8 +83,8 @@ export interface Collector extends WindowsView {
    * has not been listed.
    */
   live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined;
-  /** Up to where the windows of a namespace are closed, by the scope that {@link LiveUsage} names. */
-  closedUntil(scope: string): number | undefined;
+  /** Up to where windows are closed, milliseconds since the epoch, by the scope that {@link LiveUsage} names. */
+  closedUntil(): ReadonlyMap<string, number>;
   run(signal: AbortSignal): Promise<AppendEnd>;
 }
 
@@ -191,12 +191,15 @@ class WindowCollector implements Collector {
 
   live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined {
     const { settings, clock } = this.#options;
-    const host = this.#scopes.all.filter(({ scope }) => scope.ownNodes !== true);
-    return liveUsage(host, namespaces, settings(), clock.now());
+    return liveUsage(this.#hostScopes, namespaces, settings(), clock.now());
   }
 
-  closedUntil(scope: string): number | undefined {
-    return this.#scopes.all.find((state) => state.scope.name === scope)?.progress.end;
+  closedUntil(): ReadonlyMap<string, number> {
+    return new Map(this.#hostScopes.map(({ scope, progress }) => [scope.name, progress.end]));
+  }
+
+  get #hostScopes(): readonly ScopeState[] {
+    return this.#scopes.all.filter(({ scope }) => scope.ownNodes !== true);
   }
 
   async run(signal: AbortSignal): Promise<AppendEnd> {
