@@ -1,6 +1,7 @@
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
 import { encodeStoredEvents } from '../../../operator/ledger/event-chain.ts';
-import { extraText, splitEvent } from '../../../operator/ledger/postgres/event-rows.ts';
+import { dayTable } from '../../../operator/ledger/postgres/days.ts';
+import { splitEvent, textColumns } from '../../../operator/ledger/postgres/event-rows.ts';
 import { type EncodedEvent, encodeEvents } from '../../../operator/ledger/writer.ts';
 import { append } from '../ledger-append.ts';
 import { benchWindow } from '../ledger-events.ts';
@@ -94,20 +95,17 @@ export async function measurePostgresAppend(
 
 /** A table as a day of the ledger is. */
 async function createBareTable(copying: Copying): Promise<void> {
-  await copying.run(`create schema bench;
-    create table bench.event (like meterfeed.event including defaults);
-    alter table bench.event add primary key (stream, seq), add unique (stream, id);
-    create index on bench.event using brin (window_start)`);
+  await copying.run(`create schema bench; ${dayTable('bench.event')}`);
 }
 
 /** The rows of events in COPY's text format. */
 function copyText(events: readonly EncodedEvent[], before: number): Buffer {
-  const lines = events.map((event, index) => {
+  const lines = events.map(({ event }, index) => {
     const { row } = splitEvent(event);
-    const extra = extraText(row.extra)?.replaceAll('\\', '\\\\') ?? '\\N';
-    const { windowStart, windowEnd, recordedAt, id, quantity, foreignId = '\\N' } = row;
+    const { windowStart, windowEnd, recordedAt, id, quantity } = row;
     const numbers = [before + index + 1, windowStart, windowEnd, recordedAt, index, 0];
-    return [DAY, 1, ...numbers, id, quantity, foreignId, extra].join('\t');
+    // The properties are those of the series.
+    return [DAY, 1, ...numbers, id, quantity, ...textColumns({ ...row, extra: {} })].join('\t');
   });
   return Buffer.from(`${lines.join('\n')}\n`);
 }

@@ -32,6 +32,14 @@ export function partitionOf(day: string): string {
   return `meterfeed.event_${day.replaceAll('-', '')}`;
 }
 
+/** The statements that make a table as a day has it. Numbers ascend, so that pages of their key need no room for later. */
+export function dayTable(name: string): string {
+  return `create table ${name} (like meterfeed.event including defaults);
+    alter table ${name} add primary key (stream, seq) with (fillfactor = 100),
+      add unique (stream, id);
+    create index on ${name} using brin (window_start)`;
+}
+
 /**
  * Makes the partition of a day where there is none. Its keys are its own: a key of the whole table would
  * have to contain the day. Attaching a table locks out neither readers nor writers of the other days.
@@ -45,9 +53,7 @@ export async function ensureDay(session: Session, day: string): Promise<void> {
   if (found?.rows[0]?.['present'] !== 't') {
     await session.run([
       {
-        text: `create table ${name} (like meterfeed.event including defaults);
-          alter table ${name} add primary key (stream, seq), add unique (stream, id);
-          create index on ${name} using brin (window_start);
+        text: `${dayTable(name)};
           alter table meterfeed.event attach partition ${name}
             for values from ('${day}') to ('${dayOf(endOfDay(day))}')`,
       },

@@ -5,7 +5,6 @@ import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { rememberLast } from '../../model/remember-last.ts';
 import { formatInstant } from '../../model/window.ts';
-import type { EncodedEvent } from '../writer.ts';
 import type { Row } from './session.ts';
 
 /** What events of one kind of usage have in common; stored once. */
@@ -22,6 +21,8 @@ export interface Series {
   readonly source?: string;
   /** As JSON. */
   readonly dimensions?: string;
+  /** The properties of its events that have none of their own, as JSON. They tell no series from another. */
+  readonly properties?: string;
 }
 
 /** The rest of an event. Times are milliseconds since the epoch. */
@@ -33,7 +34,7 @@ export interface EventRow {
   readonly windowEnd: number;
   readonly recordedAt: number;
   readonly quantity: string;
-  /** Whatever the columns cannot say exactly. */
+  /** Whatever neither the columns nor the series say exactly. */
   readonly extra: Extra;
 }
 
@@ -66,18 +67,8 @@ export function idDigits(id: string): string {
   return hash('sha256', id, 'hex').slice(0, ID_HEX_DIGITS);
 }
 
-/** An event as series and row. What comes back from them is compared with it, so that nothing is stored that would not. */
-export function splitEvent({ event, text }: EncodedEvent): SplitEvent {
-  const split = splitFields(event);
-  try {
-    if (encodeEvent(joinEvent(split.series, split.row)) === text) return split;
-  } catch {
-    // Stored as text, too.
-  }
-  return { series: split.series, row: { ...split.row, extra: { text } } };
-}
-
-function splitFields(event: UsageEvent): SplitEvent {
+/** An event as series and row. The row says everything that its series may say for it; see {@link storedRow}. */
+export function splitEvent(event: UsageEvent): SplitEvent {
   const { dimensions, properties, region, project, sku, resource_id: resource, source } = event;
   const fields = Object.entries(event)
     .filter(([name, value]) => name !== 'quantity' && value !== undefined)
@@ -102,7 +93,7 @@ function splitFields(event: UsageEvent): SplitEvent {
   const quantity = parseSigned(event.quantity);
   const row: EventRow = {
     id: idDigits(event.id),
-    foreignId: isDerived(event.id) ? undefined : storable(event.id),
+    foreignId: isDerived(event.id) || event.id === '' ? undefined : storable(event.id),
     windowStart: start,
     windowEnd: end,
     recordedAt: recorded,
@@ -116,6 +107,22 @@ function splitFields(event: UsageEvent): SplitEvent {
     }),
   };
   return { series, row };
+}
+
+/**
+ * The row that is stored beside a series, without the properties that are the series' own. What comes back from them is
+ * compared with the event, so that nothing is stored that would not.
+ */
+export function storedRow(text: string, row: EventRow, series: Series): EventRow {
+  const { properties, ...others } = row.extra;
+  const isShared = properties !== undefined && JSON.stringify(properties) === series.properties;
+  const stored = isShared ? { ...row, extra: others } : row;
+  try {
+    if (encodeEvent(joinEvent(series, stored)) === text) return stored;
+  } catch {
+    // Stored as text, too.
+  }
+  return { ...row, extra: { text } };
 }
 
 /** The event of a series and a row. */
@@ -142,9 +149,9 @@ function fieldOf(name: string, series: Series, row: EventRow): unknown {
     case 'recorded_at':
       return row.extra.recorded_at ?? instantText(row.recordedAt);
     case 'properties':
-      return row.extra.properties;
+      return row.extra.properties ?? (series.properties && propertiesOf(series.properties));
     case 'dimensions':
-      return series.dimensions === undefined ? undefined : dimensionsOf(series.dimensions);
+      return series.dimensions && dimensionsOf(series.dimensions);
     case 'tenant':
     case 'metric':
     case 'unit':
@@ -159,30 +166,34 @@ function fieldOf(name: string, series: Series, row: EventRow): unknown {
   }
 }
 
-const dimensionsOf = rememberLast((text): Readonly<Record<string, string>> => JSON.parse(text));
+const dimensionsOf = rememberLast((text): UsageEvent['dimensions'] => JSON.parse(text));
+const propertiesOf = rememberLast((text): UsageEvent['properties'] => JSON.parse(text));
 
 /** The columns that {@link rowOf} reads. */
 export const EVENT_COLUMNS =
   'seq, window_start, window_end, recorded_at, series, crc, id, quantity, foreign_id, extra';
+
+/** What stands in `extra` and in `foreign_id` where there is nothing to say. Older rows have null, which takes eight bytes. */
+const NO_EXTRA = '{}';
+const NO_FOREIGN_ID = '';
 
 /** The row in a result with {@link EVENT_COLUMNS}. */
 export function rowOf(found: Row): EventRow {
   const { extra, foreign_id: foreignId } = found;
   return {
     id: (found['id'] ?? '').replaceAll('-', ''),
-    foreignId: foreignId ?? undefined,
+    foreignId: foreignId === NO_FOREIGN_ID ? undefined : (foreignId ?? undefined),
     windowStart: Number(found['window_start']),
     windowEnd: Number(found['window_end']),
     recordedAt: Number(found['recorded_at']),
     quantity: found['quantity'] ?? '',
-    extra: typeof extra === 'string' ? (JSON.parse(extra) as Extra) : {},
+    extra: extra === null || extra === undefined || extra === NO_EXTRA ? {} : JSON.parse(extra),
   };
 }
 
-/** A row's extra as JSON; null when there is none. */
-export function extraText(extra: Extra): string | null {
-  for (const name in extra) if (Object.hasOwn(extra, name)) return JSON.stringify(extra);
-  return null;
+/** What stands in the columns `foreign_id` and `extra` of a row. */
+export function textColumns({ foreignId, extra }: EventRow): readonly [string, string] {
+  return [foreignId ?? NO_FOREIGN_ID, JSON.stringify(extra)];
 }
 
 function unless(text: string, expected: string | undefined): string | undefined {

@@ -7,7 +7,7 @@ import { damage } from '../failures.ts';
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
 import { EVENT_COLUMNS, idDigits, joinEvent, rowOf } from './event-rows.ts';
 import { toLedgerFailure } from './failures.ts';
-import { selectByNumber, type SeriesCache, seriesOf } from './series.ts';
+import { type NumberedSeries, selectByNumber, type SeriesCache, seriesOf } from './series.ts';
 import { clientOptions, type Row, type Statement } from './session.ts';
 import type { Contents, DaySegment } from './state.ts';
 
@@ -102,38 +102,51 @@ export async function readRange(
 
 /** The events in rows of EVENT_COLUMNS. Throws a LedgerReadError at the first that is damaged. */
 export async function decodeRows(
-  { contents, series, query }: StreamView,
+  view: StreamView,
   rows: readonly Row[],
 ): Promise<readonly StoredEvent[]> {
   const numbers = new Set(rows.map((row) => Number(row['series'])));
-  const unknown = [...numbers].filter((number) => series.byNumber(number) === undefined);
-  // Of its own, because the cache may be emptied meanwhile.
-  const loaded = new Map<number, ReturnType<typeof seriesOf>>();
-  if (unknown.length > 0) {
-    for (const row of await query(selectByNumber(contents.state.stream, unknown))) {
-      const one = seriesOf(row);
-      loaded.set(one.number, one);
-      series.remember(one);
-    }
-  }
-  return rows.map((row) => {
-    const sequence = Number(row['seq']);
+  const remembered = new Map([...numbers].map((number) => [number, view.series.byNumber(number)]));
+  const unknown = [...numbers].filter((number) => remembered.get(number) === undefined);
+  const known = await loadSeries(view, unknown);
+  const first = rows.map((row) => {
     const number = Number(row['series']);
-    const known = loaded.get(number) ?? series.byNumber(number);
-    const event = known && decodeRow(row, sequence, known);
-    if (event === undefined) throw damage('events', `event ${sequence} is damaged`);
-    return { sequence, event };
+    return decodeRow(row, known.get(number) ?? remembered.get(number));
+  });
+  if (!first.includes(undefined)) return first.filter((stored) => stored !== undefined);
+  // A series may have been given properties since it was remembered.
+  const failed = rows.filter((_, index) => first[index] === undefined);
+  const anew = await loadSeries(view, [...new Set(failed.map((row) => Number(row['series'])))]);
+  return rows.map((row, index) => {
+    const stored = first[index] ?? decodeRow(row, anew.get(Number(row['series'])));
+    if (stored === undefined) throw damage('events', `event ${Number(row['seq'])} is damaged`);
+    return stored;
   });
 }
 
-function decodeRow(
-  row: Row,
-  sequence: number,
-  series: ReturnType<typeof seriesOf>,
-): UsageEvent | undefined {
+/** Asks for series. Their own map, because the memory may be emptied meanwhile. */
+async function loadSeries(
+  { contents, series, query }: StreamView,
+  numbers: readonly number[],
+): Promise<ReadonlyMap<number, NumberedSeries>> {
+  const loaded = new Map<number, NumberedSeries>();
+  if (numbers.length === 0) return loaded;
+  for (const row of await query(selectByNumber(contents.state.stream, numbers))) {
+    const one = seriesOf(row);
+    loaded.set(one.number, one);
+    series.remember(one);
+  }
+  return loaded;
+}
+
+/** Undefined where the event and its checksum do not agree. */
+function decodeRow(row: Row, series: NumberedSeries | undefined): StoredEvent | undefined {
+  if (series === undefined) return undefined;
+  const sequence = Number(row['seq']);
   try {
     const event = joinEvent(series, rowOf(row));
-    return eventChecksum(encodeEvent(event), sequence) === Number(row['crc']) ? event : undefined;
+    if (eventChecksum(encodeEvent(event), sequence) !== Number(row['crc'])) return undefined;
+    return { sequence, event };
   } catch {
     return undefined;
   }

@@ -6,11 +6,16 @@ import type { Row, Statement } from './session.ts';
 /** A series with its number in a stream. */
 export interface NumberedSeries extends Series {
   readonly number: number;
+  /** {@link seriesKey}. */
+  readonly key: string;
   /** The newest day known to be noted in its row. */
   readonly lastDay: string;
+  /** The properties of its newest event, as JSON, while it has none itself; not stored. */
+  readonly lastProperties?: string;
 }
 
-const COLUMNS = [
+/** What tells a series from every other one. */
+const IDENTITY = [
   'fields',
   'tenant',
   'metric',
@@ -22,13 +27,14 @@ const COLUMNS = [
   'source',
   'dimensions',
 ] as const;
+const COLUMNS = [...IDENTITY, 'properties'] as const;
 
 /** Some 50 MB. */
 const MOST_REMEMBERED = 100_000;
 
-/** What tells a series from every other one. */
+/** A hash of what tells a series from every other one. */
 export function seriesKey(series: Series): string {
-  return hash('sha256', JSON.stringify(COLUMNS.map((name) => series[name] ?? null)), 'hex').slice(
+  return hash('sha256', JSON.stringify(IDENTITY.map((name) => series[name] ?? null)), 'hex').slice(
     0,
     32,
   );
@@ -49,7 +55,7 @@ export class SeriesCache {
 
   remember(series: NumberedSeries): void {
     if (this.#byKey.size >= MOST_REMEMBERED) this.clear();
-    this.#byKey.set(seriesKey(series), series);
+    this.#byKey.set(series.key, series);
     this.#byNumber.set(series.number, series);
   }
 
@@ -90,7 +96,7 @@ export function insertSeries(
       stream,
       day,
       series.map(({ number }) => number),
-      series.map(seriesKey),
+      series.map(({ key }) => key),
       ...COLUMNS.map((name) => series.map((one) => one[name] ?? null)),
     ],
   };
@@ -105,6 +111,21 @@ export function touchSeries(stream: number, day: string, numbers: readonly numbe
   };
 }
 
+/** Gives series that have none the properties of their events. They stay, because events rely on them. */
+export function shareProperties(stream: number, series: readonly NumberedSeries[]): Statement {
+  return {
+    text: `update meterfeed.series s set properties = shared.properties
+      from unnest($2::integer[], $3::text[]) as shared (series, properties)
+      where s.stream = $1 and s.series = shared.series and s.properties is null`,
+    values: [
+      stream,
+      series.map(({ number }) => number),
+      series.map(({ properties }) => properties),
+    ],
+    rows: series.length,
+  };
+}
+
 /** The series in a row of {@link selectByKey} or {@link selectByNumber}. */
 export function seriesOf(row: Row): NumberedSeries {
   const fields = COLUMNS.flatMap((name) => {
@@ -116,12 +137,11 @@ export function seriesOf(row: Row): NumberedSeries {
   if (names === undefined || tenant === undefined || metric === undefined || unit === undefined) {
     throw damage('series', `a column is empty in "${row['series']}"`);
   }
+  const complete = { ...series, fields: names, tenant, metric, unit };
   return {
-    ...series,
-    fields: names,
-    tenant,
-    metric,
-    unit,
+    ...complete,
+    // Of what the row says, so that a changed one is not taken for what it was.
+    key: seriesKey(complete),
     number: Number(row['series']),
     lastDay: row['last_day'] ?? '',
   };

@@ -1,24 +1,16 @@
 import { encodeStoredEvents, nextChain } from '../event-chain.ts';
-import { damage } from '../failures.ts';
 import type { Cursor } from '../ledger.ts';
-import { extraText, isDerived, splitEvent, type SplitEvent } from './event-rows.ts';
+import { type EventRow, isDerived, textColumns } from './event-rows.ts';
 import {
   cursorStatements,
   recordStatements,
   updateStream,
   upsertSegment,
 } from './batch-statements.ts';
+import { numberSeries } from './number-series.ts';
 import type { BatchPlan } from './plan-batch.ts';
 import { eventChecksum } from './reading.ts';
-import {
-  insertSeries,
-  type NumberedSeries,
-  selectByKey,
-  type SeriesCache,
-  seriesKey,
-  seriesOf,
-  touchSeries,
-} from './series.ts';
+import type { NumberedSeries, SeriesCache } from './series.ts';
 import type { Row, Session, Statement } from './session.ts';
 import {
   cursorOf,
@@ -33,7 +25,7 @@ export interface BatchWrite {
   readonly statements: readonly Statement[];
   /** Cursors as they are to be, without the ends of their windows: the server knows those. */
   readonly contents: Contents;
-  /** New series and those that this day has seen for the first time. */
+  /** The series that it changes. */
   readonly series: readonly NumberedSeries[];
 }
 
@@ -50,10 +42,12 @@ export interface BatchContext {
 
 /** Makes the statements of a batch. Asks for series that are not remembered, within the transaction. */
 export async function prepareWrite(session: Session, context: BatchContext): Promise<BatchWrite> {
-  const { before, plan, day } = context;
-  const events = plan.accepted.map(splitEvent);
-  const numbered = await numberSeries(session, context, events);
-  const segment = nextSegment(context, events);
+  const { before, plan, cache, day } = context;
+  const { stream, seriesHead } = before.state;
+  const place = { stream, day, head: seriesHead, cache };
+  const numbered = await numberSeries(session, place, plan.accepted);
+  const { rows } = numbered;
+  const segment = nextSegment(context, rows);
   const state: StreamState = {
     ...before.state,
     head: plan.head + plan.accepted.length,
@@ -62,23 +56,13 @@ export async function prepareWrite(session: Session, context: BatchContext): Pro
     seriesHead: numbered.head,
     ...(plan.lastWindowEnd !== undefined && { lastWindowEnd: plan.lastWindowEnd }),
   };
-  const { stream } = state;
   const statements = [
-    ...(numbered.added.length > 0 ? [insertSeries(stream, day, numbered.added)] : []),
-    ...(numbered.touched.length > 0
-      ? [
-          touchSeries(
-            stream,
-            day,
-            numbered.touched.map(({ number }) => number),
-          ),
-        ]
-      : []),
+    ...numbered.statements,
     ...(segment === undefined
       ? []
       : [
-          insertEvents(context, events, numbered.numbers),
-          insertBatch(context, segment, events),
+          insertEvents(context, rows, numbered.numbers),
+          insertBatch(context, segment, rows),
           upsertSegment(stream, segment),
         ]),
     ...recordStatements(stream, plan.records),
@@ -88,64 +72,17 @@ export async function prepareWrite(session: Session, context: BatchContext): Pro
   return {
     statements,
     contents: { ...withSegment(before, segment), state, cursors: cursorsAfter(before, plan) },
-    series: [...numbered.added, ...numbered.touched.map((one) => ({ ...one, lastDay: day }))],
-  };
-}
-
-interface Numbering {
-  /** The number of each event's series. */
-  readonly numbers: readonly number[];
-  readonly added: readonly NumberedSeries[];
-  readonly touched: readonly NumberedSeries[];
-  /** Number of the newest series. */
-  readonly head: number;
-}
-
-async function numberSeries(
-  session: Session,
-  { before, cache, day }: BatchContext,
-  events: readonly SplitEvent[],
-): Promise<Numbering> {
-  const { stream, seriesHead } = before.state;
-  const keys = events.map(({ series }) => seriesKey(series));
-  const missing = [...new Set(keys.filter((key) => cache.byKey(key) === undefined))];
-  const known = new Map<string, NumberedSeries>();
-  for (const key of keys) {
-    const one = cache.byKey(key);
-    if (one !== undefined) known.set(key, one);
-  }
-  if (missing.length > 0) {
-    const [found] = await session.run([selectByKey(stream, missing)]);
-    for (const row of found?.rows ?? []) {
-      const one = seriesOf(row);
-      const key = (row['key'] ?? '').replaceAll('-', '');
-      if (seriesKey(one) !== key) throw damage('series', `series ${one.number} is damaged`);
-      known.set(key, one);
-    }
-  }
-  const added: NumberedSeries[] = [];
-  for (const [index, key] of keys.entries()) {
-    const series = events[index]?.series;
-    if (known.has(key) || series === undefined) continue;
-    const one = { ...series, number: seriesHead + added.length + 1, lastDay: day };
-    known.set(key, one);
-    added.push(one);
-  }
-  return {
-    numbers: keys.map((key) => known.get(key)?.number ?? 0),
-    added,
-    touched: [...known.values()].filter(({ lastDay }) => lastDay < day),
-    head: seriesHead + added.length,
+    series: numbered.changed,
   };
 }
 
 function insertEvents(
   { before, plan, day }: BatchContext,
-  events: readonly SplitEvent[],
+  rows: readonly EventRow[],
   numbers: readonly number[],
 ): Statement {
   const first = plan.head + 1;
-  const rows = events.map(({ row }) => row);
+  const texts = rows.map(textColumns);
   return {
     text: `insert into meterfeed.event (day, stream, seq, window_start, window_end, recorded_at,
         series, crc, id, quantity, foreign_id, extra)
@@ -162,8 +99,8 @@ function insertEvents(
       plan.accepted.map(({ text }, index) => eventChecksum(text, first + index)),
       rows.map(({ id }) => id),
       rows.map(({ quantity }) => quantity),
-      rows.map(({ foreignId }) => foreignId ?? null),
-      rows.map(({ extra }) => extraText(extra)),
+      texts.map(([foreignId]) => foreignId),
+      texts.map(([, extra]) => extra),
     ],
   };
 }
@@ -171,7 +108,7 @@ function insertEvents(
 /** The day's segment with the accepted events; undefined when there are none. */
 function nextSegment(
   { before, plan, day, now }: BatchContext,
-  events: readonly SplitEvent[],
+  rows: readonly EventRow[],
 ): DaySegment | undefined {
   const { accepted, head, chain } = plan;
   if (accepted.length === 0) return undefined;
@@ -184,8 +121,8 @@ function nextSegment(
     day,
     firstSequence: current?.firstSequence ?? head + 1,
     lastSequence: head + accepted.length,
-    starts: union(current?.starts, rangeOf(events.map(({ row }) => row.windowStart))),
-    ends: union(current?.ends, rangeOf(events.map(({ row }) => row.windowEnd))),
+    starts: union(current?.starts, rangeOf(rows.map(({ windowStart }) => windowStart))),
+    ends: union(current?.ends, rangeOf(rows.map(({ windowEnd }) => windowEnd))),
     foreignIds:
       (current?.foreignIds ?? false) || accepted.some(({ event }) => !isDerived(event.id)),
     openedAt: current?.openedAt ?? now,
@@ -209,9 +146,9 @@ function union(a: TimeRange | undefined, b: TimeRange): TimeRange {
 function insertBatch(
   { before, plan, now }: BatchContext,
   { day, lastSequence, chain }: DaySegment,
-  events: readonly SplitEvent[],
+  rows: readonly EventRow[],
 ): Statement {
-  const starts = rangeOf(events.map(({ row }) => row.windowStart));
+  const starts = rangeOf(rows.map(({ windowStart }) => windowStart));
   return {
     text: `insert into meterfeed.batch (stream, day, first_seq, last_seq, min_start, max_start,
         appended_at, chain) values ($1, $2, $3, $4, $5, $6, $7, $8)`,
