@@ -160,6 +160,7 @@ describe('the samples', () => {
       ['billing-stripe', 'api-key'],
       ['billing-metronome', 'api-token', 'stripe-api-key'],
       ['billing-webhook', 'signing-key', 'authorization'],
+      ['billing-kafka', 'password'],
     ] as const;
     for (const [name, ...keys] of literals) {
       const values = keys.map((key) => `--from-literal=${key}=example-of-a-secret-value`);
@@ -172,6 +173,6 @@ describe('the samples', () => {
     };
     await expect
       .poll(reasons, PATIENCE)
-      .toStrictEqual(['Delivering', 'Suspended', 'Suspended', 'Suspended', 'Suspended']);
+      .toStrictEqual(['Delivering', ...Array.from({ length: 5 }, () => 'Suspended')]);
   });
 });

@@ -57,7 +57,7 @@ function announce({ operator: { address }, invoices, prometheus }: LocalCloud): 
       `Invoices           ${invoices} (a stand-in for Lago)`,
       ...(prometheus === undefined ? [] : [`Prometheus         ${prometheus}`]),
       '',
-      'Two things are amiss on purpose: the destinations lago, metronome, stripe and webhook are samples that',
+      'Two things are amiss on purpose: the destinations kafka, lago, metronome, stripe and webhook are samples that',
       'want a Secret, and the kubeconfig of tenant cluster relic is one that the operator refuses.',
       '',
       'Try, in another terminal (a window closes every 10 s; the first events are there after half a minute):',

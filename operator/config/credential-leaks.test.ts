@@ -5,7 +5,7 @@ import { DESTINATIONS } from '../destinations/registry.ts';
 
 describe('a credential leaks', () => {
   const canaries: Environment = {
-    ADAPTERS: 'stripe,metronome,lago,webhook',
+    ADAPTERS: 'stripe,metronome,lago,webhook,kafka',
     STRIPE_API_KEY: 'canary-1',
     METRONOME_API_TOKEN: 'canary-2',
     METRONOME_STRIPE_LINK: 'true',
@@ -13,6 +13,10 @@ describe('a credential leaks', () => {
     WEBHOOK_URL: 'https://hooks.example.com/in?token=canary-4',
     WEBHOOK_SECRET: 'canary-5,canary-6',
     WEBHOOK_HEADERS: 'Authorization=canary-7',
+    KAFKA_BROKERS: 'kafka.example.com:9093',
+    KAFKA_TOPIC: 'usage',
+    KAFKA_USERNAME: 'meterfeed',
+    KAFKA_PASSWORD: 'canary-19',
     PROMETHEUS_URL: 'https://user:canary-8@prom.example.com',
     PROMETHEUS_HEADERS: 'X-Key=canary-9',
     LEDGER_URL: 'postgresql://m:canary-18@db.example.com/ledger',

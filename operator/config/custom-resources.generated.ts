@@ -1,7 +1,7 @@
 // Generated from crds/ by "npm run generate". Change the YAML there, never this file.
 
 export interface BillingDestinationSpec {
-  type: 'lago' | 'stripe' | 'metronome' | 'webhook' | 'noop';
+  type: 'lago' | 'stripe' | 'metronome' | 'webhook' | 'kafka' | 'noop';
   suspend?: boolean;
   startFrom?: 'now' | 'earliest';
   mode?: 'test' | 'live';
@@ -26,6 +26,24 @@ export interface BillingDestinationSpec {
         key: string;
       };
     }[];
+  };
+  kafka?: {
+    brokers: string[];
+    topic: string;
+    contentMode?: 'structured' | 'binary';
+    tls?: boolean;
+    caSecretRef?: {
+      name: string;
+      key: string;
+    };
+    sasl?: {
+      mechanism?: 'SCRAM-SHA-512' | 'SCRAM-SHA-256' | 'PLAIN';
+      username: string;
+      passwordSecretRef: {
+        name: string;
+        key: string;
+      };
+    };
   };
   lago?: {
     url: string;

@@ -57,6 +57,7 @@ export type SecretReads = ReadonlyMap<string, SecretRead>;
 
 /** A signing key or token travels in headers and signatures: printable, and nothing else. */
 const CREDENTIAL = /^[!-~]+$/;
+const CERTIFICATES = /^-----BEGIN CERTIFICATE-----[\s\S]*-----END CERTIFICATE-----\s*$/;
 /** What a header's value may hold. */
 const HEADER_VALUE = /^[\t -~]+$/;
 
@@ -82,6 +83,15 @@ export function credentialsField(
     secrets.push(found.value);
   }
   return { kind: 'value', value: secrets };
+}
+
+/** The certificates, PEM, that a field names. */
+export function certificateField(
+  field: string,
+  ref: SecretKeyRef,
+  reads: SecretReads,
+): FieldValue<Secret> {
+  return secretField(field, ref, reads, CERTIFICATES, 'certificates in PEM');
 }
 
 /** A header as specs name it: with its value, or with the key of a Secret that holds the value. */

@@ -11,6 +11,8 @@ beforeAll(async () => {
 });
 
 const webhook = { url: 'https://billing.example.com/' };
+const kafka = { brokers: ['kafka.example.com:9093'], topic: 'usage' };
+const sasl = { username: 'u', passwordSecretRef: { name: 'k', key: 'password' } };
 const key = { name: 'billing', key: 'key' };
 const lago = { url: 'https://lago.example.com', apiKeySecretRef: key };
 const named = { namespace: 'acme', name: 'prod' };
@@ -83,6 +85,28 @@ const BROKEN: readonly Row[] = [
       reason: 'no block for its type',
       spec: { type: 'metronome' },
       message: `spec.metronome ${BLOCK}`,
+    },
+    { reason: 'no block for its type', spec: { type: 'kafka' }, message: `spec.kafka ${BLOCK}` },
+    {
+      reason: 'a password that everybody can read',
+      spec: {
+        type: 'kafka',
+        kafka: { ...kafka, tls: false, sasl: { ...sasl, mechanism: 'PLAIN' } },
+      },
+      message: 'PLAIN without TLS sends the password readable for everybody',
+    },
+    {
+      reason: 'an authority for connections that are not encrypted',
+      spec: {
+        type: 'kafka',
+        kafka: { ...kafka, tls: false, caSecretRef: { name: 'k', key: 'ca' } },
+      },
+      message: 'caSecretRef has no effect without tls',
+    },
+    {
+      reason: 'a broker at a metadata address',
+      spec: { type: 'kafka', kafka: { ...kafka, brokers: ['169.254.169.254:9092'] } },
+      message: 'must not be a link-local or cloud metadata address',
     },
     {
       reason: 'a block of another type beside its own',

@@ -6,6 +6,7 @@ import { errorText } from '../model/error-text.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { DestinationDefinition } from './definition.ts';
 import type { Destination, DestinationContext } from './destination.ts';
+import { kafka } from './kafka/definition.ts';
 import { lago } from './lago/definition.ts';
 import { metronome } from './metronome/definition.ts';
 import { modeProblem } from './mode.ts';
@@ -19,6 +20,7 @@ export const DESTINATIONS: readonly DestinationDefinition[] = [
   lago,
   stripe,
   metronome,
+  kafka,
   noop,
 ];
 

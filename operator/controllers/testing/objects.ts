@@ -60,6 +60,21 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
     },
     { type: 'noop' },
     {
+      type: 'kafka',
+      kafka: {
+        brokers: ['kafka-0.example.com:9093', '[2001:db8::1]:9093'],
+        topic: 'billing.usage',
+        contentMode: 'binary',
+        tls: true,
+        caSecretRef: { name: 'kafka', key: 'ca.crt' },
+        sasl: {
+          mechanism: 'PLAIN',
+          username: 'meterfeed',
+          passwordSecretRef: { name: 'kafka', key: 'password' },
+        },
+      },
+    },
+    {
       type: 'stripe',
       stripe: {
         url: 'https://api.stripe.com',

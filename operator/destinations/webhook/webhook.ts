@@ -2,7 +2,6 @@ import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import { quote } from '../../model/validate-event.ts';
 import {
   type HttpClient,
   type HttpOutcome,
@@ -19,15 +18,16 @@ import type {
   DestinationLimits,
   StepOutcome,
 } from '../destination.ts';
+import { type Announced, type Announcements, createAnnouncements } from '../announcements.ts';
 import {
-  batchBody,
   catalogData,
-  CLOUD_EVENTS_BATCH,
+  type CloudEvent,
   lifecycleCloudEvent,
-  type LifecycleEvent,
+  sourceProblem,
+  structuredEvent,
   tenantData,
   usageCloudEvent,
-} from './cloud-events.ts';
+} from '../cloud-events.ts';
 import type { WebhookSettings } from './settings.ts';
 import { signatureHeaders } from './signing.ts';
 
@@ -37,8 +37,8 @@ const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
 /** What docs/destinations/webhook.md#what-you-do-at-the-receiver asks of receivers. */
 const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
-/** Characters that RFC 3986 allows; CloudEvents readers refuse a whole batch over one bad source. */
-const URI_REFERENCE = /^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+$/;
+/** The media type of a CloudEvents batch; receivers compare it as text, so it carries no parameters. */
+const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
 const TRY_LATER = new Set([408, 425, 429]);
 const TOO_LARGE = 413;
 const REFUSED = new Set([400, TOO_LARGE, 422]);
@@ -75,7 +75,7 @@ class Webhook implements Destination {
   /** What to look at when the receiver does not believe who asks. */
   readonly #credentials: string;
   readonly #extraHeaders: Readonly<Record<string, string>>;
-  readonly #announced = new Map<string, { readonly data: string; readonly at: number }>();
+  readonly #announcements: Announcements;
   #batchBytes = BATCH_BYTES;
 
   constructor(
@@ -83,13 +83,13 @@ class Webhook implements Destination {
     settings: WebhookSettings,
     { outbound, clock, logger }: DestinationContext,
   ) {
-    if (!URI_REFERENCE.test(settings.source)) {
-      throw new TypeError(`not a URI reference: CLUSTER_NAME: ${quote(settings.source)}`);
-    }
+    const problem = sourceProblem(settings.source);
+    if (problem !== undefined) throw new TypeError(problem);
     this.name = name;
     this.#settings = settings;
     this.#clock = clock;
     this.#logger = logger;
+    this.#announcements = createAnnouncements(settings.source, clock);
     this.#client = outbound.client({ name, baseUrl: settings.url });
     this.#where = `POST ${redactPath(new URL(settings.url).pathname)}`;
     this.#credentials = credentialHint(settings);
@@ -108,7 +108,7 @@ class Webhook implements Destination {
   }
 
   encodedBytes(event: UsageEvent): number {
-    return Buffer.byteLength(usageCloudEvent(event, this.#settings.source)) + 1;
+    return Buffer.byteLength(structuredEvent(usageCloudEvent(event, this.#settings.source))) + 1;
   }
 
   accepts(): boolean {
@@ -116,13 +116,14 @@ class Webhook implements Destination {
   }
 
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome> {
-    const { source } = this.#settings;
-    return this.#announce('catalog.v1', 'catalog', source, catalogData(catalog), signal);
+    const { source: subject } = this.#settings;
+    const announced = { type: 'catalog.v1', subject, data: catalogData(catalog) } as const;
+    return this.#announce('catalog', announced, signal);
   }
 
   provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    const key = `tenant-${tenant.id}`;
-    return this.#announce('tenant.v1', key, tenant.id, tenantData(tenant), signal);
+    const announced = { type: 'tenant.v1', subject: tenant.id, data: tenantData(tenant) } as const;
+    return this.#announce(`tenant-${tenant.id}`, announced, signal);
   }
 
   async send(
@@ -143,10 +144,11 @@ class Webhook implements Destination {
   async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const key = `offboard-${tenant.id}`;
     const data = tenantData(tenant);
-    const outcome = await this.#announce('tenant.offboarded.v1', key, tenant.id, data, signal);
+    const announced = { type: 'tenant.offboarded.v1', subject: tenant.id, data } as const;
+    const outcome = await this.#announce(key, announced, signal);
     if (outcome.kind === 'done') {
-      this.#announced.delete(key);
-      this.#announced.delete(`tenant-${tenant.id}`);
+      this.#announcements.forget(key);
+      this.#announcements.forget(`tenant-${tenant.id}`);
     }
     return outcome;
   }
@@ -155,41 +157,20 @@ class Webhook implements Destination {
     return this.#client.close();
   }
 
-  async #announce(
-    type: LifecycleEvent['type'],
-    key: string,
-    subject: string,
-    data: unknown,
-    signal: AbortSignal,
-  ): Promise<StepOutcome> {
-    const time = this.#announcedAt(key, data);
-    const id = `${key}-${Math.floor(time / 1000)}`;
-    const event = { id, source: this.#settings.source, type, subject, time, data };
+  async #announce(key: string, announced: Announced, signal: AbortSignal): Promise<StepOutcome> {
+    const event = this.#announcements.event(key, announced);
     const outcome = await this.#post(batchBody([lifecycleCloudEvent(event)]), signal);
     const result = this.#classify(outcome);
     if (result.kind === 'retry' || result.kind === 'hold') return result;
     // A receiver that takes usage only must not lose it over an announcement that it refuses.
     if (result.kind === 'split') {
-      this.#logger.warn(`[${this.name}] ${type} refused: ${result.reason}`);
+      this.#logger.warn(`[${this.name}] ${announced.type} refused: ${result.reason}`);
     }
     return { kind: 'done' };
   }
 
   #classify(outcome: HttpOutcome): CallOutcome {
     return classifyAnswer(outcome, this.#where, this.#credentials, this.#clock.now());
-  }
-
-  /**
-   * The moment that names an announcement: the same for every attempt, new when there is something new to
-   * say.
-   */
-  #announcedAt(key: string, data: unknown): number {
-    const text = JSON.stringify(data);
-    const known = this.#announced.get(key);
-    if (known?.data === text) return known.at;
-    const at = this.#clock.now();
-    this.#announced.set(key, { data: text, at });
-    return at;
   }
 
   #post(body: string, signal: AbortSignal): Promise<HttpOutcome> {
@@ -205,6 +186,10 @@ class Webhook implements Destination {
       signal,
     });
   }
+}
+
+function batchBody(events: readonly CloudEvent[]): string {
+  return `[${events.map(structuredEvent).join(',')}]`;
 }
 
 /** What an answer means for the whole call; `split` is a refusal that does not say of which event. */

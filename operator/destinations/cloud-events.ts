@@ -1,12 +1,13 @@
-import type { MetricDefinition } from '../../model/catalog.ts';
-import { encodeEvent, type UsageEvent } from '../../model/event.ts';
-import type { Tenant } from '../../model/tenant.ts';
-
-/** The media type of a CloudEvents batch; receivers compare it as text, so it carries no parameters. */
-export const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
+import type { MetricDefinition } from '../model/catalog.ts';
+import { encodeEvent, type UsageEvent } from '../model/event.ts';
+import type { Tenant } from '../model/tenant.ts';
+import { quote } from '../model/quote.ts';
 
 /** Event types: one for each metric, so that a meter at the receiver maps to one metric. */
 const TYPE_PREFIX = 'io.meterfeed.';
+const DATA_TYPE = 'application/json';
+/** Characters that RFC 3986 allows; CloudEvents readers refuse a whole batch over one bad source. */
+const URI_REFERENCE = /^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+$/;
 
 /** The attributes of a lifecycle event; `data` is any JSON value. */
 export interface LifecycleEvent {
@@ -19,11 +20,15 @@ export interface LifecycleEvent {
   readonly data: unknown;
 }
 
-/**
- * A usage event as one element of a batch: CloudEvents 1.0 without extension attributes, `data` being
- * the event itself with its quantity as a bare number (docs/destinations/webhook.md#what-is-sent).
- */
-export function usageCloudEvent(event: UsageEvent, source: string): string {
+/** An event of CloudEvents 1.0 without extension attributes. */
+export interface CloudEvent {
+  readonly attributes: Readonly<Record<string, string>>;
+  /** JSON. */
+  readonly data: string;
+}
+
+/** A usage event, `data` being the event itself with its quantity as a bare number. */
+export function usageCloudEvent(event: UsageEvent, source: string): CloudEvent {
   const attributes = {
     specversion: '1.0',
     id: event.id,
@@ -31,13 +36,13 @@ export function usageCloudEvent(event: UsageEvent, source: string): string {
     type: `${TYPE_PREFIX}usage.v1.${event.metric}`,
     subject: event.tenant,
     time: event.window_start,
-    datacontenttype: 'application/json',
+    datacontenttype: DATA_TYPE,
   };
-  return withData(attributes, encodeEvent(event));
+  return { attributes, data: encodeEvent(event) };
 }
 
-/** A lifecycle event as one element of a batch. */
-export function lifecycleCloudEvent(event: LifecycleEvent): string {
+/** A lifecycle event. */
+export function lifecycleCloudEvent(event: LifecycleEvent): CloudEvent {
   const attributes = {
     specversion: '1.0',
     id: event.id,
@@ -45,18 +50,20 @@ export function lifecycleCloudEvent(event: LifecycleEvent): string {
     type: `${TYPE_PREFIX}${event.type}`,
     subject: event.subject,
     time: new Date(event.time).toISOString(),
-    datacontenttype: 'application/json',
+    datacontenttype: DATA_TYPE,
   };
-  return withData(attributes, JSON.stringify(event.data));
+  return { attributes, data: JSON.stringify(event.data) };
 }
 
-/** The body of a batch of encoded elements. */
-export function batchBody(elements: readonly string[]): string {
-  return `[${elements.join(',')}]`;
-}
-
-function withData(attributes: Readonly<Record<string, string>>, data: string): string {
+/** An event as one JSON object, which is the structured form and an element of a batch. */
+export function structuredEvent({ attributes, data }: CloudEvent): string {
   return `${JSON.stringify(attributes).slice(0, -1)},"data":${data}}`;
+}
+
+/** Why a text cannot be the source of CloudEvents; undefined when it can. */
+export function sourceProblem(source: string): string | undefined {
+  if (URI_REFERENCE.test(source)) return undefined;
+  return `not a URI reference: CLUSTER_NAME: ${quote(source)}`;
 }
 
 /** The `data` of `io.meterfeed.tenant.v1` and `io.meterfeed.tenant.offboarded.v1`. */

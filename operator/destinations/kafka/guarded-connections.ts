@@ -1,0 +1,64 @@
+import {
+  type Broker,
+  type CallbackWithPromise,
+  type Connection,
+  type ConnectionPool,
+  createPromisifiedCallback,
+  kCallbackPromise,
+  NetworkError,
+  UserError,
+} from '@platformatic/kafka';
+import type { LookupFunction } from 'node:net';
+import { addressProblem, RefusedAddressError } from '../../outbound/address-guard.ts';
+
+type Callback = CallbackWithPromise<Connection>;
+
+/**
+ * Makes a client dial only addresses that were checked when they are dialled: brokers tell of each other, so
+ * that settings which are checked are not enough (docs/security.md#d-3). `lookup` refuses names that lead where
+ * nothing may be dialled. The client has no place for that of its own, so its pool gets another way in.
+ */
+export function guardConnections(pool: ConnectionPool, lookup: LookupFunction, tls: boolean): void {
+  const dial = pool.get.bind(pool);
+  // A connection may report a second error after the pool has stopped listening, and nobody else does.
+  pool.on('connecting', ({ connection }) => connection.on('error', () => undefined));
+
+  function dialFirst([host = '', ...others]: readonly string[], port: number, callback: Callback) {
+    dial({ host, port }, (error, connection) => {
+      if (error !== null && others.length > 0) dialFirst(others, port, callback);
+      else callback(error, connection);
+    });
+  }
+
+  function dialName({ host, port }: Broker, callback: Callback): void {
+    lookup(host, { all: true }, (error, found) => {
+      if (error === null) {
+        const hosts = Array.isArray(found) ? found.map(({ address }) => address) : [found];
+        dialFirst(hosts, port, callback);
+      } else if (error instanceof RefusedAddressError) callback(refusal(error));
+      else callback(new NetworkError('name lookup failed', { cause: error }));
+    });
+  }
+
+  function guardedGet(broker: Broker): Promise<Connection>;
+  function guardedGet(broker: Broker, callback: Callback): void;
+  function guardedGet(broker: Broker | undefined, given?: Callback): Promise<Connection> | void {
+    const callback = given ?? createPromisifiedCallback<Connection>();
+    const problem = addressProblem(broker?.host ?? '');
+    if (problem !== undefined) callback(refusal(new RefusedAddressError(problem)));
+    // With TLS the socket looks the name up by the same function, and keeps it for the certificate.
+    else if (broker === undefined) callback(new NetworkError('unknown broker', STALE));
+    else if (tls) dial(broker, callback);
+    else dialName(broker, callback);
+    return callback[kCallbackPromise];
+  }
+  pool.get = guardedGet;
+}
+
+/** The leader of a partition left the cluster: the client asks for the new one. */
+const STALE = { hasStaleMetadata: true };
+
+/** Trying again is useless until the address changes. */
+function refusal(cause: RefusedAddressError): UserError {
+  return new UserError('address not allowed', { cause });
+}

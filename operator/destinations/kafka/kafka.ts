@@ -1,0 +1,142 @@
+import type { MetricDefinition } from '../../model/catalog.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import { createGuardedLookup } from '../../outbound/address-guard.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { type Announced, type Announcements, createAnnouncements } from '../announcements.ts';
+import {
+  catalogData,
+  lifecycleCloudEvent,
+  sourceProblem,
+  tenantData,
+  usageCloudEvent,
+} from '../cloud-events.ts';
+import type {
+  DeliveryOutcome,
+  Destination,
+  DestinationContext,
+  DestinationLimits,
+  StepOutcome,
+} from '../destination.ts';
+import type { WriteOutcome } from './outcome.ts';
+import { type KafkaRecord, recordBytes, recordOf } from './record.ts';
+import { type KafkaSettings, loginProblem } from './settings.ts';
+import { createTopicWriter, type TopicWriter } from './topic-writer.ts';
+
+const BATCH_EVENTS = 500;
+/** Half of what a broker takes by default (message.max.bytes), as all may go to one partition. */
+const BATCH_BYTES = 512 * 1024;
+const SMALLEST_BATCH_BYTES = 16 * 1024;
+/** What docs/destinations/kafka.md#what-you-do-at-the-cluster asks of consumers. */
+const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
+
+/**
+ * Writes CloudEvents 1.0 to a topic, keyed by tenant. It gets every metric, informational ones included,
+ * and the topic is told of tenants and of the catalogue (docs/destinations/kafka.md). Throws a TypeError
+ * when the settings cannot be used.
+ */
+export function createKafka(
+  name: string,
+  settings: KafkaSettings,
+  context: DestinationContext,
+): Destination {
+  return new Kafka(name, settings, context);
+}
+
+class Kafka implements Destination {
+  readonly name: string;
+  readonly type = 'kafka';
+  readonly #settings: KafkaSettings;
+  readonly #logger: Logger;
+  readonly #writer: TopicWriter;
+  readonly #announcements: Announcements;
+  #batchBytes = BATCH_BYTES;
+
+  constructor(name: string, settings: KafkaSettings, { clock, logger }: DestinationContext) {
+    const problem = sourceProblem(settings.source) ?? loginProblem(settings);
+    if (problem !== undefined) throw new TypeError(problem);
+    this.name = name;
+    this.#settings = settings;
+    this.#logger = logger;
+    this.#writer = createTopicWriter({ settings, lookup: createGuardedLookup() });
+    this.#announcements = createAnnouncements(settings.source, clock);
+  }
+
+  get limits(): DestinationLimits {
+    return {
+      batchEvents: BATCH_EVENTS,
+      batchBytes: this.#batchBytes,
+      negativeQuantities: true,
+      leastIdMemoryMs: LEAST_ID_MEMORY_MS,
+    };
+  }
+
+  encodedBytes(event: UsageEvent): number {
+    return recordBytes(this.#recordOf(event));
+  }
+
+  accepts(): boolean {
+    return true;
+  }
+
+  bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome> {
+    const { source: subject } = this.#settings;
+    const announced = { type: 'catalog.v1', subject, data: catalogData(catalog) } as const;
+    return this.#announce('catalog', announced, signal);
+  }
+
+  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const announced = { type: 'tenant.v1', subject: tenant.id, data: tenantData(tenant) } as const;
+    return this.#announce(`tenant-${tenant.id}`, announced, signal);
+  }
+
+  async send(
+    events: readonly UsageEvent[],
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryOutcome[]> {
+    const records = events.map((event) => this.#recordOf(event));
+    const outcomes = await this.#writer.append(records, signal);
+    if (outcomes.some((outcome) => outcome.kind === 'split' && outcome.tooLarge)) {
+      const bytes = records.reduce((sum, record) => sum + recordBytes(record), 0);
+      const half = Math.floor(Math.min(this.#batchBytes, bytes) / 2);
+      this.#batchBytes = Math.max(SMALLEST_BATCH_BYTES, half);
+    }
+    return outcomes.map(deliveryOutcome);
+  }
+
+  async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    const key = `offboard-${tenant.id}`;
+    const data = tenantData(tenant);
+    const announced = { type: 'tenant.offboarded.v1', subject: tenant.id, data } as const;
+    const outcome = await this.#announce(key, announced, signal);
+    if (outcome.kind === 'done') {
+      this.#announcements.forget(key);
+      this.#announcements.forget(`tenant-${tenant.id}`);
+    }
+    return outcome;
+  }
+
+  close(): Promise<void> {
+    return this.#writer.close();
+  }
+
+  async #announce(key: string, announced: Announced, signal: AbortSignal): Promise<StepOutcome> {
+    const event = this.#announcements.event(key, announced);
+    const record = recordOf(lifecycleCloudEvent(event), this.#settings.contentMode);
+    const [outcome] = await this.#writer.append([record], signal);
+    if (outcome?.kind === 'retry' || outcome?.kind === 'hold') return outcome;
+    if (outcome?.kind === 'split') {
+      this.#logger.warn(`[${this.name}] ${announced.type} refused: ${outcome.reason}`);
+    }
+    return { kind: 'done' };
+  }
+
+  #recordOf(event: UsageEvent): KafkaRecord {
+    const { source, contentMode } = this.#settings;
+    return recordOf(usageCloudEvent(event, source), contentMode);
+  }
+}
+
+function deliveryOutcome(outcome: WriteOutcome): DeliveryOutcome {
+  return outcome.kind === 'split' ? { kind: 'split', reason: outcome.reason } : outcome;
+}

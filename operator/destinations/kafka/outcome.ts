@@ -1,0 +1,94 @@
+import { isNativeError } from 'node:util/types';
+import { RefusedAddressError } from '../../outbound/address-guard.ts';
+import { describeFailure } from '../../outbound/failure-reason.ts';
+
+/** What became of a record; `split` is a refusal that does not say of which record. */
+export type WriteOutcome =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'retry'; readonly reason: string }
+  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'split'; readonly reason: string; readonly tooLarge: boolean };
+
+const LOGIN = 'check spec.kafka.sasl (KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL_MECHANISM)';
+const TLS = 'check spec.kafka.tls (KAFKA_TLS) and the port';
+
+/** Errors that only an operator mends, by name as Kafka's protocol has them, and how. */
+const HELD: Readonly<Record<string, string>> = {
+  SASL_AUTHENTICATION_FAILED: LOGIN,
+  UNSUPPORTED_SASL_MECHANISM: LOGIN,
+  ILLEGAL_SASL_STATE: LOGIN,
+  TOPIC_AUTHORIZATION_FAILED: 'allow the user to write to and describe the topic',
+  CLUSTER_AUTHORIZATION_FAILED: 'allow the user IdempotentWrite on the cluster',
+  INVALID_TOPIC_EXCEPTION: 'check spec.kafka.topic (KAFKA_TOPIC)',
+  UNSUPPORTED_VERSION: 'the brokers are too old',
+  UNSUPPORTED_FOR_MESSAGE_FORMAT: 'the brokers are too old',
+};
+
+/** Errors about what is in a batch. */
+const TOO_LARGE = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE']);
+const REFUSED = new Set(['INVALID_RECORD', 'INVALID_TIMESTAMP', 'POLICY_VIOLATION']);
+
+/** What to look at when trying again may not be enough. */
+const HINTS: Readonly<Record<string, string>> = {
+  UNKNOWN_TOPIC_OR_PARTITION: 'create the topic, or check spec.kafka.topic (KAFKA_TOPIC)',
+  NOT_ENOUGH_REPLICAS: 'fewer replicas are in sync than min.insync.replicas asks for',
+};
+
+const AUTHENTICATION = 'PLT_KFK_AUTHENTICATION';
+/** The client has no code of its own for these. */
+const TLS_MISSING = 'Broker requires TLS.';
+const TLS_UNKNOWN = 'TLS handshake failed';
+const UNKNOWN_TOPIC = 'Unknown topic';
+const CLOSED = 'Connection closed';
+const CLOSED_TEXT = `connection closed by the broker; if that lasts, ${LOGIN}`;
+
+/**
+ * Reads the error that writing to a topic ended with (docs/destinations/kafka.md#what-errors-mean). Texts that
+ * came from the other side are not passed on.
+ */
+export function outcomeOf(
+  error: unknown,
+  topic: string,
+): Exclude<WriteOutcome, { kind: 'delivered' }> {
+  const all = errorsOf(error);
+  const where = `Kafka topic ${topic}`;
+  const refused = all.find((one) => one instanceof RefusedAddressError);
+  if (refused !== undefined) return { kind: 'hold', reason: `${where}: ${refused.message}` };
+  const names = all.flatMap(({ apiId }) => apiId ?? []);
+  const held = names.find((name) => name in HELD);
+  if (held !== undefined) return { kind: 'hold', reason: `${where}: ${held}: ${HELD[held] ?? ''}` };
+  if (all.some(({ message }) => message.startsWith(TLS_MISSING))) {
+    return { kind: 'hold', reason: `${where}: the brokers want TLS: ${TLS}` };
+  }
+  if (all.some(({ message }) => message.startsWith(TLS_UNKNOWN))) {
+    return { kind: 'hold', reason: `${where}: the brokers speak no TLS: ${TLS}` };
+  }
+  // A connection that broke while logging in says nothing of the credentials.
+  const broken = all.some(({ message }) => message.startsWith(CLOSED));
+  if (!broken && all.some(({ code }) => code === AUTHENTICATION)) {
+    return { kind: 'hold', reason: `${where}: login refused: ${LOGIN}` };
+  }
+  const large = names.find((name) => TOO_LARGE.has(name));
+  if (large !== undefined) return { kind: 'split', reason: `${where}: ${large}`, tooLarge: true };
+  const bad = names.find((name) => REFUSED.has(name));
+  if (bad !== undefined) return { kind: 'split', reason: `${where}: ${bad}`, tooLarge: false };
+  const unknown = all.some(({ message }) => message.startsWith(UNKNOWN_TOPIC));
+  const name = unknown ? 'UNKNOWN_TOPIC_OR_PARTITION' : names.at(-1);
+  if (name === undefined) {
+    const closed = all.some(({ message }) => message.startsWith(CLOSED));
+    const text = closed ? CLOSED_TEXT : describeFailure(error).text;
+    return { kind: 'retry', reason: `${where}: ${text}` };
+  }
+  const hint = HINTS[name];
+  return { kind: 'retry', reason: `${where}: ${name}${hint === undefined ? '' : `: ${hint}`}` };
+}
+
+/** As errors of the client are: `apiId` is the name of an error of Kafka's protocol. */
+type ClientError = Error & { readonly code?: string; readonly apiId?: string };
+
+/** The error, its parts and what it was caused by, the latest last. */
+function errorsOf(error: unknown): ClientError[] {
+  if (!isNativeError(error)) return [];
+  const parts: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
+  return [error, ...parts.flatMap(errorsOf), ...errorsOf(error.cause)];
+}

@@ -1,0 +1,180 @@
+import type {
+  DestinationDefaults,
+  FromEnvironment,
+  GivenEnvironment,
+  VariableSet,
+} from '../../config/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
+import { secret } from '../../config/parsers/credentials.ts';
+import { list } from '../../config/parsers/lists.ts';
+import { boolean, choice, matching, text } from '../../config/parsers/scalars.ts';
+import {
+  certificateField,
+  credentialField,
+  invalidField,
+  invalidSpec,
+  type SecretReads,
+  type Translation,
+} from '../../config/spec-fields.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Secret } from '../../model/secret.ts';
+import { broker, type BrokerAddress } from './broker-address.ts';
+
+export const MECHANISMS = ['SCRAM-SHA-512', 'SCRAM-SHA-256', 'PLAIN'] as const;
+
+export interface KafkaSettings {
+  /** Where the cluster is asked for its brokers; any that answers will do. */
+  readonly brokers: readonly BrokerAddress[];
+  readonly topic: string;
+  /** How an event becomes a record (docs/destinations/kafka.md#what-is-sent). */
+  readonly contentMode: ContentMode;
+  readonly tls: boolean;
+  /** Certificates of authorities, PEM, in place of those that Node knows. */
+  readonly ca?: Secret;
+  /** Absent: nobody logs in. */
+  readonly sasl?: KafkaLogin;
+  /** The CloudEvents source, CLUSTER_NAME. */
+  readonly source: string;
+}
+
+export type ContentMode = 'structured' | 'binary';
+
+export interface KafkaLogin {
+  readonly mechanism: (typeof MECHANISMS)[number];
+  readonly username: string;
+  readonly password: Secret;
+}
+
+export type KafkaSpec = NonNullable<BillingDestinationSpec['kafka']>;
+
+const SETTINGS_TEST = 'operator/destinations/kafka/kafka.test.ts';
+
+export const KAFKA_VARIABLES = {
+  KAFKA_BROKERS: {
+    meaning: 'Brokers of the cluster that are asked for all others. Required by `kafka`.',
+    parser: list(broker()),
+    fields: ['BillingDestination spec.kafka.brokers'],
+    test: SETTINGS_TEST,
+  },
+  KAFKA_TOPIC: {
+    meaning: 'Topic that usage is written to. It must exist. Required by `kafka`.',
+    parser: matching(
+      /^(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}$/,
+      'a topic',
+      'not a topic',
+      'use at most 249 letters, digits, dots, underscores and hyphens',
+    ),
+    fields: ['BillingDestination spec.kafka.topic'],
+    test: SETTINGS_TEST,
+  },
+  KAFKA_CONTENT_MODE: {
+    meaning:
+      'Whether a record’s value is a whole CloudEvent, or the usage event with the attributes in headers.',
+    parser: choice('structured', 'binary'),
+    default: 'structured',
+    fields: ['BillingDestination spec.kafka.contentMode'],
+    test: SETTINGS_TEST,
+  },
+  KAFKA_TLS: {
+    meaning: 'Whether connections to brokers are encrypted and their certificates verified.',
+    parser: boolean(),
+    default: 'true',
+    fields: ['BillingDestination spec.kafka.tls'],
+    test: SETTINGS_TEST,
+  },
+  KAFKA_SASL_MECHANISM: {
+    meaning: 'How to log in with KAFKA_USERNAME and KAFKA_PASSWORD. `PLAIN` needs KAFKA_TLS.',
+    parser: choice(...MECHANISMS),
+    default: 'SCRAM-SHA-512',
+    fields: ['BillingDestination spec.kafka.sasl.mechanism'],
+    test: SETTINGS_TEST,
+  },
+  KAFKA_USERNAME: {
+    meaning: 'User to log in to brokers as. Without one nobody logs in.',
+    parser: text(256),
+    fields: ['BillingDestination spec.kafka.sasl.username'],
+    test: SETTINGS_TEST,
+  },
+  KAFKA_PASSWORD: {
+    meaning: 'Password of KAFKA_USERNAME, which requires it.',
+    parser: secret(),
+    shown: 'masked',
+    fields: ['BillingDestination spec.kafka.sasl.passwordSecretRef'],
+    test: SETTINGS_TEST,
+  },
+} as const satisfies VariableSet;
+
+export function kafkaFromEnvironment({
+  defaults,
+  valuesOf,
+}: GivenEnvironment): FromEnvironment<KafkaSettings> {
+  const values = valuesOf(KAFKA_VARIABLES);
+  const { KAFKA_BROKERS: brokers = [], KAFKA_TOPIC: topic, KAFKA_USERNAME: username } = values;
+  const { KAFKA_PASSWORD: password, KAFKA_SASL_MECHANISM: mechanism } = values;
+  if (brokers.length === 0) return { kind: 'missing', variable: 'KAFKA_BROKERS' };
+  if (topic === undefined) return { kind: 'missing', variable: 'KAFKA_TOPIC' };
+  if (username !== undefined && password === undefined) {
+    return { kind: 'missing', variable: 'KAFKA_PASSWORD' };
+  }
+  if (username === undefined && password !== undefined) {
+    return { kind: 'missing', variable: 'KAFKA_USERNAME' };
+  }
+  const sasl =
+    username === undefined || password === undefined
+      ? undefined
+      : { mechanism, username, password };
+  const options = {
+    brokers,
+    topic,
+    contentMode: values.KAFKA_CONTENT_MODE,
+    tls: values.KAFKA_TLS,
+    ...omitUndefined({ sasl }),
+    source: defaults.clusterName,
+  };
+  return { kind: 'options', options };
+}
+
+export function kafkaFromSpec(
+  spec: KafkaSpec,
+  reads: SecretReads,
+  defaults: DestinationDefaults,
+): Translation<KafkaSettings> {
+  const brokers: BrokerAddress[] = [];
+  for (const [index, address] of spec.brokers.entries()) {
+    const parsed = broker().parse(address);
+    if (parsed.kind === 'problem') {
+      return invalidField(`spec.kafka.brokers[${index}]`, parsed, address);
+    }
+    brokers.push(parsed.value);
+  }
+  const { topic, contentMode = 'structured', tls = true, sasl } = spec;
+  const password =
+    sasl && credentialField('spec.kafka.sasl.passwordSecretRef', sasl.passwordSecretRef, reads);
+  if (password?.kind === 'invalid') return password;
+  const ca =
+    spec.caSecretRef && certificateField('spec.kafka.caSecretRef', spec.caSecretRef, reads);
+  if (ca?.kind === 'invalid') return ca;
+  const login = sasl &&
+    password && {
+      mechanism: sasl.mechanism ?? 'SCRAM-SHA-512',
+      username: sasl.username,
+      password: password.value,
+    };
+  const settings = {
+    brokers,
+    topic,
+    contentMode,
+    tls,
+    ...omitUndefined({ ca: ca?.value, sasl: login }),
+    source: defaults.clusterName,
+  };
+  const problem = loginProblem(settings);
+  if (problem !== undefined) return invalidSpec('InvalidSpec', `spec.kafka.sasl: ${problem}`);
+  return { kind: 'settings', settings };
+}
+
+/** Why settings would give a password away; undefined when they do not. */
+export function loginProblem({ sasl, tls }: Pick<KafkaSettings, 'sasl' | 'tls'>) {
+  if (sasl?.mechanism !== 'PLAIN' || tls) return undefined;
+  return 'PLAIN without TLS sends the password readable for everybody: "PLAIN"; use tls (KAFKA_TLS) or SCRAM-SHA-512';
+}

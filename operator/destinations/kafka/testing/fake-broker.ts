@@ -1,0 +1,252 @@
+import { Reader, readRecordsBatch, Writer } from '@platformatic/kafka';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import type { BrokerAddress } from '../broker-address.ts';
+
+/** A record as it was written, the attributes of binary mode among its headers. */
+export interface WrittenRecord {
+  readonly topic: string;
+  readonly partition: number;
+  readonly key: string;
+  readonly value: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * What becomes of a batch: taken, taken with its answer lost, or refused with an error of Kafka's protocol
+ * (https://kafka.apache.org/protocol#protocol_error_codes).
+ */
+export type BatchAnswer = 'taken' | 'lost answer' | number;
+
+/** A broker alone, for tests: it knows of retries by their numbers as the real one does. */
+export interface FakeBroker {
+  readonly address: BrokerAddress;
+  /** Everything that is in its topics, in order. */
+  readonly records: readonly WrittenRecord[];
+  readonly connections: number;
+  /** As they came, such as `PLAIN \0user\0password`. */
+  readonly logins: readonly string[];
+  close(): Promise<void>;
+}
+
+export interface FakeBrokerOptions {
+  readonly partitions?: number;
+  /** Answers to the batches one after the other; `taken` when there are no more. */
+  readonly answers?: readonly BatchAnswer[];
+  /** Answers any batch before `answers` are looked at; undefined leaves it to them. */
+  readonly judge?: (records: readonly WrittenRecord[]) => BatchAnswer | undefined;
+  /** Brokers that it says lead its partitions, in place of itself. */
+  readonly leader?: BrokerAddress;
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** Error that mechanisms other than PLAIN are answered with is UNSUPPORTED_SASL_MECHANISM; this one is for logins. */
+  readonly loginError?: number;
+}
+
+const TOPIC = 'usage';
+const UNKNOWN_TOPIC = 3;
+const UNSUPPORTED_MECHANISM = 33;
+const PRODUCE = 0;
+const METADATA = 3;
+const SASL_HANDSHAKE = 17;
+const API_VERSIONS = 18;
+const INIT_PRODUCER_ID = 22;
+const SASL_AUTHENTICATE = 36;
+/** By call: the one version that is spoken. */
+const VERSIONS: readonly (readonly [call: number, version: number])[] = [
+  [PRODUCE, 11],
+  [METADATA, 12],
+  [SASL_HANDSHAKE, 1],
+  [API_VERSIONS, 3],
+  [INIT_PRODUCER_ID, 5],
+  [SASL_AUTHENTICATE, 0],
+];
+/** Calls whose headers may carry fields with tags, which answers of API_VERSIONS never do. */
+const FLEXIBLE = new Set([PRODUCE, METADATA, INIT_PRODUCER_ID]);
+
+export async function startFakeBroker(options: FakeBrokerOptions = {}): Promise<FakeBroker> {
+  const broker = new OneBroker(options);
+  await broker.listen();
+  return broker;
+}
+
+class OneBroker implements FakeBroker {
+  readonly records: WrittenRecord[] = [];
+  readonly logins: string[] = [];
+  connections = 0;
+  readonly #options: FakeBrokerOptions;
+  readonly #answers: BatchAnswer[];
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  /** Batches by producer, partition and first number. */
+  readonly #known = new Set<string>();
+  #producers = 0;
+  #mechanism = '';
+
+  constructor(options: FakeBrokerOptions) {
+    this.#options = options;
+    this.#answers = [...(options.answers ?? [])];
+    const serve = (socket: Socket): void => this.#serve(socket);
+    this.#server =
+      options.tls === undefined ? createServer(serve) : createTlsServer(options.tls, serve);
+  }
+
+  get address(): BrokerAddress {
+    const { port } = this.#server.address() as AddressInfo;
+    return { host: '127.0.0.1', port };
+  }
+
+  async listen(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #serve(socket: Socket): void {
+    this.connections += 1;
+    this.#sockets.add(socket);
+    socket.on('close', () => this.#sockets.delete(socket));
+    socket.on('error', () => undefined);
+    let received = Buffer.alloc(0);
+    socket.on('data', (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk]);
+      while (received.length >= 4 && received.length >= 4 + received.readInt32BE()) {
+        const end = 4 + received.readInt32BE();
+        const answer = this.#answer(Reader.from(Buffer.from(received.subarray(4, end))));
+        received = received.subarray(end);
+        if (answer === undefined) socket.destroy();
+        else socket.write(answer.prependLength().buffer);
+      }
+    });
+  }
+
+  /** Undefined cuts the connection. */
+  #answer(request: Reader): Writer | undefined {
+    const call = request.readInt16();
+    const version = request.readInt16();
+    const answer = Writer.create().appendInt32(request.readInt32());
+    request.readNullableString(false);
+    if (FLEXIBLE.has(call)) {
+      request.readTaggedFields();
+      answer.appendTaggedFields();
+    }
+    if (call === API_VERSIONS) return versions(answer, version);
+    if (call === METADATA) return this.#metadata(request, answer);
+    if (call === PRODUCE) return this.#produce(request, answer);
+    if (call === SASL_HANDSHAKE) {
+      this.#mechanism = request.readString(false);
+      const known = ['PLAIN'];
+      return answer
+        .appendInt16(known.includes(this.#mechanism) ? 0 : UNSUPPORTED_MECHANISM)
+        .appendArray(known, (writer, name) => void writer.appendString(name, false), false, false);
+    }
+    if (call === SASL_AUTHENTICATE) {
+      this.logins.push(`${this.#mechanism} ${request.readBytes(false).toString()}`);
+      const error = this.#options.loginError ?? 0;
+      return answer
+        .appendInt16(error)
+        .appendString(null, false)
+        .appendBytes(Buffer.alloc(0), false);
+    }
+    this.#producers += 1;
+    const id = BigInt(this.#producers);
+    return answer.appendInt32(0).appendInt16(0).appendInt64(id).appendInt16(0).appendTaggedFields();
+  }
+
+  #metadata(request: Reader, answer: Writer): Writer {
+    const topics = request.readArray((reader) => {
+      reader.readUUID();
+      return reader.readString();
+    });
+    const { host, port } = this.#options.leader ?? this.address;
+    const numbers = Array.from({ length: this.#options.partitions ?? 1 }, (_, index) => index);
+    const replicas = (writer: Writer): Writer =>
+      writer.appendArray([1], (inner, id) => void inner.appendInt32(id), true, false);
+    return answer
+      .appendInt32(0)
+      .appendArray([1], (writer, id) => {
+        writer.appendInt32(id).appendString(host).appendInt32(port).appendString(null);
+      })
+      .appendString('fake')
+      .appendInt32(1)
+      .appendArray(topics, (writer, topic) => {
+        const isKnown = topic === TOPIC;
+        writer
+          .appendInt16(isKnown ? 0 : UNKNOWN_TOPIC)
+          .appendString(topic)
+          .appendUUID(null);
+        writer.appendBoolean(false).appendArray(isKnown ? numbers : [], (inner, partition) => {
+          inner.appendInt16(0).appendInt32(partition).appendInt32(1).appendInt32(0);
+          replicas(replicas(inner)).appendArray([], () => undefined, true, false);
+        });
+        writer.appendInt32(0);
+      })
+      .appendTaggedFields();
+  }
+
+  #produce(request: Reader, answer: Writer): Writer | undefined {
+    request.readNullableString();
+    const acks = request.readInt16();
+    if (acks !== -1) throw new Error(`acks: ${acks}`);
+    request.readInt32();
+    let lost = false;
+    const topics = request.readArray((reader) => ({
+      topic: reader.readString(),
+      partitions: reader.readArray((inner) => {
+        const partition = inner.readInt32();
+        const outcome = this.#take(partition, inner.readBytes());
+        lost ||= outcome === 'lost answer';
+        return { partition, error: typeof outcome === 'number' ? outcome : 0 };
+      }),
+    }));
+    if (lost) return undefined;
+    return answer
+      .appendArray(topics, (writer, { topic, partitions }) => {
+        writer.appendString(topic).appendArray(partitions, (inner, { partition, error }) => {
+          inner.appendInt32(partition).appendInt16(error).appendInt64(0n).appendInt64(-1n);
+          inner
+            .appendInt64(0n)
+            .appendArray([], () => undefined)
+            .appendString(null);
+        });
+      })
+      .appendInt32(0)
+      .appendTaggedFields();
+  }
+
+  #take(partition: number, bytes: Buffer): BatchAnswer {
+    const batch = readRecordsBatch(Reader.from(bytes));
+    const records = batch.records.map(({ key, value, headers }) => ({
+      topic: TOPIC,
+      partition,
+      key: key?.toString() ?? '',
+      value: value?.toString() ?? '',
+      headers: Object.fromEntries(headers.map(([name, text]) => [String(name), String(text)])),
+    }));
+    const answer = this.#options.judge?.(records) ?? this.#answers.shift() ?? 'taken';
+    if (typeof answer === 'number') return answer;
+    const number = `${batch.producerId}/${partition}/${batch.firstSequence}`;
+    if (!this.#known.has(number)) this.records.push(...records);
+    this.#known.add(number);
+    return answer;
+  }
+}
+
+function versions(answer: Writer, version: number): Writer {
+  const compact = version === 3;
+  answer.appendInt16(0).appendArray(
+    [...VERSIONS],
+    (writer, [call, spoken]) => {
+      writer
+        .appendInt16(call)
+        .appendInt16(call === API_VERSIONS ? 1 : spoken)
+        .appendInt16(spoken);
+    },
+    compact,
+    compact,
+  );
+  answer.appendInt32(0);
+  return compact ? answer.appendTaggedFields() : answer;
+}
