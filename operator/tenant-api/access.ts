@@ -7,6 +7,7 @@ import type { Connection } from '../kubernetes/connection.ts';
 import type { AddressLookup } from '../outbound/address-guard.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { Turn } from '../telemetry/turn.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { createKubeconfigSource, type KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
@@ -60,6 +61,7 @@ class KubeconfigAccess implements TenantApiAccess {
   readonly #source: KubeconfigSource;
   readonly #open: OpenKubeconfig;
   readonly #limit = pLimit(READS_AT_ONCE);
+  readonly #turn: Turn;
   readonly #listeners = new Set<() => void>();
   readonly #followed = new Map<string, Followed>();
   #announced = false;
@@ -67,6 +69,7 @@ class KubeconfigAccess implements TenantApiAccess {
   constructor(options: TenantApiAccessOptions) {
     const { connection, clock, lookup } = options;
     this.#options = options;
+    this.#turn = new Turn(clock);
     this.#secrets = new KubeconfigSecrets({
       ...options,
       onChange: (namespace) => this.#secretChanged(namespace),
@@ -156,6 +159,7 @@ class KubeconfigAccess implements TenantApiAccess {
       source: this.#source,
       open: this.#open,
       limit: this.#limit,
+      turn: this.#turn,
       askingMs: () => this.#followed.size * BETWEEN_QUESTIONS_MS,
       onChange: () => this.#announce(),
     });

@@ -7,6 +7,7 @@ import type { RequestFailure } from '../kubernetes/outcome.ts';
 import { type Backoff, createBackoff } from '../model/backoff.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Turn } from '../telemetry/turn.ts';
 import type { KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import type { OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
 import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
@@ -17,6 +18,8 @@ export interface KubeconfigFollowerOptions {
   readonly open: OpenKubeconfig;
   /** Of reads at the same time, shared with all other tenant clusters. */
   readonly limit: LimitFunction;
+  /** Of looking at what was read, shared likewise. */
+  readonly turn: Turn;
   /** Milliseconds between two looks that each cost the API server a request of their own. */
   readonly askingMs: () => number;
   readonly clock: Clock;
@@ -119,9 +122,11 @@ export class KubeconfigFollower {
   }
 
   async #look(signal: AbortSignal): Promise<void> {
-    const { source, clock, random, logger, askingMs } = this.#options;
+    const { source, turn, clock, random, logger, askingMs } = this.#options;
     const asked = this.#moves;
     const read = await source(this.#cluster, signal);
+    // Hundreds may be read at the same moment, and parsing one takes milliseconds.
+    if (turn.isOver) await turn.next();
     this.#lookedAt = clock.monotonic();
     this.#sparingMs = read.asked === true ? askingMs() * (0.5 + random()) : 0;
     if (signal.aborted) return;
