@@ -80,6 +80,17 @@ export class DueWindows {
     return { window, members };
   }
 
+  /** The same with those of its scopes that can still be closed with it; undefined when none can. */
+  still({ window, members }: DueWindow): DueWindow | undefined {
+    const all = new Set(this.#options.scopes.all);
+    const ready = members.filter((state) => {
+      const { start, end } = this.#upcoming(state);
+      const isNext = start === window.start && end === window.end && all.has(state);
+      return isNext && this.#isReady(state, window);
+    });
+    return ready.length === 0 ? undefined : { window, members: ready };
+  }
+
   /** When the next window is due, wall clock; in the past while a scope of this cluster waits. */
   nextDue(): number {
     const { scopes, clock } = this.#options;

@@ -12,8 +12,8 @@ const A = cluster('a');
 const LOOK_MS = 30;
 const METRICS = ['tenant_private_node_hours', 'tenant_gpu_hours'];
 
-/** One tenant cluster with a node; `between` runs in every pause of measuring it. */
-async function setUp(between: (tenant: HandTenant) => void) {
+/** Tenant clusters with a node each; `between` runs in every pause of measuring them. */
+async function setUp(between: (tenant: HandTenant) => void, clusters = [A]) {
   const clock = clockAt(-20);
   const begun = clock.now() - clock.monotonic();
   let worked = 0;
@@ -26,28 +26,28 @@ async function setUp(between: (tenant: HandTenant) => void) {
     clock,
     settings: { current: settingsOf({ COLLECTION_INTERVAL: '60s' }) },
     restoreTenants: ({ tenantClusters }) => {
-      const tenant = createHandTenant({ id: A.id, clock, tenantClusters });
-      const { nodes } = tenant.observation;
-      const nodesIn = nodes.inNamespace.bind(nodes);
-      vi.spyOn(nodes, 'inNamespace').mockImplementation((namespace) => {
-        worked += LOOK_MS;
-        looks.all += 1;
-        looks.inOneTurn += 1;
-        looks.most = Math.max(looks.most, looks.inOneTurn);
-        setImmediate(() => {
-          looks.inOneTurn = 0;
-          between(tenant);
+      for (const { id } of clusters) {
+        const tenant = createHandTenant({ id, clock, tenantClusters });
+        const { nodes } = tenant.observation;
+        const nodesIn = nodes.inNamespace.bind(nodes);
+        vi.spyOn(nodes, 'inNamespace').mockImplementation((namespace) => {
+          worked += LOOK_MS;
+          looks.all += 1;
+          looks.inOneTurn += 1;
+          looks.most = Math.max(looks.most, looks.inOneTurn);
+          setImmediate(() => {
+            looks.inOneTurn = 0;
+            between(tenant);
+          });
+          return nodesIn(namespace);
         });
-        return nodesIn(namespace);
-      });
-      tenants.push(tenant);
+        tenants.push(tenant);
+      }
       return tenants;
     },
   });
-  process.discover([A]);
-  const [tenant] = tenants;
-  if (tenant === undefined) throw new Error('a tenant cluster');
-  tenant.node(gpuNode(N1));
+  process.discover(clusters);
+  for (const tenant of tenants) tenant.node(gpuNode(N1));
   const hoursOf = async (node: string) => {
     const events = await eventsOf(ledger);
     return METRICS.map((metric) =>
@@ -56,7 +56,7 @@ async function setUp(between: (tenant: HandTenant) => void) {
         .reduce((sum, { quantity }) => sum + Number(quantity), 0),
     );
   };
-  return { clock, process, looks, hoursOf };
+  return { clock, process, looks, tenants, hoursOf };
 }
 
 const created = (name: string, time: number): RawObject => {
@@ -97,5 +97,24 @@ test('a tenant cluster whose nodes change all the time is measured in one piece'
   const [nodeHours, gpuHours] = await hoursOf('n1');
   expect(nodeHours).toBeCloseTo(3 / 60, 8);
   expect(gpuHours).toBeCloseTo((8 * 3) / 60, 7);
+  await process.kill();
+});
+
+test('a tenant cluster that can be closed as of late, while another is measured, is measured in one piece', async () => {
+  const world = await setUp(
+    ({ id }) => {
+      if (id === A.id) world.tenants[0]?.recover();
+    },
+    [cluster('b'), A],
+  );
+  const { clock, process, looks, tenants, hoursOf } = world;
+  for (let minute = 0; minute < 3; minute += 1) {
+    tenants[0]?.fail('out of reach');
+    await pass(clock, minute === 0 ? 20 + 70 : 60);
+  }
+  expect(looks.all).toBeGreaterThan(12);
+  expect(looks.most).toBeLessThan(looks.all / 12);
+  const [nodeHours] = await hoursOf('n1');
+  expect(nodeHours).toBeCloseTo((2 * 3) / 60, 8);
   await process.kill();
 });

@@ -119,21 +119,20 @@ export class WindowCloser {
   ): Promise<AppendEnd | undefined> {
     const { due, clock, quarantine, settings } = this.#options;
     const { turn } = closing;
-    const { window, members } = this.#forOneTurn(still);
-    const ownAhead = new OwnAhead(
-      { window, members },
-      {
-        shared: { window, settings: meterSettings(settings(), window) },
-        clock,
-        attempts: (name) => quarantine.attempts(name),
-      },
-    );
+    const chosen = this.#forOneTurn(still);
+    const { window, members } = chosen;
+    const ownAhead = new OwnAhead(chosen, {
+      shared: { window, settings: meterSettings(settings(), window) },
+      clock,
+      attempts: (name) => quarantine.attempts(name),
+    });
     try {
       await ownAhead.measure(turn);
       await this.journal.encodeAhead(members, turn, window.end);
-      const next = due.next();
+      // Whoever has become due meanwhile is measured ahead as well, in its turn.
+      const next = due.still(chosen);
       if (next === undefined) return undefined;
-      return await this.#close(this.#forOneTurn(next), { ...closing, ownAhead }, signal);
+      return await this.#close(next, { ...closing, ownAhead }, signal);
     } finally {
       ownAhead.release();
     }
