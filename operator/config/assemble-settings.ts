@@ -100,6 +100,7 @@ function assembleMetering(values: Values): MeteringSettings {
     cpuMemoryBasis: values.CPU_MEMORY_BASIS,
     meterControlPlane: values.METER_CONTROL_PLANE,
     meterByNamespace: values.METER_BY_NAMESPACE,
+    meterByQueue: values.METER_BY_QUEUE,
     gpuQuantity: values.GPU_QUANTITY,
     podLifetime: values.POD_LIFETIME,
     privateNodeBilling: values.PRIVATE_NODE_BILLING,

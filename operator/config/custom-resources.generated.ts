@@ -197,6 +197,7 @@ export interface TenantOverrideSpec {
     cpuMemoryBasis?: 'usage' | 'requests' | 'max';
     meterControlPlane?: boolean;
     meterByNamespace?: boolean;
+    meterByQueue?: boolean;
     podLifetime?: 'running' | 'scheduled';
     privateNodeBilling?: 'node' | 'usage';
     ownNodeTrust?: 'tenant' | 'provider';
@@ -251,6 +252,7 @@ export interface MeteringPolicySpec {
   cpuMemoryBasis?: 'usage' | 'requests' | 'max';
   meterControlPlane?: boolean;
   meterByNamespace?: boolean;
+  meterByQueue?: boolean;
   gpuQuantity?: 'equivalents' | 'devices';
   podLifetime?: 'running' | 'scheduled';
   privateNodeBilling?: 'node' | 'usage';

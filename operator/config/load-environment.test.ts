@@ -84,6 +84,7 @@ const EFFECTS: readonly Effect[] = [
   ['POD_LIFETIME', 'scheduled', (s) => s.metering.podLifetime, 'scheduled'],
   ['METER_CONTROL_PLANE', 'true', (s) => s.metering.meterControlPlane, true],
   ['METER_BY_NAMESPACE', 'true', (s) => s.metering.meterByNamespace, true],
+  ['METER_BY_QUEUE', 'true', (s) => s.metering.meterByQueue, true],
   ['GPU_QUANTITY', 'devices', (s) => s.metering.gpuQuantity, 'devices'],
   ['WATCH_DELETIONS', 'false', (s) => s.metering.watchDeletions, false],
   [

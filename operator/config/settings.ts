@@ -81,6 +81,7 @@ export interface TenantMeteringSettings {
   readonly cpuMemoryBasis: 'usage' | 'requests' | 'max';
   readonly meterControlPlane: boolean;
   readonly meterByNamespace: boolean;
+  readonly meterByQueue: boolean;
   /** What GPU hours count: GPU-equivalents, or devices however small each is (docs/metering.md#gpus-counted-as-devices). */
   readonly gpuQuantity: 'equivalents' | 'devices';
   readonly privateNodeBilling: 'node' | 'usage';

@@ -153,6 +153,7 @@ function layersOf(
       cpuMemoryBasis: spec.cpuMemoryBasis,
       meterControlPlane: spec.meterControlPlane,
       meterByNamespace: spec.meterByNamespace,
+      meterByQueue: spec.meterByQueue,
       gpuQuantity: spec.gpuQuantity,
       podLifetime: spec.podLifetime,
       privateNodeBilling: spec.privateNodeBilling,

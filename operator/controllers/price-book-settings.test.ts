@@ -140,6 +140,11 @@ describe('a price book that cannot be used', () => {
       'spec.prices[gpu].match: no price depends on it: "tenant"',
     ],
     [
+      'a queue, which whoever labels a pod chooses',
+      [gpu({ match: { queue: 'cheap' } })],
+      'spec.prices[gpu].match: no dimension of tenant_gpu_hours: "queue"',
+    ],
+    [
       'a key that no event of any metric can have',
       [gpu({ metric: 'llm_tokens', match: { 'model-name': 'large' } })],
       'spec.prices[gpu].match: no price depends on it: "model-name"',

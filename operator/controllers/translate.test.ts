@@ -314,6 +314,7 @@ describe('the MeteringPolicy', () => {
           cpuMemoryBasis: 'requests',
           meterControlPlane: false,
           meterByNamespace: true,
+          meterByQueue: true,
           gpuQuantity: 'devices',
           podLifetime: 'running',
           privateNodeBilling: 'usage',

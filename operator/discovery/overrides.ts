@@ -67,6 +67,7 @@ export function overriddenMetering(
     cpuMemoryBasis: merged.cpuMemoryBasis,
     meterControlPlane: merged.meterControlPlane,
     meterByNamespace: merged.meterByNamespace,
+    meterByQueue: merged.meterByQueue,
     gpuQuantity: merged.gpuQuantity,
     privateNodeBilling: merged.privateNodeBilling,
     ownNodeTrust: merged.ownNodeTrust,

@@ -2,6 +2,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { CollectorMetric } from '../model/catalog.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
+import { keyOf } from '../observation/shared-values.ts';
 import type { MeterSettings } from './meter.ts';
 import type { ChargeIdentity } from './tally.ts';
 
@@ -17,6 +18,8 @@ export interface IdentityParts {
   readonly node?: NodePlace | 'unknown';
   /** The namespace inside the tenant cluster, of {@link billedNamespace}; `''` where there is none. */
   readonly namespace?: string;
+  /** Of {@link billedSplit}. */
+  readonly split?: Split;
   readonly dimensions?: Readonly<Record<string, string>>;
 }
 
@@ -31,6 +34,29 @@ export function billedNamespace(
   // On the host only the syncer of vCluster writes it; from an API of its own it is known anyway.
   const isWritten = source === 'workload' || source === 'external' || nodeMode === 'private';
   return isWritten && metering.meterByNamespace ? (labels.virtualNamespace ?? '') : '';
+}
+
+/** What a pod's or a resource claim's charges are told apart by, as dimensions of them; equal ones have one key. */
+export interface Split {
+  readonly key: string;
+  readonly dimensions: Readonly<Record<string, string>>;
+}
+
+const NO_SPLIT: Split = { key: '', dimensions: {} };
+
+/**
+ * By the namespace inside the tenant cluster (METER_BY_NAMESPACE) and by the queue (METER_BY_QUEUE), where that is asked
+ * for and known (docs/metering.md#queues).
+ */
+export function billedSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
+  const { meterByNamespace, meterByQueue } = cluster.metering;
+  if (!meterByNamespace && !meterByQueue) return NO_SPLIT;
+  const namespace = billedNamespace(cluster, labels);
+  const queue = meterByQueue ? (labels.queue ?? '') : '';
+  return {
+    key: keyOf([namespace, queue]),
+    dimensions: { ...(namespace && { namespace }), ...(queue && { queue }) },
+  };
 }
 
 /**
@@ -60,6 +86,7 @@ export function chargeIdentity(
       ...(tenantClass === undefined ? {} : { tenant_class: tenantClass }),
       ...(zone === undefined ? {} : { zone }),
       ...(parts.namespace ? { namespace: parts.namespace } : {}),
+      ...parts.split?.dimensions,
       ...parts.dimensions,
     },
   };

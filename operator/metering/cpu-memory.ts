@@ -6,7 +6,7 @@ import type { PodState } from '../observation/pod.ts';
 import { keyOf } from '../observation/shared-values.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
-import { billedNamespace, chargeIdentity, type NodePlace } from './charge-identity.ts';
+import { billedSplit, chargeIdentity, type NodePlace, type Split } from './charge-identity.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';
 import {
   chargeOf,
@@ -30,7 +30,7 @@ const NANOS = 1_000_000_000n;
 /**
  * CPU and memory of pods on shared nodes, or on a tenant cluster's own, on its basis: `usage`
  * (samples), `requests`, or `max` of both per pod and resource (docs/metering.md#cpu-and-memory).
- * Split by capacity type, zone and, when asked, by namespace. Nothing is billed on a node that is
+ * Split by capacity type, zone and, when asked, by namespace and queue. Nothing is billed on a node that is
  * down, nor on one that the tenant cluster is billed whole. A stretch without a sample is unknown: it
  * is reported, not billed; basis `max` then goes on with the requests.
  */
@@ -157,15 +157,15 @@ function createChargeCache(input: MeterInput) {
   const placeOf = createPlaces();
   return (cluster: TenantCluster, node: NodeState | undefined, pod: PodState): PodCharges => {
     const place = placeOf(node);
-    const namespace = billedNamespace(cluster, pod.labels);
+    const split = billedSplit(cluster, pod.labels);
     const byPlace = caches.get(cluster) ?? new Map<NodePlace, Map<string, PodCharges>>();
     caches.set(cluster, byPlace);
-    const byNamespace = byPlace.get(place) ?? new Map<string, PodCharges>();
-    byPlace.set(place, byNamespace);
-    const known = byNamespace.get(namespace);
+    const bySplit = byPlace.get(place) ?? new Map<string, PodCharges>();
+    byPlace.set(place, bySplit);
+    const known = bySplit.get(split.key);
     if (known !== undefined) return known;
-    const charges = createCharges(input, cluster, place, namespace);
-    byNamespace.set(namespace, charges);
+    const charges = createCharges(input, cluster, place, split);
+    bySplit.set(split.key, charges);
     return charges;
   };
 }
@@ -190,11 +190,11 @@ function createCharges(
   input: MeterInput,
   cluster: TenantCluster,
   node: NodePlace,
-  namespace: string,
+  split: Split,
 ): PodCharges {
   const parts = {
     node,
-    namespace,
+    split,
     dimensions: { billing_mode: podBillingMode(input), capacity_type: node.capacityType },
   } as const;
   const { settings } = input;

@@ -3,7 +3,7 @@ import { FULL, type GpuDevice, type HeldGpus } from '../observation/gpu-device.t
 import type { NodeState } from '../observation/node-state.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import { keyOf } from '../observation/shared-values.ts';
-import { billedNamespace, chargeIdentity } from './charge-identity.ts';
+import { billedSplit, chargeIdentity, type Split } from './charge-identity.ts';
 import {
   addTo,
   type Charge,
@@ -115,19 +115,19 @@ function createChargeCache(input: MeterInput) {
   const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, Charge>>>();
   return (holder: GpuHolder, node: NodeState | undefined, device: GpuDevice): Charge => {
     const { cluster } = holder;
-    const namespace = billedNamespace(cluster, holder.state.labels);
+    const split = billedSplit(cluster, holder.state.labels);
     const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, Charge>>();
     caches.set(cluster, byNode);
     const charges = byNode.get(node) ?? new Map<string, Charge>();
     byNode.set(node, charges);
     const where = node?.down === true ? holder.nodeName : '';
-    const key = keyOf([device.type, device.profile, namespace, where]);
+    const key = keyOf([device.type, device.profile, split.key, where]);
     const known = charges.get(key);
     if (known !== undefined) return known;
     const charge =
       node?.down === true
-        ? downtimeCharge(input, holder, node, device, namespace)
-        : gpuHoursCharge(input, cluster, node, device, namespace);
+        ? downtimeCharge(input, holder, node, device, split)
+        : gpuHoursCharge(input, cluster, node, device, split);
     charges.set(key, charge);
     return charge;
   };
@@ -138,12 +138,12 @@ function gpuHoursCharge(
   cluster: TenantCluster,
   node: NodeState | undefined,
   device: GpuDevice,
-  namespace: string,
+  split: Split,
 ): Charge {
   const identity = chargeIdentity(cluster, 'tenant_gpu_hours', input.settings, {
     sku: gpuSku(device, node),
     node: node ?? 'unknown',
-    namespace,
+    split,
     dimensions: {
       gpu_type: device.type,
       gpu_profile: device.profile,
@@ -159,12 +159,12 @@ function downtimeCharge(
   { cluster, nodeName }: GpuHolder,
   node: NodeState,
   device: GpuDevice,
-  namespace: string,
+  split: Split,
 ): Charge {
   const identity = chargeIdentity(cluster, 'tenant_gpu_downtime_hours', input.settings, {
     sku: gpuSku(device, node),
     node,
-    namespace,
+    split,
     dimensions: { gpu_type: device.type, node: nodeName },
   });
   const charge = chargeOf(input, identity);

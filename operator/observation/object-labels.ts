@@ -17,6 +17,8 @@ export interface ObjectLabels {
   readonly release?: string;
   /** What labels of another kind of tenants than vCluster say of its owner. */
   readonly claim?: string;
+  /** The queue that let a pod in; whoever may label the pod may name another one. */
+  readonly queue?: string;
   /** KubeVirt made it for a virtual machine: its pod, or one of its disks. No label says so, but who owns it. */
   readonly virtualMachine?: true;
 }
@@ -24,22 +26,35 @@ export interface ObjectLabels {
 const MANAGED_BY = 'vcluster.loft.sh/managed-by';
 const VIRTUAL_NAMESPACE = 'vcluster.loft.sh/namespace';
 
+/** The first that a pod has names its queue: Kueue's cluster queue (kueue.sigs.k8s.io/docs/reference/labels-and-annotations), then KAI's. */
+const QUEUES = ['kueue.x-k8s.io/cluster-queue-name', 'kai.scheduler/queue'];
+
 const sharedLabels = createSharedValues<ObjectLabels>();
 
 /** The labels of an object's metadata, shared between objects that have the same ones. */
 export function objectLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLabels {
+  return shareLabels(labelsOf(metadata), api);
+}
+
+/** As {@link objectLabels}, of a pod: its queue among them. */
+export function podLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLabels {
   const labels = recordAt(metadata, 'labels');
-  return shareLabels(
-    {
-      managedBy: textAt(labels, MANAGED_BY),
-      virtualNamespace: textAt(labels, VIRTUAL_NAMESPACE),
-      app: textAt(labels, 'app'),
-      release: textAt(labels, 'release'),
-      claim: claimText((key) => textAt(labels, key)),
-      virtualMachine: isOfVirtualMachine(metadata) || undefined,
-    },
-    api,
-  );
+  const queue = QUEUES.map((key) => textAt(labels, key)).find(Boolean);
+  return shareLabels({ ...labelsOf(metadata), queue }, api);
+}
+
+type Labels = { readonly [Key in keyof ObjectLabels]: ObjectLabels[Key] | undefined };
+
+function labelsOf(metadata: RawObject): Labels {
+  const labels = recordAt(metadata, 'labels');
+  return {
+    managedBy: textAt(labels, MANAGED_BY),
+    virtualNamespace: textAt(labels, VIRTUAL_NAMESPACE),
+    app: textAt(labels, 'app'),
+    release: textAt(labels, 'release'),
+    claim: claimText((key) => textAt(labels, key)),
+    virtualMachine: isOfVirtualMachine(metadata) || undefined,
+  };
 }
 
 const VIRTUAL_MACHINE_KINDS = ['VirtualMachineInstance', 'VirtualMachine', 'DataVolume'];
@@ -58,18 +73,16 @@ function isOfVirtualMachine(metadata: RawObject): boolean {
 }
 
 /** The one shared value of an API with these labels. */
-export function shareLabels(
-  labels: { readonly [Key in keyof ObjectLabels]: ObjectLabels[Key] | undefined },
-  api: Api = API_OF_HOST,
-): ObjectLabels {
-  const { managedBy, virtualNamespace, app, release, claim, virtualMachine } = labels;
-  const key = [managedBy, virtualNamespace, app, release, claim, virtualMachine && 'vm'];
+export function shareLabels(labels: Labels, api: Api = API_OF_HOST): ObjectLabels {
+  const { managedBy, virtualNamespace, app, release, claim, queue, virtualMachine } = labels;
+  const key = [managedBy, virtualNamespace, app, release, claim, queue, virtualMachine && 'vm'];
   return sharedLabels(api, key, () => ({
     ...(managedBy === undefined ? {} : { managedBy }),
     ...(virtualNamespace === undefined ? {} : { virtualNamespace }),
     ...(app === undefined ? {} : { app }),
     ...(release === undefined ? {} : { release }),
     ...(claim === undefined ? {} : { claim }),
+    ...(queue === undefined ? {} : { queue }),
     ...(virtualMachine === undefined ? {} : { virtualMachine }),
   }));
 }
@@ -83,6 +96,7 @@ export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
     a.app === b.app &&
     a.release === b.release &&
     a.claim === b.claim &&
+    a.queue === b.queue &&
     a.virtualMachine === b.virtualMachine
   );
 }

@@ -16,9 +16,12 @@ export function insideTenant<T extends Projected & { readonly labels: ObjectLabe
   return (object) => {
     const projected = project(object, api);
     if (projected === undefined) return undefined;
-    const { namespace: virtualNamespace } = projected;
+    const {
+      namespace: virtualNamespace,
+      labels: { queue },
+    } = projected;
     const none = { managedBy: undefined, app: undefined, release: undefined };
-    const labels = shareLabels({ ...none, virtualNamespace }, api);
+    const labels = shareLabels({ ...none, virtualNamespace, queue }, api);
     return { ...projected, labels };
   };
 }

@@ -7,7 +7,7 @@ import {
   sameRequests,
 } from './effective-requests.ts';
 import { greaterOf, type GpuShares, gpuShares, sameShares } from './gpu-shares.ts';
-import { type ObjectLabels, objectLabels, sameLabels, sameOwnerLabels } from './object-labels.ts';
+import { type ObjectLabels, podLabels, sameLabels, sameOwnerLabels } from './object-labels.ts';
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, shareText } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
@@ -52,7 +52,7 @@ export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView |
     uid,
     name,
     namespace: shareText(textAt(metadata, 'namespace') ?? '', api),
-    labels: objectLabels(metadata, api),
+    labels: podLabels(metadata, api),
     requests: effectiveRequests(spec, status, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     terminal,

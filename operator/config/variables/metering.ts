@@ -73,6 +73,13 @@ export const METERING_VARIABLES = {
     ],
     test: 'operator/metering/requests.test.ts',
   },
+  METER_BY_QUEUE: {
+    meaning: 'Split CPU, memory and GPU events by the queue of Kueue or KAI that let the pod in.',
+    parser: boolean(),
+    default: 'false',
+    fields: ['MeteringPolicy spec.meterByQueue', 'TenantOverride spec.metering.meterByQueue'],
+    test: 'operator/metering/queues.test.ts',
+  },
   GPU_QUANTITY: {
     meaning:
       'What GPU hours of pods and resource claims count: GPU-equivalents, a share of a GPU being that share, or devices, each share being one.',

@@ -47,6 +47,7 @@ export function clusterOf(
       cpuMemoryBasis: 'usage',
       meterControlPlane: false,
       meterByNamespace: false,
+      meterByQueue: false,
       gpuQuantity: 'equivalents',
       privateNodeBilling: 'node',
       ownNodeTrust: 'tenant',

@@ -202,6 +202,7 @@ export function cluster(
       cpuMemoryBasis: 'requests',
       meterControlPlane: false,
       meterByNamespace: false,
+      meterByQueue: false,
       gpuQuantity: 'equivalents',
       privateNodeBilling: 'node',
       ownNodeTrust: 'tenant',
