@@ -8,6 +8,7 @@ import { quote } from '../model/quote.ts';
 import { dependsOnMonth } from '../pricing/charges.ts';
 import { areTied } from '../pricing/find-price.ts';
 import { currencyDigits } from '../pricing/money.ts';
+import { isDay } from '../pricing/past.ts';
 
 type PriceSpec = PriceBookSpec['prices'][number];
 type RateSpec = PriceSpec['rates'][number];
@@ -178,9 +179,4 @@ function nanosOf(where: string, text: string, report: Report): bigint {
     `${where}: not a quantity: ${quote(text)}; write it as in 1000 or 0.5, with up to 9 decimals`,
   );
   return 0n;
-}
-
-function isDay(text: string): boolean {
-  const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
-  return Number.isFinite(at) && new Date(at).toISOString().startsWith(text);
 }

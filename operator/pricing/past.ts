@@ -35,3 +35,9 @@ function fixedPart({ prices }: PriceBook, day: string): ReadonlyMap<string, unkn
     }),
   );
 }
+
+/** Whether a text is a day such as `2026-12-01`. */
+export function isDay(text: string): boolean {
+  const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isFinite(at) && new Date(at).toISOString().startsWith(text);
+}
