@@ -1,6 +1,7 @@
 import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
+import type { PriceReport } from '../delivery/operations/price-watch.ts';
 import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { UnpricedUsage } from '../destinations/destination.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -11,6 +12,7 @@ import type { DestinationProgress } from './views.ts';
 /** Fewer failures in a row are ordinary retries, and would only make conditions flap. */
 const FAILURES_TO_REPORT = 3;
 const LONGEST_ERROR = 1024;
+const LONGEST_EXAMPLE = 300;
 /** The rest is over HTTP. */
 const MOST_PARKED = 100;
 const DAY_MS = 86_400_000;
@@ -200,6 +202,8 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
   }
   const drift = progress.drift && driftClaim(name, progress.drift);
   if (drift !== undefined) claims.push(drift);
+  const prices = progress.prices && pricesClaim(name, progress.prices);
+  if (prices !== undefined) claims.push(prices);
   const invoices = progress.invoices && invoiceClaim(progress.invoices);
   if (invoices !== undefined) claims.push(invoices);
   if (progress.tooSlow !== undefined) {
@@ -231,6 +235,17 @@ function driftClaim(name: string, { day, examples }: DriftReport): ConditionClai
     status: 'True',
     reason: 'SumsDiffer',
     message: `What the billing system has of ${from} differs from what it was given, such as ${metric} of tenant ${tenant} by ${difference}; GET /api/v1/reconcile?destination=${name}&from=${from}&to=${dateOf(day + DAY_MS)} shows every sum`,
+  };
+}
+
+function pricesClaim(name: string, { examples }: PriceReport): ConditionClaim | undefined {
+  if (examples.length === 0) return undefined;
+  const first = examples.map((example) => example.slice(0, LONGEST_EXAMPLE)).join('; ');
+  return {
+    type: 'PricesDiffer',
+    status: 'True',
+    reason: 'NotAsPriceBook',
+    message: `The billing system has other prices than the PriceBooks: ${first}. GET /api/v1/destinations/${name}/plan has them all`,
   };
 }
 

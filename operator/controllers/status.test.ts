@@ -289,6 +289,21 @@ describe('the status of a destination', () => {
     expect(messages).toContain('About 140 events a second come, and the billing system takes 20');
   });
 
+  test('does not hide prices that differ from the price books', () => {
+    const claimsOf = (change: object) =>
+      destinationClaims({ ...healthy, progress: progressOf('main', change) });
+    expect(claimsOf({ prices: { differing: 0, examples: [] } })).toEqual(claimsOf({}));
+    const examples = Array.from({ length: 3 }, (_, n) => `${n}`.repeat(1_000));
+    const claims = claimsOf({ prices: { differing: 4, examples } });
+    expect(brief(claims)).toEqual([
+      ...brief(destinationClaims(healthy)),
+      'PricesDiffer=True NotAsPriceBook',
+    ]);
+    const message = claims.at(-1)?.message ?? '';
+    expect(message).toMatch(/000; 111.*\. GET \/api\/v1\/destinations\/main\/plan has them all$/);
+    expect(message.length).toBeLessThan(1_200);
+  });
+
   test('carries the numbers, whole seconds, and an error of bounded length', () => {
     const progress = progressOf('main', {
       windowEnd: '2026-11-21T11:59:00Z',

@@ -2,6 +2,7 @@ import type { BudgetStanding } from '../budgets/standing.ts';
 import type { EnforcementSettings } from '../config/settings.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
+import type { PriceReport } from '../delivery/operations/price-watch.ts';
 import type { Rate, TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
@@ -43,6 +44,8 @@ export interface DestinationProgress {
   readonly lateRefusals: readonly LateRefusal[];
   /** How yesterday compared there; undefined before the first comparison. */
   readonly drift?: DriftReport;
+  /** How its prices compare with the price books; undefined before the first look, and where none concerns it. */
+  readonly prices?: PriceReport;
   /** How its invoices compare with what it was given; undefined before the first look. */
   readonly invoices?: InvoiceReport;
   /** How much of what it takes is in use; undefined where it names no limit. */

@@ -6,6 +6,7 @@ import { askPublicKeys, askStanding, askTenants } from './asking.ts';
 import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.ts';
 import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
+import { comparePriceBooks } from './operations/price-comparison.ts';
 import { createFeeder, type Feeder } from './feeder/feeder.ts';
 import {
   createInvalidDestinationFeeder,
@@ -101,6 +102,18 @@ class DeliveryEngine implements Delivery {
 
   readonly reconcile: Delivery['reconcile'] = (name, query, signal) =>
     this.#with(name, (feeder) => feeder.reconcile(query, signal));
+
+  readonly comparePrices: Delivery['comparePrices'] = async (name, question, signal) => {
+    const found = this.#find(name);
+    if (found === undefined) return { kind: 'unknown-destination' };
+    const destination = this.#destinations.get(name);
+    if (destination === undefined) {
+      return { kind: 'failed', reason: found.status().lastError ?? 'it has not started' };
+    }
+    const filter = this.#feeders.get(name)?.settings.metrics;
+    const catalog = this.#options.catalog().metrics;
+    return comparePriceBooks({ destination, filter, catalog }, question, signal);
+  };
 
   readonly lookAtInvoices: Delivery['lookAtInvoices'] = async (name, tenants, signal) =>
     this.#feeders.get(name)?.invoices?.look(tenants, signal);

@@ -22,6 +22,7 @@ import type {
   MoveOutcome,
   ReplayOutcome,
 } from './operations/outcomes.ts';
+import type { PriceComparison, PriceQuestion } from './operations/price-comparison.ts';
 import type { ReconcileQuery, ReconcileOutcome } from './operations/reconcile.ts';
 
 export interface UnknownDestination {
@@ -82,6 +83,12 @@ export interface Delivery {
     query: ReconcileQuery,
     signal: AbortSignal,
   ): Promise<ReconcileOutcome | UnknownDestination>;
+  /** Holds price books against the prices that a destination has; nothing is changed there. */
+  comparePrices(
+    name: string,
+    question: PriceQuestion,
+    signal: AbortSignal,
+  ): Promise<PriceComparison | UnknownDestination>;
   /**
    * Adds up what a destination was given and holds the invoices of some tenants against it; the status
    * tells what came of it. Nothing where it makes no invoices.

@@ -9,6 +9,7 @@ import type { Alert } from './alerts.ts';
 import type { FailedStep } from './failed-step.ts';
 import type { LateBiller } from './late.ts';
 import type { InvoicesOutcome, InvoicesQuery } from './invoices.ts';
+import type { ComparePrices } from './prices.ts';
 
 /**
  * What a billing system must be able to do for the delivery engine. A destination knows
@@ -114,6 +115,8 @@ export interface Destination {
    * `LateRefusals`).
    */
   lateRefusals?(): readonly LateRefusal[];
+  /** Holds a price book against the prices that it has; it is only read. Absent where it has none. */
+  readonly comparePrices?: ComparePrices;
   /** Events a second that the billing system takes at the most, as far as is known. */
   eventsPerSecond?(): number | undefined;
   /** Closes pooled connections. */

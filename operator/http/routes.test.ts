@@ -639,6 +639,7 @@ function withDestinations(change: Partial<DestinationsView>): DestinationsView {
     discard: async () => ({ kind: 'discarded', discarded: 0 }),
     moveCursor: async (_name, sequence) => ({ kind: 'moved', sequence, warnings: [] }),
     reconcile: async () => ({ kind: 'reconciled', rows: [] }),
+    comparePrices: async () => ({ kind: 'unknown-destination' }),
     correctionOutlook: async () => ({ standing: 'delivered', takesNegative: true }),
     ...change,
   };

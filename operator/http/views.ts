@@ -3,6 +3,8 @@ import type { DestinationProblem } from '../delivery/destination-status.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
+import type { PriceComparison, PriceQuestion } from '../delivery/operations/price-comparison.ts';
+import type { PriceReport } from '../delivery/operations/price-watch.ts';
 import type { Rate, TooSlow } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
@@ -137,6 +139,12 @@ export interface DestinationsView {
   moveCursor(name: string, sequence: number, force: boolean): Promise<MoveOutcome>;
   /** Compares the ledger's sums of whole UTC days with what the destination has recorded. */
   reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome>;
+  /** Holds price books against the prices that a destination has; nothing is changed there. */
+  comparePrices(
+    name: string,
+    question: PriceQuestion,
+    signal: AbortSignal,
+  ): Promise<PriceComparison | { readonly kind: 'unknown-destination' }>;
   /** What would become of a correction of an event there; undefined when there is no such destination. */
   correctionOutlook(name: string, stored: StoredEvent): Promise<CorrectionOutlook | undefined>;
 }
@@ -181,6 +189,8 @@ export interface DestinationStatusView {
   readonly lateRefusals: readonly LateRefusal[];
   /** How yesterday compared there; undefined before the first comparison. */
   readonly drift?: DriftReport;
+  /** How its prices compare with the price books; undefined before the first look, and where none concerns it. */
+  readonly prices?: PriceReport;
   /** How its invoices compare with what it was given; undefined before the first look. */
   readonly invoices?: InvoiceReport;
   /** How much of what it takes is in use; undefined where it names no limit. */

@@ -5,6 +5,7 @@ import { createDelivery } from '../delivery/delivery-engine.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
+import { createPriceWatch, type PriceReport } from '../delivery/operations/price-watch.ts';
 import { createRateWatch, type Rate, type TooSlow } from '../delivery/operations/rate-watch.ts';
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
@@ -28,6 +29,7 @@ export interface Billing {
   /** What is known of a destination beside delivery itself: only what is known, or wrong. */
   readonly noticedOf: (status: DestinationStatus) => {
     readonly drift?: DriftReport;
+    readonly prices?: PriceReport;
     readonly rate?: Rate;
     readonly tooSlow?: TooSlow;
   };
@@ -63,6 +65,14 @@ export async function buildDelivery(
   const drift = createDriftWatch({ ...common, delivery });
   const invoices = createInvoiceWatch({ ...common, delivery });
   const rate = createRateWatch(ledger, clock);
+  const prices = createPriceWatch({
+    ...common,
+    delivery,
+    prices: () => {
+      const { pricing, billing } = settings.current();
+      return { books: pricing.books, defaultPlan: billing.defaultPlanCode };
+    },
+  });
   const enforcement = await createEnforcement({
     ...common,
     settings,
@@ -83,6 +93,7 @@ export async function buildDelivery(
     noticedOf: (status) =>
       omitUndefined({
         drift: drift.reportOf(status.name),
+        prices: prices.reportOf(status.name),
         rate: rate.rateOf(status),
         tooSlow: rate.tooSlow(status),
       }),
@@ -94,10 +105,13 @@ export async function buildDelivery(
       {
         name: 'destination watches',
         run: async (signal) => {
-          await Promise.all([drift.run(signal), invoices.run(signal), rate.run(signal)]);
+          const watches = [drift, invoices, rate];
+          await Promise.all(watches.map((watch) => watch.run(signal)));
         },
       },
       { name: 'enforcement', run: (signal) => enforcement.run(signal) },
+      // A book that is not known yet would count as none.
+      whenConfigured(customResources, { name: 'prices', run: (signal) => prices.run(signal) }),
       heldPart,
     ],
   };

@@ -75,6 +75,7 @@ export function httpViews(engine: Engine, pricesKnown: () => boolean): Views {
       discard: (name, ids) => delivery.discard(name, ids),
       moveCursor: (name, sequence, force) => delivery.moveCursor(name, sequence, force),
       reconcile: (name, query, signal) => delivery.reconcile(name, query, signal),
+      comparePrices: (name, question, signal) => delivery.comparePrices(name, question, signal),
       correctionOutlook: (name, stored) => delivery.correctionOutlook(name, stored),
     },
     enforcement,

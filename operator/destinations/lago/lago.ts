@@ -34,6 +34,8 @@ import { LagoPlans, UnpricedWatch } from './plans.ts';
 import { LagoProvisioner } from './provision.ts';
 import { CALL_EVENTS, LagoSender, SEND_EVENTS } from './send-events.ts';
 import type { LagoSettings } from './settings.ts';
+import type { PricesOutcome, PricesQuery } from '../prices.ts';
+import { pricesAtLago } from './prices.ts';
 import { BILLING_RUN_MS, periodStartOf } from './billing-period.ts';
 import { idsOf } from './customers.ts';
 import { listInvoices } from './invoices.ts';
@@ -232,6 +234,10 @@ class Lago implements Destination {
 
   unpriced(): readonly UnpricedUsage[] {
     return this.#unpriced.unpriced((code) => this.#plans.known(code));
+  }
+
+  comparePrices(query: PricesQuery, signal: AbortSignal): Promise<PricesOutcome> {
+    return pricesAtLago(this.#client, this.#settings.planCode, query, signal);
   }
 
   eventsPerSecond(): number | undefined {

@@ -95,7 +95,8 @@ function answersByPrices({ clock, views }: RouteContext): () => SharedAnswers<Co
   };
 }
 
-function pricesUnread(): Error {
+/** Costs without prices would be wrong. */
+export function pricesUnread(): Error {
   const mend = 'try again in a moment; where it stays so, see the log for pricebooks';
   return tryLater(503, 5, `PriceBooks have not been read yet: ${mend}`);
 }

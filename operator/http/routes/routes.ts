@@ -6,6 +6,7 @@ import { billingStateRoutes } from './billing-states.ts';
 import { catalogRoute } from './catalog.ts';
 import { correctionRoutes } from './corrections.ts';
 import { costsRoute } from './costs.ts';
+import { destinationPlanRoute } from './destination-plan.ts';
 import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
 import { explainRoute } from './explain.ts';
@@ -31,6 +32,9 @@ const WEBHOOK_MEMORY_BYTES = 16 * 1024 * 1024;
 /** Requests that read the ledger, at the same time. */
 const CONCURRENT_SCANS = 4;
 
+/** Requests that ask billing systems for their prices, at the same time. */
+const CONCURRENT_COMPARISONS = 2;
+
 /**
  * Every operation of the API, and the dashboard's page. `docs/openapi.yaml` lists the same; a test
  * compares them.
@@ -41,6 +45,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
   const webhookMemory = new ConcurrencyLimit(WEBHOOK_MEMORY_BYTES, busy);
   const scans = new ConcurrencyLimit(CONCURRENT_SCANS, 'too many exports and sums at once');
   const verifications = new ConcurrencyLimit(1, 'the ledger is being verified');
+  const comparisons = new ConcurrencyLimit(CONCURRENT_COMPARISONS, 'too many plans at once');
   const routes = [
     // First, because Express tries routes in order and this one is asked most.
     ingestRoute(context, memory),
@@ -57,6 +62,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     ...tenantRoutes(context),
     ...heldTenantRoutes(context, memory),
     ...destinationRoutes(context, memory),
+    destinationPlanRoute(context, comparisons),
     ...windowRoutes(context),
     reconcileRoute(context, scans),
     verifyRoute(context, verifications),

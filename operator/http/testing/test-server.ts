@@ -221,6 +221,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
       discard: async () => ({ kind: 'unknown-destination' }),
       moveCursor: async () => ({ kind: 'unknown-destination' }),
       reconcile: async () => ({ kind: 'unknown-destination' }),
+      comparePrices: async () => ({ kind: 'unknown-destination' }),
       correctionOutlook: async () => undefined,
     },
   };

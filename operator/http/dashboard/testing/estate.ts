@@ -315,6 +315,7 @@ function destinations(changes: string[]): DestinationsView {
     },
     moveCursor: async () => ({ kind: 'unknown-destination' }),
     reconcile: async () => ({ kind: 'unknown-destination' }),
+    comparePrices: async () => ({ kind: 'unknown-destination' }),
     correctionOutlook: async (name) => ({
       standing: name === 'archive' ? 'dead-letter' : 'delivered',
       takesNegative: name !== 'closed',

@@ -1,0 +1,147 @@
+import { expect, test } from 'vitest';
+import type { PricesOutcome, PricesQuery } from '../../destinations/prices.ts';
+import type { PriceBook } from '../../model/price-book.ts';
+import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
+import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
+import { createFakeDestination } from '../testing/fake-destination.ts';
+import { createHarness } from '../testing/harness.ts';
+import { createVirtualClock } from '../testing/virtual-clock.ts';
+import { createPriceWatch } from './price-watch.ts';
+
+const HOUR_MS = 3_600_000;
+const GPU = 'tenant_gpu_hours';
+const LB = 'tenant_lb_hours';
+const { signal: NEVER } = new AbortController();
+
+/** A destination that is given GPU-hours only, and answers as it is told. */
+async function watched() {
+  const clock = createVirtualClock();
+  const asked: PricesQuery[] = [];
+  let answer: PricesOutcome = { kind: 'compared', plan: 'gold', exists: true, differences: [] };
+  const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
+    comparePrices: async (query: PricesQuery) => {
+      asked.push(query);
+      return answer;
+    },
+  });
+  const harness = createHarness({ clock, destination });
+  await harness.start({ metrics: { include: [GPU] } });
+  await clock.until(() => harness.delivery.status('fake')?.bootstrapped === true);
+  let books: readonly PriceBook[] = [
+    bookOf([priceOf(GPU, flat(2)), priceOf(LB, flat(1))]),
+    bookOf([priceOf(LB, flat(1))], { name: 'no-gpus' }),
+  ];
+  const logger = createMemoryLogger();
+  const { delivery, registry } = harness;
+  const prices = () => ({ books, defaultPlan: 'tenant-standard' });
+  const watch = createPriceWatch({ delivery, prices, clock, logger, registry });
+  const stopping = new AbortController();
+  const running = watch.run(stopping.signal);
+  await clock.until(() => asked.length > 0);
+  return {
+    harness,
+    clock,
+    asked,
+    watch,
+    logger,
+    setBooks: (next: readonly PriceBook[]) => {
+      books = next;
+    },
+    setAnswer: (next: PricesOutcome) => {
+      answer = next;
+    },
+    stop: async () => {
+      stopping.abort();
+      await running;
+      await harness.stop();
+    },
+  };
+}
+
+const DIFFERS: PricesOutcome = {
+  kind: 'compared',
+  plan: 'gold',
+  exists: true,
+  differences: [
+    { kind: 'same', price: 'a', place: 'a', id: '1' },
+    ...['b', 'c', 'd', 'e'].map(
+      (price) => ({ kind: 'create', price, place: price, wanted: flat(2) }) as const,
+    ),
+  ],
+};
+
+test('a destination is asked for the prices of what it is given, and nothing else', async () => {
+  const { asked, stop } = await watched();
+  expect(asked).toHaveLength(1);
+  expect(asked[0]?.book.prices.map(({ metric }) => metric)).toStrictEqual([GPU]);
+  expect([...(asked[0]?.metrics ?? [])]).toStrictEqual([GPU]);
+  expect(asked[0]?.isDefault).toBe(true);
+  await stop();
+});
+
+test('prices that differ are told until they are as they should be', async () => {
+  const world = await watched();
+  const { clock, watch, harness, logger, setAnswer, asked, stop } = world;
+  await clock.until(() => watch.reportOf('fake') !== undefined);
+  expect(watch.reportOf('fake')).toStrictEqual({ differing: 0, examples: [] });
+  setAnswer(DIFFERS);
+  await clock.until(() => asked.length > 1);
+  await clock.until(() => watch.reportOf('fake')?.differing === 4);
+  expect(watch.reportOf('fake')?.examples).toStrictEqual([
+    'plan "gold": b has no price: 2 by "b"',
+    'plan "gold": c has no price: 2 by "c"',
+    'plan "gold": d has no price: 2 by "d"',
+  ]);
+  expect(await harness.registry.metrics()).toContain(
+    'meterfeed_destination_price_differences{destination="fake"} 4',
+  );
+  expect(logger.lines.join('\n')).toContain('4 prices differ from the PriceBooks: plan "gold": b');
+
+  // What could not be read says nothing new.
+  setAnswer({ kind: 'failed', reason: 'it is down' });
+  await clock.until(() => asked.length > 2);
+  await clock.until(() => logger.lines.join().includes('it is down'));
+  expect(watch.reportOf('fake')?.differing).toBe(4);
+  setAnswer({ kind: 'compared', plan: 'gold', exists: true, differences: [] });
+  await clock.until(() => watch.reportOf('fake')?.differing === 0);
+  await stop();
+});
+
+test('prices are compared every hour, and at once when a book changes', async () => {
+  const { clock, asked, setBooks, stop } = await watched();
+  const began = clock.now();
+  await clock.until(() => asked.length > 1);
+  expect(clock.now() - began).toBeGreaterThanOrEqual(HOUR_MS - 60_000);
+  const changed = clock.now();
+  setBooks([bookOf([priceOf(GPU, flat(3))])]);
+  await clock.until(() => asked.length > 2);
+  expect(clock.now() - changed).toBeLessThanOrEqual(120_000);
+  await stop();
+});
+
+test('a plan that is not there, and one that nobody has a book for, differ in nothing', async () => {
+  const { clock, watch, setAnswer, setBooks, asked, stop } = await watched();
+  setAnswer({ ...DIFFERS, exists: false });
+  await clock.until(() => asked.length > 1);
+  await clock.until(() => watch.reportOf('fake') === undefined);
+  setAnswer(DIFFERS);
+  await clock.until(() => watch.reportOf('fake') !== undefined);
+  setBooks([]);
+  await clock.until(() => watch.reportOf('fake') === undefined);
+  await stop();
+});
+
+test('what makes no invoices has no prices, and what cannot start says why', async () => {
+  const harness = createHarness({
+    existing: () => [
+      { name: 'lost', type: 'lago', suspend: false, problem: { reason: 'X', message: 'no key' } },
+    ],
+  });
+  await harness.start();
+  const question = { books: [], defaultPlan: 'a', day: '2026-11-21' };
+  const ask = (name: string) => harness.delivery.comparePrices(name, question, NEVER);
+  expect(await ask('fake')).toStrictEqual({ kind: 'no-prices', type: 'webhook' });
+  expect(await ask('lost')).toStrictEqual({ kind: 'failed', reason: 'no key' });
+  expect(await ask('nobody')).toStrictEqual({ kind: 'unknown-destination' });
+  await harness.stop();
+});

@@ -1,0 +1,148 @@
+import type { Registry } from 'prom-client';
+import type { PriceBook } from '../../model/price-book.ts';
+import { errorText } from '../../model/error-text.ts';
+import { differenceText } from '../../pricing/compare.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Delivery } from '../delivery.ts';
+import { destinationGauge } from '../destination-gauge.ts';
+import type { ComparedBook, PriceQuestion } from './price-comparison.ts';
+
+/** How often it is looked whether a comparison is due. */
+const CHECK_EVERY_MS = 60_000;
+/** Prices over there are changed by people, at any time. */
+const COMPARE_EVERY_MS = 3_600_000;
+/** After a comparison that failed. */
+const RETRY_MS = 600_000;
+const MAX_EXAMPLES = 3;
+
+/** Holds the price books against every destination in the background, and tells what differs. */
+export interface PriceWatch {
+  run(signal: AbortSignal): Promise<void>;
+  /** The last comparison at a destination; undefined before the first, and where no book concerns it. */
+  reportOf(destination: string): PriceReport | undefined;
+}
+
+/** What came of holding the price books against a destination. */
+export interface PriceReport {
+  /** Prices that are not as a book says, of plans that there are. */
+  readonly differing: number;
+  /** The first of them, a line each. */
+  readonly examples: readonly string[];
+}
+
+export interface PriceWatchOptions {
+  readonly delivery: Pick<Delivery, 'statuses' | 'comparePrices'>;
+  readonly prices: () => Omit<PriceQuestion, 'day'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly registry: Registry;
+}
+
+interface Compared {
+  readonly by: readonly PriceBook[];
+  readonly day: string;
+  readonly againAt: number;
+  /** That of the last comparison that succeeded. */
+  readonly report?: PriceReport | undefined;
+}
+
+export function createPriceWatch(options: PriceWatchOptions): PriceWatch {
+  return new BackgroundPriceWatch(options);
+}
+
+class BackgroundPriceWatch implements PriceWatch {
+  readonly #options: PriceWatchOptions;
+  readonly #compared = new Map<string, Compared>();
+
+  constructor(options: PriceWatchOptions) {
+    this.#options = options;
+    destinationGauge(
+      options.registry,
+      {
+        name: 'meterfeed_destination_price_differences',
+        help: 'Prices that the destination has otherwise than the PriceBooks say',
+      },
+      () => this.#reports(),
+      ({ differing }) => differing,
+    );
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!signal.aborted) {
+      await this.#round(signal);
+      await clock.sleep(CHECK_EVERY_MS, signal).catch(() => undefined);
+    }
+  }
+
+  reportOf(destination: string): PriceReport | undefined {
+    return this.#compared.get(destination)?.report;
+  }
+
+  #reports(): readonly (readonly [string, PriceReport])[] {
+    return this.#options.delivery.statuses().flatMap(({ name }) => {
+      const report = this.reportOf(name);
+      return report === undefined ? [] : [[name, report] as const];
+    });
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    const { delivery, clock, logger, prices } = this.#options;
+    const statuses = delivery.statuses();
+    const names = new Set(statuses.map(({ name }) => name));
+    for (const name of this.#compared.keys()) if (!names.has(name)) this.#compared.delete(name);
+    const day = new Date(clock.now()).toISOString().slice(0, 10);
+    for (const { name, suspended, bootstrapped } of statuses) {
+      const question = { ...prices(), day };
+      if (signal.aborted || suspended || !bootstrapped || !this.#isDue(name, question)) continue;
+      try {
+        await this.#compare(name, question, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn(`[${name}] prices could not be compared: ${errorText(error)}`);
+      }
+    }
+  }
+
+  #isDue(name: string, { books, day }: PriceQuestion): boolean {
+    const last = this.#compared.get(name);
+    if (last === undefined || last.by !== books || last.day !== day) return true;
+    return this.#options.clock.monotonic() >= last.againAt;
+  }
+
+  async #compare(name: string, question: PriceQuestion, signal: AbortSignal): Promise<void> {
+    const { delivery, clock, logger } = this.#options;
+    const { books: by, day } = question;
+    const before = this.#compared.get(name)?.report;
+    const keep = (report: PriceReport | undefined, afterMs: number): void => {
+      this.#compared.set(name, { by, day, againAt: clock.monotonic() + afterMs, report });
+    };
+    // Until it has succeeded, what was found last holds.
+    keep(before, RETRY_MS);
+    const outcome = await delivery.comparePrices(name, question, signal);
+    if (signal.aborted || outcome.kind === 'unknown-destination') return;
+    if (outcome.kind === 'failed') {
+      logger.warn(`[${name}] prices could not be compared: ${outcome.reason}`);
+      return;
+    }
+    const report = outcome.kind === 'compared' ? priceReport(outcome.books) : undefined;
+    keep(report, COMPARE_EVERY_MS);
+    const [first] = report?.examples ?? [];
+    if (report === undefined || first === undefined || first === before?.examples[0]) return;
+    logger.warn(`[${name}] ${report.differing} prices differ from the PriceBooks: ${first}`);
+  }
+}
+
+/** Undefined where no plan of a book is there: nothing over there is meant by them. */
+export function priceReport(books: readonly ComparedBook[]): PriceReport | undefined {
+  const present = books.filter(({ exists }) => exists);
+  if (present.length === 0) return undefined;
+  const texts = present.flatMap(({ plan, differences }) =>
+    differences.flatMap((difference) => {
+      const text = differenceText(difference);
+      return text === undefined ? [] : [`plan "${plan}": ${text}`];
+    }),
+  );
+  return { differing: texts.length, examples: texts.slice(0, MAX_EXAMPLES) };
+}

@@ -1,0 +1,35 @@
+import { parseAmount } from '../../pricing/amount.ts';
+import { differenceText } from '../../pricing/compare.ts';
+import type { Charge, Price, PriceBook } from '../../model/price-book.ts';
+import type { Destination } from '../destination.ts';
+
+/** The day of the tests' clock. */
+export const TODAY = '2026-11-21';
+const { signal: NEVER } = new AbortController();
+
+/** A price of so much for each unit, as decimal text, since 2026. */
+export function flatCharge(amount: string): Charge {
+  return { kind: 'flat', picos: parseAmount(amount) ?? 0n, includedNanos: 0n };
+}
+
+/** A price that is named after its `match`, and has one rate since 2026. */
+export function priceFor(metric: string, match: Price['match'], charge: Charge): Price {
+  const name = [metric, ...Object.values(match)].join(' ');
+  return { name, metric, match, rates: [{ from: '2026-01-01', charge }] };
+}
+
+export function bookFor(prices: readonly Price[], change: Partial<PriceBook> = {}): PriceBook {
+  return { name: 'tenant-standard', currency: 'USD', prices, ...change };
+}
+
+/** What a destination says of the default plan's book as of a day: a line for each difference. */
+export async function differencesOf(
+  destination: Destination,
+  book: PriceBook,
+  day = TODAY,
+): Promise<readonly string[]> {
+  const metrics = new Set(book.prices.map(({ metric }) => metric));
+  const outcome = await destination.comparePrices?.({ book, metrics, isDefault: true, day }, NEVER);
+  if (outcome?.kind !== 'compared') throw new Error(outcome?.reason ?? 'no prices');
+  return outcome.differences.flatMap((one) => differenceText(one) ?? []);
+}

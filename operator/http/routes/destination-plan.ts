@@ -1,0 +1,94 @@
+import type { Charge } from '../../model/price-book.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/quote.ts';
+import { chargeFields } from '../../pricing/amount.ts';
+import { isDay } from '../../pricing/past.ts';
+import type { PriceDifference } from '../../pricing/compare.ts';
+import type { ComparedBook } from '../../delivery/operations/price-comparison.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { badRequest, Problem } from '../problem.ts';
+import { pathParameter, readQuery } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { goneSignal } from '../stream-lines.ts';
+import { pricesUnread } from './costs.ts';
+
+/**
+ * GET /api/v1/destinations/{name}/plan: what would have to be made and changed at a billing system for its prices to be
+ * those of the price books (docs/costs.md#prices-at-billing-systems). It is only read.
+ */
+export function destinationPlanRoute(
+  { clock, views }: RouteContext,
+  comparisons: ConcurrencyLimit,
+): Route {
+  return {
+    method: 'get',
+    path: '/api/v1/destinations/{name}/plan',
+    access: 'read',
+    summary: 'how prices of a destination differ from the price books',
+    handlers: [
+      async (request, response) => {
+        const day = readDay(readQuery(request, ['day']).get('day'), clock.now());
+        const name = pathParameter(request, 'name');
+        if (!views.pricesKnown()) throw pricesUnread();
+        const { pricing, billing } = views.settings();
+        const question = { books: pricing.books, defaultPlan: billing.defaultPlanCode, day };
+        comparisons.hold(1, response);
+        const signal = goneSignal(response);
+        const outcome = await views.destinations.comparePrices(name, question, signal);
+        if (outcome.kind === 'unknown-destination') {
+          throw new Problem(404, `no destination ${quote(name)}: see /api/v1/destinations`);
+        }
+        if (outcome.kind === 'no-prices') {
+          const mend = 'ask for one of a billing system that makes invoices';
+          throw new Problem(
+            409,
+            `no prices at a ${outcome.type}: destination ${quote(name)}: ${mend}`,
+          );
+        }
+        if (outcome.kind === 'failed') {
+          throw new Problem(
+            502,
+            `${outcome.reason}: destination ${quote(name)}: nothing was compared`,
+          );
+        }
+        response.json({ destination: name, day, plans: outcome.books.map(showBook) });
+      },
+    ],
+  };
+}
+
+/** Today by UTC where none is asked for. */
+function readDay(text: string | undefined, now: number): string {
+  if (text === undefined) return new Date(now).toISOString().slice(0, 10);
+  if (isDay(text)) return text;
+  throw badRequest(`no such day: day: ${quote(text)}: write it as in 2026-12-01`);
+}
+
+function showBook({ book, currency, plan, exists, differences }: ComparedBook) {
+  const same = differences.filter(({ kind }) => kind === 'same').length;
+  const others = differences.filter(({ kind }) => kind !== 'same').map(showDifference);
+  return { price_book: book, currency, plan, exists, same, differences: others };
+}
+
+function showDifference(difference: PriceDifference) {
+  const { kind, place } = difference;
+  const { price, id, why, wanted, there } = { ...NOTHING, ...difference };
+  return omitUndefined({
+    kind,
+    place,
+    price,
+    id,
+    why,
+    wanted: wanted && chargeFields(wanted),
+    there: typeof there === 'string' ? { other: there } : there && chargeFields(there),
+  });
+}
+
+/** What only some kinds of differences have. */
+const NOTHING: {
+  readonly price?: string;
+  readonly id?: string;
+  readonly why?: string;
+  readonly wanted?: Charge;
+  readonly there?: Charge | string;
+} = {};
