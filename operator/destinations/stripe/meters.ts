@@ -181,9 +181,31 @@ function readMeter(object: JsonObject): StripeMeter {
  * name that would be too long ends in the hash of the whole, so that it is always the same one.
  */
 export function meterName(event: UsageEvent, splitBy: readonly string[]): string {
-  const name = [event.metric, ...splitValues(event, splitBy).map(normalized)].join(SEPARATOR);
+  return joined(event.metric, splitValues(event, splitBy));
+}
+
+/** The meter of usage that has just these values. */
+export function meterNameOf(
+  metric: string,
+  values: Readonly<Record<string, string>>,
+  splitBy: readonly string[],
+): string {
+  const own = splitBy.flatMap((field) => values[field] ?? []);
+  return joined(metric, own);
+}
+
+function joined(metric: string, values: readonly string[]): string {
+  const name = [metric, ...values.map(normalized)].join(SEPARATOR);
   if (name.length <= MAX_NAME) return name;
   return `${name.slice(0, MAX_NAME - HASH_DIGITS - 1)}_${hash(name)}`;
+}
+
+/** The values that a metric's meter is named after, as its name has them; undefined where the name may be cut off. */
+export function splitSegments(name: string, metric: string): readonly string[] | undefined {
+  if (name === metric) return [];
+  return name.length >= MAX_NAME
+    ? undefined
+    : name.slice(metric.length + SEPARATOR.length).split(SEPARATOR);
 }
 
 /** What the dashboard shows: `GPU hours (H100-80GB)`. */
@@ -218,7 +240,7 @@ function splitValues(event: UsageEvent, splitBy: readonly string[]): readonly st
 }
 
 /** Lower case, everything else than letters and digits an underscore. */
-function normalized(value: string): string {
+export function normalized(value: string): string {
   const text = value
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '_')

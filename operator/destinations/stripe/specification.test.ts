@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { FakeRequest } from '../../../e2e/fakes/fake-server.ts';
 import { startStripeMock } from '../../../e2e/tools/stripe-mock.ts';
 import { testTenant } from '../testing/context.ts';
+import { bookFor, TODAY } from '../testing/price-books.ts';
 import {
   createStripeWorld,
   gpuEvent,
@@ -27,7 +28,7 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   );
   const { destination, stripe, time, price, ready } = world;
   const must = async (step: Promise<{ readonly kind: string }> | undefined): Promise<void> => {
-    expect(['done', 'total', 'verified', 'standing']).toContain((await step)?.kind);
+    expect(['done', 'total', 'verified', 'standing', 'compared']).toContain((await step)?.kind);
   };
   await ready();
   await price('tenant_gpu_hours');
@@ -53,6 +54,8 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   const [subscription = ''] = stripe.state.subscriptions.keys();
   const asked = [`subscription/${subscription}`, `invoice/${stripe.state.invoices[0]?.id}`];
   await must(destination.standing?.(asked, NEVER));
+  const prices = { book: bookFor([]), metrics: new Set<string>(), isDefault: true, day: TODAY };
+  await must(destination.comparePrices?.(prices, NEVER));
   await must(destination.offboard(tenant, NEVER));
   await must(destination.provision({ ...tenant, plan: 'yearly' }, NEVER));
   for (const meter of stripe.state.meters.values()) meter.status = 'inactive';

@@ -35,6 +35,8 @@ import { EventSummaries } from './event-summaries.ts';
 import { StripeInvoices } from './invoices.ts';
 import { StripeLate } from './late.ts';
 import { StripeMeters } from './meters.ts';
+import type { PricesOutcome, PricesQuery } from '../prices.ts';
+import { pricesAtStripe } from './tagged-prices.ts';
 import { StripePriceWatch } from './price-watch.ts';
 import { StripePrices } from './prices.ts';
 import { MeterEventStream } from './meter-event-stream.ts';
@@ -275,6 +277,12 @@ class Stripe implements Destination {
 
   unpriced(): readonly UnpricedUsage[] {
     return this.#priceWatch.unpriced();
+  }
+
+  comparePrices(query: PricesQuery, signal: AbortSignal): Promise<PricesOutcome> {
+    const meters = new StripeMeters(this.#client, this.#logger);
+    const asked = { client: this.#client, settings: this.#settings, meters };
+    return pricesAtStripe(asked, query, signal);
   }
 
   eventsPerSecond(): number {

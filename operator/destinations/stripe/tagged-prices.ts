@@ -1,0 +1,120 @@
+import type { Charge, PriceBook } from '../../model/price-book.ts';
+import { comparePrices, type PriceThere } from '../../pricing/compare.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import { decimalsOf } from '../late.ts';
+import type { PricesOutcome, PricesQuery } from '../prices.ts';
+import { isOfSplit, wantedAtMeters } from './book-prices.ts';
+import { isMeterOf, StripeMeters } from './meters.ts';
+import { PLAN_KEY, readPrice } from './prices.ts';
+import type { StripeSettings } from './settings.ts';
+import type { StripeClient } from './stripe-client.ts';
+
+const PICO_PLACES = 12;
+const WHOLE_UNIT = 1_000_000_000n;
+const LONGEST_TEXT = 200;
+
+export interface TaggedPricesOptions {
+  readonly client: StripeClient;
+  readonly settings: Pick<StripeSettings, 'splitMetersBy' | 'planCode'>;
+  /** A list of meters that nobody else looks things up in. */
+  readonly meters: StripeMeters;
+}
+
+/** Holds a price book against the prices of its plan at Stripe (docs/destinations/stripe.md#prices-of-a-pricebook). */
+export async function pricesAtStripe(
+  { client, settings, meters }: TaggedPricesOptions,
+  { book, metrics, isDefault, day }: PricesQuery,
+  signal: AbortSignal,
+): Promise<PricesOutcome> {
+  const failed = await meters.load(signal);
+  if (failed !== undefined) return { kind: 'failed', reason: failed.reason };
+  const filter = {
+    active: true,
+    type: 'recurring',
+    recurring: { usage_type: 'metered' },
+    expand: ['data.currency_options', 'data.tiers'],
+  };
+  const list = await client.list('/v1/prices', filter, signal);
+  if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
+  const { splitMetersBy: splitBy, planCode } = settings;
+  const plan = isDefault ? planCode : book.name;
+  const active = meters.all().filter((meter) => meter.active);
+  const metricOf = (meter: string): string | undefined =>
+    [...metrics]
+      .filter((code) => isMeterOf(meter, code))
+      .toSorted((a, b) => b.length - a.length)[0];
+  const names = new Map(
+    active.flatMap(({ id, eventName }) => {
+      const metric = metricOf(eventName);
+      const isOurs = metric !== undefined && isOfSplit(eventName, metric, splitBy);
+      return isOurs ? [[id, { eventName, metric }] as const] : [];
+    }),
+  );
+  const metersOf = (metric: string): readonly string[] =>
+    [...names.values()].flatMap((meter) => (meter.metric === metric ? [meter.eventName] : []));
+  const tagged = list.items.filter(
+    (price) => textOf(objectOf(price, 'metadata'), PLAN_KEY) === plan,
+  );
+  const newestFirst = tagged.toSorted((a, b) => Number(b['created']) - Number(a['created']));
+  const there = newestFirst.flatMap((price) => priceThere(price, book, names));
+  const differences = comparePrices(wantedAtMeters(book, day, { splitBy, metersOf }), there);
+  return { kind: 'compared', plan, exists: tagged.length > 0, differences };
+}
+
+function priceThere(
+  object: JsonObject,
+  { currency }: PriceBook,
+  names: ReadonlyMap<string, { readonly eventName: string }>,
+): readonly PriceThere[] {
+  const price = readPrice(object);
+  const meter = price && names.get(price.meter);
+  if (price === undefined || meter === undefined) return [];
+  const place = meter.eventName;
+  if (!price.currencies.includes(currency)) {
+    return [{ place, id: price.id, charge: `an amount in ${price.currencies.join(', ')}` }];
+  }
+  const option = objectOf(objectOf(object, 'currency_options'), currency.toLowerCase());
+  const amounts = price.currency === currency ? object : option;
+  const isMonthly = price.interval === 'month';
+  const charge = readStripeCharge({ ...object, ...amounts }, currency);
+  const dependsOnMonth = typeof charge !== 'string' && charge.kind !== 'flat';
+  const told = dependsOnMonth && !isMonthly ? `tiers by the ${price.interval}` : charge;
+  return [{ place, id: price.id, charge: told }];
+}
+
+/** The charge of a price as Stripe shows it, tiers expanded; text where no price book has such a one. */
+export function readStripeCharge(price: JsonObject, currency: string): Charge | string {
+  const transform = price['transform_quantity'];
+  if (transform !== null && transform !== undefined) {
+    return `transform_quantity ${JSON.stringify(transform)}`.slice(0, LONGEST_TEXT);
+  }
+  if (textOf(price, 'billing_scheme') !== 'tiered') {
+    const text = textOf(price, 'unit_amount_decimal');
+    const picos = text === undefined ? undefined : picosOfMinor(text, currency);
+    return picos === undefined
+      ? `unit_amount_decimal ${text ?? 'none'}`
+      : { kind: 'flat', picos, includedNanos: 0n };
+  }
+  const kind = textOf(price, 'tiers_mode') === 'volume' ? 'volume' : 'graduated';
+  const tiers: { readonly upToNanos: bigint; readonly picos: bigint }[] = [];
+  for (const tier of objectsOf(price, 'tiers')) {
+    const picos = picosOfMinor(textOf(tier, 'unit_amount_decimal') ?? '0', currency);
+    const flat = picosOfMinor(textOf(tier, 'flat_amount_decimal') ?? '0', currency);
+    const upTo = tier['up_to'];
+    if (picos === undefined || flat !== 0n) break;
+    if (upTo === null) return { kind, tiers, beyondPicos: picos, includedNanos: 0n };
+    if (typeof upTo !== 'number' || !Number.isSafeInteger(upTo)) break;
+    tiers.push({ upToNanos: BigInt(upTo) * WHOLE_UNIT, picos });
+  }
+  return `${kind} ${JSON.stringify(price['tiers'] ?? [])}`.slice(0, LONGEST_TEXT);
+}
+
+/** Pico-units of an amount in the smallest unit of a currency; undefined where they do not hold it. */
+function picosOfMinor(text: string, currency: string): bigint | undefined {
+  const match = /^(\d+)(?:\.(\d{1,12}))?$/.exec(text);
+  if (match === null) return undefined;
+  const [, whole = '', fraction = ''] = match;
+  const parts = BigInt(whole + fraction.padEnd(PICO_PLACES, '0'));
+  const scale = 10n ** BigInt(decimalsOf(currency));
+  return parts % scale === 0n ? parts / scale : undefined;
+}
