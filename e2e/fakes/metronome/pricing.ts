@@ -165,9 +165,13 @@ export function getRates(
   const at = instant(input['at']);
   if (card === undefined) return refused(404, 'Rate card not found');
   if (at === undefined) return refused(400, 'at is required');
-  const found = state.rates.filter(
-    (rate) => rate.rate_card_id === card.id && Date.parse(rate.starting_at) <= at,
+  const inForce = state.rates.filter(
+    (rate) =>
+      rate.rate_card_id === card.id &&
+      Date.parse(rate.starting_at) <= at &&
+      (rate.ending_before === undefined || at < Date.parse(rate.ending_before)),
   );
+  const found = latestOfEach(inForce);
   const shown = found.map(({ rate_card_id: _card, price, ...rate }) => {
     const product = state.products.find(({ id }) => id === rate.product_id);
     return {
@@ -179,4 +183,20 @@ export function getRates(
     };
   });
   return page(shown, query);
+}
+
+/** A rate that begins takes the place of an earlier one of the same product and values. */
+function latestOfEach(rates: readonly Rate[]): readonly Rate[] {
+  const latest = new Map<string, Rate>();
+  for (const rate of rates) {
+    const values = Object.entries(rate.pricing_group_values ?? {}).toSorted(([a], [b]) =>
+      a < b ? -1 : 1,
+    );
+    const key = JSON.stringify([rate.product_id, values]);
+    const known = latest.get(key);
+    const isLater =
+      known === undefined || Date.parse(rate.starting_at) >= Date.parse(known.starting_at);
+    if (isLater) latest.set(key, rate);
+  }
+  return [...latest.values()];
 }

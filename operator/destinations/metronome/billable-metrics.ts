@@ -43,6 +43,22 @@ export interface EnsureMetricsOptions {
   readonly now: number;
 }
 
+/** The metrics that bill usage now, archived ones left out. */
+export async function listBillableMetrics(
+  client: MetronomeClient,
+  signal: AbortSignal,
+): Promise<{ readonly kind: 'listed'; readonly metrics: readonly BillableMetric[] } | ApiProblem> {
+  const listed = await client.list('/v1/billable-metrics', undefined, signal);
+  if (listed.kind !== 'list') return listed;
+  const active = listed.items.filter((item) => textOf(item, 'archived_at') === undefined);
+  return { kind: 'listed', metrics: active.map(readBillableMetric) };
+}
+
+/** Whether a metric counts all usage of a code. One that counts a part of it under its name is somebody else's, and left alone. */
+export function countsAllOf(metric: BillableMetric, code: string): boolean {
+  return isNamedFor(metric, code) && metric.sumsAllOf(code);
+}
+
 /**
  * Lists what is there and creates what is missing
  * (docs/destinations/metronome.md#billable-metrics). A metric can never be changed, so one that
@@ -55,19 +71,14 @@ export async function ensureMetrics(
   signal: AbortSignal,
 ): Promise<MetricsOutcome> {
   const { client, logger } = options;
-  const listed = await client.list('/v1/billable-metrics', undefined, signal);
-  if (listed.kind !== 'list') return listed;
-  const existing = listed.items
-    .filter((item) => textOf(item, 'archived_at') === undefined)
-    .map(readBillableMetric);
+  const listed = await listBillableMetrics(client, signal);
+  if (listed.kind !== 'listed') return listed;
+  const existing = listed.metrics;
   const byCode = new Map<string, MetronomeMetric>();
   const unusable = new Map<string, string>();
   const handovers: Handover[] = [];
   for (const metric of wanted) {
-    // What counts only part of the usage under this name is somebody else's, and left alone.
-    const named = existing.filter(
-      (one) => isNamedFor(one, metric.code) && one.sumsAllOf(metric.code),
-    );
+    const named = existing.filter((one) => countsAllOf(one, metric.code));
     let current = named.find((one) => serves(one, metric));
     if (current === undefined) {
       const body = metricCreation(metric);

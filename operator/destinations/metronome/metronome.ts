@@ -19,6 +19,7 @@ import type {
   VerifyOutcome,
 } from '../destination.ts';
 import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
+import type { PricesOutcome, PricesQuery } from '../prices.ts';
 import { failedStep } from '../json-api/answer.ts';
 import { textOf } from '../json.ts';
 import { StripeCustomers, tenantsOfStripeCustomer } from '../stripe/customers.ts';
@@ -28,6 +29,7 @@ import { coverAt, type MetronomeTenant } from './contract-plan.ts';
 import { findCustomer, tenantsOfMetronomeCustomer } from './customers.ts';
 import { listInvoices } from './invoices.ts';
 import { MetronomeClient } from './metronome-client.ts';
+import { pricesAtMetronome } from './card-prices.ts';
 import { MetronomeProvisioner } from './provision.ts';
 import { createRateCards, PriceWatch, type RateCards } from './rate-cards.ts';
 import { MetronomeSender, SEND_EVENTS } from './send-events.ts';
@@ -68,6 +70,7 @@ class Metronome implements Destination {
   /** Present where customers are linked to Stripe. */
   readonly #stripe: StripeClient | undefined;
   readonly #rateCards: RateCards;
+  readonly #rateCard: string | undefined;
   readonly #prices: PriceWatch;
   readonly #sender: MetronomeSender;
   readonly #provisioner: MetronomeProvisioner;
@@ -90,6 +93,7 @@ class Metronome implements Destination {
       settings.stripeLink &&
       new StripeClient({ name, outbound, clock, ...settings.stripeLink, maxRequestsPerSecond: 0 });
     this.#rateCards = createRateCards(client, clock);
+    this.#rateCard = settings.rateCard;
     this.#prices = new PriceWatch(client, clock);
     this.#standing = new MetronomeStanding(client);
     this.#sender = new MetronomeSender({
@@ -219,6 +223,12 @@ class Metronome implements Destination {
     return this.#prices
       .unpriced()
       .map((usage) => ({ ...usage, plan: this.#rateCards.nameOf(usage.plan) }));
+  }
+
+  comparePrices(query: PricesQuery, signal: AbortSignal): Promise<PricesOutcome> {
+    const [client, rateCards, now] = [this.#client, this.#rateCards, this.#clock.now()];
+    const asked = { client, rateCards, rateCard: this.#rateCard, now };
+    return pricesAtMetronome(asked, query, signal);
   }
 
   async close(): Promise<void> {

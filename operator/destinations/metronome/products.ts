@@ -13,6 +13,8 @@ export interface Product {
   readonly pricingKeys: readonly string[];
   /** Pricing and presentation keys; together they must be one compound key of the metric. */
   readonly allKeys: readonly string[];
+  /** How it bills another quantity than the metric's, for people; undefined where it does not. */
+  readonly converts: string | undefined;
 }
 
 export type ProductsOutcome =
@@ -61,6 +63,9 @@ function readProduct(object: JsonObject): Product {
     }),
     pricingKeys,
     allKeys: [...new Set([...pricingKeys, ...textsOf(current, 'presentation_group_key')])],
+    converts: ['quantity_conversion', 'quantity_rounding'].find((field) =>
+      isRecord(current[field]),
+    ),
   };
 }
 

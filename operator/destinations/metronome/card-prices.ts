@@ -1,0 +1,188 @@
+import { nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Charge, PriceBook } from '../../model/price-book.ts';
+import { parseAmount } from '../../pricing/amount.ts';
+import {
+  comparePrices,
+  type PriceOnDay,
+  pricesOn,
+  type PriceThere,
+  usagePlace,
+  type WantedPrice,
+} from '../../pricing/compare.ts';
+import { plainCharge } from '../../pricing/same-charge.ts';
+import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import type { PricesOutcome, PricesQuery } from '../prices.ts';
+import { countsAllOf, listBillableMetrics } from './billable-metrics.ts';
+import type { BillableMetric } from './metric-definition.ts';
+import type { MetronomeClient } from './metronome-client.ts';
+import { listProducts, metricAt, type Product } from './products.ts';
+import type { RateCard, RateCards } from './rate-cards.ts';
+
+const CENTS = '(cents)';
+const LONGEST_TEXT = 200;
+/** A JSON number has so many decimal digits for certain. */
+const MAX_DIGITS = 15;
+
+export interface CardPricesOptions {
+  readonly client: MetronomeClient;
+  readonly rateCards: RateCards;
+  /** The card of tenants that name no plan; absent where they get no contract. */
+  readonly rateCard: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** Holds a price book against the rates of its card (docs/destinations/metronome.md#prices-of-a-pricebook). */
+export async function pricesAtMetronome(
+  options: CardPricesOptions,
+  query: PricesQuery,
+  signal: AbortSignal,
+): Promise<PricesOutcome> {
+  const { client, rateCards, rateCard, now } = options;
+  const { book, isDefault, day } = query;
+  const plan = isDefault ? (rateCard ?? book.name) : book.name;
+  const found = await rateCards.find(plan, signal);
+  if (found.kind !== 'card' && found.kind !== 'missing')
+    return { kind: 'failed', reason: found.reason };
+  const listed = await listProducts(client, signal);
+  if (listed.kind !== 'products') return { kind: 'failed', reason: listed.reason };
+  const metrics = await listBillableMetrics(client, signal);
+  if (metrics.kind !== 'listed') return { kind: 'failed', reason: metrics.reason };
+  // Of a day that runs what is in force now, of another one what is in force when it begins.
+  const isToday = new Date(now).toISOString().startsWith(day);
+  const at = isToday ? now : Date.parse(day);
+  const billing = productsOf(listed.products, metrics.metrics, query.metrics, at);
+  const card = found.kind === 'card' ? found.card : undefined;
+  const wanted = wantedOnCard(book, day, card, billing);
+  if (card === undefined) {
+    return { kind: 'compared', plan, exists: false, differences: comparePrices(wanted, []) };
+  }
+  const body = { rate_card_id: card.id, at: new Date(at).toISOString() };
+  const list = await client.list('/v1/contract-pricing/rate-cards/getRates', body, signal);
+  if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
+  const there = list.items.flatMap((rate) => rateThere(rate, card, billing));
+  return { kind: 'compared', plan, exists: true, differences: comparePrices(wanted, there) };
+}
+
+/** The products that bill each metric, by its code. */
+type Billing = ReadonlyMap<string, readonly Product[]>;
+
+function productsOf(
+  products: readonly Product[],
+  metrics: readonly BillableMetric[],
+  codes: ReadonlySet<string>,
+  at: number,
+): Billing {
+  return new Map(
+    [...codes].map((code) => {
+      const ids = new Set(metrics.filter((one) => countsAllOf(one, code)).map(({ id }) => id));
+      return [code, products.filter((product) => ids.has(metricAt(product, at) ?? ''))];
+    }),
+  );
+}
+
+function wantedOnCard(
+  book: PriceBook,
+  day: string,
+  card: RateCard | undefined,
+  billing: Billing,
+): readonly WantedPrice[] {
+  return pricesOn(book, day).map((price) => {
+    const { name, metric, match, charge } = price;
+    const impossible = whyImpossible(book, price, card, billing.get(metric)?.[0]);
+    return {
+      place: usagePlace(metric, match),
+      price: name,
+      ...omitUndefined({ charge, impossible }),
+    };
+  });
+}
+
+/** Why a rate card cannot have a price; undefined where it can. */
+function whyImpossible(
+  { currency }: PriceBook,
+  { match, charge }: PriceOnDay,
+  card: RateCard | undefined,
+  product: Product | undefined,
+): string | undefined {
+  if (charge === undefined) return undefined;
+  if (card !== undefined && card.currency !== currency) {
+    return `the rate card is priced in ${card.currency ?? 'an unknown currency'}`;
+  }
+  const beyond = product && Object.keys(match).find((key) => !product.pricingKeys.includes(key));
+  if (beyond !== undefined)
+    return `product "${product?.name}" has no pricing group key "${beyond}"`;
+  const plain = plainCharge(charge);
+  if (plain.kind === 'volume') return 'Metronome has no volume tiers';
+  const amounts =
+    plain.kind === 'flat'
+      ? [plain.picos]
+      : [plain.beyondPicos, ...plain.tiers.map(({ picos }) => picos)];
+  const digits = (picos: bigint): number => picos.toString().replace(/0+$/, '').length;
+  return amounts.some((picos) => digits(picos) > MAX_DIGITS)
+    ? 'Metronome’s amounts are numbers of 15 digits'
+    : undefined;
+}
+
+/** Nothing for rates of products that bill none of our metrics. */
+function rateThere(object: JsonObject, card: RateCard, billing: Billing): readonly PriceThere[] {
+  const id = textOf(object, 'product_id') ?? '';
+  for (const [metric, products] of billing) {
+    const index = products.findIndex((product) => product.id === id);
+    const product = products[index];
+    if (product === undefined) continue;
+    const values = Object.entries(objectOf(object, 'pricing_group_values'));
+    const match = Object.fromEntries(values.map(([key, value]) => [key, String(value)]));
+    const place = usagePlace(metric, match);
+    // Every product bills all usage of its metric: a second one bills it twice.
+    const told = index === 0 ? place : `${place} by product "${product.name}"`;
+    return [{ place: told, id, charge: product.converts ?? readCharge(object, card) }];
+  }
+  return [];
+}
+
+/** The charge of a rate; text where no price book has such a one. */
+export function readCharge(object: JsonObject, card: Pick<RateCard, 'currency'>): Charge | string {
+  const rate = objectOf(object, 'rate');
+  const type = textOf(rate, 'rate_type') ?? '';
+  const text = `${type} ${JSON.stringify(rate)}`.slice(0, LONGEST_TEXT);
+  if (object['entitled'] !== true) return `not entitled: ${text}`;
+  const unit = textOf(objectOf(rate, 'credit_type'), 'name') ?? `USD ${CENTS}`;
+  if (!unit.startsWith(card.currency ?? '?')) return `in ${unit}: ${text}`;
+  const places = unit.includes(CENTS) ? 2 : 0;
+  if (type === 'FLAT') {
+    const picos = picosOf(rate['price'], places);
+    return picos === undefined ? text : { kind: 'flat', picos, includedNanos: 0n };
+  }
+  if (type !== 'TIERED') return text;
+  const tiers: { readonly upToNanos: bigint; readonly picos: bigint }[] = [];
+  let upToNanos = 0n;
+  for (const tier of objectsOf(rate, 'tiers')) {
+    const picos = picosOf(tier['price'], places);
+    const { size } = tier;
+    if (picos === undefined) return text;
+    if (size === undefined || size === null) {
+      return { kind: 'graduated', tiers, beyondPicos: picos, includedNanos: 0n };
+    }
+    const nanos = parseDecimal(plainText(size));
+    if (nanos === undefined) return text;
+    upToNanos += nanosFromDecimal(nanos);
+    tiers.push({ upToNanos, picos });
+  }
+  return text;
+}
+
+/** Pico-units of a JSON number, in hundredths of the currency's unit where `places` is 2. */
+function picosOf(value: unknown, places: number): bigint | undefined {
+  const picos = parseAmount(plainText(value));
+  const scale = 10n ** BigInt(places);
+  return picos === undefined || picos % scale > 0n ? undefined : picos / scale;
+}
+
+/** Plain decimal text of a number, which may have an exponent as JavaScript writes it. */
+function plainText(value: unknown): string {
+  if (typeof value !== 'number') return '';
+  const text = String(value);
+  return text.includes('e-') ? value.toFixed(20).replace(/0+$/, '') : text;
+}
