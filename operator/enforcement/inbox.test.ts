@@ -32,6 +32,7 @@ const DAY = 86_400_000;
 const SECRETS = new Set([secretName(new Secret(WEBHOOK_SECRETS.LAGO_WEBHOOK_SECRET))]);
 
 let now = START;
+let monotonic: () => number;
 let ledger: Ledger;
 let tenants: Tenant[];
 let asked: string[];
@@ -42,6 +43,7 @@ const ACME = tenant('acme', { customerIds: { stripe: 'cus_1', metronome: 'uuid-1
 
 beforeEach(() => {
   now = START;
+  monotonic = () => systemClock.monotonic();
   ledger = createMemoryLedger();
   tenants = [ACME];
   asked = [];
@@ -76,7 +78,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     }),
     known: () => known,
     onChange: (ids) => changed.push([...ids]),
-    clock: { ...systemClock, now: () => now },
+    clock: { ...systemClock, now: () => now, monotonic: () => monotonic() },
     logger: createCapturingLogger(),
   });
   const post = (provider: DestinationType, message: SignedMessage): Promise<InboxOutcome> =>
@@ -124,6 +126,24 @@ describe('a rightly signed message', () => {
     ledger = healthy;
     const again = await startInbox();
     expect(await again.post('stripe', unpaid('evt_1'))).toMatchObject({ kind: 'applied' });
+  });
+
+  test('among many that arrive at the same moment keeps everybody else waiting until all are looked at', async () => {
+    let looked = 0;
+    monotonic = () => (looked += 10);
+    const { post } = await startInbox();
+    let isOver = false;
+    let turns = 0;
+    const count = (): void => {
+      turns += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    await Promise.all(
+      Array.from({ length: 40 }, (_, index) => post('stripe', unpaid(`evt_${index}`))),
+    );
+    isOver = true;
+    expect(turns).toBeGreaterThan(10);
   });
 
   test('of each billing system reaches its tenant', async () => {

@@ -2,6 +2,7 @@ import type { BillingState, EnforcementSettings } from '../config/settings.ts';
 import type { RecordChange } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { Turn } from '../telemetry/turn.ts';
 import type { Alert } from '../destinations/alerts.ts';
 import type { AlertsDefinition } from '../destinations/definition.ts';
 import type { PublicKeysOutcome } from '../destinations/destination.ts';
@@ -81,10 +82,13 @@ export function createInbox(options: InboxOptions): Inbox {
 
 class AlertInbox implements Inbox {
   readonly #options: InboxOptions;
+  /** Of looking at what has arrived. */
+  readonly #looking: Turn;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: InboxOptions) {
     this.#options = options;
+    this.#looking = new Turn(options.clock);
   }
 
   /** One after the other: each builds upon the record that the one before has written. */
@@ -102,6 +106,8 @@ class AlertInbox implements Inbox {
     const { settings, seen, clock } = this.#options;
     const alerts = definitionOf(provider)?.alerts;
     if (alerts === undefined) return { kind: 'refused' };
+    // Many may arrive at the same moment, and to verify and parse a large one takes a while.
+    if (this.#looking.isOver) await this.#looking.next();
     const { verification, signedBy } = await this.#verify(provider, alerts, request, signal);
     if (verification.kind === 'unavailable') return verification;
     if (verification.kind === 'unsigned') return { kind: 'malformed', reason: verification.reason };
