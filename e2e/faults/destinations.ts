@@ -1,6 +1,6 @@
 import type { DestinationSettings } from '../../operator/config/settings.ts';
 import type { Destination } from '../../operator/destinations/destination.ts';
-import { override } from '../../operator/destinations/testing/override.ts';
+import { override } from '../../operator/model/override.ts';
 import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
 import { Secret } from '../../operator/model/secret.ts';
 import type { HttpClient } from '../../operator/outbound/http-client.ts';

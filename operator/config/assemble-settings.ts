@@ -5,6 +5,7 @@ import type {
   EnforcementSettings,
   HttpSettings,
   MeteringSettings,
+  OtlpSettings,
   Settings,
 } from './settings.ts';
 import type { Values } from './variables/variables.ts';
@@ -72,7 +73,18 @@ export function assembleSettings(
     },
     pricing: { books: [] },
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
+    ...omitUndefined({ otlp: assembleOtlp(values) }),
     overrides: [],
+  };
+}
+
+function assembleOtlp(values: Values): OtlpSettings | undefined {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = values;
+  if (endpoint === undefined) return undefined;
+  return {
+    endpoint,
+    headers: values.OTEL_EXPORTER_OTLP_HEADERS ?? new Map<string, Secret>(),
+    intervalMs: values.OTEL_METRIC_EXPORT_INTERVAL,
   };
 }
 

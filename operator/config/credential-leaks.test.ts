@@ -20,6 +20,8 @@ describe('a credential leaks', () => {
     PROMETHEUS_URL: 'https://user:canary-8@prom.example.com',
     PROMETHEUS_HEADERS: 'X-Key=canary-9',
     LEDGER_URL: 'postgresql://m:canary-18@db.example.com/ledger',
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com:4318',
+    OTEL_EXPORTER_OTLP_HEADERS: 'Authorization=canary-20',
     API_TOKEN: 'canary-10',
     INGEST_TOKEN: 'canary-11',
     STRIPE_WEBHOOK_SECRET: 'canary-12',

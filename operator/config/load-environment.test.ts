@@ -6,6 +6,7 @@ import { VARIABLES, variables } from './variables/variables.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 
 const WEBHOOK = { ADAPTERS: 'webhook', WEBHOOK_URL: 'https://hooks.example.com/in' };
+const COLLECTOR = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4318' };
 
 function destination(settings: Settings) {
   return settings.billing.destinations[0];
@@ -183,6 +184,9 @@ const EFFECTS: readonly Effect[] = [
   ],
   ['LOG_LEVEL', 'debug', (s) => s.log.level, 'debug'],
   ['LOG_FORMAT', 'text', (s) => s.log.format, 'text'],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://c:4318/', (s) => s.otlp?.endpoint, 'http://c:4318'],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'X-Key=a', (s) => s.otlp?.headers, { 'X-Key': 'a' }, COLLECTOR],
+  ['OTEL_METRIC_EXPORT_INTERVAL', '5000', (s) => s.otlp?.intervalMs, 5000, COLLECTOR],
 ];
 
 testEffects(EFFECTS, VARIABLES);

@@ -24,8 +24,19 @@ export interface Settings {
   readonly billing: BillingSettings;
   readonly pricing: PricingSettings;
   readonly log: LogSettings;
+  /** Absent: nothing is told to a collector of OpenTelemetry. */
+  readonly otlp?: OtlpSettings;
   /** In no particular order; discovery applies them. */
   readonly overrides: readonly TenantOverrideSettings[];
+}
+
+/** Where the operator's own metrics and traces go, by OTLP over HTTP. */
+export interface OtlpSettings {
+  /** Without the path of the signal, which is `/v1/metrics` or `/v1/traces`. */
+  readonly endpoint: string;
+  readonly headers: ReadonlyMap<string, Secret>;
+  /** Between two reports of metrics. */
+  readonly intervalMs: number;
 }
 
 export interface IdentitySettings {

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { Destination } from '../destinations/destination.ts';
-import { override } from '../destinations/testing/override.ts';
+import { override } from '../model/override.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';
 import { openTestLedger } from '../ledger/testing/level-ledger.ts';
 import { startTestServer } from '../outbound/testing/test-server.ts';

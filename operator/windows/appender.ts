@@ -1,6 +1,7 @@
 import type { AppendBatch, EventOutcome, Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Span } from '../telemetry/tracer.ts';
 
 /** Why nothing more is appended. */
 export type AppendEnd =
@@ -15,7 +16,8 @@ export type Appended =
 
 /** Appends a window's batch, however long the ledger cannot take it: a window is never dropped. */
 export interface Appender {
-  append(batch: AppendBatch, signal: AbortSignal): Promise<Appended>;
+  /** `span` is that of the window. */
+  append(batch: AppendBatch, signal: AbortSignal, span?: Span): Promise<Appended>;
   /**
    * False while the volume is so full that windows have to wait (docs/ledger-format.md#disk-use);
    * logged once per change.
@@ -35,6 +37,18 @@ const MAX_DELAY_MS = 30_000;
 
 export function createAppender({ ledger, clock, random, logger }: AppenderOptions): Appender {
   let paused = false;
+  const persist = async (batch: AppendBatch, signal: AbortSignal): Promise<Appended> => {
+    for (let delay = FIRST_DELAY_MS; ; delay = Math.min(delay * 2, MAX_DELAY_MS)) {
+      const outcome = await ledger.append(batch);
+      if (outcome.kind === 'appended') return outcome;
+      if (outcome.cause !== 'retryable' && outcome.cause !== 'full') {
+        return { kind: 'ledger', reason: outcome.message };
+      }
+      logger.error(`[controller] cannot append a window, trying again: ${outcome.message}`);
+      await clock.sleep(delay * (0.5 + random() / 2), signal).catch(() => undefined);
+      if (signal.aborted) return { kind: 'aborted' };
+    }
+  };
   return {
     mayAppend: () => {
       const full = ledger.stats().disk.level === 'collector-paused';
@@ -45,17 +59,16 @@ export function createAppender({ ledger, clock, random, logger }: AppenderOption
       paused = full;
       return !full;
     },
-    append: async (batch, signal) => {
-      for (let delay = FIRST_DELAY_MS; ; delay = Math.min(delay * 2, MAX_DELAY_MS)) {
-        const outcome = await ledger.append(batch);
-        if (outcome.kind === 'appended') return outcome;
-        if (outcome.cause !== 'retryable' && outcome.cause !== 'full') {
-          return { kind: 'ledger', reason: outcome.message };
-        }
-        logger.error(`[controller] cannot append a window, trying again: ${outcome.message}`);
-        await clock.sleep(delay * (0.5 + random() / 2), signal).catch(() => undefined);
-        if (signal.aborted) return { kind: 'aborted' };
-      }
+    append: async (batch, signal, span) => {
+      const appending = span?.child('append', { events: batch.events.length });
+      const appended = await persist(batch, signal);
+      appending?.end({}, problemOf(appended));
+      return appended;
     },
   };
+}
+
+function problemOf(appended: Appended): string | undefined {
+  if (appended.kind === 'appended') return undefined;
+  return appended.kind === 'ledger' ? appended.reason : 'stopped before the ledger took it';
 }

@@ -7,6 +7,7 @@ import type { Observation } from '../observation/observation.ts';
 import { sampleIntervalMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import { type AppendEnd, createAppender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
@@ -44,6 +45,8 @@ export interface CollectorOptions {
   /** The settings in force; asked again for every window. */
   readonly settings: () => Settings;
   readonly podMetrics: PodMetricsReader;
+  /** Told of each window that is closed. */
+  readonly tracer?: Tracer;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;

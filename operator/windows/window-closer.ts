@@ -9,6 +9,7 @@ import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Span, Tracer } from '../telemetry/tracer.ts';
 import { Turn } from '../telemetry/turn.ts';
 import type { AppendEnd, Appender } from './appender.ts';
 import { assembleInTurns } from './assemble-in-turns.ts';
@@ -57,6 +58,7 @@ export interface WindowCloserOptions {
   readonly usageFailures: UsageFailures;
   /** Of a tenant cluster's own metrics API. */
   readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
+  readonly tracer?: Tracer;
 }
 
 /** A window that is being closed. */
@@ -66,6 +68,7 @@ interface Closing {
   readonly ahead: PodsAhead | undefined;
   readonly ownAhead: OwnAhead;
   readonly turn: Turn;
+  readonly span: Span | undefined;
 }
 
 /** Closes windows, each scope's once. */
@@ -93,7 +96,7 @@ export class WindowCloser {
 
   /** Closes everything that is due and can be closed, oldest first; the end when it cannot go on. */
   async closeDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
-    const { due, metrics, appender, clock } = this.#options;
+    const { due, metrics, appender, clock, tracer } = this.#options;
     const turn = new Turn(clock);
     while (!signal.aborted) {
       metrics.lagSeconds.set(due.lagMs() / 1000);
@@ -101,10 +104,11 @@ export class WindowCloser {
       const next = due.next();
       if (next === undefined) return undefined;
       const begun = clock.monotonic();
+      const span = tracer?.begin('window', { end: new Date(next.window.end).toISOString() });
       const ahead = await this.#measureAhead(next, turn);
       const still = due.next();
       if (still === undefined) return undefined;
-      const end = await this.#closeInTurns(still, { begun, ahead, turn }, signal);
+      const end = await this.#closeInTurns(still, { begun, ahead, turn, span }, signal);
       if (end !== undefined) return end;
       if (turn.isOver) await turn.next();
     }
@@ -135,6 +139,7 @@ export class WindowCloser {
       return await this.#close(next, { ...closing, ownAhead }, signal);
     } finally {
       ownAhead.release();
+      closing.span?.end();
     }
   }
 
@@ -153,7 +158,7 @@ export class WindowCloser {
   /** From measuring until both are drained nothing here waits, so that events and journal are of one moment. */
   async #close(
     next: DueWindow,
-    { begun, ahead, ownAhead, turn }: Closing,
+    { begun, ahead, ownAhead, turn, span }: Closing,
     signal: AbortSignal,
   ): Promise<AppendEnd | undefined> {
     const { clock, ledger, appender, reports, explanations } = this.#options;
@@ -177,10 +182,8 @@ export class WindowCloser {
     await explanations.keep({ ...assembled, window, closedAt: now });
     const { lastWindowEnd = -Infinity } = ledger.stats();
     const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
-    const outcome = await appender.append(
-      { events: assembled.events, records, ...advance },
-      signal,
-    );
+    const batch = { events: assembled.events, records, ...advance };
+    const outcome = await appender.append(batch, signal, span);
     if (outcome.kind !== 'appended') return outcome;
     this.journal.appended();
     for (const { properties } of assembled.events) {

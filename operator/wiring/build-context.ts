@@ -7,6 +7,7 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { CollectorMetrics } from '../windows/collector-metrics.ts';
 import type { CustomResources } from './custom-resources.ts';
 
@@ -43,4 +44,6 @@ export interface BuildContext extends OperatorOptions {
   readonly collectorMetrics: CollectorMetrics;
   readonly reflectorMetrics: ReflectorMetrics;
   readonly queueMetrics: WorkQueueMetrics;
+  /** Where a collector is told of work. */
+  readonly tracer?: Tracer;
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Controllers } from '../controllers/controllers.ts';
 import { createLeaderElection } from '../kubernetes/lease.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { createCollectorMetrics } from '../windows/collector-metrics.ts';
 import type { BuildContext, OperatorOptions } from './build-context.ts';
@@ -10,6 +11,7 @@ import { compareWithStatus } from './compare-with-status.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { buildDelivery } from './delivery.ts';
 import { buildMetering } from './metering.ts';
+import { exportTelemetry } from './otlp.ts';
 import { aborted, leaderPart, type Part } from './parts.ts';
 import { buildSurface } from './surface.ts';
 
@@ -31,13 +33,20 @@ const RETENTION_INTERVAL_MS = 60_000;
 export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
   const { connection, ledger, clock, random, logger, registry } = options;
   const customResources = new CustomResources(() => watchesFit(options));
+  const outbound = createOutbound({
+    registry,
+    clock,
+    userAgent: `meterfeed/${options.version}`,
+  });
+  const telemetry = await exportTelemetry(options, outbound);
   const context: BuildContext = {
     ...options,
     customResources,
     collectorMetrics: createCollectorMetrics(registry),
     reflectorMetrics: createReflectorMetrics(registry),
     queueMetrics: createWorkQueueMetrics(registry),
-    outbound: createOutbound({ registry, clock, userAgent: `meterfeed/${options.version}` }),
+    outbound,
+    ...omitUndefined({ tracer: telemetry.tracer }),
   };
   const cluster = await buildClusterView(context);
   const metering = await buildMetering(context, cluster);
@@ -81,7 +90,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     budgets,
   ];
   const prepare = (signal: AbortSignal) => compareWithStatus(options, signal);
-  return [http, leaderPart(election, prepare, parts, { clock, logger })];
+  return [...telemetry.parts, http, leaderPart(election, prepare, parts, { clock, logger })];
 }
 
 /** Whether the watches are of the namespaces that the settings name. */

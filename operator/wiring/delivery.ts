@@ -21,6 +21,7 @@ import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
 import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
+import { tracedDestinations } from './otlp.ts';
 import { aborted, type Part } from './parts.ts';
 
 /** What goes to billing systems, and what comes back from them. */
@@ -46,13 +47,14 @@ export async function buildDelivery(
   metering: Metering,
 ): Promise<Billing> {
   const { settings, connection, ledger, clock, random, logger, registry } = context;
-  const { outbound, customResources, queueMetrics, instance } = context;
+  const { outbound, customResources, queueMetrics, instance, tracer } = context;
   const common = { clock, random, logger, ledger, registry };
   const maxBackfillMs = () => settings.current().metering.maxBackfillMs;
+  const create = createDestinationRegistry({ clock, logger, outbound });
   const delivery = createDelivery({
     ...common,
     catalog: metering.catalog,
-    createDestination: createDestinationRegistry({ clock, logger, outbound }),
+    createDestination: tracer === undefined ? create : tracedDestinations(create, tracer),
     tenants: {
       find: (id) => discovery.findTenant(id),
       subscribe: (listener) => discovery.subscribe(() => listener()),

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import { createExplanations, type Explanations } from '../explanations/explanations.ts';
 import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Collector, createCollector } from '../windows/collector.ts';
 import type { Gap } from '../windows/gaps.ts';
@@ -53,6 +54,7 @@ export async function buildMetering(
     sources: cluster.watches.collector,
     settings: () => settings.current(),
     podMetrics: createPodMetricsReader(context.connection),
+    ...omitUndefined({ tracer: context.tracer }),
   });
   const prometheus = createPrometheus({
     ...common,

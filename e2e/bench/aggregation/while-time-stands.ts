@@ -1,4 +1,4 @@
-import { override } from '../../../operator/destinations/testing/override.ts';
+import { override } from '../../../operator/model/override.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
 import type { Outbound } from '../../../operator/outbound/outbound.ts';
 import type { IdleClock } from '../../faults/subject/idle-clock.ts';

@@ -1,5 +1,5 @@
 import type { Destination } from '../../../operator/destinations/destination.ts';
-import { override } from '../../../operator/destinations/testing/override.ts';
+import { override } from '../../../operator/model/override.ts';
 import type { Ledger, RecordChange } from '../../../operator/ledger/ledger.ts';
 import type { IdleClock } from './idle-clock.ts';
 import type { Mortality } from './mortality.ts';

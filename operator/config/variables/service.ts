@@ -3,8 +3,9 @@ import { BILLING_STATES, type BillingState } from '../settings.ts';
 import { duration } from '../parsers/durations.ts';
 import { listenAddress } from '../parsers/hosts.ts';
 import { ledgerUrl } from '../parsers/ledger-url.ts';
-import { absolutePath, choice } from '../parsers/scalars.ts';
-import { ingestTokens, secrets } from '../parsers/credentials.ts';
+import { absolutePath, choice, integer } from '../parsers/scalars.ts';
+import { baseUrl } from '../parsers/urls.ts';
+import { headers, ingestTokens, secrets } from '../parsers/credentials.ts';
 import type { Variable } from './variable.ts';
 
 const EVENT_TYPE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -142,5 +143,24 @@ export const SERVICE_VARIABLES = {
     parser: choice('json', 'text'),
     default: 'json',
     test: 'operator/wiring/process-variables.test.ts',
+  },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    meaning:
+      'Collector of OpenTelemetry that metrics and traces of the operator itself go to, by OTLP over HTTP, without `/v1/…` (docs/opentelemetry.md).',
+    parser: baseUrl(),
+    otherwise: 'nothing is exported',
+    test: 'operator/wiring/otlp.test.ts',
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    meaning: 'Headers added to what goes to the collector.',
+    parser: headers(),
+    shown: 'masked',
+    test: 'operator/wiring/otlp.test.ts',
+  },
+  OTEL_METRIC_EXPORT_INTERVAL: {
+    meaning: 'Milliseconds between two reports of metrics to the collector.',
+    parser: integer(1_000, 3_600_000),
+    default: '60000',
+    test: 'operator/wiring/otlp.test.ts',
   },
 } as const satisfies Record<string, Variable>;

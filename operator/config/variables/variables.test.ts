@@ -68,6 +68,9 @@ const PROCESS_SETTINGS = [
   'API_TOKEN_FILE',
   'INGEST_TOKEN_FILE',
   'LOG_FORMAT',
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_METRIC_EXPORT_INTERVAL',
 ];
 
 test('a setting of the engine can be given in the environment only', () => {

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Destination } from '../../destinations/destination.ts';
-import { override } from '../../destinations/testing/override.ts';
+import { override } from '../../model/override.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
 import { nanosFromDecimal } from '../../model/decimal.ts';

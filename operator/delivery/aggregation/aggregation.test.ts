@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Destination } from '../../destinations/destination.ts';
-import { override } from '../../destinations/testing/override.ts';
+import { override } from '../../model/override.ts';
 import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
 import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';

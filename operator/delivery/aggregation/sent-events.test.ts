@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Destination, BucketEvent } from '../../destinations/destination.ts';
-import { override } from '../../destinations/testing/override.ts';
+import { override } from '../../model/override.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { TEST_WINDOW_START } from '../../ledger/testing/events.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';

@@ -1,6 +1,6 @@
 import type { Destination } from '../../destinations/destination.ts';
 import type { LateBiller } from '../../destinations/late.ts';
-import { override } from '../../destinations/testing/override.ts';
+import { override } from '../../model/override.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 
 /** A process that may end at any of its awaits: from then on nothing it does has an effect. */

@@ -1,5 +1,5 @@
 import type { Destination } from '../../destinations/destination.ts';
-import { override } from '../../destinations/testing/override.ts';
+import { override } from '../../model/override.ts';
 import { nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import {

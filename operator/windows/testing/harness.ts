@@ -29,6 +29,7 @@ import { forGpuPods, projectPod } from '../../observation/pod.ts';
 import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import type { Tracer } from '../../telemetry/tracer.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
 import type { AppendEnd } from '../appender.ts';
@@ -102,6 +103,7 @@ export interface HarnessOptions {
   readonly explanations?: Pick<Explanations, 'keep'>;
   /** Instead of {@link Process.metricsApi}. */
   readonly podMetrics?: PodMetricsReader;
+  readonly tracer?: Tracer;
 }
 
 /** Settings from an environment. */
@@ -252,7 +254,7 @@ export async function startProcess(
     metrics,
     explanations: options.explanations ?? { keep: async () => undefined },
     restoredTenants,
-    ...omitUndefined({ tenants }),
+    ...omitUndefined({ tenants, tracer: options.tracer }),
   });
   const stop = new AbortController();
   const ended = collector.run(stop.signal);

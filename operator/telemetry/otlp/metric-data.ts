@@ -1,0 +1,97 @@
+import { type HrTime, ValueType } from '@opentelemetry/api';
+import {
+  AggregationTemporality,
+  type DataPoint,
+  DataPointType,
+  type Histogram,
+  type MetricData,
+} from '@opentelemetry/sdk-metrics';
+import type { MetricObjectWithValues, MetricValue, Registry } from 'prom-client';
+
+type Source = MetricObjectWithValues<MetricValue<string>>;
+/** Values of a histogram or a summary say which series of theirs they are. */
+type Value = MetricValue<string> & { readonly metricName?: string };
+
+/** From when on sums count, and of when they are; milliseconds since the epoch. */
+export interface Period {
+  readonly from: number;
+  readonly to: number;
+}
+
+const UPPER_BOUND = 'le';
+
+/**
+ * Everything that `/metrics` tells now, under the same names and labels, as the SDK exports it
+ * (https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/). Values that are no
+ * numbers are left out.
+ */
+export async function metricData(registry: Registry, period: Period): Promise<MetricData[]> {
+  const sources = await registry.getMetricsAsJSON();
+  return sources.flatMap((source) => dataOf(source, period));
+}
+
+function dataOf(source: Source, period: Period): readonly MetricData[] {
+  // prom-client declares numbers and gives names.
+  const type = String(source.type);
+  const values: readonly Value[] = source.values.filter(({ value }) => Number.isFinite(value));
+  const cumulative = { aggregationTemporality: AggregationTemporality.CUMULATIVE };
+  if (type === 'histogram') {
+    const dataPoints = histogramPoints(source.name, values, period);
+    const dataPointType = DataPointType.HISTOGRAM;
+    return [{ ...cumulative, descriptor: descriptorOf(source), dataPointType, dataPoints }];
+  }
+  if (type === 'counter') {
+    const dataPoints = values.map((value) => point(value.labels, value.value, period));
+    const sum = { dataPointType: DataPointType.SUM, isMonotonic: true, dataPoints } as const;
+    return [{ ...cumulative, descriptor: descriptorOf(source), ...sum }];
+  }
+  const byName = Map.groupBy(values, ({ metricName }) => metricName ?? source.name);
+  return [...byName].map(([name, held]) => ({
+    ...cumulative,
+    descriptor: descriptorOf({ ...source, name }),
+    dataPointType: DataPointType.GAUGE,
+    dataPoints: held.map((value) => point(value.labels, value.value, period)),
+  }));
+}
+
+function descriptorOf({ name, help }: Pick<Source, 'name' | 'help'>) {
+  return { name, description: help, unit: '', valueType: ValueType.DOUBLE };
+}
+
+function histogramPoints(
+  name: string,
+  values: readonly Value[],
+  period: Period,
+): DataPoint<Histogram>[] {
+  const series = Map.groupBy(values, ({ labels }) =>
+    JSON.stringify(Object.entries(labels).filter(([label]) => label !== UPPER_BOUND)),
+  );
+  return [...series.values()].map((held) => {
+    const buckets = held
+      .filter(({ metricName }) => metricName === `${name}_bucket`)
+      .map(({ labels, value }) => ({ bound: Number(labels[UPPER_BOUND]), value }))
+      .toSorted((a, b) => a.bound - b.bound);
+    const valueOf = (suffix: string): number =>
+      held.find(({ metricName }) => metricName === `${name}_${suffix}`)?.value ?? 0;
+    const { [UPPER_BOUND]: _, ...labels } = held[0]?.labels ?? {};
+    const count = valueOf('count');
+    const finite = buckets.filter(({ bound }) => Number.isFinite(bound));
+    // Theirs say how many were at most the bound, ours how many were between it and the one before.
+    const upTo = [...finite.map(({ value }) => value), count];
+    const counts = upTo.map((value, index) => value - (upTo[index - 1] ?? 0));
+    const boundaries = finite.map(({ bound }) => bound);
+    return point(labels, { buckets: { boundaries, counts }, sum: valueOf('sum'), count }, period);
+  });
+}
+
+function point<T>(labels: Value['labels'], value: T, { from, to }: Period): DataPoint<T> {
+  const attributes = Object.fromEntries(
+    Object.entries(labels).map(([name, text]) => [name, String(text)]),
+  );
+  return { attributes, value, startTime: hrTime(from), endTime: hrTime(to) };
+}
+
+function hrTime(ms: number): HrTime {
+  const seconds = Math.floor(ms / 1000);
+  return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
+}

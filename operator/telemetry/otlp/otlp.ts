@@ -1,0 +1,130 @@
+import {
+  ROOT_CONTEXT,
+  type Span as SdkSpan,
+  SpanStatusCode,
+  trace,
+  type Tracer as SdkTracer,
+} from '@opentelemetry/api';
+import { type ExportResult, ExportResultCode } from '@opentelemetry/core';
+import { JsonMetricsSerializer, JsonTraceSerializer } from '@opentelemetry/otlp-transformer';
+import { emptyResource, resourceFromAttributes } from '@opentelemetry/resources';
+import {
+  AggregationTemporality,
+  MeterProvider,
+  type MetricProducer,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
+import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
+import type { Registry } from 'prom-client';
+import type { Clock } from '../clock.ts';
+import type { Span, SpanAttributes, Tracer } from '../tracer.ts';
+import { metricData } from './metric-data.ts';
+
+/** Sends a body of JSON to a path of the collector; why it was not taken, or undefined. Never throws. */
+export type OtlpPost = (path: string, body: Uint8Array) => Promise<string | undefined>;
+
+export interface OtlpOptions {
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly post: OtlpPost;
+  /** Between two reports of metrics, milliseconds. */
+  readonly intervalMs: number;
+  /** Who reports: attributes of the resource, by the semantic conventions. */
+  readonly resource: SpanAttributes;
+  /** Told why something was not taken; it is not sent again. */
+  readonly onFailure: (reason: string) => void;
+}
+
+export interface Otlp {
+  readonly tracer: Tracer;
+  /** Sends what there is, and ends. */
+  close(): Promise<void>;
+}
+
+const SCOPE = 'meterfeed';
+const LONGEST_EXPORT_MS = 10_000;
+/** Of the OTLP specification (https://opentelemetry.io/docs/specs/otlp/#otlphttp-request). */
+const METRICS_PATH = '/v1/metrics';
+const TRACES_PATH = '/v1/traces';
+
+/** Reports to a collector by the SDK of OpenTelemetry. Only where somebody asked for it is this file loaded. */
+export function startOtlp(options: OtlpOptions): Otlp {
+  const { registry, clock, intervalMs } = options;
+  const resource = resourceFromAttributes(options.resource);
+  const startedAt = clock.now();
+  const producer: MetricProducer = {
+    collect: async () => {
+      const metrics = await metricData(registry, { from: startedAt, to: clock.now() });
+      const scopeMetrics = [{ scope: { name: SCOPE }, metrics }];
+      return { resourceMetrics: { resource: emptyResource(), scopeMetrics }, errors: [] };
+    },
+  };
+  const meters = new MeterProvider({
+    resource,
+    readers: [
+      new PeriodicExportingMetricReader({
+        exporter: {
+          ...exporter(options, METRICS_PATH, JsonMetricsSerializer),
+          selectAggregationTemporality: () => AggregationTemporality.CUMULATIVE,
+        },
+        exportIntervalMillis: intervalMs,
+        exportTimeoutMillis: Math.min(intervalMs, LONGEST_EXPORT_MS),
+        metricProducers: [producer],
+      }),
+    ],
+  });
+  const spans = new TracerProvider({
+    resource,
+    spanProcessors: [
+      new BatchSpanProcessor({ exporter: exporter(options, TRACES_PATH, JsonTraceSerializer) }),
+    ],
+  });
+  const tracer = spans.getTracer(SCOPE);
+  return {
+    tracer: { begin: (name, attributes = {}) => started(tracer, name, attributes) },
+    close: async () => {
+      // Neither waits for the other; what a collector does not take is told, not thrown.
+      await Promise.allSettled([meters.shutdown(), spans.shutdown()]);
+    },
+  };
+}
+
+/** What the SDK needs to hand a batch on. */
+function exporter<T>(
+  { post, onFailure }: OtlpOptions,
+  path: string,
+  serializer: { serializeRequest(batch: T): Uint8Array | undefined },
+) {
+  const send = async (batch: T): Promise<ExportResult> => {
+    const body = serializer.serializeRequest(batch);
+    const reason = body === undefined ? undefined : await post(path, body);
+    if (reason === undefined) return { code: ExportResultCode.SUCCESS };
+    onFailure(reason);
+    return { code: ExportResultCode.FAILED };
+  };
+  return {
+    export: (batch: T, done: (result: ExportResult) => void): void => {
+      void (async () => done(await send(batch)))();
+    },
+    forceFlush: () => Promise.resolve(),
+    shutdown: () => Promise.resolve(),
+  };
+}
+
+function started(
+  tracer: SdkTracer,
+  name: string,
+  attributes: SpanAttributes,
+  parent?: SdkSpan,
+): Span {
+  const context = parent === undefined ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, parent);
+  const span = tracer.startSpan(name, { attributes }, context);
+  return {
+    child: (part, told = {}) => started(tracer, part, told, span),
+    end: (told = {}, problem) => {
+      span.setAttributes(told);
+      if (problem !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: problem });
+      span.end();
+    },
+  };
+}
