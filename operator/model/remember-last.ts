@@ -1,15 +1,17 @@
 /** More than the times of two windows, which is all that a batch of events has. */
 const MOST_REMEMBERED = 64;
 
-/** `compute` with its last results remembered by their text: the events of a window share their times. */
-export function rememberLast<T>(compute: (text: string) => T): (text: string) => T {
-  const known = new Map<string, T>();
-  return (text) => {
-    const found = known.get(text);
+/** `compute` with its last results remembered by what they were made from: the events of a window share their times. */
+export function rememberLast<T, K extends string | number = string>(
+  compute: (key: K) => T,
+): (key: K) => T {
+  const known = new Map<K, T>();
+  return (key) => {
+    const found = known.get(key);
     if (found !== undefined) return found;
     if (known.size >= MOST_REMEMBERED) known.clear();
-    const computed = compute(text);
-    known.set(text, computed);
+    const computed = compute(key);
+    known.set(key, computed);
     return computed;
   };
 }

@@ -4,7 +4,7 @@ import { parseSigned } from '../../model/decimal.ts';
 import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { rememberLast } from '../../model/remember-last.ts';
-import { formatInstant } from '../../model/window.ts';
+import { instantText, timeOf } from './instants.ts';
 import type { Row } from './session.ts';
 
 /** What events of one kind of usage have in common; stored once. */
@@ -87,26 +87,31 @@ export function splitEvent(event: UsageEvent): SplitEvent {
       dimensions: dimensions && JSON.stringify(dimensions),
     }),
   };
-  const start = timeOf(event.window_start);
-  const end = timeOf(event.window_end);
-  const recorded = timeOf(event.recorded_at);
-  const quantity = parseSigned(event.quantity);
-  const row: EventRow = {
-    id: idDigits(event.id),
-    foreignId: isDerived(event.id) || event.id === '' ? undefined : storable(event.id),
-    windowStart: start,
-    windowEnd: end,
-    recordedAt: recorded,
-    quantity: quantity ?? '0',
-    extra: omitUndefined({
-      properties,
-      window_start: unless(event.window_start, instantText(start)),
-      window_end: unless(event.window_end, instantText(end)),
-      recorded_at: unless(event.recorded_at, instantText(recorded)),
-      quantity: unless(event.quantity, quantity),
-    }),
+  const row = columnsOf(event);
+  const extra = omitUndefined({
+    properties,
+    window_start: unless(event.window_start, instantText(row.windowStart)),
+    window_end: unless(event.window_end, instantText(row.windowEnd)),
+    recorded_at: unless(event.recorded_at, instantText(row.recordedAt)),
+    quantity: unless(event.quantity, row.quantity),
+  });
+  return { series, row: { ...row, extra } };
+}
+
+const NO_EXTRA: Extra = {};
+
+/** What the columns of a row can say of an event. */
+export function columnsOf(event: UsageEvent): EventRow {
+  const isOwn = isDerived(event.id);
+  return {
+    id: isOwn ? event.id.slice(EVENT_ID_PREFIX.length) : idDigits(event.id),
+    foreignId: isOwn || event.id === '' ? undefined : storable(event.id),
+    windowStart: timeOf(event.window_start),
+    windowEnd: timeOf(event.window_end),
+    recordedAt: timeOf(event.recorded_at),
+    quantity: parseSigned(event.quantity) ?? '0',
+    extra: NO_EXTRA,
   };
-  return { series, row };
 }
 
 /**
@@ -141,7 +146,7 @@ function fieldOf(name: string, series: Series, row: EventRow): unknown {
     case 'schema_version':
       return SCHEMA_VERSION;
     case 'id':
-      return row.foreignId ?? EVENT_ID_PREFIX + row.id;
+      return idOf(row);
     case 'window_start':
       return row.extra.window_start ?? instantText(row.windowStart);
     case 'window_end':
@@ -174,7 +179,7 @@ export const EVENT_COLUMNS =
   'seq, window_start, window_end, recorded_at, series, crc, id, quantity, foreign_id, extra';
 
 /** What stands in `extra` and in `foreign_id` where there is nothing to say. Older rows have null, which takes eight bytes. */
-const NO_EXTRA = '{}';
+const NO_EXTRA_TEXT = '{}';
 const NO_FOREIGN_ID = '';
 
 /** The row in a result with {@link EVENT_COLUMNS}. */
@@ -187,27 +192,22 @@ export function rowOf(found: Row): EventRow {
     windowEnd: Number(found['window_end']),
     recordedAt: Number(found['recorded_at']),
     quantity: found['quantity'] ?? '',
-    extra: extra === null || extra === undefined || extra === NO_EXTRA ? {} : JSON.parse(extra),
+    extra: typeof extra !== 'string' || extra === NO_EXTRA_TEXT ? NO_EXTRA : JSON.parse(extra),
   };
 }
 
 /** What stands in the columns `foreign_id` and `extra` of a row. */
 export function textColumns({ foreignId, extra }: EventRow): readonly [string, string] {
-  return [foreignId ?? NO_FOREIGN_ID, JSON.stringify(extra)];
+  return [foreignId ?? NO_FOREIGN_ID, extra === NO_EXTRA ? NO_EXTRA_TEXT : JSON.stringify(extra)];
+}
+
+/** The id of a row's event. */
+export function idOf({ foreignId, id }: EventRow): string {
+  return foreignId ?? EVENT_ID_PREFIX + id;
 }
 
 function unless(text: string, expected: string | undefined): string | undefined {
   return text === expected ? undefined : text;
-}
-
-const timeOf = rememberLast((text): number => {
-  const time = Date.parse(text);
-  return Number.isFinite(time) ? time : 0;
-});
-
-/** To the second where nothing is left over, to the millisecond otherwise. */
-function instantText(ms: number): string {
-  return ms % 1_000 === 0 ? formatInstant(ms) : new Date(ms).toISOString();
 }
 
 /** PostgreSQL's text holds neither U+0000 nor halves of surrogate pairs. */

@@ -1,9 +1,10 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { damage } from '../failures.ts';
 import type { EncodedEvent } from '../writer.ts';
-import { type EventRow, splitEvent, type SplitEvent, storedRow } from './event-rows.ts';
+import { columnsOf, type EventRow, splitEvent, type SplitEvent, storedRow } from './event-rows.ts';
 import {
   insertSeries,
+  numberedSeries,
   type NumberedSeries,
   selectByKey,
   type SeriesCache,
@@ -46,28 +47,66 @@ export async function numberSeries(
   place: NumberingPlace,
   events: readonly EncodedEvent[],
 ): Promise<NumberedEvents> {
-  const split = events.map(({ event }) => splitEvent(event));
-  const keys = split.map(({ series }) => seriesKey(series));
   const draft = new SeriesDraft(place);
-  const missing = [...new Set(keys)].filter((key) => !draft.knows(key));
-  if (missing.length > 0) {
-    const [found] = await session.run([selectByKey(place.stream, missing)]);
+  const matches = events.map((event) => match(event, place.cache));
+  const missing = new Set<string>();
+  for (const { kind, key } of matches) {
+    if (kind === 'known') continue;
+    const remembered = place.cache.byKey(key);
+    if (remembered === undefined) missing.add(key);
+    else draft.use(remembered);
+  }
+  if (missing.size > 0) {
+    const [found] = await session.run([selectByKey(place.stream, [...missing])]);
     for (const row of found?.rows ?? []) {
       const series = seriesOf(row);
       if (series.key !== (row['key'] ?? '').replaceAll('-', '')) {
         throw damage('series', `series ${series.number} is damaged`);
       }
-      draft.found(series);
+      draft.use(series);
     }
   }
-  const placed = split.map((event, index) => draft.place(keys[index] ?? '', event));
-  return {
-    numbers: placed.map(({ number }) => number),
-    rows: split.map(({ row, series }, index) =>
-      storedRow(events[index]?.text ?? '', row, placed[index] ?? series),
-    ),
-    ...draft.changes(),
-  };
+  const numbers: number[] = [];
+  const rows = matches.map((found) => {
+    if (found.kind === 'known') {
+      numbers.push(draft.use(found.series).number);
+      return found.row;
+    }
+    const series = draft.place(found.key, found.split);
+    numbers.push(series.number);
+    return storedRow(found.text, found.split.row, series);
+  });
+  return { numbers, rows, ...draft.changes() };
+}
+
+/** `known`: series and row make exactly the event's text. */
+type Match =
+  | {
+      readonly kind: 'known';
+      readonly key: string;
+      readonly series: NumberedSeries;
+      readonly row: EventRow;
+    }
+  | {
+      readonly kind: 'split';
+      readonly key: string;
+      readonly split: SplitEvent;
+      readonly text: string;
+    };
+
+/** Most events are like one of before but for their own values, which is seen without taking them apart. */
+function match({ event, text }: EncodedEvent, cache: SeriesCache): Match {
+  const likely = cache.likely(event);
+  if (likely?.template !== undefined) {
+    const row = columnsOf(event);
+    if (likely.template.textOf(row) === text) {
+      return { kind: 'known', key: likely.key, series: likely, row };
+    }
+  }
+  const split = splitEvent(event);
+  const key = seriesKey(split.series);
+  cache.expect(event, key);
+  return { kind: 'split', key, split, text };
 }
 
 /** The series of a batch, and what the batch changes of them. */
@@ -83,14 +122,17 @@ class SeriesDraft {
     this.#place = place;
   }
 
-  /** Whether a series is remembered. */
-  knows(key: string): boolean {
-    return this.#place.cache.byKey(key) !== undefined;
-  }
-
-  /** A series that was not remembered and is stored. */
-  found(series: NumberedSeries): void {
-    this.#use(series);
+  /** Notes that the day has events of a series that is stored. */
+  use(series: NumberedSeries): NumberedSeries {
+    const known = this.#byKey.get(series.key);
+    if (known !== undefined) return known;
+    const { day } = this.#place;
+    if (series.lastDay < day) {
+      this.#touched.push(series.number);
+      return this.#change({ ...series, lastDay: day });
+    }
+    this.#byKey.set(series.key, series);
+    return series;
   }
 
   /**
@@ -98,12 +140,12 @@ class SeriesDraft {
    * once where they are all texts: numbers count what is seldom the same again.
    */
   place(key: string, { series, row }: SplitEvent): NumberedSeries {
-    const known = this.#byKey.get(key) ?? this.#first(key, { series, row });
+    const known = this.#byKey.get(key) ?? this.#add(key, { series, row });
     const { properties } = row.extra;
     if (properties === undefined || known.properties !== undefined) return known;
     const text = JSON.stringify(properties);
     if (known.lastProperties === text) {
-      const sharing = this.#change({ ...known, properties: text });
+      const sharing = this.#change(numberedSeries({ ...known, properties: text }, known));
       this.#sharing.push(sharing);
       return sharing;
     }
@@ -125,30 +167,14 @@ class SeriesDraft {
     };
   }
 
-  /** The series of the first event of it in the batch. */
-  #first(key: string, { series, row }: SplitEvent): NumberedSeries {
-    const { day, head, cache } = this.#place;
-    const known = cache.byKey(key);
-    if (known === undefined) {
-      const number = head + this.#added.length + 1;
-      const properties = textsOf(row.extra.properties);
-      const shared = properties === undefined ? series : { ...series, properties };
-      const added = this.#change({ ...shared, number, key, lastDay: day });
-      this.#added.push(added);
-      return added;
-    }
-    return this.#use(known);
-  }
-
-  /** Notes that the day has events of a series that is stored. */
-  #use(known: NumberedSeries): NumberedSeries {
-    const { day } = this.#place;
-    if (known.lastDay >= day) {
-      this.#byKey.set(known.key, known);
-      return known;
-    }
-    this.#touched.push(known.number);
-    return this.#change({ ...known, lastDay: day });
+  #add(key: string, { series, row }: SplitEvent): NumberedSeries {
+    const { day, head } = this.#place;
+    const number = head + this.#added.length + 1;
+    const properties = textsOf(row.extra.properties);
+    const shared = properties === undefined ? series : { ...series, properties };
+    const added = this.#change(numberedSeries(shared, { number, key, lastDay: day }));
+    this.#added.push(added);
+    return added;
   }
 
   #change(series: NumberedSeries): NumberedSeries {

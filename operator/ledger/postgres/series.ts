@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
 import { damage } from '../failures.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import type { Series } from './event-rows.ts';
+import { createTemplate, type EventTemplate } from './event-template.ts';
 import type { Row, Statement } from './session.ts';
 
 /** A series with its number in a stream. */
@@ -12,6 +14,16 @@ export interface NumberedSeries extends Series {
   readonly lastDay: string;
   /** The properties of its newest event, as JSON, while it has none itself; not stored. */
   readonly lastProperties?: string;
+  /** Undefined where its events are not all alike. */
+  readonly template: EventTemplate | undefined;
+}
+
+/** A series with its number, and with the template of its events. */
+export function numberedSeries(
+  series: Series,
+  { number, key, lastDay }: Pick<NumberedSeries, 'number' | 'key' | 'lastDay'>,
+): NumberedSeries {
+  return { ...series, number, key, lastDay, template: createTemplate(series) };
 }
 
 /** What tells a series from every other one. */
@@ -29,8 +41,8 @@ const IDENTITY = [
 ] as const;
 const COLUMNS = [...IDENTITY, 'properties'] as const;
 
-/** Some 50 MB. */
-const MOST_REMEMBERED = 100_000;
+/** Some 100 MB. */
+const MOST_REMEMBERED = 50_000;
 
 /** A hash of what tells a series from every other one. */
 export function seriesKey(series: Series): string {
@@ -44,6 +56,19 @@ export function seriesKey(series: Series): string {
 export class SeriesCache {
   readonly #byKey = new Map<string, NumberedSeries>();
   readonly #byNumber = new Map<number, NumberedSeries>();
+  readonly #keyByHint = new Map<string, string>();
+
+  /** The series that an event most likely belongs to. */
+  likely(event: UsageEvent): NumberedSeries | undefined {
+    const key = this.#keyByHint.get(hintOf(event));
+    return key === undefined ? undefined : this.#byKey.get(key);
+  }
+
+  /** Notes to which series an event belongs. */
+  expect(event: UsageEvent, key: string): void {
+    if (this.#keyByHint.size >= MOST_REMEMBERED) this.#keyByHint.clear();
+    this.#keyByHint.set(hintOf(event), key);
+  }
 
   byKey(key: string): NumberedSeries | undefined {
     return this.#byKey.get(key);
@@ -62,7 +87,16 @@ export class SeriesCache {
   clear(): void {
     this.#byKey.clear();
     this.#byNumber.clear();
+    this.#keyByHint.clear();
   }
+}
+
+/** Cheaper than the key, and the same for most events of a series. */
+function hintOf(event: UsageEvent): string {
+  const { tenant, metric, region, project, sku, resource_id: resource, source, dimensions } = event;
+  let hint = `${tenant} ${metric} ${region} ${project} ${sku} ${resource} ${source}`;
+  for (const name in dimensions) hint += ` ${dimensions[name]}`;
+  return hint;
 }
 
 /** The series with these keys. */
@@ -138,11 +172,10 @@ export function seriesOf(row: Row): NumberedSeries {
     throw damage('series', `a column is empty in "${row['series']}"`);
   }
   const complete = { ...series, fields: names, tenant, metric, unit };
-  return {
-    ...complete,
+  return numberedSeries(complete, {
     // Of what the row says, so that a changed one is not taken for what it was.
     key: seriesKey(complete),
     number: Number(row['series']),
     lastDay: row['last_day'] ?? '',
-  };
+  });
 }

@@ -2,11 +2,14 @@ import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import { Client, type ClientConfig, type CustomTypesConfig } from 'pg';
 import type { LedgerDatabase } from '../../config/settings.ts';
+import { CopyIn } from './copy-in.ts';
 
 /** A statement with its parameters; one without may be several statements divided by semicolons. */
 export interface Statement {
   readonly text: string;
   readonly values?: readonly unknown[];
+  /** What `COPY … FROM STDIN` is given. */
+  readonly pieces?: Iterable<Buffer>;
   /** How many rows it must concern; any other number is an error. */
   readonly rows?: number;
 }
@@ -27,7 +30,10 @@ export interface Result {
  * never asked to cancel, because a cancelled wait for the standby looks like a commit.
  */
 export interface Session {
-  /** Runs statements in one round trip, an answer for each. Rejects with the first error, when all are answered. */
+  /**
+   * Runs statements in one round trip, an answer for each. All of them are sent before it returns. Rejects with the first
+   * error, when all are answered.
+   */
   run(statements: readonly Statement[]): Promise<readonly Result[]>;
   /** Warnings of the server since the last call. */
   takeNotices(): readonly string[];
@@ -102,9 +108,7 @@ class PostgresSession implements Session {
     const deadline = setTimeout(() => this.destroy(), this.#answerMs);
     try {
       const answers = await Promise.allSettled(
-        statements.map(({ text, values }) =>
-          this.#client.query(values === undefined ? text : { text, values: [...values] }),
-        ),
+        statements.map((statement) => this.#send(statement)),
       );
       const failed = answers.find((answer) => answer.status === 'rejected');
       if (failed !== undefined) throw failed.reason;
@@ -115,6 +119,19 @@ class PostgresSession implements Session {
     } finally {
       clearTimeout(deadline);
     }
+  }
+
+  #send({ text, values, pieces }: Statement): Promise<Result | readonly Result[]> {
+    if (pieces === undefined) {
+      return this.#client.query(values === undefined ? text : { text, values: [...values] });
+    }
+    return new Promise((resolve, reject) => {
+      const copy = new CopyIn(text, pieces, (error, result) => {
+        if (error === undefined) resolve(result);
+        else reject(error);
+      });
+      this.#client.query(copy);
+    });
   }
 
   takeNotices(): readonly string[] {

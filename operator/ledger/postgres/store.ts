@@ -15,7 +15,7 @@ import type { SeriesCache } from './series.ts';
 import { openSession, type Row, type Session } from './session.ts';
 import { type Contents, readContents, stateOf, STREAM_COLUMNS } from './state.ts';
 import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
-import { type BatchWrite, prepareWrite, withCursorRows } from './write-batch.ts';
+import { type BatchWrite, writeBatch } from './write-batch.ts';
 
 /** A stream, and the only place that writes to it: one transaction at a time. */
 export interface Store {
@@ -199,10 +199,7 @@ class StreamStore implements Store {
       plan.lastWindowEnd === before.state.lastWindowEnd;
     if (idle) return { plan, write: undefined };
     const cache = this.#options.series;
-    const write = await prepareWrite(session, { before, plan, cache, day, now });
-    const answers = await session.run(write.statements);
-    const cursors = answers.flatMap((answer) => answer.rows);
-    return { plan, write: { ...write, contents: withCursorRows(write.contents, cursors) } };
+    return { plan, write: await writeBatch(session, { before, plan, cache, day, now }) };
   }
 
   /** Why nothing may be written now; undefined when it may. */

@@ -1,15 +1,14 @@
-import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import type { Cursor } from '../ledger.ts';
-import { type EventRow, isDerived, textColumns } from './event-rows.ts';
+import { StoreEvents } from './batch-rows.ts';
+import { type EventRow, isDerived } from './event-rows.ts';
 import {
   cursorStatements,
   recordStatements,
   updateStream,
   upsertSegment,
 } from './batch-statements.ts';
-import { numberSeries } from './number-series.ts';
+import { type NumberedEvents, numberSeries } from './number-series.ts';
 import type { BatchPlan } from './plan-batch.ts';
-import { eventChecksum } from './reading.ts';
 import type { NumberedSeries, SeriesCache } from './series.ts';
 import type { Row, Session, Statement } from './session.ts';
 import {
@@ -20,10 +19,8 @@ import {
   type TimeRange,
 } from './state.ts';
 
-/** The statements of a batch, and what holds once they are committed. */
+/** What holds once a batch is committed. */
 export interface BatchWrite {
-  readonly statements: readonly Statement[];
-  /** Cursors as they are to be, without the ends of their windows: the server knows those. */
   readonly contents: Contents;
   /** The series that it changes. */
   readonly series: readonly NumberedSeries[];
@@ -40,14 +37,14 @@ export interface BatchContext {
   readonly now: number;
 }
 
-/** Makes the statements of a batch. Asks for series that are not remembered, within the transaction. */
-export async function prepareWrite(session: Session, context: BatchContext): Promise<BatchWrite> {
+/** Writes a batch but for the commit. Asks for series that are not remembered, within the transaction. */
+export async function writeBatch(session: Session, context: BatchContext): Promise<BatchWrite> {
   const { before, plan, cache, day } = context;
   const { stream, seriesHead } = before.state;
   const place = { stream, day, head: seriesHead, cache };
   const numbered = await numberSeries(session, place, plan.accepted);
-  const { rows } = numbered;
-  const segment = nextSegment(context, rows);
+  const stored = await storeEvents(session, context, numbered);
+  const segment = stored?.segment;
   const state: StreamState = {
     ...before.state,
     head: plan.head + plan.accepted.length,
@@ -56,67 +53,63 @@ export async function prepareWrite(session: Session, context: BatchContext): Pro
     seriesHead: numbered.head,
     ...(plan.lastWindowEnd !== undefined && { lastWindowEnd: plan.lastWindowEnd }),
   };
-  const statements = [
-    ...numbered.statements,
+  const marks = session.run([
     ...(segment === undefined
       ? []
-      : [
-          insertEvents(context, rows, numbered.numbers),
-          insertBatch(context, segment, rows),
-          upsertSegment(stream, segment),
-        ]),
+      : [insertBatch(context, segment, numbered.rows), upsertSegment(stream, segment)]),
     ...recordStatements(stream, plan.records),
     updateStream(state),
     ...cursorStatements(stream, plan.cursors, before),
-  ];
+  ]);
+  const [answers] = await Promise.all([marks, stored?.answer]);
+  const contents = { ...withSegment(before, segment), state, cursors: cursorsAfter(before, plan) };
   return {
-    statements,
-    contents: { ...withSegment(before, segment), state, cursors: cursorsAfter(before, plan) },
+    contents: withCursorRows(
+      contents,
+      answers.flatMap(({ rows }) => rows),
+    ),
     series: numbered.changed,
   };
 }
 
-function insertEvents(
-  { before, plan, day }: BatchContext,
-  rows: readonly EventRow[],
-  numbers: readonly number[],
-): Statement {
-  const first = plan.head + 1;
-  const texts = rows.map(textColumns);
-  return {
-    text: `insert into meterfeed.event (day, stream, seq, window_start, window_end, recorded_at,
-        series, crc, id, quantity, foreign_id, extra)
-      select $1, $2, * from unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-        $7::integer[], $8::integer[], $9::uuid[], $10::numeric[], $11::text[], $12::json[])`,
-    values: [
-      day,
-      before.state.stream,
-      rows.map((_, index) => first + index),
-      rows.map(({ windowStart }) => windowStart),
-      rows.map(({ windowEnd }) => windowEnd),
-      rows.map(({ recordedAt }) => recordedAt),
-      numbers,
-      plan.accepted.map(({ text }, index) => eventChecksum(text, first + index)),
-      rows.map(({ id }) => id),
-      rows.map(({ quantity }) => quantity),
-      texts.map(([foreignId]) => foreignId),
-      texts.map(([, extra]) => extra),
-    ],
-  };
+/** Events on their way to the server. */
+interface SentEvents {
+  /** The answer, which is not waited for: everything else goes out meanwhile. */
+  readonly answer: Promise<unknown>;
+  readonly segment: DaySegment;
 }
 
-/** The day's segment with the accepted events; undefined when there are none. */
+/** Sends the accepted events, if there are any, and says what is then known of their day. */
+async function storeEvents(
+  session: Session,
+  context: BatchContext,
+  { statements, rows, numbers }: NumberedEvents,
+): Promise<SentEvents | undefined> {
+  const { before, plan, day } = context;
+  if (plan.accepted.length === 0) return undefined;
+  const events = new StoreEvents({
+    day,
+    stream: before.state.stream,
+    firstSequence: plan.head + 1,
+    chain: plan.chain,
+    events: plan.accepted,
+    rows,
+    numbers,
+  });
+  const answer = session.run([...statements, events.statement()]);
+  // A connection that has failed takes nothing, and its answer says why.
+  if (!events.areSent()) await answer;
+  return { answer, segment: nextSegment(context, rows, events.chain()) };
+}
+
+/** The day's segment with the accepted events. */
 function nextSegment(
   { before, plan, day, now }: BatchContext,
   rows: readonly EventRow[],
-): DaySegment | undefined {
-  const { accepted, head, chain } = plan;
-  if (accepted.length === 0) return undefined;
+  chain: string,
+): DaySegment {
+  const { accepted, head } = plan;
   const current = before.segments.findLast((segment) => segment.day === day);
-  const { bytes } = encodeStoredEvents(
-    head + 1,
-    accepted.map(({ text }) => text),
-  );
   return {
     day,
     firstSequence: current?.firstSequence ?? head + 1,
@@ -126,8 +119,8 @@ function nextSegment(
     foreignIds:
       (current?.foreignIds ?? false) || accepted.some(({ event }) => !isDerived(event.id)),
     openedAt: current?.openedAt ?? now,
-    firstChain: current?.firstChain ?? chain,
-    chain: nextChain(chain).update(bytes).digest('hex'),
+    firstChain: current?.firstChain ?? plan.chain,
+    chain,
   };
 }
 
@@ -180,8 +173,8 @@ function cursorsAfter(before: Contents, { cursors }: BatchPlan): ReadonlyMap<str
   return after;
 }
 
-/** The contents with the cursors that the server has answered with. */
-export function withCursorRows(contents: Contents, rows: readonly Row[]): Contents {
+/** The contents with the cursors that the server has answered with: it knows the ends of their windows. */
+function withCursorRows(contents: Contents, rows: readonly Row[]): Contents {
   if (rows.length === 0) return contents;
   const cursors = new Map(contents.cursors);
   for (const cursor of rows.map(cursorOf)) cursors.set(cursor.destination, cursor);

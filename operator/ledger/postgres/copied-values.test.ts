@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest';
+import type { UsageEvent } from '../../model/event.ts';
+import { dayOf, partitionOf } from './days.ts';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../testing/events.ts';
+import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
+import { createStepClock } from '../testing/step-clock.ts';
+
+const used = usePostgres();
+
+const pageOf = (events: readonly UsageEvent[]) => ({
+  kind: 'page',
+  events: events.map((event, index) => ({ sequence: index + 1, event })),
+  lastSequence: events.length,
+});
+
+test('an id of characters that mean something to COPY stays what it is, and is found again', async () => {
+  const database = await used.server().createDatabase();
+  const ledger = await openTestStream(database);
+  const ids = [
+    'a\tb',
+    'a\nb',
+    '\\n',
+    '\\N',
+    '\\.',
+    '\r\n\\',
+    '\'"',
+    ' ',
+    '',
+    '\0',
+    '\uD800',
+    'é$&',
+  ];
+  const events = ids.map((id) => ({ ...testEvent({ id }), properties: { note: `${id}\\\t` } }));
+  await ledger.append({ events });
+  expect(await ledger.read(0, 100)).toStrictEqual(pageOf(events));
+  for (const event of events) expect(await ledger.find(event.id)).toStrictEqual(event);
+  expect(await ledger.append({ events })).toMatchObject({ outcomes: ids.map(() => 'duplicate') });
+  await ledger.close();
+});
+
+test('events of one tenant and metric that differ in their unit or in the order of their fields are not mixed up', async () => {
+  const database = await used.server().createDatabase();
+  const ledger = await openTestStream(database);
+  const events = [0, 1, 2].flatMap((window) => {
+    const windowStart = TEST_WINDOW_START + window * TEST_WINDOW_MS;
+    const [first, second, third] = ['a', 'b', 'c'].map((sku) => testEvent({ windowStart, sku }));
+    if (first === undefined || second === undefined || third === undefined) return [];
+    const { sku: _, ...plain } = second;
+    const { quantity, ...others } = third;
+    return [
+      { ...first, unit: 'days', sku: 'x' },
+      { ...plain, unit: 'hours', sku: 'x' },
+      { sku: 'x', quantity, ...others },
+    ].map((event, index) => ({ ...event, sku: 'x', id: `${window}-${index}` }));
+  });
+  for (let from = 0; from < events.length; from += 3) {
+    await ledger.append({ events: events.slice(from, from + 3) });
+  }
+  const page = await ledger.read(0, 100);
+  expect(page).toStrictEqual(pageOf(events));
+  const stored = page.kind === 'page' ? page.events.map(({ event }) => Object.keys(event)) : [];
+  expect(stored.map((keys) => keys.filter((key) => key !== 'quantity'))).toEqual(
+    events.map((event) => Object.keys(event).filter((key) => key !== 'quantity')),
+  );
+  expect((await ledger.verify()).errors).toEqual([]);
+  await ledger.close();
+});
+
+test('a day whose table another process has dropped is made again, and its batch stored once', async () => {
+  const database = await used.server().createDatabase();
+  const clock = createStepClock(TEST_WINDOW_START + TEST_WINDOW_MS);
+  const ledger = await openTestStream(database, { clock });
+  await ledger.append({ events: [testEvent({ tenant: 'a' })] });
+  const day = dayOf(clock.now());
+  await used.server().query(`drop table ${partitionOf(day)}`, database.name);
+  const next = testEvent({ tenant: 'b', windowStart: TEST_WINDOW_START + TEST_WINDOW_MS });
+  expect(await ledger.append({ events: [next] })).toMatchObject({ kind: 'appended', head: 2 });
+  expect(await ledger.read(1, 10)).toMatchObject({ events: [{ sequence: 2, event: next }] });
+  await ledger.close();
+});
