@@ -80,7 +80,11 @@ export async function measureScale(options: MeasureOptions): Promise<ScaleFigure
       PROMETHEUS_URL: `http://127.0.0.1:${apiPort}${PROMETHEUS_PATH}`,
       ...options.environment,
     };
-    const shipped = await prepareOperator({ ...options, apiPort, environment });
+    const shipped = await prepareOperator({
+      ...options,
+      api: { port: apiPort },
+      environment,
+    });
     const begun = performance.now();
     const operator = shipped.start();
     try {

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { openSync, readFileSync, writeFileSync } from 'node:fs';
+import { openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { transformSync } from 'esbuild';
@@ -25,7 +25,9 @@ export interface RunningOperator {
   ask<T>(question: string): Promise<T>;
   tell(what: string): void;
   /** What it holds, or held at most. */
-  residentMiB(field: 'VmRSS' | 'VmHWM'): number;
+  residentMiB(field: 'VmRSS' | 'VmHWM' | 'RssAnon'): number;
+  /** Files and sockets that it holds open. */
+  descriptors(): number;
   /** Processor time that it has taken. */
   cpuSeconds(): number;
   stop(): Promise<void>;
@@ -43,7 +45,8 @@ export interface Report {
 export interface ShippedOperatorOptions {
   /** Of its own: image, data and log are put there. */
   readonly directory: string;
-  readonly apiPort: number;
+  /** Of a stand-in on this machine, which asks for no credentials; or a file that leads to an API server. */
+  readonly api: { readonly port: number } | { readonly kubeconfig: string };
   readonly windowSeconds: number;
   readonly environment?: Readonly<Record<string, string>> | undefined;
 }
@@ -51,7 +54,7 @@ export interface ShippedOperatorOptions {
 const TICKS_PER_SECOND = 100;
 
 export async function prepareOperator(options: ShippedOperatorOptions): Promise<ShippedOperator> {
-  const { directory, apiPort, windowSeconds } = options;
+  const { directory, api, windowSeconds } = options;
   const port = await freePort();
   const image = join(directory, 'image');
   await bundle(image);
@@ -59,8 +62,8 @@ export async function prepareOperator(options: ShippedOperatorOptions): Promise<
   // Node would keep a compiler in memory for it.
   const source = readFileSync(join(import.meta.dirname, 'probe.ts'), 'utf8');
   writeFileSync(probe, transformSync(source, { loader: 'ts', format: 'esm' }).code);
-  const kubeconfig = join(directory, 'kubeconfig.yaml');
-  writeFileSync(kubeconfig, kubeconfigFor(`http://127.0.0.1:${apiPort}`));
+  const kubeconfig = 'port' in api ? join(directory, 'kubeconfig.yaml') : api.kubeconfig;
+  if ('port' in api) writeFileSync(kubeconfig, kubeconfigFor(`http://127.0.0.1:${api.port}`));
   const logFile = join(directory, 'operator.log');
   return {
     start: () => {
@@ -113,6 +116,7 @@ function running(child: ChildProcess, address: string, logFile: string): Running
       const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
       return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? Number.NaN) / 1024;
     },
+    descriptors: () => readdirSync(`/proc/${child.pid}/fd`).length,
     cpuSeconds: () => {
       const stat = readFileSync(`/proc/${child.pid}/stat`, 'utf8');
       // After the name, which may hold anything but a closing bracket: user and system time are 12th and 13th.
