@@ -21,6 +21,11 @@ export const GO_TOOLS = {
   'kube-score': { package: 'github.com/zegl/kube-score/cmd/kube-score', version: 'v1.20.0' },
   /** Renders and installs the charts. */
   helm: { package: 'helm.sh/helm/v4/cmd/helm', version: 'v4.3.1' },
+  /** Validates the bundle for the Operator Lifecycle Manager as its catalogues do. */
+  'operator-verify': {
+    package: 'github.com/operator-framework/api/cmd/operator-verify',
+    version: 'v0.42.0',
+  },
   /** Empties namespaces, makes pods and volumes: only the long suites run it, since it takes five minutes to build. */
   'kube-controller-manager': {
     package: 'k8s.io/kubernetes/cmd/kube-controller-manager',
@@ -40,7 +45,12 @@ export const GO_TOOLS = {
 export type GoTool = keyof typeof GO_TOOLS;
 
 /** Those of `make test`. */
-export const GO_TOOL_NAMES: readonly GoTool[] = ['stripe-mock', 'kube-score', 'helm'];
+export const GO_TOOL_NAMES: readonly GoTool[] = [
+  'stripe-mock',
+  'kube-score',
+  'helm',
+  'operator-verify',
+];
 
 export function isGoTool(name: string): name is GoTool {
   return Object.hasOwn(GO_TOOLS, name);

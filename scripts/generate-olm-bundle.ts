@@ -1,0 +1,62 @@
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { findBinaries } from '../e2e/control-plane/binaries.ts';
+import { kustomize, objectsOf } from './charts/kustomize.ts';
+import { olmBundle } from './olm/bundle.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+
+/** Where the bundle is. */
+export const OLM_BUNDLE = join(ROOT, 'olm');
+
+const HEAD =
+  'Generated from config/ and crds/ by "npm run generate:olm". Change it there, never here.';
+const PINNED = /^[^@\s]+@sha256:[0-9a-f]{64}$/;
+
+/**
+ * The files of the bundle by their path under olm/. `kubectl` is the program's path, `image` a name with its digest for a release.
+ * Rejects where the base has something that a bundle cannot say.
+ */
+export async function generateOlmBundle(
+  kubectl: string,
+  image?: string,
+): Promise<ReadonlyMap<string, string>> {
+  if (image !== undefined && !PINNED.test(image)) {
+    throw new Error(`image: "${image}": is not pinned; give NAME@sha256:… as the push printed it`);
+  }
+  const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  return olmBundle({
+    version,
+    base: objectsOf(await kustomize(kubectl, 'default')),
+    samples: objectsOf(await kustomize(kubectl, 'samples')),
+    icon: await readFile(join(ROOT, 'operator/http/dashboard/client/icon.svg'), 'utf8'),
+    image,
+    head: HEAD,
+  });
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({
+    options: { image: { type: 'string' }, to: { type: 'string', default: OLM_BUNDLE } },
+  });
+  try {
+    const { kubectl } = await findBinaries({
+      assets: process.env['KUBEBUILDER_ASSETS'],
+      progress: (line) => console.error(`[control plane] ${line}`),
+    });
+    const files = await generateOlmBundle(kubectl, values.image);
+    for (const folder of ['manifests', 'metadata']) {
+      await rm(join(values.to, folder), { recursive: true, force: true });
+    }
+    for (const [path, text] of files) {
+      await mkdir(dirname(join(values.to, path)), { recursive: true });
+      await writeFile(join(values.to, path), text);
+    }
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  }
+}
