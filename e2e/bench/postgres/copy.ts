@@ -1,5 +1,7 @@
-import { Client, type Connection, Query } from 'pg';
+import { once } from 'node:events';
+import { Client } from 'pg';
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import { CopyIn, CopyOut } from '../../../operator/ledger/postgres/copy.ts';
 
 /** COPY on a connection of its own: the quickest way into and out of a table. */
 export interface Copying {
@@ -15,50 +17,29 @@ export interface Copying {
 export async function openCopying({ host, port, user, name }: LedgerDatabase): Promise<Copying> {
   const client = new Client({ host, port, user, database: name });
   await client.connect();
-  const submit = (text: string, rows?: Buffer): Promise<CopyQuery> =>
-    new Promise((resolve, reject) => {
-      const query = new CopyQuery(text, rows, (error) => {
-        if (error === undefined) resolve(query);
-        else reject(error);
-      });
-      client.query(query);
-    });
   return {
     async run(text) {
       await client.query(text);
     },
     async into(table, rows) {
-      await submit(`copy ${table} from stdin`, rows);
+      await new Promise<void>((resolve, reject) => {
+        const copy = new CopyIn(`copy ${table} from stdin`, [rows], (error) => {
+          if (error === undefined) resolve();
+          else reject(error);
+        });
+        client.query(copy);
+      });
     },
     async outOf(query) {
-      return (await submit(`copy (${query}) to stdout`)).bytes;
+      let bytes = 0;
+      const copy = new CopyOut(`copy (${query}) to stdout`, (piece) => {
+        bytes += piece.length;
+      });
+      const ended = once(copy, 'end');
+      client.query(copy);
+      await ended;
+      return bytes;
     },
     end: () => client.end(),
   };
-}
-
-/** What pg's connection can do beyond its types (pg/lib/connection.js). */
-interface CopyConnection extends Connection {
-  sendCopyFromChunk(chunk: Buffer): void;
-  endCopyFrom(): void;
-}
-
-/** A query that answers COPY; pg itself gives up on it. */
-class CopyQuery extends Query {
-  readonly #rows: Buffer | undefined;
-  bytes = 0;
-
-  constructor(text: string, rows: Buffer | undefined, done: (error: Error | undefined) => void) {
-    super(text, (error) => done(error ?? undefined));
-    this.#rows = rows;
-  }
-
-  handleCopyInResponse(connection: CopyConnection): void {
-    if (this.#rows !== undefined) connection.sendCopyFromChunk(this.#rows);
-    connection.endCopyFrom();
-  }
-
-  handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
-    this.bytes += chunk.length;
-  }
 }

@@ -174,7 +174,7 @@ function fieldOf(name: string, series: Series, row: EventRow): unknown {
 const dimensionsOf = rememberLast((text): UsageEvent['dimensions'] => JSON.parse(text));
 const propertiesOf = rememberLast((text): UsageEvent['properties'] => JSON.parse(text));
 
-/** The columns that {@link rowOf} reads. */
+/** The columns that {@link storedRowOf} reads. */
 export const EVENT_COLUMNS =
   'seq, window_start, window_end, recorded_at, series, crc, id, quantity, foreign_id, extra';
 
@@ -182,18 +182,51 @@ export const EVENT_COLUMNS =
 const NO_EXTRA_TEXT = '{}';
 const NO_FOREIGN_ID = '';
 
+/** A row as it was read. */
+export interface StoredRow {
+  readonly sequence: number;
+  readonly series: number;
+  /** Of the event's text, signed. */
+  readonly checksum: number;
+  readonly row: EventRow;
+}
+
 /** The row in a result with {@link EVENT_COLUMNS}. */
-export function rowOf(found: Row): EventRow {
-  const { extra, foreign_id: foreignId } = found;
+export function storedRowOf(found: Row): StoredRow {
   return {
-    id: (found['id'] ?? '').replaceAll('-', ''),
-    foreignId: foreignId === NO_FOREIGN_ID ? undefined : (foreignId ?? undefined),
-    windowStart: Number(found['window_start']),
-    windowEnd: Number(found['window_end']),
-    recordedAt: Number(found['recorded_at']),
-    quantity: found['quantity'] ?? '',
-    extra: typeof extra !== 'string' || extra === NO_EXTRA_TEXT ? NO_EXTRA : JSON.parse(extra),
+    sequence: Number(found['seq']),
+    series: Number(found['series']),
+    checksum: Number(found['crc']),
+    row: {
+      id: (found['id'] ?? '').replaceAll('-', ''),
+      foreignId: foreignIdOf(found['foreign_id'] ?? ''),
+      windowStart: Number(found['window_start']),
+      windowEnd: Number(found['window_end']),
+      recordedAt: Number(found['recorded_at']),
+      quantity: found['quantity'] ?? '',
+      extra: extraOf(found['extra'] ?? ''),
+    },
   };
+}
+
+/** What a row's column `foreign_id` says; empty instead of null. */
+export function foreignIdOf(text: string): string | undefined {
+  return text === NO_FOREIGN_ID ? undefined : text;
+}
+
+/** What a row's column `extra` says; empty instead of null. What is not JSON makes no event. */
+export function extraOf(text: string): Extra {
+  if (text === '' || text === NO_EXTRA_TEXT) return NO_EXTRA;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { text: '' };
+  }
+}
+
+/** Whether the columns and the series say everything. */
+export function isPlain({ extra }: EventRow): boolean {
+  return extra === NO_EXTRA;
 }
 
 /** What stands in the columns `foreign_id` and `extra` of a row. */

@@ -6,6 +6,10 @@ import { storedById } from './find-stored.ts';
 import type { StreamView } from './reading.ts';
 import { SeriesCache } from './series.ts';
 
+async function terminated(): Promise<never> {
+  throw new Error('Connection terminated unexpectedly');
+}
+
 test('a connection that ends while a repeat is looked up makes no stored event a damaged one', async () => {
   const state = {
     stream: 1,
@@ -22,9 +26,8 @@ test('a connection that ends while a repeat is looked up makes no stored event a
   const view: StreamView = {
     contents: { state, segments: [], cursors: new Map() },
     series: new SeriesCache(),
-    query: async () => {
-      throw new Error('Connection terminated unexpectedly');
-    },
+    query: terminated,
+    copyOut: terminated,
   };
   const row = { seq: '1', series: '1', id: '00000000-0000-0000-0000-000000000000' };
   await expect(storedById(view, [row], encodeEvents([testEvent()]))).rejects.toThrow(

@@ -1,7 +1,7 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
 import type { EncodedEvent } from '../writer.ts';
-import { EVENT_COLUMNS, idDigits, isDerived } from './event-rows.ts';
+import { EVENT_COLUMNS, idDigits, isDerived, type StoredRow, storedRowOf } from './event-rows.ts';
 import { damagedEvent, type StoredById } from './plan-batch.ts';
 import { decodeRows, type StreamView } from './reading.ts';
 import type { Row, Statement } from './session.ts';
@@ -38,11 +38,12 @@ function lookUp(
 /** The stored events in the answers, by id. One that cannot be read concerns only those who ask for it. */
 export async function storedById(
   view: StreamView,
-  rows: readonly Row[],
+  answers: readonly Row[],
   offered: readonly EncodedEvent[],
 ): Promise<StoredById> {
   const found = new Map<string, UsageEvent | LedgerFailure>();
-  if (rows.length === 0) return found;
+  if (answers.length === 0) return found;
+  const rows = answers.map(storedRowOf);
   try {
     for (const { event } of await decodeRows(view, rows)) found.set(event.id, event);
     return found;
@@ -59,19 +60,19 @@ function isDamage(error: unknown): boolean {
 
 async function eachById(
   view: StreamView,
-  rows: readonly Row[],
+  rows: readonly StoredRow[],
   offered: readonly EncodedEvent[],
 ): Promise<StoredById> {
   const found = new Map<string, UsageEvent | LedgerFailure>();
   const idsByDigits = new Map(offered.map(({ event }) => [idDigits(event.id), event.id]));
   for (const row of rows) {
-    const digits = (row['id'] ?? '').replaceAll('-', '');
+    const { id: digits } = row.row;
     const id = idsByDigits.get(digits) ?? digits;
     const [stored] = await decodeRows(view, [row]).catch((error: unknown) => {
       if (!isDamage(error)) throw error;
       return [];
     });
-    found.set(id, stored?.event ?? damagedEvent(Number(row['seq'])));
+    found.set(id, stored?.event ?? damagedEvent(row.sequence));
   }
   return found;
 }

@@ -25,7 +25,8 @@ export async function inspectStream(
   try {
     const contents = await contentsOf(session, source);
     const readers = createReaders(database);
-    const view = { contents, series: new SeriesCache(), query: readers.query };
+    const { query, copyOut } = readers;
+    const view = { contents, series: new SeriesCache(), query, copyOut };
     return { view, close: () => readers.end() };
   } finally {
     await session.end();

@@ -92,7 +92,7 @@ function build(
     owner,
     contents,
     series: new SeriesCache(),
-    query: readers.query,
+    reads: readers,
     clock,
     answerMs,
     onError,

@@ -1,11 +1,21 @@
 import { crc32 } from 'node:zlib';
 import { Pool } from 'pg';
 import type { LedgerDatabase } from '../../config/settings.ts';
+import { errorText } from '../../model/error-text.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { sequenceSeed } from '../event-chain.ts';
 import { damage } from '../failures.ts';
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
-import { EVENT_COLUMNS, idDigits, joinEvent, rowOf } from './event-rows.ts';
+import { BinaryRows, copyRange } from './binary-rows.ts';
+import { CopyOut } from './copy.ts';
+import {
+  EVENT_COLUMNS,
+  idDigits,
+  isPlain,
+  joinEvent,
+  type StoredRow,
+  storedRowOf,
+} from './event-rows.ts';
 import { toLedgerFailure } from './failures.ts';
 import { type NumberedSeries, selectByNumber, type SeriesCache, seriesOf } from './series.ts';
 import { clientOptions, type Row, type Statement } from './session.ts';
@@ -14,9 +24,16 @@ import type { Contents, DaySegment } from './state.ts';
 /** Runs a single statement outside of any transaction that writes. */
 export type Query = (statement: Statement) => Promise<readonly Row[]>;
 
-/** Connections for reading, taken as needed. */
-export interface Readers {
+/** Runs a `COPY … TO STDOUT`; each piece is its row's only until `take` returns. */
+export type RunCopyOut = (text: string, take: (piece: Buffer) => void) => Promise<void>;
+
+export interface Reads {
   readonly query: Query;
+  readonly copyOut: RunCopyOut;
+}
+
+/** Connections for reading, taken as needed. */
+export interface Readers extends Reads {
   end(): Promise<void>;
 }
 
@@ -40,15 +57,30 @@ export function createReaders(database: LedgerDatabase): Readers {
       const { rows } = await pool.query({ text, values: [...(values ?? [])] });
       return rows;
     },
+    async copyOut(text, take) {
+      let wrong: Error | undefined;
+      const copy = new CopyOut(text, (piece) => {
+        if (wrong !== undefined) return;
+        try {
+          take(piece);
+        } catch (error) {
+          // Nobody catches it where the driver reads from its connection.
+          wrong = new Error(`a row cannot be read: ${errorText(error)}`, { cause: error });
+        }
+      });
+      // What the pool promises is the answer, whatever its types say of statements of one's own.
+      const answer: unknown = pool.query(copy);
+      await answer;
+      if (wrong !== undefined) throw wrong;
+    },
     end: () => pool.end(),
   };
 }
 
 /** What reading needs to know of a stream. */
-export interface StreamView {
+export interface StreamView extends Reads {
   readonly contents: Contents;
   readonly series: SeriesCache;
-  readonly query: Query;
 }
 
 const MAX_PAGE_EVENTS = 5_000;
@@ -85,12 +117,10 @@ export async function readRange(
   first: number,
   last: number,
 ): Promise<readonly StoredEvent[]> {
-  const rows = await view.query({
-    text: `select ${EVENT_COLUMNS} from meterfeed.event
-      where day = $1 and stream = $2 and seq between $3 and $4 order by seq`,
-    values: [day, view.contents.state.stream, first, last],
-  });
-  const events = await decodeRows(view, rows);
+  const found = new BinaryRows();
+  const text = copyRange(view.contents.state.stream, day, first, last);
+  await view.copyOut(text, (piece) => found.take(piece));
+  const events = await decodeRows(view, found.rows);
   let expected = first;
   for (const { sequence } of events) {
     if (sequence !== expected) break;
@@ -100,28 +130,33 @@ export async function readRange(
   return events;
 }
 
-/** The events in rows of EVENT_COLUMNS. Throws a LedgerReadError at the first that is damaged. */
+/** The events in rows. Throws a LedgerReadError at the first that is damaged. */
 export async function decodeRows(
   view: StreamView,
-  rows: readonly Row[],
+  rows: readonly StoredRow[],
 ): Promise<readonly StoredEvent[]> {
-  const numbers = new Set(rows.map((row) => Number(row['series'])));
-  const remembered = new Map([...numbers].map((number) => [number, view.series.byNumber(number)]));
-  const unknown = [...numbers].filter((number) => remembered.get(number) === undefined);
+  const remembered = new Map<number, NumberedSeries | undefined>();
+  for (const { series } of rows) {
+    if (!remembered.has(series)) remembered.set(series, view.series.byNumber(series));
+  }
+  const unknown = [...remembered].filter(([, one]) => one === undefined).map(([number]) => number);
   const known = await loadSeries(view, unknown);
-  const first = rows.map((row) => {
-    const number = Number(row['series']);
-    return decodeRow(row, known.get(number) ?? remembered.get(number));
-  });
-  if (!first.includes(undefined)) return first.filter((stored) => stored !== undefined);
+  const events: StoredEvent[] = [];
+  const failed: StoredRow[] = [];
+  for (const row of rows) {
+    const event = decodeRow(row, known.get(row.series) ?? remembered.get(row.series));
+    if (event === undefined) failed.push(row);
+    else events.push(event);
+  }
+  if (failed.length === 0) return events;
   // A series may have been given properties since it was remembered.
-  const failed = rows.filter((_, index) => first[index] === undefined);
-  const anew = await loadSeries(view, [...new Set(failed.map((row) => Number(row['series'])))]);
-  return rows.map((row, index) => {
-    const stored = first[index] ?? decodeRow(row, anew.get(Number(row['series'])));
-    if (stored === undefined) throw damage('events', `event ${Number(row['seq'])} is damaged`);
-    return stored;
-  });
+  const anew = await loadSeries(view, [...new Set(failed.map(({ series }) => series))]);
+  for (const row of failed) {
+    const event = decodeRow(row, anew.get(row.series));
+    if (event === undefined) throw damage('events', `event ${row.sequence} is damaged`);
+    events.push(event);
+  }
+  return events.toSorted((a, b) => a.sequence - b.sequence);
 }
 
 /** Asks for series. Their own map, because the memory may be emptied meanwhile. */
@@ -140,13 +175,21 @@ async function loadSeries(
 }
 
 /** Undefined where the event and its checksum do not agree. */
-function decodeRow(row: Row, series: NumberedSeries | undefined): StoredEvent | undefined {
+function decodeRow(
+  { sequence, checksum, row }: StoredRow,
+  series: NumberedSeries | undefined,
+): StoredEvent | undefined {
   if (series === undefined) return undefined;
-  const sequence = Number(row['seq']);
   try {
-    const event = joinEvent(series, rowOf(row));
-    if (eventChecksum(encodeEvent(event), sequence) !== Number(row['crc'])) return undefined;
-    return { sequence, event };
+    const template = isPlain(row) ? series.template : undefined;
+    if (template !== undefined) {
+      if (eventChecksum(template.textOf(row), sequence) !== checksum) return undefined;
+      return { sequence, event: template.eventOf(row) };
+    }
+    const event = joinEvent(series, row);
+    return eventChecksum(encodeEvent(event), sequence) === checksum
+      ? { sequence, event }
+      : undefined;
   } catch {
     return undefined;
   }
@@ -222,7 +265,7 @@ export async function findEvent(id: string, view: StreamView): Promise<UsageEven
       values: [state.stream, idDigits(id), state.head],
     }),
   );
-  const events = await reading(decodeRows(view, rows));
+  const events = await reading(decodeRows(view, rows.map(storedRowOf)));
   // A foreign id's digits are a hash of it, so the event itself has the last word.
   return events.find(({ event }) => event.id === id)?.event;
 }

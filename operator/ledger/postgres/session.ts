@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import { Client, type ClientConfig, type CustomTypesConfig } from 'pg';
 import type { LedgerDatabase } from '../../config/settings.ts';
-import { CopyIn } from './copy-in.ts';
+import { CopyIn } from './copy.ts';
 
 /** A statement with its parameters; one without may be several statements divided by semicolons. */
 export interface Statement {

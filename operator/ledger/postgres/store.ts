@@ -9,7 +9,7 @@ import { dayOfAppend, ensureDay } from './days.ts';
 import { isMissingPartition, toLedgerFailure } from './failures.ts';
 import { lookUpStatements, storedById } from './find-stored.ts';
 import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
-import type { Query, StreamView } from './reading.ts';
+import type { Reads, StreamView } from './reading.ts';
 import { NO_STANDBY, TAKEN_OVER, wentBack } from './refusals.ts';
 import type { SeriesCache } from './series.ts';
 import { openSession, type Row, type Session } from './session.ts';
@@ -35,7 +35,7 @@ export interface StoreOptions {
   readonly owner: string;
   readonly contents: Contents;
   readonly series: SeriesCache;
-  readonly query: Query;
+  readonly reads: Reads;
   readonly clock: Clock;
   /** How long the server may take to answer, a commit's wait for the standby included. */
   readonly answerMs: number;
@@ -77,8 +77,8 @@ class StreamStore implements Store {
   }
 
   view(): StreamView {
-    const { series, query } = this.#options;
-    return { contents: this.#contents, series, query };
+    const { series, reads } = this.#options;
+    return { contents: this.#contents, series, query: reads.query, copyOut: reads.copyOut };
   }
 
   write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {

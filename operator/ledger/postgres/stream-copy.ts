@@ -77,7 +77,7 @@ class CopiedStream implements StreamCopy {
       owner,
       contents,
       series: new SeriesCache(),
-      query: this.#readers.query,
+      reads: this.#readers,
       clock: { ...systemClock, now: () => this.#appendedAt },
       answerMs: ANSWER_MS,
       // Both are told by what the write comes to.

@@ -41,3 +41,17 @@ export class CopyIn extends Query {
   /** The answer to the statement; everything is on its way already. */
   handleCopyInResponse(): void {}
 }
+
+/** `COPY … TO STDOUT`. Each piece holds one row, and is no more than lent: the driver writes over it. */
+export class CopyOut extends Query {
+  readonly #take: (piece: Buffer) => void;
+
+  constructor(text: string, take: (piece: Buffer) => void) {
+    super(text);
+    this.#take = take;
+  }
+
+  handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
+    this.#take(chunk);
+  }
+}
