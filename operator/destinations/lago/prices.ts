@@ -24,7 +24,7 @@ const WHOLE_UNIT = 1_000_000_000n;
 
 /** Holds a price book against the charges of its plan at Lago (docs/destinations/lago.md#prices-of-a-pricebook). */
 export async function pricesAtLago(
-  client: LagoClient,
+  client: Pick<LagoClient, 'get'>,
   planCode: string,
   { book, metrics, isDefault, day }: PricesQuery,
   signal: AbortSignal,

@@ -1,0 +1,126 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { filterOf } from '../../../e2e/fakes/lago/fees.ts';
+import type { Charge, ChargeFilter } from '../../../e2e/fakes/lago/state.ts';
+import type { Price, PriceBook } from '../../model/price-book.ts';
+import { amountText, parseAmount } from '../../pricing/amount.ts';
+import { pricesOn } from '../../pricing/compare.ts';
+import { createPriceFinder } from '../../pricing/find-price.ts';
+import { flat, matches, untiedPrices } from '../../pricing/testing/price-books.ts';
+import { bookFor, TODAY } from '../testing/price-books.ts';
+import { pricesAtLago } from './prices.ts';
+
+const GPU = 'tenant_gpu_hours';
+const { signal: NEVER } = new AbortController();
+
+/** Books of which every charge is one amount: few amounts, so that different prices may be the same. */
+const books: fc.Arbitrary<PriceBook> = fc
+  .tuple(untiedPrices(GPU), fc.array(fc.constantFrom(0, 1, 2), { minLength: 24, maxLength: 24 }))
+  .map(([prices, amounts]) => {
+    let next = 0;
+    const flattened = prices.map((price): Price => {
+      const rates = price.rates.map(({ from, charge }) => {
+        next += 1;
+        return charge === undefined ? { from } : { from, charge: flat(amounts[next % 24] ?? 0) };
+      });
+      return { ...price, rates };
+    });
+    return bookFor(flattened);
+  });
+
+const filters: fc.Arbitrary<ChargeFilter> = fc
+  .tuple(matches, fc.constantFrom('0', '1', '2'), fc.boolean())
+  .filter(([match]) => Object.keys(match).length > 0)
+  .map(([match, amount, isBoth]) => ({
+    values: Object.fromEntries(
+      Object.entries(match).map(([key, value]) => [
+        key,
+        isBoth && key === 'sku' ? ['a', 'b'] : [value],
+      ]),
+    ),
+    properties: { amount },
+  }));
+
+function chargeWith(amount: string, own: readonly ChargeFilter[]): Charge {
+  return {
+    lago_id: 'charge',
+    lago_billable_metric_id: 'metric',
+    billable_metric_code: GPU,
+    code: GPU,
+    charge_model: 'standard',
+    pay_in_advance: false,
+    created_at: '2026-01-01T00:00:00Z',
+    properties: { amount },
+    filters: own,
+  };
+}
+
+/** The charge that a book's prices of today come to. */
+function chargeOf(book: PriceBook): Charge {
+  const priced = pricesOn(book, TODAY).flatMap(({ match, charge }) =>
+    charge?.kind === 'flat' ? [{ match, amount: amountText(charge.picos) }] : [],
+  );
+  const isBase = ({ match }: (typeof priced)[number]): boolean => Object.keys(match).length === 0;
+  const own = priced
+    .filter((one) => !isBase(one))
+    .map(({ match, amount }) => ({
+      values: Object.fromEntries(Object.entries(match).map(([key, value]) => [key, [value]])),
+      properties: { amount },
+    }));
+  return chargeWith(priced.find(isBase)?.amount ?? '0', own);
+}
+
+/** Whether Lago is told to have the prices of the book. */
+async function isSame(book: PriceBook, charge: Charge): Promise<boolean> {
+  const plan = { code: book.name, amount_currency: book.currency, charges: [charge] };
+  const body = { plan };
+  const client = { get: async () => ({ kind: 'ok', body, value: body, headers: {} }) as const };
+  const query = { book, metrics: new Set([GPU]), isDefault: true, day: TODAY };
+  const outcome = await pricesAtLago(client, book.name, query, NEVER);
+  if (outcome.kind !== 'compared') throw new Error(outcome.reason);
+  return outcome.differences.every(({ kind }) => kind === 'same');
+}
+
+/** What a unit costs at Lago: as the stand-in picks the price of an event. */
+function costThere(charge: Charge, usage: Readonly<Record<string, string>>): bigint | undefined {
+  const event = { properties: usage } as Parameters<typeof filterOf>[1];
+  const { amount } = (filterOf(charge, event) ?? charge).properties;
+  return parseAmount(String(amount));
+}
+
+/** What it costs by the book; 0 where it is unpriced. */
+function costHere(
+  book: PriceBook,
+  { sku, region, ...dimensions }: Readonly<Record<string, string>>,
+): bigint {
+  const usage = { ...(sku !== undefined && { sku }), ...(region !== undefined && { region }) };
+  const found = createPriceFinder(book).find({ metric: GPU, dimensions, ...usage }, TODAY);
+  return found?.charge.kind === 'flat' ? found.charge.picos : 0n;
+}
+
+test('a charge that is as the book says is told to be the same, and bills what the book says', async () => {
+  await fc.assert(
+    fc.asyncProperty(books, fc.array(matches, { maxLength: 10 }), async (book, usages) => {
+      const charge = chargeOf(book);
+      expect(await isSame(book, charge)).toBe(true);
+      for (const usage of usages) expect(costThere(charge, usage)).toBe(costHere(book, usage));
+    }),
+  );
+});
+
+test('whatever is told to be the same bills every usage as the book does', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      books,
+      fc.array(filters, { maxLength: 2 }),
+      fc.nat({ max: 3 }),
+      fc.array(matches, { maxLength: 20 }),
+      async (book, added, dropped, usages) => {
+        const own = chargeOf(book);
+        const charge = { ...own, filters: [...own.filters.slice(dropped), ...added] };
+        const asBook = usages.every((usage) => costThere(charge, usage) === costHere(book, usage));
+        expect(asBook || !(await isSame(book, charge))).toBe(true);
+      },
+    ),
+  );
+});
