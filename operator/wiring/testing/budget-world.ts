@@ -27,6 +27,10 @@ export interface BudgetItem {
 export interface BudgetWorld extends AsyncDisposable {
   readonly namespace: string;
   readonly tenant: string;
+  /** The operator's own namespace. */
+  readonly own: string;
+  /** Of its API. */
+  readonly address: string;
   /** The one budget of the tenant, in a TenantOverride. */
   setBudget(budget: object): Promise<void>;
   /** Makes a pod of the tenant with one core that has begun in this second, and gives that moment. */
@@ -78,9 +82,12 @@ export async function startBudgetWorld(
     },
     stopping.signal,
   );
-  await ready(`http://127.0.0.1:${port}`);
+  const address = `http://127.0.0.1:${port}`;
+  await ready(address);
   return {
     namespace,
+    own,
+    address,
     tenant: `tenant-${namespace}-${NAME}`,
     setBudget: async (budget) => {
       await host.call('POST', OVERRIDES, {
