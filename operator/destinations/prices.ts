@@ -3,26 +3,35 @@ import type { PriceDifference } from '../pricing/compare.ts';
 
 /** What a billing system is asked about its prices. */
 export interface PricesQuery {
-  /** With the prices of `metrics` only. */
-  readonly book: PriceBook;
+  readonly books: readonly MeantBook[];
   /** Codes of what is delivered there: prices of anything else are none of ours. */
   readonly metrics: ReadonlySet<string>;
-  /** It prices the tenants that name no plan: over there they are on the plan that the destination's settings name. */
-  readonly isDefault: boolean;
-  /** The UTC day as of which the book is meant, `2026-12-01`. */
+  /** The UTC day as of which the books are meant, `2026-12-01`. */
   readonly day: string;
 }
 
-/** A price book held against a billing system, which is only read (docs/costs.md#prices-at-billing-systems). */
+export interface MeantBook {
+  /** With the prices of the query's `metrics` only. */
+  readonly book: PriceBook;
+  /** It prices the tenants that name no plan: over there they are on the plan that the destination's settings name. */
+  readonly isDefault: boolean;
+}
+
+/** A price book held against a billing system. */
+export interface ComparedBook {
+  readonly book: string;
+  /** ISO 4217 */
+  readonly currency: string;
+  /** The plan or rate card over there, and whether there is one. */
+  readonly plan: string;
+  readonly exists: boolean;
+  readonly differences: readonly PriceDifference[];
+}
+
+/** Price books held against a billing system, which is only read (docs/costs.md#prices-at-billing-systems). */
 export type PricesOutcome =
-  | {
-      readonly kind: 'compared';
-      /** The plan or rate card over there. */
-      readonly plan: string;
-      /** Whether there is one. */
-      readonly exists: boolean;
-      readonly differences: readonly PriceDifference[];
-    }
+  /** In the order of the query. */
+  | { readonly kind: 'compared'; readonly books: readonly ComparedBook[] }
   | { readonly kind: 'failed'; readonly reason: string };
 
 export type ComparePrices = (query: PricesQuery, signal: AbortSignal) => Promise<PricesOutcome>;

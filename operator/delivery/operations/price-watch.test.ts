@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { PricesOutcome, PricesQuery } from '../../destinations/prices.ts';
 import type { PriceBook } from '../../model/price-book.ts';
+import type { PriceDifference } from '../../pricing/compare.ts';
 import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
@@ -13,11 +14,16 @@ const GPU = 'tenant_gpu_hours';
 const LB = 'tenant_lb_hours';
 const { signal: NEVER } = new AbortController();
 
+function answered(differences: readonly PriceDifference[], exists = true): PricesOutcome {
+  const book = { book: 'gold', currency: 'EUR', plan: 'gold', exists, differences };
+  return { kind: 'compared', books: [book] };
+}
+
 /** A destination that is given GPU-hours only, and answers as it is told. */
 async function watched() {
   const clock = createVirtualClock();
   const asked: PricesQuery[] = [];
-  let answer: PricesOutcome = { kind: 'compared', plan: 'gold', exists: true, differences: [] };
+  let answer = answered([]);
   const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
     comparePrices: async (query: PricesQuery) => {
       asked.push(query);
@@ -58,24 +64,21 @@ async function watched() {
   };
 }
 
-const DIFFERS: PricesOutcome = {
-  kind: 'compared',
-  plan: 'gold',
-  exists: true,
-  differences: [
-    { kind: 'same', price: 'a', place: 'a', id: '1' },
-    ...['b', 'c', 'd', 'e'].map(
-      (price) => ({ kind: 'create', price, place: price, wanted: flat(2) }) as const,
-    ),
-  ],
-};
+const DIFFERENCES: readonly PriceDifference[] = [
+  { kind: 'same', price: 'a', place: 'a', id: '1' },
+  ...['b', 'c', 'd', 'e'].map(
+    (price) => ({ kind: 'create', price, place: price, wanted: flat(2) }) as const,
+  ),
+];
 
 test('a destination is asked for the prices of what it is given, and nothing else', async () => {
   const { asked, stop } = await watched();
   expect(asked).toHaveLength(1);
-  expect(asked[0]?.book.prices.map(({ metric }) => metric)).toStrictEqual([GPU]);
+  const [meant, ...others] = asked[0]?.books ?? [];
+  expect(others).toStrictEqual([]);
+  expect(meant?.book.prices.map(({ metric }) => metric)).toStrictEqual([GPU]);
   expect([...(asked[0]?.metrics ?? [])]).toStrictEqual([GPU]);
-  expect(asked[0]?.isDefault).toBe(true);
+  expect(meant?.isDefault).toBe(true);
   await stop();
 });
 
@@ -84,7 +87,7 @@ test('prices that differ are told until they are as they should be', async () =>
   const { clock, watch, harness, logger, setAnswer, asked, stop } = world;
   await clock.until(() => watch.reportOf('fake') !== undefined);
   expect(watch.reportOf('fake')).toStrictEqual({ differing: 0, examples: [] });
-  setAnswer(DIFFERS);
+  setAnswer(answered(DIFFERENCES));
   await clock.until(() => asked.length > 1);
   await clock.until(() => watch.reportOf('fake')?.differing === 4);
   expect(watch.reportOf('fake')?.examples).toStrictEqual([
@@ -102,7 +105,7 @@ test('prices that differ are told until they are as they should be', async () =>
   await clock.until(() => asked.length > 2);
   await clock.until(() => logger.lines.join().includes('it is down'));
   expect(watch.reportOf('fake')?.differing).toBe(4);
-  setAnswer({ kind: 'compared', plan: 'gold', exists: true, differences: [] });
+  setAnswer(answered([]));
   await clock.until(() => watch.reportOf('fake')?.differing === 0);
   await stop();
 });
@@ -121,10 +124,10 @@ test('prices are compared every hour, and at once when a book changes', async ()
 
 test('a plan that is not there, and one that nobody has a book for, differ in nothing', async () => {
   const { clock, watch, setAnswer, setBooks, asked, stop } = await watched();
-  setAnswer({ ...DIFFERS, exists: false });
+  setAnswer(answered(DIFFERENCES, false));
   await clock.until(() => asked.length > 1);
   await clock.until(() => watch.reportOf('fake') === undefined);
-  setAnswer(DIFFERS);
+  setAnswer(answered(DIFFERENCES));
   await clock.until(() => watch.reportOf('fake') !== undefined);
   setBooks([]);
   await clock.until(() => watch.reportOf('fake') === undefined);

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import type { ComparedBook } from '../../destinations/prices.ts';
 import type { PriceBook } from '../../model/price-book.ts';
 import { errorText } from '../../model/error-text.ts';
 import { differenceText } from '../../pricing/compare.ts';
@@ -6,7 +7,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';
 import { destinationGauge } from '../destination-gauge.ts';
-import type { ComparedBook, PriceQuestion } from './price-comparison.ts';
+import type { PriceQuestion } from './price-comparison.ts';
 
 /** How often it is looked whether a comparison is due. */
 const CHECK_EVERY_MS = 60_000;

@@ -146,21 +146,20 @@ describe('prices at Lago', () => {
 
   test('are none of a plan that is not there', async () => {
     const { destination } = await gpuCharge();
-    const query = { metrics: new Set([GPU]), isDefault: false, day: TODAY };
-    const gold = bookFor([ANY], { name: 'gold' });
-    expect(await destination.comparePrices?.({ ...query, book: gold }, NEVER)).toMatchObject({
+    const books = [{ book: bookFor([ANY], { name: 'gold' }), isDefault: false }];
+    const query = { books, metrics: new Set([GPU]), day: TODAY };
+    const differences = [{ kind: 'create', price: ANY.name, place: GPU }];
+    expect(await destination.comparePrices?.(query, NEVER)).toMatchObject({
       kind: 'compared',
-      plan: 'gold',
-      exists: false,
-      differences: [{ kind: 'create', price: ANY.name, place: GPU }],
+      books: [{ book: 'gold', plan: 'gold', exists: false, differences }],
     });
   });
 
   test('are not known while Lago does not answer', async () => {
     const { destination } = await gpuCharge();
-    const book = bookFor([ANY]);
+    const books = [{ book: bookFor([ANY]), isDefault: true }];
     await world.lago.close();
-    const query = { book, metrics: new Set([GPU]), isDefault: true, day: TODAY };
+    const query = { books, metrics: new Set([GPU]), day: TODAY };
     expect(await destination.comparePrices?.(query, NEVER)).toMatchObject({ kind: 'failed' });
   });
 });

@@ -13,7 +13,7 @@ import {
 } from '../../pricing/compare.ts';
 import { plainCharge } from '../../pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, textsOf } from '../json.ts';
-import type { PricesOutcome, PricesQuery } from '../prices.ts';
+import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import type { LagoClient } from './lago-client.ts';
 import { ANY_VALUE } from './plans.ts';
 
@@ -22,22 +22,26 @@ const MAX_VALUES = 1000;
 const LONGEST_TEXT = 200;
 const WHOLE_UNIT = 1_000_000_000n;
 
-/** Holds a price book against the charges of its plan at Lago (docs/destinations/lago.md#prices-of-a-pricebook). */
+/** Holds price books against the charges of their plans at Lago (docs/destinations/lago.md#prices-of-a-pricebook). */
 export async function pricesAtLago(
   client: Pick<LagoClient, 'get'>,
   planCode: string,
-  { book, metrics, isDefault, day }: PricesQuery,
+  { books, metrics, day }: PricesQuery,
   signal: AbortSignal,
 ): Promise<PricesOutcome> {
-  const plan = isDefault ? planCode : book.name;
-  const answer = await client.get(`/plans/${encodeURIComponent(plan)}`, signal);
-  const isMissing = answer.kind === 'refused' && answer.code === 'plan_not_found';
-  if (answer.kind !== 'ok' && !isMissing) return { kind: 'failed', reason: answer.reason };
-  const object = answer.kind === 'ok' ? objectOf(answer.body, 'plan') : undefined;
-  const wanted = wantedAtLago(book, day, object);
-  const there = object === undefined ? [] : pricesThere(object, metrics);
-  const differences = comparePrices(wanted, there);
-  return { kind: 'compared', plan, exists: object !== undefined, differences };
+  const compared: ComparedBook[] = [];
+  for (const { book, isDefault } of books) {
+    const plan = isDefault ? planCode : book.name;
+    const answer = await client.get(`/plans/${encodeURIComponent(plan)}`, signal);
+    const isMissing = answer.kind === 'refused' && answer.code === 'plan_not_found';
+    if (answer.kind !== 'ok' && !isMissing) return { kind: 'failed', reason: answer.reason };
+    const object = answer.kind === 'ok' ? objectOf(answer.body, 'plan') : undefined;
+    const there = object === undefined ? [] : pricesThere(object, metrics);
+    const differences = comparePrices(wantedAtLago(book, day, object), there);
+    const exists = object !== undefined;
+    compared.push({ book: book.name, currency: book.currency, plan, exists, differences });
+  }
+  return { kind: 'compared', books: compared };
 }
 
 function wantedAtLago(

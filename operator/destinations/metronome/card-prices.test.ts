@@ -115,10 +115,12 @@ describe('prices at Metronome', () => {
   });
 
   test('are none of a rate card that is not there', async () => {
-    const query = { metrics: new Set([GPU]), isDefault: false, day: TODAY };
-    const gold = bookFor([ANY], { name: 'gold' });
-    const outcome = await world.destination.comparePrices?.({ ...query, book: gold }, NEVER);
-    expect(outcome).toMatchObject({ kind: 'compared', plan: 'gold', exists: false });
+    const books = [{ book: bookFor([ANY], { name: 'gold' }), isDefault: false }];
+    const query = { books, metrics: new Set([GPU]), day: TODAY };
+    expect(await world.destination.comparePrices?.(query, NEVER)).toMatchObject({
+      kind: 'compared',
+      books: [{ book: 'gold', plan: 'gold', exists: false }],
+    });
   });
 });
 

@@ -12,7 +12,8 @@ import {
 } from '../../pricing/compare.ts';
 import { plainCharge } from '../../pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
-import type { PricesOutcome, PricesQuery } from '../prices.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
+import type { ComparedBook, MeantBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import { countsAllOf, listBillableMetrics } from './billable-metrics.ts';
 import type { BillableMetric } from './metric-definition.ts';
 import type { MetronomeClient } from './metronome-client.ts';
@@ -33,36 +34,54 @@ export interface CardPricesOptions {
   readonly now: number;
 }
 
-/** Holds a price book against the rates of its card (docs/destinations/metronome.md#prices-of-a-pricebook). */
+/** Holds price books against the rates of their cards (docs/destinations/metronome.md#prices-of-a-pricebook). */
 export async function pricesAtMetronome(
   options: CardPricesOptions,
-  query: PricesQuery,
+  { books, metrics, day }: PricesQuery,
   signal: AbortSignal,
 ): Promise<PricesOutcome> {
-  const { client, rateCards, rateCard, now } = options;
-  const { book, isDefault, day } = query;
-  const plan = isDefault ? (rateCard ?? book.name) : book.name;
-  const found = await rateCards.find(plan, signal);
-  if (found.kind !== 'card' && found.kind !== 'missing')
-    return { kind: 'failed', reason: found.reason };
-  const listed = await listProducts(client, signal);
-  if (listed.kind !== 'products') return { kind: 'failed', reason: listed.reason };
-  const metrics = await listBillableMetrics(client, signal);
-  if (metrics.kind !== 'listed') return { kind: 'failed', reason: metrics.reason };
-  // Of a day that runs what is in force now, of another one what is in force when it begins.
+  const { client, now } = options;
+  const products = await listProducts(client, signal);
+  if (products.kind !== 'products') return { kind: 'failed', reason: products.reason };
+  const listed = await listBillableMetrics(client, signal);
+  if (listed.kind !== 'listed') return { kind: 'failed', reason: listed.reason };
+  // Of the day that runs what is in force now, of another one what is in force when it begins.
   const isToday = new Date(now).toISOString().startsWith(day);
   const at = isToday ? now : Date.parse(day);
-  const billing = productsOf(listed.products, metrics.metrics, query.metrics, at);
+  const billing = productsOf(products.products, listed.metrics, metrics, at);
+  const compared: ComparedBook[] = [];
+  for (const meant of books) {
+    const outcome = await compareBook(options, meant, { billing, at, day }, signal);
+    if ('reason' in outcome) return { kind: 'failed', reason: outcome.reason };
+    compared.push(outcome);
+  }
+  return { kind: 'compared', books: compared };
+}
+
+interface Moment {
+  readonly billing: Billing;
+  readonly at: number;
+  readonly day: string;
+}
+
+async function compareBook(
+  { client, rateCards, rateCard }: CardPricesOptions,
+  { book, isDefault }: MeantBook,
+  { billing, at, day }: Moment,
+  signal: AbortSignal,
+): Promise<ComparedBook | ApiProblem> {
+  const plan = isDefault ? (rateCard ?? book.name) : book.name;
+  const found = await rateCards.find(plan, signal);
+  if (found.kind !== 'card' && found.kind !== 'missing') return found;
   const card = found.kind === 'card' ? found.card : undefined;
   const wanted = wantedOnCard(book, day, card, billing);
-  if (card === undefined) {
-    return { kind: 'compared', plan, exists: false, differences: comparePrices(wanted, []) };
-  }
+  const own = { book: book.name, currency: book.currency, plan };
+  if (card === undefined) return { ...own, exists: false, differences: comparePrices(wanted, []) };
   const body = { rate_card_id: card.id, at: new Date(at).toISOString() };
   const list = await client.list('/v1/contract-pricing/rate-cards/getRates', body, signal);
-  if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
+  if (list.kind !== 'list') return list;
   const there = list.items.flatMap((rate) => rateThere(rate, card, billing));
-  return { kind: 'compared', plan, exists: true, differences: comparePrices(wanted, there) };
+  return { ...own, exists: true, differences: comparePrices(wanted, there) };
 }
 
 /** The products that bill each metric, by its code. */

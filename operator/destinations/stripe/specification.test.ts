@@ -54,7 +54,8 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   const [subscription = ''] = stripe.state.subscriptions.keys();
   const asked = [`subscription/${subscription}`, `invoice/${stripe.state.invoices[0]?.id}`];
   await must(destination.standing?.(asked, NEVER));
-  const prices = { book: bookFor([]), metrics: new Set<string>(), isDefault: true, day: TODAY };
+  const books = [{ book: bookFor([]), isDefault: true }];
+  const prices = { books, metrics: new Set<string>(), day: TODAY };
   await must(destination.comparePrices?.(prices, NEVER));
   await must(destination.offboard(tenant, NEVER));
   await must(destination.provision({ ...tenant, plan: 'yearly' }, NEVER));

@@ -3,10 +3,10 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { PriceBook } from '../../model/price-book.ts';
 import { chargeText } from '../../pricing/amount.ts';
 import { tiered } from '../../pricing/testing/price-books.ts';
-import { bookFor, differencesOf, flatCharge, priceFor } from '../testing/price-books.ts';
+import { bookFor, differencesOf, flatCharge, priceFor, TODAY } from '../testing/price-books.ts';
 import { wantedAtMeters } from './book-prices.ts';
 import { readStripeCharge } from './tagged-prices.ts';
-import { createStripeWorld, type StripeWorld } from './testing/stripe-world.ts';
+import { createStripeWorld, NEVER, type StripeWorld } from './testing/stripe-world.ts';
 
 const GPU = 'tenant_gpu_hours';
 const H100 = priceFor(GPU, { sku: 'NVIDIA-H100' }, flatCharge('2.4'));
@@ -89,6 +89,19 @@ describe('prices at Stripe', () => {
     expect(await differencesOf(destination, bookFor([ANY]))).toStrictEqual([
       `${GPU} costs an amount in JPY instead of 0.5 by "${ANY.name}"`,
     ]);
+  });
+
+  test('are listed once, however many books there are', async () => {
+    const { destination, count } = await withMeters();
+    const names = ['gold', 'silver', 'bronze'];
+    const books = names.map((name) => ({ book: bookFor([ANY], { name }), isDefault: false }));
+    const before = count('GET', '/v1/prices');
+    const query = { books, metrics: new Set([GPU]), day: TODAY };
+    expect(await destination.comparePrices?.(query, NEVER)).toMatchObject({
+      kind: 'compared',
+      books: names.map((plan) => ({ plan, exists: false })),
+    });
+    expect(count('GET', '/v1/prices') - before).toBe(1);
   });
 
   test('cannot depend on what meters are not split by', async () => {

@@ -2,7 +2,7 @@ import type { Charge, PriceBook } from '../../model/price-book.ts';
 import { comparePrices, type PriceThere } from '../../pricing/compare.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import { decimalsOf } from '../late.ts';
-import type { PricesOutcome, PricesQuery } from '../prices.ts';
+import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import { isOfSplit, wantedAtMeters } from './book-prices.ts';
 import { isMeterOf, StripeMeters } from './meters.ts';
 import { PLAN_KEY, readPrice } from './prices.ts';
@@ -20,10 +20,10 @@ export interface TaggedPricesOptions {
   readonly meters: StripeMeters;
 }
 
-/** Holds a price book against the prices of its plan at Stripe (docs/destinations/stripe.md#prices-of-a-pricebook). */
+/** Holds price books against the prices of their plans at Stripe (docs/destinations/stripe.md#prices-of-a-pricebook). */
 export async function pricesAtStripe(
   { client, settings, meters }: TaggedPricesOptions,
-  { book, metrics, isDefault, day }: PricesQuery,
+  { books, metrics, day }: PricesQuery,
   signal: AbortSignal,
 ): Promise<PricesOutcome> {
   const failed = await meters.load(signal);
@@ -37,37 +37,51 @@ export async function pricesAtStripe(
   const list = await client.list('/v1/prices', filter, signal);
   if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
   const { splitMetersBy: splitBy, planCode } = settings;
-  const plan = isDefault ? planCode : book.name;
-  const active = meters.all().filter((meter) => meter.active);
-  const metricOf = (meter: string): string | undefined =>
-    [...metrics]
-      .filter((code) => isMeterOf(meter, code))
-      .toSorted((a, b) => b.length - a.length)[0];
-  const names = new Map(
-    active.flatMap(({ id, eventName }) => {
-      const metric = metricOf(eventName);
-      const isOurs = metric !== undefined && isOfSplit(eventName, metric, splitBy);
+  const own = metersOfSplit(meters, metrics, splitBy);
+  const metersOf = (metric: string): readonly string[] =>
+    [...own.values()].flatMap((meter) => (meter.metric === metric ? [meter.eventName] : []));
+  const newestFirst = list.items.toSorted((a, b) => Number(b['created']) - Number(a['created']));
+  const compared = books.map(({ book, isDefault }): ComparedBook => {
+    const plan = isDefault ? planCode : book.name;
+    const tagged = newestFirst.filter(
+      (price) => textOf(objectOf(price, 'metadata'), PLAN_KEY) === plan,
+    );
+    const there = tagged.flatMap((price) => priceThere(price, book, own));
+    const differences = comparePrices(wantedAtMeters(book, day, { splitBy, metersOf }), there);
+    const exists = tagged.length > 0;
+    return { book: book.name, currency: book.currency, plan, exists, differences };
+  });
+  return { kind: 'compared', books: compared };
+}
+
+interface MeterOfSplit {
+  readonly eventName: string;
+  readonly metric: string;
+}
+
+/** The active meters that usage of the metrics may go to, by id. */
+function metersOfSplit(
+  meters: StripeMeters,
+  metrics: ReadonlySet<string>,
+  splitBy: readonly string[],
+): ReadonlyMap<string, MeterOfSplit> {
+  const longestFirst = [...metrics].toSorted((a, b) => b.length - a.length);
+  return new Map(
+    meters.all().flatMap(({ id, eventName, active }) => {
+      const metric = longestFirst.find((code) => isMeterOf(eventName, code));
+      const isOurs = active && metric !== undefined && isOfSplit(eventName, metric, splitBy);
       return isOurs ? [[id, { eventName, metric }] as const] : [];
     }),
   );
-  const metersOf = (metric: string): readonly string[] =>
-    [...names.values()].flatMap((meter) => (meter.metric === metric ? [meter.eventName] : []));
-  const tagged = list.items.filter(
-    (price) => textOf(objectOf(price, 'metadata'), PLAN_KEY) === plan,
-  );
-  const newestFirst = tagged.toSorted((a, b) => Number(b['created']) - Number(a['created']));
-  const there = newestFirst.flatMap((price) => priceThere(price, book, names));
-  const differences = comparePrices(wantedAtMeters(book, day, { splitBy, metersOf }), there);
-  return { kind: 'compared', plan, exists: tagged.length > 0, differences };
 }
 
 function priceThere(
   object: JsonObject,
   { currency }: PriceBook,
-  names: ReadonlyMap<string, { readonly eventName: string }>,
+  meters: ReadonlyMap<string, MeterOfSplit>,
 ): readonly PriceThere[] {
   const price = readPrice(object);
-  const meter = price && names.get(price.meter);
+  const meter = price && meters.get(price.meter);
   if (price === undefined || meter === undefined) return [];
   const place = meter.eventName;
   if (!price.currencies.includes(currency)) {

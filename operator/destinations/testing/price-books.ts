@@ -29,7 +29,9 @@ export async function differencesOf(
   day = TODAY,
 ): Promise<readonly string[]> {
   const metrics = new Set(book.prices.map(({ metric }) => metric));
-  const outcome = await destination.comparePrices?.({ book, metrics, isDefault: true, day }, NEVER);
+  const books = [{ book, isDefault: true }];
+  const outcome = await destination.comparePrices?.({ books, metrics, day }, NEVER);
   if (outcome?.kind !== 'compared') throw new Error(outcome?.reason ?? 'no prices');
-  return outcome.differences.flatMap((one) => differenceText(one) ?? []);
+  const [compared] = outcome.books;
+  return (compared?.differences ?? []).flatMap((one) => differenceText(one) ?? []);
 }

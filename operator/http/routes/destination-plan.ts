@@ -4,7 +4,7 @@ import { quote } from '../../model/quote.ts';
 import { chargeFields } from '../../pricing/amount.ts';
 import { isDay } from '../../pricing/past.ts';
 import type { PriceDifference } from '../../pricing/compare.ts';
-import type { ComparedBook } from '../../delivery/operations/price-comparison.ts';
+import type { ComparedBook } from '../../destinations/prices.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { badRequest, Problem } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
