@@ -2,6 +2,7 @@ import type { Registry } from 'prom-client';
 import type { ComparedBook } from '../../destinations/prices.ts';
 import type { PriceBook } from '../../model/price-book.ts';
 import { errorText } from '../../model/error-text.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { differenceText } from '../../pricing/compare.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -46,6 +47,8 @@ interface Compared {
   readonly againAt: number;
   /** That of the last comparison that succeeded. */
   readonly report?: PriceReport | undefined;
+  /** Why the last comparison failed, if it did. */
+  readonly failure?: string;
 }
 
 export function createPriceWatch(options: PriceWatchOptions): PriceWatch {
@@ -115,16 +118,23 @@ class BackgroundPriceWatch implements PriceWatch {
   async #compare(name: string, question: PriceQuestion, signal: AbortSignal): Promise<void> {
     const { delivery, clock, logger } = this.#options;
     const { books: by, day } = question;
-    const before = this.#compared.get(name)?.report;
-    const keep = (report: PriceReport | undefined, afterMs: number): void => {
-      this.#compared.set(name, { by, day, againAt: clock.monotonic() + afterMs, report });
+    const known = this.#compared.get(name);
+    const before = known?.report;
+    const keep = (report: PriceReport | undefined, afterMs: number, failure?: string): void => {
+      const againAt = clock.monotonic() + afterMs;
+      this.#compared.set(name, { by, day, againAt, report, ...omitUndefined({ failure }) });
     };
     // Until it has succeeded, what was found last holds.
-    keep(before, RETRY_MS);
+    keep(before, RETRY_MS, known?.failure);
     const outcome = await delivery.comparePrices(name, question, signal);
     if (signal.aborted || outcome.kind === 'unknown-destination') return;
     if (outcome.kind === 'failed') {
-      logger.warn(`[${name}] prices could not be compared: ${outcome.reason}`);
+      const { reason } = outcome;
+      keep(before, RETRY_MS, reason);
+      // A key without the permission to read prices would fill the log otherwise.
+      if (reason !== known?.failure) {
+        logger.warn(`[${name}] prices could not be compared: ${reason}`);
+      }
       return;
     }
     const report = outcome.kind === 'compared' ? priceReport(outcome.books) : undefined;
