@@ -179,7 +179,19 @@ tests:
         values: 1x120
       - series: meterfeed_destination_invoice_mismatches{destination="lago"}
         values: 0x20 3x100
+      - series: meterfeed_budget_threshold_reached_timestamp_seconds{percent="80"}
+        values: _x19 1200x100
     alert_rule_test:
+      - { eval_time: 15m, alertname: MeterfeedBudgetThreshold, exp_alerts: [] }
+      - eval_time: 45m
+        alertname: MeterfeedBudgetThreshold
+        exp_alerts:
+          - exp_labels: { percent: "80", severity: warning }
+            exp_annotations:
+              summary: A tenant has reached a threshold of its budget
+              description: A tenant has used 80 % of its budget, 25m 0s ago. An event about the budget names it.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedbudgetthreshold
+      - { eval_time: 85m, alertname: MeterfeedBudgetThreshold, exp_alerts: [] }
       - { eval_time: 75m, alertname: MeterfeedInvoiceMismatch, exp_alerts: [] }
       - eval_time: 90m
         alertname: MeterfeedInvoiceMismatch

@@ -120,7 +120,7 @@ export const LAYERS: readonly (readonly Layer[])[] = [
   [
     {
       folder: 'budgets',
-      does: 'what a tenant has used of its budget, and when it will be used up',
+      does: 'what a tenant has used of its budget, when it will be used up, and what follows',
     },
   ],
   [

@@ -9,6 +9,7 @@ const budget = (amount: bigint): Budget => ({
   amount,
   period: { kind: 'month' },
   thresholds: [],
+  atLimit: 'warn',
 });
 const match = { kind: 'cluster', namespace: 'a', name: 'a' } as const;
 const override = (name: string, own?: Budget): TenantOverrideSettings => ({

@@ -28,6 +28,7 @@ import {
   settled,
   startProcess,
 } from '../windows/testing/harness.ts';
+import { BudgetGate } from './gate.ts';
 import { type BudgetKeeper, createBudgetKeeper } from './keeper.ts';
 import type { BudgetStanding } from './standing.ts';
 
@@ -55,6 +56,7 @@ function cpuBudget(coreSeconds: number): Budget {
     amount,
     period: { kind: 'month' },
     thresholds: [],
+    atLimit: 'warn',
   };
 }
 
@@ -88,6 +90,15 @@ async function start(options: WorldOptions): Promise<World> {
   const logger = createCapturingLogger();
   const totals = createUsageTotals({ ledger, store, clock, logger });
   const measured: string[][] = [];
+  const gate = new BudgetGate({
+    ledger,
+    enforcement: { heedBudgets: async () => ({ kind: 'written' }), heldByBudgets: () => [] },
+    isSpared: () => false,
+    tell: async () => true,
+    clock,
+    random: () => 0.5,
+    logger,
+  });
   const { collector } = process;
   const keeper = createBudgetKeeper({
     ledger,
@@ -108,8 +119,10 @@ async function start(options: WorldOptions): Promise<World> {
       ],
       subscribe: () => () => undefined,
     },
+    gate,
     windows: {
       closedUntil: () => collector.closedUntil(),
+      closedHead: () => collector.closedHead(),
       live: (namespaces) => {
         measured.push([...namespaces].toSorted());
         return collector.live(namespaces);
@@ -212,7 +225,7 @@ describe('the account of a tenant', () => {
     const ledger = createMemoryLedger();
     const amount = 10n ** 21n;
     const counts = { kind: 'money', currency: 'EUR' } as const;
-    const budget: Budget = { counts, amount, period: { kind: 'month' }, thresholds: [] };
+    const budget: Budget = { ...cpuBudget(0), counts, amount };
     await using world = await start({ clock, ledger, budget });
     await pass(clock, 20 + 100);
     await world.see(() => {

@@ -1,6 +1,5 @@
 import type { SettingsStore } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
-import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
 import { errorText } from '../model/error-text.ts';
 import { least } from '../model/extremes.ts';
@@ -10,15 +9,23 @@ import { Turn } from '../telemetry/turn.ts';
 import type { Collector } from '../windows/collector.ts';
 import type { LiveCharge } from './account.ts';
 import { tenantsByNamespace } from './budget-of.ts';
+import type { BudgetGate } from './gate.ts';
 import { liveCharge } from './live.ts';
-import { type AccountSources, type KeptBudget, makeAccounts } from './make-accounts.ts';
+import {
+  type AccountSources,
+  type KeptBudget,
+  makeAccounts,
+  tenantsText,
+} from './make-accounts.ts';
 import { type BudgetStanding, standingOf } from './standing.ts';
 
 export interface BudgetKeeperOptions extends AccountSources {
   readonly ledger: Pick<Ledger, 'head' | 'read' | 'changed' | 'records'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'subscribe'>;
-  readonly windows: Pick<Collector, 'live' | 'closedUntil'>;
+  readonly windows: Pick<Collector, 'live' | 'closedUntil' | 'closedHead'>;
+  /** Acts on what the accounts come to. */
+  readonly gate: BudgetGate;
   /** False while prices have not been read. */
   readonly pricesKnown: () => boolean;
   readonly clock: Clock;
@@ -57,6 +64,8 @@ class LiveBudgetKeeper implements BudgetKeeper {
   /** The prices and budgets that they were made by. */
   #pricing: unknown;
   #overrides: unknown;
+  /** Who is never suspended. */
+  #enforcement: unknown;
   /** False where tenants may have changed since. */
   #isLookedAt = false;
   #remakeAt = Number.POSITIVE_INFINITY;
@@ -74,10 +83,11 @@ class LiveBudgetKeeper implements BudgetKeeper {
   }
 
   list(override?: string): readonly BudgetStanding[] {
-    const now = this.#options.clock.now();
+    const { clock, gate } = this.#options;
+    const now = clock.now();
     return [...this.#kept].flatMap(([tenant, kept]) => {
       if (override !== undefined && kept.override !== override) return [];
-      return [standingOf({ tenant, ...kept }, now)];
+      return [standingOf({ tenant, ...kept, state: gate.stateOf(tenant) }, now)];
     });
   }
 
@@ -89,13 +99,13 @@ class LiveBudgetKeeper implements BudgetKeeper {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { discovery, settings, clock } = this.#options;
+    const { discovery, settings, clock, gate } = this.#options;
     const look = (): void => {
       this.#isLookedAt = false;
       this.#wake.abort();
     };
     const endings = [discovery.subscribe(look), settings.subscribe(look)];
-    const following = this.#followHead(signal);
+    const beside = Promise.all([this.#followHead(signal), gate.run(signal)]);
     while (!signal.aborted) {
       const pauseMs = await this.#tryRound(signal);
       await clock.sleep(GATHER_MS, signal).catch(() => undefined);
@@ -104,7 +114,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
       if (this.#wake.signal.aborted) this.#wake = new AbortController();
     }
     for (const end of endings) end();
-    await following;
+    await beside;
   }
 
   async #followHead(signal: AbortSignal): Promise<void> {
@@ -139,46 +149,48 @@ class LiveBudgetKeeper implements BudgetKeeper {
   }
 
   async #round(signal: AbortSignal): Promise<number> {
-    const { discovery, pricesKnown, clock } = this.#options;
+    const { discovery, pricesKnown, clock, gate } = this.#options;
     if (!discovery.known() || !pricesKnown()) return RETRY_MS;
     if (this.#isOutdated()) {
       if (!(await this.#remake(signal))) return RETRY_MS;
     } else {
       await this.#follow();
     }
-    if (!(await this.#measure(signal))) return RETRY_MS;
+    const isMeasured = await this.#measure(signal);
+    await this.#judge();
     const ends = least([...this.#kept.values()].map(({ period }) => period.to));
-    const wait = Math.min(ends, this.#remakeAt) - clock.now();
-    return Math.max(0, Math.min(wait, LONGEST_SLEEP_MS));
+    const wait = Math.min(ends, this.#remakeAt, gate.nextAt) - GATHER_MS - clock.now();
+    return Math.max(0, Math.min(wait, isMeasured ? LONGEST_SLEEP_MS : RETRY_MS));
+  }
+
+  /** What is not measured yet is judged when it is: until then a window may count twice, or not at all. */
+  async #judge(): Promise<void> {
+    const { gate, windows, clock } = this.#options;
+    const due = gate.due(this.#kept, clock.now());
+    await gate.judge({
+      kept: this.#kept,
+      tenants: due.filter((tenant) => !this.#dirty.has(tenant)),
+      isWhole: () => this.#position >= (windows.closedHead() ?? Number.POSITIVE_INFINITY),
+    });
   }
 
   #isOutdated(): boolean {
     const { settings, clock } = this.#options;
-    const { pricing, overrides } = settings.current();
+    const { pricing, overrides, enforcement } = settings.current();
     const now = clock.now();
     if (this.#pricing !== pricing || this.#overrides !== overrides) return true;
+    if (this.#enforcement !== enforcement) return true;
     if (now >= this.#remakeAt) return true;
-    if (!this.#isLookedAt && this.#madeBy !== this.#tenantsText()) return true;
+    if (!this.#isLookedAt && this.#madeBy !== tenantsText(this.#options)) return true;
     this.#isLookedAt = true;
     return [...this.#kept.values()].some(({ period }) => now < period.from || now >= period.to);
-  }
-
-  /** Everything of tenants that accounts depend on. */
-  #tenantsText(): string {
-    const { discovery, settings } = this.#options;
-    const clusters = discovery.clusters().map((cluster) => {
-      const { tenant, overrides, excluded } = cluster;
-      return [tenant, overrides, excluded, namespacesOf(cluster)];
-    });
-    const plans = discovery.tenants().map(({ id, plan, planChange }) => [id, plan, planChange]);
-    return JSON.stringify([clusters, plans, settings.current().billing.defaultPlanCode]);
   }
 
   /** Makes all accounts anew; false where that cannot be done yet. */
   async #remake(signal: AbortSignal): Promise<boolean> {
     const { discovery, settings, clock } = this.#options;
-    const { pricing, overrides } = settings.current();
-    const [madeBy, clusters, now] = [this.#tenantsText(), discovery.clusters(), clock.now()];
+    const { pricing, overrides, enforcement } = settings.current();
+    const [madeBy, clusters, now] = [tenantsText(this.#options), discovery.clusters(), clock.now()];
     const made = await makeAccounts(this.#options, now, signal);
     if (made === undefined) return false;
     if (this.#madeBy !== undefined && this.#madeBy !== madeBy) {
@@ -189,6 +201,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
     this.#madeBy = madeBy;
     this.#pricing = pricing;
     this.#overrides = overrides;
+    this.#enforcement = enforcement;
     this.#tenantsIn = tenantsByNamespace(clusters, made.kept);
     this.#dirty.clear();
     for (const tenant of made.kept.keys()) this.#dirty.add(tenant);
@@ -238,6 +251,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
       const tenants = changed.slice(next, next + TENANTS_AT_ONCE);
       for (const tenant of tenants) this.#dirty.delete(tenant);
       for (const tenant of this.#unmeasured(tenants)) this.#dirty.add(tenant);
+      this.#options.gate.reset(tenants);
       if (turn.isOver) await turn.next();
     }
     return changed.every((tenant) => !this.#dirty.has(tenant));

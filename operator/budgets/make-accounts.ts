@@ -1,5 +1,6 @@
 import type { SettingsStore } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
+import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { least } from '../model/extremes.ts';
 import { pricesInForce } from '../usage/prices-in-force.ts';
@@ -29,6 +30,19 @@ export interface MadeAccounts {
   readonly kept: ReadonlyMap<string, KeptBudget>;
   /** The last event that they have. */
   readonly head: number;
+}
+
+/** Everything of tenants that accounts depend on. */
+export function tenantsText({
+  discovery,
+  settings,
+}: Pick<AccountSources, 'discovery' | 'settings'>): string {
+  const clusters = discovery.clusters().map((cluster) => {
+    const { tenant, overrides, excluded } = cluster;
+    return [tenant, overrides, excluded, namespacesOf(cluster)];
+  });
+  const plans = discovery.tenants().map(({ id, plan, planChange }) => [id, plan, planChange]);
+  return JSON.stringify([clusters, plans, settings.current().billing.defaultPlanCode]);
 }
 
 /** The accounts of all tenants that have a budget; undefined where what they have used cannot be told yet. */

@@ -6,6 +6,7 @@ import type { TimeRange } from '../usage/usage-sums.ts';
 import type { BudgetAccount } from './account.ts';
 import type { GivenBudget } from './budget-of.ts';
 import { levelsOf } from './levels.ts';
+import type { BudgetMemory } from './verdict.ts';
 
 /** How a tenant's budget stands at a moment. Amounts are in the units of the budget. */
 export interface BudgetStanding extends GivenBudget {
@@ -20,6 +21,8 @@ export interface BudgetStanding extends GivenBudget {
   readonly usedUpAt: () => number | undefined;
   /** Metrics of which something has no price in the budget's currency. */
   readonly uncounted: readonly string[];
+  /** The billing state that follows from it. */
+  readonly state: BudgetMemory['state'];
 }
 
 export function standingOf(
@@ -32,6 +35,7 @@ export function standingOf(
     readonly tenant: string;
     readonly account: BudgetAccount;
     readonly period: TimeRange;
+    readonly state: BudgetMemory['state'];
   },
   now: number,
 ): BudgetStanding {

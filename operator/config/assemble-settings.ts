@@ -64,6 +64,7 @@ export function assembleSettings(
     enforcement: {
       mode: values.ENFORCEMENT_MODE,
       rules: values.ENFORCEMENT_RULES,
+      neverSuspend: [],
       webhookSecrets,
     },
     billing: {

@@ -192,6 +192,12 @@ export interface TenantOverrideSpec {
     metric?: string;
     period: 'month' | 'rolling';
     days?: number;
+    thresholds?: number[];
+    atLimit?: 'none' | 'warn' | 'suspend';
+    grace?: {
+      time?: string;
+      amount?: string;
+    };
   };
   metering?: {
     cpuMemoryBasis?: 'usage' | 'requests' | 'max';
@@ -238,6 +244,7 @@ export interface TenantOverrideStatus {
       periodStart: string;
       periodEnd: string;
       usedUpAt?: string;
+      state?: 'active' | 'warning' | 'suspended';
       uncounted?: string[];
     }[];
   };
@@ -304,6 +311,12 @@ export interface MeteringPolicySpec {
     metric?: string;
     period: 'month' | 'rolling';
     days?: number;
+    thresholds?: number[];
+    atLimit?: 'none' | 'warn' | 'suspend';
+    grace?: {
+      time?: string;
+      amount?: string;
+    };
   };
   enforcement?: {
     mode?: 'observe' | 'annotate' | 'enforce';
@@ -311,6 +324,7 @@ export interface MeteringPolicySpec {
       event: string;
       state: 'active' | 'warning' | 'delinquent' | 'suspended';
     }[];
+    neverSuspend?: string[];
   };
   prometheus?: {
     url?: string;
@@ -363,6 +377,7 @@ export interface MeteringPolicyStatus {
       periodStart: string;
       periodEnd: string;
       usedUpAt?: string;
+      state?: 'active' | 'warning' | 'suspended';
       uncounted?: string[];
     }[];
   };

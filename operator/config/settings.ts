@@ -200,6 +200,8 @@ export interface HttpSettings {
 export interface EnforcementSettings {
   readonly mode: 'observe' | 'annotate' | 'enforce';
   readonly rules: ReadonlyMap<string, BillingState>;
+  /** Ids of tenants whose pods are never refused, whoever says what. */
+  readonly neverSuspend: readonly string[];
   /** What verifies the alerts of each billing system that sends some; empty means that they are not accepted. */
   readonly webhookSecrets: Readonly<Record<DestinationType, readonly Secret[]>>;
 }
@@ -312,7 +314,7 @@ export interface PolicySettings {
   };
   readonly ledger?: Partial<Pick<LedgerSettings, 'retentionMs'>>;
   readonly ingest?: Partial<IngestSettings>;
-  readonly enforcement?: Partial<Pick<EnforcementSettings, 'mode' | 'rules'>>;
+  readonly enforcement?: Partial<Pick<EnforcementSettings, 'mode' | 'rules' | 'neverSuspend'>>;
   readonly log?: Partial<Pick<LogSettings, 'level'>>;
   readonly defaultBudget?: Budget;
 }

@@ -1,8 +1,10 @@
 import type { TenantOverrideSpec } from '../config/custom-resources.generated.ts';
 import { currencyField } from '../config/spec-fields.ts';
-import type { Budget, BudgetCounts, BudgetPeriod } from '../model/budget.ts';
+import { duration } from '../config/parsers/durations.ts';
+import type { Budget, BudgetCounts, BudgetGrace, BudgetPeriod } from '../model/budget.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/quote.ts';
 import { currencyDigits } from '../pricing/money.ts';
 
@@ -16,6 +18,10 @@ export type TranslatedBudget =
 /** A nano-unit of money in 10⁻²¹ of the currency's unit. */
 const PER_NANO = 10n ** 12n;
 const MOST_DAYS = 365;
+/** Percent. */
+const THRESHOLDS = [80, 100];
+const GRACE_TIME = duration('0s', '34d');
+const AMOUNT_MEND = 'write it as in 500 or 0.5, with up to 9 decimals';
 const INFORMATIONAL = new Set(
   COLLECTOR_METRICS.filter(({ informational }) => informational).map(({ code }) => code),
 );
@@ -26,17 +32,62 @@ export function translateBudget(where: string, spec: BudgetSpec): TranslatedBudg
   const report = (problem: string): void => void problems.push(`${where}${problem}`);
   const counts = translateCounts(where, spec, problems);
   const period = translatePeriod(spec, report);
-  const decimal = parseDecimal(spec.amount);
-  if (decimal === undefined) {
-    const mend = 'write it as in 500 or 0.5, with up to 9 decimals';
-    report(`.amount: not an amount: ${quote(spec.amount)}; ${mend}`);
+  const amount = translateAmount('.amount', spec.amount, counts, report);
+  const { thresholds = THRESHOLDS, atLimit = 'warn' } = spec;
+  const wrong = thresholds.find((percent) => !(Number.isInteger(percent) && isPercent(percent)));
+  if (wrong !== undefined) {
+    report(`.thresholds: not a percentage from 1 to 100: "${wrong}"; give whole numbers`);
   }
-  if (counts === undefined || period === undefined || decimal === undefined) {
+  const grace = translateGrace(spec, counts, report);
+  if (counts === undefined || period === undefined || amount === undefined || problems.length > 0) {
     return { kind: 'problems', problems };
   }
+  const told = [...new Set(thresholds)].toSorted((a, b) => a - b);
+  const more = omitUndefined({ grace });
+  return { kind: 'budget', budget: { counts, amount, period, thresholds: told, atLimit, ...more } };
+}
+
+const isPercent = (number: number): boolean => number >= 1 && number <= 100;
+
+/** In the units of the budget. */
+function translateAmount(
+  field: string,
+  text: string,
+  counts: BudgetCounts | undefined,
+  report: (problem: string) => void,
+): bigint | undefined {
+  const decimal = parseDecimal(text);
+  if (decimal === undefined) {
+    report(`${field}: not an amount: ${quote(text)}; ${AMOUNT_MEND}`);
+    return undefined;
+  }
   const nanos = nanosFromDecimal(decimal);
-  const amount = counts.kind === 'money' ? nanos * PER_NANO : nanos;
-  return { kind: 'budget', budget: { counts, amount, period, thresholds: [] } };
+  return counts?.kind === 'money' ? nanos * PER_NANO : nanos;
+}
+
+function translateGrace(
+  { grace, atLimit }: BudgetSpec,
+  counts: BudgetCounts | undefined,
+  report: (problem: string) => void,
+): BudgetGrace | undefined {
+  if (grace === undefined) return undefined;
+  const { time, amount: text } = grace;
+  if (atLimit !== 'suspend') {
+    report('.grace: before a suspension that never comes; set atLimit to suspend, or leave it out');
+    return undefined;
+  }
+  if (time !== undefined && text === undefined) {
+    const parsed = GRACE_TIME.parse(time);
+    if (parsed.kind === 'value') return { kind: 'time', ms: parsed.value };
+    report(`.grace.time: ${parsed.what}: ${quote(time)}; ${parsed.mend}`);
+    return undefined;
+  }
+  if (time === undefined && text !== undefined) {
+    const amount = translateAmount('.grace.amount', text, counts, report);
+    return amount === undefined ? undefined : { kind: 'amount', amount };
+  }
+  report('.grace: give time, or an amount in the unit of the budget');
+  return undefined;
 }
 
 function translateCounts(

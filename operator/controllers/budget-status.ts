@@ -32,6 +32,7 @@ function itemOf(standing: BudgetStanding): Item {
     periodStart: formatInstant(period.from),
     periodEnd: formatInstant(period.to),
     ...(usedUpAt !== undefined && { usedUpAt: formatInstant(usedUpAt) }),
+    state: standing.state,
     ...(uncounted.length > 0 && { uncounted: uncounted.slice(0, MOST_METRICS) }),
   };
 }

@@ -9,7 +9,8 @@ const month: Budget = {
   counts: EUR,
   amount: 10n ** 23n,
   period: { kind: 'month' },
-  thresholds: [],
+  thresholds: [80, 100],
+  atLimit: 'warn',
 };
 
 describe('a budget', () => {
@@ -21,7 +22,8 @@ describe('a budget', () => {
         counts: EUR,
         amount: 999_999_999_999_000_000_001n * 10n ** 12n,
         period: { kind: 'month' },
-        thresholds: [],
+        thresholds: [80, 100],
+        atLimit: 'warn',
       },
     });
     const rolling: BudgetSpec = {
@@ -53,6 +55,17 @@ describe('a budget', () => {
     [{ currency: 'QQQ' }, 'spec.budget.currency'],
     [{ metric: 'tenant_gpu_utilization' }, 'spec.budget.metric: informational'],
     [{ currency: 'EUR', days: 3 }, 'spec.budget.days: of a month: "3"; leave it out'],
+    [{ currency: 'EUR', thresholds: [80, 0.5] }, 'spec.budget.thresholds: not a percentage'],
+    [{ currency: 'EUR', grace: { time: '1h' } }, 'spec.budget.grace: before a suspension'],
+    [{ currency: 'EUR', atLimit: 'suspend', grace: {} }, 'spec.budget.grace: give time, or an'],
+    [
+      { currency: 'EUR', atLimit: 'suspend', grace: { time: '1x' } },
+      'spec.budget.grace.time: not a duration: "1x"',
+    ],
+    [
+      { currency: 'EUR', atLimit: 'suspend', grace: { amount: '-1' } },
+      'spec.budget.grace.amount: not an amount: "-1"',
+    ],
   ])('that cannot be is refused: %o', (change, message) => {
     const translated = translateBudget('spec.budget', { amount: '1', period: 'month', ...change });
     expect(JSON.stringify(translated)).toContain(message.replaceAll('"', String.raw`\"`));
@@ -68,6 +81,7 @@ describe('the status of budgets', () => {
     used: 12_345n * 10n ** 18n + 1n,
     usedUpAt: () => undefined,
     uncounted: [],
+    state: 'active',
     ...change,
   });
 
@@ -92,6 +106,7 @@ describe('the status of budgets', () => {
           periodStart: '2026-11-01T00:00:00Z',
           periodEnd: '2026-12-01T00:00:00Z',
           usedUpAt: '2026-11-21T09:00:00Z',
+          state: 'active',
           uncounted: ['tenant_lb_hours'],
         },
         {
@@ -102,6 +117,7 @@ describe('the status of budgets', () => {
           unit: 'EUR',
           periodStart: '2026-11-01T00:00:00Z',
           periodEnd: '2026-12-01T00:00:00Z',
+          state: 'active',
         },
       ],
     });

@@ -30,6 +30,7 @@ export interface ControllerOptions {
 /** An object, and what became of its spec when it was last looked at. */
 export interface KnownObject<Spec> {
   readonly name: string;
+  readonly uid: string;
   readonly spec: Spec;
   readonly specStatus?: SpecStatus;
 }
@@ -112,7 +113,8 @@ class KindController<Spec> implements Controller<Spec> {
   objects(): readonly KnownObject<Spec>[] {
     return [...this.#source.values()].map((object) => {
       const specStatus = this.#reporter.specStatusOf(object);
-      return { name: object.name, spec: object.spec, ...omitUndefined({ specStatus }) };
+      const { name, uid, spec } = object;
+      return { name, uid, spec, ...omitUndefined({ specStatus }) };
     });
   }
 

@@ -3,7 +3,7 @@ import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import { untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { createEventRecorder } from '../kubernetes/events.ts';
+import { createEventRecorder, type KubernetesEvent } from '../kubernetes/events.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
 import { createStatusPublisher } from '../kubernetes/status-publisher.ts';
@@ -13,7 +13,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { billingDestinations, type CursorRetirement } from './billing-destination.ts';
 import { readyBySpec } from './conditions.ts';
 import { createController, type KnownObject } from './controller.ts';
-import { ensureDefaultPolicy, meteringPolicies } from './metering-policy.ts';
+import { ensureDefaultPolicy, meteringPolicies, POLICY_NAME } from './metering-policy.ts';
 import type { PriceRecords } from './kept-price-books.ts';
 import { priceBooks } from './price-book.ts';
 import { createSecretReader } from './secret-reader.ts';
@@ -84,6 +84,8 @@ export interface Controllers {
    * force: their cursors must be kept, and people must see them.
    */
   destinations(): readonly ExistingDestination[];
+  /** The TenantOverride of a name, or without one the MeteringPolicy, for events about it; undefined where it is gone. */
+  giverOf(override: string | undefined): KubernetesEvent['regarding'] | undefined;
 }
 
 /** The controllers of the custom resources: specs go into the settings, the engine's state into status. */
@@ -151,6 +153,13 @@ export function createControllers(options: ControllersOptions): Controllers {
     },
     pricesKnown: () => pricesKnown,
     destinations: () => destinations.objects().map(existingDestination),
+    giverOf: (override) => {
+      const apiVersion = 'meterfeed.io/v1alpha1';
+      const kind = override === undefined ? 'MeteringPolicy' : 'TenantOverride';
+      const objects = override === undefined ? policies.objects() : overrides.objects();
+      const found = objects.find(({ name }) => name === (override ?? POLICY_NAME));
+      return found && { apiVersion, kind, name: found.name, uid: found.uid };
+    },
   };
 }
 

@@ -279,6 +279,24 @@ const BROKEN: readonly Row[] = [
       spec: { defaultBudget: { amount: '1', period: 'rolling', currency: 'EUR' } },
       message: BUDGET_DAYS,
     },
+    ...[
+      { of: { grace: { time: '1h' } }, message: 'grace belongs to atLimit suspend' },
+      { of: { atLimit: 'warn', grace: { time: '1h' } }, message: 'grace belongs to atLimit' },
+      { of: { atLimit: 'suspend', grace: {} }, message: 'give time, or an amount' },
+      {
+        of: { atLimit: 'suspend', grace: { time: '1h', amount: '1' } },
+        message: 'give time, or an amount',
+      },
+      { of: { atLimit: 'suspend', grace: { time: '35d' } }, message: 'a duration of at most 34d' },
+      { of: { thresholds: [0] }, message: 'defaultBudget.thresholds[0]' },
+      { of: { thresholds: [101] }, message: 'defaultBudget.thresholds[0]' },
+      { of: { thresholds: [80, 80] }, message: 'Duplicate value' },
+      { of: { atLimit: 'stop' }, message: 'Unsupported value' },
+    ].map(({ of, message }) => ({
+      reason: `a budget with ${JSON.stringify(of)}`,
+      spec: { defaultBudget: { amount: '1', period: 'month', currency: 'EUR', ...of } },
+      message,
+    })),
     {
       reason: 'a window below the smallest',
       spec: { collectionInterval: '9s' },

@@ -144,6 +144,7 @@ function layersOf(
       mode: enforcement?.mode,
       rules:
         enforcement?.rules && new Map(enforcement.rules.map((rule) => [rule.event, rule.state])),
+      neverSuspend: enforcement?.neverSuspend,
     }),
     log: omitUndefined({ level: spec.logLevel }),
     metering: omitUndefined({

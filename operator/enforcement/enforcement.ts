@@ -14,6 +14,7 @@ import { definitionOf, DESTINATIONS } from '../destinations/registry.ts';
 import type { SignedRequest } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
+import { heedBudgets } from './heed-budgets.ts';
 import { createInbox, type Inbox, type InboxOutcome } from './inbox.ts';
 import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
 import { createStandingWatch, type StandingWatch } from './standing-watch.ts';
@@ -23,6 +24,8 @@ import { loadSeenAlerts, secretName, type SeenAlerts } from './states/seen-alert
 import { loadStates, type RecordStore, type StateStore } from './states/state-store.ts';
 import {
   applyManual,
+  budgetEntry,
+  type BudgetSaying,
   effectiveState,
   type EffectiveState,
   newRecord,
@@ -38,7 +41,7 @@ export interface TenantBillingState extends EffectiveState {
   readonly sources: readonly SourceEntry[];
 }
 
-/** Alerts of billing systems in, billing states and suspension labels out (docs/enforcement.md). */
+/** Alerts of billing systems and what follows from budgets in, billing states and suspension labels out (docs/enforcement.md). */
 export interface Enforcement {
   /** Whether a billing system's messages can be verified, and so are accepted. */
   isEnabled(provider: DestinationType): boolean;
@@ -54,6 +57,10 @@ export interface Enforcement {
   setManual(tenant: string, state: BillingState, reason: string): Promise<WriteOutcome>;
   /** Durably clears it, so that what the billing systems have said counts again. */
   clearManual(tenant: string): Promise<WriteOutcome>;
+  /** Durably takes in what follows from budgets; only what is news leaves a trace. */
+  heedBudgets(said: readonly BudgetSaying[]): Promise<WriteOutcome>;
+  /** The tenants that a budget warns or suspends. */
+  heldByBudgets(): readonly string[];
   readonly status: () => MarkingStatus;
   /** Marks objects until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>;
@@ -192,6 +199,17 @@ class TenantEnforcement implements Enforcement {
 
   clearManual(tenant: string): Promise<WriteOutcome> {
     return this.#changeManual(tenant, undefined);
+  }
+
+  heedBudgets(said: readonly BudgetSaying[]): Promise<WriteOutcome> {
+    const states = this.#store;
+    const onChange = (): void => this.#reconcile();
+    return this.#inbox.inTurn(() => heedBudgets(said, { ...this.#options, states, onChange }));
+  }
+
+  heldByBudgets(): readonly string[] {
+    const held = this.#store.all().filter((record) => budgetEntry(record) !== undefined);
+    return held.map(({ tenant }) => tenant);
   }
 
   readonly status = (): MarkingStatus => this.#marking.status();

@@ -118,7 +118,7 @@ export interface ExplanationsView {
 }
 
 /** Billing states, and what follows from them. */
-export type EnforcementView = Omit<Enforcement, 'run'>;
+export type EnforcementView = Omit<Enforcement, 'run' | 'heedBudgets' | 'heldByBudgets'>;
 
 /** The delivery engine as operators see it. */
 export interface DestinationsView {

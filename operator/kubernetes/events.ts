@@ -26,6 +26,11 @@ export interface KubernetesEvent {
 export interface EventRecorder {
   /** Sends in the background; the same event within five minutes is not sent again. */
   record(event: KubernetesEvent): void;
+  /**
+   * Resolves with whether the API server has it: under one id an object has one event, however often it is sent, as
+   * long as the API server keeps it. The id is of lower-case letters and digits.
+   */
+  recordOnce(event: KubernetesEvent, id: string): Promise<boolean>;
   /** Resolves when everything recorded so far has been sent or given up. */
   settled(): Promise<void>;
 }
@@ -71,7 +76,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
     return `${event.regarding.name.slice(0, 200)}.${(at * 1_000 + sequence).toString(16)}`;
   }
 
-  async function send(event: KubernetesEvent, at: number): Promise<void> {
+  async function send(event: KubernetesEvent, name: string, at: number): Promise<boolean> {
     // Events about cluster-scoped objects live in "default": the API server accepts no other.
     const namespace = event.regarding.namespace ?? 'default';
     const path = resourcePath({
@@ -85,7 +90,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       body: {
         apiVersion: 'events.k8s.io/v1',
         kind: 'Event',
-        metadata: { namespace, name: nameOf(event, at) },
+        metadata: { namespace, name },
         eventTime: microTime(at),
         reportingController: CONTROLLER,
         reportingInstance: options.instance.slice(0, 128),
@@ -96,8 +101,11 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
         regarding: event.regarding,
       },
     });
-    if (outcome.kind === 'ok') return;
+    if (outcome.kind === 'ok') return true;
+    const isThere = outcome.kind === 'status' && outcome.code === 409;
+    if (isThere) return true;
     logger.debug(`[controller] cannot record event ${event.reason}: ${describeFailure(outcome)}`);
+    return false;
   }
 
   return {
@@ -106,11 +114,14 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       unsent += 1;
       const at = clock.now();
       sending = sending
-        .then(() => send(event, at))
+        .then(() => send(event, nameOf(event, at), at))
         .finally(() => {
           unsent -= 1;
-        });
+        })
+        .then(() => undefined);
     },
+    recordOnce: (event, id) =>
+      send(event, `${event.regarding.name.slice(0, 200)}.${id}`, clock.now()),
     settled: () => sending,
   };
 }

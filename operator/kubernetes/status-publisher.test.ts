@@ -171,16 +171,18 @@ describe('event recorder', () => {
   function eventRig() {
     const clock = createManualClock();
     const sent: unknown[] = [];
+    const answers: RequestOutcome[] = [];
     const connection = {
       request: async (_path: string, options: RequestOptions = {}): Promise<RequestOutcome> => {
         sent.push(options.body);
-        return { kind: 'ok', status: 201, body: {} };
+        return answers.shift() ?? { kind: 'ok', status: 201, body: {} };
       },
     };
     const logger = createCapturingLogger();
     return {
       clock,
       sent,
+      answers,
       recorder: createEventRecorder({ connection, clock, logger, instance: 'i' }),
     };
   }
@@ -193,6 +195,21 @@ describe('event recorder', () => {
     }
     await recorder.settled();
     expect(sent).toHaveLength(2);
+  });
+
+  test('an event of an id is known to be there when the API server has it already', async () => {
+    const { sent, recorder, answers } = eventRig();
+    const status = { kind: 'status', reason: '', message: '' } as const;
+    answers.push(
+      { kind: 'network', message: 'away' },
+      { ...status, code: 403 },
+      { ...status, code: 409 },
+    );
+    const outcomes: boolean[] = [];
+    for (let i = 0; i < 4; i += 1) outcomes.push(await recorder.recordOnce(event, 'abc123'));
+    expect(outcomes).toStrictEqual([false, false, true, true]);
+    const names = sent.map((body) => (body as { metadata: { name: string } }).metadata.name);
+    expect(new Set(names)).toStrictEqual(new Set(['w.abc123']));
   });
 
   test('another object, reason or note is another event', async () => {

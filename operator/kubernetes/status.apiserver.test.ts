@@ -104,11 +104,18 @@ describe('events', () => {
     recorder.record(event);
     await recorder.settled();
     expect(logger.lines).toEqual([]);
+    const named = { ...event, reason: 'Named' };
+    expect(await recorder.recordOnce(named, 'abc123')).toBe(true);
+    expect(await recorder.recordOnce(named, 'abc123')).toBe(true);
     const listed = await connection.request('/apis/events.k8s.io/v1/namespaces/default/events');
     const items = listed.kind === 'ok' && isRecord(listed.body) ? listed.body['items'] : listed;
     const mine = Array.isArray(items)
       ? items.filter((item) => isRecord(item) && item['reason'] === 'DeliveryStopped')
       : [];
+    const again = Array.isArray(items)
+      ? items.filter((item) => isRecord(item) && item['reason'] === 'Named')
+      : [];
+    expect(again).toHaveLength(1);
     expect(mine).toMatchObject([
       { reportingController: 'meterfeed.io/operator', regarding: { uid }, type: 'Warning' },
     ]);

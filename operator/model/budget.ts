@@ -9,7 +9,16 @@ export interface Budget {
   readonly period: BudgetPeriod;
   /** Percent of the amount, ascending, each above 0 and at most 100. */
   readonly thresholds: readonly number[];
+  /** What follows when nothing is left. */
+  readonly atLimit: 'none' | 'warn' | 'suspend';
+  /** What is granted beyond the limit before a tenant is suspended; absent where nothing is. */
+  readonly grace?: BudgetGrace;
 }
+
+/** Some time from the limit on, or some more in the units of the budget. */
+export type BudgetGrace =
+  | { readonly kind: 'time'; readonly ms: number }
+  | { readonly kind: 'amount'; readonly amount: bigint };
 
 /** What is added up: money, by the price books of the tenant's plans, or the quantity of a metric. */
 export type BudgetCounts =

@@ -88,6 +88,11 @@ export interface Collector extends WindowsView {
   live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined;
   /** Up to where windows are closed, milliseconds since the epoch, by the scope that {@link LiveUsage} names. */
   closedUntil(): ReadonlyMap<string, number>;
+  /**
+   * The number of an event up to which the ledger has all of the windows that {@link closedUntil} counts; undefined while
+   * one of them is on its way there.
+   */
+  closedHead(): number | undefined;
   run(signal: AbortSignal): Promise<AppendEnd>;
 }
 
@@ -199,6 +204,10 @@ class WindowCollector implements Collector {
 
   closedUntil(): ReadonlyMap<string, number> {
     return new Map(this.#hostScopes.map(({ scope, progress }) => [scope.name, progress.end]));
+  }
+
+  closedHead(): number | undefined {
+    return this.#closer.closedHead;
   }
 
   get #hostScopes(): readonly ScopeState[] {

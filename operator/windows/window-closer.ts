@@ -79,6 +79,7 @@ export class WindowCloser {
   readonly #startedAt: number;
   #credits: readonly Credit[];
   #lastWindow: Window | undefined;
+  #closedHead: number | undefined = 0;
 
   constructor(options: WindowCloserOptions) {
     this.#options = options;
@@ -92,6 +93,11 @@ export class WindowCloser {
 
   get lastWindow(): Window | undefined {
     return this.#lastWindow;
+  }
+
+  /** The ledger's head when the last window was in it; undefined while one is closed in memory and not in the ledger yet. */
+  get closedHead(): number | undefined {
+    return this.#closedHead;
   }
 
   /** Closes everything that is due and can be closed, oldest first; the end when it cannot go on. */
@@ -172,6 +178,7 @@ export class WindowCloser {
     // Nothing of those that failed is billed; they are held, so that this comes to an end.
     if (closed.members.length === 0) return undefined;
     this.#credits = measured.settlement.credits;
+    this.#closedHead = undefined;
     this.#settle(closed);
     this.#noteGaps(closed, measured, now);
     const records = this.journal.drainForAppend(closed.members);
@@ -185,6 +192,7 @@ export class WindowCloser {
     const batch = { events: assembled.events, records, ...advance };
     const outcome = await appender.append(batch, signal, span);
     if (outcome.kind !== 'appended') return outcome;
+    this.#closedHead = ledger.stats().sequence;
     this.journal.appended();
     for (const { properties } of assembled.events) {
       const seconds = properties?.['uncertain_seconds'];

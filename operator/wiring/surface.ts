@@ -1,9 +1,12 @@
 import { join } from 'node:path';
 import { Gauge, type Registry } from 'prom-client';
+import { BudgetGate } from '../budgets/gate.ts';
 import { type BudgetKeeper, createBudgetKeeper } from '../budgets/keeper.ts';
+import { thresholdEvent } from '../budgets/threshold-event.ts';
 import { type Controllers, createControllers } from '../controllers/controllers.ts';
 import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
+import { createEventRecorder } from '../kubernetes/events.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import { createLabelLimit } from '../telemetry/registry.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
@@ -36,10 +39,25 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     usageDirectory: join(environment.ledger.dataDir, 'usage'),
     views,
   });
+  const events = createEventRecorder(context);
+  const gate = new BudgetGate({
+    ledger,
+    clock,
+    random,
+    logger,
+    enforcement: engine.billing.enforcement,
+    isSpared: (tenant) => context.settings.current().enforcement.neverSuspend.includes(tenant),
+    tell: async (reached) => {
+      const regarding = controllers.giverOf(reached.override);
+      if (regarding === undefined) return false;
+      return events.recordOnce(thresholdEvent(reached, regarding), reached.id);
+    },
+  });
   const budgets = createBudgetKeeper({
     ledger,
     clock,
     logger,
+    gate,
     totals: http.totals,
     settings: context.settings,
     discovery: engine.cluster.discovery,
@@ -47,7 +65,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     pricesKnown: () => controllers.pricesKnown(),
     isCharged: (metric) => engine.metering.catalog().find(metric)?.informational !== true,
   });
-  createStatusMetrics(registry, views, engine.cluster.tenantApis, budgets);
+  createStatusMetrics(registry, views, engine.cluster.tenantApis, { budgets, gate });
   const changed = ({ namespace }: Projected): void => budgets.changed(namespace);
   engine.cluster.watches.subscribe({ used: { upserted: changed, deleted: changed } });
   const controllers = createControllers({
@@ -104,7 +122,13 @@ function createStatusMetrics(
   registry: Registry,
   views: Views,
   tenantApis: Pick<TenantApis, 'list'>,
-  budgets: Pick<BudgetKeeper, 'list'>,
+  {
+    budgets,
+    gate,
+  }: {
+    readonly budgets: Pick<BudgetKeeper, 'list'>;
+    readonly gate: Pick<BudgetGate, 'reachedAt'>;
+  },
 ): void {
   const registers = [registry];
   const gauge = (name: string, help: string, value: () => number): void => {
@@ -146,6 +170,16 @@ function createStatusMetrics(
     'Tenants of whose budget nothing is left.',
     () => budgets.list().filter(({ used, limit }) => used >= limit).length,
   );
+  const reached: Gauge<'percent'> = new Gauge({
+    name: 'meterfeed_budget_threshold_reached_timestamp_seconds',
+    help: 'When a tenant last reached so many percent of its budget, of the periods that there are.',
+    labelNames: ['percent'],
+    registers,
+    collect: () => {
+      reached.reset();
+      for (const [percent, at] of gate.reachedAt()) reached.set({ percent }, at / 1000);
+    },
+  });
 
   const name = createLabelLimit();
   const perDestination = (

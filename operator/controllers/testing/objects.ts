@@ -135,7 +135,15 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       },
       exclude: false,
       enforcement: 'exempt',
-      budget: { amount: '0.5', metric: 'tenant_gpu_hours', period: 'rolling', days: 30 },
+      budget: {
+        amount: '0.5',
+        metric: 'tenant_gpu_hours',
+        period: 'rolling',
+        days: 30,
+        thresholds: [50, 100],
+        atLimit: 'suspend',
+        grace: { amount: '0.25' },
+      },
       metering: {
         cpuMemoryBasis: 'max',
         meterControlPlane: true,
@@ -163,7 +171,13 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         },
       },
       exclude: true,
-      budget: { amount: '500', currency: 'EUR', period: 'month' },
+      budget: {
+        amount: '500',
+        currency: 'EUR',
+        period: 'month',
+        atLimit: 'suspend',
+        grace: { time: '90m' },
+      },
     },
   ],
   meteringpolicies: [
@@ -201,7 +215,14 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       maxOwnNodes: 200,
       excludeNamespaces: ['kube-system', 'monitoring'],
       retention: '30d',
-      defaultBudget: { amount: '500', currency: 'EUR', period: 'month' },
+      defaultBudget: {
+        amount: '500',
+        currency: 'EUR',
+        period: 'month',
+        thresholds: [100, 80],
+        atLimit: 'suspend',
+        grace: { time: '24h' },
+      },
       ingest: { unknownTenants: 'create' },
       discovery: {
         namespaces: ['vcluster-acme'],
@@ -220,6 +241,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       enforcement: {
         mode: 'enforce',
         rules: [{ event: 'invoice.payment_failed', state: 'warning' }],
+        neverSuspend: ['acme'],
       },
       prometheus: {
         url: 'http://prometheus.monitoring.svc:9090',
@@ -240,7 +262,16 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         bearerTokenSecretRef: { name: 'prometheus', key: 'token' },
       },
     },
-    { defaultBudget: { amount: '0.5', metric: 'tenant_gpu_hours', period: 'rolling', days: 7 } },
+    {
+      defaultBudget: {
+        amount: '0.5',
+        metric: 'tenant_gpu_hours',
+        period: 'rolling',
+        days: 7,
+        atLimit: 'suspend',
+        grace: { amount: '0.25' },
+      },
+    },
     {},
   ],
   pricebooks: [

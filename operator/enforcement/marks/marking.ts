@@ -110,6 +110,7 @@ class ObjectMarking implements Marking {
     const { enforcement, identity } = settings();
     const plan = planMarks({
       mode: enforcement.mode,
+      neverSuspend: new Set(enforcement.neverSuspend),
       labelPrefix: identity.labelPrefix,
       clusters: clusters(),
       stateOf,

@@ -20,6 +20,8 @@ export type StateSince = EffectiveState & { readonly since: number };
 
 export interface MarksInput {
   readonly mode: EnforcementSettings['mode'];
+  /** Tenants whose pods are not refused, whatever their state. */
+  readonly neverSuspend: ReadonlySet<string>;
   readonly labelPrefix: string;
   readonly clusters: readonly TenantCluster[];
   readonly stateOf: (tenant: string) => StateSince;
@@ -108,8 +110,9 @@ export function planMarks(input: MarksInput): MarksPlan {
   return { objects: planned, suspended };
 }
 
-function isSuspended(cluster: TenantCluster, { mode, stateOf }: MarksInput): boolean {
+function isSuspended(cluster: TenantCluster, { mode, neverSuspend, stateOf }: MarksInput): boolean {
   if (mode !== 'enforce' || cluster.enforcementExempt) return false;
+  if (neverSuspend.has(cluster.tenant)) return false;
   return stateOf(cluster.tenant).state === 'suspended';
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
 import {
   applyAlert,
+  applyBudget,
   applyManual,
   effectiveState,
   isEmpty,
@@ -202,4 +203,35 @@ test('what is in order is forgotten when nobody can repeat what was before it', 
   const next = alert('active', NOW, { subject: 'invoice/2' });
   const subjects = after(paid, running, next).entries.map(({ subject }) => subject);
   expect(subjects.toSorted()).toStrictEqual(['invoice/2', 'subscription/sub_1']);
+});
+
+describe('a budget', () => {
+  const said = (state: 'active' | 'warning' | 'suspended') =>
+    ({ tenant: 'acme', state, reason: 'the budget of 500.00 EUR is used up' }) as const;
+
+  test('suspends beside billing systems: neither undoes the other, and a person wins', () => {
+    const suspended = applyBudget(after(alert('delinquent', NOW - DAY)), said('suspended'), NOW);
+    expect(effectiveState(suspended)).toMatchObject({
+      state: 'suspended',
+      source: 'budget:limit',
+      reason: 'the budget of 500.00 EUR is used up',
+    });
+    const paid = alert('active', NOW, { settles: 'all', subject: 'customer/cus_1' });
+    const settled = applyAlert(suspended, paid, NOW).record;
+    expect(stateOf(settled)).toBe('suspended');
+    const manual = { state: 'active', reason: 'agreed', at: NOW } as const;
+    expect(stateOf(applyManual(suspended, manual, NOW))).toBe('active');
+    expect(stateOf(applyBudget(suspended, said('active'), NOW))).toBe('delinquent');
+    const unpaid = applyAlert(settled, alert('suspended', NOW), NOW).record;
+    expect(stateOf(applyBudget(unpaid, said('active'), NOW))).toBe('suspended');
+  });
+
+  test('holds what it said last, whatever became of the clock, and leaves nothing when it is over', () => {
+    const record = applyBudget(newRecord('acme', NOW), said('suspended'), NOW);
+    const earlier = applyBudget(record, said('warning'), NOW - DAY);
+    expect(stateOf(earlier)).toBe('warning');
+    const over = applyBudget(earlier, said('active'), NOW - 2 * DAY);
+    expect(stateOf(over)).toBe('active');
+    expect(isEmpty(over)).toBe(true);
+  });
 });

@@ -2,8 +2,9 @@ import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
 import { type Alert, ALERT_SUBJECT, type Settlement } from '../../destinations/alerts.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 
-/** What one source last said of a tenant: a billing system, about one subject. */
+/** What one source last said of a tenant: a billing system, about one subject, or the tenant's budget. */
 export interface SourceEntry {
+  /** A billing system, or {@link BUDGET}. */
   readonly provider: DestinationType;
   readonly subject: string;
   readonly state: BillingState;
@@ -12,6 +13,18 @@ export interface SourceEntry {
   /** When it happened over there, milliseconds since the epoch. */
   readonly at: number;
   readonly ended?: true;
+}
+
+/** The source of what a budget says (docs/budgets.md#at-the-limit). No billing system's folder has the name. */
+export const BUDGET = 'budget';
+const BUDGET_SUBJECT = 'limit';
+
+/** What follows from a tenant's budget. */
+export interface BudgetSaying {
+  readonly tenant: string;
+  readonly state: Extract<BillingState, 'active' | 'warning' | 'suspended'>;
+  /** For people, without control characters and at most 256 characters; not shown of `active`. */
+  readonly reason: string;
 }
 
 /** What a person has said; it counts until it is cleared. */
@@ -137,6 +150,27 @@ export function applyManual(
 ): TenantRecord {
   const { manual: _, ...rest } = record;
   return dated(record, manual === undefined ? rest : { ...rest, manual }, now);
+}
+
+/** What the budget has said of a tenant; undefined where that is nothing. */
+export function budgetEntry(record: TenantRecord | undefined): SourceEntry | undefined {
+  return record?.entries.find(({ provider }) => provider === BUDGET);
+}
+
+/** Takes in what follows from the budget, in an entry of its own: whatever a billing system says leaves it alone. */
+export function applyBudget(record: TenantRecord, said: BudgetSaying, now: number): TenantRecord {
+  const others = record.entries.filter(({ provider }) => provider !== BUDGET);
+  if (said.state === 'active') return dated(record, { ...record, entries: others }, now);
+  const { state, reason } = said;
+  const entry: SourceEntry = {
+    provider: BUDGET,
+    subject: BUDGET_SUBJECT,
+    state,
+    eventType: 'budget.limit',
+    reason,
+    at: now,
+  };
+  return dated(record, { ...record, entries: [...others, entry] }, now);
 }
 
 /** Whether nothing would be lost with the record. */

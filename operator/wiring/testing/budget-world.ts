@@ -8,10 +8,12 @@ import { installCustomResources } from '../../controllers/testing/install.ts';
 import { settingsFrom } from '../../controllers/testing/settings.ts';
 import { createEstate, synced } from '../../enforcement/testing/estate.ts';
 import { loadKubeConfig } from '../../kubernetes/kube-config.ts';
+import type { Clock } from '../../telemetry/clock.ts';
 import { createLogger } from '../../telemetry/create-logger.ts';
 import { createScrubber } from '../../telemetry/scrubber.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { runOperator } from '../run-operator.ts';
+import { replaceSpec } from './policy-world.ts';
 
 /** What `status.budgets.items` says of the tenant. */
 export interface BudgetItem {
@@ -21,6 +23,7 @@ export interface BudgetItem {
   readonly left: string;
   readonly unit: string;
   readonly usedUpAt?: string;
+  readonly state: string;
 }
 
 /** A whole operator on a real API server, with one tenant cluster. */
@@ -31,20 +34,28 @@ export interface BudgetWorld extends AsyncDisposable {
   readonly own: string;
   /** Of its API. */
   readonly address: string;
-  /** The one budget of the tenant, in a TenantOverride. */
+  /** The one budget of the tenant, in a TenantOverride, from now on. */
   setBudget(budget: object): Promise<void>;
   /** Makes a pod of the tenant with one core that has begun in this second, and gives that moment. */
   runPod(name: string): Promise<number>;
+  /** What the API server answers when the tenant's syncer tries to make a pod; nothing is kept of it. */
+  tryPod(): Promise<number>;
+  /** What was told of the budget, sorted. */
+  told(): Promise<readonly string[]>;
+  stop(): Promise<void>;
+  start(): Promise<void>;
   /** What the TenantOverride's status says; undefined while it says nothing. */
   item(): Promise<BudgetItem | undefined>;
 }
 
 const NAME = 'shop';
+const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 const OVERRIDES = '/apis/meterfeed.io/v1alpha1/tenantoverrides';
 
 export async function startBudgetWorld(
   host: TestCluster,
   environment: Readonly<Record<string, string>>,
+  clock: Clock = systemClock,
 ): Promise<BudgetWorld> {
   const directory = await mkdtemp(join(tmpdir(), 'meterfeed-budgets-'));
   await installCustomResources(host);
@@ -52,6 +63,8 @@ export async function startBudgetWorld(
   const namespace = await host.createNamespace('tenant');
   const estate = createEstate(host);
   await estate.addTenantCluster(namespace, NAME);
+  const syncer = await estate.syncer(namespace, `vc-${NAME}`);
+  const override = `${OVERRIDES}/${namespace}`;
   await host.request('POST', `/api/v1/namespaces/${namespace}/serviceaccounts`, {
     metadata: { name: 'default' },
   });
@@ -66,54 +79,92 @@ export async function startBudgetWorld(
   });
   const access = loadKubeConfig({ kind: 'file', path: host.kubeconfigPath });
   if (access.kind === 'invalid') throw new Error(access.reason);
-  const stopping = new AbortController();
-  const running = runOperator(
-    {
-      version: 'test',
-      environment: settings,
-      configuredMetrics: [],
-      kubeConfig: access.kubeConfig,
-      namespace: own,
-      instance: 'meterfeed-0',
-      clock: systemClock,
-      random: Math.random,
-      logger: createLogger({ level: 'info', format: 'text', output: new PassThrough().resume() }),
-      scrubber: createScrubber(),
-    },
-    stopping.signal,
-  );
   const address = `http://127.0.0.1:${port}`;
-  await ready(address);
+  let process:
+    | { readonly stopping: AbortController; readonly running: Promise<unknown> }
+    | undefined;
+  const start = async (): Promise<void> => {
+    const stopping = new AbortController();
+    const output = new PassThrough().resume();
+    const running = runOperator(
+      {
+        version: 'test',
+        environment: settings,
+        configuredMetrics: [],
+        kubeConfig: access.kubeConfig,
+        namespace: own,
+        instance: 'meterfeed-0',
+        clock,
+        random: Math.random,
+        logger: createLogger({ level: 'info', format: 'text', output }),
+        scrubber: createScrubber(),
+      },
+      stopping.signal,
+    );
+    process = { stopping, running };
+    await ready(address);
+  };
+  const stop = async (): Promise<void> => {
+    process?.stopping.abort();
+    await process?.running;
+  };
+  await start();
   return {
+    start,
+    stop,
     namespace,
     own,
     address,
     tenant: `tenant-${namespace}-${NAME}`,
     setBudget: async (budget) => {
-      await host.call('POST', OVERRIDES, {
+      const spec = { match: { namespace, name: NAME }, budget };
+      const { status } = await host.request('POST', OVERRIDES, {
         apiVersion: 'meterfeed.io/v1alpha1',
         kind: 'TenantOverride',
-        metadata: { name: NAME },
-        spec: { match: { namespace, name: NAME }, budget },
+        metadata: { name: namespace },
+        spec,
       });
+      if (status !== 201) await replaceSpec(host, override, spec);
     },
-    runPod: (name) => runPod(host, namespace, name),
+    runPod: (name) => runPod(host, { namespace, name, now: clock.now() }),
+    tryPod: async () => (await syncer.tryPod(namespace, synced(NAME))).status,
+    told: async () => {
+      const { items } = (await host.call('GET', EVENTS)) as { items: readonly ToldEvent[] };
+      return items
+        .filter(({ reason, regarding }) => {
+          return reason === 'BudgetThresholdReached' && regarding.name === namespace;
+        })
+        .map(({ note }) => note)
+        .toSorted();
+    },
     item: async () => {
-      const { status } = (await host.call('GET', `${OVERRIDES}/${NAME}`)) as {
+      const { status } = (await host.call('GET', override)) as {
         status?: { budgets?: { items?: readonly BudgetItem[] } };
       };
       return status?.budgets?.items?.[0];
     },
     async [Symbol.asyncDispose]() {
-      stopping.abort();
-      await running;
+      await stop();
       await estate[Symbol.asyncDispose]();
       await rm(directory, { recursive: true, force: true });
     },
   };
 }
 
-async function runPod(host: TestCluster, namespace: string, name: string): Promise<number> {
+interface ToldEvent {
+  readonly reason: string;
+  readonly note: string;
+  readonly regarding: { readonly name: string };
+}
+
+async function runPod(
+  host: TestCluster,
+  {
+    namespace,
+    name,
+    now,
+  }: { readonly namespace: string; readonly name: string; readonly now: number },
+): Promise<number> {
   const path = `/api/v1/namespaces/${namespace}/pods`;
   const made = await host.call('POST', path, {
     metadata: { name, labels: synced(NAME) },
@@ -122,7 +173,7 @@ async function runPod(host: TestCluster, namespace: string, name: string): Promi
       containers: [{ name: 'c', image: 'i', resources: { requests: { cpu: '1' } } }],
     },
   });
-  const at = Math.floor(Date.now() / 1000) * 1000;
+  const at = Math.floor(now / 1000) * 1000;
   const startedAt = new Date(at).toISOString();
   const container = { name: 'c', image: 'i', imageID: 'i', ready: true, restartCount: 0 };
   const containerStatuses = [{ ...container, state: { running: { startedAt } } }];

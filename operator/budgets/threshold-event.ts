@@ -1,0 +1,18 @@
+import type { KubernetesEvent } from '../kubernetes/events.ts';
+import { formatInstant } from '../model/window.ts';
+import { amountOf, type ReachedThreshold } from './gate.ts';
+
+/** What people are told of a threshold, about the object that gives the budget (docs/budgets.md#thresholds). */
+export function thresholdEvent(
+  { tenant, percent, budget, since }: ReachedThreshold,
+  regarding: KubernetesEvent['regarding'],
+): KubernetesEvent {
+  const period = `the period since ${formatInstant(since)}`;
+  return {
+    regarding,
+    type: percent < 100 ? 'Normal' : 'Warning',
+    reason: 'BudgetThresholdReached',
+    action: 'Budget',
+    note: `tenant "${tenant}" has used ${percent} % of its budget of ${amountOf(budget)} in ${period}`,
+  };
+}
