@@ -254,11 +254,14 @@ async function expectRightSides(world: World): Promise<void> {
   expect(plans.destination.billedTwice).toStrictEqual([]);
   const wrong: string[] = [];
   for await (const { tenant, made } of createDeliveryRecords(ledger, 'fake').changes()) {
-    const asked = new Set(
-      plans.changes.filter((one) => one.tenant === tenant).map(({ before }) => before),
+    const planOf = new Map(
+      plans.changes.filter((one) => one.tenant === tenant).map(({ before, to }) => [before, to]),
     );
-    expect(asked).toStrictEqual(new Set(made.map(({ before }) => before)));
-    for (const { before, from } of made) {
+    expect(new Set(planOf.keys())).toStrictEqual(new Set(made.map(({ before }) => before)));
+    for (const [index, { before, from }] of made.entries()) {
+      const last = made[index - 1];
+      // Given up, asked for again and there already: it divides nothing.
+      if (last?.from === from && planOf.get(last.before) === planOf.get(before)) continue;
       for (const [id, { event, isLate }] of events) {
         if (event.tenant !== tenant || isLate) continue;
         const isNew = Date.parse(event.window_start) >= before;
