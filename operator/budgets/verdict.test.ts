@@ -258,6 +258,16 @@ describe('the state of a tenant', () => {
     expect(judge(less, NOON).memory.state).toBe('active');
   });
 
+  test('is that of the budget before until another one can be judged by a whole account', () => {
+    const raised = { ...about, budget: budgetOf({ amount: 1001n }), memory: suspended };
+    const account = accountOf(400n, 1n, NOON);
+    const waiting = judge({ ...raised, account, isWhole: false }, NOON);
+    expect(waiting.memory).toStrictEqual(suspended);
+    expect(waiting.again - NOON).toBeLessThan(1_000);
+    const whole = judge({ ...raised, account: accountOf(1000n, 1n, NOON) }, NOON);
+    expect(whole.memory.crossed.map(({ percent }) => percent)).toStrictEqual([50, 80]);
+  });
+
   test('goes no further than a warning where a tenant is spared, from the moment at which it is', () => {
     const account = accountOf(1000n, 1n, NOON);
     const spared = { ...about, account, maySuspend: false, memory: suspended };
