@@ -12,6 +12,7 @@ import { directoryBytes } from '../../operator/ledger/leveldb/files.ts';
 import { createIdFilter } from '../../operator/ledger/leveldb/id-filter.ts';
 import { firstState } from '../../operator/ledger/leveldb/identity.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
+import { Turn } from '../../operator/telemetry/turn.ts';
 import { planBatch } from '../../operator/ledger/leveldb/plan-batch.ts';
 import { createSegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
 import { encodeEvents } from '../../operator/ledger/writer.ts';
@@ -133,7 +134,8 @@ async function createPlanner(directory: string, deduplicate: boolean) {
       const { segment } = contents.state;
       const places = { active, activeName: 'bench', segment, ids, sealed: [], pool, deduplicate };
       const request = { kind: 'append', events: encodeEvents(events), records: [] } as const;
-      const plan = await planBatch([request], contents, places, Date.now());
+      const turn = new Turn(systemClock);
+      const plan = await planBatch([request], contents, places, Date.now(), turn);
       contents = plan.contents;
       return plan.operations;
     },

@@ -1,3 +1,4 @@
+import type { Turn } from '../../telemetry/turn.ts';
 import { checksumOf, keySeed, sealValue } from '../checked-value.ts';
 import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import type { Operation, Database } from './database.ts';
@@ -70,17 +71,19 @@ function widen(range: TimeRange | undefined, time: number): TimeRange {
   return time > range.to ? { ...range, to: time } : range;
 }
 
-/** The operations of entry changes, and the sum of all entries after them. */
+/** The operations of entry changes, and the sum of all entries after them; thousands of them in turns. */
 export async function planChanges(
   changes: readonly EntryChange[],
   before: EntrySum,
   database: Database,
+  turn: Turn,
 ): Promise<{ readonly operations: readonly Operation[]; readonly sum: EntrySum }> {
   const operations: Operation[] = [];
   if (changes.length === 0) return { operations, sum: before };
   let sum = before;
   const oldValues = await database.getMany(changes.map(({ key }) => key));
   for (const [index, { key, body }] of changes.entries()) {
+    if (turn.isOver) await turn.next();
     const old = oldValues[index];
     if (old !== undefined) sum = removeEntry(sum, checksumOf(old));
     if (body !== undefined) {

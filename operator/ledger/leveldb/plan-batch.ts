@@ -1,3 +1,4 @@
+import type { Turn } from '../../telemetry/turn.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Cursor, EventOutcome, RecordChange } from '../ledger.ts';
 import { AcceptedEvents } from '../accepted-events.ts';
@@ -42,12 +43,16 @@ export interface BatchPlan {
   readonly conflicts: readonly UsageEvent[];
 }
 
-/** Turns waiting requests into one batch. Reads, but writes nothing. `now` in milliseconds since the epoch. */
+/**
+ * Turns waiting requests into one batch, with turns for others in between. Reads, but writes nothing. `now` in
+ * milliseconds since the epoch.
+ */
 export async function planBatch(
   requests: readonly LevelRequest[],
   before: Contents,
   view: StoreView,
   now: number,
+  turn: Turn,
 ): Promise<BatchPlan> {
   const offers = requests.map((request) => offeredBy(request, view.deduplicate));
   // What cannot be read concerns only the requests that ask for it, so then each looks for itself.
@@ -57,7 +62,7 @@ export async function planBatch(
   for (const [index, request] of requests.entries()) {
     outcomes.push(await draft.add(request, offers[index] ?? [], stored));
   }
-  return { ...(await draft.finish(now)), outcomes };
+  return { ...(await draft.finish(now, turn)), outcomes };
 }
 
 function offeredBy(request: LevelRequest, deduplicate: boolean): readonly OfferedEvent[] {
@@ -111,13 +116,13 @@ class BatchDraft {
     }
   }
 
-  async finish(now: number): Promise<Omit<BatchPlan, 'outcomes'>> {
+  async finish(now: number, turn: Turn): Promise<Omit<BatchPlan, 'outcomes'>> {
     const before = this.#before;
     const { events: accepted, conflicts } = this.#accepted;
     const lastWindowEnd = this.#lastWindowEnd;
     const changes = [...this.#changes.values()];
     const events = planEvents(accepted, before.state.segment, this.#view, now);
-    const entries = await planChanges(changes, before.state.entries, this.#view.active);
+    const entries = await planChanges(changes, before.state.entries, this.#view.active, turn);
     const operations = [...events.operations, ...entries.operations];
     if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
       return { operations, contents: before, events: [], conflicts };

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
+import { Turn } from '../../telemetry/turn.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import {
   type Database,
@@ -179,11 +180,12 @@ class SegmentStore implements Store {
     const { clock, head, onConflict } = this.#options;
     const { lastSequence } = this.#contents.state.segment;
     try {
-      const plan = await planBatch(requests, this.#contents, this.view(), clock.now());
+      const turn = new Turn(clock);
+      const plan = await planBatch(requests, this.#contents, this.view(), clock.now(), turn);
       if (!head.owned()) {
         return this.#stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
       }
-      const failure = plan.operations.length === 0 ? undefined : await this.#commit(plan);
+      const failure = plan.operations.length === 0 ? undefined : await this.#commit(plan, turn);
       if (failure !== undefined) return failure;
       this.#learn(plan.events, lastSequence + 1);
       for (const event of plan.conflicts) onConflict(event);
@@ -202,11 +204,11 @@ class SegmentStore implements Store {
   }
 
   /** Writes a planned batch. A failure means that it is known not to be stored, or not known at all. */
-  async #commit(plan: BatchPlan): Promise<LedgerFailure | undefined> {
+  async #commit(plan: BatchPlan, turn: Turn): Promise<LedgerFailure | undefined> {
     const { failpoint, onError } = this.#options;
     try {
       await failpoint('append:before-write');
-      await writeBatch(this.#database, plan.operations);
+      await writeBatch(this.#database, plan.operations, turn);
       await failpoint('append:after-write');
       this.#adopt(plan.contents);
       return undefined;
