@@ -1,31 +1,92 @@
+import type { MetricDefinition } from '../model/catalog.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { LifecycleEvent } from './cloud-events.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { catalogData, type LifecycleEvent, tenantData } from './cloud-events.ts';
+import type { StepOutcome } from './destination.ts';
 
 /** What receivers of CloudEvents are told beside usage: the catalogue and tenants. */
-export type Announced = Pick<LifecycleEvent, 'type' | 'subject' | 'data'>;
+export interface Announcements {
+  bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome>;
+  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
+  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
+}
+
+/** What became of one; `split` is a refusal. */
+type Told =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
+  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'split'; readonly reason: string };
+
+export interface AnnouncementsOptions {
+  /** The name of the destination. */
+  readonly name: string;
+  /** Of the events. */
+  readonly source: string;
+  readonly tell: (event: LifecycleEvent, signal: AbortSignal) => Promise<Told>;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly logger: Pick<Logger, 'warn'>;
+}
 
 /**
- * Names announcements by the moment at which they were first made: the same at every attempt, so that a
- * receiver recognises a repeat, and another one when there is something new to say.
+ * Starts with nothing said. An announcement is named by the moment at which it was first made: the same at every attempt,
+ * so that a receiver recognises a repeat, and another one when there is something new to say.
  */
-export interface Announcements {
-  /** The event that says it; `key` names what it is about. */
-  event(key: string, announced: Announced): LifecycleEvent;
-  /** The next one about it is new, whatever it says. */
-  forget(key: string): void;
-}
-
-/** Starts with nothing said. `source` is that of the events. */
-export function createAnnouncements(source: string, clock: Clock): Announcements {
+export function createAnnouncements(options: AnnouncementsOptions): Announcements {
+  const { name, source, tell, clock, logger } = options;
   const said = new Map<string, { readonly data: string; readonly at: number }>();
+
+  function eventOf(key: string, announced: Announced): LifecycleEvent {
+    const data = JSON.stringify(announced.data);
+    const known = said.get(key);
+    const time = known?.data === data ? known.at : clock.now();
+    said.set(key, { data, at: time });
+    return { ...announced, id: `${key}-${Math.floor(time / 1000)}`, source, time };
+  }
+
+  async function announce(
+    key: string,
+    announced: Announced,
+    signal: AbortSignal,
+  ): Promise<StepOutcome> {
+    const told = await tell(eventOf(key, announced), signal);
+    if (told.kind === 'retry' || told.kind === 'hold') return told;
+    // Who takes usage only must not lose it over an announcement that it refuses.
+    if (told.kind === 'split') {
+      logger.warn(`[${name}] ${announced.type} refused: ${told.reason}`);
+    }
+    return { kind: 'done' };
+  }
+
   return {
-    event: (key, announced) => {
-      const data = JSON.stringify(announced.data);
-      const known = said.get(key);
-      const time = known?.data === data ? known.at : clock.now();
-      said.set(key, { data, at: time });
-      return { ...announced, id: `${key}-${Math.floor(time / 1000)}`, source, time };
+    bootstrap: (catalog, signal) =>
+      announce(
+        'catalog',
+        { type: 'catalog.v1', subject: source, data: catalogData(catalog) },
+        signal,
+      ),
+    provision: (tenant, signal) =>
+      announce(
+        `tenant-${tenant.id}`,
+        { type: 'tenant.v1', subject: tenant.id, data: tenantData(tenant) },
+        signal,
+      ),
+    offboard: async (tenant, signal) => {
+      const key = `offboard-${tenant.id}`;
+      const outcome = await announce(
+        key,
+        { type: 'tenant.offboarded.v1', subject: tenant.id, data: tenantData(tenant) },
+        signal,
+      );
+      if (outcome.kind === 'done') {
+        // Whoever comes back is told of anew, whatever there is to say.
+        said.delete(key);
+        said.delete(`tenant-${tenant.id}`);
+      }
+      return outcome;
     },
-    forget: (key) => void said.delete(key),
   };
 }
+
+type Announced = Pick<LifecycleEvent, 'type' | 'subject' | 'data'>;

@@ -2,13 +2,11 @@ import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { createGuardedLookup } from '../../outbound/address-guard.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import { type Announced, type Announcements, createAnnouncements } from '../announcements.ts';
+import { type Announcements, createAnnouncements } from '../announcements.ts';
 import {
-  catalogData,
+  type LifecycleEvent,
   lifecycleCloudEvent,
   sourceProblem,
-  tenantData,
   usageCloudEvent,
 } from '../cloud-events.ts';
 import type {
@@ -47,7 +45,6 @@ class Kafka implements Destination {
   readonly name: string;
   readonly type = 'kafka';
   readonly #settings: KafkaSettings;
-  readonly #logger: Logger;
   readonly #writer: TopicWriter;
   readonly #announcements: Announcements;
   #batchBytes = BATCH_BYTES;
@@ -57,9 +54,14 @@ class Kafka implements Destination {
     if (problem !== undefined) throw new TypeError(problem);
     this.name = name;
     this.#settings = settings;
-    this.#logger = logger;
     this.#writer = createTopicWriter({ settings, lookup: createGuardedLookup() });
-    this.#announcements = createAnnouncements(settings.source, clock);
+    this.#announcements = createAnnouncements({
+      name,
+      source: settings.source,
+      tell: (event, signal) => this.#tell(event, signal),
+      clock,
+      logger,
+    });
   }
 
   get limits(): DestinationLimits {
@@ -80,14 +82,15 @@ class Kafka implements Destination {
   }
 
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome> {
-    const { source: subject } = this.#settings;
-    const announced = { type: 'catalog.v1', subject, data: catalogData(catalog) } as const;
-    return this.#announce('catalog', announced, signal);
+    return this.#announcements.bootstrap(catalog, signal);
   }
 
   provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    const announced = { type: 'tenant.v1', subject: tenant.id, data: tenantData(tenant) } as const;
-    return this.#announce(`tenant-${tenant.id}`, announced, signal);
+    return this.#announcements.provision(tenant, signal);
+  }
+
+  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    return this.#announcements.offboard(tenant, signal);
   }
 
   async send(
@@ -104,31 +107,14 @@ class Kafka implements Destination {
     return outcomes.map(deliveryOutcome);
   }
 
-  async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    const key = `offboard-${tenant.id}`;
-    const data = tenantData(tenant);
-    const announced = { type: 'tenant.offboarded.v1', subject: tenant.id, data } as const;
-    const outcome = await this.#announce(key, announced, signal);
-    if (outcome.kind === 'done') {
-      this.#announcements.forget(key);
-      this.#announcements.forget(`tenant-${tenant.id}`);
-    }
-    return outcome;
-  }
-
   close(): Promise<void> {
     return this.#writer.close();
   }
 
-  async #announce(key: string, announced: Announced, signal: AbortSignal): Promise<StepOutcome> {
-    const event = this.#announcements.event(key, announced);
+  async #tell(event: LifecycleEvent, signal: AbortSignal): Promise<WriteOutcome> {
     const record = recordOf(lifecycleCloudEvent(event), this.#settings.contentMode);
     const [outcome] = await this.#writer.append([record], signal);
-    if (outcome?.kind === 'retry' || outcome?.kind === 'hold') return outcome;
-    if (outcome?.kind === 'split') {
-      this.#logger.warn(`[${this.name}] ${announced.type} refused: ${outcome.reason}`);
-    }
-    return { kind: 'done' };
+    return outcome ?? { kind: 'delivered' };
   }
 
   #recordOf(event: UsageEvent): KafkaRecord {

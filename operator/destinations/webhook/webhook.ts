@@ -10,7 +10,6 @@ import {
   retryAfterMs,
 } from '../../outbound/http-client.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import type {
   DeliveryOutcome,
   Destination,
@@ -18,14 +17,13 @@ import type {
   DestinationLimits,
   StepOutcome,
 } from '../destination.ts';
-import { type Announced, type Announcements, createAnnouncements } from '../announcements.ts';
+import { type Announcements, createAnnouncements } from '../announcements.ts';
 import {
-  catalogData,
   type CloudEvent,
+  type LifecycleEvent,
   lifecycleCloudEvent,
   sourceProblem,
   structuredEvent,
-  tenantData,
   usageCloudEvent,
 } from '../cloud-events.ts';
 import type { WebhookSettings } from './settings.ts';
@@ -68,7 +66,6 @@ class Webhook implements Destination {
   readonly type = 'webhook';
   readonly #settings: WebhookSettings;
   readonly #clock: Clock;
-  readonly #logger: Logger;
   readonly #client: HttpClient;
   /** Method and path, for reasons. */
   readonly #where: string;
@@ -88,8 +85,13 @@ class Webhook implements Destination {
     this.name = name;
     this.#settings = settings;
     this.#clock = clock;
-    this.#logger = logger;
-    this.#announcements = createAnnouncements(settings.source, clock);
+    this.#announcements = createAnnouncements({
+      name,
+      source: settings.source,
+      tell: (event, signal) => this.#tell(event, signal),
+      clock,
+      logger,
+    });
     this.#client = outbound.client({ name, baseUrl: settings.url });
     this.#where = `POST ${redactPath(new URL(settings.url).pathname)}`;
     this.#credentials = credentialHint(settings);
@@ -116,14 +118,15 @@ class Webhook implements Destination {
   }
 
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome> {
-    const { source: subject } = this.#settings;
-    const announced = { type: 'catalog.v1', subject, data: catalogData(catalog) } as const;
-    return this.#announce('catalog', announced, signal);
+    return this.#announcements.bootstrap(catalog, signal);
   }
 
   provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    const announced = { type: 'tenant.v1', subject: tenant.id, data: tenantData(tenant) } as const;
-    return this.#announce(`tenant-${tenant.id}`, announced, signal);
+    return this.#announcements.provision(tenant, signal);
+  }
+
+  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+    return this.#announcements.offboard(tenant, signal);
   }
 
   async send(
@@ -141,32 +144,12 @@ class Webhook implements Destination {
     return events.map(() => result);
   }
 
-  async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    const key = `offboard-${tenant.id}`;
-    const data = tenantData(tenant);
-    const announced = { type: 'tenant.offboarded.v1', subject: tenant.id, data } as const;
-    const outcome = await this.#announce(key, announced, signal);
-    if (outcome.kind === 'done') {
-      this.#announcements.forget(key);
-      this.#announcements.forget(`tenant-${tenant.id}`);
-    }
-    return outcome;
-  }
-
   close(): Promise<void> {
     return this.#client.close();
   }
 
-  async #announce(key: string, announced: Announced, signal: AbortSignal): Promise<StepOutcome> {
-    const event = this.#announcements.event(key, announced);
-    const outcome = await this.#post(batchBody([lifecycleCloudEvent(event)]), signal);
-    const result = this.#classify(outcome);
-    if (result.kind === 'retry' || result.kind === 'hold') return result;
-    // A receiver that takes usage only must not lose it over an announcement that it refuses.
-    if (result.kind === 'split') {
-      this.#logger.warn(`[${this.name}] ${announced.type} refused: ${result.reason}`);
-    }
-    return { kind: 'done' };
+  async #tell(event: LifecycleEvent, signal: AbortSignal): Promise<CallOutcome> {
+    return this.#classify(await this.#post(batchBody([lifecycleCloudEvent(event)]), signal));
   }
 
   #classify(outcome: HttpOutcome): CallOutcome {
