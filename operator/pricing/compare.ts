@@ -1,3 +1,4 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Charge, Price, PriceBook } from '../model/price-book.ts';
 import { chargeText } from './amount.ts';
 import { sameCharge } from './same-charge.ts';
@@ -32,6 +33,23 @@ export interface WantedPrice {
   readonly charge?: Charge;
   /** Why the billing system cannot have it, for people. */
   readonly impossible?: string;
+}
+
+/** The prices of a book as of a day, where each stands for its own usage; `whyImpossible` tells of what cannot be had. */
+export function wantedByUsage(
+  book: PriceBook,
+  day: string,
+  whyImpossible: (price: PriceOnDay) => string | undefined,
+): readonly WantedPrice[] {
+  return pricesOn(book, day).map((price) => {
+    const { name, metric, match, charge } = price;
+    const impossible = whyImpossible(price);
+    return {
+      place: usagePlace(metric, match),
+      price: name,
+      ...omitUndefined({ charge, impossible }),
+    };
+  });
 }
 
 /** A price as a billing system has it. */

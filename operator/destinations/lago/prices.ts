@@ -1,15 +1,13 @@
 import { parseDecimal, nanosFromDecimal } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Charge, PriceBook } from '../../model/price-book.ts';
 import { parseAmount } from '../../pricing/amount.ts';
 import { dependsOnMonth } from '../../pricing/charges.ts';
 import {
   comparePrices,
   type PriceOnDay,
-  pricesOn,
   type PriceThere,
   usagePlace,
-  type WantedPrice,
+  wantedByUsage,
 } from '../../pricing/compare.ts';
 import { plainCharge } from '../../pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, textsOf } from '../json.ts';
@@ -36,28 +34,13 @@ export async function pricesAtLago(
     const isMissing = answer.kind === 'refused' && answer.code === 'plan_not_found';
     if (answer.kind !== 'ok' && !isMissing) return { kind: 'failed', reason: answer.reason };
     const object = answer.kind === 'ok' ? objectOf(answer.body, 'plan') : undefined;
+    const wanted = wantedByUsage(book, day, (price) => whyImpossible(book, price, object));
     const there = object === undefined ? [] : pricesThere(object, metrics);
-    const differences = comparePrices(wantedAtLago(book, day, object), there);
+    const differences = comparePrices(wanted, there);
     const exists = object !== undefined;
     compared.push({ book: book.name, currency: book.currency, plan, exists, differences });
   }
   return { kind: 'compared', books: compared };
-}
-
-function wantedAtLago(
-  book: PriceBook,
-  day: string,
-  plan: JsonObject | undefined,
-): readonly WantedPrice[] {
-  return pricesOn(book, day).map((price) => {
-    const { name, metric, match, charge } = price;
-    const impossible = whyImpossible(book, price, plan);
-    return {
-      place: usagePlace(metric, match),
-      price: name,
-      ...omitUndefined({ charge, impossible }),
-    };
-  });
 }
 
 /** Why Lago cannot have a price; undefined where it can. */

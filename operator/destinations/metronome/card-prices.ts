@@ -1,14 +1,12 @@
 import { nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Charge, PriceBook } from '../../model/price-book.ts';
 import { parseAmount } from '../../pricing/amount.ts';
 import {
   comparePrices,
   type PriceOnDay,
-  pricesOn,
   type PriceThere,
   usagePlace,
-  type WantedPrice,
+  wantedByUsage,
 } from '../../pricing/compare.ts';
 import { plainCharge } from '../../pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
@@ -74,7 +72,9 @@ async function compareBook(
   const found = await rateCards.find(plan, signal);
   if (found.kind !== 'card' && found.kind !== 'missing') return found;
   const card = found.kind === 'card' ? found.card : undefined;
-  const wanted = wantedOnCard(book, day, card, billing);
+  const wanted = wantedByUsage(book, day, (price) =>
+    whyImpossible(book, price, card, billing.get(price.metric)?.[0]),
+  );
   const own = { book: book.name, currency: book.currency, plan };
   if (card === undefined) return { ...own, exists: false, differences: comparePrices(wanted, []) };
   const body = { rate_card_id: card.id, at: new Date(at).toISOString() };
@@ -99,23 +99,6 @@ function productsOf(
       return [code, products.filter((product) => ids.has(metricAt(product, at) ?? ''))];
     }),
   );
-}
-
-function wantedOnCard(
-  book: PriceBook,
-  day: string,
-  card: RateCard | undefined,
-  billing: Billing,
-): readonly WantedPrice[] {
-  return pricesOn(book, day).map((price) => {
-    const { name, metric, match, charge } = price;
-    const impossible = whyImpossible(book, price, card, billing.get(metric)?.[0]);
-    return {
-      place: usagePlace(metric, match),
-      price: name,
-      ...omitUndefined({ charge, impossible }),
-    };
-  });
 }
 
 /** Why a rate card cannot have a price; undefined where it can. */
