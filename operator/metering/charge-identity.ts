@@ -16,18 +16,29 @@ export interface IdentityParts {
   readonly resourceId?: string;
   /** Given for node-related events only: zone and, with REGION_FROM_NODE, region come from it. */
   readonly node?: NodePlace | 'unknown';
-  /** The namespace inside the tenant cluster, of {@link billedNamespace}; `''` where there is none. */
-  readonly namespace?: string;
-  /** Of {@link billedSplit}. */
+  /** Of {@link billedSplit} or {@link namespaceSplit}. */
   readonly split?: Split;
   readonly dimensions?: Readonly<Record<string, string>>;
 }
 
-/**
- * The namespace that an object's charges are told apart by (METER_BY_NAMESPACE); `''` where there is
- * none.
- */
-export function billedNamespace(
+/** What an object's charges are told apart by, as dimensions of them; equal ones have one key. */
+export interface Split {
+  readonly key: string;
+  readonly dimensions: Readonly<Record<string, string>>;
+}
+
+/** By the namespace inside the tenant cluster (METER_BY_NAMESPACE), where that is asked for and known. */
+export function namespaceSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
+  return splitBy(billedNamespace(cluster, labels), '');
+}
+
+/** Of pods and resource claims: by the queue (METER_BY_QUEUE) as well (docs/metering.md#queues). */
+export function billedSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
+  const queue = cluster.metering.meterByQueue ? (labels.queue ?? '') : '';
+  return splitBy(billedNamespace(cluster, labels), queue);
+}
+
+function billedNamespace(
   { metering, source, nodeMode }: TenantCluster,
   labels: ObjectLabels,
 ): string {
@@ -36,23 +47,10 @@ export function billedNamespace(
   return isWritten && metering.meterByNamespace ? (labels.virtualNamespace ?? '') : '';
 }
 
-/** What a pod's or a resource claim's charges are told apart by, as dimensions of them; equal ones have one key. */
-export interface Split {
-  readonly key: string;
-  readonly dimensions: Readonly<Record<string, string>>;
-}
-
 const NO_SPLIT: Split = { key: '', dimensions: {} };
 
-/**
- * By the namespace inside the tenant cluster (METER_BY_NAMESPACE) and by the queue (METER_BY_QUEUE), where that is asked
- * for and known (docs/metering.md#queues).
- */
-export function billedSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
-  const { meterByNamespace, meterByQueue } = cluster.metering;
-  if (!meterByNamespace && !meterByQueue) return NO_SPLIT;
-  const namespace = billedNamespace(cluster, labels);
-  const queue = meterByQueue ? (labels.queue ?? '') : '';
+function splitBy(namespace: string, queue: string): Split {
+  if (namespace === '' && queue === '') return NO_SPLIT;
   return {
     key: keyOf([namespace, queue]),
     dimensions: { ...(namespace && { namespace }), ...(queue && { queue }) },
@@ -85,7 +83,6 @@ export function chargeIdentity(
       tenant_cluster: cluster.id,
       ...(tenantClass === undefined ? {} : { tenant_class: tenantClass }),
       ...(zone === undefined ? {} : { zone }),
-      ...(parts.namespace ? { namespace: parts.namespace } : {}),
       ...parts.split?.dimensions,
       ...parts.dimensions,
     },

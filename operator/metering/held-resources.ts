@@ -3,7 +3,7 @@ import type { CollectorMetric } from '../model/catalog.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import { keyOf } from '../observation/shared-values.ts';
 import type { Timeline } from '../observation/timeline.ts';
-import { billedNamespace, chargeIdentity } from './charge-identity.ts';
+import { chargeIdentity, namespaceSplit, type Split } from './charge-identity.ts';
 import { chargeOf, type Meter, type MeterInput, ownDimensions } from './meter.ts';
 import { type TimelineView, visitPieces } from './pieces.ts';
 import { addTo, type Charge, count, type Evidence } from './tally.ts';
@@ -53,7 +53,7 @@ function meterHeld<S extends { readonly labels: ObjectLabels }>(
   const { start } = input.window;
   visitPieces(input, view, (piece) => {
     const { cluster, timeline, state, from, to, carried, weight, mapped, unsure } = piece;
-    const charge = chargeFor(cluster, rule.sku(state), billedNamespace(cluster, state.labels));
+    const charge = chargeFor(cluster, rule.sku(state), namespaceSplit(cluster, state.labels));
     const bounds = { from: from - start, to: to - start };
     const evidence = { kind: rule.kind, object: timeline, state, mapped, ...bounds, carried };
     addTo(charge, { carried, weight, ms: to - from, unsure }, rule.rate(state), evidence);
@@ -66,13 +66,13 @@ function meterHeld<S extends { readonly labels: ObjectLabels }>(
 function createChargeCache(input: MeterInput, metric: CollectorMetric) {
   const caches = new Map<TenantCluster, Map<string, Charge>>();
   const dimensions = ownDimensions(input);
-  return (cluster: TenantCluster, sku: string | undefined, namespace: string): Charge => {
+  return (cluster: TenantCluster, sku: string | undefined, split: Split): Charge => {
     const cache = caches.get(cluster) ?? new Map<string, Charge>();
     caches.set(cluster, cache);
-    const key = keyOf([sku, namespace]);
+    const key = keyOf([sku, split.key]);
     const known = cache.get(key);
     if (known !== undefined) return known;
-    const parts = { sku, namespace, dimensions };
+    const parts = { sku, split, dimensions };
     const charge = chargeOf(input, chargeIdentity(cluster, metric, input.settings, parts));
     cache.set(key, charge);
     return charge;
