@@ -167,7 +167,7 @@ export class WindowCloser {
     { begun, ahead, ownAhead, turn, span }: Closing,
     signal: AbortSignal,
   ): Promise<AppendEnd | undefined> {
-    const { clock, ledger, appender, reports, explanations } = this.#options;
+    const { clock, ledger, appender, reports, explanations, scopes, settings } = this.#options;
     const { window } = next;
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
@@ -205,7 +205,8 @@ export class WindowCloser {
     const times = { closedAt, durationMs, backfilled };
     const result = { ...measured, ...assembled };
     const report = this.#reporter.report(closed, result, outcome.outcomes, times);
-    await this.#forgetEnded();
+    const { windowMs } = settings().metering;
+    await forgetEndedTenants({ ...this.#options, scopes: scopes.tenants, windowMs });
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await ledger.writeRecords(reports.add(report));
     return undefined;
@@ -295,11 +296,5 @@ export class WindowCloser {
     }
     const retained = now - settings().ledger.retentionMs;
     gaps.prune(retained, Math.min(retained, now - PAST_GAPS_MS));
-  }
-
-  async #forgetEnded(): Promise<void> {
-    const { scopes, settings } = this.#options;
-    const { windowMs } = settings().metering;
-    await forgetEndedTenants({ ...this.#options, scopes: scopes.tenants, windowMs });
   }
 }

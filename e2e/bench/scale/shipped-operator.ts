@@ -21,6 +21,11 @@ export interface RunningOperator {
   until(timeoutMs: number, holds: () => Promise<boolean>): Promise<void>;
   /** Reports of the windows that pods were metered in, newest first. */
   reports(): Promise<readonly Report[]>;
+  /**
+   * When the ledger had all of a window with this end (RFC 3339), milliseconds since the epoch: the last line of the
+   * log that tells of it, since its scopes may be closed apart. NaN while there is none.
+   */
+  appendedAt(windowEnd: string): number;
   /** Asks the probe inside, or tells it something. */
   ask<T>(question: string): Promise<T>;
   tell(what: string): void;
@@ -36,8 +41,9 @@ export interface RunningOperator {
 
 export interface Report {
   readonly window_end: string;
-  readonly closed_at: string;
   readonly duration_ms: number;
+  /** It was due long before, as while the first lists came in. */
+  readonly backfilled: boolean;
   readonly events: number;
   readonly scopes: readonly string[];
 }
@@ -109,6 +115,13 @@ function running(child: ChildProcess, address: string, logFile: string): Running
       const { windows: all } = (await response.json()) as { windows: readonly Report[] };
       // While the first lists come in, what is listed sooner is closed by itself.
       return all.filter(({ scopes }) => scopes.includes('pods'));
+    },
+    appendedAt: (windowEnd) => {
+      const told = `[controller] window ${windowEnd.slice(11, 19)}: `;
+      const lines = readFileSync(logFile, 'utf8').split('\n');
+      const last = lines.findLast((line) => line.includes(told) && line.includes(' events for '));
+      if (last === undefined) return Number.NaN;
+      return Date.parse((JSON.parse(last) as { readonly time: string }).time);
     },
     ask: (question) => ask(child, question),
     tell: (what) => void child.send(what),
