@@ -1,9 +1,9 @@
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 import { stringify } from 'yaml';
+import { archiveOf } from './archive.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
@@ -47,16 +47,7 @@ export async function bundlePlugin(directory: string): Promise<void> {
   await chmod(program, 0o755);
   await writeFile(join(directory, 'LICENSE'), await readFile(join(ROOT, 'LICENSE')));
   const archive = join(directory, PLUGIN_FILES.archive);
-  const same = ['--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner'];
-  const tar = execFileSync(
-    'tar',
-    ['--create', ...same, '--directory', directory, PLUGIN_FILES.program, 'LICENSE'],
-    { maxBuffer: 256 * 1024 * 1024 },
-  );
-  await writeFile(
-    archive,
-    execFileSync('gzip', ['--no-name', '-9'], { input: tar, maxBuffer: 256 * 1024 * 1024 }),
-  );
+  await writeFile(archive, archiveOf(directory, [PLUGIN_FILES.program, 'LICENSE']));
   const sum = createHash('sha256')
     .update(await readFile(archive))
     .digest('hex');

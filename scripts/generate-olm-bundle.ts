@@ -10,6 +10,9 @@ const ROOT = join(import.meta.dirname, '..');
 /** Where the bundle is. */
 export const OLM_BUNDLE = join(ROOT, 'olm');
 
+/** What it consists of. */
+export const OLM_FOLDERS = ['manifests', 'metadata'] as const;
+
 const HEAD =
   'Generated from config/ and crds/ by "npm run generate:olm". Change it there, never here.';
 const PINNED = /^[^@\s]+@sha256:[0-9a-f]{64}$/;
@@ -38,6 +41,22 @@ export async function generateOlmBundle(
   });
 }
 
+/** Writes the bundle to a directory, in place of one that is there. Rejects as {@link generateOlmBundle} does. */
+export async function writeOlmBundle(
+  directory: string,
+  kubectl: string,
+  image?: string,
+): Promise<void> {
+  const files = await generateOlmBundle(kubectl, image);
+  for (const folder of OLM_FOLDERS) {
+    await rm(join(directory, folder), { recursive: true, force: true });
+  }
+  for (const [path, text] of files) {
+    await mkdir(dirname(join(directory, path)), { recursive: true });
+    await writeFile(join(directory, path), text);
+  }
+}
+
 if (import.meta.main) {
   const { values } = parseArgs({
     options: { image: { type: 'string' }, to: { type: 'string', default: OLM_BUNDLE } },
@@ -47,14 +66,7 @@ if (import.meta.main) {
       assets: process.env['KUBEBUILDER_ASSETS'],
       progress: (line) => console.error(`[control plane] ${line}`),
     });
-    const files = await generateOlmBundle(kubectl, values.image);
-    for (const folder of ['manifests', 'metadata']) {
-      await rm(join(values.to, folder), { recursive: true, force: true });
-    }
-    for (const [path, text] of files) {
-      await mkdir(dirname(join(values.to, path)), { recursive: true });
-      await writeFile(join(values.to, path), text);
-    }
+    await writeOlmBundle(values.to, kubectl, values.image);
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
     process.exitCode = 1;

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useTestCluster } from '../e2e/control-plane/test-cluster.ts';
 import { kustomize, objectsOf } from './charts/kustomize.ts';
+import { generateOlmBundle } from './generate-olm-bundle.ts';
 import { writeRelease } from './release.ts';
 
 const DIGEST = `sha256:${'5'.repeat(64)}`;
@@ -63,6 +64,18 @@ describe('a release', () => {
     const text = JSON.stringify(objectsOf(await kustomize(cluster.kubectlPath, 'default')));
     expect(text.split(image)).toHaveLength(2);
     expect(released).toStrictEqual(JSON.parse(text.replace(image, `"image":"${IMAGE}"`)));
+  });
+
+  test('lacks the bundle for catalogues, or has one whose image can be exchanged', async () => {
+    const archive = join(directory, 'first/olm-bundle.tar.gz');
+    const names = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' });
+    const bundle = await generateOlmBundle(cluster.kubectlPath, IMAGE);
+    const files = names.split('\n').filter((name) => name !== '' && !name.endsWith('/'));
+    expect(files.toSorted()).toStrictEqual([...bundle.keys()].toSorted());
+    for (const [path, text] of bundle) {
+      const extract = ['--extract', '--to-stdout', '--file', archive, path];
+      expect(execFileSync('tar', extract, { encoding: 'utf8' })).toBe(text);
+    }
   });
 
   test('has the notes of another version', async () => {

@@ -3,8 +3,10 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { findBinaries } from '../e2e/control-plane/binaries.ts';
+import { archiveOf } from './archive.ts';
 import { bundlePlugin, PLUGIN_FILES } from './bundle-plugin.ts';
 import { kustomize } from './charts/kustomize.ts';
+import { OLM_FOLDERS, writeOlmBundle } from './generate-olm-bundle.ts';
 import { sbom } from './sbom.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -45,6 +47,11 @@ export async function writeRelease(options: ReleaseOptions): Promise<void> {
     [{ name: 'meterfeed', newName, digest }],
   );
   await writeFile(join(directory, 'install.yaml'), manifests);
+  // Only files are published.
+  const bundle = join(directory, 'olm');
+  await writeOlmBundle(bundle, kubectl, image);
+  await writeFile(join(directory, 'olm-bundle.tar.gz'), archiveOf(bundle, OLM_FOLDERS));
+  await rm(bundle, { recursive: true });
   await writeFile(join(directory, 'sbom.cdx.json'), `${JSON.stringify(sbom(), null, 2)}\n`);
   await writeFile(join(directory, 'notes.md'), `${notes}\n`);
   await writeFile(join(directory, 'SHA256SUMS'), await sums(directory));

@@ -57,3 +57,14 @@ describe.each(readdirSync(WORKFLOWS))('workflow %s', (file) => {
     expect(called.filter((name) => name === undefined || !(name in scripts))).toEqual([]);
   });
 });
+
+test('a release publishes, signs or attests less than what `npm run release` writes', () => {
+  const { jobs } = parse(readFileSync(join(WORKFLOWS, 'release.yml'), 'utf8')) as Workflow;
+  const steps = jobs['release']?.steps ?? [];
+  const published = steps.filter(({ run }) => run?.startsWith('gh release create'));
+  expect(published.map(({ run }) => run?.split(' ').at(-1))).toEqual(['dist/release/*']);
+  const signed = steps.filter(({ run }) => run?.startsWith('cosign sign-blob'));
+  expect(signed.map(({ run }) => run?.split(' ').at(-1))).toEqual(['dist/release/SHA256SUMS']);
+  const attested = steps.map((step) => step.with?.['subject-checksums']);
+  expect(attested).toContain('dist/release/SHA256SUMS');
+});
