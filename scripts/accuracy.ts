@@ -35,7 +35,9 @@ try {
     log: (line) => console.error(line),
   });
   const { metrics, undated, uncertain, ...rest } = result;
-  for (const figures of [...metrics, ...undated]) console.log(JSON.stringify(figures));
+  for (const figures of [...metrics, ...undated, ...uncertain.worstResumed]) {
+    console.log(JSON.stringify(figures));
+  }
   const maximum = largestError(result);
   const verdict = {
     maximum,
@@ -43,7 +45,7 @@ try {
     overbilled: overbilledIn(result),
     unsaid: unsaidIn(result),
     uncertain_seconds_max: uncertain.most,
-    uncertain_seconds_max_resumed: uncertain.resumed,
+    uncertain_seconds_max_resumed: uncertain.mostResumed,
   };
   console.log(JSON.stringify({ ...verdict, ...rest }));
   process.exitCode = maximum <= TARGET && isSound(result) ? 0 : 1;

@@ -22,7 +22,7 @@ import { renewLeases } from './leases.ts';
 import { GPU_MODES, GPU_RESOURCES } from './modes.ts';
 import { ensureGpuNodes } from './nodes.ts';
 import { seeded } from './seeded.ts';
-import { type Uncertainty, uncertaintyOf } from './uncertainty.ts';
+import { nameUncertain, type UncertainChange, uncertaintyOf } from './uncertainty.ts';
 import { whatTheyHad } from './unseen-owners.ts';
 import { startWorld } from './world.ts';
 
@@ -60,8 +60,15 @@ export interface AccuracyResult {
   readonly lateFacts: number;
   /** What has changes that the API does not date. */
   readonly undated: readonly UndatedFigures[];
-  /** How far off events say that what nobody saw may be. */
-  readonly uncertain: Uncertainty;
+  /**
+   * How far off events say that what nobody saw may be, seconds: of all, and of those that were told by watches that
+   * went on where they were; and what the worst of these are of.
+   */
+  readonly uncertain: {
+    readonly most: number;
+    readonly mostResumed: number;
+    readonly worstResumed: readonly UncertainChange[];
+  };
   /** Ids that the ledger has more than once. */
   readonly repeated: number;
   /** GPU time that was installed and is neither billed, idle, down nor the system's, over all windows. */
@@ -148,16 +155,22 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   const pods = comparePods({ lives, outages, blinds }, events);
   const nodes = compareNodes(nodeLives, blinds, events);
   const notDated = [...pods.unseen, ...nodes.unseen, ...undated, ...uninstalled.undated];
+  const { address } = run.operator;
+  const { most, resumed } = uncertaintyOf(events, blinds);
   return {
     metrics: [...pods.metrics, ...nodes.metrics, ...compareLasting(closed, events)],
     undated: compareUndated(notDated, blinds, events),
     pods: pods.pods,
     nodes: nodes.nodes,
     arrivals: pods.arrivals,
-    explained: await explainSome(run.operator.address, events),
+    explained: await explainSome(address, events),
     lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
     windows: new Set(closed.map(({ end }) => end)).size,
-    uncertain: uncertaintyOf(events, blinds),
+    uncertain: {
+      most,
+      mostResumed: resumed[0]?.seconds ?? 0,
+      worstResumed: await nameUncertain(resumed, address, notDated, blinds),
+    },
     repeated: events.length - new Set(events.map(({ id }) => id)).size,
     unaccountedGpuSeconds: closed.reduce((sum, { unaccounted }) => sum + unaccounted, 0),
   };
