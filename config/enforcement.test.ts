@@ -118,6 +118,8 @@ describe('the operator itself, with the rights of its service account', () => {
     {
       await using operator = await start('enforce');
       expect(await send(operator, replayed)).toMatchObject({ applied: true });
+      // Resumed before the namespace was marked, it would be killed amid marking, and start marked.
+      await expect.poll(admitted, { timeout: 10_000 }).toBe(403);
       await post(operator, 'active');
       await expect.poll(admitted, { timeout: 10_000 }).toBe(201);
       await operator.kill();
