@@ -6,6 +6,8 @@ import {
   type PostgresSuiteOptions,
   startPostgresSuite,
 } from '../e2e/faults/postgres/run-suite.ts';
+import { startKafkaBrokers } from '../e2e/faults/kafka/brokers.ts';
+import { withKafka } from '../e2e/faults/kafka/plan.ts';
 import type { RunReport } from '../e2e/faults/run-plan.ts';
 import { isSound, runAll, type SuiteRun } from '../e2e/faults/run-suite.ts';
 import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
@@ -15,6 +17,7 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * and in the end what was lost, duplicated or silently wrong, and how many units are on no invoice, or on two,
  * without a word. Ends with 1 when anything was. `--scenario TEXT` takes only those whose name contains it;
  * `--without-sync`, `--without-in-flight` and `--without-line` take something away, to see that it is missed.
+ * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
  * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
  * confirms commits that no standby has.
  */
@@ -24,6 +27,7 @@ const { values } = parseArgs({
     runs: { type: 'string', default: '100' },
     jobs: { type: 'string', default: String(availableParallelism()) },
     scenario: { type: 'string', default: '' },
+    kafka: { type: 'boolean', default: false },
     ledger: { type: 'string', default: 'files' },
     'without-standby': { type: 'boolean', default: false },
     'without-sync': { type: 'boolean', default: false },
@@ -39,28 +43,40 @@ else if (values.ledger === 'files') await runOnFiles();
 else throw new RangeError(`faults: --ledger: not one of files, postgres: "${values.ledger}"`);
 
 async function runOnFiles(): Promise<void> {
-  if (!SCENARIOS.some(({ name }) => name.includes(values.scenario))) {
+  const known = SCENARIOS.filter(({ name }) => !values.kafka || !name.startsWith('months '));
+  if (!known.some(({ name }) => name.includes(values.scenario))) {
     throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
   }
 
   const seeds: number[] = [];
   for (let next = seed; seeds.length < runs; next += 1) {
-    if (planOf(next).scenario.includes(values.scenario)) seeds.push(next);
+    const { scenario, month } = planOf(next);
+    if (values.kafka && month !== undefined) continue;
+    if (scenario.includes(values.scenario)) seeds.push(next);
   }
+  const brokers = values.kafka ? await startKafkaBrokers() : undefined;
+  const plans = seeds.map(planOf);
   const options = {
-    jobs,
+    // Brokers are struck for whoever writes to them.
+    jobs: values.kafka ? 1 : jobs,
+    ...(brokers !== undefined && { brokers }),
     withoutSync: values['without-sync'],
     withoutInFlight: values['without-in-flight'],
     withoutLine: values['without-line'],
   };
   const failed: Described[] = [];
-  const totals = await runAll(seeds.map(planOf), options, ({ plan, ...report }: SuiteRun) => {
+  const onRun = ({ plan, ...report }: SuiteRun): void => {
     const run = { ...report, seed: plan.seed, scenario: plan.scenario };
     console.log(describe(run));
     if (!isSound(run)) failed.push(run);
-  });
-  for (const run of failed) tellFailure(run);
-  console.log(JSON.stringify(totals));
+  };
+  try {
+    const totals = await runAll(values.kafka ? plans.map(withKafka) : plans, options, onRun);
+    for (const run of failed) tellFailure(run);
+    console.log(JSON.stringify({ ...totals, ...(brokers && { kafka: brokers.counts() }) }));
+  } finally {
+    await brokers?.close();
+  }
   process.exitCode = failed.length === 0 ? 0 : 1;
 }
 
@@ -102,7 +118,8 @@ interface Described extends RunReport {
 
 function tellFailure(run: Described): void {
   const switches = process.argv.slice(2).filter((word) => word.startsWith('--without'));
-  const place = values.ledger === 'files' ? [] : ['--ledger', values.ledger];
+  const onKafka = values.kafka ? ['--kafka'] : [];
+  const place = values.ledger === 'files' ? onKafka : ['--ledger', values.ledger];
   const replay = [...place, '--seed', run.seed, '--runs', 1, ...switches].join(' ');
   console.error(`failed: ${run.scenario}; alone: npm run faults -- ${replay}`);
   for (const end of run.ends) console.error(`  life: ${end}`);

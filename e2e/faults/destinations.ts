@@ -1,7 +1,7 @@
 import type { DestinationSettings } from '../../operator/config/settings.ts';
 import type { Destination } from '../../operator/destinations/destination.ts';
 import { override } from '../../operator/model/override.ts';
-import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
+import { encodeEvent } from '../../operator/model/event.ts';
 import { Secret } from '../../operator/model/secret.ts';
 import type { HttpClient } from '../../operator/outbound/http-client.ts';
 import { LAGO_API_KEY, lagoContent, startLago } from './vendors/lago.ts';
@@ -11,7 +11,6 @@ import {
   metronomeContent,
   startMetronome,
 } from './vendors/metronome.ts';
-import type { StandIn } from './vendors/stand-in.ts';
 import {
   startStripe,
   STRIPE_API_KEY,
@@ -19,24 +18,14 @@ import {
   stripeContent,
   stripeLane,
 } from './vendors/stripe.ts';
+import type { FaultDestination, StoodInDestination } from './fault-destination.ts';
+import { KAFKA } from './kafka/destination.ts';
 import { startWebhookReceiver } from './vendors/webhook-receiver.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** A destination that the fault suite feeds: the real one, against a stand-in of its vendor. */
-export interface FaultDestination {
-  readonly settings: (url: string) => DestinationSettings;
-  readonly startStandIn: () => Promise<StandIn>;
-  /** What the vendor should have of an event. */
-  readonly contentOf: (event: UsageEvent) => string;
-  /** Events of one lane must come in the ledger's order; a lane is a tenant unless this says otherwise. */
-  readonly laneOf?: (event: UsageEvent) => string;
-  /** Changes the real destination; `client` speaks to the stand-in. */
-  readonly adapt?: (real: Destination, client: HttpClient) => Destination;
-}
-
-/** Everything that is fed; a further vendor is one more line. */
+/** Everything that plans draw from; a further vendor is one more line. */
 export const DESTINATIONS = {
   webhook: {
     settings: (url) => webhookSettings('webhook', url),
@@ -71,13 +60,19 @@ export const DESTINATIONS = {
     contentOf: stripeContent,
     laneOf: stripeLane,
   },
-} as const satisfies Readonly<Record<string, FaultDestination>>;
+} as const satisfies Readonly<Record<string, StoodInDestination>>;
 
-export type DestinationName = keyof typeof DESTINATIONS;
+export type StoodInName = keyof typeof DESTINATIONS;
+/** Kafka has no stand-in: brokers of it run, where the suite is asked for them (kafka/brokers.ts). */
+export type DestinationName = StoodInName | 'kafka';
 
-export const DESTINATION_NAMES = Object.keys(DESTINATIONS) as readonly DestinationName[];
+export const DESTINATION_NAMES = Object.keys(DESTINATIONS) as readonly StoodInName[];
 
 export function faultDestination(name: DestinationName): FaultDestination {
+  return name === 'kafka' ? KAFKA : DESTINATIONS[name];
+}
+
+export function stoodInDestination(name: StoodInName): StoodInDestination {
   return DESTINATIONS[name];
 }
 

@@ -1,17 +1,18 @@
 import { join } from 'node:path';
 import type { UsageEvent } from '../../operator/model/event.ts';
 import { createEstate, type Estate } from './estate.ts';
+import type { DestinationName } from './destinations.ts';
 import type { Life, Plan } from './plan.ts';
 import { createProgress, type Progress } from './progress.ts';
 import type { Moment } from './subject/idle-clock.ts';
 import type { LedgerEnd, LifeOrder } from './subject/messages.ts';
 import type { SubjectPool } from './subject/subject-pool.ts';
-import type { Vendor, Vendors } from './vendors/vendors.ts';
+import type { Vendor } from './vendors/vendors.ts';
 import { type Bill, type Verification, verify } from './verification.ts';
 import { eventsOf } from './workload.ts';
 
 export interface RunOptions {
-  readonly vendors: Vendors;
+  readonly open: (name: DestinationName) => Promise<Vendor>;
   readonly subjects: SubjectPool;
   /** For directories of ledgers; what the shims watch. */
   readonly dataRoot: string;
@@ -40,8 +41,7 @@ export async function runPlan(plan: Plan, options: RunOptions): Promise<RunRepor
   const estate = createEstate(join(options.dataRoot, name), join(options.copyRoot, name));
   try {
     const vendors: Vendor[] = [];
-    for (const destination of plan.destinations)
-      vendors.push(await options.vendors.open(destination));
+    for (const destination of plan.destinations) vendors.push(await options.open(destination));
     const progress = createProgress(plan);
     const run = createRun(plan, { ...options, estate, progress, vendors });
     for (const life of plan.lives) await run.live(life);

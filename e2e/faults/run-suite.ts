@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { MonthPlan } from '../months/month-plan.ts';
 import { runMonth } from '../months/month-run.ts';
+import type { DestinationName } from './destinations.ts';
+import type { KafkaBrokers } from './kafka/brokers.ts';
 import type { Plan } from './plan.ts';
 import { runPlan, type RunReport } from './run-plan.ts';
 import { createSubjectPool } from './subject/subject-pool.ts';
-import { startVendors } from './vendors/vendors.ts';
+import { startVendors, type Vendor } from './vendors/vendors.ts';
 
 /** Safeguards that are taken away, to see that they are missed. */
 export interface Omissions {
@@ -44,19 +46,28 @@ export interface Suite {
   close(): Promise<void>;
 }
 
-export function startSuite({ withoutSync, withoutInFlight, withoutLine }: Omissions): Suite {
+/** `brokers` are needed by plans that feed Kafka, and are not closed with the suite. */
+export function startSuite(
+  { withoutSync, withoutInFlight, withoutLine }: Omissions,
+  brokers?: KafkaBrokers,
+): Suite {
   const scratch = mkdtempSync(join(memoryDirectory(), 'faults-'));
   const dataRoot = join(scratch, 'data');
   const copyRoot = join(scratch, 'copies');
   mkdirSync(dataRoot);
   const vendors = startVendors();
+  const open = (name: DestinationName): Promise<Vendor> => {
+    if (name !== 'kafka') return vendors.open(name);
+    if (brokers === undefined) throw new Error('faults: no brokers for a plan that feeds Kafka');
+    return brokers.open();
+  };
   const subjects = createSubjectPool({ scratch, withoutSync });
   return {
     run: async (plan) => {
       const startedAt = performance.now();
       const report =
         plan.month === undefined
-          ? await runPlan(plan, { dataRoot, copyRoot, vendors, subjects, withoutInFlight })
+          ? await runPlan(plan, { dataRoot, copyRoot, open, subjects, withoutInFlight })
           : await liveMonths(plan.month, withoutLine);
       return { ...report, plan, seconds: (performance.now() - startedAt) / 1_000 };
     },
@@ -71,10 +82,10 @@ export function startSuite({ withoutSync, withoutInFlight, withoutLine }: Omissi
 /** Runs plans, `jobs` at a time; `onRun` hears of each as it ends. */
 export async function runAll(
   plans: readonly Plan[],
-  options: Omissions & { readonly jobs: number },
+  options: Omissions & { readonly jobs: number; readonly brokers?: KafkaBrokers },
   onRun: (run: SuiteRun) => void,
 ): Promise<Totals> {
-  const suite = startSuite(options);
+  const suite = startSuite(options, options.brokers);
   const takeNext = createQueue(plans);
   const totals = {
     runs: 0,

@@ -13,6 +13,8 @@ import { findKafka } from './programs.ts';
 export interface KafkaCluster {
   /** Addresses without encryption or login. */
   readonly plain: readonly string[];
+  /** As {@link KafkaCluster.plain}, of listeners that tell clients the addresses of {@link KafkaClusterOptions.fronts}. */
+  readonly behindFronts: readonly string[];
   /** With login by SCRAM, not encrypted. */
   readonly scram: readonly string[];
   /** With TLS and login by PLAIN; the authority is {@link KafkaCluster.authority}. */
@@ -39,6 +41,11 @@ export interface ReadRecord {
   readonly value: string;
 }
 
+export interface KafkaClusterOptions {
+  /** Ports on this machine of what stands before each broker; clients that ask one of its listeners are sent there. */
+  readonly fronts?: readonly number[];
+}
+
 const BROKERS = [1, 2, 3];
 const LOGIN = { username: 'meterfeed', password: 'broker-password-5d1f' };
 const START_MS = 90_000;
@@ -48,17 +55,20 @@ const OUTPUT_BYTES = 512 * 1024 * 1024;
 
 interface Ports {
   readonly plain: number;
+  readonly behindFronts: number;
   readonly scram: number;
   readonly encrypted: number;
   readonly controller: number;
 }
 
 /** Throws where Apache Kafka is not to be had, with the reason. */
-export async function startKafkaCluster(): Promise<KafkaCluster> {
+export async function startKafkaCluster({
+  fronts = [],
+}: KafkaClusterOptions = {}): Promise<KafkaCluster> {
   const found = await findKafka();
   if (found.kind === 'missing') throw new Error(found.reason);
   const directory = await mkdtemp(join(tmpdir(), 'meterfeed-kafka-'));
-  const cluster = new LocalCluster(directory, found.classpath);
+  const cluster = new LocalCluster(directory, found.classpath, fronts);
   try {
     await cluster.start();
     return cluster;
@@ -72,17 +82,23 @@ class LocalCluster implements KafkaCluster {
   readonly login = LOGIN;
   readonly #directory: string;
   readonly #classpath: string;
+  readonly #fronts: readonly number[];
   readonly #ports = new Map<number, Ports>();
   readonly #running = new Map<number, ManagedProcess>();
   authority = '';
 
-  constructor(directory: string, classpath: string) {
+  constructor(directory: string, classpath: string, fronts: readonly number[]) {
     this.#directory = directory;
     this.#classpath = classpath;
+    this.#fronts = fronts;
   }
 
   get plain(): readonly string[] {
     return this.#addresses('plain');
+  }
+
+  get behindFronts(): readonly string[] {
+    return this.#addresses('behindFronts');
   }
 
   get scram(): readonly string[] {
@@ -100,6 +116,7 @@ class LocalCluster implements KafkaCluster {
     for (const broker of BROKERS) {
       this.#ports.set(broker, {
         plain: await freePort(),
+        behindFronts: await freePort(),
         scram: await freePort(),
         encrypted: await freePort(),
         controller: await freePort(),
@@ -206,6 +223,8 @@ class LocalCluster implements KafkaCluster {
   async #properties(broker: number, tls: string): Promise<string> {
     const own = this.#ports.get(broker);
     const voters = [...this.#ports].map(([id, { controller }]) => `${id}@127.0.0.1:${controller}`);
+    const front = this.#fronts[broker - 1] ?? own?.behindFronts;
+    const fronted = (port: number | undefined): string => `FRONTED://127.0.0.1:${port}`;
     const listeners = [
       `PLAIN://127.0.0.1:${own?.plain}`,
       `SCRAM://127.0.0.1:${own?.scram}`,
@@ -224,10 +243,14 @@ class LocalCluster implements KafkaCluster {
       'process.roles': 'broker,controller',
       'node.id': String(broker),
       'controller.quorum.voters': voters.join(','),
-      listeners: [...listeners, `CONTROLLER://127.0.0.1:${own?.controller}`].join(','),
-      'advertised.listeners': listeners.join(','),
+      listeners: [
+        ...listeners,
+        fronted(own?.behindFronts),
+        `CONTROLLER://127.0.0.1:${own?.controller}`,
+      ].join(','),
+      'advertised.listeners': [...listeners, fronted(front)].join(','),
       'listener.security.protocol.map':
-        'PLAIN:PLAINTEXT,SCRAM:SASL_PLAINTEXT,ENCRYPTED:SASL_SSL,CONTROLLER:PLAINTEXT',
+        'PLAIN:PLAINTEXT,FRONTED:PLAINTEXT,SCRAM:SASL_PLAINTEXT,ENCRYPTED:SASL_SSL,CONTROLLER:PLAINTEXT',
       'inter.broker.listener.name': 'PLAIN',
       'controller.listener.names': 'CONTROLLER',
       'listener.name.scram.sasl.enabled.mechanisms': 'SCRAM-SHA-512',
@@ -238,6 +261,7 @@ class LocalCluster implements KafkaCluster {
       'ssl.keystore.location': store,
       'log.dirs': join(this.#directory, `data-${broker}`),
       'offsets.topic.replication.factor': '3',
+      'group.initial.rebalance.delay.ms': '0',
       'min.insync.replicas': '2',
       'auto.create.topics.enable': 'false',
       'num.partitions': '6',

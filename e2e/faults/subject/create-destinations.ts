@@ -48,6 +48,7 @@ export function createDestinations(
       const outcome = registry(settings);
       const target = urls.get(settings.name);
       if (outcome.kind === 'invalid' || target === undefined) return outcome;
+      closers.push(() => outcome.destination.close());
       const { adapt } = faultDestination(target.name);
       const adapted =
         adapt === undefined

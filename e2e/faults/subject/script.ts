@@ -146,7 +146,7 @@ async function setWeather(
 ): Promise<void> {
   if (url === undefined) return;
   const control = (path: string, body: string) =>
-    fetch(`${url}/_fake/${path}`, { method: 'POST', body });
+    fetch(new URL(`/_fake/${path}`, url), { method: 'POST', body });
   await control('behave', '');
   await control('halves', String(halves));
   for (const order of orders) await control('misbehave', JSON.stringify(order));

@@ -1,5 +1,5 @@
 /** All stand-ins of vendors in a process of their own, so that they outlive the operator under test. */
-import { faultDestination } from '../destinations.ts';
+import { stoodInDestination } from '../destinations.ts';
 import type { StandIn } from './stand-in.ts';
 import type { VendorAnswer, VendorOrder } from './vendors.ts';
 
@@ -7,7 +7,7 @@ const standIns = new Map<string, StandIn>();
 
 async function obey(order: VendorOrder): Promise<VendorAnswer> {
   if (order.kind === 'open') {
-    const standIn = await faultDestination(order.name).startStandIn();
+    const standIn = await stoodInDestination(order.name).startStandIn();
     standIns.set(standIn.url, standIn);
     return { kind: 'opened', url: standIn.url };
   }

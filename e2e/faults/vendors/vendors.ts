@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { join } from 'node:path';
-import type { DestinationName } from '../destinations.ts';
+import type { DestinationName, StoodInName } from '../destinations.ts';
 import type { Billed } from './stand-in.ts';
 
 /** A stand-in as the suite sees it. */
@@ -12,12 +12,12 @@ export interface Vendor {
 }
 
 export interface Vendors {
-  open(name: DestinationName): Promise<Vendor>;
+  open(name: StoodInName): Promise<Vendor>;
   close(): void;
 }
 
 export type VendorOrder =
-  | { readonly kind: 'open'; readonly name: DestinationName }
+  | { readonly kind: 'open'; readonly name: StoodInName }
   | { readonly kind: 'bill'; readonly url: string };
 
 export type VendorAnswer =
