@@ -141,3 +141,19 @@ test('what a deleted Cluster leaves behind is billed to its end', () => {
   releaseLeft(world.observation, START + HOUR);
   expect(world.observation.tenantClusters.leaving).toEqual([]);
 });
+
+test('a deleted Cluster leaves the others of its namespace alone, and nothing that comes later is its own', () => {
+  const world = worldOf(found(['a', 'b']));
+  const left = run(world, 'p', SYNCED('a'), 6);
+  run(world, 'q', SYNCED('b'), 1);
+  world.clusters(found(['b']), START + 10 * MINUTE);
+  releaseLeft(world.observation, START + 11 * MINUTE);
+  const labels = SYNCED('a');
+  const later = { namespace: 'k3k-n', labels, createdAt: START + 12 * MINUTE };
+  world.pod(pod({ ...later, name: 'r', containers: [{ cpu: '60' }] }), START + 12 * MINUTE);
+  world.podGone(left, START + 20 * MINUTE);
+  const { events } = world.close(START, START + HOUR);
+  expect(cpu(events, { tenant_cluster: 'k3k-k3k-n-a' })).toBe(2);
+  expect(cpu(events, { tenant_cluster: 'k3k-k3k-n-b' })).toBe(1);
+  expect(cpu(events)).toBe(3);
+});

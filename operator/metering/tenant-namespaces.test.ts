@@ -187,3 +187,35 @@ describe('a namespace that moves is billed to the wrong tenant', () => {
     expect(coresOf(world)).toEqual({ x: 2, y: 4, a: 0 });
   });
 });
+
+describe('a tenant whose last namespace is deleted', () => {
+  /** Kubernetes keeps a Namespace until nothing is in it any more. */
+  const whole = given('team-1', 'x');
+  const ending: RawObject = {
+    ...whole,
+    metadata: { ...Object(whole['metadata']), deletionTimestamp: iso(START + 10 * MINUTE) },
+    status: { phase: 'Terminating' },
+  };
+
+  test('is billed until what was in it is gone, and then leaves', () => {
+    const world = worldOf(whole, given('team-2', 'y'));
+    world.pod(six);
+    world.clusters(found(ending, given('team-2', 'y')), START + 10 * MINUTE);
+    world.podGone(six, START + 20 * MINUTE);
+    world.clusters(found(given('team-2', 'y')), START + 21 * MINUTE);
+    expect(coresOf(world)).toEqual({ x: 2, y: 0, a: 0 });
+    expect(world.observation.tenantClusters.leaving).toEqual([]);
+  });
+
+  test('does not pay for a namespace of the same name that is another’s', () => {
+    const world = worldOf(whole, given('team-2', 'y'));
+    world.pod(six);
+    world.clusters(found(ending, given('team-2', 'y')), START + 10 * MINUTE);
+    world.podGone(six, START + 20 * MINUTE);
+    world.clusters(found(given('team-2', 'y')), START + 21 * MINUTE);
+    world.clusters(found(given('team-1', 'y'), given('team-2', 'y')), START + 30 * MINUTE);
+    const anew = { namespace: 'team-1', labels: {}, createdAt: START + 40 * MINUTE };
+    world.pod(pod({ ...anew, name: 'q', containers: [{ cpu: '3' }] }), START + 40 * MINUTE);
+    expect(coresOf(world)).toEqual({ x: 2, y: 1, a: 0 });
+  });
+});
