@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { RequestOutcome } from './connection.ts';
-import { readPages } from './list-and-watch.ts';
+import { followWatch, readPages } from './list-and-watch.ts';
 
 /** Reads a list from a server that answers like this to the limits that it is asked with. */
 async function listFrom(
@@ -58,4 +58,47 @@ test('a page with many more objects than were asked for is no list, and nothing 
   expect(names).toEqual([]);
   const trusted = await listFrom(() => flood, undefined);
   expect(trusted.outcome.kind).toBe('complete');
+});
+
+test('a burst of watch events that has arrived in one piece leaves others their turns', async () => {
+  const EVENTS = 20;
+  let elapsedMs = 0;
+  const clock = {
+    now: () => 0,
+    monotonic: () => elapsedMs,
+    sleep: () => new Promise<void>(() => undefined),
+  };
+  async function* lines(): AsyncGenerator<string> {
+    for (let index = 1; index <= EVENTS; index++) {
+      yield JSON.stringify({
+        type: 'BOOKMARK',
+        object: { metadata: { resourceVersion: `${index}` } },
+      });
+    }
+  }
+  let others = 0;
+  const probe = (): void => {
+    others++;
+    if (taken < EVENTS) setImmediate(probe);
+  };
+  let taken = 0;
+  setImmediate(probe);
+  const end = await followWatch({
+    connection: { stream: async () => ({ kind: 'ok', lines: lines() }) },
+    path: '/api/v1/pods',
+    query: {},
+    signal: new AbortController().signal,
+    clock,
+    inactivityMs: 60_000,
+    onOpen: () => undefined,
+    onEvent: () => {
+      taken++;
+      elapsedMs += 10;
+    },
+    onGarbage: () => undefined,
+  });
+  expect(end).toEqual({ kind: 'closed', ended: true });
+  expect(taken).toBe(EVENTS);
+  // Every third event ends a turn of 25 ms.
+  expect(others).toBeGreaterThanOrEqual(6);
 });

@@ -1,5 +1,6 @@
 import { isRecord } from '../model/is-record.ts';
 import type { Clock } from '../telemetry/clock.ts';
+import { Turn } from '../telemetry/turn.ts';
 import { linkAbort, pause } from './abort.ts';
 import { type Connection, parseJson, type QueryValue } from './connection.ts';
 import type { RequestFailure } from './outcome.ts';
@@ -164,11 +165,14 @@ export async function followWatch(options: WatchStreamOptions): Promise<WatchEnd
     options.onOpen(link.signal);
     let lastActivity = clock.monotonic();
     void watchdog(() => lastActivity + options.inactivityMs - clock.monotonic());
+    const turn = new Turn(clock);
     for await (const line of stream.lines) {
       if (link.signal.aborted) break;
       lastActivity = clock.monotonic();
       const end = take(line);
       if (end !== undefined) return end;
+      // Lines that have arrived already come one after the other, with time for nobody else in between.
+      if (turn.isOver) await turn.next();
     }
     return { kind: 'closed', ended: !link.signal.aborted };
   } catch {
