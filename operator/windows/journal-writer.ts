@@ -28,6 +28,7 @@ import {
   type TenantJournal,
 } from './tenant-journal.ts';
 import { isTenant, type TenantScope } from './tenant-scopes.ts';
+import { TextsAhead } from './texts-ahead.ts';
 
 export interface JournalWriterOptions {
   readonly observation: Observation;
@@ -49,6 +50,8 @@ const PODS_PER_WRITE = 2_000;
 export class JournalWriter {
   readonly #options: JournalWriterOptions;
   readonly #tenants: TenantJournal;
+  /** Of this cluster's own objects. */
+  readonly #texts = new TextsAhead();
   /** By kind, the uids of objects of this cluster that are not in the journal. */
   readonly #unwritable = new Map<string, Set<string>>();
   /** Drained, and not known to be written. */
@@ -106,14 +109,16 @@ export class JournalWriter {
   }
 
   /**
-   * Makes, in turns, most of what {@link drainForAppend} will have to write of tenant clusters, once their
-   * window is closed that ends at `settledAt`: to be called before that, since nothing waits then.
+   * Makes, in turns, most of what {@link drainForAppend} will have to write once the window of `members` is
+   * closed that ends at `settledAt`: to be called before that, since nothing waits then.
    */
   async encodeAhead(
     members: readonly (ScopeState | TenantScope)[],
     turn: Turn,
     settledAt?: number,
   ): Promise<void> {
+    const isOfHost = members.some((member) => !isTenant(member));
+    await turn.take(this.#ahead(isOfHost ? settledAt : undefined));
     for (const member of members) {
       if (!isTenant(member)) continue;
       await turn.take(this.#tenants.ahead(member, settledAt));
@@ -152,6 +157,7 @@ export class JournalWriter {
     this.#savedAt = clock.monotonic();
     this.#allSavedAt = this.#savedAt;
     const turn = new Turn(clock);
+    await turn.take(this.#ahead());
     // This cluster's own part is written once: whatever changes while the others take their turns is for the next save.
     this.#drain([]);
     for (;;) {
@@ -197,22 +203,22 @@ export class JournalWriter {
     return this.#unwritten;
   }
 
+  /** This cluster's own part; the events of a window that is not of this cluster are written with it, too. */
+  *#ahead(settledAt?: number): Generator<void> {
+    for (const timelines of this.#kinds()) yield* this.#texts.make(timelines, settledAt);
+  }
+
   #changesOfTimelines(): readonly RecordChange[] {
+    const changes = this.#kinds().flatMap((timelines) => this.#changesOf(timelines));
+    this.#texts.clear();
+    return changes;
+  }
+
+  #kinds(): readonly Timelines<Projected, unknown>[] {
     const { pods, nodes, volumes, loadBalancers, workloads, ...others } = this.#options.observation;
-    const changesOf = <T extends Projected, S>(timelines: Timelines<T, S>): RecordChange[] =>
-      this.#changesOf(timelines);
-    return [
-      ...changesOf(pods),
-      ...changesOf(nodes),
-      ...changesOf(others.gpuPods),
-      ...changesOf(others.gpuNodes),
-      ...changesOf(others.resourceClaims),
-      ...changesOf(others.resourceSlices),
-      ...changesOf(volumes),
-      ...changesOf(loadBalancers),
-      ...changesOf(workloads),
-      ...changesOf(others.namespaces),
-    ];
+    const { gpuPods, gpuNodes, resourceClaims, resourceSlices, namespaces } = others;
+    const ofGpus = [gpuPods, gpuNodes, resourceClaims, resourceSlices];
+    return [pods, nodes, ...ofGpus, volumes, loadBalancers, workloads, namespaces];
   }
 
   #changesOf<T extends Projected, S>(timelines: Timelines<T, S>, limit?: number): RecordChange[] {
@@ -227,7 +233,7 @@ export class JournalWriter {
       unwritable.add(uid);
       this.#options.logger.error(`[controller] journal: cannot write ${kind} ${uid}`, { error });
     };
-    return timelineChanges(timelines, onWritten, limit);
+    return timelineChanges(timelines, onWritten, this.#texts, limit);
   }
 
   /** Where something is not in the journal, a restart has to list. */

@@ -8,7 +8,6 @@ import {
   decodeJson,
   decodeTimeline,
   encodeJson,
-  encodeTimeline,
   PROJECTION_VERSION,
 } from '../observation/journal-text.ts';
 import type {
@@ -214,13 +213,14 @@ export function drainChanges<T extends Projected, S>(
 export function timelineChanges<T extends Projected, S>(
   timelines: Timelines<T, S>,
   onWritten: (uid: string, error?: unknown) => void,
+  texts: Pick<TextsAhead, 'of'>,
   limit?: number,
 ): RecordChange[] {
   const { changed, removed } = timelines.drain(limit);
   const keyOf = (uid: string): string => `${TIMELINE_PREFIX}${timelines.kind}/${uid}`;
   const valueOf = (timeline: Tracked<T, S>): string | undefined => {
     try {
-      const text = encodeTimeline(timeline);
+      const text = texts.of(timeline);
       onWritten(timeline.uid);
       return text;
     } catch (error) {

@@ -3,10 +3,17 @@ import { expect, test, vi } from 'vitest';
 import { NODE_SETTINGS, pod } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/world.ts';
 import { encodeTimeline } from '../observation/journal-text.ts';
-import { createObservation } from '../observation/observation.ts';
+import { createObservation, type Observation } from '../observation/observation.ts';
 import { projectPod, type PodView } from '../observation/pod.ts';
-import { drainChanges } from './journal.ts';
+import { drainChanges, timelineChanges } from './journal.ts';
 import { TextsAhead } from './texts-ahead.ts';
+
+/** As a tenant cluster's own journal drains them, and as that of this cluster does. */
+const DRAINS = {
+  whole: (pods: Pods, texts: TextsAhead) => drainChanges('journal/', pods, texts).changes,
+  single: (pods: Pods, texts: TextsAhead) => timelineChanges(pods, () => undefined, texts),
+};
+type Pods = Observation['pods'];
 
 function podOf(name: string, phase: string, startedAt: number | null): PodView {
   const view = projectPod(pod({ name, phase, createdAt: START, startedAt }));
@@ -34,8 +41,8 @@ test('what is written ahead of a window is never older than what the window was 
       fc.array(step, { maxLength: 40 }),
       fc.boolean(),
       fc.boolean(),
-      (steps, ...flags) => {
-        const [isSettled, isForeseen] = flags;
+      fc.constantFrom('whole' as const, 'single' as const),
+      (steps, isSettled, isForeseen, drain) => {
         const { pods } = createObservation({
           nodeSettings: () => NODE_SETTINGS,
           billedUntil: (present) => present,
@@ -59,7 +66,7 @@ test('what is written ahead of a window is never older than what the window was 
         }
         if (isSettled) pods.settle(START + 30_000);
         const expected = [...pods.changed()].map((each) => encodeTimeline(each)).toSorted();
-        const { changes } = drainChanges('journal/', pods, texts);
+        const changes = DRAINS[drain](pods, texts);
         const written = changes.flatMap(({ value }) => value ?? []).toSorted();
         expect(written).toEqual(expected);
         expect([...pods.changed()]).toEqual([]);
