@@ -89,12 +89,30 @@ const DEDICATED_LABELS = ['vcluster.loft.sh/managed-by', 'vcluster.loft.sh/clust
 
 const sharedStates = createSharedValues<NodeState>();
 
+/** What was made of a view of a node last, and under which settings. */
+interface Read {
+  readonly settings: NodeSettings;
+  readonly api: Api;
+  readonly state: NodeState;
+}
+
+/** A thousand nodes are looked at again whenever the provider's word for one of them changes. */
+const reads = new WeakMap<NodeView, Read>();
+
 /** What a node's object says under the settings in force; equal states are one shared value. */
 export function nodeState(
   node: NodeView,
   settings: NodeSettings,
   api: Api = API_OF_HOST,
 ): NodeState {
+  const last = reads.get(node);
+  if (last?.settings === settings && last.api === api) return last.state;
+  const state = readNode(node, settings, api);
+  reads.set(node, { settings, api, state });
+  return state;
+}
+
+function readNode(node: NodeView, settings: NodeSettings, api: Api): NodeState {
   const { labels } = node;
   const named = gpuDevicesOf(node, settings.gpuResources);
   const hami = hamiOf(node, named);
