@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type Connection, createConnection } from './connection.ts';
+import { createRevisionSurvey } from './revision-survey.ts';
 import { createManualClock, type ManualClock } from './testing/manual-clock.ts';
 import { type ReflectorRig, startReflector } from './testing/reflector-rig.ts';
 import { type ScriptedApiServer, startScriptedApiServer } from './testing/scripted-api-server.ts';
@@ -93,5 +95,43 @@ describe('a connection on which little happens', () => {
     await clock.advance(80_000);
     server.remove('a', 'gone');
     expect((await rig.handler.told('deleted', 'gone')).arrival.happened).toBeUndefined();
+  });
+});
+
+describe('an API server that takes two seconds for a list', () => {
+  const LIST_MS = 2_000;
+  let connection: Connection;
+
+  beforeEach(async () => {
+    await rig.stop();
+    const since = server.requests.length;
+    connection = createConnection({ kubeConfig: server.kubeConfig });
+    server.next('list', { kind: 'hold' });
+    const revisions = createRevisionSurvey({ connection, paths: ['/api/v1/pods'], clock });
+    rig = await startReflector(server, {
+      clock,
+      random: () => 0,
+      revisions,
+      waitUntilReady: false,
+    });
+    await server.seen(({ kind }) => kind === 'list', since);
+    await clock.advance(LIST_MS);
+    server.release();
+  });
+
+  afterEach(() => connection.close());
+
+  test('is watched at once, and what ends later than its list took is dated by its arrival', async () => {
+    const listedAt = clock.now();
+    // The clock stands still: nothing is waited for, such as the reading of what dates what was missed.
+    server.put(pod('told'));
+    await rig.handler.told('upserted', 'told');
+    await clock.advance(LIST_MS - 1);
+    server.remove('a', 'gone');
+    const gone = await rig.handler.told('deleted', 'gone');
+    expect(gone.arrival.happened).toEqual({ from: listedAt - LIST_MS, until: clock.now() });
+    await clock.advance(1);
+    server.remove('a', 'later');
+    expect((await rig.handler.told('deleted', 'later')).arrival.happened).toBeUndefined();
   });
 });

@@ -26,6 +26,8 @@ export interface Dating {
 /** A gap no longer than this is over with the first second of the new watch. */
 const SHORT_GAP_MS = 1_000;
 const SHORT_CATCH_UP_MS = 1_000;
+/** A list that took no longer is followed at once: reading what was missed beside it would take longer still. */
+const QUICK_LIST_MS = 5_000;
 /** API servers send bookmarks every minute, give or take two seconds. */
 const BOOKMARKS_MS = 66_000;
 
@@ -46,6 +48,8 @@ export class CatchUp {
   /** Whether the clock knows versions of this kind; undefined until somebody has told. */
   #covered: boolean | undefined;
   readonly #knownAt: number;
+  /** The watch goes on from a list, and not from where another one left off. */
+  #isAfterList = false;
   /** When anything arrived last. */
   #heardAt = 0;
   /** When the last bookmark arrived on this watch, by the monotonic clock; undefined where none is expected. */
@@ -61,6 +65,7 @@ export class CatchUp {
   /** A whole list was asked for at `at`. */
   listed(at: number): void {
     this.#liveUntil = at;
+    this.#isAfterList = true;
     // The API server may have been given another etcd.
     this.#covered = undefined;
   }
@@ -69,7 +74,7 @@ export class CatchUp {
   async begin(version: string, lastAt: number, at: number, signal: AbortSignal): Promise<void> {
     const heardAt = Math.max(lastAt, this.#knownAt);
     this.#timedBy = undefined;
-    if (this.#dating === undefined || this.#isShort(at) || heardAt === 0) return;
+    if (this.#dating === undefined || this.#isSoon(at) || heardAt === 0) return;
     const { revisions, newest } = this.#dating;
     this.#covered ??= await revisions.covers(newest, signal);
     // From a version of another etcd there is nothing to learn, for this kind or any other.
@@ -82,7 +87,7 @@ export class CatchUp {
   opened(at: number): void {
     this.#heardAt = at;
     this.#bookmarkAt = undefined;
-    this.#until = at + (this.#isShort(at) ? SHORT_CATCH_UP_MS : CATCH_UP_MS);
+    this.#until = at + this.#catchUpMs(at);
   }
 
   /**
@@ -102,6 +107,7 @@ export class CatchUp {
 
   /** It is over; up to `liveUntil` nothing of it is missing. */
   closed(at: number, liveUntil: number): void {
+    this.#isAfterList = false;
     if (at >= this.#until) this.#liveUntil = Math.max(this.#liveUntil, liveUntil);
   }
 
@@ -117,7 +123,15 @@ export class CatchUp {
     return { from, until: Math.max(from, Math.min(narrow.until, at)) };
   }
 
-  #isShort(at: number): boolean {
-    return at - this.#liveUntil <= SHORT_GAP_MS;
+  /** Whether a watch that is opened at `at` has so little to catch up with that nothing is read for its dates. */
+  #isSoon(at: number): boolean {
+    return at - this.#liveUntil <= (this.#isAfterList ? QUICK_LIST_MS : SHORT_GAP_MS);
+  }
+
+  /** For how long what arrives may be old. What came about during a list takes no longer to arrive than the list took. */
+  #catchUpMs(at: number): number {
+    const gap = at - this.#liveUntil;
+    if (gap <= SHORT_GAP_MS) return SHORT_CATCH_UP_MS;
+    return this.#isAfterList ? Math.min(gap, CATCH_UP_MS) : CATCH_UP_MS;
   }
 }

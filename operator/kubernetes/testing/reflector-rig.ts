@@ -40,7 +40,9 @@ export interface ReflectorRig {
 }
 
 export interface RigOptions
-  extends Partial<Pick<ReflectorOptions<TestPod>, 'resume' | 'handlers' | 'project'>> {
+  extends Partial<
+    Pick<ReflectorOptions<TestPod>, 'resume' | 'handlers' | 'project' | 'revisions'>
+  > {
   readonly clock?: Clock;
   readonly timings?: Partial<ReflectorTimings>;
   readonly namespaces?: readonly string[];
@@ -77,6 +79,7 @@ export async function startReflector(
       ...options.timings,
     },
     ...(options.resume === undefined ? {} : { resume: options.resume }),
+    ...(options.revisions === undefined ? {} : { revisions: options.revisions }),
   });
   const running = source.run(stop.signal);
   if (options.waitUntilReady ?? true) await source.ready(never);
