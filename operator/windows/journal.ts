@@ -22,7 +22,9 @@ import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
 import type { TenantClusterSnapshot } from '../observation/tenant-cluster-snapshot.ts';
 import type { Timelines, Tracked } from '../observation/timelines.ts';
+import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { Turn } from '../telemetry/turn.ts';
 import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
 import type { TextsAhead } from './texts-ahead.ts';
 
@@ -90,11 +92,17 @@ export function kindOfWatch(name: string): string {
   return name.split('/', 1).join();
 }
 
+/** What reading the journal takes besides the ledger. */
+export interface RestoringParts {
+  readonly logger: Logger;
+  readonly clock: Pick<Clock, 'monotonic'>;
+}
+
 /** Puts the journal's timelines back into an empty observation. Call it before the watches begin. */
 export async function restoreJournal(
   ledger: Pick<Ledger, 'record' | 'records'>,
   observation: Observation,
-  logger: Logger,
+  { logger, clock }: RestoringParts,
 ): Promise<RestoredJournal> {
   const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
   if (state === undefined) return { state, resume: {} };
@@ -103,7 +111,13 @@ export async function restoreJournal(
     observation.tenantClusters.restore(clusters.clusters, state.tenantClustersObservedAt);
   }
   const { watches } = state;
-  const restore = createTimelineRestorer({ ledger, prefix: TIMELINE_PREFIX, watches, logger });
+  const restore = createTimelineRestorer({
+    ledger,
+    prefix: TIMELINE_PREFIX,
+    watches,
+    logger,
+    turn: new Turn(clock),
+  });
   const put = <T extends Projected, S>(timelines: Timelines<T, S>, scope: ScopeName) =>
     restore(timelines, state.scopes[scope]?.end);
   const pods = await put(observation.pods, 'pods');
@@ -145,11 +159,13 @@ export interface TimelineRestorerOptions {
   readonly prefix: string;
   readonly watches: CollectorState['watches'];
   readonly logger: Logger;
+  /** Probes are answered while tens of thousands of objects are read. */
+  readonly turn: Turn;
 }
 
 /** Puts the timelines of one kind back, and gives where its watch can resume. */
 export function createTimelineRestorer(options: TimelineRestorerOptions) {
-  const { ledger, prefix, watches, logger } = options;
+  const { ledger, prefix, watches, logger, turn } = options;
   const api = {};
   return async <T extends Projected, S>(
     timelines: Timelines<T, S>,
@@ -161,6 +177,7 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
       const timeline = decodeTimeline<T, S>(text, api);
       if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
       else restored.push(timeline);
+      if (turn.isOver) await turn.next();
     }
     const watch = watches[timelines.kind];
     if (unreadable.length > 0) {

@@ -131,7 +131,7 @@ async function startMetering() {
   const dra = 'resource.k8s.io';
   const collector = createCollector({
     observation,
-    restored: await restoreJournal(ledger, observation, logger),
+    restored: await restoreJournal(ledger, observation, { logger, clock: systemClock }),
     sources: {
       pods: watch('pods', projectPod, [pods, forGpuPods(gpuPods)]),
       nodes: watch('nodes', projectNode, [nodes, gpuNodes]),

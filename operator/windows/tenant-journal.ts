@@ -8,13 +8,14 @@ import type { PodView } from '../observation/pod.ts';
 import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
 import type { Timelines } from '../observation/timelines.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import { Turn } from '../telemetry/turn.ts';
 import {
   createTimelineRestorer,
   decodeState,
   drainChanges,
   type DrainedChanges,
   encodeState,
+  type RestoringParts,
   type Resume,
 } from './journal.ts';
 import type { Quarantine } from './quarantine.ts';
@@ -60,9 +61,10 @@ export interface RestoredTenantApi {
 export async function restoreTenantApis(
   ledger: Pick<Ledger, 'records'>,
   observe: (id: string) => Observation,
-  logger: Logger,
+  { logger, clock }: RestoringParts,
 ): Promise<readonly RestoredTenantApi[]> {
   const restored: RestoredTenantApi[] = [];
+  const turn = new Turn(clock);
   for await (const [key, text] of ledger.records(STATE_PREFIX)) {
     const id = key.slice(STATE_PREFIX.length);
     const state = decodeState(text) as TenantState | undefined;
@@ -73,7 +75,7 @@ export async function restoreTenantApis(
     const { progress, hasOwnNodes, watches } = state;
     const observation = observe(id);
     const prefix = `${TIMELINE_PREFIX}${id}/`;
-    const restore = createTimelineRestorer({ ledger, prefix, watches, logger });
+    const restore = createTimelineRestorer({ ledger, prefix, watches, logger, turn });
     const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
     const until = progress.end;
     const resume = {

@@ -47,7 +47,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     countClamped: () => context.collectorMetrics.clampedTimes.inc(),
   };
   const observation = createObservation(observing);
-  const restored = await restoreJournal(ledger, observation, logger);
+  const restored = await restoreJournal(ledger, observation, { logger, clock });
   const watches = createWatches({
     connection,
     labelPrefix: context.environment.identity.labelPrefix,
@@ -167,7 +167,7 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
     host: { nodes, volumes, loadBalancers },
     observing,
   });
-  const restored = await restoreTenantApis(ledger, (id) => apis.observe(id), logger);
+  const restored = await restoreTenantApis(ledger, (id) => apis.observe(id), { logger, clock });
   apis.restore(restored);
   watches.subscribe(apis.onHost);
   const parts: readonly Part[] = [

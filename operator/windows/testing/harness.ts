@@ -135,13 +135,13 @@ export async function startProcess(
     },
     countClamped: () => metrics.clampedTimes.inc(),
   });
-  const restored = await restoreJournal(ledger, observation, logger);
+  const restored = await restoreJournal(ledger, observation, { logger, clock });
   const { resume } = restored;
   const known = options.restoreTenants?.(observation) ?? [];
   const restoredTenants = await restoreTenantApis(
     ledger,
     (id) => known.find((tenant) => tenant.id === id)?.observation ?? observation,
-    logger,
+    { logger, clock },
   );
   const listed = { list: () => known, release: () => undefined };
   const tenants = options.restoreTenants === undefined ? options.tenants : listed;

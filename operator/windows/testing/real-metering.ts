@@ -66,7 +66,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
     clock,
   });
   const podEvents = createPodEvents({ connection, clock, logger });
-  const restored = await restoreJournal(ledger, observation, logger);
+  const restored = await restoreJournal(ledger, observation, { logger, clock });
   const stop = new AbortController();
   const running: Promise<unknown>[] = [];
   const watch = <T extends Projected>(

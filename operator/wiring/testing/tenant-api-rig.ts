@@ -108,7 +108,7 @@ export async function startRig(options: RigOptions) {
     billedUntil: (present: number) => present,
   };
   const observation = createObservation(observing);
-  const restored = await restoreJournal(ledger, observation, logger);
+  const restored = await restoreJournal(ledger, observation, { logger, clock });
   const discovery = fakeDiscovery(...options.clusters);
   const access = handAccess(discovery.clusters);
   for (const [id, kubeconfig] of Object.entries(options.kubeconfigs)) access.give(id, kubeconfig);
@@ -130,7 +130,10 @@ export async function startRig(options: RigOptions) {
     observing,
     ...(options.limits === undefined ? {} : { limits: options.limits }),
   });
-  const restoredTenants = await restoreTenantApis(ledger, (id) => apis.observe(id), logger);
+  const restoredTenants = await restoreTenantApis(ledger, (id) => apis.observe(id), {
+    logger,
+    clock,
+  });
   apis.restore(restoredTenants);
   const metrics = createCollectorMetrics(new Registry());
   let severed = false;
