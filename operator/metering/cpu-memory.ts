@@ -34,22 +34,25 @@ const NANOS = 1_000_000_000n;
  * down, nor on one that the tenant cluster is billed whole. A stretch without a sample is unknown: it
  * is reported, not billed; basis `max` then goes on with the requests.
  */
-export const meterCpuAndMemory: Meter = (input) => {
+export const meterCpuAndMemory: Meter = function* (input) {
   const { ahead, observation } = input;
   const pods = createPodMeter(input);
   for (const [namespace, timelines] of observation.pods.namespaces()) {
     if (ahead?.take(input, namespace) === true) continue;
-    for (const timeline of timelines) pods.measure(timeline);
+    for (const timeline of timelines) {
+      pods.measure(timeline);
+      yield;
+    }
   }
-  pods.measurePast();
+  yield* pods.measurePast();
 };
 
 /** Measures CPU and memory of one pod after the other. */
 export interface PodMeter {
   /** What is charged of it inside the window. */
   measure(timeline: Timeline<PodState>): void;
-  /** What is carried into the window, of all of them. */
-  measurePast(): void;
+  /** What is carried into the window, of all of them, one after the other. */
+  measurePast(): Generator<void, void>;
 }
 
 export function createPodMeter(

@@ -15,7 +15,7 @@ type Running = { -readonly [Key in keyof GpuBalance]: GpuBalance[Key] };
  * else is worked out afresh, moment by moment, from what stood in the nodes and who held it. Call it
  * after the meters of GPUs and nodes.
  */
-export const balanceGpus: Meter = (input) => {
+export const balanceGpus: Meter = function* (input) {
   const { window, observation, findings } = input;
   const nodeAt = nodesByName(input);
   const dra = draGpusOf(input);
@@ -39,6 +39,7 @@ export const balanceGpus: Meter = (input) => {
         for (const moment of momentsOf(stretch, gpus, now)) {
           addMoment(rowOf(rows, name, moment.type), moment, BigInt(end - start));
         }
+        yield;
       }
     }
     for (const type of findings.gpuUses.get(name)?.keys() ?? []) rowOf(rows, name, type);

@@ -27,12 +27,12 @@ import { onLateNodes, visitPieces } from './pieces.ts';
  * (docs/metering.md#gpus): the GPUs that device plugins give out. What claims hold is metered by the
  * claims.
  */
-export const meterGpuHours: Meter = (input) => {
+export const meterGpuHours: Meter = function* (input) {
   const { observation } = input;
   const nodeAt = nodesByName(input);
   const charge = createGpuCharges(input);
   const rules = pluggedRules(input);
-  visitPieces(
+  yield* visitPieces(
     input,
     observation.pods,
     (piece) => {
@@ -122,7 +122,7 @@ function deviceOf(
  * reserved for, its devices are charged once, however many such pods there are; with `podLifetime:
  * scheduled` from allocation on. Downtime and whole nodes as for GPUs of device plugins.
  */
-export const meterClaimedGpus: Meter = (input) => {
+export const meterClaimedGpus: Meter = function* (input) {
   const { observation, settings } = input;
   const { draGpuDrivers: drivers } = settings;
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
@@ -135,7 +135,7 @@ export const meterClaimedGpus: Meter = (input) => {
     return gpu && (node ?? gpu.pool);
   };
   const lateNodes = new Set([...observation.nodes.late()].map(({ name }) => name));
-  visitPieces(
+  yield* visitPieces(
     input,
     claimUses(observation),
     ({ state, cluster, timeline, from, to, asBilled, carried, weight, mapped, unsure }) => {

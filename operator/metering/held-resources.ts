@@ -11,7 +11,7 @@ import { addTo, type Charge, count, type Evidence } from './tally.ts';
 const ONE = 1_000_000_000n;
 
 /** Bound volume claims by storage class, mounted or not (docs/metering.md#volumes-and-load-balancers). */
-export const meterStorage: Meter = (input) => {
+export const meterStorage: Meter = (input) =>
   meterHeld(input, input.observation.volumes, {
     metric: 'tenant_storage_gb_hours',
     kind: 'PersistentVolumeClaim',
@@ -19,10 +19,9 @@ export const meterStorage: Meter = (input) => {
     sku: ({ storageClass }) => storageClass,
     rate: ({ size }) => size,
   });
-};
 
 /** Services of type LoadBalancer while they have an ingress address, each one load balancer. */
-export const meterLoadBalancers: Meter = (input) => {
+export const meterLoadBalancers: Meter = (input) =>
   meterHeld(input, input.observation.loadBalancers, {
     metric: 'tenant_lb_hours',
     kind: 'Service',
@@ -30,7 +29,6 @@ export const meterLoadBalancers: Meter = (input) => {
     sku: () => undefined,
     rate: () => ONE,
   });
-};
 
 /** How a kind of object is charged that is held rather than run. */
 interface HeldRule<S> {
@@ -43,15 +41,15 @@ interface HeldRule<S> {
   rate(state: S): bigint;
 }
 
-function meterHeld<S extends { readonly labels: ObjectLabels }>(
+function* meterHeld<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
   rule: HeldRule<S>,
-): void {
+): Generator<void, void> {
   const counted = new Set<Timeline<S>>();
   const chargeFor = createChargeCache(input, rule.metric);
   const { start } = input.window;
-  visitPieces(input, view, (piece) => {
+  yield* visitPieces(input, view, (piece) => {
     const { cluster, timeline, state, from, to, carried, weight, mapped, unsure } = piece;
     const charge = chargeFor(cluster, rule.sku(state), namespaceSplit(cluster, state.labels));
     const bounds = { from: from - start, to: to - start };

@@ -18,7 +18,7 @@ interface ReadyTime extends Span<WorkloadState> {
  * One instance per tenant cluster while at least one control plane replica of it is ready, however
  * many workloads and replicas it has (docs/metering.md#instance-hours). External clusters have none.
  */
-export const meterInstanceHours: Meter = (input) => {
+export const meterInstanceHours: Meter = function* (input) {
   const { window, meteredFrom, observation } = input;
   for (const { state: cluster, from, to } of observation.tenantClusters.during(
     window.start,
@@ -28,6 +28,7 @@ export const meterInstanceHours: Meter = (input) => {
     const ready = readyOf(input, cluster, (timeline) => timeline.spans);
     const bounds = [Math.max(from, window.start), Math.min(to, window.end)] as const;
     charge(input, cluster, { carried: false, weight: 1 }, ready, bounds);
+    yield;
   }
   if (meteredFrom >= window.start) return;
   const lateNamespaces = new Set([...observation.workloads.late()].map((late) => late.namespace));
@@ -41,12 +42,14 @@ export const meterInstanceHours: Meter = (input) => {
     const after = readyOf(input, cluster, (timeline) => timeline.spans);
     charge(input, cluster, { carried: true, weight: -1 }, before, bounds);
     charge(input, cluster, { carried: true, weight: 1 }, after, bounds);
+    yield;
   }
   for (const { cluster, from } of observation.tenantClusters.learntAfter(input.learntUntil)) {
     if (from >= window.start || !isMetered(cluster)) continue;
     const before = readyOf(input, cluster, (timeline) => timeline.billed ?? timeline.spans);
     const bounds = [Math.max(from, meteredFrom), window.start] as const;
     charge(input, cluster, { carried: true, weight: 1 }, before, bounds);
+    yield;
   }
 };
 

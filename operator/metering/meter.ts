@@ -56,8 +56,11 @@ export interface MeterSettings {
   readonly draGpuDrivers: readonly string[];
 }
 
-/** One rule family: adds the charges of its metrics. */
-export type Meter = (input: MeterInput) => void;
+/**
+ * One rule family: adds the charges of its metrics, one object after the other, so that others may have a turn after
+ * each. What it measures out of must stay what it is until the last step.
+ */
+export type Meter = (input: MeterInput) => Generator<void, void>;
 
 type Place = Pick<MeterInput, 'ownNodes'>;
 

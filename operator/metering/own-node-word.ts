@@ -19,22 +19,24 @@ const MOST_RELABELLED = 100;
  * Notes what a tenant's word does to the price of its own nodes, where it is believed
  * (docs/metering.md#whose-word-counts): it bears on no charge, and is there to be looked at.
  */
-export const noteOwnNodeWord: Meter = ({
+export const noteOwnNodeWord: Meter = function* ({
   window,
   meteredFrom,
   observation,
   findings,
   ownNodes,
-}) => {
+}) {
   if (ownNodes !== true) return;
   const word: OwnNodeWord = { nodeMs: 0, downMs: 0, flaps: 0, relabelled: new Set() };
   for (const { name, spans } of observation.nodes.inNamespace('')) {
     add(word, name, spans, window.start, window.end, 1);
+    yield;
   }
   if (meteredFrom < window.start) {
     for (const { name, spans, billed = spans } of observation.nodes.late()) {
       add(word, name, billed, meteredFrom, window.start, -1);
       add(word, name, spans, meteredFrom, window.start, 1);
+      yield;
     }
   }
   findings.ownNodeWord = word;

@@ -51,19 +51,23 @@ interface Pass {
  * changed about closed windows (`after − before`), then the past of tenant clusters, and of
  * namespaces of theirs, that became known after windows of it had been closed. `alsoLate` names objects whose charge depends on something
  * else that changed late, such as their node. Objects of excluded tenant clusters, and control plane
- * objects unless METER_CONTROL_PLANE, are left out; what is left out because nobody can tell whose it is, is listed.
+ * objects unless METER_CONTROL_PLANE, are left out; what is left out because nobody can tell whose it is, is listed. One timeline
+ * after the other.
  */
-export function visitPieces<S extends { readonly labels: ObjectLabels }>(
+export function* visitPieces<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
   visit: (piece: Piece<S>) => void,
   alsoLate?: (timeline: Timeline<S>) => boolean,
-): void {
+): Generator<void, void> {
   const visitWindow = createWindowVisitor(input, visit);
   for (const [, timelines] of view.namespaces()) {
-    for (const timeline of timelines) visitWindow(timeline);
+    for (const timeline of timelines) {
+      visitWindow(timeline);
+      yield;
+    }
   }
-  visitPast(input, view, visit, alsoLate);
+  yield* visitPast(input, view, visit, alsoLate);
 }
 
 const MEASURED: Pass = { carried: false, weight: 1, asBilled: false };
@@ -84,13 +88,13 @@ export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>
   };
 }
 
-/** Visits what is carried into a window out of those before it. */
-export function visitPast<S extends { readonly labels: ObjectLabels }>(
+/** Visits what is carried into a window out of those before it, one timeline after the other. */
+export function* visitPast<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
   visit: (piece: Piece<S>) => void,
   alsoLate?: (timeline: Timeline<S>) => boolean,
-): void {
+): Generator<void, void> {
   const { window, meteredFrom } = input;
   if (meteredFrom >= window.start) return;
   const inPast = createAttributor(input, meteredFrom, window.start);
@@ -99,6 +103,7 @@ export function visitPast<S extends { readonly labels: ObjectLabels }>(
   for (const timeline of lateOf(view, alsoLate)) {
     inPast.visit(timeline, timeline.billed ?? timeline.spans, before, visit);
     inPast.visit(timeline, timeline.spans, after, visit);
+    yield;
   }
   for (const { cluster, namespace, from } of lateNamespaces(input)) {
     if (from >= window.start) continue;
@@ -106,6 +111,7 @@ export function visitPast<S extends { readonly labels: ObjectLabels }>(
     const pass: Pass = { carried: true, weight: 1, asBilled: true, clusterId: cluster.id };
     for (const timeline of view.inNamespace(namespace)) {
       ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
+      yield;
     }
   }
 }

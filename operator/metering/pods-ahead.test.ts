@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { RawObject } from '../kubernetes/source.ts';
+import { atOnce } from '../model/at-once.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { meterCpuAndMemory } from './cpu-memory.ts';
 import { createFindings } from './findings.ts';
@@ -73,7 +74,7 @@ function inputOf({ observation }: World): AheadInput {
 /** What the window comes to, as lists, since orders count. */
 function measured(input: AheadInput, ahead?: MeasuredAhead) {
   const [tally, findings] = [createTally(), createFindings()];
-  meterCpuAndMemory({ ...input, tally, findings, ...omitUndefined({ ahead }) });
+  atOnce(meterCpuAndMemory({ ...input, tally, findings, ...omitUndefined({ ahead }) }));
   return {
     charges: [...tally.charges()],
     unattributed: [...findings.unattributed],

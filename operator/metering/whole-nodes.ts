@@ -34,7 +34,7 @@ export interface WholeNode {
  * dedicated to one tenant cluster, and those of a tenant cluster's own with PRIVATE_NODE_BILLING
  * `node`.
  */
-export const meterWholeNodes: Meter = (input) => {
+export const meterWholeNodes: Meter = function* (input) {
   const { window, meteredFrom, observation, findings } = input;
   const owners = createOwners(input);
   const dra = draGpusOf(input);
@@ -83,18 +83,21 @@ export const meterWholeNodes: Meter = (input) => {
   const { nodes, tenantClusters } = observation;
   for (const node of nodes.inNamespace('')) {
     visit(node, node.spans, window.start, window.end, { carried: false, weight: 1 });
+    yield;
   }
   if (meteredFrom >= window.start) return;
   for (const node of nodes.late()) {
     const { spans, billed = spans } = node;
     visit(node, billed, meteredFrom, window.start, { carried: true, weight: -1 });
     visit(node, spans, meteredFrom, window.start, { carried: true, weight: 1 });
+    yield;
   }
   for (const { cluster, from } of tenantClusters.learntAfter(input.learntUntil)) {
     if (from >= window.start) continue;
     for (const node of nodes.inNamespace('')) {
       const pass = { carried: true, weight: 1, clusterId: cluster.id } as const;
       visit(node, node.billed ?? node.spans, Math.max(from, meteredFrom), window.start, pass);
+      yield;
     }
   }
 };

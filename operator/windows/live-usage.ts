@@ -5,6 +5,7 @@ import type { Meter } from '../metering/meter.ts';
 import { type Charge, type ChargeIdentity, createTally, identityKey } from '../metering/tally.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import type { Projected } from '../kubernetes/source.ts';
+import { atOnce } from '../model/at-once.ts';
 import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
 import { observationOf } from '../observation/seen-timelines.ts';
@@ -62,7 +63,7 @@ function measure(
   const meters = scope.meters.filter((meter) => !OF_NODES.has(meter));
   const charges = (window: Window): ReadonlyMap<string, Charge> => {
     const [tally, findings] = [createTally(), createFindings()];
-    for (const meter of meters) meter({ ...common, window, tally, findings });
+    for (const meter of meters) atOnce(meter({ ...common, window, tally, findings }));
     const keyed = [...tally.charges()].map((one) => [identityKey(one.identity), one] as const);
     return new Map(keyed);
   };

@@ -25,7 +25,7 @@ const MS_PER_OBJECT = 0.3;
 const CHARGES = 20_000;
 const CHARGES_PER_NODE = 10;
 
-/** Measures it, one meter after the other; throws when it takes more than it may. */
+/** Measures it, one object after the other; throws when it takes more than it may. */
 export function* measureOwn(
   member: ScopeState,
   shared: Shared,

@@ -18,7 +18,7 @@ export interface FailedScope {
 /** What all scopes of a window are measured with. */
 export type Shared = Pick<MeterInput, 'window' | 'settings'>;
 
-/** Measures a scope, one meter after the other. */
+/** Measures a scope, one object after the other. */
 export function* runMeters(
   { scope, progress, learntUntil }: ScopeState,
   shared: Shared &
@@ -30,16 +30,8 @@ export function* runMeters(
   const place = omitUndefined({ ownNodes });
   const input = { observation, meteredFrom, learntUntil, ...place, ...shared };
   for (const meter of meters) {
-    meter(input);
+    yield* meter(input);
     yield;
-  }
-}
-
-/** All steps without a wait between them. */
-export function atOnce<T>(steps: Generator<void, T>): T {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
   }
 }
 

@@ -5,12 +5,12 @@ import { createFindings, type Findings } from '../metering/findings.ts';
 import type { MeasuredAhead } from '../metering/meter.ts';
 import { PodsAhead } from '../metering/pods-ahead.ts';
 import { createTally, type Tally } from '../metering/tally.ts';
+import { atOnce } from '../model/at-once.ts';
 import { errorText } from '../model/error-text.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { DueWindow } from './due-windows.ts';
 import { measureOwn } from './measure-own.ts';
 import {
-  atOnce,
   attempt,
   type FailedScope,
   meterSettings,

@@ -57,7 +57,7 @@ export class OwnAhead {
     });
   }
 
-  /** Measures one meter after the other, with time for others after each. */
+  /** Measures one object after the other, with time for others after each. */
   async measure(turn: Turn): Promise<void> {
     const { clock, shared, attempts } = this.#options;
     const now = (): number => clock.monotonic() - turn.othersMs;

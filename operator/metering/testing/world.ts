@@ -15,6 +15,7 @@ import { amountAt } from '../../observation/raw-fields.ts';
 import { insideTenant, tenancyOf } from '../../observation/own-cluster.ts';
 import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
+import { atOnce } from '../../model/at-once.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { assembleEvents } from '../assemble.ts';
 import { meterClaimedGpus, meterGpuHours } from '../gpu-hours.ts';
@@ -229,7 +230,7 @@ export function createWorld(options: WorldOptions = {}): World {
       const tally = createTally();
       const findings = createFindings();
       for (const meter of METERS) {
-        meter({
+        const steps = meter({
           window,
           observation: { ...observation, tenantClusters },
           ...own,
@@ -239,6 +240,7 @@ export function createWorld(options: WorldOptions = {}): World {
           tally,
           findings,
         });
+        atOnce(steps);
       }
       const settlement = settleCredits(tally.charges(), credits, end, 6 * HOUR);
       ({ credits } = settlement);
