@@ -1,6 +1,8 @@
 import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import type { Dispatcher } from 'undici';
 import { withoutSecret } from '../telemetry/scrubber.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { Turn } from '../telemetry/turn.ts';
 import { createDeadline, unlessAborted } from './deadline.ts';
 import {
   type NetworkFailure,
@@ -84,6 +86,8 @@ export interface ConnectionOptions {
 
 const DEFAULT_TIMEOUT_MS = 15_000;
 const USER_AGENT = 'meterfeed';
+/** Some 1 ms of work. */
+const LARGE_BYTES = 64 * 1024;
 /** An object has a few MiB at most; what is longer is no watch stream. */
 const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
@@ -97,6 +101,7 @@ class PooledConnection implements Connection {
   /** Characters of one line of a stream; undefined for the default. */
   readonly #mostLineLength: number | undefined;
   readonly #mostParsedBytes: number;
+  readonly #turn = new Turn(systemClock);
   /** Credentials that the server is shown with each request. */
   readonly #shown: readonly string[];
 
@@ -202,6 +207,8 @@ class PooledConnection implements Connection {
 
   readonly #parse: ReadBody = async (bytes) => {
     if (bytes.length > this.#mostParsedBytes) return TOO_MUCH_TO_PARSE;
+    // Several large answers that are whole in one round of the event loop are not read in one.
+    if (bytes.length >= LARGE_BYTES && this.#turn.isOver) await this.#turn.next();
     return { kind: 'ok', body: parseJson(new TextDecoder().decode(bytes)) };
   };
 

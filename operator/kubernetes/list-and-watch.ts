@@ -1,5 +1,6 @@
 import { isRecord } from '../model/is-record.ts';
 import type { Clock } from '../telemetry/clock.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
 import { Turn } from '../telemetry/turn.ts';
 import { linkAbort, pause } from './abort.ts';
 import { type Connection, parseJson, type QueryValue } from './connection.ts';
@@ -41,6 +42,7 @@ export async function readPages(options: ListPagesOptions): Promise<ListOutcome>
   let resourceVersion: string | undefined;
   let token: string | undefined;
   let limit = options.pageSize ?? PAGE_SIZE;
+  const turn = new Turn(systemClock);
   for (;;) {
     // The version is part of the token, and the server refuses both together.
     const position =
@@ -61,16 +63,14 @@ export async function readPages(options: ListPagesOptions): Promise<ListOutcome>
     }
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const page = parsePage(outcome.body);
-    let turn = performance.now();
     if (page === undefined) return NOT_A_LIST;
     if (options.pageSize !== undefined && page.items.length > options.pageSize * MOST_OF_ASKED) {
       return NOT_A_PAGE;
     }
     for (const item of page.items) {
       if (isRecord(item)) options.onItem({ ...page.typeMeta, ...item });
-      if (options.pageSize === undefined || performance.now() - turn < TURN_MS) continue;
-      await new Promise(setImmediate);
-      turn = performance.now();
+      if (!turn.isOver) continue;
+      await turn.next();
       if (options.signal.aborted) return ABORTED;
     }
     resourceVersion ??= page.resourceVersion;
@@ -78,9 +78,6 @@ export async function readPages(options: ListPagesOptions): Promise<ListOutcome>
     if (token === undefined) return { kind: 'complete', resourceVersion };
   }
 }
-
-/** Then everybody else has a turn, where a page may hold what somebody else likes; milliseconds. */
-const TURN_MS = 10;
 
 const ABORTED: ListOutcome = { kind: 'failed', failure: { kind: 'network', message: 'aborted' } };
 
