@@ -1,3 +1,4 @@
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Arrival } from '../kubernetes/source.ts';
 import { gpuNode, N1, type NodeFixture, variant } from '../metering/testing/gpu-nodes.ts';
@@ -113,6 +114,56 @@ test('a taint that the settings come to name counts from then, not from when it 
     [born, 300, 'up'],
     [300, 'open', 'down'],
   ]);
+});
+
+test('nodes that change, come or go between the turns in which settings are taken up are left with what they meant before', () => {
+  const BROKEN = 'example.com/broken';
+  const named = (node: number, broken: boolean): NodeFixture => {
+    const name = `n${node}`;
+    return broken ? { ...tainted(at(-7200), BROKEN), name } : { ...N1, name };
+  };
+  const anyChange = fc.record({
+    node: fc.nat(7),
+    broken: fc.boolean(),
+    gone: fc.boolean(),
+    /** Before so many steps. */
+    step: fc.nat(6),
+  });
+  const life = (changes: readonly { node: number; broken: boolean; gone: boolean; step: number }[]) => {
+    const unhealthy = [UNREACHABLE];
+    const observation = observe(unhealthy);
+    for (let node = 0; node < 5; node += 1) {
+      tell(observation, named(node, node % 2 === 0), { at: at(0) });
+    }
+    unhealthy.push(BROKEN);
+    const change = (step: number): void => {
+      for (const { node, broken, gone } of changes.filter((each) => each.step === step)) {
+        tell(observation, named(node, broken), { at: at(300) });
+        const view = projectNode(gpuNode(named(node, broken)));
+        if (!gone || view === undefined) continue;
+        observation.nodes.deleted(view, { at: at(300), knownUntil: at(300), late: false });
+      }
+    };
+    const states = () =>
+      [...observation.nodes.inNamespace('')]
+        .map(({ name, gone, spans: all }) => ({ name, gone, state: gone || all.at(-1)?.state }))
+        .toSorted((a, b) => a.name.localeCompare(b.name));
+    return { observation, change, states };
+  };
+  fc.assert(
+    fc.property(fc.array(anyChange, { maxLength: 8 }), (changes) => {
+      const whole = life(changes);
+      for (let step = 0; step <= 6; step += 1) whole.change(step);
+      whole.observation.nodes.refresh(at(300));
+      const parts = life(changes);
+      const steps = parts.observation.nodes.refreshing(() => at(300));
+      for (let step = 0; step <= 6; step += 1) {
+        parts.change(step);
+        steps.next();
+      }
+      expect(parts.states()).toEqual(whole.states());
+    }),
+  );
 });
 
 test('a heartbeat splits nothing, nor does a restart', () => {

@@ -35,6 +35,7 @@ export function seenTimelines<T extends Projected, S>(
     discard: (uids) => timelines.discard(uids),
     forget: () => timelines.forget(),
     refresh: (at) => timelines.refresh(at),
+    refreshing: (now) => timelines.refreshing(now),
     listed: (...list) => timelines.listed(...list),
   };
 }

@@ -4,6 +4,7 @@ import {
   happenedBetween,
   type Projected,
 } from '../kubernetes/source.ts';
+import { atOnce } from '../model/at-once.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
 import {
   agreeBefore,
@@ -180,14 +181,23 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   }
 
   refresh(at: number): void {
+    atOnce(this.refreshing(() => at));
+  }
+
+  *refreshing(now: () => number): Generator<void, void> {
+    let left = this.#index.size;
     for (const timeline of this.#index.all()) {
+      if (left === 0) return;
+      left -= 1;
       if (timeline.gone) continue;
+      const at = now();
       // Settings hold from their change on, whatever times the object gives.
       const { versionAt } = timeline;
       timeline.versionAt = at;
       this.#see(timeline.view, { at, knownUntil: at, late: false });
       // The object was not seen again: it may be gone since.
       timeline.versionAt = versionAt;
+      yield;
     }
   }
 

@@ -76,6 +76,11 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   /** Follows every live object anew: settings that the rules depend on have changed. */
   refresh(at: number): void;
   /**
+   * The same of one object after the other, with time for others after each: what it means now holds from when it is
+   * looked at, which `now` tells. Those that come meanwhile are read by the settings in force anyway.
+   */
+  refreshing(now: () => number): Generator<void, void>;
+  /**
    * The first list is in: from here on it is known what closed windows billed. What the journal knew
    * and the watch does not hold vanished unseen, and is billed until it was last known to be there;
    * it may have gone at any moment until `listedAt`. With `isListed` only that of some namespaces.

@@ -145,7 +145,7 @@ test('each time again it is left alone for longer, and a good hour is a new begi
 test('a node that cannot be followed anew leaves the API alone, and is followed when it is taken up', async () => {
   start({});
   const { nodes } = unit.observation;
-  const refresh = vi.spyOn(nodes, 'refresh').mockImplementationOnce(() => {
+  const refresh = vi.spyOn(nodes, 'refreshing').mockImplementationOnce(() => {
     throw new RangeError('too deep');
   });
   unit.refresh('nodes');
@@ -154,6 +154,27 @@ test('a node that cannot be followed anew leaves the API alone, and is followed 
   await clock.advance(300_000);
   await until(() => unit.failure() === undefined);
   expect(refresh).toHaveBeenCalledTimes(2);
+});
+
+test('nodes whose meaning changes once more, while they are followed anew in turns, keep what it was', async () => {
+  start({});
+  const { nodes } = unit.observation;
+  const meant: string[] = [];
+  let meaning = 'first';
+  let worked = 0;
+  vi.spyOn(clock, 'monotonic').mockImplementation(() => worked);
+  vi.spyOn(nodes, 'refreshing').mockImplementation(function* () {
+    for (const node of ['a', 'b', 'c']) {
+      meant.push(`${node} ${meaning}`);
+      worked += 30;
+      yield;
+    }
+  });
+  unit.refresh('nodes');
+  meaning = 'second';
+  unit.refresh('nodes');
+  await until(() => meant.length === 6);
+  expect(meant.slice(-3)).toEqual(['a second', 'b second', 'c second']);
 });
 
 function badNode() {

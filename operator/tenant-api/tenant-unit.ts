@@ -6,6 +6,7 @@ import { least } from '../model/extremes.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
+import { Turn } from '../telemetry/turn.ts';
 import type { KindWatch, WatchPoint } from './kind-watch.ts';
 import { type Budget, createBudget } from './limits.ts';
 import { ownNodesIn } from './own-nodes.ts';
@@ -53,6 +54,8 @@ export class TenantUnit {
   readonly #suspension: Suspension;
   /** Kinds that have to be followed anew once it is taken up again. */
   readonly #stale = new Set<RefreshedKind>();
+  /** Kinds that are being followed anew, and whether they will have to be once more. */
+  readonly #refreshing = new Map<RefreshedKind, 'once' | 'again'>();
   #startedAt: number | undefined;
   #starting: Promise<void> | undefined;
 
@@ -155,15 +158,32 @@ export class TenantUnit {
     this.refresh('nodes');
   }
 
-  /** Follows its objects of a kind anew: what they mean has changed elsewhere. */
+  /** Follows its objects of a kind anew, in turns: what they mean has changed elsewhere. */
   refresh(kind: RefreshedKind): void {
-    this.#watches.release();
+    this.#stale.delete(kind);
+    const isUnderWay = this.#refreshing.has(kind);
+    this.#refreshing.set(kind, isUnderWay ? 'again' : 'once');
+    if (!isUnderWay) void this.#followAnew(kind);
+  }
+
+  async #followAnew(kind: RefreshedKind): Promise<void> {
+    const { clock } = this.#options;
+    const turn = new Turn(clock);
     try {
-      this.#stale.delete(kind);
-      this.observation[kind].refresh(this.#options.clock.now());
+      do {
+        this.#refreshing.set(kind, 'once');
+        const steps = this.observation[kind].refreshing(() => clock.now());
+        do {
+          if (turn.isOver) await turn.next();
+          if (this.#closing.signal.aborted) return;
+          this.#watches.release();
+        } while (steps.next().done !== true);
+      } while (this.#refreshing.get(kind) === 'again');
     } catch (error) {
       this.#stale.add(kind);
       this.#suspend(`${kind} cannot be followed: ${errorText(error)}`);
+    } finally {
+      this.#refreshing.delete(kind);
     }
   }
 

@@ -8,6 +8,7 @@ import { sampleIntervalMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
+import { Turn } from '../telemetry/turn.ts';
 import { type AppendEnd, createAppender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
@@ -261,7 +262,7 @@ class WindowCollector implements Collector {
         metrics.clockSteps.inc();
         heldUntil = clock.monotonic() + STEP_HOLD_MS;
       }
-      this.#refreshNodes();
+      await this.#refreshNodes();
       if (clock.monotonic() >= heldUntil) {
         this.#scopes.tenants.refresh(clock.now());
         await journal.writePods(signal);
@@ -280,15 +281,17 @@ class WindowCollector implements Collector {
    * Reads the timelines of nodes by the settings in force. What came out of the journal may have been
    * read by others; it is known to be there once listed.
    */
-  #refreshNodes(): void {
+  async #refreshNodes(): Promise<void> {
     const { observation, clock, settings } = this.#options;
     if (!this.#scopes.host.some(({ scope, listed }) => listed && scope.name === 'pods')) return;
     const { metering } = settings();
     const before = this.#nodeSettings;
     this.#nodeSettings = metering;
     if (before !== undefined && sameNodeSettings(before, metering)) return;
-    observation.nodes.refresh(clock.now());
-    observation.gpuNodes.refresh(clock.now());
+    const turn = new Turn(clock);
+    const now = (): number => clock.now();
+    await turn.take(observation.nodes.refreshing(now));
+    await turn.take(observation.gpuNodes.refreshing(now));
     for (const tenant of this.#tenants.list()) tenant.refresh('nodes');
   }
 }
