@@ -1,6 +1,6 @@
-import { fork } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -38,17 +38,29 @@ test('what the machine left behind is taken for the operator’s doing, or excus
   expect(new Stalls().take([stall(900, 1_500)], short)).toMatchObject({ own: 510, disturbed: 0 });
 });
 
-/** Works for half a second of its processor's time whenever it is told something. */
+/**
+ * Works for half a second of its processor's time whenever it is told something; told to wait, it gives a thread of the pool
+ * more than that to do, and waits for as long.
+ */
 const BUSY = `
+import { pbkdf2 } from 'node:crypto';
+pbkdf2('', '', 1, 8, 'sha512', () => undefined);
 const usedMs = () => (process.threadCpuUsage().user + process.threadCpuUsage().system) / 1000;
-process.on('message', () => {
+process.on('message', (what) => {
+  if (what === 'wait') {
+    pbkdf2('', '', 1e8, 8, 'sha512', () => undefined);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
+    return;
+  }
   for (const end = usedMs() + 500; usedMs() < end; );
 });
 setInterval(() => undefined, 60_000);
 `;
 
 /** A process that only watches its own timers, as the operator does, and one that watches the machine. */
-async function watched(work: (operator: number, witness: number) => Promise<void>) {
+async function watched(
+  work: (operator: number, witness: number, child: ChildProcess) => Promise<void>,
+) {
   const directory = mkdtempSync(join(tmpdir(), 'stalls-'));
   const busy = join(directory, 'busy.mjs');
   writeFileSync(busy, BUSY);
@@ -62,7 +74,7 @@ async function watched(work: (operator: number, witness: number) => Promise<void
   try {
     await Promise.all([once(operator, 'message'), once(witness, 'message')]);
     told.length = 0;
-    await work(operator.pid ?? 0, witness.pid ?? 0);
+    await work(operator.pid ?? 0, witness.pid ?? 0, operator);
     // It has told of what was before, so that the next is a stall by itself.
     await once(operator, 'message');
     operator.send('busy');
@@ -90,6 +102,33 @@ test('a machine that stands still is taken for a stall of the operator, or hides
   expect(paused).toBeLessThan(100);
   expect(busy).toBeGreaterThan(300);
   expect(new Stalls().take(told, still).machine).toBeGreaterThan(600);
+});
+
+/** Has threads of a process share one processor with many others. */
+async function starve(pid: number, name: string): Promise<() => void> {
+  const threads = readdirSync(`/proc/${pid}/task`).filter((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/comm`, 'latin1').startsWith(name),
+  );
+  for (const thread of threads) await once(spawn('taskset', ['-cp', '0', thread]), 'exit');
+  const others = Array.from({ length: 12 }, () =>
+    spawn('taskset', ['-c', '0', process.execPath, '-e', 'for (;;);']),
+  );
+  await delay(500);
+  return () => {
+    for (const other of others) other.kill('SIGKILL');
+  };
+}
+
+test('a thread of the pool that gets no processor, while the main thread waits for it, is the operator’s doing', async () => {
+  const { told, still } = await watched(async (operator, _, child) => {
+    const stop = await starve(operator, 'libuv-worker');
+    child.send('wait');
+    await delay(1_500);
+    stop();
+  });
+  const waits = told.filter(({ late, ran }) => late > 500 && ran < 200);
+  expect(waits.length).toBeGreaterThan(0);
+  for (const each of waits) expect(ownPart(each, still)).toBeLessThan(350);
 });
 
 test('a stall of the operator alone is taken for one of the machine', async () => {

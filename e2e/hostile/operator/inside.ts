@@ -1,4 +1,4 @@
-import { openSync, readdirSync, readSync } from 'node:fs';
+import { openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { PerformanceObserver, performance } from 'node:perf_hooks';
 import { hrtime } from 'node:process';
@@ -6,7 +6,8 @@ import { hrtime } from 'node:process';
 /**
  * Loaded into the operator's process before it (`--import`): tells its parent every second when timers of
  * the main thread were late, and how much of that Linux had the thread wait for a processor, or, while it did not run,
- * a thread of the garbage collector that it was waiting for, or the hypervisor took the processor away. It
+ * a thread that it was waiting for, of the garbage collector or of the pool of libuv, or the hypervisor took the processor
+ * away. Whoever gives the pool something to do waits until those have run that were woken before (glibc, `pthread_cond_signal`). It
  * neither keeps the process alive nor touches the operator. So that a stall can be told apart, it also says for how
  * long of it the thread ran, and collected garbage.
  */
@@ -20,10 +21,23 @@ const JIFFY_MS = 10;
 const TASKS = '/proc/self/task';
 const buffer = Buffer.alloc(128);
 const main = openSync('/proc/thread-self/schedstat', 'r');
-/** Those that V8 has started by now; the first is the main thread. */
-const helpers = readdirSync(TASKS)
-  .slice(1)
-  .map((thread) => openSync(`${TASKS}/${thread}/schedstat`, 'r'));
+/** By the number of the thread. */
+const helpers = new Map<string, number>();
+/** Threads of V8, and of the pool of libuv, which are started when there is something to do for the first time. */
+const HELPER = /^(V8Worker|libuv-worker)/;
+
+function findHelpers(): void {
+  for (const thread of readdirSync(TASKS)) {
+    if (helpers.has(thread)) continue;
+    try {
+      if (!HELPER.test(readFileSync(`${TASKS}/${thread}/comm`, 'latin1'))) continue;
+      helpers.set(thread, openSync(`${TASKS}/${thread}/schedstat`, 'r'));
+    } catch {
+      // It has ended.
+    }
+  }
+}
+findHelpers();
 
 /** How long a thread has run so far, and has been ready to run without a processor. */
 function timesOf(file: number): readonly [ranMs: number, waitedMs: number] {
@@ -42,12 +56,12 @@ function stolen(): number[] {
   return Array.from(lines, ([, counts = '']) => Number(counts.split(' ')[7] ?? 0) * JIFFY_MS);
 }
 
-/** The most that one of several counts has grown by. */
+/** The most that one of several counts has grown by; of one that is new nothing is known. */
 function mostGrown(counts: readonly number[], before: readonly number[]): number {
-  return Math.max(0, ...counts.map((count, index) => count - (before[index] ?? 0)));
+  return Math.max(0, ...counts.map((count, index) => count - (before[index] ?? count)));
 }
 
-const helpersWaited = (): number[] => helpers.map((file) => timesOf(file)[1]);
+const helpersWaited = (): number[] => [...helpers.values()].map((file) => timesOf(file)[1]);
 
 /** When garbage was collected since the last report, on the clock of `hrtime`. */
 let collections: { readonly from: number; readonly to: number }[] = [];
@@ -96,6 +110,7 @@ setInterval(() => {
 setInterval(() => {
   const told = stalls.map((each) => ({ ...each, collected: collected(each.from, each.to) }));
   process.send?.({ stalls: told });
+  findHelpers();
   stalls = [];
   collections = [];
 }, REPORT_MS).unref();
