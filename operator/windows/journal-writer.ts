@@ -1,7 +1,6 @@
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
-import { encodeJson } from '../observation/journal-text.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -11,7 +10,6 @@ import type { Gaps } from './gaps.ts';
 import {
   type CollectorState,
   encodeState,
-  JOURNAL_VERSION,
   kindOfWatch,
   type RestoredJournal,
   STATE_KEY,
@@ -28,6 +26,7 @@ import {
   type TenantJournal,
 } from './tenant-journal.ts';
 import { isTenant, type TenantScope } from './tenant-scopes.ts';
+import { TenantClusterTexts } from './tenant-cluster-texts.ts';
 import { TextsAhead } from './texts-ahead.ts';
 
 export interface JournalWriterOptions {
@@ -52,6 +51,7 @@ export class JournalWriter {
   readonly #tenants: TenantJournal;
   /** Of this cluster's own objects. */
   readonly #texts = new TextsAhead();
+  readonly #clusterTexts = new TenantClusterTexts();
   /** By kind, the uids of objects of this cluster that are not in the journal. */
   readonly #unwritable = new Map<string, Set<string>>();
   /** Drained, and not known to be written. */
@@ -206,6 +206,9 @@ export class JournalWriter {
   /** This cluster's own part; the events of a window that is not of this cluster are written with it, too. */
   *#ahead(settledAt?: number): Generator<void> {
     for (const timelines of this.#kinds()) yield* this.#texts.make(timelines, settledAt);
+    const { tenantClusters } = this.#options.observation;
+    if (tenantClusters.version === this.#tenantClusters) return;
+    yield* this.#clusterTexts.make(tenantClusters.snapshot());
   }
 
   #changesOfTimelines(): readonly RecordChange[] {
@@ -250,7 +253,7 @@ export class JournalWriter {
     const { tenantClusters } = this.#options.observation;
     if (tenantClusters.version === this.#tenantClusters) return [];
     this.#tenantClusters = tenantClusters.version;
-    const value = encodeJson({ v: JOURNAL_VERSION, clusters: tenantClusters.snapshot() });
+    const value = this.#clusterTexts.of(tenantClusters.snapshot());
     return [{ key: TENANT_CLUSTERS_KEY, value }];
   }
 }
