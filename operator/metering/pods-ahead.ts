@@ -18,31 +18,36 @@ interface MeasuredNamespace {
   readonly spans: (readonly Span<PodState>[])[];
   readonly tally: Tally;
   readonly findings: Findings;
+  /** The last change that it is known to be as measured with. */
+  lastChange: number;
+  /** What nodes were when it was last known to be as measured. */
+  nodes: SpansByName;
 }
 
-const NO_NODES: ReadonlySet<string> = new Set();
+type ChangedNodes = (before: SpansByName) => ReadonlySet<string>;
 
 interface Taking {
   readonly input: MeterInput;
-  /** Nodes that were something else than it was measured by; undefined where nothing holds any more. */
-  readonly changed: ReadonlySet<string> | undefined;
+  /** Undefined where nothing holds any more. */
+  readonly changed: ChangedNodes | undefined;
 }
 
 /**
- * CPU and memory of pods in a window that is over and not closed yet, measured in short turns: a hundred thousand
- * pods take seconds, in which nobody else would have a turn. When the window is closed only what would come out
- * otherwise by then is measured once more, so that the charges are those of that very moment, whatever arrived
- * between the turns.
+ * CPU and memory of pods in a window that is not closed yet, measured in short turns: a hundred thousand
+ * pods take seconds, in which nobody else would have a turn, and which the ledger would have the window later. It may
+ * be begun before the window ends: of what goes on, it is known what it will come to. When the window is closed only
+ * what would come out otherwise by then is measured once more, so that the charges are those of that very
+ * moment, whatever arrived between the turns.
  */
 export class PodsAhead implements MeasuredAhead {
   readonly #input: AheadInput;
   /** The observation itself; that of the input is as it was in what is written to. */
   readonly #observation: AheadInput['observation'];
   readonly #tenantClusters: number;
-  readonly #nodes: SpansByName;
-  readonly #nodeAt: NodeLookup;
   readonly #oldestSample: () => number;
   readonly #measured = new Map<string, MeasuredNamespace>();
+  #nodes: SpansByName;
+  #nodeAt: NodeLookup;
   #taking: Taking | undefined;
 
   constructor(input: AheadInput) {
@@ -56,34 +61,69 @@ export class PodsAhead implements MeasuredAhead {
     this.#oldestSample = observation.usage.follow();
   }
 
-  /** Measures one pod after the other, with time for others after each. */
+  /** Whether anything that was measured would still come out the same with this. */
+  holds(input: AheadInput): boolean {
+    const { window, observation, settings, ownNodes } = input;
+    const before = this.#input;
+    return (
+      observation === this.#observation &&
+      ownNodes === before.ownNodes &&
+      window.start === before.window.start &&
+      window.end === before.window.end &&
+      observation.tenantClusters.version === this.#tenantClusters &&
+      this.#oldestSample() >= window.end &&
+      isDeepStrictEqual(settings, before.settings)
+    );
+  }
+
+  /**
+   * Measures one pod after the other, with time for others after each; when it is called again only what has changed
+   * since.
+   */
   *measure(): Generator<void> {
-    for (const [namespace] of this.#observation.pods.namespaces()) {
-      yield* this.#measureNamespace(namespace);
-    }
+    yield* this.#measureOnce();
     // Little of what has changed by then is left to be measured in one piece.
-    for (const [namespace, measured] of new Map(this.#measured)) {
-      if (this.#isAsMeasured(measured, namespace, NO_NODES)) yield;
-      else yield* this.#measureNamespace(namespace);
-    }
+    yield* this.#measureOnce();
   }
 
   take(input: MeterInput, namespace: string): boolean {
     const measured = this.#measured.get(namespace);
-    if (measured === undefined || !this.#holds(measured, input, namespace)) return false;
+    if (measured === undefined || !this.#isTakenFor(measured, input, namespace)) return false;
     this.#measured.delete(namespace);
     addCharges(input.tally, measured.tally.charges());
     addFindings(input.findings, measured.findings);
     return true;
   }
 
+  *#measureOnce(): Generator<void> {
+    const nodes = spansByName(this.#observation.nodes, false);
+    const changed = changesOfNodes(nodes, this.#input.window.end);
+    if (changed(this.#nodes).size > 0) {
+      this.#nodes = nodes;
+      this.#nodeAt = nodesByName(this.#input);
+    }
+    for (const [namespace] of this.#observation.pods.namespaces()) {
+      const known = this.#measured.get(namespace);
+      if (known === undefined || !this.#isAsMeasured(known, namespace, changed(known.nodes))) {
+        yield* this.#measureNamespace(namespace);
+        continue;
+      }
+      known.nodes = this.#nodes;
+      yield;
+    }
+  }
+
   *#measureNamespace(namespace: string): Generator<void> {
+    const { pods } = this.#observation;
     const [tally, findings] = [createTally(), createFindings()];
-    const measured: MeasuredNamespace = { timelines: [], spans: [], tally, findings };
+    const nodes = this.#nodes;
+    const lastChange = pods.lastChange(namespace);
+    const parts = { timelines: [], spans: [], tally, findings };
+    const measured: MeasuredNamespace = { ...parts, lastChange, nodes };
     this.#measured.delete(namespace);
     try {
       const meter = createPodMeter({ ...this.#input, tally, findings }, this.#nodeAt);
-      for (const timeline of this.#observation.pods.inNamespace(namespace)) {
+      for (const timeline of pods.inNamespace(namespace)) {
         measured.timelines.push(timeline);
         measured.spans.push(timeline.spans);
         meter.measure(timeline);
@@ -96,16 +136,21 @@ export class PodsAhead implements MeasuredAhead {
     this.#measured.set(namespace, measured);
   }
 
-  #holds(measured: MeasuredNamespace, input: MeterInput, namespace: string): boolean {
-    const taking =
-      this.#taking?.input === input ? this.#taking : { input, changed: this.#changedNodes(input) };
+  #isTakenFor(measured: MeasuredNamespace, input: MeterInput, namespace: string): boolean {
+    const taking = this.#taking?.input === input ? this.#taking : this.#begin(input);
     this.#taking = taking;
     const { changed } = taking;
     const isRefused = this.#input.observation.refusedNamespaces.has(namespace);
     if (changed === undefined || input.observation.refusedNamespaces.has(namespace) !== isRefused) {
       return false;
     }
-    return this.#isAsMeasured(measured, namespace, changed);
+    return this.#isAsMeasured(measured, namespace, changed(measured.nodes));
+  }
+
+  #begin(input: MeterInput): Taking {
+    if (!this.holds(input)) return { input, changed: undefined };
+    const nodes = spansByName(input.observation.nodes, false);
+    return { input, changed: changesOfNodes(nodes, input.window.end) };
   }
 
   /** Whether its pods are in the window what they were, and on none of these nodes. */
@@ -114,10 +159,13 @@ export class PodsAhead implements MeasuredAhead {
     namespace: string,
     changed: ReadonlySet<string>,
   ): boolean {
+    const { pods } = this.#observation;
+    const lastChange = pods.lastChange(namespace);
+    if (measured.lastChange === lastChange && changed.size === 0) return true;
     const { start, end } = this.#input.window;
     const isInside = ({ from, to }: Span<PodState>): boolean => from < end && to > start;
     let next = 0;
-    for (const timeline of this.#observation.pods.inNamespace(namespace)) {
+    for (const timeline of pods.inNamespace(namespace)) {
       const { spans } = timeline;
       const before = measured.spans[next];
       if (before === undefined || measured.timelines[next] !== timeline) {
@@ -130,29 +178,27 @@ export class PodsAhead implements MeasuredAhead {
       if (changed.size === 0) continue;
       if (spans.some((span) => isInside(span) && changed.has(span.state.node))) return false;
     }
-    return next === measured.timelines.length;
+    if (next !== measured.timelines.length) return false;
+    measured.lastChange = lastChange;
+    return true;
   }
+}
 
-  /** Names of nodes that were something else in the window; undefined where more has changed than nodes. */
-  #changedNodes(input: MeterInput): ReadonlySet<string> | undefined {
-    const { window, observation, settings, ownNodes } = input;
-    const before = this.#input;
-    const isSame =
-      observation === this.#observation &&
-      ownNodes === before.ownNodes &&
-      window.start === before.window.start &&
-      window.end === before.window.end &&
-      observation.tenantClusters.version === this.#tenantClusters &&
-      this.#oldestSample() >= window.end &&
-      isDeepStrictEqual(settings, before.settings);
-    if (!isSame) return undefined;
-    const nodes = spansByName(observation.nodes, false);
-    return new Set(
-      [...new Set([...this.#nodes.keys(), ...nodes.keys()])].filter(
-        (name) => !isSameNode(this.#nodes.get(name) ?? [], nodes.get(name) ?? [], window.end),
-      ),
-    );
-  }
+/** Tells, by what nodes were, which of them were something else before `end`, as it turns out `now`. */
+function changesOfNodes(now: SpansByName, end: number): ChangedNodes {
+  const known = new Map<SpansByName, ReadonlySet<string>>();
+  return (before) => {
+    const names = known.get(before) ?? changedNodes(before, now, end);
+    known.set(before, names);
+    return names;
+  };
+}
+
+function changedNodes(before: SpansByName, after: SpansByName, end: number): ReadonlySet<string> {
+  const names = new Set([...before.keys(), ...after.keys()]);
+  const isChanged = (name: string): boolean =>
+    !isSameNode(before.get(name) ?? [], after.get(name) ?? [], end);
+  return new Set([...names].filter(isChanged));
 }
 
 /** Whether both lists say the same of a pod before `end`. */

@@ -22,6 +22,7 @@ export function seenTimelines<T extends Projected, S>(
       for (const [namespace, list] of timelines.namespaces()) yield [namespace, each(list)];
     },
     inNamespace: (namespace) => each(timelines.inNamespace(namespace)),
+    lastChange: (namespace) => timelines.lastChange(namespace),
     late: () => each(timelines.late()),
     upserted: (next, previous, arrival) => timelines.upserted(next, previous, arrival),
     deleted: (last, arrival) => timelines.deleted(last, arrival),

@@ -77,6 +77,10 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     return this.#index.inNamespace(namespace);
   }
 
+  lastChange(namespace: string): number {
+    return this.#index.lastChange(namespace);
+  }
+
   late(): Iterable<Timeline<S>> {
     return this.#late;
   }
@@ -116,7 +120,9 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
       if (!isSettled(namespace)) continue;
       for (const timeline of timelines) {
         if (timeline.gone && this.#rules.isNeeded?.(timeline.view, horizon) === true) continue;
-        timeline.spans = spansAfter(timeline.spans, kept - SPANS_KEPT_MS);
+        const before = timeline.spans;
+        timeline.spans = spansAfter(before, kept - SPANS_KEPT_MS);
+        if (timeline.spans !== before) this.#index.noteChange(namespace);
         const last = timeline.spans.at(-1);
         if (timeline.gone && (last?.to ?? timeline.versionAt) <= horizon) this.#drop(timeline);
       }
@@ -236,6 +242,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     if (known === undefined) this.#keep(timeline);
     // It was not of interest for a while, as a Service whose type changed to and fro.
     timeline.gone = false;
+    if (timeline.spans !== before) this.#index.noteChange(timeline.namespace);
     this.#rememberBilled(timeline, before);
     // A list shows what is so now, a resumed watch what was so then.
     timeline.versionAt = arrival.late ? arrival.at : seen.from;
@@ -297,6 +304,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const before = timeline.spans;
     wholly(timeline, () => finish(latest));
     if ((timeline.spans.at(-1)?.to ?? 0) > latest) enter(timeline, undefined, latest);
+    if (timeline.spans !== before) this.#index.noteChange(timeline.namespace);
     this.#rememberBilled(timeline, before);
     timeline.finished = true;
     timeline.gone = true;

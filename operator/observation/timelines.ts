@@ -47,6 +47,11 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   /** By namespace, so that a window close touches each live object once. */
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
   inNamespace(namespace: string): Iterable<Timeline<S>>;
+  /**
+   * The number of the last change of any span in a namespace: while it is the same, all of its timelines and their
+   * spans are. Numbers only rise; 0 where nothing is.
+   */
+  lastChange(namespace: string): number;
   /** Those whose billed past has changed since the last window was closed. */
   late(): Iterable<Timeline<S>>;
   /**

@@ -269,6 +269,7 @@ class WindowCollector implements Collector {
         const end = await this.#closer.closeDue(signal);
         if (end !== undefined) return end;
         await journal.save(JOURNAL_MS);
+        await this.#closer.prepare();
       }
       const wait = Math.min(Math.max(this.#due.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
       await clock.sleep(wait, signal).catch(() => undefined);

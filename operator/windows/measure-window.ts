@@ -3,7 +3,7 @@ import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/findings.ts';
 import type { MeasuredAhead } from '../metering/meter.ts';
-import { PodsAhead } from '../metering/pods-ahead.ts';
+import type { AheadInput } from '../metering/pods-ahead.ts';
 import { createTally, type Tally } from '../metering/tally.ts';
 import { atOnce } from '../model/at-once.ts';
 import { errorText } from '../model/error-text.ts';
@@ -44,30 +44,30 @@ export interface MeasureOptions {
   readonly now: () => number;
   /** How often in a row a scope has failed. */
   readonly attempts: (name: string) => number;
-  /** What {@link podsAhead} has measured before. */
+  /** What was measured of pods before. */
   readonly ahead?: MeasuredAhead | undefined;
   /** The tenant clusters with own nodes that were measured before. */
   readonly ownAhead?: Pick<OwnAhead, 'take'> | undefined;
 }
 
-/** Measures the pods of this cluster before their window is closed; undefined where none are closed with it. */
-export function podsAhead(
+/** What the pods of this cluster are measured out of before their window is closed; undefined where none are closed with it. */
+export function aheadInput(
   { window, members }: DueWindow,
   settings: Settings,
-): PodsAhead | undefined {
+): AheadInput | undefined {
   const pods = members.find(
     ({ scope: { meters, namespace, ownNodes } }) =>
       ownNodes !== true && namespace === undefined && meters.includes(meterCpuAndMemory),
   );
   if (pods === undefined) return undefined;
   const { scope, progress, learntUntil } = pods;
-  return new PodsAhead({
+  return {
     window,
     observation: scope.observation,
     meteredFrom: progress.meteredFrom,
     learntUntil,
     settings: meterSettings(settings, window),
-  });
+  };
 }
 
 /** Tenant clusters' own APIs that are not begun by then wait for the next turn. */

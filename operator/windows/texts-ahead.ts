@@ -26,6 +26,8 @@ export class TextsAhead {
     settledAt?: number,
   ): Generator<void> {
     for (const timeline of timelines.changed(settledAt)) {
+      const known = this.#texts.get(timeline.view);
+      if (known !== undefined && isAs(timeline, known.as)) continue;
       try {
         const text = encodeTimeline(timeline);
         this.#texts.set(timeline.view, { as: { ...timeline }, text });
