@@ -10,14 +10,15 @@ import { decodeChanges, encodeChanges } from './changes-text.ts';
 
 /**
  * A file of evidence: one frame for each closing of a window, appended before the ledger is given its
- * events. A frame is a header, a block for each tenant that something is new of, one for each whose
- * amounts are its window's only, and two tables of those. What is asked for is one tenant's, so no
- * answer reads another's. The header is written last: a frame without one was never finished.
+ * events. A frame is a header, blocks of what is new, each of some tenants together, one block for each tenant whose
+ * amounts are its window's only, and two tables that say where a tenant's are. The header is written last: a frame
+ * without one was never finished. A frame marked `mfe1`, of an earlier release, has a block of what is new for each tenant.
  */
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-const MARK = 'mfe1';
+const MARK = 'mfe2';
+const MARKS: ReadonlySet<string> = new Set([MARK, 'mfe1']);
 const HEADER_BYTES = 48;
 const WRITTEN_AT_ONCE = 256 * 1024;
 /** What one closing tells of a tenant is bounded by the shares kept of each charge; anything larger is damage. */
@@ -30,8 +31,17 @@ export interface Closing {
   readonly closedAt: number;
 }
 
-/** A length of 0 says that the tenant's evidence is not kept from here on. */
-type Place = readonly [tenant: string, offset: number, length: number];
+/**
+ * Where a block is in its frame, and for one of several tenants which of its bytes are this one's once it is
+ * unpacked. A length of 0 says that the tenant's evidence is not kept from here on.
+ */
+type Place = readonly [
+  tenant: string,
+  offset: number,
+  length: number,
+  from?: number,
+  to?: number,
+];
 
 /** Whether so many more bytes of a tenant are kept. */
 export type Admit = (tenant: string, bytes: number) => boolean;
@@ -49,14 +59,20 @@ export async function appendFrame(
     const writer = new FrameWriter(file, offset);
     const changed: Place[] = [];
     const valued: Place[] = [];
-    for await (const { tenant, block, values } of packedInOrder(evidence, turn)) {
-      const isKept = admit(tenant, (block?.length ?? 0) + values.length);
-      if (!isKept) {
-        changed.push([tenant, 0, 0]);
-        continue;
+    for await (const { block, members } of packedInOrder(evidence, turn)) {
+      const kept = members.filter(({ tenant, share, values }) => {
+        const isKept = admit(tenant, share + values.length);
+        if (!isKept) changed.push([tenant, 0, 0]);
+        return isKept;
+      });
+      const told = kept.filter(({ from, to }) => to > from);
+      if (told.length > 0) {
+        const place = await writer.append(block);
+        for (const { tenant, from, to } of told) changed.push([tenant, ...place, from, to]);
       }
-      if (block !== undefined) changed.push([tenant, ...(await writer.append(block))]);
-      if (values.length > 0) valued.push([tenant, ...(await writer.append(values))]);
+      for (const { tenant, values } of kept) {
+        if (values.length > 0) valued.push([tenant, ...(await writer.append(values))]);
+      }
     }
     return await writer.finish(closing, await packedTable(changed), await packedTable(valued));
   } finally {
@@ -64,45 +80,95 @@ export async function appendFrame(
   }
 }
 
-/** What a frame has of one tenant. */
-interface PackedEvidence {
+/** What a frame has of some tenants. */
+interface PackedGroup {
+  readonly block: Buffer;
+  readonly members: readonly PackedMember[];
+}
+
+/** Whose `[from, to)` of the block is, once it is unpacked; nothing where nothing is new. */
+interface PackedMember extends Member {
+  /** Of the bytes of the block. */
+  readonly share: number;
+}
+
+interface Member {
   readonly tenant: string;
-  /** Undefined where nothing is new of it. */
-  readonly block: Buffer | undefined;
+  readonly from: number;
+  readonly to: number;
   readonly values: Buffer;
 }
 
-/** While the blocks of so many tenants are compressed, by other threads, that of the next is made. */
+/**
+ * A block has tenants until they are so many bytes together. There may be thousands of them, of which each says
+ * little: to compress it takes longer to begin than to do.
+ */
+const GROUP_BYTES = 64 * 1024;
+
+/** While so many blocks are compressed, by other threads, the next is made. */
 const COMPRESSED_AT_ONCE = 3;
 
 async function* packedInOrder(
   evidence: Iterable<TenantEvidence>,
   turn: Turn,
-): AsyncGenerator<PackedEvidence> {
-  const waiting: Promise<PackedEvidence>[] = [];
+): AsyncGenerator<PackedGroup> {
+  const waiting: Promise<PackedGroup>[] = [];
+  let group = new Group();
   for (const one of evidence) {
     // Where nothing is compressed nobody waits for anything, however many tenants there are.
     if (turn.isOver) await turn.next();
-    const made = packedEvidence(one);
-    // Whoever comes to it is told; until then nobody waits for it.
-    void made.catch(() => undefined);
-    waiting.push(made);
+    group.add(one);
+    if (!group.isFull) continue;
+    waiting.push(packing(group));
+    group = new Group();
     if (waiting.length <= COMPRESSED_AT_ONCE) continue;
     const first = waiting.shift();
     if (first !== undefined) yield await first;
   }
+  waiting.push(packing(group));
   for (const made of waiting) yield await made;
 }
 
-async function packedEvidence({
-  tenant,
-  changes,
-  amounts,
-}: TenantEvidence): Promise<PackedEvidence> {
-  const values = encodeAmounts(amounts);
-  const block = changes && (await packed(encodeChanges(changes)));
-  return { tenant, block, values };
+function packing(group: Group): Promise<PackedGroup> {
+  const made = group.packed();
+  // Whoever comes to it is told; until then nobody waits for it.
+  void made.catch(() => undefined);
+  return made;
 }
+
+class Group {
+  readonly #texts: Buffer[] = [];
+  readonly #members: Member[] = [];
+  #bytes = 0;
+
+  /** Of those of whom nothing is new there may be thousands, too. */
+  get isFull(): boolean {
+    return this.#bytes >= GROUP_BYTES || this.#members.length >= GROUP_TENANTS;
+  }
+
+  add({ tenant, changes, amounts }: TenantEvidence): void {
+    const from = this.#bytes;
+    if (changes !== undefined) {
+      const text = Buffer.from(encodeChanges(changes));
+      this.#texts.push(text);
+      this.#bytes += text.length;
+    }
+    this.#members.push({ tenant, from, to: this.#bytes, values: encodeAmounts(amounts) });
+  }
+
+  async packed(): Promise<PackedGroup> {
+    const bytes = Buffer.concat(this.#texts);
+    const block = bytes.length === 0 ? bytes : await packed(bytes);
+    const ratio = bytes.length === 0 ? 0 : block.length / bytes.length;
+    const members = this.#members.map((member) => ({
+      ...member,
+      share: Math.ceil((member.to - member.from) * ratio),
+    }));
+    return { block, members };
+  }
+}
+
+const GROUP_TENANTS = 100;
 
 class FrameWriter {
   readonly #file: FileHandle;
@@ -178,7 +244,9 @@ export async function readEvidence(
       const place = await placeIn(frame, 'changed', tenant);
       if (place?.[2] === 0) return { kind: 'left-out' };
       if (place !== undefined) {
-        const text = (await unpacked(await blockAt(frame, place))).toString();
+        const [, , , from, to] = place;
+        const bytes = await unpacked(await blockAt(frame, place));
+        const text = bytes.toString('utf8', from, to);
         give({ start: header.start, changes: decodeChanges(text) });
       }
       const valued = isAsked ? await placeIn(frame, 'valued', tenant) : undefined;
@@ -219,7 +287,7 @@ function encodeHeader({ bytes, start, end, closedAt, changed, valued }: Header):
 
 /** Undefined where no frame was finished. */
 function decodeHeader(header: Buffer): Header | undefined {
-  if (header.toString('latin1', 0, 4) !== MARK) return undefined;
+  if (!MARKS.has(header.toString('latin1', 0, 4))) return undefined;
   if (header.readUInt32BE(4) !== crc32(header.subarray(8))) return undefined;
   const start = header.readDoubleBE(16);
   return {
@@ -233,12 +301,11 @@ function decodeHeader(header: Buffer): Header | undefined {
 }
 
 async function packedTable(places: readonly Place[]): Promise<Buffer> {
-  return places.length === 0 ? Buffer.alloc(0) : packed(JSON.stringify(places));
+  return places.length === 0 ? Buffer.alloc(0) : packed(Buffer.from(JSON.stringify(places)));
 }
 
 /** Where the size is not said beforehand, a few kilobytes take megabytes to compress. */
-function packed(text: string): Promise<Buffer> {
-  const bytes = Buffer.from(text);
+function packed(bytes: Buffer): Promise<Buffer> {
   return compress(bytes, { pledgedSrcSize: bytes.length });
 }
 

@@ -1,5 +1,8 @@
 import type { Evidence } from './tally.ts';
 
+/** How many are looked at before all are sorted by their objects. */
+const LOOKED_AT = 8;
+
 /** An object that goes on unchanged. */
 export interface OpenSpan {
   readonly number: number;
@@ -47,6 +50,10 @@ export class OpenSpans {
     const indexOf = (evidence: Evidence): number | undefined => {
       const expected = this.#evidence[next];
       if (expected !== undefined && taken[next] === 0 && isSame(expected, evidence)) return next;
+      // Of those that ended in the window before, or changed in this one, there are few in a row.
+      for (let index = next + 1; index <= next + LOOKED_AT; index += 1) {
+        if (taken[index] === 0 && isSame(this.#evidence[index], evidence)) return index;
+      }
       byUid ??= this.#indicesByUid();
       return byUid
         .get(evidence.object.uid)

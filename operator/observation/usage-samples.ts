@@ -159,8 +159,10 @@ class SampleColumns implements UsageSamples {
   #keep(readings: readonly Reading[]): void {
     if (readings.length === this.#readings.length) return;
     this.#readings = readings;
+    // Most are in the newest.
+    const newestFirst = readings.toReversed();
     for (const [uid, place] of this.#places) {
-      if (readings.some((reading) => isTaken(reading, place))) continue;
+      if (newestFirst.some((reading) => isTaken(reading, place))) continue;
       this.#places.delete(uid);
       this.#free.push(place);
     }
