@@ -44,8 +44,12 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   readonly #rules: TimelineRules<T, S>;
   readonly #countClamped: () => void;
   readonly #index = new TimelineIndex<T, S>();
-  readonly #late = new Set<Timeline<S>>();
+  readonly #late = new Set<Tracked<T, S>>();
   readonly #removed = new Set<string>();
+  /** Those that are `dirty`: a few of a great many. */
+  readonly #dirty = new Set<Tracked<T, S>>();
+  /** Those that are gone, or of which something has ended: {@link settle} forgets it some time. */
+  readonly #passing = new Set<Tracked<T, S>>();
   #settled = -Infinity;
   /** Without a journal nobody knows what closed windows billed of the objects of the first list. */
   #pastKnown = false;
@@ -111,21 +115,20 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
       if (!isSettled(timeline.namespace)) continue;
       timeline.billed = undefined;
       // The journal may know it as late: after a restart it would be settled once more.
-      timeline.dirty = true;
+      this.#noteDirty(timeline);
       this.#late.delete(timeline);
     }
     const kept = Math.min(boundary, keptFrom);
     const horizon = kept - GONE_KEPT_MS;
-    for (const [namespace, timelines] of this.#index.namespaces()) {
-      if (!isSettled(namespace)) continue;
-      for (const timeline of timelines) {
-        if (timeline.gone && this.#rules.isNeeded?.(timeline.view, horizon) === true) continue;
-        const before = timeline.spans;
-        timeline.spans = spansAfter(before, kept - SPANS_KEPT_MS);
-        if (timeline.spans !== before) this.#index.noteChange(namespace);
-        const last = timeline.spans.at(-1);
-        if (timeline.gone && (last?.to ?? timeline.versionAt) <= horizon) this.#drop(timeline);
-      }
+    for (const timeline of this.#passing) {
+      if (!isSettled(timeline.namespace)) continue;
+      if (timeline.gone && this.#rules.isNeeded?.(timeline.view, horizon) === true) continue;
+      const before = timeline.spans;
+      timeline.spans = spansAfter(before, kept - SPANS_KEPT_MS);
+      if (timeline.spans !== before) this.#index.noteChange(timeline.namespace);
+      const last = timeline.spans.at(-1);
+      if (timeline.gone && (last?.to ?? timeline.versionAt) <= horizon) this.#drop(timeline);
+      else if (!isPassing(timeline)) this.#passing.delete(timeline);
     }
   }
 
@@ -138,17 +141,15 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   }
 
   *changed(settledAt?: number): Iterable<Tracked<T, S>> {
-    let left = this.#index.size;
-    for (const timeline of this.#index.all()) {
-      if (left === 0) return;
+    let left = this.#dirty.size;
+    for (const timeline of this.#dirty) {
+      if (left === 0) break;
       left -= 1;
-      if (settledAt === undefined) {
-        if (timeline.dirty) yield timeline;
-      } else if (timeline.dirty || this.#late.has(timeline)) {
-        const spans = spansAfter(timeline.spans, settledAt - SPANS_KEPT_MS);
-        yield { ...timeline, spans, billed: undefined };
-      }
+      yield settledAt === undefined ? timeline : asSettled(timeline, settledAt);
     }
+    if (settledAt === undefined) return;
+    const late = [...this.#late].filter((timeline) => !this.#dirty.has(timeline));
+    for (const timeline of late) yield asSettled(timeline, settledAt);
   }
 
   drain(limit = Infinity): Drained<T, S> {
@@ -157,6 +158,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
       if (changed.length >= limit) break;
       changed.push(timeline);
       timeline.dirty = false;
+      this.#dirty.delete(timeline);
     }
     const removed = [...this.#removed];
     this.#removed.clear();
@@ -164,7 +166,9 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   }
 
   putBack({ changed, removed }: Drained<T, S>): void {
-    for (const timeline of changed) timeline.dirty = true;
+    for (const timeline of changed) {
+      if (this.#index.find(timeline) === timeline) this.#noteDirty(timeline);
+    }
     for (const uid of removed) this.#removed.add(uid);
   }
 
@@ -184,6 +188,8 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   forget(): void {
     this.#index.clear();
     this.#late.clear();
+    this.#dirty.clear();
+    this.#passing.clear();
   }
 
   refresh(at: number): void {
@@ -226,10 +232,14 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   #keep(timeline: Tracked<T, S>): void {
     this.#index.add(timeline);
     this.#removed.delete(timeline.uid);
+    if (timeline.dirty) this.#dirty.add(timeline);
+    if (isPassing(timeline)) this.#passing.add(timeline);
   }
 
-  #drop(timeline: Timeline<S>): void {
+  #drop(timeline: Tracked<T, S>): void {
     this.#index.remove(timeline);
+    this.#dirty.delete(timeline);
+    this.#passing.delete(timeline);
     this.#removed.add(timeline.uid);
   }
 
@@ -242,12 +252,12 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     if (known === undefined) this.#keep(timeline);
     // It was not of interest for a while, as a Service whose type changed to and fro.
     timeline.gone = false;
-    if (timeline.spans !== before) this.#index.noteChange(timeline.namespace);
+    this.#noteSpans(timeline, before);
     this.#rememberBilled(timeline, before);
     // A list shows what is so now, a resumed watch what was so then.
     timeline.versionAt = arrival.late ? arrival.at : seen.from;
     timeline.view = next;
-    timeline.dirty = true;
+    this.#noteDirty(timeline);
     return timeline;
   }
 
@@ -278,7 +288,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   }
 
   /** Remembers what was billed where a change reached back before the last closed window. */
-  #rememberBilled(timeline: Timeline<S>, before: readonly Span<S>[]): void {
+  #rememberBilled(timeline: Tracked<T, S>, before: readonly Span<S>[]): void {
     if (timeline.spans === before || timeline.billed !== undefined || !this.#pastKnown) return;
     if (agreeBefore(before, timeline.spans, this.#settledIn(timeline.namespace))) return;
     timeline.billed = before;
@@ -298,16 +308,42 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   }
 
   /** `known` is when it is known to have been there: at its newest version at the least. */
-  #end(timeline: Timeline<S>, known: number, finish: (latest: number) => void): void {
+  #end(timeline: Tracked<T, S>, known: number, finish: (latest: number) => void): void {
     const present = Math.max(known, timeline.versionAt);
     const latest = this.#rules.billedUntil?.(present) ?? present;
     const before = timeline.spans;
     wholly(timeline, () => finish(latest));
     if ((timeline.spans.at(-1)?.to ?? 0) > latest) enter(timeline, undefined, latest);
-    if (timeline.spans !== before) this.#index.noteChange(timeline.namespace);
     this.#rememberBilled(timeline, before);
     timeline.finished = true;
     timeline.gone = true;
-    timeline.dirty = true;
+    this.#noteSpans(timeline, before);
+    this.#noteDirty(timeline);
   }
+
+  /** To be called when they may have been replaced, or the object is gone. */
+  #noteSpans(timeline: Tracked<T, S>, before: readonly Span<S>[]): void {
+    if (timeline.spans !== before) this.#index.noteChange(timeline.namespace);
+    if (isPassing(timeline)) this.#passing.add(timeline);
+  }
+
+  #noteDirty(timeline: Tracked<T, S>): void {
+    timeline.dirty = true;
+    this.#dirty.add(timeline);
+  }
+}
+
+/** Whether something of it is to be forgotten once it is long ago. */
+function isPassing({ gone, spans }: Timeline<unknown>): boolean {
+  const [first] = spans;
+  return gone || (first !== undefined && first.to < Infinity);
+}
+
+/** As it will be when a window with that end is closed. */
+function asSettled<T extends Projected, S>(
+  timeline: Tracked<T, S>,
+  settledAt: number,
+): Tracked<T, S> {
+  const spans = spansAfter(timeline.spans, settledAt - SPANS_KEPT_MS);
+  return { ...timeline, spans, billed: undefined };
 }
