@@ -25,6 +25,8 @@ interface PodCharges {
   readonly memory: Charge;
 }
 
+type Basis = TenantCluster['metering']['cpuMemoryBasis'];
+
 const NANOS = 1_000_000_000n;
 
 /**
@@ -87,6 +89,8 @@ function addPod(
 ): void {
   const { cpuMemoryBasis: basis } = piece.cluster.metering;
   const { requests } = piece.state;
+  // Of several in one window the last is told, whichever pods were measured together.
+  if (!piece.carried) tellBasis(charges, basis);
   const evidence = evidenceOf(piece, node, input.window.start);
   if (basis === 'requests') {
     add(charges, piece, evidence, piece.to - piece.from, requests);
@@ -206,6 +210,12 @@ function createCharges(
     input,
     chargeIdentity(cluster, 'tenant_memory_gb_hours', settings, parts),
   );
-  for (const charge of [cpu, memory]) charge.properties['basis'] = cluster.metering.cpuMemoryBasis;
-  return { cpu, memory };
+  const charges = { cpu, memory };
+  if (cpu.properties['basis'] === undefined) tellBasis(charges, cluster.metering.cpuMemoryBasis);
+  return charges;
+}
+
+function tellBasis({ cpu, memory }: PodCharges, basis: Basis): void {
+  cpu.properties['basis'] = basis;
+  memory.properties['basis'] = basis;
 }

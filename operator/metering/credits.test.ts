@@ -28,7 +28,12 @@ const charges = fc
   .map((list) => {
     const unique = new Map(list.map((one) => [identityKey(one.identity), one]));
     return [...unique.values()].map(
-      (one): Charge => ({ ...one, carriedMs: Number(one.carried), properties: {} }),
+      (one): Charge => ({
+        ...one,
+        key: identityKey(one.identity),
+        carriedMs: Number(one.carried),
+        properties: {},
+      }),
     );
   });
 

@@ -49,7 +49,7 @@ export function settleCredits(
   const totals = new Map<string, Running>();
   const credits: Credit[] = [];
   for (const charge of charges) {
-    const key = identityKey(charge.identity);
+    const { key } = charge;
     const known = totals.get(key);
     // Two scopes may each have charged a node of one name; they are one event.
     const whole = known === undefined ? charge : joined(known.charge, charge);

@@ -3,14 +3,6 @@ import type { Evidence } from './tally.ts';
 /** How many are looked at before all are sorted by their objects. */
 const LOOKED_AT = 8;
 
-/** An object that goes on unchanged. */
-export interface OpenSpan {
-  readonly number: number;
-  readonly evidence: Evidence;
-  /** Nano-units; undefined where it was not the same all the time. */
-  readonly rate: bigint | undefined;
-}
-
 /**
  * The spans of one charge that go on after its last window. They are many, so they are kept in lists of
  * one length, and what was measured first stands for what is measured since.
@@ -26,10 +18,25 @@ export class OpenSpans {
     this.reached = reached;
   }
 
-  add({ number, evidence, rate }: OpenSpan): void {
+  /** An object that goes on unchanged; `rate` in nano-units, undefined where it was not the same all the time. */
+  add(number: number, evidence: Evidence, rate: bigint | undefined): void {
     this.#numbers.push(number);
     this.#evidence.push(evidence);
     this.#rates.push(rate);
+  }
+
+  /** Adds one that goes on of those before, as it is there. */
+  addFrom(before: OpenSpans, index: number): void {
+    const evidence = before.#evidence[index];
+    if (evidence !== undefined) this.add(before.numberAt(index), evidence, before.rateAt(index));
+  }
+
+  numberAt(index: number): number {
+    return this.#numbers[index] ?? 0;
+  }
+
+  rateAt(index: number): bigint | undefined {
+    return this.#rates[index];
   }
 
   /** To be called when all are added: gives back the room that lists take to grow. */
@@ -64,12 +71,10 @@ export class OpenSpans {
       take: (evidence) => {
         if (start !== this.reached) return undefined;
         const index = indexOf(evidence);
-        const known = index === undefined ? undefined : this.#evidence[index];
-        if (index === undefined || known === undefined) return undefined;
+        if (index === undefined) return undefined;
         taken[index] = 1;
         next = index + 1;
-        const number = this.#numbers[index] ?? 0;
-        return { number, evidence: known, rate: this.#rates[index] };
+        return index;
       },
       left: () => this.#numbers.filter((_, index) => taken[index] === 0),
     };
@@ -87,8 +92,8 @@ export class OpenSpans {
 }
 
 export interface SpanMatching {
-  /** The span that goes on with this; undefined where it is new. */
-  take(evidence: Evidence): OpenSpan | undefined;
+  /** The place of the span that goes on with this; undefined where it is new. */
+  take(evidence: Evidence): number | undefined;
   /** The numbers of those that nothing went on with. */
   left(): readonly number[];
 }

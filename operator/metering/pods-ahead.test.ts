@@ -174,6 +174,60 @@ describe('pods that were measured before their window was closed', () => {
   });
 });
 
+describe('pods that were measured before their window ended', () => {
+  test('come to the same as all of them once it is closed, however often what has changed was measured again', () => {
+    const anyMoment = fc.record({
+      step: anyStep,
+      after: fc.nat(6),
+      isAgain: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(
+        fc.subarray([...Array(PODS).keys()]),
+        fc.array(anyMoment, { maxLength: 16 }),
+        fc.boolean(),
+        (pods, all, isComplete) => {
+          const world = begun(pods);
+          let ahead = new PodsAhead(inputOf(world));
+          let turns = ahead.measure();
+          for (const [index, { step, after, isAgain }] of all.entries()) {
+            if (isAgain) {
+              if (!ahead.holds(inputOf(world))) ahead = new PodsAhead(inputOf(world));
+              turns = ahead.measure();
+            }
+            for (let turn = 0; turn < after; turn += 1) turns.next();
+            step(world, END + (index - 8) * 1000);
+          }
+          if (isComplete) Array.from(turns);
+          const whole = measured(inputOf(world));
+          expect(measured(inputOf(world), ahead)).toEqual(whole);
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  test('are measured again on nodes that have changed since, and only those', () => {
+    const world = begun(RUNNING);
+    const ahead = new PodsAhead(inputOf(world));
+    Array.from(ahead.measure());
+    world.node(downSince('n1', 3_000), END - 2_000);
+    Array.from(ahead.measure());
+    const steps = Array.from(ahead.measure());
+    // Nothing is left: one look for each namespace, and once more.
+    expect(steps).toHaveLength(2 * NAMESPACES.length);
+    const taken: string[] = [];
+    measured(inputOf(world), {
+      take: (input, namespace) => {
+        const isTaken = ahead.take(input, namespace);
+        if (isTaken) taken.push(namespace);
+        return isTaken;
+      },
+    });
+    expect(taken.toSorted()).toEqual(ALL);
+  });
+});
+
 const RUNNING = [0, 1, 2, 3, 4, 5];
 
 /**

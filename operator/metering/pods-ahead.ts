@@ -46,6 +46,8 @@ export class PodsAhead implements MeasuredAhead {
   readonly #tenantClusters: number;
   readonly #oldestSample: () => number;
   readonly #measured = new Map<string, MeasuredNamespace>();
+  #newest: { readonly lastChange: number; readonly nodes: SpansByName };
+  /** Those that are looked up by {@link #nodeAt}. */
   #nodes: SpansByName;
   #nodeAt: NodeLookup;
   #taking: Taking | undefined;
@@ -56,7 +58,8 @@ export class PodsAhead implements MeasuredAhead {
     this.#input = { ...input, observation: { ...observation, refusedNamespaces } };
     this.#observation = observation;
     this.#tenantClusters = observation.tenantClusters.version;
-    this.#nodes = spansByName(observation.nodes, false);
+    this.#newest = newestNodes(observation);
+    this.#nodes = this.#newest.nodes;
     this.#nodeAt = nodesByName(this.#input);
     this.#oldestSample = observation.usage.follow();
   }
@@ -96,7 +99,7 @@ export class PodsAhead implements MeasuredAhead {
   }
 
   *#measureOnce(): Generator<void> {
-    const nodes = spansByName(this.#observation.nodes, false);
+    const nodes = this.#nodesNow();
     const changed = changesOfNodes(nodes, this.#input.window.end);
     if (changed(this.#nodes).size > 0) {
       this.#nodes = nodes;
@@ -149,8 +152,15 @@ export class PodsAhead implements MeasuredAhead {
 
   #begin(input: MeterInput): Taking {
     if (!this.holds(input)) return { input, changed: undefined };
-    const nodes = spansByName(input.observation.nodes, false);
-    return { input, changed: changesOfNodes(nodes, input.window.end) };
+    return { input, changed: changesOfNodes(this.#nodesNow(), input.window.end) };
+  }
+
+  #nodesNow(): SpansByName {
+    const { nodes } = this.#observation;
+    if (nodes.lastChange('') !== this.#newest.lastChange) {
+      this.#newest = newestNodes(this.#observation);
+    }
+    return this.#newest.nodes;
   }
 
   /** Whether its pods are in the window what they were, and on none of these nodes. */
@@ -184,11 +194,17 @@ export class PodsAhead implements MeasuredAhead {
   }
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
+function newestNodes({ nodes }: AheadInput['observation']) {
+  return { lastChange: nodes.lastChange(''), nodes: spansByName(nodes, false) };
+}
+
 /** Tells, by what nodes were, which of them were something else before `end`, as it turns out `now`. */
 function changesOfNodes(now: SpansByName, end: number): ChangedNodes {
   const known = new Map<SpansByName, ReadonlySet<string>>();
   return (before) => {
-    const names = known.get(before) ?? changedNodes(before, now, end);
+    const names = known.get(before) ?? (before === now ? NONE : changedNodes(before, now, end));
     known.set(before, names);
     return names;
   };

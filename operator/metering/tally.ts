@@ -13,6 +13,8 @@ export type ChargeIdentity = Pick<
 /** One charge under way. Amounts are nano-units × milliseconds. */
 export interface Charge {
   readonly identity: ChargeIdentity;
+  /** As {@link identityKey} gives it: it takes longer to make than all else that is done with a charge. */
+  readonly key: string;
   /** Measured inside the window. */
   amount: bigint;
   /**
@@ -32,7 +34,8 @@ export interface Charge {
 
 /** The charges of a window, equal identities being one charge. */
 export interface Tally {
-  charge(identity: ChargeIdentity): Charge;
+  /** `key` is that of the identity, where it is known. */
+  charge(identity: ChargeIdentity, key?: string): Charge;
   charges(): Iterable<Charge>;
 }
 
@@ -81,11 +84,10 @@ export function identityKey(identity: ChargeIdentity): string {
 export function createTally(): Tally {
   const charges = new Map<string, Charge>();
   return {
-    charge: (identity) => {
-      const key = identityKey(identity);
+    charge: (identity, key = identityKey(identity)) => {
       const known = charges.get(key);
       if (known !== undefined) return known;
-      const charge = { identity, amount: 0n, carried: 0n, carriedMs: 0, properties: {} };
+      const charge = { identity, key, amount: 0n, carried: 0n, carriedMs: 0, properties: {} };
       charges.set(key, charge);
       return charge;
     },
@@ -180,7 +182,7 @@ export function addShare(
 /** Adds charges that were made by themselves, with everything in them; they are not to be used any more. */
 export function addCharges(tally: Tally, charges: Iterable<Charge>): void {
   for (const charge of charges) {
-    const whole = tally.charge(charge.identity);
+    const whole = tally.charge(charge.identity, charge.key);
     whole.amount += charge.amount;
     whole.carried += charge.carried;
     whole.carriedMs += charge.carriedMs;

@@ -10,7 +10,7 @@ import {
 } from './evidence-changes.ts';
 import { OpenSpans } from './open-spans.ts';
 import { createNumbering, createSubjectKeys, round, subjectOf } from './subject.ts';
-import { type Evidence, identityKey, NO_SHARES } from './tally.ts';
+import { type Evidence, NO_SHARES } from './tally.ts';
 
 /** Open spans of what has had no event for so long, and for two windows, are forgotten. */
 const OLD_MS = 2 * 3_600_000;
@@ -47,7 +47,7 @@ export class TenantLog {
     const draft = emptyDraft();
     const numberOf = createSubjectNumbers(draft);
     for (const one of settled) {
-      const log = this.#chargeLog(draft, identityKey(one.charge.identity));
+      const log = this.#chargeLog(draft, one.charge.key);
       log.seenAt = now;
       this.#closeCharge(draft, log, one, window, numberOf);
     }
@@ -85,19 +85,22 @@ export class TenantLog {
       const rate = rates[index];
       const goesOn = to === windowMs;
       const known = from === 0 ? before.take(evidence) : undefined;
-      const span = known ?? { number: this.#spanCount, evidence, rate };
+      const number = known === undefined ? this.#spanCount : log.open.numberAt(known);
+      const rateBefore = known === undefined ? rate : log.open.rateAt(known);
       if (known === undefined) {
         this.#spanCount += 1;
         const subject = subjectNumber(evidence);
         const rateText = rate === undefined ? null : String(rate);
         const until = goesOn ? null : to;
         draft.spans.push([log.number, subject, node, rateText, uid, name, from, until]);
-      } else if (!goesOn) draft.ended.push([span.number, to]);
-      if (rate === undefined || rate !== span.rate) {
-        draft.amounts.spans.push(span.number);
+      } else if (!goesOn) draft.ended.push([number, to]);
+      if (rate === undefined || rate !== rateBefore) {
+        draft.amounts.spans.push(number);
         draft.amounts.nanos.push(Math.round(quantity * 1e9));
       }
-      if (goesOn) open.add(span);
+      if (!goesOn) continue;
+      if (known === undefined) open.add(number, evidence, rate);
+      else open.addFrom(log.open, known);
     }
     for (const number of before.left()) draft.ended.push([number, log.open.reached - window.start]);
     log.open = open.complete();

@@ -438,3 +438,68 @@ describe('whatever happens to a pod', () => {
 function bigints(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
+
+/** What of a timeline counts for what it is billed. */
+function spansOf(observation: Observation, namespace: string): readonly (readonly unknown[])[] {
+  const timelines = [...observation.pods.inNamespace(namespace)];
+  return timelines.map(({ uid, spans, gone }) => [uid, spans, gone]);
+}
+
+test('whatever pods do, no change of a namespace goes unnoticed, and what ended long ago is forgotten', () => {
+  const NAMES = ['p', 'q', 'r'];
+  const anyChange = fc.record({
+    name: fc.constantFrom(...NAMES),
+    namespace: fc.constantFrom('a', 'b'),
+    what: fc.constantFrom('runs', 'finishes', 'goes', 'is bound anew', 'settle', 'drain'),
+    after: fc.integer({ min: 1, max: 400 }),
+  });
+  fc.assert(
+    fc.property(fc.array(anyChange, { maxLength: 30 }), (changes) => {
+      const observation = observe();
+      const { pods } = observation;
+      let second = 0;
+      for (const { name, namespace, what, after } of changes) {
+        second += after;
+        const before = new Map(
+          ['a', 'b'].map((each) => [each, [pods.lastChange(each), spansOf(observation, each)]]),
+        );
+        const object = (finishedAt?: number) =>
+          view(
+            pod({
+              name,
+              namespace,
+              createdAt: at(second - 1),
+              ...(what === 'is bound anew' && { node: `n${second}` }),
+              ...(finishedAt !== undefined && { phase: 'Succeeded', finishedAt }),
+            }),
+          );
+        if (what === 'settle') pods.settle(at(second));
+        else if (what === 'drain') {
+          const { changed } = pods.drain();
+          expect(changed.every(({ dirty }) => !dirty)).toBe(true);
+          expect([...pods.changed()]).toEqual([]);
+        } else if (what === 'goes') pods.deleted(object(), live(second));
+        else {
+          const finishedAt = what === 'finishes' ? at(second - 1) : undefined;
+          pods.upserted(object(finishedAt), undefined, live(second));
+          expect([...pods.changed()].map(({ uid }) => uid)).toContain(`uid-${name}`);
+        }
+        for (const [each, [change, spans]] of before) {
+          if (pods.lastChange(each) !== change) continue;
+          expect(spansOf(observation, each).map(([, list]) => list)).toEqual(
+            (spans as (readonly unknown[])[]).map(([, list]) => list),
+          );
+        }
+        if (what !== 'settle') continue;
+        for (const each of ['a', 'b']) {
+          for (const { spans, gone } of pods.inNamespace(each)) {
+            const [first] = spans;
+            expect(first?.to ?? Infinity).toBeGreaterThan(at(second - 600));
+            if (gone) expect(spans.at(-1)?.to ?? Infinity).toBeGreaterThan(at(second - 120));
+          }
+        }
+      }
+    }),
+    { numRuns: 200 },
+  );
+});

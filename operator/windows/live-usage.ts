@@ -2,7 +2,7 @@ import type { Settings } from '../config/settings.ts';
 import { createFindings } from '../metering/findings.ts';
 import { balanceGpus } from '../metering/gpu-balance.ts';
 import type { Meter } from '../metering/meter.ts';
-import { type Charge, type ChargeIdentity, createTally, identityKey } from '../metering/tally.ts';
+import { type Charge, type ChargeIdentity, createTally } from '../metering/tally.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import { atOnce } from '../model/at-once.ts';
@@ -64,7 +64,7 @@ function measure(
   const charges = (window: Window): ReadonlyMap<string, Charge> => {
     const [tally, findings] = [createTally(), createFindings()];
     for (const meter of meters) atOnce(meter({ ...common, window, tally, findings }));
-    const keyed = [...tally.charges()].map((one) => [identityKey(one.identity), one] as const);
+    const keyed = [...tally.charges()].map((one) => [one.key, one] as const);
     return new Map(keyed);
   };
   const last = charges({ start: at - 1, end: at });

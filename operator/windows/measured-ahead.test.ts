@@ -73,3 +73,23 @@ test('others have their turns while a window is measured, and what arrives in th
   // Nothing was left to be given back, nor to be charged late.
   expect(second).toBeCloseTo(((PODS - 2) * WINDOW_S) / 3_600, 6);
 });
+
+test('a window is closed as soon as it is due: nearly all of its pods have been measured by then', async () => {
+  const clock = clockAt(-20);
+  const ledger = createMemoryLedger();
+  const settings = { current: settingsOf({ COLLECTION_INTERVAL: `${WINDOW_S}s` }) };
+  const objects = { pods: Array.from({ length: PODS }, (_, index) => podOf(index)) };
+  const process = await startProcess({ clock, ledger, settings, objects });
+  process.discover([cluster('a')]);
+  await pass(clock, 20 + WINDOW_S - 6);
+  slowly(clock);
+  const turns = vi.spyOn(Turn.prototype, 'next');
+  await pass(clock, 6);
+  const before = turns.mock.calls.length;
+  expect(before).toBeGreaterThan(3);
+  await pass(clock, 4);
+  expect(cpu(await eventsOf(ledger))).toBeCloseTo((PODS * WINDOW_S) / 3_600, 6);
+  expect(turns.mock.calls.length - before).toBeLessThan(before / 2);
+  vi.restoreAllMocks();
+  await process.stop();
+});

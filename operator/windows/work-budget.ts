@@ -44,9 +44,9 @@ export function withinBudget(
     }),
     tally: {
       charges: () => tally.charges(),
-      charge: (identity) => {
+      charge: (identity, key) => {
         checkpoint();
-        const charge = tally.charge(identity);
+        const charge = tally.charge(identity, key);
         if (charges.add(charge).size <= budget.charges) return charge;
         throw new BudgetExceeded(`more than ${budget.charges} events in a window`);
       },
