@@ -31,11 +31,13 @@ export function assembleEvents(settled: Iterable<Settled>, options: AssembleOpti
   const events: UsageEvent[] = [];
   const sources: Settled[] = [];
   const refused: string[] = [];
+  const { start, end } = options.window;
+  const bounds = { window_start: formatInstant(start), window_end: formatInstant(end) };
   for (const one of settled) {
     const { metric, resource_id } = one.charge.identity;
     let event: UsageEvent | undefined;
     try {
-      event = eventOf(one, options);
+      event = eventOf(one, bounds, options);
     } catch (error) {
       refused.push(`${errorText(error)}: ${metric} of "${resource_id}"`);
     }
@@ -49,7 +51,11 @@ export function assembleEvents(settled: Iterable<Settled>, options: AssembleOpti
   return { events, sources, refused };
 }
 
-function eventOf(settled: Settled, options: AssembleOptions): UsageEvent | undefined {
+function eventOf(
+  settled: Settled,
+  bounds: Pick<UsageEvent, 'window_start' | 'window_end'>,
+  options: AssembleOptions,
+): UsageEvent | undefined {
   const { charge, total } = settled;
   const { divisor, unit } = quantityOf(charge.identity.metric);
   const nanos = divideHalfUp(total, divisor);
@@ -58,8 +64,7 @@ function eventOf(settled: Settled, options: AssembleOptions): UsageEvent | undef
   const sorted = Object.entries(dimensions ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
   const whole = {
     ...identity,
-    window_start: formatInstant(options.window.start),
-    window_end: formatInstant(options.window.end),
+    ...bounds,
     dimensions: Object.fromEntries(sorted),
   };
   const properties = propertiesOf(settled, options.backfilled);

@@ -103,14 +103,17 @@ function isSame(a: Evidence | undefined, b: Evidence): boolean {
   return (
     a !== undefined &&
     a.kind === b.kind &&
-    a.object.uid === b.object.uid &&
-    a.object.name === b.object.name &&
-    a.object.namespace === b.object.namespace &&
+    isSameObject(a.object, b.object) &&
     a.node === b.node &&
     (a.mapped ?? false) === (b.mapped ?? false) &&
     isSameState(a.state, b.state) &&
     isSameGpus(a.gpus, b.gpus)
   );
+}
+
+function isSameObject(a: Evidence['object'], b: Evidence['object']): boolean {
+  if (a === b) return true;
+  return a.uid === b.uid && a.name === b.name && a.namespace === b.namespace;
 }
 
 function isSameState(a: Evidence['state'], b: Evidence['state']): boolean {
