@@ -34,8 +34,9 @@ export interface Charge {
 
 /** The charges of a window, equal identities being one charge. */
 export interface Tally {
-  /** `key` is that of the identity, where it is known. */
-  charge(identity: ChargeIdentity, key?: string): Charge;
+  charge(identity: ChargeIdentity): Charge;
+  /** Takes a charge that was made by itself; false where there is one of its identity. */
+  adopt(charge: Charge): boolean;
   charges(): Iterable<Charge>;
 }
 
@@ -84,12 +85,18 @@ export function identityKey(identity: ChargeIdentity): string {
 export function createTally(): Tally {
   const charges = new Map<string, Charge>();
   return {
-    charge: (identity, key = identityKey(identity)) => {
+    charge: (identity) => {
+      const key = identityKey(identity);
       const known = charges.get(key);
       if (known !== undefined) return known;
       const charge = { identity, key, amount: 0n, carried: 0n, carriedMs: 0, properties: {} };
       charges.set(key, charge);
       return charge;
+    },
+    adopt: (charge) => {
+      if (charges.has(charge.key)) return false;
+      charges.set(charge.key, charge);
+      return true;
     },
     charges: () => charges.values(),
   };
@@ -182,7 +189,8 @@ export function addShare(
 /** Adds charges that were made by themselves, with everything in them; they are not to be used any more. */
 export function addCharges(tally: Tally, charges: Iterable<Charge>): void {
   for (const charge of charges) {
-    const whole = tally.charge(charge.identity, charge.key);
+    if (tally.adopt(charge)) continue;
+    const whole = tally.charge(charge.identity);
     whole.amount += charge.amount;
     whole.carried += charge.carried;
     whole.carriedMs += charge.carriedMs;

@@ -44,9 +44,13 @@ export function withinBudget(
     }),
     tally: {
       charges: () => tally.charges(),
-      charge: (identity, key) => {
+      adopt: (charge) => {
         checkpoint();
-        const charge = tally.charge(identity, key);
+        return tally.adopt(charge);
+      },
+      charge: (identity) => {
+        checkpoint();
+        const charge = tally.charge(identity);
         if (charges.add(charge).size <= budget.charges) return charge;
         throw new BudgetExceeded(`more than ${budget.charges} events in a window`);
       },
