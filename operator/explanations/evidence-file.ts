@@ -35,13 +35,7 @@ export interface Closing {
  * Where a block is in its frame, and for one of several tenants which of its bytes are this one's once it is
  * unpacked. A length of 0 says that the tenant's evidence is not kept from here on.
  */
-type Place = readonly [
-  tenant: string,
-  offset: number,
-  length: number,
-  from?: number,
-  to?: number,
-];
+type Place = readonly [tenant: string, offset: number, length: number, from?: number, to?: number];
 
 /** Whether so many more bytes of a tenant are kept. */
 export type Admit = (tenant: string, bytes: number) => boolean;
@@ -104,6 +98,7 @@ interface Member {
  * little: to compress it takes longer to begin than to do.
  */
 const GROUP_BYTES = 64 * 1024;
+const GROUP_TENANTS = 100;
 
 /** While so many blocks are compressed, by other threads, the next is made. */
 const COMPRESSED_AT_ONCE = 3;
@@ -167,8 +162,6 @@ class Group {
     return { block, members };
   }
 }
-
-const GROUP_TENANTS = 100;
 
 class FrameWriter {
   readonly #file: FileHandle;
