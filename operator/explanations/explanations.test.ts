@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
@@ -43,6 +44,25 @@ async function open(room = 2 ** 30, clock: Pick<Clock, 'monotonic'> = systemCloc
   });
   await explanations.open();
   return Object.assign(explanations, { logger, state });
+}
+
+/** A frame of one tenant as earlier releases wrote it, in which the table told only where its block is. */
+function asMarkedMfe1(frame: Buffer): Buffer {
+  const [bytes, changed, valued] = [
+    frame.readDoubleBE(8),
+    frame.readUInt32BE(36),
+    frame.readUInt32BE(40),
+  ];
+  const [at, end] = [bytes - valued - changed, bytes - valued];
+  const places = JSON.parse(zstdDecompressSync(frame.subarray(at, end)).toString());
+  const blocks = (places as readonly (readonly unknown[])[]).map((place) => place.slice(0, 3));
+  const table = zstdCompressSync(JSON.stringify(blocks));
+  const header = Buffer.from(frame.subarray(0, 48));
+  header.write('mfe1', 0, 'latin1');
+  header.writeDoubleBE(at + table.length + valued, 8);
+  header.writeUInt32BE(table.length, 36);
+  header.writeUInt32BE(crc32(header.subarray(8)), 4);
+  return Buffer.concat([header, frame.subarray(48, at), table, frame.subarray(end)]);
 }
 
 /** A pod of a tenant: from when to when it ran, and what it had. Infinity while it runs. */
@@ -370,6 +390,16 @@ describe('explanations', () => {
     expect((await restarted.find(eventOf(first))).kind).toBe('gone');
     await expectExplained(restarted, third);
     expect(restarted.logger.lines).toEqual([]);
+  });
+
+  test('that an earlier release has written are found', async () => {
+    const explanations = await open();
+    const closed = closing(START, podsOf('a', 3));
+    await explanations.keep(closed);
+    const [name = ''] = await readdir(directory);
+    const path = join(directory, name);
+    await writeFile(path, asMarkedMfe1(await readFile(path)));
+    await expectExplained(await open(), closed);
   });
 
   test('that cannot be written hold up no window, are missed once in the log, and go on afterwards', async () => {
