@@ -139,7 +139,7 @@ interface DescribeInput {
 function describe(input: DescribeInput): TenantCluster {
   const { candidate, id, settings, customerIdKeys } = input;
   const { source, namespace, home, name, instance, createdAt, syncedNamespaces } = candidate;
-  const { kubeconfigSecret, runsOnControlPlane } = candidate;
+  const { kubeconfigSecret, machineCluster, runsOnControlPlane } = candidate;
   const read = readMetadata(settings.identity.labelPrefix, sourcesOf(input), customerIdKeys);
   input.problems.push(...read.problems.map((problem) => `${id}: ${problem}`));
   const { values } = read;
@@ -157,6 +157,7 @@ function describe(input: DescribeInput): TenantCluster {
     namespace,
     name,
     ...omitUndefined({ home, syncedNamespaces, kubeconfigSecret, runsOnControlPlane }),
+    ...omitUndefined({ machineCluster }),
     tenant: overridden(applied, 'tenant') ?? values.tenant ?? tenantOf(id, project, settings),
     displayName:
       overridden(applied, 'displayName') ??

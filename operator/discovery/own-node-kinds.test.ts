@@ -66,6 +66,23 @@ describe('a tenant cluster with nodes of its own is not found, or its credential
   });
 });
 
+test('the Machines of a tenant cluster are taken for another’s, whose name they have', () => {
+  const labels = { 'cluster.x-k8s.io/cluster-name': 'shop' };
+  const plain = object('blue', 'prod');
+  const managed = { metadata: { ...object('blue', 'cp').metadata, labels } };
+  const { clusters } = find('kamaji,hypershift', {
+    objects: {
+      kamaji: [plain, managed],
+      hypershift: [object('red', 'prod', { spec: { infraID: 'prod-x7k2p' } })],
+    },
+  });
+  expect(clusters.map(({ id, machineCluster }) => [id, machineCluster])).toEqual([
+    ['hypershift-red-prod', 'prod-x7k2p'],
+    ['kamaji-blue-cp', 'shop'],
+    ['kamaji-blue-prod', undefined],
+  ]);
+});
+
 test('what else is in the namespace of such an object is billed to it', () => {
   const { clusters } = find('cluster-api', { objects: { 'cluster-api': [object('n', 'a')] } });
   expect(clusters.filter(({ namespace }) => namespace === 'n')).toEqual([]);

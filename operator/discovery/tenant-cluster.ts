@@ -55,6 +55,8 @@ export interface TenantCluster {
   readonly runsOnControlPlane?: true;
   /** The administrator's kubeconfig that its own controllers write; absent where it is `vc-<name>` or nobody does. */
   readonly kubeconfigSecret?: KubeconfigSecret;
+  /** What Machines of Cluster API call it (`spec.clusterName`), where that is not its name. */
+  readonly machineCluster?: string;
   /** Path of the mounted kubeconfig of an external tenant cluster; absent for all others. */
   readonly kubeconfigFile?: string;
   /** Not metered: metadata key `exclude` or a TenantOverride. */

@@ -57,7 +57,8 @@ export function overlapProblem(what: string, names: readonly string[]): readonly
 }
 
 function candidateOf(source: NamedKind, object: TenantObject): Candidate {
-  const { namespace, name, createdAt, nodeMode, runsOnControlPlane, kubeconfig } = object;
+  const { namespace, name, createdAt, nodeMode, runsOnControlPlane } = object;
+  const { kubeconfig: kubeconfigSecret, machineCluster } = object;
   return {
     source,
     namespace: nodeMode === 'private' ? '' : namespace,
@@ -66,7 +67,7 @@ function candidateOf(source: NamedKind, object: TenantObject): Candidate {
     objects: [object],
     nodeMode,
     createdAt,
-    ...omitUndefined({ runsOnControlPlane, kubeconfigSecret: kubeconfig }),
+    ...omitUndefined({ runsOnControlPlane, kubeconfigSecret, machineCluster }),
   };
 }
 

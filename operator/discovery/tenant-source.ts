@@ -49,6 +49,8 @@ export interface TenantObject extends Projected {
   readonly runsOnControlPlane?: true;
   /** The administrator's credential to its API; absent where nobody writes one. */
   readonly kubeconfig?: KubeconfigSecret;
+  /** What Machines of Cluster API call it, where that is not its name. */
+  readonly machineCluster?: string;
   /** The more specific kind that finds the same tenant cluster, where settings name it. */
   readonly otherKind?: TenantSourceName;
 }
@@ -115,6 +117,8 @@ export interface Candidate {
   readonly nodeMode?: NodeMode;
   readonly runsOnControlPlane?: true;
   readonly kubeconfigSecret?: KubeconfigSecret;
+  /** What Machines of Cluster API call it, where that is not its name. */
+  readonly machineCluster?: string;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
 }

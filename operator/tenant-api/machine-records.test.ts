@@ -62,7 +62,7 @@ describe('a record of a machine proves', () => {
     expect(titles('b', thief)).toEqual([]);
     expect(titles('a', first)).toHaveLength(1);
     expect(logger.lines.filter((line) => line.includes('proves another node'))).toHaveLength(1);
-    records.release(first.uid);
+    records.release({ id: 'tenant-a' }, first.uid);
     expect(titles('b', thief)).toHaveLength(1);
   });
 
@@ -79,6 +79,15 @@ describe('a record of a machine proves', () => {
     const { titles } = setUp([machine('m1', { providerID: 'aws:///a/i-1', clusterName: 'a' })]);
     expect(titles('b', node('n1', 'aws:///a/i-1'))).toEqual([]);
     expect(titles('a', node('n1', 'aws:///a/i-1'))).toHaveLength(1);
+  });
+
+  test('a node of the tenant cluster whose Machines have another name than it has itself', () => {
+    const spec = { providerID: 'aws:///a/i-1', clusterName: 'blue-x7k2p' };
+    const { records } = setUp([machine('m1', spec)]);
+    const hosted = { id: 'hypershift-clusters-blue', name: 'blue', machineCluster: 'blue-x7k2p' };
+    expect(records.of(hosted, node('n1', 'aws:///a/i-1'))).toHaveLength(1);
+    const namesake = { id: 'kamaji-n-blue-x7k2p', name: 'blue-x7k2p', machineCluster: 'red' };
+    expect(records.find(namesake, node('n2', 'aws:///a/i-1'))).toEqual([]);
   });
 
   test('no node of a tenant where its machine is a node of this cluster', () => {
@@ -99,6 +108,39 @@ describe('a record of a machine proves', () => {
     records.handler.deleted(second, AT);
     expect(titles('a', node('n2', 'aws:///a/i-2'))).toEqual([]);
   });
+});
+
+test('nodes that came and went fill the memory', () => {
+  const { records, titles } = setUp();
+  for (let index = 0; index < 100; index += 1) {
+    const passing = node(`n${index}`, `aws:///a/i-${index}`);
+    titles('a', passing);
+    records.release({ id: 'tenant-a' }, passing.uid);
+  }
+  titles('b', node('n', 'aws:///a/first'));
+  titles('b', node('n', 'aws:///a/second'));
+  expect(records.asked).toBe(1);
+  records.forget('tenant-b');
+  expect(records.asked).toBe(0);
+});
+
+test('another tenant that shows a node of the same uid frees its machine', () => {
+  const { records, titles } = setUp([machine('m1', { providerID: 'aws:///a/i-1' })]);
+  expect(titles('a', node('n1', 'aws:///a/i-1'))).toHaveLength(1);
+  records.release({ id: 'tenant-b' }, 'uid-n1');
+  expect(titles('b', node('n2', 'aws:///a/i-1'))).toEqual([]);
+});
+
+test('a record that comes later is not told of, because the machine had another name before', async () => {
+  const { records, titles } = setUp();
+  const told: (readonly string[])[] = [];
+  records.subscribe((tenants) => told.push([...tenants]));
+  titles('a', node('old', 'aws:///a/i-1'));
+  titles('a', node('new', 'aws:///a/i-1'));
+  records.release({ id: 'tenant-a' }, 'uid-old');
+  records.handler.upserted(machine('m1', { providerID: 'aws:///a/i-1' }), undefined, AT);
+  await Promise.resolve();
+  expect(told).toEqual([['tenant-a']]);
 });
 
 test('a thousand records that come at once are told once, to those whose nodes they are about', async () => {

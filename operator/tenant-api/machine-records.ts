@@ -16,7 +16,7 @@ export interface MachineRecordsOptions {
 }
 
 /** What there is besides what a TenantOverride says. */
-type Owner = Pick<TenantCluster, 'id' | 'name'>;
+type Owner = Pick<TenantCluster, 'id' | 'name' | 'machineCluster'>;
 
 /** The node that a record proves. */
 interface Claim {
@@ -37,8 +37,10 @@ export class MachineRecords {
   readonly #options: MachineRecordsOptions;
   readonly #byId = new Map<string, Map<string, MachineRecord>>();
   readonly #claims = new Map<string, Claim>();
-  /** Of which tenant clusters nodes were looked up by an id. */
-  readonly #asked = new Map<string, Set<string>>();
+  /** Which nodes were looked up by an id: their uids by tenant cluster. */
+  readonly #asked = new Map<string, Map<string, Set<string>>>();
+  /** By which ids a node was looked up, by tenant cluster and uid. */
+  readonly #idsOf = new Map<string, Map<string, readonly string[]>>();
   readonly #listeners = new Set<(tenants: ReadonlySet<string>) => void>();
   readonly #complained = new Set<string>();
   readonly #changed = new Set<string>();
@@ -80,10 +82,12 @@ export class MachineRecords {
   /** The records of a node's machine, as far as it could be that of a node of this tenant cluster. */
   find(owner: Owner, node: NodeView): readonly MachineRecord[] {
     const found = new Map<string, MachineRecord>();
-    for (const id of machineIds(node)) {
-      this.#asked.set(id, (this.#asked.get(id) ?? new Set()).add(owner.id));
+    const own = owner.machineCluster ?? owner.name;
+    const ids = machineIds(node);
+    this.#ask(owner, node.uid, ids);
+    for (const id of ids) {
       for (const [title, record] of this.#byId.get(id) ?? []) {
-        const other = record.cluster !== undefined && record.cluster !== owner.name;
+        const other = record.cluster !== undefined && record.cluster !== own;
         if (!other && !this.#isHosts(record)) found.set(title, record);
       }
     }
@@ -96,8 +100,11 @@ export class MachineRecords {
   }
 
   /** A node is gone: what proved it may prove another. */
-  release(uid: string): void {
-    for (const [title, claim] of this.#claims) if (claim.uid === uid) this.#claims.delete(title);
+  release(owner: Pick<Owner, 'id'>, uid: string): void {
+    this.#ask(owner, uid, []);
+    for (const [title, claim] of this.#claims) {
+      if (claim.tenant === owner.id && claim.uid === uid) this.#claims.delete(title);
+    }
   }
 
   /** A tenant cluster is gone. */
@@ -105,9 +112,30 @@ export class MachineRecords {
     for (const [title, claim] of this.#claims) {
       if (claim.tenant === tenant) this.#claims.delete(title);
     }
-    for (const [id, tenants] of this.#asked) {
-      tenants.delete(tenant);
-      if (tenants.size === 0) this.#asked.delete(id);
+    for (const uid of this.#idsOf.get(tenant)?.keys() ?? []) this.#ask({ id: tenant }, uid, []);
+  }
+
+  /** Of how many ids it would tell somebody that a record has come. */
+  get asked(): number {
+    return this.#asked.size;
+  }
+
+  /** The ids by which a node is looked up from now on, in the place of those until now. */
+  #ask({ id: tenant }: Pick<Owner, 'id'>, uid: string, ids: readonly string[]): void {
+    const nodes = this.#idsOf.get(tenant) ?? new Map<string, readonly string[]>();
+    for (const id of nodes.get(uid) ?? []) {
+      const tenants = this.#asked.get(id);
+      const uids = tenants?.get(tenant);
+      uids?.delete(uid);
+      if (uids?.size === 0) tenants?.delete(tenant);
+      if (tenants?.size === 0) this.#asked.delete(id);
+    }
+    if (ids.length === 0) nodes.delete(uid);
+    else this.#idsOf.set(tenant, nodes.set(uid, ids));
+    if (nodes.size === 0) this.#idsOf.delete(tenant);
+    for (const id of ids) {
+      const tenants = this.#asked.get(id) ?? new Map<string, Set<string>>();
+      this.#asked.set(id, tenants.set(tenant, (tenants.get(tenant) ?? new Set()).add(uid)));
     }
   }
 
@@ -140,7 +168,9 @@ export class MachineRecords {
   /** A list brings many records at once; each tenant cluster is told once. */
   #tell(ids: readonly string[]): void {
     const before = this.#changed.size;
-    for (const id of ids) for (const tenant of this.#asked.get(id) ?? []) this.#changed.add(tenant);
+    for (const id of ids) {
+      for (const tenant of this.#asked.get(id)?.keys() ?? []) this.#changed.add(tenant);
+    }
     if (before > 0 || this.#changed.size === 0) return;
     queueMicrotask(() => {
       const tenants = new Set(this.#changed);

@@ -50,7 +50,7 @@ export function createNodeMachines({ id, cluster, records }: NodeMachinesOptions
       if (owner === undefined) return false;
       return records.pending ? node.hidden === true : records.of(owner, node).length > 0;
     },
-    release: (uid) => records.release(uid),
+    release: (uid) => records.release({ id }, uid),
     restore: (nodes) => {
       for (const node of nodes.inNamespace('')) {
         const titles = (currentState(node)?.provenBy ?? '').split(', ');

@@ -1,3 +1,4 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { recordAt, textAt } from '../object-reading.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
@@ -15,7 +16,13 @@ export const hypershift: TenantSource = {
     describe: (object, { namespace, name }) => {
       const written = recordAt(recordAt(object, 'status'), 'kubeconfig');
       const secret = textAt(written, 'name') ?? `${name}-admin-kubeconfig`;
-      return { nodeMode: 'private', kubeconfig: { namespace, name: secret, key: 'kubeconfig' } };
+      // The Cluster that its Machines are of has this name, which is given once.
+      const machineCluster = textAt(recordAt(object, 'spec'), 'infraID');
+      return {
+        nodeMode: 'private',
+        kubeconfig: { namespace, name: secret, key: 'kubeconfig' },
+        ...omitUndefined({ machineCluster }),
+      };
     },
   },
   find: (host) => findByObjects('hypershift', host),

@@ -1,3 +1,5 @@
+import type { RawObject } from '../../kubernetes/source.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { recordAt, textAt } from '../object-reading.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
@@ -16,8 +18,17 @@ export const kamaji: TenantSource = {
       const written = recordAt(recordAt(recordAt(object, 'status'), 'kubeconfig'), 'admin');
       const secret = textAt(written, 'secretName') ?? `${name}-admin-kubeconfig`;
       // Its server is the control plane's own Service, whatever address the others name.
-      return { nodeMode: 'private', kubeconfig: { namespace, name: secret, key: 'admin.svc' } };
+      return {
+        nodeMode: 'private',
+        kubeconfig: { namespace, name: secret, key: 'admin.svc' },
+        ...omitUndefined({ machineCluster: clusterOf(object) }),
+      };
     },
   },
   find: (host) => findByObjects('kamaji', host),
 };
+
+/** The Cluster of Cluster API that it is the control plane of: its labels are those of the KamajiControlPlane. */
+function clusterOf(object: RawObject): string | undefined {
+  return textAt(recordAt(recordAt(object, 'metadata'), 'labels'), 'cluster.x-k8s.io/cluster-name');
+}
