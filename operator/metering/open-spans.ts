@@ -18,6 +18,10 @@ export class OpenSpans {
     this.reached = reached;
   }
 
+  get isEmpty(): boolean {
+    return this.#numbers.length === 0;
+  }
+
   /** An object that goes on unchanged; `rate` in nano-units, undefined where it was not the same all the time. */
   add(number: number, evidence: Evidence, rate: bigint | undefined): void {
     this.#numbers.push(number);

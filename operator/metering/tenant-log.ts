@@ -15,6 +15,9 @@ import { type Evidence, NO_SHARES } from './tally.ts';
 /** Open spans of what has had no event for so long, and for two windows, are forgotten. */
 const OLD_MS = 2 * 3_600_000;
 
+/** Likewise charges of which nothing goes on: most are of objects that are gone, and are never seen again. */
+const ENDED_MS = 10 * 60_000;
+
 interface ChargeLog {
   readonly number: number;
   /** When it had its last event, milliseconds since the epoch. */
@@ -35,14 +38,19 @@ export class TenantLog {
   #afresh = true;
   #seenAt = -Infinity;
 
+  /** Of how many charges it knows what they were. */
+  get size(): number {
+    return this.#charges.size;
+  }
+
   isOld(now: number, window: Window): boolean {
-    return isOld(this.#seenAt, now, window);
+    return isOld(this.#seenAt, now, window, OLD_MS);
   }
 
   close(settled: readonly Settled[], window: Window, now: number): Omit<TenantEvidence, 'tenant'> {
     this.#seenAt = now;
-    for (const [key, { seenAt }] of this.#charges) {
-      if (isOld(seenAt, now, window)) this.#charges.delete(key);
+    for (const [key, { seenAt, open }] of this.#charges) {
+      if (isOld(seenAt, now, window, open.isEmpty ? ENDED_MS : OLD_MS)) this.#charges.delete(key);
     }
     const draft = emptyDraft();
     const numberOf = createSubjectNumbers(draft);
@@ -162,8 +170,8 @@ function unitOf({ charge }: Settled): (amount: number) => number {
   return (amount) => round(amount / divisor / 1e9);
 }
 
-function isOld(seenAt: number, now: number, { start, end }: Window): boolean {
-  return now - seenAt > OLD_MS + 2 * (end - start);
+function isOld(seenAt: number, now: number, { start, end }: Window, keptMs: number): boolean {
+  return now - seenAt > keptMs + 2 * (end - start);
 }
 
 function emptyDraft(): Draft {

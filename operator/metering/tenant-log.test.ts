@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { settleCredits } from './credits.ts';
+import { addTo, createTally } from './tally.ts';
+import { TenantLog } from './tenant-log.ts';
+
+const MINUTE = 60_000;
+
+/** What a pod in a namespace of its own was charged from the start of a window of a minute on. */
+function charged(namespace: string, to: number) {
+  const charge = createTally().charge({
+    tenant: 'x',
+    metric: 'tenant_cpu_core_hours',
+    region: 'r',
+    namespace,
+  });
+  const object = { uid: namespace, namespace: 'host', name: namespace };
+  const evidence = { kind: 'Pod', object, state: {}, from: 0, to, carried: false } as const;
+  addTo(charge, { carried: false, weight: 1, ms: to }, 1_000_000_000n, evidence);
+  return charge;
+}
+
+/** Closes minutes with the charges of each, and tells how many charges are known after the last one. */
+function close(log: TenantLog, minutes: readonly (readonly ReturnType<typeof charged>[])[]) {
+  return minutes.map((charges, index) => {
+    const window = { start: index * MINUTE, end: (index + 1) * MINUTE };
+    const { settled } = settleCredits(charges, [], window.end, MINUTE);
+    return log.close(settled, window, window.end);
+  });
+}
+
+test('pods that came and went are remembered for hours', () => {
+  const log = new TenantLog();
+  close(
+    log,
+    Array.from({ length: 100 }, (_, minute) => [
+      charged('stays', MINUTE),
+      charged(`gone-${minute}`, MINUTE / 2),
+    ]),
+  );
+  expect(log.size).toBeLessThan(16);
+});
+
+test('what goes on without an event for half an hour is told anew', () => {
+  const log = new TenantLog();
+  const [first, ...others] = close(log, [
+    [charged('stays', MINUTE)],
+    ...Array.from({ length: 30 }, () => []),
+    [charged('stays', MINUTE)],
+  ]);
+  expect(first?.changes?.charges).toHaveLength(1);
+  expect(others.at(-1)?.changes?.charges).toEqual([]);
+});
