@@ -2,6 +2,7 @@ import { type Ledger, LedgerReadError, type StoredEvent } from '../ledger/ledger
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { coverRange, type PeriodKind, periodOf, periodStart, type RangeCover } from './periods.ts';
+import { ReadWriteLock } from './read-write-lock.ts';
 import { decodeSums, SumRows } from './sum-rows.ts';
 import { DamagedSums, KEPT_MS, type SumsStore } from './sums-store.ts';
 import type { EventFilter, Summands, TimeRange } from './usage-sums.ts';
@@ -178,24 +179,6 @@ class LedgerTotals implements UsageTotals {
       }
     }
     return true;
-  }
-}
-
-/** Many readers at a time, or one writer. A waiting writer goes before later readers. */
-class ReadWriteLock {
-  #readers: Promise<unknown> = Promise.resolve();
-  #writer: Promise<unknown> = Promise.resolve();
-
-  read<T>(action: () => Promise<T>): Promise<T> {
-    const result = this.#writer.then(action);
-    this.#readers = Promise.allSettled([this.#readers, result]);
-    return result;
-  }
-
-  write<T>(action: () => Promise<T>): Promise<T> {
-    const result = Promise.all([this.#readers, this.#writer]).then(action);
-    this.#writer = result.catch(() => undefined);
-    return result;
   }
 }
 

@@ -42,7 +42,7 @@ export function createAcknowledgements(
 
   return {
     load: async () => {
-      for await (const [chunk, bits] of records.acknowledged()) chunks.set(chunk, bits);
+      for await (const [chunk, bits] of records.acknowledged()) chunks.set(chunk, copyOf(bits));
     },
     has: (sequence) => {
       const bit = sequence % CHUNK_EVENTS;
@@ -69,8 +69,11 @@ function chunkOf(sequence: number): number {
   return Math.floor(sequence / CHUNK_EVENTS);
 }
 
+/** Never cut from Node's pool of small buffers: 512 bytes would keep 64 KiB of it for as long as the ledger has the events. */
 function copyOf(bits: Buffer | undefined): Buffer {
-  return bits === undefined ? Buffer.alloc(CHUNK_EVENTS / 8) : Buffer.from(bits);
+  const copy = Buffer.alloc(CHUNK_EVENTS / 8);
+  bits?.copy(copy);
+  return copy;
 }
 
 /** For destinations that can be asked. */
