@@ -1,31 +1,26 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { parse } from 'yaml';
-import { shippedOptions } from '../../config/testing/shipped-options.ts';
-import { bundle } from '../../scripts/bundle.ts';
 import { useOwnTestCluster } from '../control-plane/test-cluster.ts';
-import { manifest, OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
-import { type RunningOperator, startOperator } from '../local/operator-process.ts';
-import { type RunFiles, runFiles } from '../local/run-directory.ts';
-import { signalProcess } from '../processes/pid-file.ts';
+import { manifest } from '../local/custom-resources.ts';
 import { acceptPod, runContainers } from '../simulator/pod-lifecycle.ts';
 import { type ApiClient, createApiClient } from '../simulator/api-client.ts';
 import { podObject } from '../simulator/pods.ts';
+import {
+  type Bill,
+  PATIENCE,
+  prepareShippedProgram,
+  type ShippedProgram,
+} from './shipped-program.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const WINDOW_MS = 10_000;
-const PATIENCE = { timeout: 90_000, interval: 500 };
+const CPU = 'tenant_cpu_core_hours';
 const TENANT = 'capsule.clastix.io/tenant';
 const SYNCED = 'k3k.io/clusterName';
 
 /** In a window of ten seconds 3.6 cores are 0.01 core-hours. */
 const CORES = 3.6;
 const perWindow = (parts: number): number => parts / 100;
-
-/** What each tenant cluster is billed for in one window. */
-type Bill = Readonly<Record<string, number>>;
 
 /**
  * The program of the image under its own options of Node, with the rights that the manifests give it, on a cluster that has
@@ -34,9 +29,8 @@ type Bill = Readonly<Record<string, number>>;
 describe('tenants of several kinds on one cluster', () => {
   const cluster = useOwnTestCluster();
   const ending = new AbortController();
-  let files: RunFiles;
   let api: ApiClient;
-  let operator: RunningOperator;
+  let program: ShippedProgram;
 
   const apply = (...objects: readonly object[]): Promise<string> =>
     cluster.kubectl(['apply', '--filename', '-'], manifest(objects));
@@ -63,87 +57,22 @@ describe('tenants of several kinds on one cluster', () => {
       `--patch=${JSON.stringify({ spec: { discovery } })}`,
     ]);
 
-  const start = async (): Promise<void> => {
-    const places = {
-      '/app': join(files.directory, 'app'),
-      '/var/run/secrets': join(files.directory, 'secrets'),
-      '/var/lib/vbilling-data': files.data,
-      '/tmp': join(files.directory, 'tmp'),
-    };
-    for (const place of Object.values(places)) await mkdir(place, { recursive: true });
-    const kubeconfig = join(places['/var/run/secrets'], 'kubeconfig');
-    const token = await cluster.kubectl([
-      'create',
-      'token',
-      'meterfeed',
-      `--namespace=${OPERATOR_NAMESPACE}`,
-    ]);
-    const config = parse(cluster.kubeconfig) as { readonly users: readonly { name: string }[] };
-    const users = config.users.map(({ name }) => ({ name, user: { token: token.trim() } }));
-    await writeFile(kubeconfig, JSON.stringify({ ...config, users }), { mode: 0o600 });
-    operator = await startOperator({
-      files,
-      kubeconfig,
-      program: join(places['/app'], 'main.js'),
-      nodeOptions: await shippedOptions(places),
-      env: {
-        REGION: 'local',
-        ADAPTERS: 'noop',
-        COLLECTION_INTERVAL: '10s',
-        RECONCILE_INTERVAL: '2s',
-        CPU_MEMORY_BASIS: 'requests',
-        HOME: places['/var/run/secrets'],
-      },
-      signal: AbortSignal.timeout(60_000),
-    });
-  };
-
-  const get = async (path: string): Promise<Record<string, unknown>> => {
-    const response = await fetch(`${operator.address}${path}`);
-    expect({ path, status: response.status }).toEqual({ path, status: 200 });
-    return (await response.json()) as Record<string, unknown>;
-  };
-
-  /** Core-hours by window and tenant cluster, as the API sums them. */
-  const bills = async (): Promise<ReadonlyMap<number, Bill>> => {
-    const from = new Date(Date.now() - 3_600_000).toISOString();
-    const to = new Date(Date.now() + 60_000).toISOString();
-    const query = `metric=tenant_cpu_core_hours&group_by=window,tenant_cluster&from=${from}&to=${to}`;
-    const { rows = [] } = await get(`/api/v1/usage?${query}`);
-    const found = new Map<number, Record<string, number>>();
-    for (const row of rows as readonly Record<string, string>[]) {
-      const { window = '', tenant_cluster: id = '', quantity } = row;
-      const at = Date.parse(window);
-      found.set(at, { ...found.get(at), [id]: Number(quantity) });
-    }
-    return found;
-  };
-
-  /** What the first whole window that starts from now on is billed. */
-  const nextBill = async (): Promise<Bill> => {
-    const at = Math.ceil(Date.now() / WINDOW_MS) * WINDOW_MS;
-    // A window without usage has no row: it is closed once the clock of metering is past it.
-    await vi.waitFor(async () => {
-      const { last_window_end: end } = await get('/api/v1/status');
-      expect(Date.parse(String(end))).toBeGreaterThanOrEqual(at + WINDOW_MS);
-    }, PATIENCE);
-    return (await bills()).get(at) ?? {};
-  };
-
   const problems = async (): Promise<unknown> =>
-    (await get('/api/v1/status'))['discovery_problems'];
+    (await program.get('/api/v1/status'))['discovery_problems'];
 
   const statusOfPolicy = (): Promise<string> =>
     cluster.kubectl(['get', 'meteringpolicy', 'default', '--output=json']);
 
   const until = async (expected: Bill): Promise<void> => {
-    await vi.waitFor(async () => expect(await nextBill()).toEqual(expected), PATIENCE);
+    await vi.waitFor(async () => expect(await program.nextBill(CPU)).toEqual(expected), PATIENCE);
   };
 
   beforeAll(async () => {
-    files = runFiles(await mkdtemp(join(tmpdir(), 'kinds-of-tenants-')));
-    await writeFile(files.operatorPort, '0\n');
-    await bundle(join(files.directory, 'app'));
+    program = await prepareShippedProgram({
+      cluster,
+      name: 'kinds-of-tenants',
+      windowMs: WINDOW_MS,
+    });
     api = createApiClient(cluster.credentials, ending.signal);
     await cluster.kubectl(['apply', '--kustomize', ROOT]);
     await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all']);
@@ -151,15 +80,12 @@ describe('tenants of several kinds on one cluster', () => {
     await run('team-1', 'own', {}, 1);
     await run('tenant-a', 'synced', { 'vcluster.loft.sh/managed-by': 'a' }, 2);
     await run('tenant-a', 'control-plane', { app: 'vcluster', release: 'a' }, 64);
-    await start();
+    await program.start();
   }, 600_000);
   afterAll(async () => {
-    await operator?.stop();
+    await program?.stop();
     ending.abort();
     await api?.close();
-    if (process.env['KEEP_RUN'] === undefined) {
-      await rm(files.directory, { recursive: true, force: true });
-    }
   });
 
   test('what nobody asked for is billed to nobody', async () => {
@@ -202,10 +128,9 @@ describe('tenants of several kinds on one cluster', () => {
   });
 
   test('after the process is killed, a namespace that moved is the next tenant’s', async () => {
-    signalProcess(operator.pid, 'SIGKILL');
-    await operator.exited;
+    await program.kill();
     await cluster.kubectl(['label', 'namespace', 'team-1', `${TENANT}=umbrella`, '--overwrite']);
-    await start();
+    await program.start();
     await until({
       'k3k-k3k-blue-blue': perWindow(4),
       'namespaces-acme': perWindow(16),
@@ -215,7 +140,7 @@ describe('tenants of several kinds on one cluster', () => {
   });
 
   test('no window was billed for more than what ran', async () => {
-    const parts = [...(await bills()).values()].map((bill) =>
+    const parts = [...(await program.bills(CPU)).values()].map((bill) =>
       Object.values(bill).reduce((sum, quantity) => sum + quantity, 0),
     );
     expect(parts.length).toBeGreaterThan(5);
