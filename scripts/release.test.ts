@@ -11,7 +11,7 @@ import { writeRelease } from './release.ts';
 const DIGEST = `sha256:${'5'.repeat(64)}`;
 const IMAGE = `registry.example.com:5000/billing/meterfeed@${DIGEST}`;
 const CHANGELOG =
-  '# Changelog\n\n## Unreleased\n\n## 1.2.3 (2026-01-31)\n\nExact.\n\n## 1.2.2\n\nNot.\n';
+  '# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-01-31\n\n### Fixed\n\n- Exact.\n\n## [1.2.2] - 2026-01-30\n\n- Not.\n';
 
 const cluster = useTestCluster();
 
@@ -79,12 +79,12 @@ describe('a release', () => {
   });
 
   test('has the notes of another version', async () => {
-    expect(await read('first', 'notes.md')).toBe('Exact.\n');
+    expect(await read('first', 'notes.md')).toBe('### Fixed\n\n- Exact.\n');
   });
 
   test('is written although its image can be exchanged and nothing is said of it, or says one reason only', async () => {
     await expect(write('refused', { image: 'meterfeed:1.2.3', version: '1.2.4' })).rejects.toThrow(
-      /image: "meterfeed:1\.2\.3": is not pinned.*\n.*no section "## 1\.2\.4"/,
+      /image: "meterfeed:1\.2\.3": is not pinned.*\n.*no section "## \[1\.2\.4\] - /,
     );
     expect(await readdir(directory)).not.toContain('refused');
   });

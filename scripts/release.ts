@@ -33,7 +33,9 @@ export async function writeRelease(options: ReleaseOptions): Promise<void> {
   const notes = notesOf(changelog, version);
   const reasons = [
     pinned ? [] : `image: "${image}": is not pinned; give NAME@sha256:… as the push printed it`,
-    notes ? [] : `CHANGELOG.md: no section "## ${version}" with text; name what "Unreleased" has`,
+    notes
+      ? []
+      : `CHANGELOG.md: no section "## [${version}] - YYYY-MM-DD" with text; name what "[Unreleased]" has`,
   ].flat();
   if (pinned === undefined || notes === undefined) throw new Error(reasons.join('\n'));
 
@@ -60,7 +62,7 @@ export async function writeRelease(options: ReleaseOptions): Promise<void> {
 /** What the changelog says of a version, without its heading; undefined where it says nothing. */
 function notesOf(changelog: string, version: string): string | undefined {
   const sections = changelog.split(/^## /m).slice(1);
-  const section = sections.find((text) => text.split(/\s/, 1)[0] === version);
+  const section = sections.find((text) => text.startsWith(`[${version}] `));
   const text = section?.slice(section.indexOf('\n')).trim();
   return text === '' ? undefined : text;
 }
