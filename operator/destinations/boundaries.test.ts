@@ -25,3 +25,15 @@ test('a price that is attached within an hour divides it, although it was asked 
   now = 2 * HOUR_MS + 60_000;
   expect(await within(2 * HOUR_MS)).toMatchObject({ at: [HOUR_MS, HOUR_MS + 25 * MINUTE_MS] });
 });
+
+test('tenants that are gone are remembered', async () => {
+  let now = 0;
+  const boundaries = new Boundaries({ ...systemClock, monotonic: () => now }, async () => {
+    return { kind: 'boundaries', at: [] };
+  });
+  for (let index = 0; index < 100; index += 1) {
+    now += MINUTE_MS;
+    await boundaries.within({ ...testTenant(), id: `t-${index}` }, { from: 0, to: 1 }, signal);
+  }
+  expect(boundaries.known).toBeLessThanOrEqual(10);
+});

@@ -22,6 +22,11 @@ export class Boundaries {
     this.#lookUp = lookUp;
   }
 
+  /** Of how many tenants it knows them. */
+  get known(): number {
+    return this.#found.size;
+  }
+
   async within(
     tenant: Tenant,
     { from, to }: Stretch,
@@ -32,6 +37,7 @@ export class Boundaries {
     if (found === undefined || found.until <= now) {
       const outcome = await this.#lookUp(tenant, signal);
       if (outcome.kind !== 'boundaries') return outcome;
+      for (const [id, { until }] of this.#found) if (until <= now) this.#found.delete(id);
       found = { at: outcome.at, until: now + LOOK_AGAIN_MS };
       this.#found.set(tenant.id, found);
     }

@@ -6,6 +6,7 @@ import type { Observation } from '../observation/observation.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
+import type { JournalWriter } from './journal-writer.ts';
 import type { OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import { forgetTenantApi } from './tenant-journal.ts';
@@ -17,6 +18,7 @@ export interface EndedTenantsOptions {
   readonly gaps: Gaps;
   readonly quarantine: Pick<Quarantine, 'release'>;
   readonly ownNodes: Pick<OwnNodeNotices, 'forget'>;
+  readonly journal: Pick<JournalWriter, 'forget'>;
   readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
   /** The window size in force, milliseconds. */
   readonly windowMs: number;
@@ -24,7 +26,7 @@ export interface EndedTenantsOptions {
 
 /** Forgets the tenant clusters that are gone and whose last window is closed. */
 export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<void> {
-  const { scopes, ledger, gaps, quarantine, ownNodes } = options;
+  const { scopes, ledger, gaps, quarantine, ownNodes, journal } = options;
   for (const scope of scopes.all) {
     const { tenant, progress } = scope;
     if (tenant.ended === undefined || progress.end < tenant.ended.at) continue;
@@ -34,6 +36,7 @@ export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<
       ...gaps.drain(),
     ]);
     if (outcome.kind !== 'written') continue;
+    journal.forget(scope);
     scopes.drop(tenant.id);
     quarantine.release(scope.scope.name);
     ownNodes.forget(tenant.id);

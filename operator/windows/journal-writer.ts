@@ -108,6 +108,11 @@ export class JournalWriter {
     return !isTenant(member) || this.#tenants.canWrite(member);
   }
 
+  /** The ledger has nothing any more of a tenant cluster's journal. */
+  forget(scope: TenantScope): void {
+    this.#tenants.forget(scope);
+  }
+
   /**
    * Makes, in turns, most of what {@link drainForAppend} will have to write once the window of `members` is
    * closed that ends at `settledAt`: to be called before that, since nothing waits then.

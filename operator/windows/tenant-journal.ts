@@ -104,6 +104,8 @@ export interface TenantJournal {
   begin(scopes: Iterable<TenantScope>): readonly RecordChange[];
   /** Whether a tenant cluster can be written whose last attempt failed; it is held again if not. */
   canWrite(scope: TenantScope): boolean;
+  /** It has nothing any more of a tenant cluster that is gone; one that comes again begins anew. */
+  forget(scope: TenantScope): void;
 }
 
 /** `known` are the tenant clusters that the journal has something of already. */
@@ -165,6 +167,12 @@ class ContainedJournal implements TenantJournal {
       return true;
     });
     return attempt === true;
+  }
+
+  forget({ tenant: { id }, scope: { name } }: TenantScope): void {
+    this.#known.delete(id);
+    this.#written.delete(id);
+    this.#failed.delete(name);
   }
 
   #attempt<T>({ scope: { name } }: TenantScope, write: () => T): T | undefined {

@@ -125,7 +125,9 @@ const METERS: readonly Meter[] = [
 ];
 
 export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
-  const { tenants, restored } = options;
+  const { tenants } = options;
+  /** Each is gone on from once: a tenant cluster that is gone and comes again under its id begins anew. */
+  const restored = new Map(options.restored);
   const scopes = new Map<string, TenantScope>();
 
   /** A tenant cluster is metered from the window in which it is first seen. */
@@ -146,6 +148,7 @@ export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
       for (const tenant of tenants.list()) {
         if (scopes.get(tenant.id)?.tenant === tenant) continue;
         const progress = restored.get(tenant.id) ?? joining(now);
+        restored.delete(tenant.id);
         scopes.set(tenant.id, scopeOf(tenant, progress, options.learnt()));
       }
     },

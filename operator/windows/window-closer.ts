@@ -236,7 +236,12 @@ export class WindowCloser {
     const result = { ...measured, ...assembled };
     const report = this.#reporter.report(closed, result, outcome.outcomes, times);
     const { windowMs } = settings().metering;
-    await forgetEndedTenants({ ...this.#options, scopes: scopes.tenants, windowMs });
+    await forgetEndedTenants({
+      ...this.#options,
+      scopes: scopes.tenants,
+      journal: this.journal,
+      windowMs,
+    });
     // Only a report: the window itself is safe, and the report stays in memory if this fails.
     await ledger.writeRecords(reports.add(report));
     return undefined;
