@@ -69,7 +69,9 @@ describe('a tenant cluster with nodes of its own is not found, or its credential
 test('the Machines of a tenant cluster are taken for another’s, whose name they have', () => {
   const labels = { 'cluster.x-k8s.io/cluster-name': 'shop' };
   const plain = object('blue', 'prod');
-  const managed = { metadata: { ...object('blue', 'cp').metadata, labels } };
+  const creationTimestamp = '2026-01-01T00:00:00Z';
+  const metadata = { uid: 'blue/cp', namespace: 'blue', name: 'cp', creationTimestamp, labels };
+  const managed = { metadata };
   const { clusters } = find('kamaji,hypershift', {
     objects: {
       kamaji: [plain, managed],

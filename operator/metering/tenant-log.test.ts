@@ -11,7 +11,7 @@ function charged(namespace: string, to: number) {
     tenant: 'x',
     metric: 'tenant_cpu_core_hours',
     region: 'r',
-    namespace,
+    resource_id: namespace,
   });
   const object = { uid: namespace, namespace: 'host', name: namespace };
   const evidence = { kind: 'Pod', object, state: {}, from: 0, to, carried: false } as const;
