@@ -129,7 +129,9 @@ test('nodes that change, come or go between the turns in which settings are take
     /** Before so many steps. */
     step: fc.nat(6),
   });
-  const life = (changes: readonly { node: number; broken: boolean; gone: boolean; step: number }[]) => {
+  const life = (
+    changes: readonly { node: number; broken: boolean; gone: boolean; step: number }[],
+  ) => {
     const unhealthy = [UNREACHABLE];
     const observation = observe(unhealthy);
     for (let node = 0; node < 5; node += 1) {

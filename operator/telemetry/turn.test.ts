@@ -58,9 +58,9 @@ test('many that go on at the same time have all their turns in one round of the 
 test('work that never stops is all that anybody has a turn for', async () => {
   const { clock, work } = workshop();
   const endless = new Turn(clock);
-  let isOver = false;
+  const state = { isOver: false };
   const going = (async () => {
-    while (!isOver) {
+    while (!state.isOver) {
       work(5);
       if (endless.isOver) await endless.next();
     }
@@ -70,7 +70,7 @@ test('work that never stops is all that anybody has a turn for', async () => {
     work(25);
     await other.next();
   }
-  isOver = true;
+  state.isOver = true;
   await going;
   expect(other.othersMs).toBeGreaterThan(0);
 });
