@@ -43,7 +43,7 @@ function startDiscovery(through: Connection = connection) {
     labelPrefix: settings.current().identity.labelPrefix,
     watchNamespaces: [],
     timings: { absentProbe: 200 },
-    onChange: () => discovery.request(),
+    onChange: (departed) => discovery.request(departed),
   });
   const records = createMemoryLedger();
   const discovery = createDiscovery({
@@ -57,6 +57,7 @@ function startDiscovery(through: Connection = connection) {
   const running = Promise.all([runSources(sources, stop.signal), discovery.run(stop.signal)]);
   return {
     discovery,
+    statefulSets: sources.statefulSets,
     lines: logger.lines,
     stop: async () => {
       stop.abort();
@@ -181,6 +182,37 @@ test('a namespace that a syncer maps is its tenant cluster’s within about a se
   expect(tenancy?.to).toBeGreaterThanOrEqual(unlabelledAt);
   expect(tenancy?.to).toBeLessThan(Date.now());
   expect(discovery.problems().join()).toContain(`Namespace ${imported}: label`);
+  await running.stop();
+}, 60_000);
+
+test('a tenant cluster that is installed and uninstalled while a watch fails is never found, and billed to nobody', async () => {
+  const namespace = await cluster.createNamespace('brief');
+  let fails = true;
+  const failing = { kind: 'status', code: 503, reason: '', message: 'away' } as const;
+  const isFailing = (path: string): boolean => fails && path.endsWith('/deployments');
+  const running = startDiscovery({
+    ...connection,
+    request: async (path, options) =>
+      isFailing(path) ? failing : connection.request(path, options),
+    stream: async (path, options) => (isFailing(path) ? failing : connection.stream(path, options)),
+  });
+  const { discovery, statefulSets } = running;
+  const timelines = createTenantClusterTimelines();
+  discovery.subscribe((clusters, at) => timelines.observe(clusters, at));
+  const isSeen = () => statefulSets.find(namespace, 'brief') !== undefined;
+  const createdAt = Date.now();
+  await createWorkload('statefulsets', namespace, 'brief');
+  await expect.poll(isSeen, { timeout: 10_000 }).toBe(true);
+  await cluster.call('DELETE', `/apis/apps/v1/namespaces/${namespace}/statefulsets/brief`);
+  await expect.poll(isSeen, { timeout: 10_000 }).toBe(false);
+  expect(discovery.known()).toBe(false);
+
+  fails = false;
+  await found(discovery, () => discovery.clusters().every(({ name }) => name !== 'brief'));
+  const [tenancy, left] = timelines.tenancies(namespace, 0, Infinity);
+  expect(tenancy?.clusters.map(({ name }) => name)).toEqual(['brief']);
+  expect(tenancy?.from).toBeLessThanOrEqual(createdAt);
+  expect(left?.leaving?.map(({ cluster: { name } }) => name)).toEqual(['brief']);
   await running.stop();
 }, 60_000);
 

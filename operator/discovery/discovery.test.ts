@@ -1,7 +1,7 @@
 import { array, assert, asyncProperty, constantFrom, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { SourceState } from '../kubernetes/source.ts';
-import { createDiscoveryRig } from './testing/discovery-rig.ts';
+import { createDiscoveryRig, type DiscoveryRig } from './testing/discovery-rig.ts';
 import { instance, namespaceObject, workload } from './testing/objects.ts';
 
 const MINUTE = 60_000;
@@ -82,6 +82,59 @@ describe('a source in trouble makes tenants disappear', () => {
       }),
       { numRuns: 60 },
     );
+  });
+});
+
+describe('a tenant cluster that comes and goes while no round can look', () => {
+  function following(discovery: DiscoveryRig['discovery']) {
+    const found: string[][] = [];
+    discovery.subscribe((clusters) => void found.push(clusters.map(({ id }) => id)));
+    return found;
+  }
+
+  test('is never found, and what it used is nobody’s', async () => {
+    const { discovery, sources, add, uninstall } = createDiscoveryRig();
+    await discovery.round();
+    const found = following(discovery);
+    sources.deployments.become('failing', 'status 503');
+    add('tenant-a', 'a');
+    await discovery.round();
+    uninstall('tenant-a', 'a');
+    await discovery.round();
+    expect(found).toEqual([]);
+    sources.deployments.become('synced');
+    await discovery.round();
+    expect(found).toEqual([['tenant-tenant-a-a'], []]);
+    await discovery.round();
+    expect(found.slice(2)).toEqual([[]]);
+  });
+
+  test('stands in the way of one that has taken its name', async () => {
+    const { discovery, add, uninstall } = createDiscoveryRig();
+    await discovery.round();
+    const found = following(discovery);
+    add('tenant-a', 'a', { created: '2026-01-01T00:00:00Z' });
+    uninstall('tenant-a', 'a');
+    add('tenant-a', 'a', { created: '2026-01-01T00:01:00Z' });
+    await discovery.round();
+    expect(found).toEqual([['tenant-tenant-a-a'], ['tenant-tenant-a-a']]);
+    const [cluster] = discovery.clusters();
+    expect(cluster?.createdAt).toBe(Date.parse('2026-01-01T00:01:00Z'));
+  });
+
+  test('is found no sooner than with the next interval after the watch is back', async () => {
+    const { discovery, sources, add, clock } = createDiscoveryRig({ RECONCILE_INTERVAL: '1h' });
+    sources.deployments.become('failing', 'status 503');
+    add('tenant-a', 'a');
+    const stop = new AbortController();
+    const running = discovery.run(stop.signal);
+    await clock.sleeper((ms) => ms < 10_000);
+    expect(discovery.lastOutcome()?.kind).toBe('failed');
+    sources.deployments.become('synced');
+    await clock.advance(2_000);
+    expect(ids(discovery)).toEqual(['tenant-tenant-a-a']);
+    stop.abort();
+    await running;
   });
 });
 

@@ -5,6 +5,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { placeKey } from './cluster-ids.ts';
 import { discover, type Discovered, type OverrideUse } from './discover.ts';
+import { beforeDeparting, type Departed, Departures, type HeldObjects } from './departures.ts';
 import { createDiscoveryLog, type DiscoveryLog } from './discovery-log.ts';
 import type { ExternalFile, ListedCluster } from './external-file.ts';
 import type { CustomerIdKeys } from './metadata.ts';
@@ -52,8 +53,8 @@ export interface Discovery {
   run(signal: AbortSignal): Promise<void>;
   /** One round. A failed one changes nothing of what is known. */
   round(): Promise<DiscoveryOutcome>;
-  /** Asks for a round soon: a watch has seen a tenant cluster come or go. */
-  readonly request: () => void;
+  /** Asks for a round soon: a watch has seen something of a tenant cluster come, change, or go as `departed`. */
+  readonly request: (departed?: Departed) => void;
   /** False until one round has succeeded. */
   readonly known: () => boolean;
   /** The wall clock when the last successful round looked, milliseconds since the epoch. */
@@ -78,6 +79,8 @@ export interface Discovery {
 
 /** Between a request and its round, so that a burst of changes makes one round. */
 const REQUEST_DELAY_MS = 1_000;
+/** A round that failed is tried again: the watch that it misses may be back at any time, and tells nothing of that. */
+const RETRY_MS = 2_000;
 
 const NOTHING: Discovered = {
   clusters: [],
@@ -98,6 +101,7 @@ class Rounds implements Discovery {
   readonly #listeners = new Set<DiscoveryListener>();
   /** Customers whose offboarding delivery has taken over since the last round. */
   readonly #accepted = new Set<string>();
+  readonly #departures = new Departures();
   #memory: Memory | undefined;
   #found: Discovered = NOTHING;
   #tenants: ReadonlyMap<string, Tenant> = new Map();
@@ -110,12 +114,15 @@ class Rounds implements Discovery {
     this.#log = createDiscoveryLog(options.logger, options.clock);
   }
 
-  readonly request = (): void => this.#requested.abort();
+  readonly request = (departed?: Departed): void => {
+    if (departed !== undefined) this.#departures.add(departed);
+    this.#requested.abort();
+  };
   readonly known = (): boolean => this.#lookedAt !== undefined;
   readonly lookedAt = (): number | undefined => this.#lookedAt;
 
   async run(signal: AbortSignal): Promise<void> {
-    const leave = this.#options.settings.subscribe(this.request);
+    const leave = this.#options.settings.subscribe(() => this.request());
     await this.#waitForSources(signal);
     while (!signal.aborted) {
       await this.round();
@@ -125,7 +132,7 @@ class Rounds implements Discovery {
   }
 
   async round(): Promise<DiscoveryOutcome> {
-    const last = await this.#attempt().catch((error: unknown) => failed(errorText(error)));
+    const last = await this.#look().catch((error: unknown) => failed(errorText(error)));
     if (last.kind === 'failed') this.#log.failed(last.reason, this.#found.clusters.length);
     this.#last = last;
     return last;
@@ -177,7 +184,18 @@ class Rounds implements Discovery {
     return () => void this.#listeners.delete(listener);
   }
 
-  async #attempt(): Promise<DiscoveryOutcome> {
+  /** Looks at what there was before the latest departures first, so that what came and went since is found. */
+  async #look(): Promise<DiscoveryOutcome> {
+    const departed = this.#departures.list();
+    if (departed.length > 0) {
+      const before = await this.#attempt(departed);
+      if (before.kind === 'failed') return before;
+      this.#departures.forget(departed);
+    }
+    return this.#attempt([]);
+  }
+
+  async #attempt(departed: readonly Departed[]): Promise<DiscoveryOutcome> {
     const { sources, clock } = this.#options;
     const memory = (this.#memory ??= await this.#recall());
     const external = (await this.#options.external?.look()) ?? { clusters: [], problems: [] };
@@ -185,7 +203,8 @@ class Rounds implements Discovery {
     const state = sourcesState(sources, settings.discovery.sources);
     if (state.kind === 'failed') return state;
     const at = clock.now();
-    const described = this.#describe(settings, state.platform, external.clusters, memory);
+    const held = beforeDeparting(this.#held(state.platform), departed);
+    const described = this.#describe(settings, held, external.clusters, memory);
     const nextTenants = tenantsOf(described.clusters, settings);
     const problems = [
       ...external.problems,
@@ -220,22 +239,28 @@ class Rounds implements Discovery {
     return { kind: 'found', clusters: next.clusters };
   }
 
-  #describe(
-    settings: Settings,
-    platform: 'present' | 'absent',
-    external: readonly ListedCluster[],
-    memory: Memory,
-  ): Discovered {
-    const { sources, customerIdKeys } = this.#options;
-    return discover({
-      settings,
+  #held(platform: 'present' | 'absent'): HeldObjects {
+    const { sources } = this.#options;
+    return {
       workloads: [...sources.statefulSets.values(), ...sources.deployments.values()],
       instances: platform === 'present' ? [...sources.instances.values()] : [],
       namespace: (name) => sources.namespaces.find('', name),
       namespaces: [...sources.namespaces.values()],
-      ownNamespace: this.#options.ownNamespace,
       objects: (kind) => sources.tenantObjects.get(kind)?.values() ?? [],
-      customerIdKeys,
+    };
+  }
+
+  #describe(
+    settings: Settings,
+    held: HeldObjects,
+    external: readonly ListedCluster[],
+    memory: Memory,
+  ): Discovered {
+    return discover({
+      ...held,
+      settings,
+      ownNamespace: this.#options.ownNamespace,
+      customerIdKeys: this.#options.customerIdKeys,
       external,
       assignedIds: assignedIds(memory),
       known: new Map(this.#found.clusters.map((cluster) => [cluster.id, cluster])),
@@ -265,10 +290,14 @@ class Rounds implements Discovery {
     }
   }
 
-  /** Waits for the next round's time, or a little after a request. */
+  /** Waits for the next round's time, for less after one that failed, or a little after a request. */
   async #rest(signal: AbortSignal): Promise<void> {
     const { reconcileIntervalMs } = this.#options.settings.current().discovery;
-    await this.#sleep(reconcileIntervalMs, AbortSignal.any([signal, this.#requested.signal]));
+    const restMs =
+      this.#last?.kind === 'failed'
+        ? Math.min(RETRY_MS, reconcileIntervalMs)
+        : reconcileIntervalMs;
+    await this.#sleep(restMs, AbortSignal.any([signal, this.#requested.signal]));
     if (this.#requested.signal.aborted) {
       await this.#sleep(Math.min(REQUEST_DELAY_MS, reconcileIntervalMs), signal);
     }

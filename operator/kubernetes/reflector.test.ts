@@ -367,7 +367,8 @@ describe('a server out of reach', () => {
     server.put(pod('x'));
     await rig.handler.told('upserted', 'x');
     server.cutWatches();
-    expect(Math.round(await clock.sleeper((ms) => ms < 60_000))).toBe(200);
+    // Shorter is only the wait for what was missed.
+    expect(Math.round(await clock.sleeper((ms) => ms > 5 && ms < 60_000))).toBe(200);
   });
 
   test('it never gives up, whatever the server does', async () => {

@@ -46,6 +46,8 @@ class Reflector<T extends Projected> implements Source<T> {
   readonly #state: StateKeeper;
   readonly #times: ArrivalTimes;
   readonly #backoff: Backoff;
+  /** Between watches that cannot go on: an API server that says so is there again, however long it was away. */
+  readonly #listBackoff: Backoff;
   readonly #view: LiveView<T>;
   readonly #comparison: PeriodicComparison<T>;
   /** Where the watch goes on; undefined when a list is needed first. */
@@ -73,11 +75,13 @@ class Reflector<T extends Projected> implements Source<T> {
       revisions,
       newest: (signal) => newestVersion(connection, this.#path, signal, this.#selectors),
     });
-    this.#backoff = createBackoff({
+    const backoff = {
       baseMs: this.#timings.backoffBase,
       capMs: this.#timings.backoffCap,
       random,
-    });
+    };
+    this.#backoff = createBackoff(backoff);
+    this.#listBackoff = createBackoff(backoff);
     this.#view = createLiveView({
       project: kept.project,
       accepts: kept.accepts,
@@ -250,6 +254,7 @@ class Reflector<T extends Projected> implements Source<T> {
     }
     this.#times.taken(at);
     this.#backoff.reset();
+    this.#listBackoff.reset();
     this.#recorder.heard(at);
   }
 
@@ -283,7 +288,7 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#version = undefined;
     this.#recorder.relist();
     this.#state.become('failing', reason);
-    return this.#backoff.next();
+    return this.#listBackoff.next();
   }
 
   /** Too quiet a resource for its last version to be remembered is listed the ordinary way. */

@@ -55,12 +55,9 @@ export class StateKeeper {
     if (next === 'synced' || next === 'absent') this.#arrived.resolve();
   }
 
-  /** A watch is open. The view is whole; at a start only when what was missed has had `settlingMs` to arrive. */
+  /** A watch is open. The view is whole when what was missed has had `settlingMs` to arrive. */
   resumed(settlingMs: number, signal: AbortSignal): void {
-    if (this.#state !== 'starting') {
-      this.become('synced');
-      return;
-    }
+    if (this.#state === 'synced') return;
     void pause(this.#options.clock, settlingMs, signal).then((waited) => {
       if (waited) this.become('synced');
     });

@@ -20,7 +20,7 @@ export interface Sighting extends Bracket {
  * seconds and come from another machine's clock: a time this much before the last version that
  * knew nothing of it is still believed, a time further back is not.
  */
-const REPORTING_DELAY_MS = 60_000;
+export const REPORTING_DELAY_MS = 60_000;
 
 /**
  * The sighting of a version that came about in `bracket`. `notBefore` is the arrival of the version before it, or the creation

@@ -45,10 +45,17 @@ describe('tenant clusters', () => {
 
   test('that are new began after the round before, however old they claim to be', () => {
     const timelines = createTenantClusterTimelines();
-    timelines.observe([], 100);
-    timelines.observe([born(0)], 200);
-    expect(timelines.learntAfter(0)).toEqual([{ cluster: born(0), from: 100 }]);
+    timelines.observe([], 100_000);
+    timelines.observe([born(0)], 200_000);
+    expect(timelines.learntAfter(0)).toEqual([{ cluster: born(0), from: 100_000 }]);
     expect(timelines.learntAfter(timelines.sequence)).toEqual([]);
+  });
+
+  test('whose watch told of them only after a round that looked lose what they used before it', () => {
+    const timelines = createTenantClusterTimelines();
+    timelines.observe([], 100_000);
+    timelines.observe([born(99_000)], 101_000);
+    expect(timelines.learntAfter(0)).toEqual([{ cluster: born(99_000), from: 99_000 }]);
   });
 
   test('come back out of the journal as they were', () => {

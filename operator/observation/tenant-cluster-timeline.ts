@@ -2,6 +2,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { type HostNamespaces, NamespaceChanges } from './host-namespace.ts';
 import { type NamespaceMapping, NamespaceMappings } from './namespace-mappings.ts';
+import { REPORTING_DELAY_MS } from './sighting.ts';
 import { restoredRows, storedRows, type TenantClusterSnapshot } from './tenant-cluster-snapshot.ts';
 import { type LeavingTenantCluster, leavingOf, tenanciesOf, type Tenancy } from './tenancy.ts';
 import { type Span, spansAfter, spansBefore } from './timeline.ts';
@@ -233,8 +234,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
       known.spans = [...spansBefore(known.spans, at), openSpan(cluster, at)];
       return;
     }
-    // It was not there in the round before, so it is no older than that.
-    const earliest = Math.min(Math.max(cluster.createdAt, this.#observedAt), at);
+    const earliest = Math.min(this.#begun(cluster, known?.spans.at(-1)?.to), at);
     // Until now what is in its namespace was billed to the tenant whom the Namespace names.
     const from = this.#isNamed(cluster.namespace, earliest, at) ? at : earliest;
     this.#sequence += 1;
@@ -248,6 +248,16 @@ class TenantClusterHistory implements TenantClusterTimelines {
         ? {}
         : { leaving: { ...left, to: Math.min(left.to, from) } }),
     });
+  }
+
+  /**
+   * Since when a tenant cluster is there that the round before did not find. The watch may have told of it later
+   * than that round looked, so its creation is believed as far back as any time of an object is
+   * (docs/metering.md#times), but for one that was there before: until `endedAt`.
+   */
+  #begun({ createdAt }: TenantCluster, endedAt = Number.NEGATIVE_INFINITY): number {
+    const believedFrom = Math.max(this.#observedAt - REPORTING_DELAY_MS, endedAt);
+    return createdAt >= believedFrom ? createdAt : this.#observedAt;
   }
 
   /** Whether metadata of a Namespace named a tenant at some time of `[from, to)`. */

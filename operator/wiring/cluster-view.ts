@@ -64,7 +64,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     settings,
     labelPrefix: context.environment.identity.labelPrefix,
     watchNamespaces: context.watchNamespaces,
-    onChange: () => discovery.request(),
+    onChange: (departed) => discovery.request(departed),
     clock,
     random,
     logger,
@@ -80,7 +80,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     logger,
     ...omitUndefined({ external: externalFile(context) }),
   });
-  watches.subscribe({ tenantClusters: () => discovery.request() });
+  watches.subscribe({ tenantClusters: (departed) => discovery.request(departed) });
   discovery.subscribe((clusters, at) => {
     observation.tenantClusters.observe(clusters, at);
     observation.refusedNamespaces.clear();

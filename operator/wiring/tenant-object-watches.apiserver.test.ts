@@ -1,3 +1,4 @@
+import type { Departed } from '../discovery/departures.ts';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
@@ -39,7 +40,7 @@ function startDiscovery() {
     logger,
     labelPrefix: settings.current().identity.labelPrefix,
     watchNamespaces: [],
-    onChange: () => discovery.request(),
+    onChange: (departed?: Departed) => discovery.request(departed),
   };
   const sources = createDiscoverySources(shared);
   const tenantObjects = createTenantObjectWatches({ ...shared, settings });

@@ -1,4 +1,5 @@
 import type { SettingsStore } from '../config/settings.ts';
+import type { Departed } from '../discovery/departures.ts';
 import { SOURCES } from '../discovery/registry.ts';
 import { tenantObject } from '../discovery/tenant-objects.ts';
 import type { TenantObject, TenantResource } from '../discovery/tenant-source.ts';
@@ -15,8 +16,8 @@ export interface TenantObjectWatchesOptions extends WatchMeans {
   readonly labelPrefix: string;
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
-  /** A custom resource has come, changed or gone. */
-  readonly onChange: () => void;
+  /** A custom resource has come, changed, or gone as `departed`. */
+  readonly onChange: (departed?: Departed) => void;
 }
 
 /**
@@ -30,7 +31,7 @@ export function createTenantObjectWatches(options: TenantObjectWatchesOptions): 
   const { settings } = options;
   const sources = new Map(
     SOURCES.flatMap(({ name, resource }) =>
-      resource === undefined ? [] : [[name, watchOf(resource, options)] as const],
+      resource === undefined ? [] : [[name, watchOf(name, resource, options)] as const],
     ),
   );
   const parts = [...sources].map(([kind, source]) => ({
@@ -48,6 +49,7 @@ export function createTenantObjectWatches(options: TenantObjectWatchesOptions): 
 }
 
 function watchOf(
+  of: TenantSourceName,
   resource: TenantResource,
   options: TenantObjectWatchesOptions,
 ): Source<TenantObject> {
@@ -58,7 +60,12 @@ function watchOf(
     resource: { group, version: versions[0], plural },
     namespaces: watchNamespaces,
     project: tenantObject(resource, labelPrefix),
-    handlers: [{ upserted: onChange, deleted: onChange }],
+    handlers: [
+      {
+        upserted: () => onChange(),
+        deleted: (last) => onChange({ kind: 'object', of, last }),
+      },
+    ],
     clock,
     random,
     logger,

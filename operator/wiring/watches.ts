@@ -1,3 +1,4 @@
+import type { Departed } from '../discovery/departures.ts';
 import { WORKLOAD_SELECTOR } from '../discovery/vcluster/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import { PLATFORM_INSTANCES, platformInstance } from '../discovery/vcluster/views.ts';
@@ -58,8 +59,8 @@ export interface WatchesOptions {
 
 /** Learns what the watches bring, after the observation has taken it in. */
 export interface HostListener {
-  /** A tenant cluster's workload, Namespace or platform object has come, changed or gone. */
-  readonly tenantClusters?: () => void;
+  /** A tenant cluster's workload, Namespace or platform object has come, changed, or gone as `departed`. */
+  readonly tenantClusters?: (departed?: Departed) => void;
   /** An object that usage is measured on has come, changed or gone; its timeline knows. */
   readonly used?: SourceHandler<Projected>;
   readonly nodes?: SourceHandler<NodeView>;
@@ -141,16 +142,19 @@ export function createWatches(options: WatchesOptions): Watches {
     { resume: resume.loadBalancers },
   );
 
-  const tellAll = (): void => {
-    for (const listener of listeners) listener.tenantClusters?.();
+  const tellAll = (departed?: Departed): void => {
+    for (const listener of listeners) listener.tenantClusters?.(departed);
   };
-  const tell = { upserted: tellAll, deleted: tellAll };
+  const tell = <T extends Projected>(departed: (last: T) => Departed): SourceHandler<T> => ({
+    upserted: () => tellAll(),
+    deleted: (last) => tellAll(departed(last)),
+  });
   const workloadsOf = (plural: WorkloadPlural): Source<HostWorkload> => {
     const reading = { plural, labelPrefix };
     return watch<HostWorkload>(
       { ...APPS, plural },
       hostWorkload(reading),
-      [observation.workloads, used, tell],
+      [observation.workloads, used, tell((last) => ({ kind: 'workload', last }))],
       {
         labelSelector: WORKLOAD_SELECTOR,
         resume: resumeWorkloads(resume.workloads, reading),
@@ -162,12 +166,18 @@ export function createWatches(options: WatchesOptions): Watches {
   const namespaces = watch(
     { ...CORE, plural: 'namespaces' },
     knownNamespace(labelPrefix),
-    [namespaceHandler(observation.namespaces), tell],
+    [
+      namespaceHandler(observation.namespaces),
+      tell((last) => ({ kind: 'namespace', last })),
+    ],
     { resume: resumeNamespaces(resume.namespaces, labelPrefix), clusterScoped: true },
   );
-  const instances = watch(PLATFORM_INSTANCES, platformInstance(labelPrefix), [tell], {
-    clusterScoped: true,
-  });
+  const instances = watch(
+    PLATFORM_INSTANCES,
+    platformInstance(labelPrefix),
+    [tell((last) => ({ kind: 'instance', last }))],
+    { clusterScoped: true },
+  );
   const workloads = [statefulSets, deployments];
   const held = { volumes, loadBalancers, resourceClaims, resourceSlices };
   return {

@@ -1,6 +1,7 @@
 import { createSource } from '../../kubernetes/namespaced-source.ts';
 import type { ReflectorOptions } from '../../kubernetes/reflector-options.ts';
 import type { Projected, Source, SourceHandler } from '../../kubernetes/source.ts';
+import type { Departed } from '../departures.ts';
 import { WORKLOAD_SELECTOR } from '../vcluster/selection.ts';
 import type { DiscoverySources } from '../sources.ts';
 import {
@@ -20,8 +21,8 @@ export interface CreateSourcesOptions
   readonly labelPrefix: string;
   /** WATCH_NAMESPACES; empty means all. */
   readonly watchNamespaces: readonly string[];
-  /** Told when anything that discovery looks at has changed. */
-  readonly onChange: () => void;
+  /** Told when anything that discovery looks at has come, changed, or gone as `departed`. */
+  readonly onChange: (departed?: Departed) => void;
 }
 
 /**
@@ -30,7 +31,9 @@ export interface CreateSourcesOptions
  */
 export function createDiscoverySources(options: CreateSourcesOptions): DiscoverySources {
   const { labelPrefix, watchNamespaces, onChange, ...shared } = options;
-  const handlers: SourceHandler<Projected>[] = [{ upserted: onChange, deleted: onChange }];
+  const tell = <T extends Projected>(departed: (last: T) => Departed): SourceHandler<T>[] => [
+    { upserted: () => onChange(), deleted: (last) => onChange(departed(last)) },
+  ];
   const workloads = (plural: string): Source<ControlPlaneWorkload> =>
     createSource<ControlPlaneWorkload>({
       ...shared,
@@ -38,7 +41,7 @@ export function createDiscoverySources(options: CreateSourcesOptions): Discovery
       namespaces: watchNamespaces,
       labelSelector: WORKLOAD_SELECTOR,
       project: controlPlaneWorkload(labelPrefix),
-      handlers,
+      handlers: tell((last) => ({ kind: 'workload', last })),
     });
   return {
     statefulSets: workloads('statefulsets'),
@@ -49,14 +52,14 @@ export function createDiscoverySources(options: CreateSourcesOptions): Discovery
       resource: { group: '', version: 'v1', plural: 'namespaces' },
       namespaces: [],
       project: hostNamespace(labelPrefix),
-      handlers,
+      handlers: tell((last) => ({ kind: 'namespace', last })),
     }),
     instances: createSource<PlatformInstance>({
       ...shared,
       resource: PLATFORM_INSTANCES,
       namespaces: [],
       project: platformInstance(labelPrefix),
-      handlers,
+      handlers: tell((last) => ({ kind: 'instance', last })),
     }),
   };
 }

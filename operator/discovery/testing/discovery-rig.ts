@@ -43,6 +43,8 @@ export interface DiscoveryRig {
   /** A tenant cluster with its Namespace. */
   readonly add: (namespace: string, name: string, options?: ObjectOptions) => void;
   readonly remove: (namespace: string, name: string) => void;
+  /** The same, as watches tell it, with its Namespace. */
+  readonly uninstall: (namespace: string, name: string) => void;
   /** The same sources and records under a new process. */
   readonly restart: () => Discovery;
 }
@@ -102,8 +104,11 @@ export function createDiscoveryRig(environment: Environment = {}): DiscoveryRig 
       ...external,
     });
   };
+  const discovery = create();
+  const remove = (namespace: string, name: string): void =>
+    sources.statefulSets.remove(namespace, name);
   return {
-    discovery: create(),
+    discovery,
     clock,
     settings,
     records,
@@ -113,7 +118,15 @@ export function createDiscoveryRig(environment: Environment = {}): DiscoveryRig 
       sources.namespaces.put(namespaceObject(namespace));
       sources.statefulSets.put(workload(namespace, name, options));
     },
-    remove: (namespace, name) => sources.statefulSets.remove(namespace, name),
+    remove,
+    uninstall: (namespace, name) => {
+      const last = sources.statefulSets.find(namespace, name);
+      const home = sources.namespaces.find('', namespace);
+      remove(namespace, name);
+      sources.namespaces.remove('', namespace);
+      if (last !== undefined) discovery.request({ kind: 'workload', last });
+      if (home !== undefined) discovery.request({ kind: 'namespace', last: home });
+    },
     restart: create,
   };
 }

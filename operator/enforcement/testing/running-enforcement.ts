@@ -44,7 +44,7 @@ export async function runEnforcement(options: {
     labelPrefix: settings.current().identity.labelPrefix,
     watchNamespaces: [],
     timings: { absentProbe: 200 },
-    onChange: () => discovery.request(),
+    onChange: (departed) => discovery.request(departed),
   });
   const discovery = createDiscovery({
     ...common,
