@@ -76,3 +76,31 @@ test('when the watches have caught up nothing is asked for any more', async () =
   await clock.advance(CATCHING_UP_MS);
   expect(asked).toEqual([]);
 });
+
+test('what is written while a busy API server is read is known within two seconds, too', async () => {
+  const readingMs = 5_000;
+  const times: number[] = [];
+  async function* slowly(signal: AbortSignal): AsyncGenerator<string> {
+    for (let version = 901; !signal.aborted; version += 1) {
+      const metadata = { name: 'p', uid: 'u', namespace: 'n', resourceVersion: String(version) };
+      yield JSON.stringify({ type: 'MODIFIED', object: { metadata } });
+      await clock.sleep(200, signal).catch(() => undefined);
+    }
+  }
+  const connection: Pick<Connection, 'request' | 'stream'> = {
+    request: async () => {
+      times.push(clock.now());
+      const metadata = { resourceVersion: String(newest) };
+      return { kind: 'ok', status: 200, body: { kind: 'PodList', metadata, items: [] } };
+    },
+    stream: async (_path, { signal }) => ({ kind: 'ok', lines: slowly(signal) }),
+  };
+  const reading = createRevisionSurvey({ connection, paths: [PODS], clock });
+  const learnt = reading.learn('900', stop.signal);
+  await clock.advance(2_500);
+  newest += 1;
+  await clock.advance(readingMs);
+  await learnt;
+  const { from, until } = reading.bracket(String(newest));
+  expect(until - from).toBeLessThanOrEqual(2_000);
+});

@@ -56,6 +56,8 @@ class RevisionSurvey implements Revisions {
   /** Of paths beside the first: whether their versions are of its etcd. */
   readonly #ofOneEtcd = new Map<string, boolean>();
   #ticksUntil = Number.NEGATIVE_INFINITY;
+  /** Readings under way: while no watch is open yet, nothing that arrives is dated. */
+  #readings = 0;
   /** The newest moment since which versions are known to have been given out. */
   #datedAt = Number.NEGATIVE_INFINITY;
   #last: LastReading | undefined;
@@ -113,6 +115,8 @@ class RevisionSurvey implements Revisions {
     // Watches go on together, from versions of their own: the oldest of them is read from.
     await pause(this.#options.clock, GATHER_MS, signal);
     reading.begun = true;
+    this.#readings += 1;
+    void this.#keepTicking(signal);
     const [first, ...others] = this.#options.paths;
     await Promise.all([
       ...(first === undefined ? [] : [this.#readOne(first, reading, signal)]),
@@ -120,12 +124,13 @@ class RevisionSurvey implements Revisions {
       this.#readLeases(reading, signal),
       this.#tick(signal),
     ]);
+    this.#readings -= 1;
     void this.#keepTicking(signal);
   }
 
   /**
    * What is written while watches catch up is bracketed by versions before and after it: by those of dated
-   * objects where such arrive, and else by the newest that a list tells.
+   * objects where such arrive, and else, as during a reading, by the newest that a list tells.
    */
   async #keepTicking(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
@@ -137,7 +142,7 @@ class RevisionSurvey implements Revisions {
     this.#ticksUntil = until;
     while (clock.monotonic() < this.#ticksUntil && (await pause(clock, TICK_MS, signal))) {
       const age = clock.now() - this.#datedAt;
-      if (age < 0 || age >= FRESH_MS) await this.#tick(signal);
+      if (this.#readings > 0 || age < 0 || age >= FRESH_MS) await this.#tick(signal);
     }
   }
 
