@@ -95,7 +95,9 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
   await api.ensure({ apiVersion: 'v1', kind: 'Namespace', metadata });
   await ensureGpuNodes(api);
   const nodes = [...NODES.map(({ name }) => name), ...GPU_MODES.map(({ node }) => node)];
-  const renewing = renewLeases(api, nodes, ending.signal).catch((error: unknown) => {
+  // Kubelets wait for nobody else's requests.
+  const kubelets = createApiClient(plane.credentials, ending.signal);
+  const renewing = renewLeases(kubelets, nodes, ending.signal).catch((error: unknown) => {
     if (!ending.signal.aborted) log(`leases: ${String(error)}`);
   });
   const run: Run = { options, files, operator: await start(plane.kubeconfigPath, files) };
@@ -106,7 +108,7 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
     await simulator.stop();
     ending.abort();
     await renewing;
-    await api.close();
+    await Promise.all([api.close(), kubelets.close()]);
     if (process.env['KEEP_RUN'] === undefined) {
       await rm(files.directory, { recursive: true, force: true });
     } else log(`kept: ${files.directory}`);

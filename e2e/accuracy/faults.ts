@@ -66,7 +66,8 @@ async function stopOperator(options: FaultOptions): Promise<Blind> {
   await delay(ARRIVAL_MS);
   await watchesAgain(options, 0);
   const from = begun - JOURNAL_AGE_MS;
-  return { from, to: Date.now() + ARRIVAL_MS, down, kinds: expired(options) };
+  const now = Date.now();
+  return { from, to: now + ARRIVAL_MS, down, untold: { from, to: now }, kinds: expired(options) };
 }
 
 /** The API server is restarted, and knows no version of before. */
@@ -82,7 +83,15 @@ async function stopApiServer(options: FaultOptions, withOperator: boolean): Prom
   const down = { from: ended, to: Date.now() };
   const restarted = await watchesAgain(options, seen);
   const from = begun - (restarted ? JOURNAL_AGE_MS : ARRIVAL_MS);
-  return { from, to: Date.now() + ARRIVAL_MS, kinds: WATCHED, ...(withOperator && { down }) };
+  const now = Date.now();
+  return {
+    from,
+    to: now + ARRIVAL_MS,
+    // An operator that went on had been told of all that was there before.
+    untold: { from: restarted || withOperator ? begun - JOURNAL_AGE_MS : begun, to: now },
+    kinds: WATCHED,
+    ...(withOperator && { down }),
+  };
 }
 
 async function kill({ operator }: FaultOptions): Promise<void> {

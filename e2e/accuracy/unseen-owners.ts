@@ -5,8 +5,8 @@ import type { Undated } from './undated.ts';
 import type { Uninstalled } from './uninstalls.ts';
 
 /**
- * What tenant clusters had that have gone. Of one that came and went while the operator was down, or that its
- * journal did not know yet, nobody can say whose its objects were: nothing of it may be billed beyond the
+ * What tenant clusters had that have gone. Of one that came and went while no watch could tell, because that of
+ * its workload had to begin anew, nobody can say whose its objects were: nothing of it may be billed beyond the
  * truth, and nothing has to be.
  */
 export function whatTheyHad(
@@ -17,7 +17,8 @@ export function whatTheyHad(
   const undated: Undated[] = [];
   for (const { installed, gone, ends } of uninstalled) {
     const isUnseen = blinds.some(
-      ({ from, to, down }) => down !== undefined && installed.from >= from && gone.to <= to,
+      ({ untold, kinds }) =>
+        kinds.includes('statefulsets') && installed.from >= untold.from && gone.to <= untold.to,
     );
     for (const end of ends) {
       if (end.kind === 'dated' && !isUnseen) lives.push(end.life);

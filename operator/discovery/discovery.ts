@@ -294,9 +294,7 @@ class Rounds implements Discovery {
   async #rest(signal: AbortSignal): Promise<void> {
     const { reconcileIntervalMs } = this.#options.settings.current().discovery;
     const restMs =
-      this.#last?.kind === 'failed'
-        ? Math.min(RETRY_MS, reconcileIntervalMs)
-        : reconcileIntervalMs;
+      this.#last?.kind === 'failed' ? Math.min(RETRY_MS, reconcileIntervalMs) : reconcileIntervalMs;
     await this.#sleep(restMs, AbortSignal.any([signal, this.#requested.signal]));
     if (this.#requested.signal.aborted) {
       await this.#sleep(Math.min(REQUEST_DELAY_MS, reconcileIntervalMs), signal);

@@ -166,10 +166,7 @@ export function createWatches(options: WatchesOptions): Watches {
   const namespaces = watch(
     { ...CORE, plural: 'namespaces' },
     knownNamespace(labelPrefix),
-    [
-      namespaceHandler(observation.namespaces),
-      tell((last) => ({ kind: 'namespace', last })),
-    ],
+    [namespaceHandler(observation.namespaces), tell((last) => ({ kind: 'namespace', last }))],
     { resume: resumeNamespaces(resume.namespaces, labelPrefix), clusterScoped: true },
   );
   const instances = watch(
