@@ -36,6 +36,8 @@ export interface BudgetKeeperOptions extends AccountSources {
 export interface BudgetKeeper {
   /** Every tenant that has a budget and whose account is made, as it stands now: of all, or of one TenantOverride. */
   list(override?: string): readonly BudgetStanding[];
+  /** That of one tenant; undefined where it has none, and where its account is not made yet. */
+  of(tenant: string): BudgetStanding | undefined;
   /** Something in a namespace of this cluster has come, changed or gone. */
   changed(namespace: string): void;
   /** Keeps accounts until the signal is aborted. Never rejects: what fails is tried again. */
@@ -89,6 +91,13 @@ class LiveBudgetKeeper implements BudgetKeeper {
       if (override !== undefined && kept.override !== override) return [];
       return [standingOf({ tenant, ...kept, state: gate.stateOf(tenant) }, now)];
     });
+  }
+
+  of(tenant: string): BudgetStanding | undefined {
+    const { clock, gate } = this.#options;
+    const kept = this.#kept.get(tenant);
+    const state = gate.stateOf(tenant);
+    return kept && standingOf({ tenant, ...kept, state }, clock.now());
   }
 
   changed(namespace: string): void {

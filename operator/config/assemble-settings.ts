@@ -73,6 +73,7 @@ export function assembleSettings(
       currency: values.BILLING_CURRENCY,
     },
     pricing: { books: [] },
+    portal: { frameAncestors: [] },
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
     ...omitUndefined({ otlp: assembleOtlp(values) }),
     overrides: [],
@@ -97,10 +98,12 @@ function assembleHttp(values: Values): HttpSettings {
     ...values.LISTEN_ADDR,
     apiTokens: API_TOKEN,
     ingestTokens: own ? (INGEST_TOKEN ?? []) : API_TOKEN.map((token) => ({ token })),
+    portalKeys: values.PORTAL_KEYS ?? [],
     ...omitUndefined({
       probe: values.PROBE_ADDR,
       apiTokenFile: API_TOKEN_FILE,
       ingestTokenFile: own ? INGEST_TOKEN_FILE : API_TOKEN_FILE,
+      portalKeysFile: values.PORTAL_KEYS_FILE,
     }),
   };
 }

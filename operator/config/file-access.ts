@@ -24,6 +24,7 @@ const PATHS: readonly {
   { name: 'PROMETHEUS_METRICS_FILE', needs: ['read'] },
   { name: 'API_TOKEN_FILE', needs: ['read'] },
   { name: 'INGEST_TOKEN_FILE', needs: ['read'] },
+  { name: 'PORTAL_KEYS_FILE', needs: ['read'] },
   { name: 'PROMETHEUS_BEARER_TOKEN_FILE', needs: ['read'] },
   { name: 'KUBECONFIG', needs: ['read'] },
 ];

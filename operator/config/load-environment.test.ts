@@ -6,6 +6,9 @@ import { VARIABLES, variables } from './variables/variables.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 
 const WEBHOOK = { ADAPTERS: 'webhook', WEBHOOK_URL: 'https://hooks.example.com/in' };
+const PORTAL_KEY = `-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
+-----END PRIVATE KEY-----`;
 const COLLECTOR = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4318' };
 
 function destination(settings: Settings) {
@@ -162,6 +165,8 @@ const EFFECTS: readonly Effect[] = [
     ['/t/api', '/t/api'],
   ],
   ['INGEST_TOKEN_FILE', '/t/ingest', (s) => s.http.ingestTokenFile, '/t/ingest'],
+  ['PORTAL_KEYS', PORTAL_KEY, (s) => s.http.portalKeys, [PORTAL_KEY]],
+  ['PORTAL_KEYS_FILE', '/t/portal', (s) => s.http.portalKeysFile, '/t/portal'],
   [
     'INGEST_TOKEN',
     'push,gpu;metrics=tenant_gpu_hours;tenants=acme|globex',

@@ -105,6 +105,7 @@ function layer(
     ledger: { ...environment.ledger, ...policy?.ledger },
     ingest: { ...environment.ingest, ...policy?.ingest },
     log: { ...environment.log, ...policy?.log },
+    portal: policy?.portal ?? environment.portal,
     enforcement: {
       ...enforcement,
       ...policy?.enforcement,

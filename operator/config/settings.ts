@@ -23,6 +23,7 @@ export interface Settings {
   readonly enforcement: EnforcementSettings;
   readonly billing: BillingSettings;
   readonly pricing: PricingSettings;
+  readonly portal: PortalSettings;
   readonly log: LogSettings;
   /** Absent: nothing is told to a collector of OpenTelemetry. */
   readonly otlp?: OtlpSettings;
@@ -195,6 +196,22 @@ export interface HttpSettings {
   readonly ingestTokens: readonly IngestToken[];
   /** INGEST_TOKEN_FILE, else API_TOKEN_FILE where there is no INGEST_TOKEN either. */
   readonly ingestTokenFile?: string;
+  /** What signs the tokens of the tenants' portal, PEM: the first signs, all are good. There is no portal without any. */
+  readonly portalKeys: readonly Secret[];
+  /** Holds more of them, in front of those, and is read again when it changes. */
+  readonly portalKeysFile?: string;
+}
+
+/** How the tenants' portal looks, and where it may be embedded (docs/portal.md). */
+export interface PortalSettings {
+  /** In place of `Usage`. */
+  readonly name?: string;
+  /** A `data:` URI of an SVG or PNG picture in base64. */
+  readonly logo?: string;
+  /** Of links, buttons and bars, `#rrggbb`: on light ground, and on dark. */
+  readonly colors?: { readonly light?: string; readonly dark?: string };
+  /** Origins whose pages may embed it. */
+  readonly frameAncestors: readonly string[];
 }
 
 export interface EnforcementSettings {
@@ -317,6 +334,7 @@ export interface PolicySettings {
   readonly enforcement?: Partial<Pick<EnforcementSettings, 'mode' | 'rules' | 'neverSuspend'>>;
   readonly log?: Partial<Pick<LogSettings, 'level'>>;
   readonly defaultBudget?: Budget;
+  readonly portal?: PortalSettings;
 }
 
 /**

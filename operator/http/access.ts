@@ -2,12 +2,15 @@ import { hash, timingSafeEqual } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import type { IngestToken } from '../config/settings.ts';
 import type { Secret } from '../model/secret.ts';
+import type { PortalVerdict } from './portal/portal.ts';
 import { Problem, tryLater } from './problem.ts';
+import { confine, type TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
 
 /**
  * Who may use a route (docs/operations.md#access-to-the-api): `open` everyone; `read` API_TOKEN, or everyone when none
- * is set; `change` API_TOKEN, nobody when none is set; `ingest` INGEST_TOKEN, nobody when none is set.
+ * is set; `change` API_TOKEN, nobody when none is set; `ingest` INGEST_TOKEN, nobody when none is set. Where there are
+ * tokens of tenants (docs/portal.md), `read` is never open to everyone.
  */
 export type Access = 'open' | 'read' | 'change' | 'ingest';
 
@@ -22,7 +25,7 @@ interface Checks {
 const PROXIED_TOKEN_HEADER = 'x-meterfeed-token';
 
 /** Counts a token that was refused. */
-export type RefusedTokens = (reason: 'unknown' | 'not-allowed-here' | 'too-many') => void;
+export type RefusedTokens = (reason: 'unknown' | 'ended' | 'not-allowed-here' | 'too-many') => void;
 
 export interface AccessOptions {
   /** The tokens that are good now; the same object until they change. */
@@ -30,17 +33,29 @@ export interface AccessOptions {
   /** Counts an unknown token of an address; false when there were too many of late. */
   readonly mayFail: (address: string) => boolean;
   readonly refused: RefusedTokens;
+  /** What a signed token is good for. */
+  readonly portalVerdict: (token: string) => Promise<PortalVerdict>;
 }
+
+type Refusal = 'unknown' | 'ended' | 'not-allowed-here';
 
 interface Gate {
   readonly access: Access;
+  /** Undefined where tenants' own tokens are refused. */
+  readonly tenantScope: TenantScope | undefined;
   readonly tokens: Tokens;
   readonly checks: Checks;
-  readonly refuse: (reason: 'unknown' | 'not-allowed-here') => Problem;
+  readonly refuse: (reason: Refusal) => Problem;
+  readonly portalVerdict: AccessOptions['portalVerdict'];
 }
 
-/** Gives the middleware for each kind of access. */
-export function createAccess(options: AccessOptions): (access: Access) => RequestHandler {
+/**
+ * Gives the middleware for each kind of access. It is the one place that decides what a request may see: everything, or what
+ * is one tenant's (`scope.ts`).
+ */
+export function createAccess(
+  options: AccessOptions,
+): (access: Access, tenantScope?: TenantScope) => RequestHandler {
   const checksOf = cacheByIdentity(
     ({ apiTokens, ingestTokens }: Tokens): Checks => ({
       api: createTokenCheck(apiTokens),
@@ -48,16 +63,22 @@ export function createAccess(options: AccessOptions): (access: Access) => Reques
       scopes: new Map(ingestTokens.map((one) => [fingerprint(one.token.reveal()), one])),
     }),
   );
-  return (access) => (request, response, next) => {
+  const { portalVerdict } = options;
+  return (access, tenantScope) => (request, response, next) => {
     const tokens = options.tokens();
-    const refuse = (reason: 'unknown' | 'not-allowed-here'): Problem => {
+    const refuse = (reason: Refusal): Problem => {
       const tooMany = reason === 'unknown' && !options.mayFail(request.ip ?? 'unknown');
       options.refused(tooMany ? 'too-many' : reason);
       if (tooMany) return tryLater(429, 60, 'too many unknown tokens: wait, or send a good one');
+      if (reason === 'ended') return ended();
       return reason === 'unknown' ? unauthorized() : wrongToken(access);
     };
-    admit({ access, tokens, checks: checksOf(tokens), refuse }, request, response);
-    next();
+    const gate = { access, tenantScope, tokens, checks: checksOf(tokens), refuse, portalVerdict };
+    const signed = admit(gate, request, response);
+    // Whoever has no signed token does not wait for one.
+    if (signed === undefined) next();
+    else return admitTenant(gate, signed, request, response).then(() => next());
+    return undefined;
   };
 }
 
@@ -73,24 +94,55 @@ export function ingestScope(response: Response): Pick<IngestToken, 'metrics' | '
   return typeof scope === 'object' && scope !== null ? scope : {};
 }
 
-/** Throws the {@link Problem} that keeps the client out. */
+/** Throws the {@link Problem} that keeps the client out. Gives a token that has to be looked at as a tenant's own. */
 function admit(
   { access, tokens, checks, refuse }: Gate,
   request: Request,
   response: Response,
-): void {
-  if (access === 'open') return;
+): string | undefined {
+  if (access === 'open') return undefined;
+  const hasPortal = tokens.portalKeys.length > 0;
   const { length } = access === 'ingest' ? tokens.ingestTokens : tokens.apiTokens;
-  if (length === 0 && access === 'read') return;
-  if (length === 0) throw disabled(access);
+  if (length === 0 && access === 'read' && !hasPortal) return undefined;
+  if (length === 0 && access !== 'read') throw disabled(access);
   const token = bearerToken(request.headers.authorization ?? request.get(PROXIED_TOKEN_HEADER));
   if (token === undefined) throw unauthorized();
   const digest = fingerprint(token);
   const [own, other] =
     access === 'ingest' ? [checks.ingest, checks.api] : [checks.api, checks.ingest];
-  if (!own(digest)) throw refuse(other(digest) ? 'not-allowed-here' : 'unknown');
-  response.locals['client'] = digest;
-  if (access === 'ingest') response.locals['scope'] = checks.scopes.get(digest);
+  if (own(digest)) {
+    response.locals['client'] = digest;
+    if (access === 'ingest') response.locals['scope'] = checks.scopes.get(digest);
+    return undefined;
+  }
+  if (other(digest)) throw refuse('not-allowed-here');
+  if (hasPortal && SIGNED.test(token)) return token;
+  throw refuse('unknown');
+}
+
+/** Throws the {@link Problem} that keeps a tenant out; whoever comes through sees that tenant only. */
+async function admitTenant(
+  { access, tenantScope, refuse, portalVerdict }: Gate,
+  token: string,
+  request: Request,
+  response: Response,
+): Promise<void> {
+  const verdict = await portalVerdict(token);
+  if (verdict.kind !== 'good') throw refuse(verdict.kind);
+  if (access !== 'read' || tenantScope === undefined) {
+    refuse('not-allowed-here');
+    throw new Problem(403, 'token not allowed here: portal: it reads the usage of its tenant only');
+  }
+  response.locals['client'] = fingerprint(token);
+  confine(request, tenantScope, verdict.claims.tenant);
+}
+
+/** The form of a JSON Web Token that is signed (RFC 7515, section 7.1). */
+const SIGNED = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+function ended(): Problem {
+  const message = 'token no longer good: it has expired or was revoked: ask for another one';
+  return new Problem(401, message, { 'WWW-Authenticate': 'Bearer error="invalid_token"' });
 }
 
 function disabled(access: Access): Problem {

@@ -5,6 +5,7 @@ import { type Access, createAccess, type RefusedTokens } from './access.ts';
 import { createFailedAttempts, MOST_FAILED_TOKENS } from './limits.ts';
 import { createErrorHandler, Problem } from './problem.ts';
 import type { Route, RouteContext } from './route.ts';
+import type { TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
 
 /** The dashboard is served from here and talks to here; nothing else is ever loaded, see docs/security.md#d-19. */
@@ -43,14 +44,15 @@ export function createApp(
     tokens,
     mayFail: (address) => failures.allow(address),
     refused: createRefusedTokens(context.metrics),
+    portalVerdict: (token) => context.portal.verdictOf(token),
   });
-  const limited = (kind: Access): RequestHandler[] =>
-    rateLimit === undefined ? [access(kind)] : [access(kind), rateLimit];
+  const limited = (kind: Access, tenantScope?: TenantScope): RequestHandler[] =>
+    rateLimit === undefined ? [access(kind, tenantScope)] : [access(kind, tenantScope), rateLimit];
   for (const route of routes) {
     app[route.method](
       expressPath(route.path),
       labelRoute(route.path),
-      ...limited(route.access),
+      ...limited(route.access, route.tenantScope),
       ...route.handlers,
     );
   }
@@ -145,7 +147,7 @@ function createRequestMetrics(metrics: Registry): RequestHandler {
 function createRefusedTokens(metrics: Registry): RefusedTokens {
   const counter = new Counter({
     name: 'meterfeed_http_refused_tokens_total',
-    help: 'Bearer tokens that were refused: unknown, good elsewhere only, or unknown once too often',
+    help: 'Bearer tokens that were refused: unknown, expired or revoked, good elsewhere only, or unknown once too often',
     labelNames: ['reason'],
     registers: [metrics],
   });

@@ -1,3 +1,4 @@
+import { COLLECTOR_METRICS, meteringRule } from '../model/catalog.ts';
 import type { GapView } from './views.ts';
 
 const HOUR_MS = 3_600_000;
@@ -103,6 +104,23 @@ export function bearsOn(gap: GapView, scope: string, clusters: ReadonlySet<strin
   if (gap.scope === scope) return true;
   if (gap.scope !== '*' && !clusters.has(gap.scope)) return false;
   return gap.source === 'metrics' ? scope === 'pods' : gap.source !== 'prometheus';
+}
+
+/** Scopes that are all tenants' alike. */
+const COMMON_SCOPES = new Set([
+  '*',
+  'tenant-api',
+  'prometheus',
+  ...COLLECTOR_METRICS.map(({ code }) => meteringRule(code).scope),
+]);
+
+/**
+ * A gap as a tenant with these tenant clusters may read of it; undefined where it does not concern them. Reasons are for
+ * operators: they name hosts and whatever else was in the way.
+ */
+export function forTenant(gap: GapView, clusters: ReadonlySet<string>): GapView | undefined {
+  if (!clusters.has(gap.scope) && !COMMON_SCOPES.has(gap.scope)) return undefined;
+  return { ...gap, reason: 'the provider can say why' };
 }
 
 /** The part of a gap that lies in a range; undefined where there is none. */

@@ -3,6 +3,7 @@ import { MemoryStore, rateLimit } from 'express-rate-limit';
 import type { Clock } from '../telemetry/clock.ts';
 import { clientKey } from './access.ts';
 import { tryLater } from './problem.ts';
+import { tenantOf } from './scope.ts';
 
 /** What one client, and all clients together, may ask of the server, see docs/security.md#d-11. */
 export interface HttpLimits {
@@ -87,26 +88,67 @@ export class ConcurrencyLimit {
     this.#reason = reason;
   }
 
-  /** Takes a share for as long as the client waits for its answer; throws 503 when there is no room. */
-  hold(share: number, response: Response): void {
-    this.grow(response)(share);
+  /**
+   * Takes a share for as long as the client waits for its answer; throws 503 when there is no room. `freed` is told when the
+   * answer is through.
+   */
+  hold(share: number, response: Response, freed?: () => void): void {
+    this.grow(response, freed)(share);
   }
 
   /** As {@link hold}, for a share that grows: each call of what is returned takes more, or throws 503. */
-  grow(response: Response): (more: number) => void {
+  grow(response: Response, freed?: () => void): (more: number) => void {
     let held = 0;
     response.once('close', () => {
       this.#used -= held;
+      if (held > 0) freed?.();
     });
     return (more) => {
       if (response.closed) return;
       if (this.#used > 0 && this.#used + more > this.#capacity) {
-        throw tryLater(503, 1, `busy: ${this.#reason}: try again in a second`);
+        throw busy(this.#reason);
       }
       this.#used += more;
       held += more;
     };
   }
+}
+
+/** Requests that read the ledger, at the same time: of operators, of all tenants, and of one tenant. */
+const OPERATOR_SCANS = 4;
+const TENANT_SCANS = 12;
+const SCANS_OF_ONE_TENANT = 6;
+
+/** Room for requests that read the ledger. Tenants have theirs apart: they cannot keep operators out, nor one the others. */
+export interface Scans {
+  /** As {@link ConcurrencyLimit.hold}. */
+  hold(share: number, response: Response): void;
+}
+
+export function createScans(): Scans {
+  const operators = new ConcurrencyLimit(OPERATOR_SCANS, BUSY_SCANS);
+  const tenants = new ConcurrencyLimit(TENANT_SCANS, BUSY_SCANS);
+  const ofTenant = new Map<string, number>();
+  return {
+    hold: (share, response) => {
+      const tenant = tenantOf(response.req);
+      if (tenant === undefined) return operators.hold(share, response);
+      const held = ofTenant.get(tenant) ?? 0;
+      if (held >= SCANS_OF_ONE_TENANT) throw busy(BUSY_SCANS);
+      tenants.hold(share, response, () => {
+        const left = (ofTenant.get(tenant) ?? 1) - 1;
+        if (left === 0) ofTenant.delete(tenant);
+        else ofTenant.set(tenant, left);
+      });
+      if (!response.closed) ofTenant.set(tenant, held + 1);
+    },
+  };
+}
+
+const BUSY_SCANS = 'too many exports and sums at once';
+
+function busy(reason: string): Error {
+  return tryLater(503, 1, `busy: ${reason}: try again in a second`);
 }
 
 const FAILURES_WINDOW_MS = 60_000;

@@ -2,11 +2,15 @@ import type { Request } from 'express';
 import { quote } from '../model/validate-event.ts';
 import type { EventFilter, TimeRange } from '../usage/usage-sums.ts';
 import { badRequest } from './problem.ts';
+import { heldTenant } from './scope.ts';
 
 /** The query parameters of a request, each known and given once. */
 export type Query = ReadonlyMap<string, string>;
 
-/** Throws 400 for a parameter that is not known: a filter with a typing error would bill everybody. */
+/**
+ * Throws 400 for a parameter that is not known: a filter with a typing error would bill everybody. Where a client may see
+ * one tenant only, `tenant` is that one, and 403 is thrown for another.
+ */
 export function readQuery(request: Request, known: readonly string[]): Query {
   const query = new Map<string, string>();
   for (const [name, value] of Object.entries(request.query)) {
@@ -19,6 +23,8 @@ export function readQuery(request: Request, known: readonly string[]): Query {
     }
     if (value !== '') query.set(name, value);
   }
+  const tenant = known.includes('tenant') ? heldTenant(request, query.get('tenant')) : undefined;
+  if (tenant !== undefined) query.set('tenant', tenant);
   return query;
 }
 

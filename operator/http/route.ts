@@ -4,6 +4,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Access } from './access.ts';
+import type { Portal } from './portal/portal.ts';
+import type { TenantScope } from './scope.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
 import type { Views } from './views.ts';
 
@@ -13,6 +15,8 @@ export interface Route {
   /** As in OpenAPI: `/api/v1/tenants/{tenant}`. */
   readonly path: string;
   readonly access: Access;
+  /** How a tenant's own token is held to that tenant here; such tokens are refused where it is absent. */
+  readonly tenantScope?: TenantScope;
   /** For the index at `/`. */
   readonly summary: string;
   readonly handlers: readonly RequestHandler[];
@@ -26,6 +30,7 @@ export interface RouteContext {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;
+  readonly portal: Portal;
   /** Undefined where sums are made by reading the ledger. */
   readonly totals: () => UsageTotals | undefined;
   /** True from the moment the server has been told to stop. */

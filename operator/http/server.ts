@@ -9,11 +9,12 @@ import { createApp, createProbeApp } from './create-app.ts';
 import { dashboardPage, dashboardRoutes, readAssets } from './dashboard/dashboard.ts';
 import { createRateLimit, DEFAULT_LIMITS, type HttpLimits, probeLimits } from './limits.ts';
 import { createRefusedConnections, Listener } from './listener.ts';
+import { createPortal } from './portal/portal.ts';
 import { probeRoutes } from './routes/health.ts';
 import { createRoutes } from './routes/routes.ts';
 import { createSumming } from '../usage/summing.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
-import { TokenSource } from './tokens.ts';
+import { type Tokens, TokenSource } from './tokens.ts';
 import type { Views } from './views.ts';
 
 export interface HttpServerOptions {
@@ -55,8 +56,17 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   let stopped: Promise<void> | undefined;
   const closing = new AbortController();
   const summing = createSumming(options);
+  const { clock } = options;
+  const tokens = new TokenSource({ settings: () => views.settings().http, clock, logger });
+  const portal = createPortal({
+    keys: () => tokens.current().portalKeys,
+    identity: () => views.settings().identity,
+    ledger: options.ledger,
+    clock,
+  });
   const context = {
     ...options,
+    portal,
     totals: summing.totals,
     stopping: () => stopped !== undefined,
   };
@@ -64,8 +74,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     limits.requestsPerSecond === undefined ? undefined : createRateLimit(limits.requestsPerSecond);
   const assets = readAssets();
   const routes = [...createRoutes(context, dashboardPage(assets)), ...dashboardRoutes(assets)];
-  const { clock } = options;
-  const tokens = new TokenSource({ settings: () => views.settings().http, clock, logger });
   const app = createApp(routes, context, () => tokens.current(), rateLimit?.middleware);
   const refused = createRefusedConnections(options.metrics);
   const main = new Listener({ variable: 'LISTEN_ADDR', limits, handle: app, refused });
@@ -101,8 +109,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     listen: async (signal) => {
       const { http } = views.settings();
       await tokens.open();
-      const { apiTokens, ingestTokens } = tokens.current();
-      warnOfOpenApi(logger, apiTokens.length, ingestTokens.length);
+      warnOfOpenApi(logger, tokens.current());
       const addresses = await listenAt(http);
       await summing.open();
       void tokens.follow(AbortSignal.any([signal, closing.signal]));
@@ -121,13 +128,17 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 }
 
 /** Logged at every start, because it is easily overlooked (docs/operations.md#access-to-the-api). */
-function warnOfOpenApi(logger: Logger, apiTokens: number, ingestTokens: number): void {
-  if (apiTokens === 0) {
+function warnOfOpenApi(logger: Logger, { apiTokens, ingestTokens, portalKeys }: Tokens): void {
+  if (apiTokens.length === 0 && portalKeys.length > 0) {
+    logger.warn(
+      '[http] API_TOKEN is not set, and there is a portal: nobody but tenants can read, and no token of theirs can be made',
+    );
+  } else if (apiTokens.length === 0) {
     logger.warn(
       '[http] API_TOKEN is not set: everyone who reaches this address can read; changes are disabled',
     );
   }
-  if (ingestTokens === 0) {
+  if (ingestTokens.length === 0) {
     logger.warn('[http] ingest is disabled: set INGEST_TOKEN (or API_TOKEN) to enable it');
   }
 }

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../telemetry/clock.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
+import { newKey } from './portal/testing/keys.ts';
 import { startTestServer, testSettings } from './testing/test-server.ts';
 import { TokenSource } from './tokens.ts';
 
@@ -118,4 +119,30 @@ describe('a server with token files', () => {
       'API_TOKEN_FILE: cannot be read',
     );
   });
+});
+
+test('PORTAL_KEYS_FILE: a key that is taken away is good for nothing from then on', async () => {
+  const path = join(directory, 'portal');
+  const [old, next] = [newKey(), newKey()];
+  await writeFile(path, old);
+  const { http } = testSettings({ PORTAL_KEYS_FILE: path });
+  const source = new TokenSource({
+    settings: () => http,
+    clock: systemClock,
+    logger: createMemoryLogger(),
+  });
+  await source.open();
+  const good = () => source.current().portalKeys.map((key) => `${key.reveal()}\n`);
+  expect(good()).toStrictEqual([old]);
+  await writeFile(path, `${next}${old}`);
+  expect(await source.look()).toStrictEqual([]);
+  expect(good()).toStrictEqual([next, old]);
+  await writeFile(path, next);
+  expect(await source.look()).toStrictEqual([]);
+  expect(good()).toStrictEqual([next]);
+  await writeFile(path, 'canary');
+  const [problem = ''] = await source.look();
+  expect(problem).toContain('PORTAL_KEYS_FILE: not private keys in PEM');
+  expect(problem).not.toContain('canary');
+  expect(good()).toStrictEqual([next]);
 });

@@ -1,16 +1,19 @@
 import { readFile, stat } from 'node:fs/promises';
 import { ingestTokens, secrets } from '../config/parsers/credentials.ts';
 import type { Parser } from '../config/parsers/parser.ts';
+import { signingKeys } from '../config/parsers/signing-keys.ts';
 import type { HttpSettings, IngestToken } from '../config/settings.ts';
 import type { Secret } from '../model/secret.ts';
 import { createCauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** The tokens that are good at a time. */
+/** The tokens that are good at a time, and the keys of those that are signed. */
 export interface Tokens {
   readonly apiTokens: readonly Secret[];
   readonly ingestTokens: readonly IngestToken[];
+  /** PEM; the first signs. */
+  readonly portalKeys: readonly Secret[];
 }
 
 const LOOK_MS = 10_000;
@@ -24,19 +27,34 @@ export interface TokenSourceOptions {
   readonly logger: Logger;
 }
 
-/** The tokens of the environment, and those of API_TOKEN_FILE and INGEST_TOKEN_FILE as the files change. */
+/** The tokens and keys of the environment, and those of API_TOKEN_FILE, INGEST_TOKEN_FILE and PORTAL_KEYS_FILE as the files change. */
 export class TokenSource {
   readonly #options: TokenSourceOptions;
   readonly #api: TokenFile<Secret>;
   readonly #ingest: TokenFile<IngestToken>;
+  readonly #portal: TokenFile<Secret>;
   #current: { readonly of: HttpSettings; readonly version: string; readonly tokens: Tokens };
 
   constructor(options: TokenSourceOptions) {
     const { clock } = options;
     const of = options.settings();
     this.#options = options;
-    this.#api = new TokenFile(secrets(), (token) => token, clock);
-    this.#ingest = new TokenFile(ingestTokens(), ({ token }) => token, clock);
+    const overlapMs = OVERLAP_MS;
+    const [apiParser, ingestParser] = [oneALine(secrets()), oneALine(ingestTokens())];
+    this.#api = new TokenFile({ parser: apiParser, secretOf: (token) => token, overlapMs, clock });
+    this.#ingest = new TokenFile({
+      parser: ingestParser,
+      secretOf: ({ token }) => token,
+      overlapMs,
+      clock,
+    });
+    // Whoever takes a key away wants its tokens to end; while they are to be good it stands behind the new one.
+    this.#portal = new TokenFile({
+      parser: signingKeys(),
+      secretOf: (key) => key,
+      overlapMs: 0,
+      clock,
+    });
     this.#current = { of, version: this.#version(), tokens: this.#merge(of) };
   }
 
@@ -58,8 +76,8 @@ export class TokenSource {
   /** Reads the files again every ten seconds until the signal aborts. A broken one changes nothing, and is logged. */
   async follow(signal: AbortSignal): Promise<void> {
     const { clock, logger, settings } = this.#options;
-    const { apiTokenFile, ingestTokenFile } = settings();
-    if (apiTokenFile === undefined && ingestTokenFile === undefined) return;
+    const { apiTokenFile, ingestTokenFile, portalKeysFile } = settings();
+    if ([apiTokenFile, ingestTokenFile, portalKeysFile].every((file) => file === undefined)) return;
     const log = createCauseLog(logger, clock);
     while (!signal.aborted) {
       await clock.sleep(LOOK_MS, signal).catch(() => undefined);
@@ -74,7 +92,7 @@ export class TokenSource {
 
   /** Reads the files once, and gives what is wrong with them. */
   async look(): Promise<readonly string[]> {
-    const { apiTokenFile, ingestTokenFile } = this.#options.settings();
+    const { apiTokenFile, ingestTokenFile, portalKeysFile } = this.#options.settings();
     const problems = new Set<string | undefined>();
     if (apiTokenFile !== undefined) {
       problems.add(await this.#api.read('API_TOKEN_FILE', apiTokenFile));
@@ -84,35 +102,43 @@ export class TokenSource {
       const variable = own ? 'INGEST_TOKEN_FILE' : 'API_TOKEN_FILE';
       problems.add(await this.#ingest.read(variable, ingestTokenFile));
     }
+    if (portalKeysFile !== undefined) {
+      problems.add(await this.#portal.read('PORTAL_KEYS_FILE', portalKeysFile));
+    }
     return [...problems].filter((problem) => problem !== undefined);
   }
 
   #version(): string {
-    return `${this.#api.version}/${this.#ingest.version}`;
+    return `${this.#api.version}/${this.#ingest.version}/${this.#portal.version}`;
   }
 
   #merge(of: HttpSettings): Tokens {
     return {
       apiTokens: [...of.apiTokens, ...this.#api.tokens()],
       ingestTokens: [...of.ingestTokens, ...this.#ingest.tokens()],
+      portalKeys: [...this.#portal.tokens(), ...of.portalKeys],
     };
   }
 }
 
+interface TokenFileOptions<T> {
+  readonly parser: Parser<readonly T[]>;
+  readonly secretOf: (token: T) => Secret;
+  /** How long one is still good that is gone from the file. */
+  readonly overlapMs: number;
+  readonly clock: Clock;
+}
+
 /** The tokens of one file, each with when it was first missed there (monotonic). */
 class TokenFile<T> {
-  readonly #parser: Parser<readonly T[]>;
-  readonly #secretOf: (token: T) => Secret;
-  readonly #clock: Clock;
+  readonly #options: TokenFileOptions<T>;
   #text = '';
   #known = new Map<string, { readonly token: T; missedAt?: number }>();
   /** Changes with the tokens. */
   version = 0;
 
-  constructor(parser: Parser<readonly T[]>, secretOf: (token: T) => Secret, clock: Clock) {
-    this.#parser = parser;
-    this.#secretOf = secretOf;
-    this.#clock = clock;
+  constructor(options: TokenFileOptions<T>) {
+    this.#options = options;
   }
 
   tokens(): readonly T[] {
@@ -127,8 +153,7 @@ class TokenFile<T> {
       return `${variable}: cannot be read: "${path}": ${text.problem}; mount a readable file there`;
     }
     if (text === this.#text) return undefined;
-    const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '');
-    const parsed = this.#parser.parse(lines.join(','));
+    const parsed = this.#options.parser.parse(text.trim());
     if (parsed.kind === 'problem') {
       return `${variable}: ${parsed.what}: "${path}"; ${parsed.mend}`;
     }
@@ -138,24 +163,37 @@ class TokenFile<T> {
   }
 
   #replace(tokens: readonly T[]): void {
-    const now = this.#clock.monotonic();
+    const { clock, overlapMs, secretOf } = this.#options;
+    const now = clock.monotonic();
     const next = new Map<string, { readonly token: T; missedAt?: number }>();
-    for (const token of tokens) next.set(this.#secretOf(token).reveal(), { token });
+    for (const token of tokens) next.set(secretOf(token).reveal(), { token });
     for (const [text, { token, missedAt = now }] of this.#known) {
-      if (!next.has(text)) next.set(text, { token, missedAt });
+      if (overlapMs > 0 && !next.has(text)) next.set(text, { token, missedAt });
     }
     this.#known = next;
     this.version += 1;
   }
 
   #forgetMissed(): void {
-    const now = this.#clock.monotonic();
+    const { clock, overlapMs } = this.#options;
+    const now = clock.monotonic();
     for (const [text, { missedAt }] of this.#known) {
-      if (missedAt === undefined || now - missedAt < OVERLAP_MS) continue;
+      if (missedAt === undefined || now - missedAt < overlapMs) continue;
       this.#known.delete(text);
       this.version += 1;
     }
   }
+}
+
+/** Several lines stand for the items of a list. */
+function oneALine<T>(parser: Parser<T>): Parser<T> {
+  return {
+    ...parser,
+    parse: (text) => {
+      const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '');
+      return parser.parse(lines.join(','));
+    },
+  };
 }
 
 async function readText(path: string): Promise<string | { readonly problem: string }> {

@@ -1,3 +1,4 @@
+import type { BudgetStanding } from '../budgets/standing.ts';
 import type { Settings } from '../config/settings.ts';
 import type { DestinationProblem } from '../delivery/destination-status.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
@@ -29,6 +30,7 @@ export interface Views {
   readonly explanations: ExplanationsView;
   readonly destinations: DestinationsView;
   readonly enforcement: EnforcementView;
+  readonly budgets: BudgetsView;
   /** What must hold before `/readyz` says ok, in the order it is shown. */
   readiness(): readonly ReadinessCheck[];
 }
@@ -115,6 +117,12 @@ export interface ExplanationsView {
     | { readonly kind: 'asked'; readonly promql?: string }
     | { readonly kind: 'gone'; readonly reason: string }
   >;
+}
+
+/** What tenants have used of their budgets. */
+export interface BudgetsView {
+  /** Undefined where a tenant has none, and where its account is not made yet. */
+  of(tenant: string): BudgetStanding | undefined;
 }
 
 /** Billing states, and what follows from them. */

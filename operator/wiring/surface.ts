@@ -29,7 +29,10 @@ export interface Surface {
 
 export function buildSurface(context: BuildContext, engine: Engine): Surface {
   const { registry, ledger, environment, logger, clock, random, version } = context;
-  const views = httpViews(engine, () => controllers.pricesKnown());
+  const views = httpViews(engine, {
+    pricesKnown: () => controllers.pricesKnown(),
+    budgetOf: (tenant) => budgets.of(tenant),
+  });
   const http = createHttpServer({
     clock,
     logger,

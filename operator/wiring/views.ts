@@ -6,7 +6,7 @@ import type {
   TenantsView,
   WindowsView as WindowsStatusView,
 } from '../controllers/views.ts';
-import type { ReadinessCheck, Unattributed, Views } from '../http/views.ts';
+import type { BudgetsView, ReadinessCheck, Unattributed, Views } from '../http/views.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -31,7 +31,10 @@ export interface Engine {
 }
 
 /** What the HTTP API shows. */
-export function httpViews(engine: Engine, pricesKnown: () => boolean): Views {
+export function httpViews(
+  engine: Engine,
+  { pricesKnown, budgetOf }: Pick<Views, 'pricesKnown'> & { readonly budgetOf: BudgetsView['of'] },
+): Views {
   const { settings, metering } = engine;
   const { discovery } = engine.cluster;
   const { delivery, noticedOf, enforcement, held } = engine.billing;
@@ -79,6 +82,7 @@ export function httpViews(engine: Engine, pricesKnown: () => boolean): Views {
       correctionOutlook: (name, stored) => delivery.correctionOutlook(name, stored),
     },
     enforcement,
+    budgets: { of: budgetOf },
     readiness: () => readiness(engine),
   };
 }

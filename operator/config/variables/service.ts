@@ -4,6 +4,7 @@ import { duration } from '../parsers/durations.ts';
 import { listenAddress } from '../parsers/hosts.ts';
 import { ledgerUrl } from '../parsers/ledger-url.ts';
 import { absolutePath, choice, integer } from '../parsers/scalars.ts';
+import { signingKeys } from '../parsers/signing-keys.ts';
 import { baseUrl } from '../parsers/urls.ts';
 import { headers, ingestTokens, secrets } from '../parsers/credentials.ts';
 import type { Variable } from './variable.ts';
@@ -112,6 +113,20 @@ export const SERVICE_VARIABLES = {
   },
   INGEST_TOKEN_FILE: {
     meaning: 'As API_TOKEN_FILE, with tokens as in INGEST_TOKEN.',
+    parser: absolutePath(),
+    test: 'operator/http/tokens.test.ts',
+  },
+  PORTAL_KEYS: {
+    meaning:
+      'Private keys of the tokens of `/portal`, the first signs and all are good; from then on reading needs a token as well. Prefer PORTAL_KEYS_FILE (docs/portal.md).',
+    parser: signingKeys(),
+    otherwise: 'there is no portal',
+    shown: 'masked',
+    test: 'operator/http/portal/portal-tokens.test.ts',
+  },
+  PORTAL_KEYS_FILE: {
+    meaning:
+      'A file with keys as in PORTAL_KEYS, in front of those. It is read again when it changes; a key that is gone from it is good for nothing from then on.',
     parser: absolutePath(),
     test: 'operator/http/tokens.test.ts',
   },

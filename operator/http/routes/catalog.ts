@@ -8,6 +8,7 @@ export function catalogRoute({ views }: RouteContext): Route {
     method: 'get',
     path: '/api/v1/catalog',
     access: 'read',
+    tenantScope: 'same',
     summary: 'the metrics that the service knows',
     handlers: [
       (request, response) => {

@@ -20,7 +20,7 @@ import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { ConcurrencyLimit } from '../limits.ts';
+import type { ConcurrencyLimit, Scans } from '../limits.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
@@ -39,12 +39,12 @@ const CLEAN_TEXT = /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u;
 export function correctionRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,
-  scans: ConcurrencyLimit,
+  scans: Scans,
 ): readonly Route[] {
   return [readRoute(context, scans), writeRoute(context, memory, scans)];
 }
 
-function readRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+function readRoute(context: RouteContext, scans: Scans): Route {
   const { ledger, views } = context;
   return {
     method: 'get',
@@ -92,11 +92,7 @@ function refusalOf(
   return 'changes need a token, and the operator has none: set API_TOKEN';
 }
 
-function writeRoute(
-  context: RouteContext,
-  memory: ConcurrencyLimit,
-  scans: ConcurrencyLimit,
-): Route {
+function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scans): Route {
   let last: Promise<unknown> = Promise.resolve();
   /** One at a time: what an event counts as must not change between the look and the write. */
   const inTurn = <T>(action: () => Promise<T>): Promise<T> => {

@@ -4,7 +4,7 @@ import { CostSums, isPricingKey } from '../../usage/cost-sums.ts';
 import { pricesInForce } from '../../usage/prices-in-force.ts';
 import type { EventFilter, TimeRange } from '../../usage/usage-sums.ts';
 import type { TotalsOutcome } from '../../usage/usage-totals.ts';
-import type { ConcurrencyLimit } from '../limits.ts';
+import type { Scans } from '../limits.ts';
 import { badRequest, tryLater } from '../problem.ts';
 import {
   FILTER_PARAMETERS,
@@ -38,13 +38,14 @@ const SHARED_ANSWERS = 64;
 const SHARED_ROWS = 5000;
 
 /** GET /api/v1/costs: what the usage of a range costs by the price books in force (docs/costs.md). */
-export function costsRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+export function costsRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger, views } = context;
   const sharedAnswers = answersByPrices(context);
   return {
     method: 'get',
     path: '/api/v1/costs',
     access: 'read',
+    tenantScope: 'filtered',
     summary: 'what usage costs by tenant, sku, day, dimension…, as JSON, CSV or NDJSON',
     handlers: [
       async (request, response) => {

@@ -1,6 +1,6 @@
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { sortedEntries } from '../../model/bytewise.ts';
-import type { ConcurrencyLimit } from '../limits.ts';
+import type { Scans } from '../limits.ts';
 import {
   FILTER_PARAMETERS,
   RANGE_PARAMETERS,
@@ -30,11 +30,12 @@ const COLUMNS = [
 ] as const;
 
 /** GET /api/v1/events: the ledger's events whose window starts in a range, as NDJSON or CSV. */
-export function eventsExportRoute({ ledger, clock }: RouteContext, scans: ConcurrencyLimit): Route {
+export function eventsExportRoute({ ledger, clock }: RouteContext, scans: Scans): Route {
   return {
     method: 'get',
     path: '/api/v1/events',
     access: 'read',
+    tenantScope: 'filtered',
     summary: 'export events as NDJSON or CSV',
     handlers: [
       async (request, response) => {

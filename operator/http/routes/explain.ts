@@ -3,22 +3,24 @@ import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { isCorrection } from '../../model/correction.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { ConcurrencyLimit } from '../limits.ts';
-import { bearsOn } from '../gap-groups.ts';
+import type { Scans } from '../limits.ts';
+import { bearsOn, forTenant } from '../gap-groups.ts';
 import { isoTime, showGap, snakeCaseKeys } from '../presentation.ts';
 import { Problem } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { isForeign, tenantOf } from '../scope.ts';
 import type { GapView } from '../views.ts';
 
 const COLLECTOR = 'collector';
 
 /** GET /api/v1/events/{id}/explain: the objects, spans, label decisions and rule behind a number. */
-export function explainRoute({ ledger, views }: RouteContext, scans: ConcurrencyLimit): Route {
+export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Route {
   return {
     method: 'get',
     path: '/api/v1/events/{id}/explain',
     access: 'read',
+    tenantScope: 'shown',
     summary: 'what stands behind the number of an event',
     handlers: [
       async (request, response) => {
@@ -26,7 +28,8 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Concurrency
         const id = pathParameter(request, 'id');
         scans.hold(1, response);
         const event = await ledger.find(id);
-        if (event === undefined) {
+        // Another tenant's is as if it were not there.
+        if (event === undefined || isForeign(request, event.tenant)) {
           throw new Problem(
             404,
             `no such event: ledger: ${quote(id)}: take an id out of /api/v1/events`,
@@ -42,11 +45,15 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Concurrency
           throw new Problem(410, `${shown}: the event itself is in /api/v1/events`);
         }
         const rule = meteringRule(event.metric);
+        const isTenant = tenantOf(request) !== undefined;
         if (found.kind === 'asked') {
-          send(event, showAsked(event, found.promql, rule));
+          // What Prometheus is asked tells of the provider's own systems.
+          send(event, showAsked(event, isTenant ? undefined : found.promql, rule));
           return;
         }
-        const gaps = views.metering.gaps().filter((gap) => concerns(gap, event, rule));
+        const bearing = views.metering.gaps().filter((gap) => concerns(gap, event, rule));
+        const own = new Set([event.dimensions?.['tenant_cluster'] ?? '']);
+        const gaps = isTenant ? bearing.flatMap((gap) => forTenant(gap, own) ?? []) : bearing;
         send(event, showMeasured(event, found.explanation, rule, gaps));
 
         function send(of: UsageEvent, rest: object): void {

@@ -1,9 +1,10 @@
 import { meteringRule } from '../../model/catalog.ts';
-import { bearsOn, clip, type GapGroup, groupGaps } from '../gap-groups.ts';
+import { bearsOn, clip, forTenant, type GapGroup, groupGaps } from '../gap-groups.ts';
 import { isoTime } from '../presentation.ts';
 import { RANGE_PARAMETERS, readQuery, readTimeRange } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { GapView } from '../views.ts';
+import { tenantOf } from '../scope.ts';
 import { measuredSince } from './months.ts';
 
 /** GET /api/v1/gaps: what was not measured in a range, by cause and time. */
@@ -13,6 +14,7 @@ export function gapsRoute(context: RouteContext): Route {
     method: 'get',
     path: '/api/v1/gaps',
     access: 'read',
+    tenantScope: 'filtered',
     summary: 'what was not measured, by cause and time, of all or of one tenant',
     handlers: [
       async (request, response) => {
@@ -25,7 +27,9 @@ export function gapsRoute(context: RouteContext): Route {
           if (tenant !== undefined && owners.has(gap.scope) && !mine.has(gap.scope)) return false;
           return metric === undefined || bearsOn(gap, meteringRule(metric).scope, mine);
         };
-        const kept = [...views.metering.gaps(), ...views.metering.pastGaps()];
+        const all = [...views.metering.gaps(), ...views.metering.pastGaps()];
+        const isTenant = tenantOf(request) !== undefined;
+        const kept = isTenant ? all.flatMap((gap) => forTenant(gap, mine) ?? []) : all;
         const last = ledger.stats().lastWindowEnd;
         const gaps = kept.filter(concerns).flatMap((gap) => clip(gap, range) ?? []);
         const groups = groupGaps(gaps, last).map((group) => showGroup(group, owners));

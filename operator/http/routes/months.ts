@@ -1,11 +1,12 @@
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import { type MonthRow, monthSpan, type MonthSpan, MonthSums } from '../../usage/month-sums.ts';
-import type { ConcurrencyLimit } from '../limits.ts';
+import type { Scans } from '../limits.ts';
 import { isoTime, jsonWithDecimals } from '../presentation.ts';
 import { badRequest } from '../problem.ts';
 import { FILTER_PARAMETERS, pathParameter, readFilter, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { tenantOf } from '../scope.ts';
 import { createSharedAnswers } from '../shared-answers.ts';
 import { streamLines } from '../stream-lines.ts';
 import {
@@ -31,7 +32,7 @@ interface MonthAnswer {
 }
 
 /** GET /api/v1/months/{month}: a calendar month, the month before, and what it comes to at its end. */
-export function monthRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+export function monthRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger } = context;
   const shared = createSharedAnswers<MonthAnswer>({
     now: () => clock.monotonic(),
@@ -42,6 +43,7 @@ export function monthRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
     method: 'get',
     path: '/api/v1/months/{month}',
     access: 'read',
+    tenantScope: 'filtered',
     summary: 'a calendar month against the one before, with a forecast',
     handlers: [
       async (request, response) => {
@@ -66,7 +68,8 @@ export function monthRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
           if (outcome.kind === 'rebuilding') throw rebuilding();
           return { span, since, rows: sums.rows(), ...(outcome.partial && { note: PARTIAL }) };
         };
-        const key = JSON.stringify([month, groupBy, FILTER_PARAMETERS.map((n) => query.get(n))]);
+        const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
+        const key = JSON.stringify([tenantOf(request) ?? null, month, groupBy, selection]);
         const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
         const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());
         response.type('application/json');

@@ -2,7 +2,7 @@ import type { Response } from 'express';
 import type { DeletedDays, ReconcileRow } from '../../delivery/operations/reconcile.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { ConcurrencyLimit } from '../limits.ts';
+import type { Scans } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { Problem } from '../problem.ts';
 import {
@@ -32,7 +32,7 @@ interface Result {
 }
 
 /** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded or acknowledged (docs/delivery.md#reconciliation). */
-export function reconcileRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+export function reconcileRoute(context: RouteContext, scans: Scans): Route {
   const { views, ledger, clock } = context;
   return {
     method: 'get',

@@ -1,5 +1,5 @@
 import { type Asset, sendAsset } from '../dashboard/dashboard.ts';
-import { ConcurrencyLimit } from '../limits.ts';
+import { ConcurrencyLimit, createScans } from '../limits.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { billingStateRoutes } from './billing-states.ts';
@@ -15,6 +15,7 @@ import { healthRoutes } from './health.ts';
 import { heldTenantRoutes } from './held-tenants.ts';
 import { ingestRoute } from './ingest.ts';
 import { monthRoute } from './months.ts';
+import { portalTokenRoutes } from './portal-tokens.ts';
 import { reconcileRoute } from './reconcile.ts';
 import { statusRoute } from './status.ts';
 import { tenantRoutes } from './tenants.ts';
@@ -29,9 +30,6 @@ const BODY_MEMORY_BYTES = 64 * 1024 * 1024;
 /** Bytes that have come of bodies of clients without a token, all together: 16 of the largest. */
 const WEBHOOK_MEMORY_BYTES = 16 * 1024 * 1024;
 
-/** Requests that read the ledger, at the same time. */
-const CONCURRENT_SCANS = 4;
-
 /** Requests that ask billing systems for their prices, at the same time. */
 const CONCURRENT_COMPARISONS = 2;
 
@@ -43,7 +41,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
   const busy = 'too much is being sent at once';
   const memory = new ConcurrencyLimit(BODY_MEMORY_BYTES, busy);
   const webhookMemory = new ConcurrencyLimit(WEBHOOK_MEMORY_BYTES, busy);
-  const scans = new ConcurrencyLimit(CONCURRENT_SCANS, 'too many exports and sums at once');
+  const scans = createScans();
   const verifications = new ConcurrencyLimit(1, 'the ledger is being verified');
   const comparisons = new ConcurrencyLimit(CONCURRENT_COMPARISONS, 'too many plans at once');
   const routes = [
@@ -60,6 +58,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     monthRoute(context, scans),
     gapsRoute(context),
     ...tenantRoutes(context),
+    ...portalTokenRoutes(context, memory),
     ...heldTenantRoutes(context, memory),
     ...destinationRoutes(context, memory),
     destinationPlanRoute(context, comparisons),

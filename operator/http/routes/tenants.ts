@@ -1,3 +1,4 @@
+import { amountTexts, type BudgetStanding, unitText } from '../../budgets/standing.ts';
 import type { BillingState } from '../../config/settings.ts';
 import type { CustomerIds, Tenant } from '../../model/tenant.ts';
 import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';
@@ -7,6 +8,7 @@ import { Problem } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { isoTime } from '../presentation.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { tenantOf } from '../scope.ts';
 
 /** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters. */
 export function tenantRoutes({ views }: RouteContext): readonly Route[] {
@@ -38,6 +40,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
       method: 'get',
       path: '/api/v1/tenants/{tenant}',
       access: 'read',
+      tenantScope: 'named',
       summary: 'one tenant with its tenant clusters',
       handlers: [
         (request, response) => {
@@ -49,9 +52,12 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
           }
           const all = views.discovery.clusters();
           const clusters = all.filter((cluster) => cluster.tenant === id);
+          const isTenant = tenantOf(request) !== undefined;
+          // A tenant's names are told apart from each other only, so that they say nothing of other tenants'.
           response.json({
-            ...shown(tenant, clusterNames(all)),
-            tenant_clusters: clusters.map(showCluster),
+            ...shown(tenant, clusterNames(isTenant ? clusters : all)),
+            tenant_clusters: clusters.map(isTenant ? showOwnCluster : showCluster),
+            budget: showBudget(views.budgets.of(id)),
           });
         },
       ],
@@ -103,6 +109,31 @@ function showPushed({ held }: RouteContext['views'], { id }: Tenant) {
 
 function inOrder(customerIds: CustomerIds) {
   return Object.fromEntries([...CUSTOMER_ID_KEYS.keys()].map((type) => [type, customerIds[type]]));
+}
+
+/** How its budget stands; what has no end, or is not used up, is left out. */
+function showBudget(standing: BudgetStanding | undefined) {
+  if (standing === undefined) return undefined;
+  const { budget, period, state, uncounted } = standing;
+  const usedUpAt = standing.usedUpAt();
+  const isEndless = !Number.isFinite(period.to);
+  return {
+    ...amountTexts(standing),
+    unit: unitText(budget),
+    counts: budget.counts.kind,
+    period: budget.period.kind,
+    period_start: isoTime(period.from),
+    period_end: isEndless ? undefined : isoTime(period.to),
+    used_up_at: isoTime(usedUpAt),
+    at_limit: budget.atLimit,
+    state,
+    uncounted,
+  };
+}
+
+/** What the tenant itself may know: names of overrides are the operators'. */
+function showOwnCluster(cluster: TenantCluster) {
+  return { ...showCluster(cluster), overrides: [] };
 }
 
 function showCluster(cluster: TenantCluster) {

@@ -4,7 +4,7 @@ import { signedFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
-import type { ConcurrencyLimit } from '../limits.ts';
+import type { Scans } from '../limits.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { badRequest, tryLater } from '../problem.ts';
 import {
@@ -17,6 +17,7 @@ import {
   readTimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { tenantOf } from '../scope.ts';
 import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
 import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
 import {
@@ -60,7 +61,7 @@ interface UsageAnswer {
 }
 
 /** GET /api/v1/usage: exact sums of the events whose window starts in a range. */
-export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Route {
+export function usageRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger } = context;
   const shared = createSharedAnswers<UsageAnswer>({
     now: () => clock.monotonic(),
@@ -71,6 +72,7 @@ export function usageRoute(context: RouteContext, scans: ConcurrencyLimit): Rout
     method: 'get',
     path: '/api/v1/usage',
     access: 'read',
+    tenantScope: 'filtered',
     summary: 'sums by tenant, sku, day, dimension…, as JSON or CSV',
     handlers: [
       async (request, response) => {
@@ -140,7 +142,7 @@ export function sharedOrMade<T>({
   const maxAgeMs = readMaxAge(request);
   if (maxAgeMs <= 0) return make(goneSignal(response));
   const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
-  const key = JSON.stringify([range.from, range.to, groupBy, selection]);
+  const key = JSON.stringify([tenantOf(request) ?? null, range.from, range.to, groupBy, selection]);
   // An answer that others may wait for is made to the end.
   return answers.get(key, { head, maxAgeMs }, () => make(new AbortController().signal));
 }

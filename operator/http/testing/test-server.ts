@@ -214,6 +214,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
       clearManual: async () => ({ kind: 'written' }),
       status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),
     },
+    budgets: { of: () => undefined },
     destinations: {
       list: () => [],
       deadLetters: async () => undefined,

@@ -1,0 +1,44 @@
+import { createPrivateKey, type KeyObject } from 'node:crypto';
+import { Secret } from '../../model/secret.ts';
+import { invalid, type ParseProblem, type Parser, valid } from './parser.ts';
+
+const BLOCK = /-----BEGIN ((?:EC )?PRIVATE KEY)-----[\w+/=\s]+?-----END \1-----/g;
+const MEND = 'make one with: openssl genpkey -algorithm ed25519';
+/** Enough for a rotation; each is tried with no token but its own. */
+const MOST_KEYS = 8;
+
+/** Private keys that sign, in PEM: the first signs, all of them are good for what they have signed. */
+export function signingKeys(): Parser<readonly Secret[]> {
+  return {
+    accepts: 'private keys in PEM, Ed25519 or ECDSA P-256, one below the other',
+    parse(text) {
+      // What is at fault is kept back: it is a credential.
+      if (text.replaceAll(BLOCK, '').trim() !== '') {
+        return invalid('not private keys in PEM and nothing else', MEND);
+      }
+      const blocks = [...text.matchAll(BLOCK)].map(([block]) => block);
+      if (blocks.length === 0) return invalid('no private key', MEND);
+      if (blocks.length > MOST_KEYS) {
+        return invalid('too many keys', `keep at most ${MOST_KEYS}, the newest first`);
+      }
+      const problem = blocks.map(keyProblem).find((one) => one !== undefined);
+      return problem ?? valid(blocks.map((block) => new Secret(block)));
+    },
+  };
+}
+
+/** The algorithm that a private key signs with, as JSON Web Tokens name it; undefined for keys that are not taken. */
+export function signingAlgorithm(key: KeyObject): 'EdDSA' | 'ES256' | undefined {
+  if (key.asymmetricKeyType === 'ed25519') return 'EdDSA';
+  const isP256 = key.asymmetricKeyDetails?.namedCurve === 'prime256v1';
+  return key.asymmetricKeyType === 'ec' && isP256 ? 'ES256' : undefined;
+}
+
+function keyProblem(block: string): ParseProblem | undefined {
+  try {
+    if (signingAlgorithm(createPrivateKey(block)) !== undefined) return undefined;
+    return invalid('a key of another kind than Ed25519 or ECDSA P-256', MEND);
+  } catch {
+    return invalid('a private key that cannot be read', MEND);
+  }
+}

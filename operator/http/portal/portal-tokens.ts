@@ -1,0 +1,128 @@
+import { createPrivateKey, createPublicKey, hash, type KeyObject, randomUUID } from 'node:crypto';
+import { errors, type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
+import { signingAlgorithm } from '../../config/parsers/signing-keys.ts';
+import type { IdentitySettings } from '../../config/settings.ts';
+import type { Secret } from '../../model/secret.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+
+/** The longest that a token is good. */
+export const LONGEST_MS = 24 * 3_600_000;
+
+const AUDIENCE = 'meterfeed-portal';
+const ALGORITHMS = ['EdDSA', 'ES256'];
+/** Between the clocks of processes that sign and check. */
+const TOLERANCE_S = 5;
+const KEY_ID_CHARACTERS = 16;
+
+/** What a token says: whose usage its bearer may read (docs/portal.md#tokens). */
+export interface PortalClaims {
+  readonly id: string;
+  readonly tenant: string;
+  /** Of the tenant's tokens, all of which end when it changes. */
+  readonly series: string;
+}
+
+/** `ended`: signed here, and no longer good. */
+export type SignedToken =
+  | { readonly kind: 'good'; readonly claims: PortalClaims }
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'unknown' };
+
+export interface PortalTokensOptions {
+  /** PEM, the first signs; the same list until they change. */
+  readonly keys: () => readonly Secret[];
+  readonly identity: () => Pick<IdentitySettings, 'clusterName' | 'region'>;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+interface SigningKey {
+  /** Follows from the key, so that every process gives it the same. */
+  readonly id: string;
+  readonly algorithm: string;
+  readonly privateKey: KeyObject;
+  readonly publicKey: KeyObject;
+}
+
+/** JSON Web Tokens of this operator, each for one tenant (RFC 7519). */
+export class PortalTokens {
+  readonly #options: PortalTokensOptions;
+  #read: { readonly of: readonly Secret[]; readonly keys: readonly SigningKey[] } | undefined;
+
+  constructor(options: PortalTokensOptions) {
+    this.#options = options;
+  }
+
+  /** Signs a token for at most {@link LONGEST_MS}; undefined where there is no key. */
+  async sign(
+    { tenant, series }: Omit<PortalClaims, 'id'>,
+    validMs: number,
+  ): Promise<
+    { readonly id: string; readonly token: string; readonly expiresAt: number } | undefined
+  > {
+    const [key] = this.#keys();
+    if (key === undefined) return undefined;
+    const id = randomUUID();
+    const issuedAt = Math.floor(this.#options.clock.now() / 1000);
+    const expiresAt = issuedAt + Math.floor(Math.min(validMs, LONGEST_MS) / 1000);
+    const token = await new SignJWT({ series })
+      .setProtectedHeader({ alg: key.algorithm, kid: key.id, typ: 'JWT' })
+      .setIssuer(this.#issuer())
+      .setAudience(AUDIENCE)
+      .setSubject(tenant)
+      .setJti(id)
+      .setIssuedAt(issuedAt)
+      .setExpirationTime(expiresAt)
+      .sign(key.privateKey);
+    return { id, token, expiresAt: expiresAt * 1000 };
+  }
+
+  /** Never rejects: whatever a text is, it is good, was good, or is unknown. */
+  async check(token: string): Promise<SignedToken> {
+    try {
+      const { payload } = await jwtVerify(token, (header) => this.#keyOf(header), {
+        algorithms: ALGORITHMS,
+        issuer: this.#issuer(),
+        audience: AUDIENCE,
+        requiredClaims: ['sub', 'jti', 'iat', 'exp', 'series'],
+        maxTokenAge: LONGEST_MS / 1000,
+        clockTolerance: TOLERANCE_S,
+        currentDate: new Date(this.#options.clock.now()),
+      });
+      const { jti: id, sub: tenant, series } = payload;
+      if (id === undefined || !tenant || typeof series !== 'string') return { kind: 'unknown' };
+      return { kind: 'good', claims: { id, tenant, series } };
+    } catch (error) {
+      return { kind: error instanceof errors.JWTExpired ? 'ended' : 'unknown' };
+    }
+  }
+
+  /** Its own algorithm goes with each key: a token does not choose how it is checked. */
+  #keyOf({ alg, kid }: JWTHeaderParameters): KeyObject {
+    const key = this.#keys().find(({ id, algorithm }) => id === kid && algorithm === alg);
+    if (key === undefined) throw new errors.JWKSNoMatchingKey();
+    return key.publicKey;
+  }
+
+  /** Another operator's tokens are not good here, even with one key. */
+  #issuer(): string {
+    const { clusterName, region } = this.#options.identity();
+    return `meterfeed:${JSON.stringify([region, clusterName])}`;
+  }
+
+  #keys(): readonly SigningKey[] {
+    const of = this.#options.keys();
+    if (this.#read?.of !== of) this.#read = { of, keys: of.flatMap(signingKey) };
+    return this.#read.keys;
+  }
+}
+
+/** Settings hold no other keys than those that sign. */
+function signingKey(pem: Secret): readonly SigningKey[] {
+  const privateKey = createPrivateKey(pem.reveal());
+  const algorithm = signingAlgorithm(privateKey);
+  if (algorithm === undefined) return [];
+  const publicKey = createPublicKey(privateKey);
+  const der = publicKey.export({ type: 'spki', format: 'der' });
+  const id = hash('sha256', der, 'base64url').slice(0, KEY_ID_CHARACTERS);
+  return [{ id, algorithm, privateKey, publicKey }];
+}

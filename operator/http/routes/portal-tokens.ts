@@ -1,0 +1,139 @@
+import type { Request } from 'express';
+import { duration } from '../../config/parsers/durations.ts';
+import type { WriteOutcome } from '../../ledger/ledger.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { ConcurrencyLimit } from '../limits.ts';
+import { isoTime } from '../presentation.ts';
+import { badRequest, Problem, tryLater } from '../problem.ts';
+import { pathParameter, readQuery } from '../query.ts';
+import { parseBody, readBody } from '../request-body.ts';
+import type { Route, RouteContext } from '../route.ts';
+
+const PATH = '/api/v1/tenants/{tenant}/portal-tokens';
+const MAX_BODY_BYTES = 1024;
+const VALIDITY = duration('1m', '24h');
+const DEFAULT_VALIDITY_MS = 3_600_000;
+const LONGEST_TENANT = 400;
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Makes tokens with which a tenant may look at its own usage, and ends them (docs/portal.md#tokens). */
+export function portalTokenRoutes(
+  context: RouteContext,
+  memory: ConcurrencyLimit,
+): readonly Route[] {
+  const { portal, logger } = context;
+  return [
+    {
+      method: 'post',
+      path: PATH,
+      access: 'change',
+      summary: 'make a token with which a tenant may look at its own usage',
+      handlers: [
+        readBody({ maxBytes: MAX_BODY_BYTES, memory, optional: true }),
+        async (request, response) => {
+          readQuery(request, []);
+          refuseWithoutKeys(context);
+          const tenant = knownTenant(context, request);
+          const minted = await portal.mint(tenant, readValidity(request));
+          if (minted === undefined) throw noPortal();
+          const { id, token, expiresAt } = minted;
+          const expires = isoTime(expiresAt);
+          logger.info('[http] an operator made a portal token', { tenant, id, expires });
+          response.status(201).json({
+            id,
+            tenant,
+            token,
+            expires_at: expires,
+            // Browsers keep a fragment to themselves: it is in no log of a server or proxy.
+            link: `/portal#token=${token}`,
+          });
+        },
+      ],
+    },
+    {
+      method: 'delete',
+      path: PATH,
+      access: 'change',
+      summary: 'end all portal tokens of a tenant at once',
+      handlers: [
+        async (request, response) => {
+          readQuery(request, []);
+          refuseWithoutKeys(context);
+          const tenant = anyTenant(request);
+          written(await portal.revoke(tenant));
+          logger.info('[http] an operator revoked all portal tokens', { tenant });
+          response.json({ tenant, revoked: 'all' });
+        },
+      ],
+    },
+    {
+      method: 'delete',
+      path: `${PATH}/{id}`,
+      access: 'change',
+      summary: 'end one portal token of a tenant at once',
+      handlers: [
+        async (request, response) => {
+          readQuery(request, []);
+          refuseWithoutKeys(context);
+          const tenant = anyTenant(request);
+          const id = pathParameter(request, 'id');
+          if (!ID.test(id)) {
+            throw badRequest(
+              `not an id of a token: id: ${quote(id)}: take the one it was made with`,
+            );
+          }
+          written(await portal.revoke(tenant, id));
+          logger.info('[http] an operator revoked a portal token', { tenant, id });
+          response.json({ tenant, revoked: id });
+        },
+      ],
+    },
+  ];
+}
+
+function refuseWithoutKeys({ portal }: RouteContext): void {
+  if (!portal.isOn()) throw noPortal();
+}
+
+/** What whoever asks for anything of the portal reads while there is none. */
+export function noPortal(): Problem {
+  return new Problem(404, 'there is no portal: no key: set PORTAL_KEYS_FILE (docs/portal.md)');
+}
+
+function knownTenant({ views }: RouteContext, request: Request): string {
+  const id = pathParameter(request, 'tenant');
+  if (views.discovery.tenants().some((tenant) => tenant.id === id)) return id;
+  if (!views.discovery.known()) {
+    throw tryLater(503, 5, 'waiting for first successful discovery: tenants: try again');
+  }
+  throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
+}
+
+/** Also one that is gone: its tokens are to end all the same. */
+function anyTenant(request: Request): string {
+  const id = pathParameter(request, 'tenant');
+  if (id.length <= LONGEST_TENANT) return id;
+  throw badRequest(`not a tenant: tenant: ${quote(id)}: at most ${LONGEST_TENANT} characters`);
+}
+
+function readValidity(request: Request): number {
+  if (request.body === undefined) return DEFAULT_VALIDITY_MS;
+  const body = parseBody(request.body);
+  if (!isRecord(body)) throw badRequest('not an object: body: send {"valid_for": "1h"}');
+  const unknown = Object.keys(body).find((key) => key !== 'valid_for');
+  if (unknown !== undefined) {
+    throw badRequest(`unknown field: ${quote(unknown)}: send {"valid_for": "1h"}`);
+  }
+  const { valid_for: text } = body;
+  if (text === undefined) return DEFAULT_VALIDITY_MS;
+  const parsed = VALIDITY.parse(typeof text === 'string' ? text : '');
+  if (parsed.kind === 'value') return parsed.value;
+  throw badRequest(`${parsed.what}: valid_for: ${quote(text)}: ${parsed.mend}`);
+}
+
+function written(outcome: WriteOutcome): void {
+  if (outcome.kind === 'failed') {
+    throw tryLater(503, 5, `ledger write failed: ${outcome.message}: nothing was revoked`);
+  }
+}
