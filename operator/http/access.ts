@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto';
-import type { Request, RequestHandler, Response } from 'express';
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { IngestToken } from '../config/settings.ts';
 import type { Secret } from '../model/secret.ts';
 import type { PortalVerdict } from './portal/portal.ts';
@@ -76,8 +76,8 @@ export function createAccess(
     const gate = { access, tenantScope, tokens, checks: checksOf(tokens), refuse, portalVerdict };
     const signed = admit(gate, request, response);
     // Whoever has no signed token does not wait for one.
-    if (signed === undefined) next();
-    else return admitTenant(gate, signed, request, response).then(() => next());
+    if (signed !== undefined) return admitTenant(gate, signed, request, response, next);
+    next();
     return undefined;
   };
 }
@@ -126,6 +126,7 @@ async function admitTenant(
   token: string,
   request: Request,
   response: Response,
+  next: NextFunction,
 ): Promise<void> {
   const verdict = await portalVerdict(token);
   if (verdict.kind !== 'good') throw refuse(verdict.kind);
@@ -135,6 +136,7 @@ async function admitTenant(
   }
   response.locals['client'] = fingerprint(token);
   confine(request, tenantScope, verdict.claims.tenant);
+  next();
 }
 
 /** The form of a JSON Web Token that is signed (RFC 7515, section 7.1). */
