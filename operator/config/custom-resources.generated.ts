@@ -318,6 +318,15 @@ export interface MeteringPolicySpec {
       amount?: string;
     };
   };
+  portal?: {
+    name?: string;
+    logo?: string;
+    colors?: {
+      light?: string;
+      dark?: string;
+    };
+    frameAncestors?: string[];
+  };
   enforcement?: {
     mode?: 'observe' | 'annotate' | 'enforce';
     rules?: {

@@ -297,6 +297,22 @@ const BROKEN: readonly Row[] = [
       spec: { defaultBudget: { amount: '1', period: 'month', currency: 'EUR', ...of } },
       message,
     })),
+    ...[
+      { of: { frameAncestors: ['*'] }, message: 'frameAncestors[0]' },
+      { of: { frameAncestors: ['https://*'] }, message: 'frameAncestors[0]' },
+      { of: { frameAncestors: ['http://console.example.com'] }, message: 'frameAncestors[0]' },
+      { of: { frameAncestors: ['https://a.example; script-src *'] }, message: 'frameAncestors[0]' },
+      { of: { frameAncestors: ['https://*.com'] }, message: 'a domain with at least two names' },
+      { of: { logo: 'https://example.com/logo.svg' }, message: 'portal.logo' },
+      { of: { logo: 'data:text/html;base64,PGI+' }, message: 'portal.logo' },
+      { of: { colors: {} }, message: 'give light, dark or both' },
+      { of: { colors: { light: 'red;}' } }, message: 'colors.light' },
+      { of: { name: ' ' }, message: 'portal.name' },
+    ].map(({ of, message }) => ({
+      reason: `a portal with ${JSON.stringify(of)}`,
+      spec: { portal: of },
+      message,
+    })),
     {
       reason: 'a window below the smallest',
       spec: { collectionInterval: '9s' },

@@ -25,6 +25,7 @@ test('the documentation names no field that the custom resources do not have', (
 /** What no environment variable says has a page of its own. */
 const PAGES: Readonly<Record<string, string>> = {
   defaultBudget: 'docs/budgets.md',
+  portal: 'docs/portal.md',
   'enforcement.neverSuspend': 'docs/budgets.md',
 };
 

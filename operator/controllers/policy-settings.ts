@@ -20,6 +20,7 @@ import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
 import { translateBudget } from './budget-settings.ts';
+import { translatePortal } from './portal-settings.ts';
 
 /** Each duration of a MeteringPolicy has the bounds of the environment variable of the same meaning. */
 const DURATIONS = {
@@ -101,11 +102,11 @@ export function translatePolicy(
   }
   const budget = spec.defaultBudget && translateBudget('spec.defaultBudget', spec.defaultBudget);
   if (budget?.kind === 'problems') return invalidSpec('InvalidSpec', budget.problems.join('; '));
+  const portal = spec.portal && translatePortal(spec.portal);
+  if (portal?.kind === 'invalid') return portal;
   const settings = layersOf(spec, durations, hosts);
-  return {
-    kind: 'settings',
-    settings: { ...settings, ...omitUndefined({ defaultBudget: budget?.budget }) },
-  };
+  const more = omitUndefined({ defaultBudget: budget?.budget, portal: portal?.settings });
+  return { kind: 'settings', settings: { ...settings, ...more } };
 }
 
 function layersOf(

@@ -306,6 +306,16 @@ describe('the MeteringPolicy', () => {
           grace: { kind: 'time', ms: 86_400_000 },
         },
         ingest: { unknownTenants: 'create' },
+        portal: {
+          name: 'Example Cloud',
+          logo: 'data:image/svg+xml;base64,PHN2Zy8+',
+          colors: { light: '#1f5fbf', dark: '#7fb2ff' },
+          frameAncestors: [
+            'https://console.example.com',
+            'https://*.example.com:8443',
+            'http://localhost:3000',
+          ],
+        },
         enforcement: {
           mode: 'enforce',
           rules: new Map([['invoice.payment_failed', 'warning']]),
@@ -453,5 +463,18 @@ describe('the Prometheus server of a MeteringPolicy', () => {
   test('names each Secret once', () => {
     const [complete] = COMPLETE_SPECS.meteringpolicies as MeteringPolicySpec[];
     expect(complete && policySecretNames(complete)).toEqual(['prometheus']);
+  });
+});
+
+test('a colour of the portal that nobody can read is refused with what it lacks', () => {
+  const message = (colors: object) => translatePolicy({ portal: { colors } }, ENVIRONMENT);
+  expect(message({ light: '#ffee00' })).toMatchObject({
+    kind: 'invalid',
+    message:
+      'spec.portal.colors.light: hard to read on light ground, contrast 1.1:1: "#ffee00"; choose a darker one, of 4.5:1',
+  });
+  expect(message({ light: '#1f5fbf', dark: '#1f5fbf' })).toMatchObject({
+    kind: 'invalid',
+    message: expect.stringContaining('spec.portal.colors.dark: hard to read on dark ground'),
   });
 });

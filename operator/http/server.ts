@@ -10,6 +10,7 @@ import { dashboardPage, dashboardRoutes, readAssets } from './dashboard/dashboar
 import { createRateLimit, DEFAULT_LIMITS, type HttpLimits, probeLimits } from './limits.ts';
 import { createRefusedConnections, Listener } from './listener.ts';
 import { createPortal } from './portal/portal.ts';
+import { portalPageRoutes } from './portal/portal-page.ts';
 import { probeRoutes } from './routes/health.ts';
 import { createRoutes } from './routes/routes.ts';
 import { createSumming } from '../usage/summing.ts';
@@ -73,7 +74,11 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const rateLimit =
     limits.requestsPerSecond === undefined ? undefined : createRateLimit(limits.requestsPerSecond);
   const assets = readAssets();
-  const routes = [...createRoutes(context, dashboardPage(assets)), ...dashboardRoutes(assets)];
+  const routes = [
+    ...createRoutes(context, dashboardPage(assets)),
+    ...dashboardRoutes(assets),
+    ...portalPageRoutes(context, assets),
+  ];
   const app = createApp(routes, context, () => tokens.current(), rateLimit?.middleware);
   const refused = createRefusedConnections(options.metrics);
   const main = new Listener({ variable: 'LISTEN_ADDR', limits, handle: app, refused });

@@ -224,6 +224,16 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         grace: { time: '24h' },
       },
       ingest: { unknownTenants: 'create' },
+      portal: {
+        name: 'Example Cloud',
+        logo: 'data:image/svg+xml;base64,PHN2Zy8+',
+        colors: { light: '#1f5fbf', dark: '#7fb2ff' },
+        frameAncestors: [
+          'https://console.example.com',
+          'https://*.example.com:8443',
+          'http://localhost:3000',
+        ],
+      },
       discovery: {
         namespaces: ['vcluster-acme'],
         platformCluster: 'control-plane-1',

@@ -105,11 +105,14 @@ function readAsset(path: string, file: string): Asset {
  * The dashboard's files. They hold no data and need no token: the pages ask the API like any other
  * client, with the token that their reader gives them.
  */
-export function dashboardRoutes(assets: ReadonlyMap<string, Asset>): readonly Route[] {
+export function dashboardRoutes(
+  assets: ReadonlyMap<string, Asset>,
+  below = '/dashboard',
+): readonly Route[] {
   const paths = ['{file}', '{folder}/{file}', '{folder}/{inner}/{file}'];
   return paths.map((path) => ({
     method: 'get',
-    path: `/dashboard/${path}`,
+    path: `${below}/${path}`,
     access: 'open',
     summary: 'a file of the dashboard',
     handlers: [

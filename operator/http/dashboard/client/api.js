@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useState } from './preact.js';
+import { tab } from './storage.js';
 
 /** What went wrong with a request, in words of the API. */
 export class ApiError extends Error {
@@ -9,7 +10,6 @@ export class ApiError extends Error {
   }
 }
 
-const TOKEN_KEY = 'meterfeed-token';
 const TIMEOUT_MS = 30_000;
 const SHARED_AGE_S = 30;
 const BUSY_MS = 1500;
@@ -17,12 +17,17 @@ const BUSY_MS = 1500;
 /** @type {Set<() => void>} */
 const refusedListeners = new Set();
 
+let tokenKey = 'meterfeed-token';
+
 /** The token lives as long as this tab, and goes nowhere but into the Authorization header. */
 export const token = {
-  get: () => sessionStorage.getItem(TOKEN_KEY) ?? '',
+  get: () => tab.get(tokenKey) ?? '',
   /** @param {string} value */
-  set: (value) => sessionStorage.setItem(TOKEN_KEY, value),
-  forget: () => sessionStorage.removeItem(TOKEN_KEY),
+  set: (value) => tab.set(tokenKey, value),
+  /** Pages for other readers keep theirs apart. @param {string} key */
+  keepAs: (key) => {
+    tokenKey = key;
+  },
 };
 
 /** Told whenever the API asks for a token. @param {() => void} listener */

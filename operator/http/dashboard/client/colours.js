@@ -1,4 +1,5 @@
 import { OTHERS } from './series.js';
+import { tab } from './storage.js';
 
 /** Told apart by colour-blind readers too, in both themes. */
 const COLOURS = [
@@ -35,7 +36,7 @@ export function coloursOf(keys) {
     taken.add(chosen);
     return COLOURS[chosen] ?? OTHERS_COLOUR;
   });
-  sessionStorage.setItem(KEY, JSON.stringify([...places]));
+  tab.set(KEY, JSON.stringify([...places]));
   return colours;
 }
 
@@ -49,7 +50,7 @@ function placeOf(key) {
 /** @returns {[string, number][]} */
 function remembered() {
   try {
-    return JSON.parse(sessionStorage.getItem(KEY) ?? '[]');
+    return JSON.parse(tab.get(KEY) ?? '[]');
   } catch {
     return [];
   }

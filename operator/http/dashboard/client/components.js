@@ -60,6 +60,9 @@ export function Notice({ title, children, tone = 'warn' }) {
   return html`<div class=${`notice ${tone}`}><strong>${title}</strong>${children}</div>`;
 }
 
+/** What the pages are called, each in the title of its window. */
+export const site = { name: 'meterfeed' };
+
 /**
  * The head of a page. Screen readers and the keyboard start here after following a link.
  * @param {{ title: string, children?: Children }} properties
@@ -67,7 +70,7 @@ export function Notice({ title, children, tone = 'warn' }) {
 export function PageHead({ title, children }) {
   const heading = useRef(/** @type {HTMLHeadingElement | null} */ (null));
   useLayoutEffect(() => {
-    document.title = `${title} – meterfeed`;
+    document.title = `${title} – ${site.name}`;
     if (document.activeElement !== document.body) heading.current?.focus({ preventScroll: true });
   }, [title]);
   return html`

@@ -69,8 +69,8 @@ export function monthOf(now, back) {
   return new Date(monthStart(now, back)).toISOString().slice(0, 7);
 }
 
-/** @param {{ range: TimeRange }} properties */
-export function RangePicker({ range: shown }) {
+/** @param {{ range: TimeRange, only?: string[] }} properties `only` the names of these ranges; all of them when absent */
+export function RangePicker({ range: shown, only }) {
   const now = Date.now();
   const names = [
     ['month', `This month, ${monthText(monthOf(now, 0))}`],
@@ -79,7 +79,7 @@ export function RangePicker({ range: shown }) {
     ['24h', 'Last 24 hours'],
     ['1h', 'Last hour'],
     ['custom', 'Chosen days'],
-  ];
+  ].filter(([name = '']) => only === undefined || only.includes(name));
   const choose = (/** @type {string} */ name) => {
     const days = name === 'custom' ? { from: shown.from.slice(0, 10), to: lastDay(shown.to) } : {};
     setQuery({ range: name, from: undefined, to: undefined, ...days });

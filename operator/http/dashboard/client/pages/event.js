@@ -35,14 +35,14 @@ export function EventPage({ id }) {
   `;
 }
 
-/** @param {{ event: any }} properties */
-function Steps({ event }) {
+/** `isOwn`: the reader is the tenant, who has pages for this tenant only. @param {{ event: any, isOwn?: boolean }} properties */
+export function Steps({ event, isOwn = false }) {
   const names = useNames();
-  return html`<${Trail} steps=${stepsTo(event, names)} here=${`${clock(event.window_start).slice(11)} to ${clock(event.window_end).slice(11)} UTC`} />`;
+  return html`<${Trail} steps=${stepsTo(event, names, isOwn)} here=${`${clock(event.window_start).slice(11)} to ${clock(event.window_end).slice(11)} UTC`} />`;
 }
 
 /** @param {{ explanation: any }} properties */
-function Notices({ explanation }) {
+export function Notices({ explanation }) {
   const names = useNames();
   return html`
     ${explanation.backfilled && html`<${Notice} title="Backfilled"><p>The window was closed late, after downtime or a failed source.</p></${Notice}>`}
@@ -57,17 +57,17 @@ function Notices({ explanation }) {
   `;
 }
 
-/** @param {{ event: any }} properties */
-function EventFacts({ event }) {
+/** @param {{ event: any, isOwn?: boolean }} properties */
+export function EventFacts({ event, isOwn = false }) {
   const names = useNames();
   return html`
     <${Card} title="The event">
       <dl class="facts">
         <dt>Id</dt><dd><${CopyButton} text=${event.id} what="event id" /></dd>
-        <dt>Tenant</dt><dd><${TenantLink} id=${event.tenant} /></dd>
+        ${!isOwn && html`<dt>Tenant</dt><dd><${TenantLink} id=${event.tenant} /></dd>`}
         <dt>Metric</dt><dd>${names.metric(event.metric)} <${CopyButton} text=${event.metric} what="metric code" /></dd>
         <dt>Quantity</dt><dd><strong>${exact(event.quantity)}</strong> ${unitText(event.unit)}</dd>
-        <dt>Window</dt><dd><a href=${link(['windows', event.window_end])}>${time(event.window_start)} to ${time(event.window_end)}</a></dd>
+        <dt>Window</dt><dd>${isOwn ? windowText(event) : html`<a href=${link(['windows', event.window_end])}>${windowText(event)}</a>`}</dd>
         <dt>Source</dt><dd>${sourceText(event.source ?? '')}</dd>
         ${event.sku && html`<dt>SKU</dt><dd>${event.sku}</dd>`}
         ${Object.entries(event.dimensions ?? {}).map(([name, value]) => html`<dt>${keyName(name)}</dt><dd>${name === 'tenant_cluster' ? html`<${ClusterName} id=${value} />` : names.value(name, String(value))}</dd>`)}
@@ -76,13 +76,18 @@ function EventFacts({ event }) {
   `;
 }
 
-/** @param {{ explanation: any }} properties */
-function Rule({ explanation }) {
+/** @param {any} event */
+function windowText({ window_start: start, window_end: end }) {
+  return `${time(start)} to ${time(end)}`;
+}
+
+/** @param {{ explanation: any, isOwn?: boolean }} properties */
+export function Rule({ explanation, isOwn = false }) {
   const { event, rule, query } = explanation;
   return html`
     <${Card} title="The rule">
       <p>${rule.text}</p>
-      <p><a href=${citedPlace(rule.documentation)}>The rule in full</a></p>
+      ${!isOwn && html`<p><a href=${citedPlace(rule.documentation)}>The rule in full</a></p>`}
       ${
         query &&
         html`
@@ -100,7 +105,7 @@ function Rule({ explanation }) {
 }
 
 /** @param {{ explanation: any }} properties */
-function Objects({ explanation }) {
+export function Objects({ explanation }) {
   const { event, source, objects, not_listed: rest } = explanation;
   return html`
     <${Card} title="What it is made of">
@@ -142,8 +147,8 @@ function moment(at, { window_start: start }) {
   return at.slice(0, 10) === start.slice(0, 10) ? clock(at).slice(11) : clock(at);
 }
 
-/** The sums that the event is a part of, the largest first. @param {any} event @param {import('../names.js').Names} names */
-function stepsTo(event, names) {
+/** The sums that the event is a part of, the largest first. @param {any} event @param {import('../names.js').Names} names @param {boolean} isOwn */
+function stepsTo(event, names, isOwn) {
   const { tenant, metric, sku, window_start: start } = event;
   const of = { tenant, metric, sku, cluster: event.dimensions?.tenant_cluster };
   const [year = 0, month = 1, day = 1] = start.slice(0, 10).split('-').map(Number);
@@ -151,7 +156,7 @@ function stepsTo(event, names) {
   const place = (/** @type {number} */ from, /** @type {number} */ to) =>
     sumPlace({ ...of, from: new Date(from).toISOString(), to: new Date(to).toISOString() });
   return [
-    { text: names.tenant(tenant), href: link(['tenants', tenant]) },
+    { text: names.tenant(tenant), href: link(isOwn ? [] : ['tenants', tenant]) },
     {
       text: `${names.metric(metric)}, by day`,
       href: place(Date.UTC(year, month - 1), Date.UTC(year, month)),

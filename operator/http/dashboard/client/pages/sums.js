@@ -18,9 +18,10 @@ const EVENTS_SHOWN = 200;
 /**
  * One sum, taken apart: a range into days, a day into hours, an hour into windows, a window into events, each
  * of which says why it is what it is.
- * @param {{ query: URLSearchParams }} properties
+ * `isOwn`: the reader is the tenant, to whom billing systems are not shown.
+ * @param {{ query: URLSearchParams, isOwn?: boolean }} properties
  */
-export function SumsPage({ query }) {
+export function SumsPage({ query, isOwn = false }) {
   const of = /** @type {SumOf} */ (/** @type {unknown} */ (Object.fromEntries(query)));
   const names = useNames();
   const lasts = Date.parse(of.to) - Date.parse(of.from);
@@ -35,8 +36,8 @@ export function SumsPage({ query }) {
   return html`
     <${PageHead} title=${title} />
     <${Trail} steps=${stepsAbove(of)} here=${spanText(of.from, of.to)} />
-    ${Number.isNaN(lasts) ? html`<p class="notice">This link names no time.</p>` : html`<${Parts} of=${of} level=${levelOf(lasts)} />`}
-    ${whole && lasts === DAY_MS && html`<${Agreement} from=${of.from} to=${of.to} tenant=${tenant ?? ''} />`}
+    ${Number.isNaN(lasts) ? html`<p class="notice">This link names no time.</p>` : html`<${Parts} of=${of} level=${levelOf(lasts)} isOwn=${isOwn} />`}
+    ${!isOwn && whole && lasts === DAY_MS && html`<${Agreement} from=${of.from} to=${of.to} tenant=${tenant ?? ''} />`}
   `;
 }
 
@@ -89,14 +90,14 @@ function spanText(from, to) {
 
 const HEADS = { day: 'Day (UTC)', hour: 'Hour (UTC)', window: 'Window (UTC)' };
 
-/** @param {{ of: SumOf, level: Level | 'event' }} properties */
-function Parts({ of, level }) {
-  if (level === 'event') return html`<${Events} of=${of} />`;
-  return html`<${PartSums} of=${of} level=${level} />`;
+/** @param {{ of: SumOf, level: Level | 'event', isOwn: boolean }} properties */
+function Parts({ of, level, isOwn }) {
+  if (level === 'event') return html`<${Events} of=${of} isOwn=${isOwn} />`;
+  return html`<${PartSums} of=${of} level=${level} isOwn=${isOwn} />`;
 }
 
-/** @param {{ of: SumOf, level: Level }} properties */
-function PartSums({ of, level }) {
+/** @param {{ of: SumOf, level: Level, isOwn: boolean }} properties */
+function PartSums({ of, level, isOwn }) {
   const names = useNames();
   const usage = useApi(url('/api/v1/usage', { ...of, group_by: level }));
   const { data } = usage;
@@ -111,7 +112,7 @@ function PartSums({ of, level }) {
     ...spanOf(level, row[level], rows[index + 1]?.[level], of.to),
     row,
   }));
-  if (level === 'window' && rows.length === 1) return html`<${Events} of=${of} />`;
+  if (level === 'window' && rows.length === 1) return html`<${Events} of=${of} isOwn=${isOwn} />`;
   return html`
     <${ErrorNotice} state=${usage} />
     ${data?.note && html`<p class="notice warn">${data.note}</p>`}
@@ -156,8 +157,8 @@ function spanOf(level, start, next, end) {
   return { from, to: new Date(Date.parse(from) + lasts).toISOString() };
 }
 
-/** @param {{ of: SumOf }} properties */
-function Events({ of }) {
+/** @param {{ of: SumOf, isOwn: boolean }} properties */
+function Events({ of, isOwn }) {
   const names = useNames();
   const events = useApi(url('/api/v1/events', { ...of, limit: EVENTS_SHOWN }));
   const rows = events.data?.items ?? [];
@@ -189,10 +190,14 @@ function Events({ of }) {
               number: true,
               cell: (/** @type {any} */ event) => quantity(event.quantity, decimals),
             },
-            {
-              name: 'Tenant',
-              cell: (/** @type {any} */ event) => html`<${TenantLink} id=${event.tenant} />`,
-            },
+            ...(isOwn
+              ? []
+              : [
+                  {
+                    name: 'Tenant',
+                    cell: (/** @type {any} */ event) => html`<${TenantLink} id=${event.tenant} />`,
+                  },
+                ]),
             { name: 'SKU', cell: (/** @type {any} */ event) => event.sku ?? '–' },
             {
               name: 'Tenant cluster',

@@ -53,7 +53,7 @@ export function TenantPage({ id, query, status }) {
 }
 
 /** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, rows: any[] }} properties */
-function TenantSums({ id, range: { from, to }, rows }) {
+export function TenantSums({ id, range: { from, to }, rows }) {
   const names = useNames();
   const costs = useCosts({ tenant: id, group_by: 'sku,tenant_cluster', from, to });
   const byUnit = Map.groupBy(rows, (row) => row.unit);

@@ -1,0 +1,65 @@
+import { html } from '../preact.js';
+import { Card } from '../components.js';
+import { quantity, time, unitText } from '../format.js';
+import { useNames } from '../names.js';
+
+const STATES = {
+  active: 'within the budget',
+  warning: 'used up, or about to be',
+  suspended: 'used up: nothing new starts until the next period, or until the provider grants more',
+};
+const PERIODS = {
+  month: 'the calendar month (UTC)',
+  rolling: 'the last days (UTC)',
+  prepaid: 'what was paid in advance',
+};
+
+/** `1,728.00 EUR`, or `12.500 GPU hours`. @param {any} budget @param {string} amount */
+export function amountText({ counts, unit }, amount) {
+  const places = amount.split('.')[1]?.length ?? 0;
+  if (counts !== 'money') return quantity(Number(amount));
+  const format = new Intl.NumberFormat('en', {
+    minimumFractionDigits: places,
+    maximumFractionDigits: places,
+  });
+  return `${format.format(Number(amount)).replace('-', '−')} ${unit}`;
+}
+
+/** @param {any} budget @returns {'good' | 'warn' | 'bad'} */
+export function toneOf({ state, left }) {
+  if (state === 'suspended' || Number(left) <= 0) return 'bad';
+  return state === 'warning' ? 'warn' : 'good';
+}
+
+/** What may be used, what was, and until when it lasts. @param {{ budget: any }} properties */
+export function BudgetCard({ budget }) {
+  const names = useNames();
+  const { amount, used, left, unit, counts, period, state, uncounted } = budget;
+  const share = Number(amount) > 0 ? Math.min(1, Math.max(0, Number(used) / Number(amount))) : 1;
+  const ofMetric = counts === 'metric';
+  const what = ofMetric ? `${names.metric(unit)}: ` : '';
+  const code = names.metrics.find((metric) => metric.code === unit);
+  const facts = [
+    ['Used', amountText(budget, used)],
+    ['Left', amountText(budget, left)],
+    ['Budget', `${amountText(budget, amount)}${ofMetric ? ` ${unitText(code?.unit ?? '')}` : ''}`],
+    ['Of', PERIODS[/** @type {keyof typeof PERIODS} */ (period)]],
+    ['Since', time(budget.period_start)],
+    ['Until', budget.period_end && time(budget.period_end)],
+    ['Used up if it goes on so', budget.used_up_at && time(budget.used_up_at)],
+    ['State', STATES[/** @type {keyof typeof STATES} */ (state)]],
+    [
+      'Not counted, for it has no price',
+      uncounted.map((/** @type {string} */ metric) => names.metric(metric)).join(', '),
+    ],
+  ].filter(([, value]) => Boolean(value));
+  return html`
+    <${Card} title="Budget">
+      <div class=${`budget ${toneOf(budget)}`}>
+        <p>${what}${amountText(budget, used)} of ${amountText(budget, amount)} used</p>
+        <div class="track" aria-hidden="true"><span class="fill" style=${{ width: `${100 * share}%` }}></span></div>
+        <dl class="facts">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
+      </div>
+    </${Card}>
+  `;
+}

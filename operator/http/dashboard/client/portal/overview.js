@@ -1,0 +1,112 @@
+import { html } from '../preact.js';
+import { useApi, url } from '../api.js';
+import { DownloadButton } from '../buttons.js';
+import { Card, Choice, ErrorNotice, PageHead, Tile } from '../components.js';
+import { duration, quantity, time } from '../format.js';
+import { causeText, scopeText } from '../gap-words.js';
+import { setQuery } from '../location.js';
+import { useCosts } from '../money.js';
+import { KEYS, useNames } from '../names.js';
+import { TenantSums } from '../pages/tenant.js';
+import { UsageChart } from '../pages/usage.js';
+import { RangePicker, rangeOf } from '../time-range.js';
+import { amountText, BudgetCard, toneOf } from './budget.js';
+
+const REFRESH_MS = 60_000;
+const FIRST_METRIC = 'tenant_gpu_hours';
+const DOWNTIME = 'tenant_gpu_downtime_hours';
+const SPLITS = KEYS.filter(([key]) => key !== 'tenant' && key !== 'source');
+/** Windows are shorter than an hour, so that the last hour is told by the day's hours. */
+const RANGES = ['month', 'last-month', '7d', '24h', 'custom'];
+const NO_WINDOWS = 3600;
+
+/** Everything at a glance. @param {{ id: string, tenant: any, query: URLSearchParams }} properties */
+export function PortalOverview({ id, tenant, query }) {
+  const names = useNames();
+  const range = rangeOf(query, Date.now());
+  const { from, to } = range;
+  const usage = useApi(
+    url('/api/v1/usage', { group_by: 'sku,tenant_cluster', from, to }),
+    REFRESH_MS,
+  );
+  const gaps = useApi(url('/api/v1/gaps', { from, to }), REFRESH_MS);
+  const costs = useCosts({ group_by: 'sku,tenant_cluster', from, to });
+  const totals = usage.data?.totals ?? [];
+  const codes = totals.map((/** @type {any} */ total) => total.metric);
+  const metric =
+    query.get('metric') ??
+    (codes.length === 0 || codes.includes(FIRST_METRIC) ? FIRST_METRIC : String(codes[0]));
+  const split = query.get('by') ?? 'sku';
+  const options = [...new Set([metric, ...codes])].map((code) => [code, names.metric(code)]);
+  const choose = (/** @type {string} */ name) => (/** @type {string} */ value) =>
+    setQuery({ [name]: value });
+  const budget = tenant.data?.budget;
+  const state = tenant.data?.billing_state;
+  return html`
+    <${PageHead} title=${`Usage of ${tenant.data?.display_name ?? id}`}>
+      <${RangePicker} range=${range} only=${RANGES} />
+    </${PageHead}>
+    ${
+      tenant.error?.status === 404
+        ? html`<p class="notice">No tenant cluster exists now. What was used before is below.</p>`
+        : html`<${ErrorNotice} state=${tenant} />`
+    }
+    ${state === 'suspended' && html`<p class="notice bad" role="alert">Suspended: new pods do not start. Please ask the provider.</p>`}
+    <div class="tiles">
+      ${costs.total !== '' && html`<${Tile} label="Cost in this time" value=${costs.total} note="by the prices in force, before discounts and taxes" />`}
+      ${budget && html`<${Tile} label="Left of the budget" value=${amountText(budget, budget.left)} tone=${toneOf(budget)} />`}
+      ${gaps.data && html`<${Tile} label="Not measured" value=${notMeasured(gaps.data)} tone=${gaps.data.open.length > 0 ? 'warn' : 'plain'} note=${gaps.data.open.length > 0 ? 'goes on' : 'never billed'} />`}
+      ${totals.filter((/** @type {any} */ total) => total.metric === DOWNTIME).map((/** @type {any} */ total) => html`<${Tile} label="GPU downtime" value=${quantity(total.quantity)} note="GPU-hours that are not billed" />`)}
+    </div>
+    ${budget && html`<${BudgetCard} budget=${budget} />`}
+    <div class="controls">
+      <${Choice} label="Metric" value=${metric} options=${options} onChoose=${choose('metric')} />
+      <${Choice} label="Split by" value=${split} options=${SPLITS} onChoose=${choose('by')} />
+    </div>
+    <${UsageChart} asked=${{ metric, tenant: '', from, to }} by=${split} range=${range} windowSeconds=${NO_WINDOWS} />
+    <${Card} title="Usage and cost">
+      <${ErrorNotice} state=${usage} />
+      ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
+      ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} />`}
+      ${costs.total !== '' && html`<${DownloadButton} name=${`costs-${id}.csv`} address=${url('/api/v1/costs', { group_by: 'sku,tenant_cluster,day', format: 'csv', from, to })}>Costs as CSV</${DownloadButton}>`}
+    </${Card}>
+    <${Card} title="What was not measured">
+      <${ErrorNotice} state=${gaps} />
+      ${gaps.data && html`<${Gaps} groups=${[...gaps.data.open, ...gaps.data.ended]} />`}
+    </${Card}>
+  `;
+}
+
+/** Stretches of different causes may overlap, so that the longest speaks for all. @param {any} gaps */
+function notMeasured({ open, ended }) {
+  const stretches = [...open, ...ended]
+    .flatMap(({ stretches: all }) => all)
+    .map((/** @type {any} */ one) => [Date.parse(one.from), Date.parse(one.to)])
+    .toSorted(([a = 0], [b = 0]) => a - b);
+  let [seconds, end] = [0, 0];
+  for (const [from = 0, to = 0] of stretches) {
+    seconds += Math.max(0, to - Math.max(from, end)) / 1000;
+    end = Math.max(end, to);
+  }
+  return seconds === 0 ? 'nothing' : duration(seconds);
+}
+
+/** @param {{ groups: any[] }} properties */
+function Gaps({ groups }) {
+  const names = useNames();
+  if (groups.length === 0) return html`<p class="empty">Everything was measured in this time.</p>`;
+  return html`
+    <ul class="gaps">
+      ${groups.map(
+        ({ open, source, scopes, from, to, seconds }) => html`
+          <li class=${open ? 'open' : ''}>
+            <strong>${causeText(source)}</strong>
+            <span>${open ? `since ${time(from)}, ${duration(seconds)} so far` : `${time(from)} to ${time(to)}, ${duration(seconds)}`}</span>
+            <span>Missing: ${scopes.map((/** @type {string} */ scope) => scopeText(scope, names)).join(', ')}</span>
+          </li>
+        `,
+      )}
+    </ul>
+    <p class="muted">What was not measured is not billed, unless it is found out later.</p>
+  `;
+}
