@@ -1,5 +1,6 @@
 import { relative } from 'node:path';
 import { type LocalCloud, startLocalCloud } from '../e2e/local/local-cloud.ts';
+import { makePortalLink, type PortalLink } from '../e2e/local/portal-link.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
 import { logTail } from '../e2e/processes/managed-process.ts';
 import { untilSignal } from './until-signal.ts';
@@ -33,7 +34,14 @@ async function main(): Promise<number> {
     return undefined;
   });
   if (cloud === undefined) return interrupted.signal.aborted ? 0 : 1;
-  announce(cloud);
+  const token = process.env['API_TOKEN'];
+  const portal =
+    token === undefined
+      ? undefined
+      : await makePortalLink(cloud.operator.address, token, interrupted.signal).catch(
+          () => undefined,
+        );
+  announce(cloud, portal);
   const failure = await Promise.race([cloud.failed, interrupted.promise]);
   if (failure !== undefined) {
     console.error(`${failure}. ${files.operatorLog} ends\n${logTail(files.operatorLog)}`);
@@ -44,7 +52,10 @@ async function main(): Promise<number> {
   return failure === undefined ? 0 : 1;
 }
 
-function announce({ operator: { address }, invoices, prometheus }: LocalCloud): void {
+function announce(
+  { operator: { address }, invoices, prometheus }: LocalCloud,
+  portal: PortalLink | undefined,
+): void {
   const path = (file: string): string => relative(process.cwd(), file) || '.';
   const locked = process.env['API_TOKEN'] !== undefined;
   const curl = locked ? 'curl -H "Authorization: Bearer $API_TOKEN"' : 'curl';
@@ -56,6 +67,13 @@ function announce({ operator: { address }, invoices, prometheus }: LocalCloud): 
       `API and dashboard  ${address}`,
       `Invoices           ${invoices} (a stand-in for Lago)`,
       ...(prometheus === undefined ? [] : [`Prometheus         ${prometheus}`]),
+      ...(portal === undefined
+        ? []
+        : [
+            '',
+            `What the tenant ${portal.tenant} sees of itself, for an hour:`,
+            `  ${portal.link}`,
+          ]),
       '',
       'Two things are amiss on purpose: the destinations kafka, lago, metronome, stripe and webhook are samples that',
       'want a Secret, and the kubeconfig of tenant cluster relic is one that the operator refuses.',
@@ -73,7 +91,7 @@ function announce({ operator: { address }, invoices, prometheus }: LocalCloud): 
       '',
       locked
         ? 'Reading and changing take the token of API_TOKEN; set it in that terminal, too.'
-        : 'Reading is open. To push events and to replay: `API_TOKEN=try make run`.',
+        : 'Reading is open. To push events, to replay, and for a tenant’s own view: `API_TOKEN=try make run`.',
       'Ctrl-C stops everything; `make run` goes on from there, `make clean` forgets it.',
     ].join('\n'),
   );

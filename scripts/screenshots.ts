@@ -4,15 +4,18 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { launchBrowser, openPage } from '../operator/http/dashboard/testing/browser.ts';
 import { createShowcase, SHOWCASE_EVENT } from '../operator/http/dashboard/testing/showcase.ts';
+import { budgetOf } from '../operator/http/portal/testing/budget.ts';
+import { newKey } from '../operator/http/portal/testing/keys.ts';
 import {
   API_TOKEN,
   INGEST_TOKEN,
   startTestServer,
   type TestServer,
 } from '../operator/http/testing/test-server.ts';
+import { bookOf, flat, priceOf } from '../operator/pricing/testing/price-books.ts';
 
 /**
- * `npm run screenshots`: the README's picture of the dashboard, out of the real pages in a real browser.
+ * `npm run screenshots`: the pictures of the dashboard and of a tenant's own view for the documentation, out of the real pages in a real browser.
  * `npm run screenshots -- DIRECTORY`: every page there instead, at three widths in both themes, to be looked at.
  */
 const DIRECTORY = join(import.meta.dirname, '../docs/images');
@@ -50,6 +53,15 @@ const VIEWS: readonly (readonly [name: string, hash: string, text: string, click
   ['documentation', '#/docs/bills.md', 'What the words mean'],
 ];
 
+/** What the tenant `acme-research` sees, below `/portal`. */
+const PORTAL_VIEWS: typeof VIEWS = [
+  ['portal', '#/?range=7d', 'Usage and cost'],
+  ['portal-sum', `#/sums?${H100}&from=2026-11-20T14:00:00Z&to=2026-11-20T15:00:00Z`, 'Why '],
+  ['portal-why', `#/events/${SHOWCASE_EVENT}`, 'What it is made of'],
+];
+const MARK =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="15" fill="#7a1f5f"/><path d="M9 20h14L16 9z" fill="#fff"/></svg>';
+
 const [, , everything] = process.argv;
 const browser = await launchBrowser();
 const showcase = await createShowcase();
@@ -57,9 +69,26 @@ const usageDirectory = await mkdtemp(join(tmpdir(), 'screenshots-'));
 const server: TestServer = await startTestServer({
   usageDirectory,
   ledger: showcase.ledger,
-  environment: { INGEST_UNKNOWN_TENANTS: 'hold' },
-  views: showcase.views(() => server.settings),
+  environment: { INGEST_UNKNOWN_TENANTS: 'hold', PORTAL_KEYS: newKey() },
+  views: { ...showcase.views(() => server.settings), budgets: { of: budgetOf } },
 });
+server.settings = {
+  ...server.settings,
+  pricing: {
+    books: [
+      bookOf([
+        priceOf('tenant_gpu_hours', flat(2.5)),
+        priceOf('tenant_cpu_core_hours', flat(0.04)),
+      ]),
+    ],
+  },
+  portal: {
+    name: 'Example Cloud',
+    logo: `data:image/svg+xml;base64,${Buffer.from(MARK).toString('base64')}`,
+    colors: { light: '#7a1f5f', dark: '#f0a6d8' },
+    frameAncestors: [],
+  },
+};
 try {
   if (everything === undefined) await takePicture(browser);
   else await takeAll(browser, everything);
@@ -78,6 +107,17 @@ async function takePicture(of: Browser): Promise<void> {
   await page.locator('canvas').waitFor();
   await page.waitForLoadState('networkidle');
   await page.screenshot({ path: join(DIRECTORY, 'dashboard.png') });
+  const own = await openPage(of, { width: 1200 });
+  await own.page.goto(`http://127.0.0.1:${server.port}${await portalLink()}`);
+  await own.page.locator('canvas').waitFor();
+  await own.settled();
+  await own.page.screenshot({ path: join(DIRECTORY, 'portal.png'), fullPage: true });
+}
+
+async function portalLink(): Promise<string> {
+  const path = '/api/v1/tenants/acme-research/portal-tokens';
+  const made = await server.call('POST', path, { token: API_TOKEN });
+  return (made.json as { readonly link: string }).link;
 }
 
 async function takeAll(of: Browser, directory: string): Promise<void> {
@@ -89,6 +129,17 @@ async function takeAll(of: Browser, directory: string): Promise<void> {
     await page.getByText(text).filter({ visible: true }).first().waitFor();
     await settled();
     if (click !== undefined) await page.locator(click).filter({ visible: true }).first().click();
+    await settled();
+    await takeLooks(page, join(directory, name));
+    await page.context().close();
+  }
+  const link = await portalLink();
+  for (const [name, hash, text] of PORTAL_VIEWS) {
+    const { page, settled } = await openPage(of);
+    await page.goto(`http://127.0.0.1:${server.port}${link}`);
+    await page.getByText('Usage and cost').waitFor();
+    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    await page.getByText(text).filter({ visible: true }).first().waitFor();
     await settled();
     await takeLooks(page, join(directory, name));
     await page.context().close();

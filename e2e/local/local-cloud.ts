@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { mkdir, rm, symlink } from 'node:fs/promises';
 import { omitUndefined } from '../../operator/model/omit-undefined.ts';
 import { openRequestJournal } from '../fakes/journal.ts';
@@ -110,7 +111,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       files,
       progress,
       kubeconfig: files.kubeconfig,
-      env: { ...LOCAL_SETTINGS, ...telemetry.env },
+      env: { ...LOCAL_SETTINGS, ...portalSettings(), ...telemetry.env },
       signal,
       ...omitUndefined({ program: options.operatorProgram }),
     });
@@ -138,6 +139,13 @@ const LOCAL_SETTINGS: Readonly<Record<string, string>> = {
   // Where the tenant cluster with nodes of its own has its API server here.
   TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
 };
+
+/** A key of tenants' tokens for this run; only beside API_TOKEN, since reading is not open where there is one. */
+function portalSettings(): Readonly<Record<string, string>> {
+  if (process.env['API_TOKEN'] === undefined || process.env['PORTAL_KEYS'] !== undefined) return {};
+  const { privateKey } = generateKeyPairSync('ed25519');
+  return { PORTAL_KEYS: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
+}
 
 /** One run at a time in a directory, and nothing left of an earlier one. */
 async function claimDirectory(files: RunFiles): Promise<void> {

@@ -55,7 +55,7 @@ export function PortalOverview({ id, tenant, query }) {
     <div class="tiles">
       ${costs.total !== '' && html`<${Tile} label="Cost in this time" value=${costs.total} note="by the prices in force, before discounts and taxes" />`}
       ${budget && html`<${Tile} label="Left of the budget" value=${amountText(budget, budget.left)} tone=${toneOf(budget)} />`}
-      ${gaps.data && html`<${Tile} label="Not measured" value=${notMeasured(gaps.data)} tone=${gaps.data.open.length > 0 ? 'warn' : 'plain'} note=${gaps.data.open.length > 0 ? 'goes on' : 'never billed'} />`}
+      ${gaps.data && html`<${Tile} label="Not measured" value=${notMeasured(gaps.data)} tone=${gaps.data.open.length > 0 ? 'warn' : 'plain'} note=${gaps.data.open.length > 0 ? 'goes on' : 'not billed'} />`}
       ${totals.filter((/** @type {any} */ total) => total.metric === DOWNTIME).map((/** @type {any} */ total) => html`<${Tile} label="GPU downtime" value=${quantity(total.quantity)} note="GPU-hours that are not billed" />`)}
     </div>
     ${budget && html`<${BudgetCard} budget=${budget} />`}

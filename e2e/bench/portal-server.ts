@@ -1,0 +1,108 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Registry } from 'prom-client';
+import { loadEnvironment } from '../../operator/config/load-environment.ts';
+import { DESTINATIONS } from '../../operator/destinations/registry.ts';
+import { createHttpServer } from '../../operator/http/server.ts';
+import { quietDiscovery, quietViews, testTenant } from '../../operator/http/testing/test-server.ts';
+import { loadHeldUsage } from '../../operator/ingest/testing/held-usage.ts';
+import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
+import { parseDecimal } from '../../operator/model/decimal.ts';
+import { deriveEventId } from '../../operator/model/event-id.ts';
+import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../operator/model/event.ts';
+import { formatInstant } from '../../operator/model/window.ts';
+import { bookOf, flat, priceOf } from '../../operator/pricing/testing/price-books.ts';
+import { createLogger } from '../../operator/telemetry/create-logger.ts';
+import { systemClock } from '../../operator/telemetry/system-clock.ts';
+
+/** The operator of the portal bench: fills a ledger with days of many tenants, sums it up, and tells its parent the port. */
+const [tenants = 0, days = 0, step = 1] = process.argv.slice(3).map(Number);
+const [, , token = ''] = process.argv;
+const HOUR_MS = 3_600_000;
+const METRICS = ['tenant_gpu_hours', 'tenant_cpu_core_hours'];
+
+const directory = await mkdtemp(join(tmpdir(), 'meterfeed-bench-'));
+const key = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
+const loaded = loadEnvironment(
+  {
+    ADAPTERS: 'noop',
+    LISTEN_ADDR: '127.0.0.1:0',
+    API_TOKEN: token,
+    PORTAL_KEYS: key.toString(),
+  },
+  DESTINATIONS,
+);
+if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
+const books = [bookOf(METRICS.map((metric) => priceOf(metric, flat(2.5))))];
+const settings = { ...loaded.settings, pricing: { books } };
+const logger = createLogger({ level: 'warn', format: 'text', output: process.stderr });
+const metrics = new Registry();
+const clock = systemClock;
+const opened = await openLevelLedger({
+  directory: join(directory, 'ledger'),
+  retentionMs: days * 24 * HOUR_MS,
+  clock,
+  logger,
+  registry: metrics,
+});
+if (opened.kind === 'failed') throw new Error(opened.message);
+const { ledger } = opened;
+const all = Array.from({ length: tenants }, (_, index) => testTenant(`tenant-${index}`));
+const lastHour = Math.floor(clock.now() / HOUR_MS) - 1;
+for (let hour = lastHour - days * 24 + 1; hour <= lastHour; hour += step) {
+  await ledger.append({ events: hourOf(hour), windowEnd: (hour + 1) * HOUR_MS });
+}
+const server = createHttpServer({
+  version: 'bench',
+  views: {
+    ...quietViews(() => settings),
+    discovery: quietDiscovery({ tenants: () => all }),
+    held: await loadHeldUsage(ledger),
+  },
+  ledger,
+  clock,
+  logger,
+  metrics,
+  usageDirectory: join(directory, 'usage'),
+});
+const { main } = await server.listen(new AbortController().signal);
+await server.totals()?.catchUp(new AbortController().signal);
+process.send?.(main.port);
+process.once('SIGTERM', () => {
+  void server
+    .close()
+    .then(() => ledger.close())
+    .then(() => rm(directory, { recursive: true, force: true }))
+    .finally(() => process.exit(0));
+});
+
+/** What all tenants used in one hour. */
+function hourOf(hour: number): readonly UsageEvent[] {
+  const [start, end] = [hour, hour + 1].map((at) => formatInstant(at * HOUR_MS));
+  return all.flatMap(({ id: tenant }, index) =>
+    METRICS.map((metric) => {
+      const identity: EventIdentity = {
+        tenant,
+        metric,
+        window_start: start ?? '',
+        window_end: end ?? '',
+        region: 'default',
+        sku: `sku-${index % 7}`,
+        dimensions: { tenant_cluster: `${tenant}-main`, capacity_type: 'on-demand' },
+      };
+      const quantity = parseDecimal(((((hour * 31 + index) % 997) + 1) / 100).toFixed(2));
+      if (quantity === undefined) throw new RangeError('quantity: not a decimal');
+      return {
+        schema_version: SCHEMA_VERSION,
+        id: deriveEventId(identity),
+        ...identity,
+        quantity,
+        unit: 'hours',
+        recorded_at: end ?? '',
+        source: 'collector',
+      };
+    }),
+  );
+}
