@@ -173,8 +173,14 @@ function settingsWarnings(settings: Settings): readonly string[] {
   if (settings.identity.region === 'default') {
     warnings.push('REGION: "default"; set one that no other control plane cluster has');
   }
+  const { portalKeys, portalKeysFile } = settings.http;
   if (settings.http.apiTokens.length === 0 && settings.http.apiTokenFile === undefined) {
-    warnings.push('API_TOKEN: not set; whoever reaches the HTTP API can read all usage');
+    const hasPortal = portalKeys.length > 0 || portalKeysFile !== undefined;
+    warnings.push(
+      hasPortal
+        ? 'API_TOKEN: not set; nobody can make the tokens that PORTAL_KEYS sign'
+        : 'API_TOKEN: not set; whoever reaches the HTTP API can read all usage',
+    );
   }
   const { apiTokens, ingestTokens } = settings.http;
   const tokens = [...apiTokens, ...ingestTokens.map(({ token }) => token)];

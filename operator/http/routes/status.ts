@@ -103,8 +103,11 @@ function cursors(all: readonly { readonly destination: string; readonly sequence
 
 /** What an administrator should know about the configuration itself. */
 function* warnings(settings: Settings, http: HttpSettings): Generator<string> {
+  const hasPortal = http.portalKeys.length > 0 || http.portalKeysFile !== undefined;
   if (http.apiTokens.length === 0 && http.apiTokenFile === undefined) {
-    yield 'API_TOKEN is not set: everyone who reaches this address can read; changes are disabled';
+    yield hasPortal
+      ? 'API_TOKEN is not set: nobody but tenants can read, and no token of theirs can be made'
+      : 'API_TOKEN is not set: everyone who reaches this address can read; changes are disabled';
   }
   if (settings.identity.region === 'default') {
     yield 'REGION is "default": it is part of every event id and must be unique per control plane';
